@@ -1,13 +1,13 @@
-//! Checksums of blocks on scratch, so that a block that rotted or came from another place is named
-//! and never sorted into the output.
+//! Checksums of blocks on scratch. A block that rotted or came from another place is reported and
+//! never sorted into the output.
 //!
-//! Contract: XXH3 with 64 bits (Yann Collet's xxHash) over the block's bytes, seeded by where the
-//! block belongs: drive, address and run. A block that was written to the wrong place, read from
-//! the wrong place, or left over from an earlier run therefore fails like a flipped bit does. The
-//! checksums are kept in the manifest beside the data, so records stay as they are. It guards
-//! against faults, not against malice. No allocation, no state.
+//! Contract: the checksum is 64-bit XXH3 (Yann Collet's xxHash) over the block's bytes, seeded by
+//! the drive, address and run that the block belongs to. A block that was written to the wrong
+//! place, read from the wrong place, or left over from an earlier run therefore fails the check, as
+//! a flipped bit does. The checksums are kept in a separate manifest, so the records stay
+//! unchanged. They guard against faults, not against malice. No allocation, no state.
 //!
-//! N.B. xxhash-rust is slower by 28 % unless it is compiled for the machine (docs/decisions/0022).
+//! N.B. xxhash-rust is 28 % slower unless it is compiled for the target CPU (docs/decisions/0022).
 
 use twox_hash::XxHash3_64;
 
@@ -18,13 +18,13 @@ pub struct BlockLocation {
     pub drive: u32,
     /// First byte of the block on the drive's scratch file.
     pub address_bytes: u64,
-    /// The job's run; another one for each scratch directory ever made.
+    /// The job's run; unique to each scratch directory ever made.
     pub run: u64,
 }
 
 impl BlockLocation {
-    /// Seed of the block's checksum. Each field goes through a bijection that spreads it over all
-    /// bits before the next is added, so places that differ in one field differ in the seed.
+    /// Seed of the block's checksum. A bijection spreads each field over all bits before the next
+    /// field is added, so locations that differ in one field have different seeds.
     pub fn seed(self) -> u64 {
         let seed = mix(self.run ^ 0x9E37_79B9_7F4A_7C15);
         let seed = mix(seed ^ u64::from(self.drive));
@@ -44,7 +44,7 @@ pub fn block_checksum(place: BlockLocation, block: &[u8]) -> u64 {
     XxHash3_64::oneshot_with_seed(place.seed(), block)
 }
 
-/// Checksum of bytes that may lie anywhere, such as a manifest.
+/// Checksum of bytes with no block location, such as a manifest.
 pub fn bytes_checksum(bytes: &[u8]) -> u64 {
     XxHash3_64::oneshot(bytes)
 }

@@ -1,12 +1,12 @@
-//! Configuration: what the user set, where it was set, and what holds where nothing was set.
+//! Configuration: the user's settings, their sources, and the defaults.
 //!
-//! Contract: each setting is taken from the first of these that has it: command-line flag,
-//! environment (`OUTCORE_MEMORY`), configuration file, default; and remembers which one it was, for
-//! `outcore config show`. The file is `OUTCORE_CONFIG`, or else `outcore/config.toml` under
+//! Contract: each setting is taken from the first of these sources that has it: command-line flag,
+//! environment (`OUTCORE_MEMORY`), configuration file, default. The setting remembers its source
+//! for `outcore config show`. The file is `OUTCORE_CONFIG`, or else `outcore/config.toml` under
 //! `XDG_CONFIG_HOME` or `~/.config`; an empty `OUTCORE_CONFIG` means no file. An unknown key in a
-//! file is an error, an unknown `OUTCORE_` variable a warning ([`Environment::unknown`]): both name
-//! the nearest known one, so no setting is ignored in silence. A [`Config`] is a value; nothing
-//! here is global.
+//! file is an error, and an unknown `OUTCORE_` variable is a warning ([`Environment::unknown`]).
+//! Both messages name the nearest known key or variable, so no setting is ignored silently. A
+//! [`Config`] is a value; nothing here is global.
 //!
 //! ```toml
 //! memory = "2GiB"
@@ -32,7 +32,7 @@ use crate::error::{Error, Result};
 use crate::units;
 use source::{ConfigFile, DriveList};
 
-/// The most threads that can be asked for.
+/// The largest number of threads that a user can ask for.
 pub(crate) const THREADS_MAX: usize = 4096;
 
 /// The environment variables that set something, in the order shown to users.
@@ -48,10 +48,10 @@ pub(crate) const VARIABLES: [&str; 6] = [
 /// How files are read and written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum IoMode {
-    /// Direct where the file system can, else buffered.
+    /// Direct if the file system supports it, otherwise buffered.
     #[default]
     Auto,
-    /// Past the page cache; an error where that is impossible.
+    /// Bypasses the page cache; an error if that is impossible.
     Direct,
     /// Through the page cache.
     Buffered,
@@ -91,21 +91,21 @@ impl FromStr for IoMode {
     }
 }
 
-/// Where a setting came from.
+/// The source of a setting.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Source {
     /// A flag of the command, or an argument of the caller.
     Flag,
     /// An environment variable.
     Environment(&'static str),
-    /// A configuration file, at a line where one is known.
+    /// A configuration file, with the line if it is known.
     File {
         /// The file.
         path: PathBuf,
         /// Counted from 1.
         line: Option<usize>,
     },
-    /// Nobody set it.
+    /// The built-in default.
     Default,
 }
 
@@ -124,16 +124,16 @@ impl fmt::Display for Source {
     }
 }
 
-/// A value and where it came from.
+/// A value and its source.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Setting<T> {
-    /// The value that holds.
+    /// The value in force.
     pub value: T,
-    /// Who set it.
+    /// The source of the value.
     pub source: Source,
 }
 
-/// What the command line, or a caller, sets itself.
+/// Settings from the command line or the calling program.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Flags {
     /// Memory a job may use.
@@ -157,7 +157,7 @@ pub struct Config {
     pub threads: Setting<usize>,
     /// How files are read and written.
     pub io: Setting<IoMode>,
-    /// Drives for scratch; an empty set means beside the output.
+    /// Drives for scratch; an empty set means the directory of the output.
     pub drives: Setting<DriveSet>,
     /// The most scratch space on all drives together.
     pub scratch_limit_bytes: Setting<Option<u64>>,
@@ -170,17 +170,17 @@ pub struct Config {
 pub struct ConfigRow {
     /// Key in the configuration file.
     pub key: &'static str,
-    /// The value that holds, as it would be written.
+    /// The value in force, as it would be written in the file.
     pub value: String,
-    /// Where it came from.
+    /// The source of the value.
     pub source: String,
 }
 
 impl Config {
     /// Merges flags, environment, the environment's configuration file and defaults.
     ///
-    /// Errors: usage for an unknown key and for impossible values; I/O for a file that
-    /// is named but cannot be read.
+    /// Errors: usage for an unknown key or an impossible value; I/O if a file that the user named
+    /// cannot be read.
     pub fn load(flags: &Flags, environment: &Environment, defaults: &Defaults) -> Result<Self> {
         let file = ConfigFile::load(environment)?;
         let in_file =
@@ -304,8 +304,8 @@ fn threads_hint() -> String {
     format!("give 1 to {THREADS_MAX} threads, or leave the setting out to use all processors")
 }
 
-/// The drives of the first source that names some; without any, `drives.toml` beside the
-/// configuration file if there is one.
+/// The drives of the first source that names any. If no source does, `drives.toml` next to the
+/// configuration file, if it exists.
 fn load_drives(
     flags: &Flags,
     environment: &Environment,

@@ -1,19 +1,23 @@
-//! Inputs whose blocks are given back while they are sorted: marked before the first block goes.
+//! Marks inputs whose blocks are freed during the sort (`--delete-input`), before the first block
+//! is freed.
 //!
-//! Contract: before anything of a file is freed, [`Consumed::begin`] tells the private directories
-//! of the job to stay as long as the inputs are there ([`crate::drive::PrivateDir::keep_for`]), and
-//! puts a marker beside the file, durably: `.NAME` with [`MARKER_SUFFIX`]. The marker names the
-//! file (by inode number, length and time of birth) and the directories that hold what the file
-//! does not any more. [`check`] refuses a file that has one, by name and with what to do. A marker
-//! that is another file's is ignored, one that cannot be read counts. A file with several names
-//! (hard links) is never freed ([`check_links`]).
+//! Contract: before any block of a file is freed, [`Consumed::begin`] does two things:
+//! - It tells the job's private directories to stay as long as the inputs exist
+//!   ([`crate::drive::PrivateDir::keep_for`]).
+//! - It writes a marker next to the file and syncs it. The marker's name is `.NAME` with
+//!   [`MARKER_SUFFIX`]. The marker identifies the file (by inode number, length and time of birth)
+//!   and lists the directories that hold the freed parts.
 //!
-//! However the job ends before its output is in place, killed or by an error, both stay: the file
-//! has holes, and scratch has what was written of the rest. What the job held in memory is lost
-//! with it, so nothing can be put together again by itself. Once the output is there, whoever
+//! [`check`] rejects a file that has a marker; the error names the file and the next step. A marker
+//! of another file is ignored; a marker that cannot be read counts. A file with several names (hard
+//! links) is never freed ([`check_links`]).
+//!
+//! If the job ends before its output is in place, killed or by an error, both stay: the file has
+//! holes, and scratch has the parts that were written. Data that the job held in memory are lost
+//! with it, so nothing can be restored automatically. Once the output is in place, the code that
 //! removes the input calls [`unmark`].
 //!
-//! Files in private directories are the job's own and need no marker.
+//! Files in private directories belong to the job and need no marker.
 
 use std::fs;
 use std::os::unix::ffi::OsStrExt;
@@ -29,15 +33,15 @@ use crate::error::{Error, Kind, Result};
 use crate::metadata::read_file;
 use crate::output::parent_of;
 
-/// Behind the name of the file.
+/// Suffix of the marker, after the name of the file.
 pub(crate) const MARKER_SUFFIX: &str = ".outcore-consumed";
 const MARK: &str = "mark input";
 const DELETE: &str = "delete input";
 const STAGED: &str = "marker";
-/// No marker is longer: one with more bytes is damaged.
+/// Longest marker; a file with more bytes is damaged.
 const MARKER_BYTES_MAX: u64 = 1 << 20;
 
-/// What a marker holds.
+/// Contents of a marker.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Marker {
@@ -45,12 +49,12 @@ struct Marker {
     inode: u64,
     len_bytes: u64,
     born_ns: Option<u64>,
-    /// Where the rest is, for people.
+    /// Where the freed parts are, for people.
     directories: Vec<String>,
 }
 
 impl Marker {
-    /// Whether the marker is that of the file.
+    /// Whether the marker describes this file.
     fn is_of(&self, found: &fs::Metadata) -> bool {
         let is_same_birth = match (self.born_ns, born_ns(found)) {
             (Some(then_ns), Some(now_ns)) => then_ns == now_ns,
@@ -60,24 +64,24 @@ impl Marker {
     }
 }
 
-/// When a file was made: inode numbers are used again.
+/// The file's time of birth; needed because inode numbers are reused.
 fn born_ns(found: &fs::Metadata) -> Option<u64> {
     let born = found.created().ok()?.duration_since(UNIX_EPOCH).ok()?;
     u64::try_from(born.as_nanos()).ok()
 }
 
-/// From the root, and through no link; on a device without directories, the name.
+/// The path from the root without links; on a device without directories, the name.
 fn real_path(path: &Path) -> PathBuf {
     let real = fs::canonicalize(path).or_else(|_| std::path::absolute(path));
     real.unwrap_or_else(|_| path.into())
 }
 
-/// The marker of a file, whatever it is called.
+/// Path of the marker of a file, with links in the file's name resolved.
 pub fn marker_of(path: &Path) -> PathBuf {
     marker_beside(&real_path(path))
 }
 
-/// The same for a name that is no link.
+/// The same for a name that is not a link.
 fn marker_beside(path: &Path) -> PathBuf {
     let mut name = std::ffi::OsString::from(".");
     name.push(path.file_name().unwrap_or_default());
@@ -85,13 +89,12 @@ fn marker_beside(path: &Path) -> PathBuf {
     path.with_file_name(name)
 }
 
-/// Fails for a file that a job freed parts of before it failed.
+/// Fails for a file of which an earlier, failed job freed parts.
 ///
 /// # Errors
-/// [`Kind::Corrupt`] with what is left where.
+/// [`Kind::Corrupt`], with the places of the remaining parts.
 pub fn check(path: &Path, found: &fs::Metadata) -> Result<()> {
-    // To follow a name from the root takes a call of the system for each directory: only links have
-    // to be followed.
+    // Resolving a name from the root takes a system call per directory, so only links are resolved.
     let is_link = fs::symlink_metadata(path).is_ok_and(|facts| facts.is_symlink());
     let place = match is_link {
         true => marker_of(path),
@@ -125,7 +128,8 @@ pub fn check(path: &Path, found: &fs::Metadata) -> Result<()> {
         )))
 }
 
-/// Fails for a file that has another name (a hard link), under which its data are to stay.
+/// Fails for a file that has another name (a hard link): the data must stay readable under that
+/// name.
 ///
 /// # Errors
 /// Usage.
@@ -143,10 +147,10 @@ pub fn check_links(path: &Path, found: &fs::Metadata) -> Result<()> {
     }
 }
 
-/// Removes the marker of a file that is gone, or was replaced.
+/// Removes the marker of a file that was removed or replaced.
 ///
 /// # Errors
-/// What removing it fails with.
+/// The error of the removal.
 pub fn unmark(marker: &Path) -> Result<()> {
     match fs::remove_file(marker) {
         Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
@@ -156,14 +160,14 @@ pub fn unmark(marker: &Path) -> Result<()> {
     }
 }
 
-/// The inputs of a job that gives their blocks back.
+/// The inputs of a job that frees their blocks.
 pub struct Consumed {
     inputs: Vec<PathBuf>,
     begun: Mutex<Vec<PathBuf>>,
 }
 
 impl Consumed {
-    /// Nothing is given back yet of any of `inputs`.
+    /// `inputs`, of which nothing is freed yet.
     pub fn new<'a>(inputs: impl Iterator<Item = &'a Path>) -> Self {
         let is_public = |path: &PathBuf| private_dir::public_parent(path) == parent_of(path);
         let inputs = inputs.map(real_path).filter(is_public);
@@ -173,11 +177,11 @@ impl Consumed {
         }
     }
 
-    /// To be called before blocks of the file `path` are freed; `dirs` are those of the job, in
-    /// which the data of all inputs may be.
+    /// The caller calls this before it frees blocks of the file `path`. `dirs` are the private
+    /// directories of the job, which may hold the data of all inputs.
     ///
     /// # Errors
-    /// The file cannot be marked: nothing of it may be freed.
+    /// The file cannot be marked; the caller must not free any block of it.
     pub fn begin(&self, device: &dyn Device, path: &Path, dirs: &[&PrivateDir]) -> Result<()> {
         let mut begun = self.begun.lock().unwrap_or_else(PoisonError::into_inner);
         if begun.iter().any(|known| known == path) {
@@ -202,14 +206,14 @@ impl Consumed {
         if marked.is_ok() {
             begun.push(path.into());
         } else if is_first {
-            // Nothing was freed.
+            // No block was freed.
             dirs.iter().for_each(|dir| dir.release());
         }
         marked
     }
 }
 
-/// Puts the marker beside a file.
+/// Writes the marker next to a file.
 fn mark(device: &dyn Device, path: &Path, dirs: &[&PrivateDir]) -> Result<()> {
     let failed = |error: std::io::Error| {
         Error::io(MARK, &error).path(path).hint(

@@ -1,10 +1,14 @@
-//! What can go wrong, as one value that names cause, place and next step.
+//! Errors as one value that names the cause, the place and the next step.
 //!
-//! Contract: every failure of the engine is an [`Error`]. It knows its [`Kind`] (which fixes the
-//! exit code of the command and the Python exception), the operation that failed, where it was
-//! (drive, path, byte offset), the system's own error where there is one, and a hint that says
-//! what to try next. `Display` is one line: `operation: cause (place); hint`.
-//! Errors are built where the facts are known and only travel upwards from there.
+//! Contract: every failure of the engine is an [`Error`]. It has:
+//! - its [`Kind`], which determines the exit code of the command and the Python exception
+//! - the operation that failed
+//! - the place: drive, path, byte offset
+//! - the system's own error, if there is one
+//! - a hint that says what to try next
+//!
+//! `Display` is one line: `operation: cause (place); hint`. Code builds an error where the facts
+//! are known; from there it is only passed to callers.
 
 use std::any::Any;
 use std::fmt;
@@ -17,13 +21,13 @@ pub type Result<T> = std::result::Result<T, Error>;
 /// The class of a failure; decides the exit code.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Kind {
-    /// A check that the user asked for was answered with no (`verify`, `sort --check`).
+    /// The answer to a check that the user asked for is no (`verify`, `sort --check`).
     CheckFailed,
     /// The request itself is wrong: an unknown type, a size that is not a multiple of the record.
     Usage,
-    /// The operating system refused or failed an operation.
+    /// A system call failed.
     Io,
-    /// Data is not what was written, or changed while it was read.
+    /// Data differ from what was written, or changed while they were read.
     Corrupt,
     /// A drive has too little room.
     NoSpace,
@@ -62,10 +66,10 @@ impl Kind {
     }
 }
 
-/// How the cause of an error about a panic begins.
+/// Prefix of the cause of an error about a panic.
 const PANICKED: &str = "outcore or a library of it panicked";
 
-/// One failure with everything that is known about it. Boxed inside, so `Result` stays small.
+/// One failure with all known facts. Boxed, so `Result` stays small.
 #[derive(Debug, Clone)]
 pub struct Error(Box<Facts>);
 
@@ -101,7 +105,7 @@ impl Error {
         Self::new(Kind::Usage, operation, cause)
     }
 
-    /// Data that is not what it must be.
+    /// Data that are not as they must be.
     pub fn corrupt(operation: impl Into<String>, cause: impl Into<String>) -> Self {
         Self::new(Kind::Corrupt, operation, cause)
     }
@@ -111,7 +115,7 @@ impl Error {
         Self::corrupt(operation, cause).hint("work on a copy that nobody changes")
     }
 
-    /// A panic that was caught during `operation`: the error that it carries, if it does, or one
+    /// A panic that was caught during `operation`: the error that the panic carries, or an error
     /// about a defect.
     pub fn panicked(operation: impl Into<String>, panic: Box<dyn Any + Send>) -> Self {
         let panic = match panic.downcast::<Error>() {
@@ -137,9 +141,8 @@ impl Error {
         Self::new(Kind::Interrupted, "job", "interrupted").hint("nothing was left behind")
     }
 
-    /// A system error; `ENOSPC` and `EDQUOT` become [`Kind::NoSpace`], the rest [`Kind::Io`]. What
-    /// it says to try next is as general as the cause; a caller that knows more gives a better
-    /// hint.
+    /// A system error; `ENOSPC` and `EDQUOT` become [`Kind::NoSpace`], all others [`Kind::Io`]. The
+    /// hint is as general as the cause; a caller that knows more sets a better hint.
     pub fn io(operation: impl Into<String>, source: &io::Error) -> Self {
         let errno = source.raw_os_error();
         let is_space = errno == Some(rustix::io::Errno::NOSPC.raw_os_error())
@@ -189,7 +192,7 @@ impl Error {
         self.0.kind
     }
 
-    /// What was being done.
+    /// The operation that failed.
     pub fn operation(&self) -> &str {
         &self.0.operation
     }
@@ -199,22 +202,22 @@ impl Error {
         &self.0.cause
     }
 
-    /// The drive, where one is to blame.
+    /// The drive, if one caused the failure.
     pub fn drive_name(&self) -> Option<&str> {
         self.0.drive.as_deref()
     }
 
-    /// The file or directory, where one is known.
+    /// The file or directory, if known.
     pub fn file_path(&self) -> Option<&Path> {
         self.0.path.as_deref()
     }
 
-    /// The byte offset in the file, where one is known.
+    /// The byte offset in the file, if known.
     pub fn offset_bytes(&self) -> Option<u64> {
         self.0.offset_bytes
     }
 
-    /// The system's error number, where there is one.
+    /// The system's error number, if there is one.
     pub fn raw_errno(&self) -> Option<i32> {
         self.0.errno
     }
@@ -225,7 +228,7 @@ impl Error {
     }
 }
 
-/// What to try next, as far as a system error tells.
+/// What to try next, as far as the system error shows it.
 fn next_step_of(source: &io::Error) -> Option<&'static str> {
     use io::ErrorKind as Cause;
     match source.kind() {

@@ -1,22 +1,22 @@
-//! ONE machine's drives, knowing nothing of records.
+//! The drives of one machine. This crate knows nothing about records.
 //!
-//! Everything that outcore reads or writes goes through here: memory under a cap, drives behind one
-//! seam ([`drive::Device`]), a thread's access to all of them ([`port`]), scratch, and outputs that
-//! are absent or complete. Only this crate submits requests to the system and polls for them.
+//! All I/O of outcore goes through this crate: memory under a limit, drives behind one interface
+//! ([`drive::Device`]), a thread's access to all of them ([`port`]), scratch, and outputs that are
+//! absent or complete. Only this crate submits requests to the system and polls for them.
 //!
 //! - [`error`], [`units`], [`config`], [`checksum`], [`metadata`], [`threads`], [`nodes`]: failures
-//!   as values, sizes as text, settings and where they came from, block checksums, small files that
-//!   describe large ones, threads that the system may reject, NUMA nodes
-//! - [`memory`]: one cap for a job, the ledger of what a plan reserves, aligned buffers that are
+//!   as values, sizes as text, settings and their sources, block checksums, small files that
+//!   describe large ones, thread creation that may fail, NUMA nodes
+//! - [`memory`]: one limit per job, the ledger of what a plan reserves, aligned buffers that are
 //!   moved and never copied
 //! - [`drive`]: one drive: names and queues, io_uring, threads with pread and pwrite, faults,
 //!   recording of I/O, the probe
 //! - [`port`]: the drives of a job, and one thread's access to all of them
 //! - [`transfers`]: one thread's reads and writes in flight: submitting, waiting and completing
-//! - [`scratch`], [`output`], [`consumed`]: space for what does not fit in memory, files that
-//!   appear complete, inputs that are given back while they are read
+//! - [`scratch`], [`output`], [`consumed`]: space for data that do not fit in memory, files that
+//!   appear complete, inputs whose blocks are freed while they are read
 //!
-//! A module imports only from its own row and from those above it.
+//! A module imports only from its own row and the rows above it.
 
 pub mod checksum;
 pub mod config;

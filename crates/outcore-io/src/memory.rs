@@ -1,16 +1,16 @@
-//! Memory under one cap: [`Budget`], [`Reservation`], [`Pool`] and the buffers that I/O moves,
+//! Memory under one limit: [`Budget`], [`Reservation`], [`Pool`] and the buffers that I/O moves,
 //! [`Buf`].
 //!
-//! Contract: every large allocation of a job is a [`Reservation`] of its [`Budget`] first, so the
-//! sum of what is held never passes the limit that the user set. A job that is planned runs under
-//! the [`Ledger`] of its plan. I/O buffers come from [`Pool`]s of equal slots in one mapped region,
-//! aligned for direct I/O (4 KiB at least, and to the slot's size where that is a power of two, up
-//! to 2 MiB). A [`Buf`] is the unique owner of its bytes: it is moved to a device and comes back
-//! with the completion, is never copied, can be split for requests that fill parts of it and joined
-//! again; its slot is free when the last part is gone.
+//! Contract: every large allocation of a job is first a [`Reservation`] of its [`Budget`], so the
+//! sum never exceeds the limit that the user set. A planned job runs under the [`Ledger`] of its
+//! plan. I/O buffers come from [`Pool`]s of equal slots in one mapped region. Slots are aligned for
+//! direct I/O: to at least 4 KiB, and to the slot's size if that is a power of two, up to 2 MiB. A
+//! [`Buf`] is the unique owner of its bytes. It moves to a device, returns with the completion, and
+//! is never copied. It can be split for requests that fill parts of it, and joined again; its slot
+//! becomes free with its last part.
 //!
-//! Invariants: two live `Buf`s never overlap; a slot is handed out at most once at a time; a
-//! region outlives all of its buffers. All bytes are initialised (anonymous maps are zero).
+//! Invariants: two live `Buf`s never overlap; at most one user holds a slot; a region outlives all
+//! of its buffers. All bytes are initialised (anonymous maps are zero).
 
 #![allow(unsafe_code)]
 
@@ -47,11 +47,11 @@ pub const fn block_floor(bytes: u64) -> u64 {
     bytes / BLOCK_BYTES as u64 * BLOCK_BYTES as u64
 }
 
-/// Asks for the cache line that `item` begins in, for whoever reads it soon.
+/// Prefetches the first cache line of `item` for a later read.
 #[inline(always)]
 pub fn prefetch<T>(item: &T) {
     #[cfg(all(target_arch = "x86_64", not(miri)))]
-    // SAFETY: the address is that of an item; what is asked for is not even read.
+    // SAFETY: the address is that of an item, and a prefetch reads no memory.
     unsafe {
         use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
         _mm_prefetch::<_MM_HINT_T0>(std::ptr::from_ref(item).cast());
@@ -60,12 +60,12 @@ pub fn prefetch<T>(item: &T) {
     let _ = item;
 }
 
-/// The next step where a job has too little memory: `enough_bytes` are enough.
+/// The next step for a job with too little memory; `enough_bytes` are enough.
 pub fn allow_hint(enough_bytes: u64) -> String {
     format!("allow --memory {}", units::bytes_exact(enough_bytes))
 }
 
-/// The cap on the memory of one job. Cheap to clone; clones share the cap.
+/// The limit on the memory of one job. Cheap to clone; clones share the limit.
 #[derive(Clone, Debug)]
 pub struct Budget(Arc<BudgetState>);
 
@@ -74,18 +74,18 @@ struct BudgetState {
     limit_bytes: u64,
     used_bytes: AtomicU64,
     peak_bytes: AtomicU64,
-    /// What may be reserved, where a plan says it.
+    /// The reservations that the plan allows, if there is a plan.
     ledger: Option<Opened>,
 }
 
 impl Budget {
-    /// A budget of `limit_bytes`, nothing of it used.
+    /// An unused budget of `limit_bytes`.
     pub fn new(limit_bytes: u64) -> Self {
         Self::with(limit_bytes, None)
     }
 
-    /// The same, of which `held_bytes` are used for as long as it exists: by what the job holds
-    /// before it plans.
+    /// The same, with `held_bytes` in use for its whole lifetime: memory that the job holds before
+    /// it plans.
     pub fn holding(limit_bytes: u64, held_bytes: u64) -> Self {
         let budget = Self::new(limit_bytes);
         let held_bytes = held_bytes.min(limit_bytes);
@@ -94,7 +94,7 @@ impl Budget {
         budget
     }
 
-    /// That of a run under `ledger`, whose sum is `reservation`.
+    /// The budget of a run under `ledger`, whose sum is `reservation`.
     fn of_ledger(ledger: Ledger, reservation: Reservation) -> Self {
         Self::with(reservation.bytes, Some(Opened::new(ledger, reservation)))
     }
@@ -108,28 +108,28 @@ impl Budget {
         }))
     }
 
-    /// The cap.
+    /// The limit.
     pub fn limit_bytes(&self) -> u64 {
         self.0.limit_bytes
     }
 
-    /// What is reserved now.
+    /// Bytes that are reserved now.
     pub fn used_bytes(&self) -> u64 {
         self.0.used_bytes.load(Ordering::Relaxed)
     }
 
-    /// What is not reserved now.
+    /// Bytes that are not reserved now.
     pub fn free_bytes(&self) -> u64 {
         self.limit_bytes().saturating_sub(self.used_bytes())
     }
 
-    /// The most that was reserved at once.
+    /// The largest number of bytes reserved at once.
     pub fn peak_bytes(&self) -> u64 {
         self.0.peak_bytes.load(Ordering::Relaxed)
     }
 
-    /// What may still be reserved under this name: what its line has under a ledger, or what is
-    /// free.
+    /// Bytes that may still be reserved under this name: the rest of its line under a ledger,
+    /// otherwise the free bytes.
     pub fn left_bytes(&self, name: &str) -> u64 {
         match &self.0.ledger {
             Some(ledger) => ledger.left_bytes(name).min(self.free_bytes()),
@@ -137,8 +137,8 @@ impl Budget {
         }
     }
 
-    /// Takes `bytes` out of the budget, or fails with [`Kind::Memory`] and the figures. Under a
-    /// ledger, they are drawn from the line called `purpose`; a failure is a defect then.
+    /// Reserves `bytes`, or fails with [`Kind::Memory`] and the figures. Under a ledger, the bytes
+    /// come from the line called `purpose`, and a failure is a defect of the plan.
     pub fn reserve(&self, purpose: &str, bytes: u64) -> Result<Reservation> {
         if let Some(reservation) = self.try_reserve(purpose, bytes)? {
             return Ok(reservation);
@@ -158,7 +158,7 @@ impl Budget {
         Err(Error::new(Kind::Memory, operation, cause).hint("allow more with --memory"))
     }
 
-    /// The same for what may have to wait until others have given back: nothing if there is no room
+    /// The same for a caller that can wait until others release memory: `None` if there is no room
     /// now.
     pub(crate) fn try_reserve(&self, purpose: &str, bytes: u64) -> Result<Option<Reservation>> {
         let state = &self.0;
@@ -193,23 +193,23 @@ impl Budget {
     }
 }
 
-/// The defect of a plan, which ends a run whose assertions are checked.
+/// A defect of a plan; panics in builds with debug assertions.
 fn checked(error: Error) -> Error {
     debug_assert!(false, "{error}");
     error
 }
 
-/// A part of a [`Budget`]; given back when dropped.
+/// A part of a [`Budget`], returned when dropped.
 #[derive(Debug)]
 pub struct Reservation {
     budget: Budget,
     bytes: u64,
-    /// Number of the ledger's line that it was drawn from.
+    /// Number of the ledger's line that it came from.
     line: Option<usize>,
 }
 
 impl Reservation {
-    /// The size of this part.
+    /// Its size.
     pub fn bytes(&self) -> u64 {
         self.bytes
     }
@@ -234,7 +234,7 @@ struct Region {
 // SAFETY: a region is plain memory without thread affinity; access goes through `Buf`s, which
 // are disjoint.
 unsafe impl Send for Region {}
-// SAFETY: as above; `Region` itself hands out no references.
+// SAFETY: as for `Send`; `Region` itself hands out no references.
 unsafe impl Sync for Region {}
 
 impl Region {
@@ -249,8 +249,8 @@ impl Region {
             )
             .hint("give the job less, or free memory on this machine")
         };
-        // SAFETY: an anonymous private mapping at an address of the kernel's choice touches no
-        // memory that exists.
+        // SAFETY: an anonymous private mapping at an address that the kernel chooses touches no
+        // existing memory.
         let raw = unsafe {
             mmap_anonymous(
                 std::ptr::null_mut(),
@@ -263,8 +263,8 @@ impl Region {
         .cast::<u8>();
         let head_bytes = raw.align_offset(align_bytes);
         let tail_bytes = padded_bytes - head_bytes - bytes;
-        // SAFETY: `raw..raw + padded_bytes` is the mapping just made; head and tail lie inside
-        // it, are page-aligned (all sizes are multiples of a page) and nothing refers to them.
+        // SAFETY: `raw..raw + padded_bytes` is the new mapping; head and tail are inside it and
+        // page-aligned (all sizes are multiples of a page), and nothing refers to them.
         let base = unsafe {
             if head_bytes > 0 {
                 let _ = munmap(raw.cast(), head_bytes);
@@ -274,8 +274,8 @@ impl Region {
                 let _ = munmap(base.add(bytes).cast(), tail_bytes);
             }
             if has_huge_pages && bytes >= HUGE_PAGE_BYTES {
-                // Fewer TLB misses for the hundreds of write streams of a distribution; where
-                // the kernel has no huge pages nothing is lost.
+                // Huge pages cause fewer TLB misses for the hundreds of write streams of a
+                // distribution. On kernels without them nothing is lost.
                 let _ = madvise(base.cast(), bytes, Advice::LinuxHugepage);
             }
             base
@@ -291,12 +291,13 @@ impl Region {
 
 impl Drop for Region {
     fn drop(&mut self) {
-        // SAFETY: the mapping is ours, whole, and no `Buf` lives (each holds the pool alive).
+        // SAFETY: the whole mapping belongs to this region, and no `Buf` is alive (each holds the
+        // pool alive).
         let _ = unsafe { munmap(self.base.as_ptr().cast(), self.mapped_bytes) };
     }
 }
 
-/// Equal slots in one region, for buffers that I/O moves around. Clones share the slots.
+/// Equal slots in one region, for buffers that I/O moves. Clones share the slots.
 #[derive(Clone)]
 pub struct Pool(Arc<PoolState>);
 
@@ -319,7 +320,7 @@ impl fmt::Debug for Pool {
 }
 
 impl Pool {
-    /// `slot_count` slots of `slot_bytes` each (rounded up to 4 KiB), out of `budget`.
+    /// `slot_count` slots of `slot_bytes` each (rounded up to 4 KiB), reserved from `budget`.
     pub fn new(
         budget: &Budget,
         purpose: &str,
@@ -331,7 +332,7 @@ impl Pool {
         Self::on(reservation, slot_bytes, slot_count)
     }
 
-    /// The same for what may have to wait until others have given back: nothing if there is no room
+    /// The same for a caller that can wait until others release memory: `None` if there is no room
     /// now.
     pub fn try_new(
         budget: &Budget,
@@ -345,7 +346,7 @@ impl Pool {
         pool.transpose()
     }
 
-    /// What a pool takes out of a budget.
+    /// Bytes that a pool reserves from a budget.
     pub const fn total_bytes(slot_bytes: usize, slot_count: usize) -> u64 {
         block_ceil(slot_bytes as u64) * slot_count as u64
     }
@@ -383,7 +384,7 @@ impl Pool {
         self.0.slot_bytes
     }
 
-    /// Addresses of all slots, for what keeps track of memory by address.
+    /// Addresses of all slots, for code that identifies memory by address.
     pub(crate) fn addresses(&self) -> std::ops::Range<usize> {
         let first = self.0.region.base.as_ptr() as usize;
         first..first + self.0.region.mapped_bytes
@@ -398,7 +399,7 @@ impl Pool {
             .len()
     }
 
-    /// Takes a slot, or nothing when all are out. The bytes are what its last user left.
+    /// Takes a slot, or `None` if all are taken. The bytes are those of its last user.
     pub fn take(&self) -> Option<Buf> {
         let index = self
             .0
@@ -406,7 +407,7 @@ impl Pool {
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
             .pop()?;
-        // SAFETY: `index < slot_count`, so the slot lies inside the region.
+        // SAFETY: `index < slot_count`, so the slot is inside the region.
         let start = unsafe { self.0.region.base.add(index as usize * self.0.slot_bytes) };
         let slot = Arc::new(Slot {
             pool: Arc::clone(&self.0),
@@ -420,7 +421,7 @@ impl Pool {
     }
 }
 
-/// A slot that is out; returns to its pool when the last `Buf` of it is dropped.
+/// A slot in use; returns to its pool when its last `Buf` is dropped.
 struct Slot {
     pool: Arc<PoolState>,
     index: u32,
@@ -436,7 +437,7 @@ impl Drop for Slot {
     }
 }
 
-/// A buffer, or a part of one, that its holder alone may touch.
+/// A buffer, or a part of one, that only its holder may access.
 pub struct Buf {
     start: NonNull<u8>,
     len_bytes: usize,
@@ -449,10 +450,10 @@ unsafe impl Send for Buf {}
 unsafe impl Sync for Buf {}
 
 impl Buf {
-    /// Splits off the first `at_bytes` as a buffer of their own; `self` keeps the rest.
+    /// Splits off the first `at_bytes` as a separate buffer; `self` keeps the rest.
     ///
     /// # Panics
-    /// When `at_bytes` is beyond the end.
+    /// If `at_bytes` is beyond the end.
     pub fn split_to(&mut self, at_bytes: usize) -> Buf {
         assert!(at_bytes <= self.len_bytes, "split inside the buffer");
         let front = Buf {
@@ -466,10 +467,10 @@ impl Buf {
         front
     }
 
-    /// Joins `next`, which must begin where `self` ends, onto the end.
+    /// Appends `next`, which must begin where `self` ends.
     ///
     /// # Panics
-    /// When the two are not neighbours in one slot.
+    /// If the two are not adjacent in one slot.
     pub fn join(&mut self, next: Buf) {
         assert!(Arc::ptr_eq(&self.slot, &next.slot), "parts of one slot");
         // SAFETY: the end of a `Buf` is inside its slot or one past it.

@@ -1,6 +1,6 @@
-//! Metadata: the small files that say what the large ones hold, and to whom they belong.
+//! Metadata: the small files that describe the large ones and their owners.
 //!
-//! Contract: every file of a [`Form`] is JSON of one shape,
+//! Contract: every file of a [`Form`] is JSON of one shape:
 //!
 //! ```text
 //! {
@@ -9,17 +9,17 @@
 //! }
 //! ```
 //!
-//! where the checksum is XXH3 over the exact bytes before it, and nothing may follow it: a flipped
-//! bit anywhere, a cut and a blank too many are all found. `name` is the file's own name (a
-//! dataset's, say) and `place` what it belongs to (a volume and a drive, a view): a file that was
-//! copied or renamed to take another's place is refused. So are kinds, versions and fields that are
-//! not known, by name. Files without a checksum, as they were written before version 2, are refused
-//! with what to do.
+//! The checksum is XXH3 over the exact bytes before it, and nothing may follow it, so a flipped
+//! bit, a truncation and an extra space are all detected. `name` is the file's own name (for
+//! example a dataset's). `place` is what the file belongs to (a volume and a drive, a view).
+//! [`Form::open`] rejects a file that was copied or renamed to take another's place, and names any
+//! unknown kind, version or field. It also rejects files without a checksum, which versions before
+//! 2 wrote, and says what to do.
 //!
-//! The checksum guards against faults, not against malice. Writing is the caller's: it renames a
-//! durable file into place ([`crate::drive::PrivateDir::write_file`]).
+//! The checksum guards against faults, not against malice. The caller writes the file, by renaming
+//! a durable file into place ([`crate::drive::PrivateDir::write_file`]).
 //!
-//! Bounds: no file longer than [`Form::len_bytes_max`] is read, and nothing but a regular file.
+//! Bounds: only regular files of at most [`Form::len_bytes_max`] bytes are read.
 
 mod directory;
 pub mod paths;
@@ -39,47 +39,47 @@ use crate::error::{Error, Result};
 
 pub use directory::{is_own_directory, refuse_own_directory};
 
-/// What stands between the body and the checksum's digits, and after them.
+/// Text between the body and the digits of the checksum.
 const BEFORE_SUM: &str = ",\n  \"checksum\": \"";
 const AFTER_SUM: &str = "\"\n}\n";
-/// How the text of an envelope without its checksum ends.
+/// End of the text of an envelope without its checksum.
 const OPEN_END: &str = "\n}";
 const SUM_DIGITS: usize = 16;
 
-/// A kind of metadata files: what they are called, and what to do about one that cannot be used.
+/// A kind of metadata file: its name, and what to do about an unusable one.
 #[derive(Debug, Clone, Copy)]
 pub struct Form {
-    /// What such a file is: "dataset manifest".
+    /// Name of the kind: "dataset manifest".
     pub kind: &'static str,
     /// The version that is written and read.
     pub version: u32,
-    /// What was being done when one is read: "open volume".
+    /// The operation that reads it: "open volume".
     pub operation: &'static str,
-    /// No such file is longer.
+    /// Longest file of this kind.
     pub len_bytes_max: u64,
-    /// What to do about one that is damaged.
+    /// What to do about a damaged file.
     pub remedy: &'static str,
-    /// What to do about one of an earlier version.
+    /// What to do about a file of an earlier version.
     pub upgrade: &'static str,
 }
 
-/// To what a file belongs.
+/// The owner of a file.
 #[derive(Debug, Clone, Copy)]
 pub struct Owner<'a> {
-    /// The file's own name, or that of what it describes.
+    /// The file's own name, or that of the thing it describes.
     pub name: &'a str,
-    /// What it is a part of; nothing where a reader cannot know, and compares it itself.
+    /// What it is a part of; `None` if a reader cannot know this and compares it itself.
     pub place: Option<&'a str>,
 }
 
 impl<'a> Owner<'a> {
-    /// A file that is known by its name alone.
+    /// The owner of a file that is known only by its name.
     pub fn of(name: &'a str) -> Self {
         Owner { name, place: None }
     }
 }
 
-/// What a file says, and the place that it names.
+/// The contents of a file, and the place that it names.
 #[derive(Debug)]
 pub struct Opened<B> {
     /// The place that it was written for.
@@ -97,7 +97,7 @@ struct Written<'a, B> {
     body: &'a B,
 }
 
-/// What all versions have.
+/// The fields that all versions have.
 #[derive(Deserialize)]
 struct Head {
     outcore: Option<String>,
@@ -120,10 +120,10 @@ struct Envelope<'a> {
 }
 
 impl Form {
-    /// The bytes of a file that belongs to `owner` and says `body`.
+    /// The bytes of a file that belongs to `owner` and contains `body`.
     ///
     /// # Errors
-    /// A body that is not JSON, which no caller has.
+    /// A body that is not JSON, which no caller passes.
     pub fn seal<B: Serialize>(&self, owner: Owner<'_>, body: &B) -> Result<Vec<u8>> {
         let written = Written {
             outcore: self.kind,
@@ -150,10 +150,11 @@ impl Form {
         }
     }
 
-    /// What the `bytes` of the file at `path` say, if they are what was written for `owner`.
+    /// The contents of the file at `path`, whose bytes are `bytes`, if they were written for
+    /// `owner`.
     ///
     /// # Errors
-    /// Corrupt: not what was written, or written for another. Usage: a version that is not known.
+    /// Corrupt: damaged, or written for another owner. Usage: an unknown version.
     pub fn open<B: DeserializeOwned>(
         &self,
         path: &Path,
@@ -201,7 +202,7 @@ impl Form {
     /// Reads the file at `path`, which belongs to `owner`.
     ///
     /// # Errors
-    /// The file cannot be read; as [`Form::open`].
+    /// The file cannot be read; the errors of [`Form::open`].
     pub fn read<B: DeserializeOwned>(&self, path: &Path, owner: Owner<'_>) -> Result<Opened<B>> {
         let bytes = read_file(path, self.len_bytes_max)
             .map_err(|error| Error::io(self.operation, &error).path(path))?;
@@ -210,7 +211,7 @@ impl Form {
         self.open(path, owner, &bytes)
     }
 
-    /// Fails for more bytes than a file of this kind has.
+    /// Fails for more bytes than a file of this kind may have.
     ///
     /// # Errors
     /// Corrupt.
@@ -224,7 +225,7 @@ impl Form {
         }
     }
 
-    /// The error for a file that cannot be used because of `cause`.
+    /// The error for a file that is unusable because of `cause`.
     pub fn damage(&self, cause: impl Into<String>) -> Error {
         Error::corrupt(self.operation, cause).hint(self.remedy)
     }
@@ -237,7 +238,7 @@ impl Form {
         Error::usage(self.operation, cause)
     }
 
-    /// Fails unless the bytes end with the checksum of what comes before.
+    /// Fails unless the bytes end with the checksum of the bytes before it.
     fn check_sum(&self, bytes: &[u8]) -> Result<()> {
         let tail_len = BEFORE_SUM.len() + SUM_DIGITS + AFTER_SUM.len();
         let (text, tail) = bytes.split_at(bytes.len().saturating_sub(tail_len));
@@ -245,7 +246,7 @@ impl Form {
         if tail == wanted.as_bytes() {
             return Ok(());
         }
-        // Before there were checksums, files had none of the words that an envelope begins with.
+        // Files from before the checksums have none of the words that an envelope begins with.
         match serde_json::from_slice::<Head>(bytes) {
             Ok(Head {
                 outcore: None,
@@ -256,9 +257,9 @@ impl Form {
     }
 }
 
-/// The bytes of a regular file, or one more than `len_bytes_max` of them.
+/// The bytes of a regular file; one more than `len_bytes_max` if it is longer.
 pub(crate) fn read_file(path: &Path, len_bytes_max: u64) -> io::Result<Vec<u8>> {
-    // A pipe of that name would never open, or never end.
+    // Opening a pipe of that name would block, or reading it would never end.
     let flags = OFlags::NONBLOCK.bits().cast_signed();
     let file = OpenOptions::new()
         .read(true)

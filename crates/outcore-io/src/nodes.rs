@@ -1,11 +1,11 @@
-//! NUMA nodes: which thread runs beside which drives.
+//! NUMA nodes: which threads run near which drives.
 //!
-//! Contract: where the machine has several nodes, [`deal`] shares threads among the nodes that
-//! drives sit in, and [`run_on`] keeps a thread to the processors of one, so that what it touches
-//! first lies in that node's memory, too. Where there is one node, or drives do not say where they
-//! sit, nothing changes. All of it is a wish: a thread works as well elsewhere.
+//! Contract: if the machine has several nodes, [`deal`] distributes threads over the nodes of the
+//! drives. [`run_on`] restricts a thread to the processors of one node, so that memory that the
+//! thread touches first belongs to that node. With one node, or drives of unknown nodes, nothing
+//! changes. This is only an optimisation: a thread works correctly on any node.
 //!
-//! Bounds: a few small files of the system are read.
+//! Bounds: reads a few small files of the system.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -14,7 +14,7 @@ use std::sync::OnceLock;
 
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 
-/// Where the system tells of its nodes.
+/// Where the system describes its nodes.
 const NODES: &str = "/sys/devices/system/node";
 
 /// Whether this machine has several nodes; read once.
@@ -23,14 +23,14 @@ pub fn has_several() -> bool {
     *SEVERAL.get_or_init(|| are_several(Path::new(NODES)))
 }
 
-/// The node of each of `threads` threads that serve all drives, which sit in these nodes: in
-/// proportion to the drives in each, and no more than it has processors that may be used. Those
-/// that are left have none.
+/// The node of each of `threads` threads that serve all drives, given the drives' nodes. A node
+/// gets threads in proportion to its drives, and at most as many as it has usable processors. The
+/// remaining threads have no node.
 pub fn deal(drives: &[Option<usize>], threads: usize) -> Vec<Option<usize>> {
     deal_by(Path::new(NODES), drives, threads)
 }
 
-/// Lets the calling thread run on the processors of a node alone, of those that it may use.
+/// Restricts the calling thread to the usable processors of a node.
 pub fn run_on(node: usize) {
     run_on_by(Path::new(NODES), node);
 }
@@ -40,7 +40,7 @@ fn deal_by(nodes: &Path, drives: &[Option<usize>], threads: usize) -> Vec<Option
     if !are_several(nodes) {
         return dealt;
     }
-    // Of each node its drives, its processors, and the threads so far.
+    // Per node: its drives, its processors, and its threads so far.
     let mut shares: BTreeMap<usize, (usize, u32, u32)> = BTreeMap::new();
     for node in drives.iter().flatten() {
         let share = shares.entry(*node).or_insert_with(|| {
@@ -91,7 +91,7 @@ fn list(path: &Path) -> Option<Vec<usize>> {
     Some(parse_list(&fs::read_to_string(path).ok()?))
 }
 
-/// Numbers as the kernel lists them: `0-3,8,10-11`.
+/// Numbers in the kernel's list format: `0-3,8,10-11`.
 fn parse_list(text: &str) -> Vec<usize> {
     let ranges = text.trim().split(',').filter_map(|range| {
         let (first, last) = range.split_once('-').unwrap_or((range, range));

@@ -1,25 +1,24 @@
-//! StagedOutput that is absent or complete: staged in private directories, published by rename.
+//! Output that is absent or complete: staged in private directories, published by rename.
 //!
-//! Contract: an [`StagedOutput`] is one file or several shards (contiguous ranges of the output,
-//! each a file). All are written inside private directories beside their final places, cut to
-//! length, synced, then renamed. One file appears by one rename. Several appear by a commit record:
-//! once the record is durable the output exists, and whoever sweeps the directories of a job that
-//! died while renaming finishes its renames; before that, nothing is there. A manifest
-//! ([metadata](crate::metadata) with a checksum, listing shards with lengths and times of their
-//! last change) is renamed last and names the set as a whole.
+//! Contract: a [`StagedOutput`] is one file or several shards (contiguous ranges of the output,
+//! each a file). All files are written in private directories next to their final places, truncated
+//! to length, synced, then renamed. One file appears by one rename. Several files appear by a
+//! commit record. Before the record is durable, no file is there. Afterwards the output exists: if
+//! the job dies while renaming, the next sweep finishes its renames. A manifest
+//! ([metadata](crate::metadata) with a checksum, which lists shards with lengths and times of their
+//! last change) is renamed last and describes the set as a whole.
 //!
-//! One job at a time writes a set: the private directory beside the manifest is claimed in its name
-//! until the set is published, and where the manifest lists shards, so are those beside the shards.
-//! A manifest tells shards of another generation by their lengths and times
+//! Only one job at a time writes a set. It claims the private directory next to the manifest in the
+//! set's name until the set is published. If the manifest lists shards, it also claims those next
+//! to the shards. A manifest detects shards of another generation by their lengths and times
 //! ([`ManifestShard::check`]).
 //!
-//! A set may have a directory to itself ([`directory`]), which has a list that says so
-//! ([`FileSet`]). A set that takes the place of another removes the files that only the old list
-//! names, and nothing else.
+//! A set may have a directory of its own ([`directory`]), with a list that says so ([`FileSet`]). A
+//! set that replaces another removes the files that only the old list names, and nothing else.
 //!
-//! A name may be a link only where one file is the whole output: then the file behind it is written
-//! ([`file_behind`]). Existing files are replaced only if asked for. Dropping an unpublished output
-//! removes it.
+//! The name of an output may be a link only if one file is the whole output; the file behind the
+//! link is written ([`file_behind`]). Existing files are replaced only on request. Dropping an
+//! unpublished output removes it.
 
 mod directory;
 mod list;
@@ -47,30 +46,30 @@ use crate::threads;
 use crate::transfers::{Transfers, no_buffer};
 
 const CREATE: &str = "create output";
-/// Files of this length are worth a sync of the directory in which they are made: it is found after
-/// a power loss.
+/// From this length on, the directory in which files are made is synced, so that a sweep recognises
+/// it after a power loss.
 const SYNCED_BYTES: u64 = 16 << 20;
 
-/// What the name of a file of an unpublished output begins with, in its private directory.
+/// Prefix of the name of a file of an unpublished output, in its private directory.
 pub const STAGED_PREFIX: &str = "output-";
-/// A file that is removed with its old set has a name with this beginning in a private directory.
+/// Prefix of the name, in a private directory, of a file that is removed with its old set.
 const REPLACED_PREFIX: &str = "replaced-";
 
-/// What is known of an output's length before it is written.
+/// How exactly the output's length is known before it is written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Room {
-    /// It will be as long as planned: a drive without that room is refused.
+    /// It will have the planned length: staging fails if the drive has too little room.
     Exactly,
-    /// It may be shorter: room is reserved only where there is as much.
+    /// It may be shorter: room is reserved only if the drive has it.
     AtMost,
 }
 
 /// One file of an output before it is written.
 #[derive(Debug, Clone)]
 pub struct ShardPlan {
-    /// Its name once published.
+    /// Its published name.
     pub path: PathBuf,
-    /// Bytes at its front that are not data (a `.npy` header).
+    /// Leading bytes that are not data (a `.npy` header).
     pub header: Vec<u8>,
     /// First byte of the output's data that it holds.
     pub start_bytes: u64,
@@ -81,7 +80,7 @@ pub struct ShardPlan {
 /// One file of an output that is being written.
 #[derive(Debug)]
 pub struct Shard {
-    /// What it will be.
+    /// Its plan.
     pub plan: ShardPlan,
     /// The unfinished file.
     pub file: VolumeFile,
@@ -94,25 +93,25 @@ pub struct StagedOutput {
     shards: Vec<Shard>,
     manifest: Option<PathBuf>,
     dirs: Vec<PrivateDir>,
-    /// Which of them is in a directory, by the one name that it really has.
+    /// The index of each private directory, by the real name of the directory that contains it.
     places: HashMap<PathBuf, usize>,
-    /// Files of the old set that this one does not replace, each with the number of the private
+    /// Files of the old set that this one does not replace, each with the index of the private
     /// directory next to it.
     removed: Vec<(PathBuf, usize)>,
     replace: bool,
-    /// The directory that the set has to itself.
+    /// The directory that belongs to the set alone.
     set_dir: Option<SetDir>,
-    /// After the private directories in them.
+    /// Declared after the private directories, which are inside them.
     made: MadeDirs,
 }
 
-/// The one name of a directory, whichever of its names this is; the same where it has none on this
+/// The real name of a directory, for any of its names; unchanged if it does not exist on this
 /// machine.
 fn real_name(dir: &Path) -> PathBuf {
     std::fs::canonicalize(dir).unwrap_or_else(|_| dir.to_path_buf())
 }
 
-/// Removes what others have left in the directory of an output, which has to be there.
+/// Removes what dead jobs have left in the directory of an output; the directory must exist.
 fn sweep(volume: &Volume, parent: &Path) -> Result<()> {
     let swept = volume.device().sweep_private_dirs(parent);
     swept.map(drop).map_err(|error| match error.raw_errno() {
@@ -130,13 +129,13 @@ fn sweep(volume: &Volume, parent: &Path) -> Result<()> {
     })
 }
 
-/// The files that go when the set of `files` takes the place of the one that `list` names now:
-/// those of the old set that are still what they were, and are none of `files`.
+/// The files that are removed when the set of `files` replaces the one that `list` describes now:
+/// unchanged files of the old set that are not among `files`.
 pub fn replaced_files(list: &Path, files: &[PathBuf]) -> Vec<PathBuf> {
     if !is_list(list) || !list.exists() {
         return Vec::new();
     }
-    // A list that cannot be read names nothing.
+    // An unreadable list names no files.
     let Ok(old) = FileSet::read(list) else {
         return Vec::new();
     };
@@ -157,7 +156,7 @@ fn is_list(path: &Path) -> bool {
     name.ends_with(MANIFEST_SUFFIX.as_bytes())
 }
 
-/// The checksum over the end of a file that is written and of `len_bytes`.
+/// Checksum of the end of a written file of `len_bytes`.
 fn tail_checksum(volume: &Volume, file: &VolumeFile, len_bytes: u64) -> Result<u64> {
     let start_bytes = list::tail_start(len_bytes);
     if start_bytes == len_bytes {
@@ -179,7 +178,7 @@ fn tail_checksum(volume: &Volume, file: &VolumeFile, len_bytes: u64) -> Result<u
     }
 }
 
-/// Two files of one name would leave one.
+/// Fails if two files have one name, because only one would remain.
 fn refuse_repeats(plans: &[ShardPlan]) -> Result<()> {
     let mut known = HashSet::new();
     for plan in plans {
@@ -193,8 +192,8 @@ fn refuse_repeats(plans: &[ShardPlan]) -> Result<()> {
 }
 
 impl StagedOutput {
-    /// Stages the files of `plans`, which are published together. `manifest` names the set, where
-    /// it is one.
+    /// Stages the files of `plans`, which are published together. `manifest` names the manifest of
+    /// the set, if it is one.
     pub fn stage(
         volume: &Volume,
         plans: Vec<ShardPlan>,
@@ -213,7 +212,7 @@ impl StagedOutput {
         let manifest = output.manifest.clone();
         let set = manifest.as_deref().and_then(Path::file_name);
         if let (Some(manifest), Some(set)) = (&manifest, set) {
-            // Its own directory comes first: a rename cannot leave the file system.
+            // The manifest's directory comes first, because a rename cannot leave the file system.
             let parent = parent_of(manifest).to_path_buf();
             sweep(volume, &parent)?;
             output.dirs.push(device.claim_private_dir(&parent, set)?);
@@ -242,8 +241,8 @@ impl StagedOutput {
         }
     }
 
-    /// Notes the files of the set whose place this one takes, as far as they are still that set's
-    /// and none of this one.
+    /// Notes the files of the replaced set that are still part of that set and not part of this
+    /// one.
     fn note_replaced(&mut self, volume: &Volume) -> Result<()> {
         let Some(list) = self.manifest.clone().filter(|_| self.replace) else {
             return Ok(());
@@ -257,26 +256,26 @@ impl StagedOutput {
         Ok(())
     }
 
-    /// Stages one more file, whose name no other has.
+    /// Stages one more file, whose name must be new.
     ///
     /// # Errors
-    /// As [`StagedOutput::stage`].
+    /// The errors of [`StagedOutput::stage`].
     pub fn add(&mut self, volume: &Volume, plan: ShardPlan, room: Room) -> Result<()> {
         refuse_link(CREATE, &plan.path)?;
         let dir_index = self.dir_beside(volume, &plan.path)?;
         self.stage_file(volume, plan, room, dir_index)
     }
 
-    /// The private directory next to the file that will be, or is, `path`.
+    /// The private directory next to the file that is, or will be, `path`.
     fn dir_beside(&mut self, volume: &Volume, path: &Path) -> Result<usize> {
         let device = volume.device();
-        // The same shards can be a set with another directory first, and its manifest there. Other
-        // manifests give their files names that no other set has.
+        // Another set may contain the same shards, with another directory first and its manifest
+        // there. Manifests of other kinds give their files names that no other set has.
         let manifest = self.manifest.clone();
         let set = manifest.as_deref().filter(|list| is_list(list));
         let set = set.and_then(Path::file_name);
         let parent = parent_of(path).to_path_buf();
-        // One directory by two names is one.
+        // A directory with two names counts once.
         let name = real_name(&parent);
         if let Some(&found) = self.places.get(&name) {
             return Ok(found);
@@ -309,8 +308,8 @@ impl StagedOutput {
         if full_bytes >= SYNCED_BYTES {
             self.dirs[dir_index].sync()?;
         }
-        // Reserving the space finds a full drive before the work; where it only makes the
-        // file long, direct writes inside it can still run side by side.
+        // Reserving the space detects a full drive before the work starts. If it only extends the
+        // file, direct writes inside the file can still run in parallel.
         if full_bytes > 0 {
             device
                 .allocate(file.id, full_bytes)
@@ -345,7 +344,7 @@ impl StagedOutput {
         &self.shards
     }
 
-    /// Cuts the files to length (`len_bytes` of data in the last, where it turned out shorter
+    /// Truncates the files to length (`len_bytes` of data in the last one, which may be shorter
     /// than planned), syncs and publishes them.
     pub fn publish(self, volume: &Volume, written_bytes: u64) -> Result<()> {
         let len = |shard: &Shard| {
@@ -356,7 +355,7 @@ impl StagedOutput {
         self.publish_each(volume, &lens)
     }
 
-    /// Cuts each file to its own length of data, syncs and publishes them.
+    /// Truncates each file to its own length of data, syncs and publishes them.
     pub fn publish_each(mut self, volume: &Volume, lens_bytes: &[u64]) -> Result<()> {
         self.cut(volume, lens_bytes)?;
         if let Some(manifest) = self.manifest.clone() {
@@ -376,11 +375,11 @@ impl StagedOutput {
         Ok(())
     }
 
-    /// Publishes two outputs at once, neither of which is a set: each file is cut to its own length
-    /// of data.
+    /// Publishes two outputs at once, neither of which is a set. Each file is truncated to its own
+    /// length of data.
     ///
     /// # Errors
-    /// As [`StagedOutput::publish`]: both appear, or none.
+    /// The errors of [`StagedOutput::publish`]; either both outputs appear or neither.
     pub fn publish_both(
         mut self,
         mut other: StagedOutput,
@@ -394,23 +393,22 @@ impl StagedOutput {
         self.publish_set(volume, None)
     }
 
-    /// Whether it is one of a set, with a list.
+    /// Whether it is a set with a list.
     pub fn is_set(&self) -> bool {
         self.manifest.is_some()
     }
 
-    /// As [`StagedOutput::publish`], with a manifest of the caller's own in place of the list of
-    /// shards.
+    /// As [`StagedOutput::publish`], with the caller's own manifest in place of the list of shards.
     pub fn publish_under(self, volume: &Volume, manifest: &[u8]) -> Result<()> {
         let len = |shard: &Shard| shard.plan.len_bytes;
         let lens: Vec<u64> = self.shards.iter().map(len).collect();
         self.publish_each_under(volume, &lens, manifest)
     }
 
-    /// The same where each file has a length of its own.
+    /// The same, with a separate length for each file.
     ///
     /// # Errors
-    /// As [`StagedOutput::publish`].
+    /// The errors of [`StagedOutput::publish`].
     pub fn publish_each_under(
         mut self,
         volume: &Volume,
@@ -424,7 +422,7 @@ impl StagedOutput {
         }
     }
 
-    /// Cuts each file to its own length of data, and syncs them all.
+    /// Truncates each file to its own length of data, and syncs them all.
     fn cut(&mut self, volume: &Volume, lens_bytes: &[u64]) -> Result<()> {
         for (shard, len_bytes) in self.shards.iter_mut().zip(lens_bytes) {
             shard.plan.len_bytes = *len_bytes;
@@ -440,9 +438,9 @@ impl StagedOutput {
         })
     }
 
-    /// The manifest that lists the shards. They are synced: nothing changes them any more.
+    /// The manifest that lists the shards. They are synced and do not change any more.
     fn shards_text(&self, volume: &Volume, path: &Path) -> Result<Vec<u8>> {
-        // Tables are read by directory, and their lists go with it.
+        // Tables are read by directory, and their lists move with the directory.
         let set_dir = Some(parent_of(path)).filter(|_| list::is_of_directory(path));
         let entry_of = |shard: &Shard| {
             let path = &shard.plan.path;
@@ -473,7 +471,7 @@ impl StagedOutput {
         Manifest { shards: shards? }.seal(path)
     }
 
-    /// Publishes several files at once, and the manifest that names them, if there is one.
+    /// Publishes several files at once, with the manifest that names them, if there is one.
     fn publish_set(self, volume: &Volume, manifest: Option<(&Path, &[u8])>) -> Result<()> {
         if let (Some(SetDir { path, is_new: true }), Some(manifest)) = (&self.set_dir, manifest) {
             let path = path.clone();
@@ -497,8 +495,8 @@ impl StagedOutput {
             first.write_file("manifest", text)?;
             list.push((first.path().join("manifest"), path.to_path_buf()));
         }
-        // The manifest is renamed last. That of a directory is the first: until all files have
-        // their places, what is there does not match it.
+        // The manifest is renamed last. The manifest of a directory is renamed first, so that it
+        // does not match the directory until all files are in place.
         let order = match self.set_dir {
             Some(_) => [&list[..], &renames[..]],
             None => [&renames[..], &list[..]],
@@ -514,7 +512,7 @@ impl StagedOutput {
         let folders: HashSet<PathBuf> = folders.collect();
         if let Some(SetDir { path: root, .. }) = &self.set_dir {
             for folder in folders {
-                // Folders of the old set alone: only what is empty goes.
+                // Only folders of the old set, and only if they are empty.
                 let above = folder.ancestors().take_while(|dir| dir != root);
                 let _ = above
                     .map(std::fs::remove_dir)

@@ -1,14 +1,18 @@
-//! MANY drives as one volume: which drive serves a file, a lane a drive, faults with their place.
+//! Many drives as one volume: which drive serves a file, one lane per drive, errors with their
+//! place.
 //!
 //! Model: Falcon (Kumar and Huang, ATC 2017): requests are batched over the volume and served per
-//! drive. A [`Port`] is one thread's access to all drives: a waiting lane for each drive in front
-//! of one queue, so a drive that is slow or full holds up only its own lane.
+//! drive. A [`Port`] is one thread's access to all drives: one waiting lane per drive in front of
+//! one queue. A slow or full drive therefore delays only its own lane.
 //!
-//! Invariants: at most [`LANE_DEPTH`] reads and as many writes of a port are in flight on one
-//! drive; what finds no slot waits in that drive's lane, in order. Reads and writes do not wait for
-//! each other, unless they meet in the same bytes: drives serve both at once. Drives that a volume
-//! meets after a port was made share the slots of its first lane. Every completion is counted to
-//! its drive. Failed and short writes become errors that name drive, file and offset.
+//! Invariants:
+//! - At most [`LANE_DEPTH`] reads and as many writes of a port are in flight on one drive. Further
+//!   requests wait in that drive's lane, in order.
+//! - Reads and writes do not wait for each other unless they overlap, because drives serve both at
+//!   once.
+//! - Drives that a volume meets after a port was made share the slots of its first lane.
+//! - Every completion is counted for its drive.
+//! - Failed and short writes become errors that name drive, file and offset.
 
 mod lane;
 
@@ -29,26 +33,26 @@ use crate::error::{Error, Kind, Result};
 use crate::memory::Buf;
 use crate::units;
 
-/// Reads in flight on one drive from one port, and writes.
+/// Reads, and also writes, in flight on one drive from one port.
 pub const LANE_DEPTH: usize = 32;
-/// The longest a port waits before its owner looks for cancellation again.
+/// Longest wait of a port before its owner checks for cancellation again.
 pub const WAIT_MAX: Duration = Duration::from_millis(50);
 
-/// A directory that scratch may go to.
+/// A directory for scratch.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ScratchDrive {
-    /// For messages.
+    /// The name in messages.
     pub name: String,
     /// The directory.
     pub dir: PathBuf,
     /// Its share relative to the others (a bandwidth, or 1 for each).
     pub weight: f64,
-    /// The most scratch on it.
+    /// Scratch limit on it.
     pub limit_bytes: u64,
 }
 
 impl ScratchDrive {
-    /// A directory called by its path, with an equal share and no limit.
+    /// A directory with its path as its name, an equal share and no limit.
     pub fn new(dir: impl Into<PathBuf>) -> Self {
         let dir = dir.into();
         ScratchDrive {
@@ -60,20 +64,20 @@ impl ScratchDrive {
     }
 }
 
-/// One drive: a directory on a file system of its own, or a file system that a job touches.
+/// One drive: a directory on a file system of its own, or a file system that a job uses.
 #[derive(Debug)]
 pub struct Drive {
-    /// For messages and reports.
+    /// The name in messages and reports.
     pub name: String,
-    /// Where scratch goes, for a drive that was named for it.
+    /// The directory for scratch, if the drive was named for scratch.
     pub dir: Option<PathBuf>,
-    /// Share of the scratch that it gets, relative to the others.
+    /// Its share of the scratch, relative to the others.
     pub weight: f64,
-    /// The most scratch on it.
+    /// Scratch limit on it.
     pub limit_bytes: u64,
     file_system: u64,
     traffic: Traffic,
-    /// Requests handed in and not yet returned, of all ports.
+    /// Requests submitted and not yet returned, over all ports.
     pending: AtomicUsize,
     is_full: AtomicBool,
 }
@@ -94,13 +98,13 @@ pub struct Traffic {
 /// An open file of a volume.
 #[derive(Debug, Clone)]
 pub struct VolumeFile {
-    /// Its name for the device.
+    /// Its number on the device.
     pub id: FileId,
     /// The drive that serves it.
     pub drive_index: usize,
     /// Where it is.
     pub path: Arc<Path>,
-    /// As it was when opened.
+    /// Its facts at opening.
     pub facts: FileFacts,
 }
 
@@ -110,7 +114,7 @@ pub struct Volume {
     drives: Arc<Mutex<Vec<Arc<Drive>>>>,
 }
 
-/// A device and the files that are open on it: what gives failures a name.
+/// A device and its open files; turns failures into errors with names.
 struct OpenFiles {
     device: Arc<dyn Device>,
     open: Mutex<Vec<VolumeFile>>,
@@ -121,7 +125,7 @@ impl OpenFiles {
         self.open.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Turns a failed transfer into an error with its place.
+    /// The error for a failed transfer, with its place.
     fn explain(&self, fault: &TransferFault, drive: Option<&Arc<Drive>>) -> Error {
         if let Some(error) = self.device.explain(fault.file, fault.offset_bytes) {
             return error;
@@ -166,7 +170,7 @@ impl Volume {
         &self.files.device
     }
 
-    /// All drives known so far: those named for scratch first, in their order.
+    /// All drives known so far: first those named for scratch, in their order.
     pub fn drives(&self) -> Vec<Arc<Drive>> {
         self.drives
             .lock()
@@ -174,7 +178,7 @@ impl Volume {
             .clone()
     }
 
-    /// The NUMA node of each drive that is known so far, where it says so.
+    /// The NUMA node of each known drive, if it is known.
     pub fn nodes(&self) -> Vec<Option<usize>> {
         let node = |drive: &Arc<Drive>| {
             let (major, minor) = (
@@ -186,7 +190,7 @@ impl Volume {
         self.drives().iter().map(node).collect()
     }
 
-    /// Index of the drive that holds `file_system`, which becomes a drive if it is none yet.
+    /// Index of the drive that holds `file_system`; a new file system becomes a new drive.
     fn drive_of(&self, file_system: u64, path: &Path) -> usize {
         let mut drives = self.drives.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(index) = drives
@@ -209,7 +213,7 @@ impl Volume {
         drives.len() - 1
     }
 
-    /// Opens a file on whichever drive holds it.
+    /// Opens a file on the drive that holds it.
     pub fn open(&self, path: &Path, access: Access) -> Result<VolumeFile> {
         let id = self.files.device.open(path, access)?;
         let facts = self.files.device.facts(id)?;
@@ -224,12 +228,12 @@ impl Volume {
         Ok(file)
     }
 
-    /// Fails if `file` is not what it was when it was opened. Freeing its blocks changes its time
-    /// of modification.
+    /// Fails if `file` has changed since it was opened. Freeing its blocks changes its modification
+    /// time, which is then ignored.
     ///
     /// # Errors
-    /// [`Kind::Corrupt`](crate::Kind::Corrupt): it is longer, shorter or was written to. What the
-    /// device says.
+    /// [`Kind::Corrupt`](crate::Kind::Corrupt): it is longer or shorter, or was written to. The
+    /// device's error.
     pub fn check_unchanged(&self, file: &VolumeFile, is_being_freed: bool) -> Result<()> {
         let before = file.facts;
         let now = self.device().facts(file.id)?;
@@ -247,7 +251,7 @@ impl Volume {
         Err(Error::changed_input("read input", cause).path(&file.path))
     }
 
-    /// Closes a file; nothing may be in flight on it.
+    /// Closes a file; no request may be in flight on it.
     pub fn close(&self, file: &VolumeFile) {
         self.files.device.close(file.id);
         self.files.all().retain(|f| f.id != file.id);
@@ -285,14 +289,14 @@ impl Volume {
         })
     }
 
-    /// Turns a failed transfer into an error with its place.
+    /// The error for a failed transfer, with its place.
     pub fn explain(&self, fault: &TransferFault) -> Error {
         self.files
             .explain(fault, self.drives().get(fault.drive_index))
     }
 }
 
-/// A failed transfer as an error with its place, as far as it is known.
+/// The error for a failed transfer, with as much of its place as is known.
 pub fn explain_transfer(fault: &TransferFault, drive: Option<&str>, path: Option<&Path>) -> Error {
     let operation = match fault.op {
         Op::Read => "read",
@@ -307,24 +311,24 @@ pub fn explain_transfer(fault: &TransferFault, drive: Option<&str>, path: Option
     }
     match error.kind() {
         Kind::NoSpace => error.hint("free some space there, or name a place with more room"),
-        // A limit, of which the error itself says what to do.
+        // A limit, for which the error itself says what to do.
         _ if fault.errno == Errno::FBIG.raw_os_error() => error,
         _ => error.hint("look at the kernel's log (dmesg) and at the drive's health"),
     }
 }
 
 impl Drive {
-    /// What it has served.
+    /// The traffic that it has served.
     pub fn traffic(&self) -> &Traffic {
         &self.traffic
     }
 
-    /// Requests that it has been given and has not served yet.
+    /// Requests that it has received and not served yet.
     pub fn pending(&self) -> usize {
         self.pending.load(Ordering::Relaxed)
     }
 
-    /// Whether a write to it has failed for want of space.
+    /// Whether a write to it has failed for lack of space.
     pub fn is_full(&self) -> bool {
         self.is_full.load(Ordering::Relaxed)
     }
@@ -335,7 +339,7 @@ impl Drive {
     }
 }
 
-/// What failed, before it has a name.
+/// A failed transfer, before names are added.
 #[derive(Debug, Clone, Copy)]
 pub struct TransferFault {
     /// Direction.
@@ -350,18 +354,18 @@ pub struct TransferFault {
     pub errno: i32,
 }
 
-/// A finished transfer: the buffer comes back with how many bytes are in it.
+/// A finished transfer: the buffer, and the number of bytes in it.
 #[derive(Debug)]
 pub struct Transfer {
-    /// What the submitter wrote on it.
+    /// The submitter's token.
     pub token: u64,
     /// Direction.
     pub op: Op,
     /// The memory.
     pub buf: Buf,
-    /// Bytes moved; fewer than the buffer holds only at the end of a file that is read.
+    /// Bytes moved; less than the buffer only at the end of a file that is read.
     pub len_bytes: usize,
-    /// What failed, if something did; the buffer is intact for another try.
+    /// The failure, if there was one; the buffer is intact for another try.
     pub fault: Option<TransferFault>,
 }
 
@@ -371,13 +375,13 @@ pub struct Port {
     drives: Arc<Mutex<Vec<Arc<Drive>>>>,
     queue: Box<dyn Queue>,
     lanes: Vec<Lane>,
-    /// Slots that drives share for which there was no lane when the queue was made.
+    /// Slots for the drives that had no lane when the queue was made.
     first_tags: LaneTags,
     done: Vec<Completion>,
 }
 
 impl Port {
-    /// Hands in a transfer of the whole of `buf`; it waits in its drive's lane for a slot.
+    /// Submits a transfer of the whole of `buf`; it waits in its drive's lane for a slot.
     pub fn submit(&mut self, file: &VolumeFile, op: Op, offset_bytes: u64, buf: Buf, token: u64) {
         let span = Span {
             op,
@@ -395,7 +399,7 @@ impl Port {
         self.start(file.drive_index);
     }
 
-    /// Lanes for the drives that the volume has met since.
+    /// Adds lanes for drives that the volume has met since.
     #[cold]
     fn add_lanes(&mut self) {
         let drives = self.drives.lock().unwrap_or_else(PoisonError::into_inner);
@@ -405,8 +409,8 @@ impl Port {
         }
     }
 
-    /// Starts what is handed in and moves what has finished to `finished`. With `wait`, blocks up
-    /// to 50 ms for the first.
+    /// Starts submitted transfers and moves finished ones to `finished`. With `wait`, blocks up to
+    /// 50 ms for the first.
     pub fn poll(&mut self, wait: bool, finished: &mut Vec<Transfer>) -> Result<()> {
         let before = finished.len();
         let wait = wait && self.done.is_empty();
@@ -429,13 +433,13 @@ impl Port {
             for index in 0..self.lanes.len() {
                 self.start(index);
             }
-            // Start them now rather than at the next visit.
+            // Starts them now rather than at the next call.
             self.queue.complete(None, &mut self.done)?;
         }
         Ok(())
     }
 
-    /// Hands what has a slot to the queue.
+    /// Passes the transfers that have a slot to the queue.
     fn start(&mut self, drive_index: usize) {
         let lane = &mut self.lanes[drive_index];
         while let Some((span, (buf, token))) = lane.next() {
@@ -450,7 +454,7 @@ impl Port {
         }
     }
 
-    /// Turns a failed transfer into an error with its place.
+    /// The error for a failed transfer, with its place.
     pub fn explain(&self, fault: &TransferFault) -> Error {
         let drive = self.lanes.get(fault.drive_index).map(|lane| &lane.drive);
         self.files.explain(fault, drive)
@@ -460,12 +464,12 @@ impl Port {
         self.lanes.iter().map(Lane::waiting).sum()
     }
 
-    /// Transfers handed in and not yet returned.
+    /// Transfers submitted and not yet returned.
     pub fn in_flight(&self) -> usize {
         self.queue.in_flight() + self.waiting() + self.done.len()
     }
 
-    /// Transfers of one drive that are not over.
+    /// Unfinished transfers of one drive.
     pub fn backlog(&self, drive_index: usize) -> usize {
         self.lanes
             .get(drive_index)
@@ -498,7 +502,7 @@ fn settle(drive: &Drive, request: Request, result: std::result::Result<usize, i3
                 .written_bytes
                 .fetch_add(bytes as u64, Ordering::Relaxed);
             traffic.writes.fetch_add(1, Ordering::Relaxed);
-            // A write that stops short without an error number has met the end of the medium.
+            // A write that stops short without an error number has reached the end of the medium.
             let short = bytes < request.buf.len();
             (
                 bytes,

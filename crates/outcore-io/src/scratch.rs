@@ -1,18 +1,19 @@
-//! Scratch space over many drives: a few logs a drive, extents handed out by weight.
+//! Scratch space over many drives: a few logs per drive, extents allocated by weight.
 //!
-//! Contract: each scratch drive has a private file a *band* (see [`crate::drive::private_dir`])
-//! that grows like a log. What is read at about the same time belongs in one band: once nothing
-//! more is written ([`Scratch::seal`]), a log goes as soon as all of it has been read, while others
-//! are still needed; freeing all at the end would take a tenth of the time of a sort.
-//! [`Scratch::allocate`] gives the next extent on the drive that has had the least for its weight,
-//! starting at a seeded one, passing over drives that are full or whose lane of the asking port is
-//! long. Freed extents, and parts of them, are used again before a log grows. The sum of live
-//! extents stays under the limit. Nothing here touches data; writers do.
+//! Contract: each scratch drive has one private file per *band* (see [`crate::drive::private_dir`])
+//! that grows like a log. Data that are read at about the same time belong in one band. After the
+//! last write ([`Scratch::seal`]), a log is removed as soon as all of it has been read, while
+//! others are still needed. Removing all logs at the end would take a tenth of the time of a sort.
 //!
-//! PALID (SPAA 2025) section 3 spreads buckets over drives by a random cycle; weights and the
-//! log keep that balance for unequal drives and make writes sequential on each.
+//! [`Scratch::allocate`] returns the next extent on the drive that has received the least for its
+//! weight, starting at a seeded drive. It skips drives that are full or whose lane of the calling
+//! port is long. Freed extents, and parts of them, are reused before a log grows. The sum of live
+//! extents stays under the limit. This module does not touch data; writers do.
 //!
-//! Memory: one word a freed extent.
+//! PALID (SPAA 2025), section 3, spreads buckets over drives by a random cycle. Weights and the log
+//! keep that balance for unequal drives and make writes sequential on each.
+//!
+//! Memory: one word per freed extent.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -23,25 +24,25 @@ use crate::error::{Error, Kind, Result};
 use crate::memory::block_ceil;
 use crate::port::{Drive, Port, ScratchDrive, Volume, VolumeFile};
 
-/// Bands at most, files at most on all drives, and bytes of a log that are worth one.
+/// The most bands, the most files on all drives, and the bytes of a log that justify a band.
 const BANDS_MAX: u64 = 8;
 const FILES_MAX: u64 = 128;
 const BAND_BYTES: u64 = 32 << 20;
-/// A lane with this many requests is passed over while another drive has fewer.
+/// A drive whose lane has this many requests is skipped while another drive has fewer.
 const BACKLOG_HIGH: usize = 48;
 
-/// Once this much is reserved, room grows in steps of at least as much: each step waits for the
+/// After this much is reserved, room grows in steps of at least this size: each step waits for the
 /// writes in flight on the file.
 const STEP_BYTES: u64 = 64 << 20;
 
 /// A piece of a scratch log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ScratchAddress {
-    /// Which log.
+    /// Number of the log.
     pub log: u16,
     /// Its length.
     pub len_bytes: u32,
-    /// Where in it.
+    /// Offset in the log.
     pub offset_bytes: u64,
 }
 
@@ -49,7 +50,7 @@ impl ScratchAddress {
     /// Its first `len_bytes`, and the rest.
     ///
     /// # Panics
-    /// Where it is shorter.
+    /// If it is shorter.
     pub fn split_at(self, len_bytes: u32) -> (Self, Self) {
         let rest = ScratchAddress {
             len_bytes: self.len_bytes - len_bytes,
@@ -67,12 +68,12 @@ struct Log {
     end_bytes: u64,
     reserved_bytes: u64,
     live_bytes: u64,
-    /// Where freed extents begin, by their length.
+    /// Offsets of freed extents, by length.
     free: BTreeMap<u64, Vec<u64>>,
 }
 
 impl Log {
-    /// Takes `len_bytes` of the shortest freed extent that has as much.
+    /// Takes `len_bytes` of the shortest freed extent that is long enough.
     fn take_freed(&mut self, len_bytes: u64) -> Option<u64> {
         let (&free_bytes, offsets) = self.free.range_mut(len_bytes..).next()?;
         let offset_bytes = offsets.pop();
@@ -91,7 +92,7 @@ impl Log {
 #[derive(Debug)]
 struct Logs {
     logs: Vec<Log>,
-    /// Bytes in extents on each drive, and the most that may be.
+    /// Bytes in extents on each drive, and the limit.
     drive_bytes: Vec<u64>,
     drive_limits_bytes: Vec<u64>,
     live_bytes: u64,
@@ -99,7 +100,7 @@ struct Logs {
     next: usize,
 }
 
-/// What is in a log that has not been read yet.
+/// Contents of a log that have not been read yet.
 #[derive(Debug)]
 struct LogFile {
     file: VolumeFile,
@@ -107,26 +108,26 @@ struct LogFile {
     is_gone: AtomicBool,
 }
 
-/// The scratch of one job. Dropping it removes the files' names at once, and leaves it to the
-/// device when their space is free; [`Scratch::remove`] waits for that.
+/// The scratch of one job. Dropping it removes the files' names at once; the device may free the
+/// space later. [`Scratch::remove`] waits for that.
 pub struct Scratch {
     logs: Mutex<Logs>,
-    /// Of each drive all bands, then of the next.
+    /// All bands of the first drive, then those of the next.
     files: Vec<LogFile>,
     bands: usize,
     is_sealed: AtomicBool,
     limit_bytes: u64,
-    /// What one log is expected to hold.
+    /// Expected size of one log.
     expected_bytes: u64,
     device: Arc<dyn Device>,
     dirs: Vec<PrivateDir>,
 }
 
 impl Scratch {
-    /// Makes logs on each of `drives` after sweeping what dead jobs left there.
+    /// Makes logs on each of `drives` after sweeping the leftovers of dead jobs there.
     ///
-    /// `expected_bytes` is what the job will put on all of them, about; it only sets how far ahead
-    /// room is reserved, and the number of bands.
+    /// `expected_bytes` is roughly what the job will put on all drives. It only determines how far
+    /// ahead room is reserved, and the number of bands.
     pub fn create(
         volume: &Volume,
         drives: &[ScratchDrive],
@@ -202,24 +203,24 @@ impl Scratch {
             .clone()
     }
 
-    /// The most bytes that were live at once.
+    /// The largest number of bytes that were live at once.
     pub fn peak_bytes(&self) -> u64 {
         self.lock().peak_bytes
     }
 
-    /// Bands that allocations may name: `0..bands()`.
+    /// Number of bands; allocations may name `0..bands()`.
     pub fn bands(&self) -> usize {
         self.bands
     }
 
-    /// Notes that an address will be written and read once.
+    /// Notes that an address will be written, and read once.
     pub fn expect_read(&self, address: ScratchAddress) {
         self.files[usize::from(address.log)]
             .unread
             .fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Notes that what was expected at an address has been read, or will not be.
+    /// Notes that the expected data at an address have been read, or will not be.
     pub fn forget(&self, address: ScratchAddress) {
         let log = &self.files[usize::from(address.log)];
         if log.unread.fetch_sub(1, Ordering::AcqRel) == 1 && self.is_sealed.load(Ordering::Acquire)
@@ -228,8 +229,8 @@ impl Scratch {
         }
     }
 
-    /// Nothing will be written from now on: logs go as soon as they have been read. No thread may
-    /// be writing.
+    /// Declares that nothing more will be written: logs are removed as soon as they have been read.
+    /// No thread may be writing.
     pub fn seal(&self) {
         self.is_sealed.store(true, Ordering::Release);
         for log in &self.files {
@@ -241,13 +242,13 @@ impl Scratch {
 
     fn remove_log(&self, log: &LogFile) {
         if !log.is_gone.swap(true, Ordering::AcqRel) {
-            // What cannot be removed now goes with the directory.
+            // If the log cannot be removed now, it is removed with the directory.
             let _ = self.device.remove(&log.file.path);
             self.device.close(log.file.id);
         }
     }
 
-    /// An extent of `len_bytes` (a multiple of 4 KiB) in a band, on the drive whose turn it is.
+    /// An extent of `len_bytes` (a multiple of 4 KiB) in a band, on the drive that is next.
     pub fn allocate(&self, len_bytes: u64, band: usize, port: &Port) -> Result<ScratchAddress> {
         let mut state = self.lock();
         if state.live_bytes + len_bytes > self.limit_bytes {
@@ -277,8 +278,8 @@ impl Scratch {
         }
     }
 
-    /// Takes an extent from a log, a freed one if there is one of that size or more; nothing, and
-    /// the drive counts as full from now on, if there is no room for more.
+    /// Takes an extent from a log, preferably a freed one that is long enough. If there is no room,
+    /// returns `None`, and the drive counts as full from then on.
     fn take(&self, log: &mut Log, len_bytes: u64) -> Result<Option<u64>> {
         if let Some(offset_bytes) = log.take_freed(len_bytes) {
             log.live_bytes += len_bytes;
@@ -294,8 +295,8 @@ impl Scratch {
         Ok(Some(end_bytes - len_bytes))
     }
 
-    /// Reserves room in a log: what the job is expected to put there, and in small steps beyond
-    /// that; false if there is not even room up to `end_bytes`. Writes into reserved room need no
+    /// Reserves room in a log: the expected size of the job's data, and small steps beyond that.
+    /// False if there is not even room up to `end_bytes`. Writes into reserved room need no
     /// exclusive lock of the file (ext4, XFS).
     fn reserve(&self, log: &mut Log, end_bytes: u64) -> Result<bool> {
         let step_bytes = block_ceil(self.expected_bytes / 32).max(end_bytes.min(STEP_BYTES));
@@ -312,7 +313,7 @@ impl Scratch {
         Ok(false)
     }
 
-    /// Gives an extent back.
+    /// Returns an extent.
     pub fn free(&self, address: ScratchAddress) {
         let len_bytes = u64::from(address.len_bytes);
         let mut state = self.lock();
@@ -350,8 +351,8 @@ impl Scratch {
         self.files.len() / self.bands
     }
 
-    /// The drive whose turn it is: not full (or with a freed extent that is long enough) nor at its
-    /// limit, not busy, with the least in this band for its weight.
+    /// The drive that is next: not full (or with a freed extent that is long enough), below its
+    /// limit, not busy, and with the least data in this band for its weight.
     fn choose(&self, state: &Logs, port: &Port, len_bytes: u64, band: usize) -> Option<usize> {
         let count = self.drive_count();
         let mut best: Option<(bool, f64, usize)> = None;
@@ -400,8 +401,8 @@ impl Scratch {
 
 impl Drop for Scratch {
     fn drop(&mut self) {
-        // Of an open file only the name goes, which takes no time whatever its length; on NFS and
-        // FUSE the directory goes when the file has been closed.
+        // Removing the name of an open file takes no time, whatever its length. On NFS and FUSE the
+        // directory is removed when the file has been closed.
         if !self.dirs.iter().any(PrivateDir::is_kept) {
             self.files.iter().for_each(|log| self.remove_log(log));
         }
@@ -455,7 +456,7 @@ mod tests {
         scratch.free(other);
         scratch.free(second);
         scratch.free(half);
-        // All are of one length by now, and what was freed last comes first.
+        // All extents have the same length by now, and the last freed extent is used first.
         let again = [allocate(4096), allocate(4096), allocate(4096)];
         assert_eq!(again, [half, second, other]);
         let refused = scratch.allocate(8192, 0, &port).unwrap_err();

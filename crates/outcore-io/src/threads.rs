@@ -1,9 +1,9 @@
-//! Threads: all are started here, and one that cannot be is an error.
+//! Creates threads; a thread that cannot be created is an error.
 //!
-//! Contract: [`spawn`] and [`spawn_scoped`] start a thread by a name that tools show. Where the
-//! system refuses it (a limit on processes, no memory for its stack) the error says which thread of
-//! how many it was and what to try next; nothing panics. Whoever can do with fewer threads goes on
-//! without it.
+//! Contract: [`spawn`] and [`spawn_scoped`] start a thread with a name that tools show. If the
+//! system refuses (a limit on processes, no memory for its stack), the error says which thread of
+//! how many it was and what to try next; nothing panics. A caller that can work with fewer threads
+//! continues without it.
 
 use std::io;
 use std::panic::resume_unwind;
@@ -14,9 +14,9 @@ use std::thread::{Builder, JoinHandle, Scope, ScopedJoinHandle};
 
 use crate::error::{Error, Result};
 
-/// Items that [`each`] works on at once: beyond that, syncs of one drive gain nothing.
+/// Items that [`each`] works on at once: more parallel syncs of one drive gain nothing.
 const EACH_MAX: usize = 64;
-/// What to try where a thread is refused.
+/// What to try if the system refuses a thread.
 const HINT: &str = "use fewer --threads, or raise the limit on processes (ulimit -u, or pids.max of \
                     the control group)";
 
@@ -41,8 +41,8 @@ pub fn spawn<T: Send + 'static>(
     thread.map_err(|error| refused(name, &error))
 }
 
-/// Starts a thread that may borrow from around `scope`. Those that were started before it run on:
-/// their scope waits for them, and whoever passes the error on has to stop them.
+/// Starts a thread that may borrow from around `scope`. If it fails, the threads that were started
+/// before keep running: their scope waits for them, so the caller must stop them.
 ///
 /// # Errors
 /// The system refuses it.
@@ -57,11 +57,11 @@ pub fn spawn_scoped<'scope, 'env, T: Send + 'scope>(
     thread.map_err(|error| refused(name, &error))
 }
 
-/// Runs `work` in `count` threads at once, each with its number, and waits for all; in none of them
-/// unless there are threads for all, so that they may wait for each other.
+/// Runs `work` in `count` threads at once, each with its number, and waits for all. `work` runs
+/// only if all threads could be created, so the threads may wait for each other.
 ///
 /// # Errors
-/// The system refuses one.
+/// The system refuses a thread.
 pub fn together<T: Send>(
     name: &str,
     count: usize,
@@ -83,7 +83,7 @@ pub fn together<T: Send>(
             starts.push(start);
         }
         for start in starts {
-            // A thread that does not listen has panicked, which is told below.
+            // A thread that does not receive has panicked, which is reported below.
             let _ = start.send(());
         }
         let panicked = |panic| Err(Error::panicked(name, panic));
@@ -94,14 +94,14 @@ pub fn together<T: Send>(
     })
 }
 
-/// Calls `work` for all of `items`, [`EACH_MAX`] of them at once; for fewer where the system
-/// refuses threads. All are done when it returns.
+/// Calls `work` for all of `items`, up to [`EACH_MAX`] at once, or fewer if the system refuses
+/// threads. All calls are done on return.
 ///
 /// # Errors
-/// That of the first item whose `work` fails.
+/// The error of the first item whose `work` fails.
 ///
 /// # Panics
-/// Where `work` does.
+/// If `work` panics.
 pub fn each<T: Sync>(
     name: &str,
     items: &[T],

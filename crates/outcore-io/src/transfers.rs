@@ -1,21 +1,23 @@
-//! Who asks, waits and takes back: one thread's reads and writes in flight, each with what it is
-//! for.
+//! One thread's reads and writes in flight, each tagged with its purpose: submit, wait, and take
+//! back.
 //!
-//! Contract: [`Transfers`] is the one way to submit requests and wait for them. What is asked for
-//! comes back as an [`Arrival`], together with what its owner wrote on it, as it comes or in the
-//! order of asking; what a drive refuses is an error that names drive, file and offset when its
-//! turn comes. [`Transfers::read_each`] and [`Transfers::read_in_order`] turn a whole list of
-//! ranges: as many reads are in flight as the pool has buffers. Writes whose buffer is all that
-//! their owner wants back are written behind ([`Transfers::write_behind`], [`WRITE_BEHIND`]): each
-//! goes back to its pool as soon as it is on the drive, and [`Transfers::buffer`] waits for the
-//! next. A read that stops short is not an error here: who asked compares [`Arrival::len_bytes`]
-//! with what is wanted, since only the asker can say which input became shorter.
+//! Contract: [`Transfers`] is the only way to submit requests and wait for them. A completed
+//! request returns as an [`Arrival`] with the tag of its owner, in order of completion or of
+//! submission. A failed request becomes an error with drive, file and offset when its turn comes.
+//! [`Transfers::read_each`] and [`Transfers::read_in_order`] process a whole list of ranges, with
+//! as many reads in flight as the pool has buffers.
 //!
-//! A [`ReadAhead`] is the bookkeeping alone, for a thread that shares its port and completes by
+//! If only the buffer of a write matters, the write can go behind ([`Transfers::write_behind`],
+//! [`WRITE_BEHIND`]). Its buffer returns to the pool as soon as it is on the drive, and
+//! [`Transfers::buffer`] waits for the next free one. A short read is not an error here. The caller
+//! compares [`Arrival::len_bytes`] with the length that it wants, because only the caller can say
+//! which input became shorter.
+//!
+//! A [`ReadAhead`] is only the bookkeeping, for a thread that shares its port and completes by
 //! token.
 //!
-//! Bounds: a few words a transfer in flight. The queues that a `Transfers` owns take back all that
-//! is in flight before buffers and files go.
+//! Bounds: a few words per transfer in flight. The queues of a `Transfers` take back everything in
+//! flight before buffers and files are dropped.
 
 use std::collections::BTreeMap;
 
@@ -28,11 +30,12 @@ use crate::port::{Port, Transfer, TransferFault, Volume, VolumeFile};
 pub const WRITE_BEHIND: u64 = u64::MAX;
 /// Marks the tokens of requests made here; others that share the port use other tokens.
 pub const ASKED_TOKENS: u64 = 1 << 60;
-/// Reads of this length are started one by one while others are worked on: a system call is nothing
-/// beside them. Shorter ones are started together.
+/// Reads of at least this length are started one by one while others are processed: compared with
+/// them a system call is cheap. Shorter ones are started together.
 const START_EACH_BYTES: usize = 64 << 10;
 
-/// What has been asked for and has not come, by token, each with its number in the order of asking.
+/// Requests that have been made and not completed, by token, each with its number in order of
+/// submission.
 #[derive(Debug)]
 struct Asked<T> {
     slots: Vec<Option<(u64, T)>>,
@@ -58,7 +61,7 @@ impl<T> Asked<T> {
         self.next_number - 1
     }
 
-    /// The token of a new one.
+    /// The token of a new request.
     fn ask(&mut self, what: T) -> u64 {
         let number = self.take_number();
         let index = self.free.pop().unwrap_or_else(|| {
@@ -80,25 +83,25 @@ impl<T> Asked<T> {
     }
 }
 
-/// One thread's queues to one or many drives: what requests are submitted to and polled from.
+/// One thread's queues to one or many drives.
 pub trait Queues {
-    /// What an offset is one in.
+    /// The type of a file with offsets.
     type File;
 
-    /// Hands in a transfer of the whole of `buf`.
+    /// Submits a transfer of the whole of `buf`.
     fn submit(&mut self, file: &Self::File, op: Op, at_bytes: u64, buf: Buf, token: u64);
 
-    /// Starts what is handed in and moves what has finished to `finished`. With `wait`, blocks for
-    /// a moment for the first.
+    /// Starts submitted transfers and moves finished ones to `finished`. With `wait`, blocks for a
+    /// moment for the first.
     ///
     /// # Errors
-    /// The queue itself fails.
+    /// The queue itself failed.
     fn poll(&mut self, wait: bool, finished: &mut Vec<Transfer>) -> Result<()>;
 
-    /// Transfers handed in and not yet returned.
+    /// Transfers submitted and not yet returned.
     fn in_flight(&self) -> usize;
 
-    /// Turns a failed transfer into an error with its place.
+    /// The error for a failed transfer, with its place.
     fn explain(&self, fault: &TransferFault) -> Error;
 }
 
@@ -122,45 +125,45 @@ impl Queues for Port {
     }
 }
 
-/// A transfer that has ended well.
+/// A transfer that has ended without an error.
 #[derive(Debug)]
 pub struct Arrival<T> {
-    /// What it was for.
+    /// Its purpose.
     pub what: T,
     /// The memory.
     pub buf: Buf,
-    /// Bytes moved; fewer than the buffer holds only at the end of a file that is read.
+    /// Bytes moved; less than the buffer only at the end of a file that is read.
     pub len_bytes: usize,
 }
 
-/// A range to be read.
+/// A range to read.
 #[derive(Debug)]
 pub struct ReadRange<'f, T, F = VolumeFile> {
     /// The file.
     pub file: &'f F,
-    /// Where it begins in the file; a 4 KiB border.
+    /// Its offset in the file; a multiple of 4 KiB.
     pub at_bytes: u64,
     /// Its length in bytes, in whole 4 KiB blocks, at most that of a buffer.
     pub len_bytes: usize,
-    /// What it is for.
+    /// Its purpose.
     pub what: T,
 }
 
-/// How the next of what has come is taken: in the order of asking, or any.
+/// How the next completed transfer is taken: in order of submission, or any.
 type Take<S, T> = fn(&mut S) -> Result<Option<Arrival<T>>>;
 
-/// One thread's transfers, each with what it is for.
+/// One thread's transfers, each with its purpose.
 pub struct Transfers<T, Q = Port> {
     queues: Q,
     asked: Asked<T>,
-    /// What has come and was not taken, by number.
+    /// Completed transfers that were not taken yet, by number.
     came: BTreeMap<u64, (T, Transfer)>,
     next_given: u64,
     finished: Vec<Transfer>,
 }
 
 impl<T> Transfers<T> {
-    /// With a port of its own to the drives of `volume`.
+    /// Transfers with a port of their own to the drives of `volume`.
     ///
     /// # Errors
     /// The device has no further queue.
@@ -175,7 +178,7 @@ impl<T> Transfers<T> {
 }
 
 impl<T, Q: Queues> Transfers<T, Q> {
-    /// On a thread's queues.
+    /// Transfers on a thread's own queues.
     pub fn on(queues: Q) -> Self {
         Transfers {
             queues,
@@ -186,55 +189,55 @@ impl<T, Q: Queues> Transfers<T, Q> {
         }
     }
 
-    /// Transfers that have not come back, those written behind included.
+    /// Transfers that have not returned, including those written behind.
     pub fn in_flight(&self) -> usize {
         self.queues.in_flight()
     }
 
-    /// What was asked for and not taken yet.
+    /// Number of requests not taken yet, without those written behind.
     pub fn len(&self) -> usize {
         self.asked.len() + self.came.len()
     }
 
-    /// Whether all that was asked for has been taken.
+    /// Whether all requests have been taken.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Asks for a read of the whole of `buf`.
+    /// Requests a read of the whole of `buf`.
     pub fn read(&mut self, file: &Q::File, at_bytes: u64, buf: Buf, what: T) {
         let token = self.asked.ask(what);
         self.queues.submit(file, Op::Read, at_bytes, buf, token);
     }
 
-    /// Asks for a write of the whole of `buf`, which is to be taken back.
+    /// Requests a write of the whole of `buf`, which is returned as an [`Arrival`].
     pub fn write(&mut self, file: &Q::File, at_bytes: u64, buf: Buf, what: T) {
         let token = self.asked.ask(what);
         self.queues.submit(file, Op::Write, at_bytes, buf, token);
     }
 
-    /// Starts to write the whole of `buf`, which goes back to its pool when it is written.
+    /// Starts a write of the whole of `buf`, which returns to its pool when it is written.
     ///
     /// # Errors
-    /// What is written behind and has failed since the last look.
+    /// A write-behind that has failed since the last check.
     pub fn write_behind(&mut self, file: &Q::File, at_bytes: u64, buf: Buf) -> Result<()> {
         self.queues
             .submit(file, Op::Write, at_bytes, buf, WRITE_BEHIND);
         self.start()
     }
 
-    /// Starts what was asked for and looks for what has come, without waiting.
+    /// Starts the requests and collects completions, without waiting.
     ///
     /// # Errors
-    /// What was written behind and has failed; the queue itself fails.
+    /// A write-behind that failed; the queue itself failed.
     pub fn start(&mut self) -> Result<()> {
         self.turn(false)
     }
 
-    /// The same, waiting for a moment unless something has come that was not taken.
+    /// The same, but waits for a moment unless an arrival is ready to be taken.
     ///
     /// # Errors
-    /// As [`Transfers::start`].
+    /// The errors of [`Transfers::start`].
     pub fn wait(&mut self) -> Result<()> {
         self.turn(self.came.is_empty())
     }
@@ -253,10 +256,10 @@ impl<T, Q: Queues> Transfers<T, Q> {
         fault.map_or(Ok(()), |fault| Err(self.queues.explain(&fault)))
     }
 
-    /// What has come, the first that was asked for first.
+    /// A completed transfer, the earliest requested one first.
     ///
     /// # Errors
-    /// It failed.
+    /// The transfer failed.
     pub fn take(&mut self) -> Result<Option<Arrival<T>>> {
         match self.came.pop_first() {
             Some((_, came)) => self.arrival(came).map(Some),
@@ -264,10 +267,10 @@ impl<T, Q: Queues> Transfers<T, Q> {
         }
     }
 
-    /// The next in the order of submission, if it has completed.
+    /// The next transfer in order of submission, if it has completed.
     ///
     /// # Errors
-    /// It failed.
+    /// The transfer failed.
     pub fn take_in_order(&mut self) -> Result<Option<Arrival<T>>> {
         let Some(came) = self.came.remove(&self.next_given) else {
             return Ok(None);
@@ -276,11 +279,11 @@ impl<T, Q: Queues> Transfers<T, Q> {
         self.arrival(came).map(Some)
     }
 
-    /// The next in the order of asking, waiting for it, whether it failed or not: for who goes on
-    /// where a drive does not.
+    /// Waits for the next transfer in order of submission and returns it, or its fault: for callers
+    /// that continue after a drive fails.
     ///
     /// # Errors
-    /// As [`Transfers::start`]; what `check` fails with.
+    /// The errors of [`Transfers::start`] and of `check`.
     pub fn next_or_fault(
         &mut self,
         check: impl Fn() -> Result<()>,
@@ -305,19 +308,18 @@ impl<T, Q: Queues> Transfers<T, Q> {
         }
     }
 
-    /// What comes next, waiting for it and calling `check` meanwhile; nothing if nothing was asked
-    /// for.
+    /// Waits for the next arrival and calls `check` meanwhile; `None` if there are no requests.
     ///
     /// # Errors
-    /// It failed; what `check` fails with.
+    /// The transfer failed; the errors of `check`.
     pub fn next(&mut self, check: impl Fn() -> Result<()>) -> Result<Option<Arrival<T>>> {
         self.next_of(check, Self::take)
     }
 
-    /// The same, in the order of asking.
+    /// The same, in order of submission.
     ///
     /// # Errors
-    /// As [`Transfers::next`].
+    /// The errors of [`Transfers::next`].
     pub fn next_in_order(&mut self, check: impl Fn() -> Result<()>) -> Result<Option<Arrival<T>>> {
         self.next_of(check, Self::take_in_order)
     }
@@ -339,10 +341,10 @@ impl<T, Q: Queues> Transfers<T, Q> {
         }
     }
 
-    /// A free buffer of `pool`, waiting for what is written behind to give one back.
+    /// A free buffer of `pool`; waits until a write-behind returns one.
     ///
     /// # Errors
-    /// As [`Transfers::start`]; what `check` fails with.
+    /// The errors of [`Transfers::start`] and of `check`.
     pub fn buffer(&mut self, pool: &Pool, check: impl Fn() -> Result<()>) -> Result<Buf> {
         loop {
             if let Some(buf) = pool.take() {
@@ -353,10 +355,10 @@ impl<T, Q: Queues> Transfers<T, Q> {
         }
     }
 
-    /// Waits until nothing is in flight; what has come and was asked for can still be taken.
+    /// Waits until nothing is in flight; completed requests can still be taken.
     ///
     /// # Errors
-    /// As [`Transfers::start`]; what `check` fails with.
+    /// The errors of [`Transfers::start`] and of `check`.
     pub fn finish(&mut self, check: impl Fn() -> Result<()>) -> Result<()> {
         while self.queues.in_flight() > 0 {
             check()?;
@@ -365,10 +367,10 @@ impl<T, Q: Queues> Transfers<T, Q> {
         Ok(())
     }
 
-    /// Waits until nothing is in flight, and forgets all of it.
+    /// Waits until nothing is in flight, and discards all requests.
     ///
     /// # Errors
-    /// The queue itself fails.
+    /// The queue itself failed.
     pub fn forget(&mut self) -> Result<()> {
         while self.queues.in_flight() > 0 {
             self.finished.clear();
@@ -381,11 +383,12 @@ impl<T, Q: Queues> Transfers<T, Q> {
         Ok(())
     }
 
-    /// Reads all the ranges that `next` gives, each into a buffer of `pool`, and gives each to
-    /// `take` as it comes. The queues show `next` which drive has least to do.
+    /// Reads all the ranges that `next` returns, each into a buffer of `pool`, and passes each to
+    /// `take` as it arrives. `next` receives the queues, which know the drive with the fewest
+    /// requests.
     ///
     /// # Errors
-    /// A read that failed; what `check` and `take` fail with.
+    /// A read that failed; the errors of `check` and `take`.
     pub fn read_each<'f>(
         &mut self,
         pool: &Pool,
@@ -399,10 +402,10 @@ impl<T, Q: Queues> Transfers<T, Q> {
         self.read_all((pool, Self::take), check, next, take)
     }
 
-    /// The same, in the order in which `next` gives them.
+    /// The same, in the order in which `next` returns them.
     ///
     /// # Errors
-    /// As [`Transfers::read_each`].
+    /// The errors of [`Transfers::read_each`].
     pub fn read_in_order<'f>(
         &mut self,
         pool: &Pool,
@@ -440,7 +443,7 @@ impl<T, Q: Queues> Transfers<T, Q> {
                 is_any = true;
             }
             if is_any && pool.slot_bytes() >= START_EACH_BYTES {
-                // The drives work while the next one is looked at.
+                // The drives work while the next range is prepared.
                 self.start()?;
             }
             match taken(self)? {
@@ -453,10 +456,10 @@ impl<T, Q: Queues> Transfers<T, Q> {
     }
 }
 
-/// Waits for a moment for what is written behind through `port`, where nothing else is in flight.
+/// Waits for a moment for write-behinds through `port`, if nothing else is in flight.
 ///
 /// # Errors
-/// A write that failed; the queue itself fails.
+/// A write that failed; the queue itself failed.
 pub fn wait_behind(port: &mut Port) -> Result<()> {
     let mut written = Vec::new();
     port.poll(true, &mut written)?;
@@ -464,25 +467,25 @@ pub fn wait_behind(port: &mut Port) -> Result<()> {
     fault.map_or(Ok(()), |fault| Err(port.explain(&fault)))
 }
 
-/// The error for a pool that has no buffer although nobody can be holding one.
+/// The error for a pool without a free buffer although no transfer can be holding one.
 pub fn no_buffer() -> Error {
     Error::new(Kind::Memory, "take a buffer", "the pool is empty").hint(
         "this is a bug in outcore: please report it; more --memory or fewer --threads may avoid it",
     )
 }
 
-/// Reads that have been asked for through a port that others use too, each with what it is for.
+/// Reads through a port that others also use, each with its purpose.
 #[derive(Debug)]
 pub struct ReadAhead<T> {
     window: usize,
     asked: Asked<T>,
-    /// What has come, by number.
+    /// Completed reads, by number.
     ready: BTreeMap<u64, (T, Option<Buf>)>,
     next_given: u64,
 }
 
 impl<T> ReadAhead<T> {
-    /// Nothing yet, of at most `window` at once.
+    /// An empty one, for at most `window` reads at once.
     pub fn new(window: usize) -> Self {
         ReadAhead {
             window,
@@ -492,12 +495,12 @@ impl<T> ReadAhead<T> {
         }
     }
 
-    /// Whether another may be asked for.
+    /// Whether another read may be requested.
     pub fn has_room(&self) -> bool {
         self.asked.len() + self.ready.len() < self.window
     }
 
-    /// Whether nothing is on its way; what has come may be waiting.
+    /// Whether no read is in flight; completed ones may be waiting.
     pub fn is_idle(&self) -> bool {
         self.asked.len() == 0
     }
@@ -514,17 +517,17 @@ impl<T> ReadAhead<T> {
         port.submit(file, Op::Read, at_bytes, buf, token);
     }
 
-    /// What needs no read takes its place in the order.
+    /// Adds an item that needs no read at its place in the order.
     pub fn put(&mut self, what: T) {
         let number = self.asked.take_number();
         self.ready.insert(number, (what, None));
     }
 
-    /// Takes back a read that has ended well, one whose token has [`ASKED_TOKENS`] in it, once
-    /// `verify` has looked at it.
+    /// Takes back a successful read whose token contains [`ASKED_TOKENS`], after `verify` has
+    /// checked it.
     ///
     /// # Errors
-    /// What `verify` fails with.
+    /// The errors of `verify`.
     pub fn settle(
         &mut self,
         transfer: Transfer,
@@ -538,7 +541,7 @@ impl<T> ReadAhead<T> {
         Ok(())
     }
 
-    /// The next that has come: in the order asked for, or any.
+    /// The next completed item: in order of request, or any.
     pub fn next(&mut self, is_ordered: bool) -> Option<(T, Option<Buf>)> {
         let first = self.ready.first_entry()?;
         if is_ordered && *first.key() != self.next_given {
@@ -561,7 +564,7 @@ mod tests {
 
     const BLOCKS: usize = 40;
 
-    /// A file of blocks that are full of their number, and a pool of some buffers.
+    /// A file of blocks, each filled with its number, and a pool of some buffers.
     fn numbered(fault: &str) -> (Volume, VolumeFile, Pool) {
         let ram = RamDevice::new(RamOptions {
             short_one_in: 0,

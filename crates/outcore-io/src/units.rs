@@ -1,10 +1,11 @@
-//! Units in text: sizes, rates and durations, parsed and printed; nearest-word suggestions. The
-//! only place in the workspace that turns numbers with units into text or back.
+//! Parses and prints sizes, rates and durations, and suggests the nearest word. No other module of
+//! the workspace converts numbers with units to or from text.
 //!
 //! Contract: pure functions over text and numbers, no state. Parsing is strict, so that no setting
-//! is off by 7 % in silence: `GiB` is 2^30 and `GB` is 10^9, while `G`, `g` and `gb` are refused
-//! with both readings spelt out. A bare number is bytes (or bytes per second for a rate); a
-//! duration always needs its unit. Values printed by the `*_exact` functions parse to themselves.
+//! is silently off by 7 %. `GiB` is 2^30 and `GB` is 10^9; the parser rejects `G`, `g` and `gb` and
+//! spells out both readings. A bare number is bytes (or bytes per second for a rate); a duration
+//! always needs its unit. The parser reads values printed by the `*_exact` functions back
+//! unchanged.
 
 use std::time::Duration;
 
@@ -14,7 +15,7 @@ mod show;
 
 pub use show::Unit;
 
-/// Units of size, largest first, so printing takes the first that fits.
+/// Units of size, largest first, so that printing takes the first that fits.
 const BYTE_UNITS: [(&str, u64); 12] = [
     ("EiB", 1 << 60),
     ("PiB", 1 << 50),
@@ -30,7 +31,7 @@ const BYTE_UNITS: [(&str, u64); 12] = [
     ("KB", 1_000),
 ];
 
-/// How many of [`BYTE_UNITS`] are powers of two.
+/// Number of [`BYTE_UNITS`] that are powers of two.
 const BINARY_UNITS: usize = 6;
 
 /// Units of time in nanoseconds.
@@ -45,7 +46,8 @@ const TIME_UNITS: [(&str, u64); 8] = [
     ("ns", 1),
 ];
 
-/// Reads a size: `4GiB` (2^30), `4GB` (10^9), `1.5 MiB`, `4096`. Fractions of a byte are cut off.
+/// Parses a size: `4GiB` (2^30), `4GB` (10^9), `1.5 MiB`, `4096`. Fractions of a byte are
+/// truncated.
 ///
 /// Errors (usage): no number, an unknown or ambiguous unit, more than 2^64 - 1 bytes.
 pub fn parse_bytes(text: &str) -> Result<u64> {
@@ -67,9 +69,9 @@ pub fn parse_bytes(text: &str) -> Result<u64> {
 
 const SIZE_HINT: &str = "write a size like 4GiB (2^30), 4GB (10^9) or plain bytes";
 
-/// Reads a rate in bytes per second: `2GB/s`, `800MiB/s`, `2000000000`.
+/// Parses a rate in bytes per second: `2GB/s`, `800MiB/s`, `2000000000`.
 ///
-/// Errors (usage): as [`parse_bytes`]; a unit without `/s`.
+/// Errors (usage): those of [`parse_bytes`]; a unit without `/s`.
 pub fn parse_rate(text: &str) -> Result<u64> {
     const HINT: &str = "write a rate like 2GB/s or 800MiB/s";
     let trimmed = text.trim();
@@ -89,7 +91,7 @@ pub fn parse_rate(text: &str) -> Result<u64> {
     }
 }
 
-/// Reads a duration: `30s`, `5min`, `100us`, `1.5h`. Fractions of a nanosecond are cut off.
+/// Parses a duration: `30s`, `5min`, `100us`, `1.5h`. Fractions of a nanosecond are truncated.
 ///
 /// Errors (usage): no number, no unit or an unknown one, more than 2^64 - 1 ns (584 years).
 pub fn parse_duration(text: &str) -> Result<Duration> {
@@ -107,9 +109,9 @@ pub fn parse_duration(text: &str) -> Result<Duration> {
     Ok(Duration::from_nanos(ns))
 }
 
-/// Reads a number in one of `units`, for quantities that only their reader knows: `1200MT/s`.
-/// `what` and `forms`, how it may be written, go into the error. Fractions of the smallest unit are
-/// cut off.
+/// Parses a number in one of `units`, for quantities that only the caller knows: `1200MT/s`. `what`
+/// and `forms` (the accepted notation) go into the error. Fractions of the smallest unit are
+/// truncated.
 ///
 /// Errors (usage): no number, no unit or an unknown one, more than 2^64 - 1 of the smallest unit.
 pub fn parse_in(units: &[(&str, u64)], what: &str, text: &str, forms: &str) -> Result<u64> {
@@ -125,7 +127,7 @@ pub fn parse_in(units: &[(&str, u64)], what: &str, text: &str, forms: &str) -> R
     scale(number, *unit).map_err(|why| wrong(what, text, &why, &hint))
 }
 
-/// A number that [`parse_in`] reads back to the very number, in the first of `units` that divides
+/// A text that [`parse_in`] reads back to exactly this number, in the first of `units` that divides
 /// it.
 pub fn exact_in(units: &[(&str, u64)], value: u64) -> String {
     let unit = units
@@ -153,7 +155,7 @@ fn find<'a>(units: &'a [(&str, u64)], name: &str) -> Option<&'a u64> {
         .map(|(_, value)| value)
 }
 
-/// `number` times `unit`, exactly, rounded down; the reason if it is not a number or too large.
+/// `number` times `unit`, exactly, rounded down; an error text if it is not a number or too large.
 fn scale(number: &str, unit: u64) -> std::result::Result<u64, String> {
     let no_number = || {
         if number.is_empty() {
@@ -206,7 +208,7 @@ pub fn bytes(count_bytes: u64) -> String {
     human(count_bytes as f64, &BYTE_UNITS[..BINARY_UNITS], "")
 }
 
-/// A size that [`parse_bytes`] reads back to the very number: `4GiB`, `1500KB`, `4097`.
+/// A size that [`parse_bytes`] reads back exactly: `4GiB`, `1500KB`, `4097`.
 pub fn bytes_exact(count_bytes: u64) -> String {
     let unit = BYTE_UNITS
         .iter()
@@ -228,7 +230,7 @@ pub fn rate_decimal(bytes_per_s: f64) -> String {
     human(bytes_per_s, &BYTE_UNITS[BINARY_UNITS..], "/s")
 }
 
-/// A rate that [`parse_rate`] reads back to the very number: `2GB/s`.
+/// A rate that [`parse_rate`] reads back exactly: `2GB/s`.
 pub fn rate_exact(bytes_per_s: u64) -> String {
     let text = bytes_exact(bytes_per_s);
     let is_bare = text.bytes().all(|byte| byte.is_ascii_digit());
@@ -249,8 +251,8 @@ fn human(value: f64, units: &[(&str, u64)], suffix: &str) -> String {
     }
 }
 
-/// A value in the largest unit that it reaches when it is rounded to three digits, so that 1023.9
-/// MiB is 1.00 GiB and not 1024 MiB; none if it is below the smallest.
+/// A value in the largest unit that it reaches after rounding to three digits, so that 1023.9 MiB
+/// becomes 1.00 GiB and not 1024 MiB; `None` if it is below the smallest unit.
 fn in_unit<'a>(value: f64, units: &[(&'a str, u64)]) -> Option<(f64, &'a str)> {
     let is_reached = |unit: u64| value.abs() >= unit as f64 * 0.9995;
     let (name, unit) = units.iter().find(|(_, unit)| is_reached(*unit))?;
@@ -301,8 +303,8 @@ pub fn count(value: u64) -> String {
     grouped
 }
 
-/// A number of things, in the plural of English: `1 drive`, `1,000 drives`, `2 passes`, `3
-/// entries`, `4 vertices`.
+/// A number with the English singular or plural: `1 drive`, `1,000 drives`, `2 passes`,
+/// `3 entries`, `4 vertices`.
 pub fn counted(value: u64, thing: &str) -> String {
     let count = count(value);
     if value == 1 {
@@ -319,8 +321,9 @@ pub fn counted(value: u64, thing: &str) -> String {
     }
 }
 
-/// The word of `known` that `word` most likely meant: at most a third of its letters differ. Ties
-/// go to a word of the same letters, then to the earlier one. Cost: `known.len()` edit distances.
+/// The word of `known` that `word` most likely meant; at most a third of its letters may differ.
+/// Ties go to a word of the same letters, then to the earlier one. Cost: `known.len()` edit
+/// distances.
 pub fn nearest<'a>(word: &str, known: &[&'a str]) -> Option<&'a str> {
     let wanted = word.to_ascii_lowercase();
     let letters = sorted_letters(&wanted);
@@ -346,7 +349,7 @@ fn sorted_letters(word: &str) -> Vec<char> {
     letters
 }
 
-/// Insertions, deletions, substitutions and swaps of neighbours between two words.
+/// Insertions, deletions, substitutions and swaps of adjacent letters between two words.
 fn edit_distance(a: &str, b: &str) -> usize {
     let a: Vec<char> = a.chars().collect();
     let b: Vec<char> = b.chars().collect();
@@ -372,7 +375,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// A duration that [`parse_duration`] reads back to the very number of nanoseconds: `5min`.
+    /// A duration that [`parse_duration`] reads back to exactly this number of nanoseconds: `5min`.
     fn duration_exact(duration: Duration) -> String {
         match u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX) {
             0 => "0s".to_string(),

@@ -1,18 +1,22 @@
-//! Merged blocks: made by a few threads with a reader each, kept for all who read.
+//! Merged blocks: a few threads merge them, each with its own reader, and all FUSE readers share
+//! them.
 //!
-//! Contract: the sorted file is cut into blocks of [`BLOCK_BYTES`]. Who wants one that is not here
-//! waits while a thread merges it; who asks for the block after one that is here is taken to read
-//! on, and the next ones are merged ahead. A block goes to the thread whose reader stands in front
-//! of it. What is merged ahead goes by *lanes* of neighbouring blocks: those of one lane stay with
-//! one thread, which seeks once for them, and the next lane goes to another one. Where records are
-//! long, copying them costs more than merging, and where the memory has no room for lanes so long
-//! that seeking costs little beside them, a whole stream stays with its thread. The oldest blocks
-//! go when there is no room for more; room grows up to what the memory allows as blocks that went
-//! are wanted again, so that who reads once from front to end stays in few pages.
+//! Contract: the sorted file is divided into blocks of [`BLOCK_BYTES`]. A request for a missing
+//! block waits while a thread merges it. A request for the block after a cached one counts as a
+//! sequential read, and the next blocks are merged ahead. A block goes to the thread whose reader
+//! is positioned at it.
 //!
-//! Memory: half of what the job has left for the readers, three eighths for blocks, in huge pages.
-//! Those that are being merged or copied to who reads are counted: a slot for each thread of either
-//! kind.
+//! Blocks are merged ahead in *lanes* of adjacent blocks. One thread merges all blocks of a lane,
+//! with one seek, and the next lane goes to another thread. A whole stream stays with its thread in
+//! two cases: records are so long that copying them costs more than merging, or memory is too small
+//! for lanes that make seeking cheap in comparison.
+//!
+//! The oldest blocks are evicted when there is no more room. Room grows up to the memory limit when
+//! evicted blocks are requested again, so a single read from front to end uses few pages.
+//!
+//! Memory: half of the job's remaining memory for the readers, three eighths for blocks, in huge
+//! pages. Blocks that are being merged, or copied to a reader, are included: one slot per thread of
+//! either kind.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::mpsc::{Sender, channel};
@@ -24,29 +28,29 @@ use outcore::{Error, Kind, Result};
 use outcore_io::memory::{Buf, Pool};
 use outcore_io::threads::spawn;
 
-/// What is called with each fault.
+/// Called with each fault.
 pub type Tell = Box<dyn Fn(&Error) + Send + Sync>;
 
 /// Size of a merged block.
 const BLOCK_BYTES: usize = 1 << 20;
-/// Blocks that are merged ahead of who reads on, by the thread that merges the stream.
+/// Blocks that the thread of a sequential stream merges ahead.
 const AHEAD: u64 = 6;
-/// Records from that size on are merged by one thread for each stream.
+/// Records of at least this size are merged by one thread per stream.
 const LONG_RECORD_BYTES: usize = 256;
-/// A lane has this many blocks of each run at least: a seek reads one or two of them.
+/// Smallest number of blocks of each run per lane: a seek reads one or two of them.
 const LANE_RUN_BLOCKS: u64 = 20;
-/// Blocks that are kept at least.
+/// Smallest number of cached blocks.
 const KEPT_MIN: usize = 8;
-/// Blocks that are kept until one of those that went is wanted again.
+/// Number of cached blocks until an evicted one is requested again.
 const KEPT_FIRST: usize = 64;
-/// Room for this many more blocks is made each time.
+/// Number of blocks by which the room grows.
 const KEPT_MORE: usize = 16;
 
-/// What became of a block.
+/// State of a block.
 enum Content {
-    /// Nobody has begun.
+    /// Not started.
     Wanted,
-    /// A thread is at it.
+    /// A thread is merging it.
     Merging,
     Here(Arc<Buf>),
     Failed,
@@ -54,16 +58,16 @@ enum Content {
 
 struct Block {
     content: Content,
-    /// When it was last asked for.
+    /// Time of its last request.
     used: u64,
-    /// Nobody waits for it yet.
+    /// No reader waits for it yet.
     is_ahead: bool,
 }
 
-/// How far and by how many threads is merged ahead.
+/// How many blocks are merged ahead, and by how many threads.
 #[derive(Clone, Copy)]
 struct MergeAhead {
-    /// Blocks of one.
+    /// Blocks per lane.
     blocks: u64,
     /// Blocks that are merged ahead.
     ahead: u64,
@@ -85,7 +89,7 @@ impl MergeAhead {
         }
     }
 
-    /// Whether a reader in front of block `next` is to merge `block` on its way.
+    /// Whether a reader positioned at block `next` is to merge `block` on its way.
     fn leads(&self, next: u64, block: u64) -> bool {
         next <= block && block - next <= self.ahead && next / self.blocks == block / self.blocks
     }
@@ -94,20 +98,20 @@ impl MergeAhead {
 #[derive(Default)]
 struct State {
     blocks: HashMap<u64, Block>,
-    /// Blocks to be merged, the most urgent first.
+    /// Blocks to merge, the most urgent first.
     queue: VecDeque<u64>,
-    /// The block that each thread's reader stands in front of.
+    /// The block at which each thread's reader is positioned.
     next_of: Vec<Option<u64>>,
     clock: u64,
-    /// Blocks that may be kept now.
+    /// Blocks that may be cached now.
     kept: usize,
-    /// A bit for each block that was merged once.
+    /// One bit per block that was merged at least once.
     merged_once: Vec<u64>,
     is_over: bool,
 }
 
 impl State {
-    /// Notes that a block has been merged.
+    /// Records that a block has been merged.
     fn note_merged(&mut self, number: u64) {
         let (word, bit) = ((number / 64) as usize, number % 64);
         if self.merged_once.len() <= word {
@@ -124,9 +128,9 @@ impl State {
 
 struct Shared {
     state: Mutex<State>,
-    /// Something is to be merged, or all is over.
+    /// There is a block to merge, or the server is ending.
     work: Condvar,
-    /// Something has been merged.
+    /// A block has been merged.
     merged: Condvar,
     len_bytes: u64,
     pool: Pool,
@@ -142,8 +146,8 @@ pub(crate) struct Blocks {
 }
 
 impl Blocks {
-    /// Starts the threads that merge, as many as have memory for a reader; at most one more than
-    /// those may ask for blocks at once.
+    /// Starts as many merging threads as have memory for a reader. At most one more thread than
+    /// those may request blocks at once.
     pub(crate) fn start(view: &Arc<SortedView>, threads: usize, tell: Tell) -> Result<Self> {
         let threads = view.readers_that_fit(threads);
         let in_use = 2 * threads + 1;
@@ -190,13 +194,13 @@ impl Blocks {
         Ok(blocks)
     }
 
-    /// Threads that merge.
+    /// Number of merging threads.
     pub(crate) fn threads(&self) -> usize {
         self.threads.len()
     }
 
-    /// Gives `len_bytes` bytes from `offset_bytes` on to `take`, fewer at the end of the file. The
-    /// error has been told already.
+    /// Passes `len_bytes` bytes from `offset_bytes` on to `take`, fewer at the end of the file. An
+    /// error has already been reported.
     pub(crate) fn with_bytes<T>(
         &self,
         offset_bytes: u64,
@@ -234,7 +238,7 @@ impl Drop for Blocks {
         self.shared.work.notify_all();
         self.shared.merged.notify_all();
         for thread in self.threads.drain(..) {
-            // A panic has been answered with an error already.
+            // A panic has already been answered with an error.
             let _ = thread.join();
         }
     }
@@ -245,7 +249,7 @@ impl Shared {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A block, merged now if it is not here.
+    /// A block; merges it now if it is missing.
     fn block(&self, number: u64) -> std::result::Result<Arc<Buf>, ()> {
         let mut state = self.lock();
         loop {
@@ -268,7 +272,7 @@ impl Shared {
                     return Ok(bytes);
                 }
                 Some(Err(())) => {
-                    // The next one who asks tries again.
+                    // The next request tries again.
                     state.blocks.remove(&number);
                     return Err(());
                 }
@@ -287,7 +291,7 @@ impl Shared {
         }
     }
 
-    /// Has a block merged some time.
+    /// Adds a block to the queue.
     fn want(&self, state: &mut State, number: u64, is_ahead: bool) {
         if state.was_merged(number) {
             state.kept = (state.kept + KEPT_MORE).min(self.kept_max);
@@ -300,7 +304,7 @@ impl Shared {
         state.blocks.insert(number, block);
     }
 
-    /// Wants the blocks after one if that is being read on to.
+    /// Adds the blocks after one to the queue if the stream is being read sequentially.
     fn read_ahead(&self, state: &mut State, number: u64) {
         let is_here = |number: u64| {
             let block = state.blocks.get(&number);
@@ -323,7 +327,7 @@ impl Shared {
         }
     }
 
-    /// The thread that a block is left to, if any: the nearest one in front of it.
+    /// The thread that a block is reserved for, if any: the one whose reader is nearest before it.
     fn owner(&self, state: &State, number: u64) -> Option<usize> {
         let is_ahead = state
             .blocks
@@ -341,8 +345,8 @@ impl Shared {
             .map(|(_, thread)| thread)
     }
 
-    /// The next block for a thread: the one its reader stands in front of, or one that is not left
-    /// to another. Nothing when all is over.
+    /// The next block for a thread: the one at which its reader is positioned, or one that is not
+    /// reserved for another thread. `None` when the server is ending.
     fn take_work(&self, thread: usize) -> Option<u64> {
         let mut state = self.lock();
         loop {
@@ -395,12 +399,12 @@ impl Shared {
         }
         drop(state);
         self.merged.notify_all();
-        // A thread may have left this one's next block to us.
+        // Wakes the other threads: the blocks that they may take can have changed.
         self.work.notify_all();
     }
 }
 
-/// What a thread does: opens a reader, then merges blocks.
+/// Body of a merging thread: opens a reader, then merges blocks.
 fn merge_blocks(
     view: &SortedView,
     shared: &Shared,
@@ -411,7 +415,7 @@ fn merge_blocks(
     let mut reader = match view.reader(reader_bytes) {
         Ok(reader) => reader,
         Err(error) => {
-            // Who waits for it tells it.
+            // The thread that waits for the start reports it.
             let _ = started.send(Err(error));
             return;
         }

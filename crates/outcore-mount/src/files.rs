@@ -1,8 +1,8 @@
 //! The file system: a directory with one file.
 //!
-//! Contract: what the kernel asks is answered from the view's facts, and reads from the merged
-//! blocks. Nothing can be written. The file never changes while it is mounted, so the kernel may
-//! keep names, attributes and pages.
+//! Contract: answers the kernel's requests from the view's facts, and reads from the merged blocks.
+//! Nothing can be written. The file never changes while it is mounted, so the kernel may cache
+//! names, attributes and pages.
 
 use std::ffi::OsStr;
 use std::io;
@@ -18,11 +18,11 @@ use outcore::runs::SortedView;
 
 use crate::blocks::Blocks;
 
-/// How long the kernel may remember what it was told.
+/// How long the kernel may cache answers.
 const KEEP: Duration = Duration::from_secs(3600);
-/// The largest read that the kernel asks for.
+/// Largest read that the kernel requests.
 const READ_BYTES_MAX: u32 = 1 << 20;
-/// Reads that the kernel may have under way ahead of who reads.
+/// Largest number of read-aheads that the kernel may have in flight.
 const BACKGROUND_MAX: u16 = 64;
 const FILE: INodeNo = INodeNo(2);
 
@@ -90,7 +90,7 @@ impl ViewFiles {
 
 impl Filesystem for ViewFiles {
     fn init(&mut self, _req: &Request, config: &mut KernelConfig) -> io::Result<()> {
-        // The nearest values that can be had are as good.
+        // The nearest supported values are good enough.
         let _ = config.set_max_write(READ_BYTES_MAX);
         if let Err(nearest) = config.set_max_readahead(READ_BYTES_MAX) {
             let _ = config.set_max_readahead(nearest);
@@ -141,7 +141,7 @@ impl Filesystem for ViewFiles {
         if ino != FILE {
             return reply.error(Errno::EISDIR);
         }
-        // Answered from the block itself, without a copy in between.
+        // Answered directly from the block, without a copy in between.
         let mut reply = Some(reply);
         let answered = self.blocks.with_bytes(offset, size as usize, |bytes| {
             if let Some(reply) = reply.take() {

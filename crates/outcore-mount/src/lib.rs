@@ -1,17 +1,16 @@
 //! A sorted view as a file: a read-only FUSE file system with one file, the sorted one.
 //!
-//! Contract: [`serve`] mounts the view and answers until it is asked to stop or somebody unmounts.
-//! The file has the size of the sorted data and its bytes, merged as they are asked for; merged
-//! blocks are kept as far as the job's memory goes, so small reads and steps back do not merge
-//! again. The page cache holds what was read, so that `mmap` works, unless
-//! [`ServeOptions::is_direct`]. A fault in the view is `EIO` for who reads, and is told to the
-//! caller with run, drive and offset.
+//! Contract: [`serve`] mounts the view and answers until it is asked to stop or the user unmounts.
+//! The file has the size and the bytes of the sorted data, merged on demand. Merged blocks are
+//! cached within the job's memory, so small reads and backward seeks do not merge again. The page
+//! cache holds the bytes read, so that `mmap` works, unless [`ServeOptions::is_direct`] is set. A
+//! fault in the view is `EIO` for the reading program; the caller learns its run, drive and offset.
 //!
-//! No mount is left behind: the end of [`serve`] unmounts, lazily where files are open; a guardian
-//! process ([`guard`]) does so if the server is killed; and the next [`serve`] at the same place
-//! takes away what both could not.
+//! No mount is left behind: [`serve`] unmounts when it ends, lazily if files are open. A guardian
+//! process ([`guard`]) unmounts if the server is killed. The next [`serve`] at the same place
+//! removes a mount that both could not.
 //!
-//! Memory: half of what the job has left for readers, the rest for merged blocks.
+//! Memory: half of the job's remaining memory for readers, the rest for merged blocks.
 
 mod blocks;
 mod files;
@@ -32,28 +31,29 @@ pub use blocks::Tell;
 pub use mountpoint::guard;
 
 const MOUNT: &str = "mount view";
-/// Threads that merge at most.
+/// Largest number of merging threads.
 const THREADS_MAX: usize = 8;
-/// How often the server looks whether it is to stop.
+/// How often the server checks whether to stop.
 const LOOK_EVERY: Duration = Duration::from_millis(20);
-/// How long it waits for the kernel to let go of a mount.
+/// How long it waits for the kernel to release a mount.
 const LET_GO: Duration = Duration::from_millis(500);
 
 /// How a view is served.
 pub struct ServeOptions {
     /// Name of the file in the mounted directory.
     pub file_name: String,
-    /// Past the page cache: faster for large reads, no `mmap`.
+    /// Whether reads bypass the page cache: faster for large reads, no `mmap`.
     pub is_direct: bool,
-    /// Threads that merge.
+    /// Number of merging threads.
     pub threads: usize,
-    /// A program that runs [`guard`] for the mountpoint and source that are added to its arguments.
+    /// A program that runs [`guard`] for the mountpoint and source, which are appended to its
+    /// arguments.
     pub guardian: Option<Command>,
-    /// Called with each fault that a reader got as `EIO`.
+    /// Called with each fault that a reader received as `EIO`.
     pub tell: Tell,
 }
 
-/// Why views cannot be mounted on this machine, if so.
+/// Why views cannot be mounted on this machine, if they cannot.
 pub fn unavailable() -> Option<String> {
     match File::options().read(true).write(true).open("/dev/fuse") {
         Ok(_) => None,
@@ -61,11 +61,11 @@ pub fn unavailable() -> Option<String> {
     }
 }
 
-/// Mounts `view` at `mountpoint`, calls `ready`, and answers until `is_over` says so or somebody
-/// unmounts.
+/// Mounts `view` at `mountpoint`, calls `ready`, and answers until `is_over` returns true or the
+/// user unmounts.
 ///
 /// # Errors
-/// [`Kind::Io`] without FUSE or the right to mount; [`Kind::Memory`] for too little of it.
+/// [`Kind::Io`] without FUSE or the right to mount; [`Kind::Memory`] for too little memory.
 pub fn serve(
     view: Arc<SortedView>,
     mountpoint: &Path,
@@ -84,7 +84,7 @@ pub fn serve(
     let source = mountpoint::source_name(&view.info().dir);
     let threads = options.threads.clamp(1, THREADS_MAX);
     let blocks = blocks::Blocks::start(&view, threads, options.tell)?;
-    // One that waits for a merge keeps no other from being answered.
+    // A request that waits for a merge does not delay the others.
     let answering = blocks.threads() + 1;
     let files = files::ViewFiles::new(&view, blocks, options.file_name, options.is_direct);
     let mut config = Config::default();
@@ -98,7 +98,7 @@ pub fn serve(
     ];
     config.n_threads = Some(answering);
     config.clone_fd = true;
-    // Before the mount, so that there is none without it.
+    // Started before the mount, so that no mount exists without it.
     let guardian = options
         .guardian
         .map(|command| start_guardian(command, &mountpoint, &source))
@@ -128,13 +128,13 @@ pub fn serve(
     done
 }
 
-/// A guardian process; it ends when this is dropped, after it has looked.
+/// A guardian process. It ends when this is dropped, after it has checked the mount.
 struct Guardian(Child);
 
 impl Drop for Guardian {
     fn drop(&mut self) {
         drop(self.0.stdin.take());
-        // It may have ended before.
+        // It may have ended already.
         let _ = self.0.wait();
     }
 }
@@ -147,7 +147,7 @@ fn start_guardian(mut command: Command, mountpoint: &Path, source: &str) -> Resu
         .stdin(Stdio::piped())
         .stdout(Stdio::null())
         .stderr(Stdio::null())
-        // Ctrl-C is for the server, which unmounts better.
+        // Ctrl-C is for the server, which unmounts more cleanly.
         .process_group(0);
     let child = command
         .spawn()

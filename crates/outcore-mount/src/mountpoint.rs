@@ -1,8 +1,8 @@
-//! Mountpoints: taking away what a killed server left, unmounting, guarding.
+//! Mountpoints: removing the mount of a killed server, unmounting, guarding.
 //!
-//! Contract: only mounts of our own kind are touched: [`unmount`] and [`guard`] look for the source
-//! name in `/proc/self/mounts`, which names process and view; [`prepare`] takes away a mount only
-//! if its server is gone (`ENOTCONN`). Without the right to unmount, `fusermount3` is asked.
+//! Contract: touches only mounts of outcore. [`unmount`] and [`guard`] look for the source name in
+//! `/proc/self/mounts`, which contains process and view. [`prepare`] removes a mount only if its
+//! server is gone (`ENOTCONN`). Without the right to unmount, `fusermount3` does it.
 
 use std::fs;
 use std::io::Read;
@@ -13,12 +13,12 @@ use outcore::{Error, Result};
 use rustix::io::Errno;
 use rustix::mount::UnmountFlags;
 
-/// Front of the source's name of every mount of ours.
+/// Prefix of the source name of every mount of outcore.
 const SOURCE: &str = "outcore-view";
-/// What the kernel reads ahead of who reads on.
+/// How far the kernel reads ahead of a sequential reader.
 const READ_AHEAD_KIB: &str = "1024";
 
-/// A name for the mount of this process.
+/// The source name of a mount of this process.
 pub(crate) fn source_name(view: &Path) -> String {
     let name = view.file_name().unwrap_or_default().to_string_lossy();
     let is_plain = |c: &char| c.is_ascii_alphanumeric() || "-_.".contains(*c);
@@ -26,14 +26,14 @@ pub(crate) fn source_name(view: &Path) -> String {
     format!("{SOURCE}-{}-{name}", std::process::id())
 }
 
-/// The mountpoint as an absolute path: an empty directory, free of mounts whose server is gone.
+/// The mountpoint as an absolute path: an empty directory, without a mount whose server is gone.
 pub(crate) fn prepare(mountpoint: &Path) -> Result<PathBuf> {
     const OPERATION: &str = "use mountpoint";
     let absolute = std::path::absolute(mountpoint).unwrap_or_else(|_| mountpoint.into());
     let mut facts = fs::metadata(&absolute);
     let is_dead =
         |error: &std::io::Error| error.raw_os_error() == Some(Errno::NOTCONN.raw_os_error());
-    // The kernel goes on telling the attributes that it was told to keep; opening asks the server.
+    // The kernel keeps returning cached attributes, but opening asks the server.
     let refused = fs::read_dir(&absolute).err();
     if facts.as_ref().is_err_and(is_dead) || refused.as_ref().is_some_and(is_dead) {
         detach(&absolute)?;
@@ -44,7 +44,7 @@ pub(crate) fn prepare(mountpoint: &Path) -> Result<PathBuf> {
             let named = |error: std::io::Error| Error::io(OPERATION, &error).path(mountpoint);
             match fs::read_dir(&absolute).map_err(named)?.next() {
                 None => fs::canonicalize(&absolute).map_err(named),
-                // What is in it would not be seen: another view, too.
+                // The mount would hide its contents, which may be another view.
                 Some(_) => Err(Error::usage(OPERATION, "it is not empty")
                     .path(mountpoint)
                     .hint("name an empty directory, or unmount what is there")),
@@ -61,7 +61,7 @@ pub(crate) fn prepare(mountpoint: &Path) -> Result<PathBuf> {
     }
 }
 
-/// Unmounts, at once for all who look for files, and when the last file is closed for the rest.
+/// Unmounts: at once for new accesses, and when the last file is closed for the rest.
 pub(crate) fn unmount(mountpoint: &Path, source: &str) -> Result<()> {
     match is_mounted(mountpoint, source) {
         true => detach(mountpoint),
@@ -69,19 +69,19 @@ pub(crate) fn unmount(mountpoint: &Path, source: &str) -> Result<()> {
     }
 }
 
-/// What a guardian process does: waits until its standard input ends, which happens when the server
-/// ends, however it does, and then unmounts if the mount is still there.
+/// Body of a guardian process: waits until its standard input ends, which happens when the server
+/// ends, even if it is killed. Then unmounts if the mount is still there.
 ///
 /// # Errors
-/// What unmounting fails with.
+/// The error of unmounting.
 pub fn guard(mountpoint: &Path, source: &str) -> Result<()> {
     let mut ended = Vec::new();
-    // An error is an end, too.
+    // An error also means the end.
     let _ = std::io::stdin().read_to_end(&mut ended);
     unmount(mountpoint, source)
 }
 
-/// Lets the kernel read further ahead, where it lets us say so.
+/// Lets the kernel read further ahead, if it permits the setting.
 pub(crate) fn read_ahead(mountpoint: &Path) {
     if let Ok(facts) = rustix::fs::stat(mountpoint) {
         let (major, minor) = (
@@ -89,7 +89,7 @@ pub(crate) fn read_ahead(mountpoint: &Path) {
             rustix::fs::minor(facts.st_dev),
         );
         let path = format!("/sys/class/bdi/{major}:{minor}/read_ahead_kb");
-        // Only slower without.
+        // Without it reads are only slower.
         let _ = fs::write(path, READ_AHEAD_KIB);
     }
 }

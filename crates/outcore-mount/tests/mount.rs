@@ -1,5 +1,5 @@
-//! Views as mounted files: the bytes of the sorted file, from any place, for many readers; `EIO`
-//! and a named fault where a run is broken; no mount left behind.
+//! Views as mounted files: the bytes of the sorted file, at any offset, for many readers; `EIO` and
+//! a reported fault where a run is damaged; no mount left behind.
 
 #![allow(clippy::unwrap_used, reason = "helpers of tests")]
 
@@ -21,11 +21,11 @@ use outcore_mount::{ServeOptions, serve, unavailable};
 
 const FORMAT: &str = "100/0:10";
 const RECORDS: usize = 60_000;
-/// More than the blocks that are kept.
+/// More than the cached blocks hold.
 const MANY_RECORDS: usize = 480_000;
 const RUNS: usize = 10;
 
-/// Says why, where views cannot be mounted.
+/// Prints why, if views cannot be mounted.
 fn is_skipped() -> bool {
     let why = unavailable().or_else(|| {
         let is_root = rustix::process::geteuid().is_root();
@@ -44,7 +44,7 @@ fn random(n: u64) -> u64 {
     z ^ (z >> 29)
 }
 
-/// A view of so many random records in `dir`, and the sorted bytes.
+/// A view of `count` random records in `dir`, and the sorted bytes.
 fn make(dir: &Path, count: usize) -> (Arc<SortedView>, Vec<u8>) {
     let mut records: Vec<Vec<u8>> = (0..count as u64)
         .map(|n| {
@@ -76,7 +76,7 @@ fn make(dir: &Path, count: usize) -> (Arc<SortedView>, Vec<u8>) {
     (Arc::new(view), records.concat())
 }
 
-/// Ends the server also where the work panics, so that a test fails rather than waits.
+/// Ends the server even if the work panics, so that a test fails rather than waits.
 struct End<'a>(&'a AtomicBool);
 
 impl Drop for End<'_> {
@@ -85,7 +85,7 @@ impl Drop for End<'_> {
     }
 }
 
-/// Serves the view while `work` runs with the file's path; gives what was told of faults.
+/// Serves the view while `work` runs with the file's path; returns the reported faults.
 fn with_mount(
     view: &Arc<SortedView>,
     dir: &Path,
@@ -182,7 +182,7 @@ fn whatever_is_mounted_is_what_sort_writes() {
         let format = RecordFormat::parse_type(format).unwrap();
         let (seed, count) = (1000 * turn as u64, 20_000);
         let bytes = count * format.record_bytes();
-        // Few different bytes make many equal keys.
+        // Few different bytes produce many equal keys.
         let few = if turn % 2 == 0 { 0xFF } else { 1 };
         let input: Vec<u8> = (0..bytes as u64)
             .map(|at| random(seed + at) as u8 & few)

@@ -1,8 +1,8 @@
-//! One request at a time: `volume_depth1 SECONDS STRIPE PATH...` reads random blocks of 4 KiB of
-//! the files, through a striped volume and through a plain ring that knows nothing of volumes, by
-//! turns of 64 reads in one process, so that both see the same machine. Prints a line of JSON: the
-//! median over all turns of the mean latency of either, and of the ratio of neighbouring turns.
-//! `make bench-volume` runs it.
+//! Latency of one request at a time: `volume_depth1 SECONDS STRIPE PATH...` reads random blocks of
+//! 4 KiB of the files. It alternates between a striped volume and a plain ring that knows nothing
+//! of volumes, in groups of 64 reads in one process, so that both see the same machine. Prints a
+//! line of JSON: for each, the median over all groups of the mean latency, and the median ratio of
+//! adjacent groups. `make bench-volume` runs it.
 
 #![allow(unsafe_code)]
 
@@ -28,7 +28,7 @@ const BLOCK_BYTES: usize = 4096;
 const TURN_READS: u64 = 64;
 const READ: &str = "read with a plain ring";
 
-/// A ring as the system makes it, and one request on it.
+/// A plain system ring with one request.
 struct PlainRing {
     ring: IoUring,
     files: Vec<File>,
@@ -48,7 +48,7 @@ impl PlainRing {
             .offset(piece.offset_bytes)
             .build();
         let failed = |error: std::io::Error| Error::io(READ, &error);
-        // SAFETY: the buffer and the file outlive the request, which is waited for here.
+        // SAFETY: the buffer and the file outlive the request, because the code waits for it here.
         unsafe { self.ring.submission().push(&entry) }
             .map_err(|_| Error::usage(READ, "the ring is full"))?;
         self.ring.submit_and_wait(1).map_err(failed)?;

@@ -1,11 +1,16 @@
 //! One thread on a striped volume: `volume_load SECONDS STRIPE PATH...` measures random and
-//! sequential, reads and writes, and prints a line of JSON each. `make bench-volume` runs it.
+//! sequential reads and writes, and prints a line of JSON for each. `make bench-volume` runs it.
 //!
 //! A path is a directory (temporary files of FILE_BYTES are made in it) or a block device, whose
-//! contents are lost. From the environment: DEPTH, requests in flight; MERGE=0, each piece for
-//! itself; MERGE_BYTES, the longest merged transfer; REQUESTS, how many at most; ONLY, the
-//! workloads whose names contain it; FILL=0, the files are full already; SERVERS, how many threads
-//! of the volume serve above 16 requests a drive (0 none); the volume decides if not given.
+//! contents are lost. Environment variables:
+//! - DEPTH: requests in flight
+//! - MERGE=0: no merging
+//! - MERGE_BYTES: the longest merged transfer
+//! - REQUESTS: the maximum number of requests
+//! - ONLY: only the workloads whose names contain it
+//! - FILL=0: the files are full already
+//! - SERVERS: how many threads of the volume serve above 16 requests per drive (0 for none); by
+//!   default the volume decides
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -21,7 +26,7 @@ fn setting(name: &str, default: &str) -> Result<u64> {
     units::parse_bytes(&std::env::var(name).unwrap_or_else(|_| default.to_string()))
 }
 
-/// Threads that this process has, which are those that could be woken.
+/// Threads that this process has: those that could be woken.
 fn threads() -> usize {
     std::fs::read_dir("/proc/self/task").map_or(0, Iterator::count)
 }
@@ -64,8 +69,8 @@ fn main() -> Result<()> {
         limit_bytes: u64::MAX,
         seed: 1,
     };
-    // Blocks that were never written are not read from the drive, nor written without the file
-    // system's journal: all of them once, first.
+    // A file system reads unwritten blocks without the drive and journals the first write of each,
+    // so first write all blocks once.
     let fill = VolumeLoad {
         depth: 64,
         limit_ns: u64::MAX,

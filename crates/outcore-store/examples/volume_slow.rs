@@ -1,9 +1,9 @@
-//! One thread on eight in-memory drives, one of them ten times slower: who waits for it, and who
-//! does not. `make bench-volume` runs it. Prints a line of JSON; times are those of the drives'
+//! One thread on eight in-memory drives, one of them ten times slower: shows which requests wait
+//! for it. `make bench-volume` runs it. Prints a line of JSON; times are those of the drives'
 //! virtual clock, so the figures are the same in every run.
 //!
-//! First eight streams of random reads, a drive each; then striped reads that touch every drive.
-//! Source: Falcon (ATC 2017), section 4.4: a slow drive holds up its own requests alone.
+//! First eight streams of random reads, one per drive; then striped reads that touch every drive.
+//! Source: Falcon (ATC 2017), section 4.4: a slow drive delays only its own requests.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -44,8 +44,8 @@ fn volume(has_slow: bool) -> Result<StripedVolume> {
     StripedVolume::create(Arc::new(device), &members, options)
 }
 
-/// Keeps `DEPTH` requests a stream in flight for a while; requests done by stream, and the
-/// submitter. `place` gives stream and length of the request of a number.
+/// Keeps `DEPTH` requests per stream in flight for a while; returns the requests done per stream,
+/// and the submitter. `place` maps a request number to its stream and length.
 fn run(
     volume: &StripedVolume,
     streams: usize,
@@ -91,7 +91,7 @@ fn run(
 
 fn main() -> Result<()> {
     let rows = (4 << 20) / STRIPE_BYTES;
-    // Drives take turns: stripe n is on drive n modulo their number.
+    // Stripe n is on drive n modulo the number of drives.
     let alone = |stream: usize, number: u64| {
         let row = number.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 32;
         (row % rows * DRIVES as u64 + stream as u64) * STRIPE_BYTES

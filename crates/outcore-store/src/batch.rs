@@ -1,25 +1,28 @@
-//! Batches over many drives: one thread hands requests to a volume, each drive is served on its
-//! own.
+//! Batches over many drives: one thread submits requests to a volume, and each drive is served
+//! separately.
 //!
-//! Contract: a [`Submitter`] takes requests in batches ([`Submitter::submit`]), maps and splits
-//! them at stripe borders into a list a drive, and hands each list over once. It moves completions
-//! out by [`Submitter::poll`]. It belongs to one thread, which serves the drives too, through its
-//! own ring: at depth 1 a request costs one system call and wakes nobody. Above the volume's low
-//! mark threads of the volume may serve them instead; `serving` says when, and what holds then.
+//! Contract: a [`Submitter`] takes requests in batches ([`Submitter::submit`]), maps them, splits
+//! them at stripe boundaries into one list per drive, and submits each list once.
+//! [`Submitter::poll`] returns completions. A submitter belongs to one thread, which also serves
+//! the drives through its own ring: at depth 1 a request costs one system call and wakes no thread.
+//! Above the volume's low mark, threads of the volume may serve the requests instead; `serving`
+//! describes when, and its guarantees.
 //!
 //! Model: Falcon (Kumar and Huang, ATC 2017): batch per volume, serve per drive. Merging, order and
 //! slots are those of [`DriveQueue`](outcore_io::drive::queue::DriveQueue).
 //!
-//! Back-pressure counts per drive: from [`BackPressure::high`](crate::striped::BackPressure)
-//! requests on, those that touch the drive stay in the batch, until it is down to `low`; the others
-//! go on. What follows directly on the request before it, and can be one transfer with it, counts
-//! once with that one: else small stripes would fill a drive's mark with the pieces of a single
-//! transfer, and leave its slots empty. The volume as a whole has a pair of marks too. An error
-//! belongs to the request it hit: a merged transfer that fails is done again piece by piece.
+//! Back-pressure counts requests per drive. At
+//! [`BackPressure::high`](crate::striped::BackPressure), requests that touch the drive stay in the
+//! batch until the count is down to `low`; the others go on. A request that directly follows the
+//! previous one and fits in one transfer with it is not counted again. Otherwise, with small
+//! stripes, the pieces of a single transfer would reach a drive's mark and leave its slots empty.
+//! The whole volume also has a pair of marks. An error belongs to the request that it hit: a merged
+//! transfer that fails is repeated piece by piece.
 //!
-//! Bounds: requests in flight by the volume's mark, pieces by the requests' length; buffers are the
-//! caller's and come back with the completion. A submitter that is dropped waits for the transfers
-//! that have started and leaves the others undone. In the steady state nothing is allocated.
+//! Bounds: the volume's mark bounds the requests in flight, and their lengths bound the pieces.
+//! Buffers belong to the caller and return with the completion. A submitter that is dropped waits
+//! for the transfers that have started and does not start the others. In the steady state nothing
+//! is allocated.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -38,52 +41,52 @@ use outcore_io::memory::{Buf, Loan, Pool, Segment};
 use outcore_io::port::{Transfer, TransferFault};
 use outcore_io::transfers::Queues;
 
-/// Lengths and offsets are multiples of it; direct I/O may ask for more (4 KiB always do).
+/// Unit of lengths and offsets; direct I/O may require a larger one (4 KiB is always enough).
 const SECTOR_BYTES: u64 = 512;
 
 /// One read or write of a volume.
 #[derive(Debug)]
 pub struct VolumeRequest {
-    /// Handed back untouched.
+    /// Returned unchanged.
     pub token: u64,
     /// Direction.
     pub op: Op,
-    /// Who goes first.
+    /// Priority.
     pub class: Class,
-    /// Where in the volume; a multiple of 512.
+    /// Offset in the volume; a multiple of 512.
     pub offset_bytes: u64,
-    /// The memory, whole; its length is that of the request, a multiple of 512.
+    /// The memory as one buffer; its length is that of the request, a multiple of 512.
     pub buf: Buf,
 }
 
-/// What became of a [`VolumeRequest`].
+/// The result of a [`VolumeRequest`].
 #[derive(Debug)]
 pub struct VolumeCompletion {
-    /// The request's own.
+    /// The request's token.
     pub token: u64,
     /// Direction.
     pub op: Op,
-    /// Where in the volume.
+    /// Offset in the volume.
     pub offset_bytes: u64,
     /// The memory.
     pub buf: Buf,
-    /// What failed first, if something did: nothing can be said then of the buffer's bytes, or of
-    /// the volume's at its place.
+    /// The first failure, if there was one; the bytes in the buffer, or in that range of the
+    /// volume, are then undefined.
     pub fault: Option<TransferFault>,
     /// From submission to completion.
     pub latency_ns: u64,
 }
 
-/// What happened to a batch.
+/// The result of submitting a batch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Accepted {
     /// Requests that were taken.
     pub taken: usize,
-    /// Requests left in the batch, in order: their drives would block.
+    /// Requests left in the batch, in order, because their drives would block.
     pub refused: usize,
 }
 
-/// What one submitter saw of one drive, of transfers that are over.
+/// A submitter's measurements of one drive, over finished transfers.
 #[derive(Debug, Clone, Default)]
 pub struct DriveMeter {
     /// From submission of a request to the start of the transfer of each of its pieces.
@@ -92,19 +95,19 @@ pub struct DriveMeter {
     pub device: Latencies,
     /// Pieces of requests, before merging.
     pub pieces: u64,
-    /// Transfers that the drive was given; one that carries pieces of several submitters counts for
+    /// Transfers that the drive received; a transfer with pieces of several submitters counts for
     /// one of them.
     pub transfers: u64,
     /// Bytes read.
     pub read_bytes: u64,
     /// Bytes written.
     pub written_bytes: u64,
-    /// Most transfers in flight at once.
+    /// Largest number of transfers in flight at once.
     pub depth_max: usize,
 }
 
 impl DriveMeter {
-    /// Counts a piece of a request that was submitted then.
+    /// Counts a piece of a request that was submitted at `submitted_ns`.
     fn note(&mut self, piece: &Returned, submitted_ns: u64) {
         self.pieces += 1;
         self.stack
@@ -122,7 +125,7 @@ impl DriveMeter {
     }
 }
 
-/// A request that is out.
+/// A request in flight.
 struct Parent {
     loan: Loan,
     token: u64,
@@ -140,20 +143,21 @@ struct DriveState {
     is_full: bool,
     /// The last request that touched it.
     last_parent: u64,
-    /// What came last, as far as it can be one transfer.
+    /// The latest transfer that further requests may extend.
     run: Span,
     meter: DriveMeter,
 }
 
 impl DriveState {
-    /// Whether `span` can go out in one transfer with what came before it, of at most `bytes_max`.
+    /// Whether `span` can go out in one transfer with the requests before it, of at most
+    /// `bytes_max`.
     fn continues(&mut self, span: Span, bytes_max: usize) -> bool {
         let run = &mut self.run;
         let is_next = run.op == span.op
             && run.class == span.class
             && run.offset_bytes + run.len_bytes as u64 == span.offset_bytes
             && run.len_bytes + span.len_bytes <= bytes_max;
-        // What is over is not a run any more.
+        // Finished requests cannot be extended.
         if is_next && self.pending > 0 {
             run.len_bytes += span.len_bytes;
             return true;
@@ -216,9 +220,8 @@ impl Submitter {
         })
     }
 
-    /// Takes what it can of `batch`, in order, and leaves in it the requests whose drives would
-    /// block. Nothing is waited for. A request outside the volume, or not aligned, completes with
-    /// `EINVAL`.
+    /// Takes as many requests of `batch` as it can, in order, and leaves those whose drives would
+    /// block. Never waits. A request outside the volume, or not aligned, completes with `EINVAL`.
     pub fn submit(&mut self, batch: &mut Vec<VolumeRequest>) -> Accepted {
         let now_ns = self.shared.device.now_ns();
         let mut accepted = Accepted::default();
@@ -238,10 +241,10 @@ impl Submitter {
         accepted
     }
 
-    /// The same, waiting where a drive would block; completions on the way go to `done`.
+    /// The same, but waits while a drive would block; completions in the meantime go to `done`.
     ///
     /// # Errors
-    /// As [`Submitter::poll`].
+    /// The errors of [`Submitter::poll`].
     pub fn submit_all(
         &mut self,
         batch: &mut Vec<VolumeRequest>,
@@ -253,11 +256,12 @@ impl Submitter {
         Ok(())
     }
 
-    /// Moves what has finished to `done` and starts what has waited for it. With `wait`, blocks
-    /// until something has finished or the time is over; returns at once when nothing is in flight.
+    /// Moves finished requests to `done` and starts those that have waited for them. With `wait`,
+    /// blocks until a request finishes or the time is over; returns at once if nothing is in
+    /// flight.
     ///
     /// # Errors
-    /// The queue itself fails; faults of transfers are those of their requests.
+    /// The queue itself failed; faults of transfers belong to their requests.
     pub fn poll(&mut self, wait: Option<Duration>, done: &mut Vec<VolumeCompletion>) -> Result<()> {
         let wait = wait.filter(|_| self.ready.is_empty());
         let polled = self.route.poll(wait, &mut self.returned);
@@ -266,10 +270,10 @@ impl Submitter {
         polled
     }
 
-    /// Waits for everything.
+    /// Waits until all requests are done.
     ///
     /// # Errors
-    /// As [`Submitter::poll`].
+    /// The errors of [`Submitter::poll`].
     pub fn drain(&mut self, done: &mut Vec<VolumeCompletion>) -> Result<()> {
         while self.in_flight() > 0 {
             self.poll(Some(outcore_io::port::WAIT_MAX), done)?;
@@ -277,9 +281,8 @@ impl Submitter {
         Ok(())
     }
 
-    /// Says that buffers of `pool` will be handed in over and over; see
-    /// [`Queue::keep`](outcore_io::drive::Queue::keep). What the volume's threads serve does
-    /// without.
+    /// Announces that buffers of `pool` will be submitted repeatedly; see
+    /// [`Queue::keep`](outcore_io::drive::Queue::keep). The volume's threads do not use this hint.
     pub fn keep(&mut self, pool: &Pool) {
         self.route.keep(pool);
     }
@@ -289,27 +292,27 @@ impl Submitter {
         self.parents.len() + self.ready.len()
     }
 
-    /// Pieces of requests that the volume's threads have served, or are to serve.
+    /// Pieces of requests that were passed to the volume's threads.
     pub fn handed_over(&self) -> u64 {
         self.route.handed_over()
     }
 
-    /// Requests that touch a drive and are not over; what can be one transfer counts once.
+    /// Unfinished requests that touch a drive; requests that can be one transfer count once.
     pub fn pending(&self, drive_index: usize) -> usize {
         self.lanes.get(drive_index).map_or(0, |lane| lane.pending)
     }
 
-    /// Whether a request that touches the drive would be refused now.
+    /// Whether a request that touches the drive would stay in the batch now.
     pub fn would_block(&self, drive_index: usize) -> bool {
         self.is_full || self.lanes.get(drive_index).is_some_and(|lane| lane.is_full)
     }
 
-    /// What it has seen of each drive.
+    /// Its measurements of each drive.
     pub fn meters(&self) -> impl ExactSizeIterator<Item = &DriveMeter> {
         self.lanes.iter().map(|lane| &lane.meter)
     }
 
-    /// Takes one request, or gives it back.
+    /// Takes one request, or returns it.
     fn take(&mut self, request: VolumeRequest, now_ns: u64) -> Option<VolumeRequest> {
         if self.is_full {
             return Some(request);
@@ -326,7 +329,7 @@ impl Submitter {
         self.pieces.clear();
         let drives = &self.shared.drives;
         let pieces = &mut self.pieces;
-        // All drives have the same cap in nearly every volume; the smallest serves all.
+        // Nearly all volumes have the same limit on all drives, so the smallest one applies to all.
         let cap_bytes = drives.iter().map(|d| d.transfer_bytes_max).min();
         let map = &self.shared.map;
         map.split(
@@ -385,7 +388,7 @@ impl Submitter {
         None
     }
 
-    /// Hands pieces that are back to their requests.
+    /// Assigns returned pieces to their requests.
     fn take_back(&mut self) {
         if self.returned.is_empty() {
             return;
@@ -445,7 +448,7 @@ impl Submitter {
 
 impl Drop for Submitter {
     fn drop(&mut self) {
-        // Where that fails a loan keeps the memory that is still out.
+        // If this fails, a loan keeps the memory that is still out.
         let held = self.route.withdraw(&mut self.returned).unwrap_or_default();
         self.take_back();
         for piece in held {
@@ -454,8 +457,8 @@ impl Drop for Submitter {
     }
 }
 
-/// A submitter as queues that [`outcore_io::transfers`] turn: requests in the foreground, and what
-/// its drives would block for waits here.
+/// A submitter as queues for [`outcore_io::transfers`]: requests go in the foreground, and those
+/// for which its drives would block wait here.
 pub struct Batches {
     submitter: Submitter,
     batch: Vec<VolumeRequest>,
@@ -463,7 +466,7 @@ pub struct Batches {
 }
 
 impl Batches {
-    /// Those of a submitter that nobody else turns.
+    /// The queues of a submitter that has no other user.
     pub fn of(submitter: Submitter) -> Self {
         Batches {
             submitter,
@@ -474,7 +477,7 @@ impl Batches {
 }
 
 impl Queues for Batches {
-    /// There is one place only.
+    /// A volume has only one address range.
     type File = ();
 
     fn submit(&mut self, _: &(), op: Op, offset_bytes: u64, buf: Buf, token: u64) {
@@ -510,7 +513,7 @@ impl Queues for Batches {
     }
 }
 
-/// A request that no drive can serve.
+/// The completion of a request that no drive can serve.
 fn refusal(request: VolumeRequest) -> VolumeCompletion {
     VolumeCompletion {
         token: request.token,

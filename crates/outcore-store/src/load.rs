@@ -1,11 +1,11 @@
 //! A load on a striped volume: requests of one kind from one thread, counted and timed.
 //!
-//! Contract: [`run`] keeps up to [`VolumeLoad::depth`] requests in flight and refills when half of
-//! them are back, as Falcon's watermarks do, so that what is handed in at once can be merged. It
-//! ends when its time or its bytes are over (to a window) and all is back; writes end with a sync,
-//! which counts.
+//! Contract: [`run`] keeps up to [`VolumeLoad::depth`] requests in flight. It submits new ones when
+//! half of them are back, as Falcon's watermarks do, so that requests submitted together can be
+//! merged. It ends when its time or its bytes are used up (within a window) and all requests are
+//! back. Writes end with a sync, which is part of the measured time.
 //!
-//! Bounds: memory is depth x block, filled with bytes that do not compress before the clock starts.
+//! Bounds: memory is depth × block, filled with incompressible bytes before the clock starts.
 
 use crate::batch::{DriveMeter, Submitter, VolumeCompletion, VolumeRequest};
 use crate::striped::StripedVolume;
@@ -18,54 +18,54 @@ use outcore_io::port::WAIT_MAX;
 
 const OPERATION: &str = "measure volume";
 
-/// What is done for a while.
+/// The requests to make.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct VolumeLoad {
     /// Direction.
     pub op: Op,
-    /// Bytes of a request.
+    /// Bytes per request.
     pub block_bytes: usize,
     /// Requests in flight, before splitting.
     pub depth: usize,
-    /// Blocks at random; else one after another and from the start again.
+    /// Whether blocks are chosen at random; otherwise sequentially, then from the start again.
     pub is_random: bool,
-    /// How long.
+    /// Time limit.
     pub limit_ns: u64,
-    /// How much.
+    /// Bytes to move, at most.
     pub limit_bytes: u64,
-    /// Chooses blocks and bytes.
+    /// Seed of the random blocks and contents.
     pub seed: u64,
 }
 
-/// What was moved, and how.
+/// How much was moved, and how fast.
 #[derive(Debug, Clone, Default)]
 pub struct VolumeMoved {
     /// Bytes of all requests.
     pub bytes: u64,
-    /// Requests.
+    /// Number of requests.
     pub requests: u64,
     /// From the first request to the last completion, the sync included.
     pub seconds: f64,
-    /// What the thread ran meanwhile, where the clock is the system's.
+    /// CPU time of the thread, if the clock is the system's.
     pub cpu_seconds: Option<f64>,
-    /// Of the requests.
+    /// Latency of the requests.
     pub latency: Latencies,
-    /// What was seen of each drive.
+    /// Measurements of each drive.
     pub meters: Vec<DriveMeter>,
 }
 
 impl VolumeMoved {
-    /// Bytes a second.
+    /// Bytes per second.
     pub fn bytes_per_s(&self) -> f64 {
         self.bytes as f64 / self.seconds.max(1e-9)
     }
 
-    /// Requests a second.
+    /// Requests per second.
     pub fn requests_per_s(&self) -> f64 {
         self.requests as f64 / self.seconds.max(1e-9)
     }
 
-    /// Transfers that the drives were given.
+    /// Transfers that the drives received.
     pub fn transfers(&self) -> u64 {
         self.meters.iter().map(|meter| meter.transfers).sum()
     }
@@ -74,7 +74,7 @@ impl VolumeMoved {
 /// Runs `load` on a submitter of its own; `check` stops it.
 ///
 /// # Errors
-/// A request that fails; a volume smaller than a request; what `check` fails with.
+/// A request that fails; a volume smaller than a request; the errors of `check`.
 pub fn run(
     volume: &StripedVolume,
     load: &VolumeLoad,
@@ -154,7 +154,7 @@ impl Runner<'_> {
         Ok(())
     }
 
-    /// Makes new requests once half of the buffers are back.
+    /// Submits new requests once half of the buffers are back.
     fn refill(&mut self) {
         if 2 * self.idle.len() < self.load.depth {
             return;

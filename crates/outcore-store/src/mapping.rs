@@ -1,15 +1,16 @@
-//! Where a byte of a striped volume lies: stripes dealt to drives in turns, by their weight.
+//! The layout of a striped volume: stripes are assigned to drives in rounds, by their weight.
 //!
-//! Contract: a [`StripeMap`] is a bijection between the bytes of a volume and the places `(drive,
-//! offset)` that it uses, computed and never stored. Stripes are powers of two from 4 KiB to 4 MiB;
-//! 1 to 64 drives; the turns begin at a drive of the caller's choice.
+//! Contract: a [`StripeMap`] is a bijection between the bytes of a volume and the places
+//! `(drive, offset)` that it uses. It is computed and never stored. Stripes are powers of two from
+//! 4 KiB to 4 MiB; 1 to 64 drives; the caller chooses the drive of the first stripe.
 //!
-//! Model: Falcon (ATC 2017, section 3.1) maps a request to O(D) extents; equal drives are its round
-//! robin. Unequal weights (speeds) become a *round* of turns in which each drive has as many as its
-//! share, at most [`TURNS_PER_DRIVE_MAX`], spread evenly. Unequal sizes become *zones* as in
-//! Linux's md raid0: where the smallest drive is full, a new zone begins over the others.
+//! Model: Falcon (ATC 2017, section 3.1) maps a request to O(D) extents; with equal drives this is
+//! its round robin. Unequal weights (speeds) become a *round* of turns in which each drive has
+//! turns in proportion to its share, at most [`TURNS_PER_DRIVE_MAX`], spread evenly. Unequal sizes
+//! become *zones* as in Linux's md raid0: where the smallest drive is full, a new zone begins over
+//! the others.
 //!
-//! Bounds: at most `2 D` zones of `16 D` turns; mapping a piece is a few divisions and a table
+//! Bounds: at most `2 D` zones of `16 D` turns; mapping a piece takes a few divisions and a table
 //! look-up.
 
 use outcore_io::error::{Error, Result};
@@ -18,32 +19,32 @@ use outcore_io::error::{Error, Result};
 pub(crate) const STRIPE_BYTES_MIN: u64 = 4 << 10;
 /// Largest stripe.
 pub(crate) const STRIPE_BYTES_MAX: u64 = 4 << 20;
-/// Most drives of a volume.
+/// Largest number of drives of a volume.
 const DRIVES_MAX: usize = 64;
-/// Most turns of one drive in a round.
+/// Largest number of turns of one drive in a round.
 pub(crate) const TURNS_PER_DRIVE_MAX: u32 = 16;
-/// A share may deviate by this much if that takes fewer turns.
+/// A share may deviate by this much if that saves turns.
 const SHARE_ERROR_MAX: f64 = 0.02;
 
 const MAP: &str = "lay out volume";
 
-/// A drive as the map sees it.
+/// A drive, as the map sees it.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct StripeMember {
-    /// Room on it.
+    /// Bytes available on it.
     pub capacity_bytes: u64,
-    /// Share of the stripes that it gets while it has room, relative to the others.
+    /// Its share of the stripes while it has room, relative to the others.
     pub weight: f64,
 }
 
-/// A stretch of a volume that lies in one piece on one drive.
+/// A range of a volume that is contiguous on one drive.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct StripeExtent {
     /// Index of the drive.
     pub drive_index: usize,
-    /// Where on the drive.
+    /// Offset on the drive.
     pub offset_bytes: u64,
-    /// How long.
+    /// Length.
     pub len_bytes: usize,
 }
 
@@ -59,13 +60,13 @@ struct Zone {
     first_stripe: u64,
     stripes: u64,
     turns: Vec<StripeTurn>,
-    /// Turns of each drive in a round.
+    /// Turns of each drive per round.
     counts: Vec<u32>,
     /// Stripes of each drive before this zone.
     rows_before: Vec<u64>,
 }
 
-/// How a volume is laid out over its drives.
+/// The layout of a volume over its drives.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StripeMap {
     stripe_shift: u32,
@@ -75,7 +76,7 @@ pub struct StripeMap {
 }
 
 impl StripeMap {
-    /// Lays stripes of `stripe_bytes` over `members`, the first on `start_drive` (modulo their
+    /// Lays out stripes of `stripe_bytes` over `members`, the first on `start_drive` (modulo their
     /// number).
     ///
     /// # Errors
@@ -143,7 +144,7 @@ impl StripeMap {
                 .min()
                 .unwrap_or(0);
             if rounds == 0 {
-                // Less than a round is left on some drive: one round of what there is.
+                // A drive has less than a round left: one round with the remaining stripes.
                 for (count, left) in counts.iter_mut().zip(&left) {
                     *count = u64::from(*count).min(*left) as u32;
                 }
@@ -183,7 +184,7 @@ impl StripeMap {
         self.drives
     }
 
-    /// Bytes of each drive that the first `len_bytes` of the volume reach.
+    /// Bytes of each drive that hold the first `len_bytes` of the volume.
     pub(crate) fn drive_lens(&self, len_bytes: u64) -> Vec<u64> {
         let mut lens = vec![0; self.drives];
         let stripes = len_bytes.min(self.len_bytes).div_ceil(self.stripe_bytes());
@@ -203,11 +204,11 @@ impl StripeMap {
         lens.iter().map(|rows| rows << self.stripe_shift).collect()
     }
 
-    /// Cuts `len_bytes` of the volume from `offset_bytes` on at stripe borders, and where a piece
-    /// would be longer than `piece_bytes_max`; gives the pieces in order.
+    /// Splits `len_bytes` of the volume from `offset_bytes` on at stripe boundaries, and pieces
+    /// longer than `piece_bytes_max`; passes the pieces on in order.
     ///
     /// # Panics
-    /// When the range reaches beyond the volume.
+    /// If the range extends beyond the volume.
     pub fn split(
         &self,
         offset_bytes: u64,
@@ -242,7 +243,7 @@ impl StripeMap {
         }
     }
 
-    /// The drive of a stripe and its number there.
+    /// The drive of a stripe, and the stripe's number there.
     fn locate(&self, stripe: u64) -> (usize, u64) {
         let index = match &self.zones[..] {
             [_] => 0,
@@ -260,7 +261,7 @@ impl StripeMap {
     }
 }
 
-/// Turns of each drive in a round: as few as keep every share within 2 %, else those that come
+/// Turns of each drive per round: as few as keep every share within 2 %, otherwise those that come
 /// nearest.
 fn counts_of(weights: &[f64]) -> Vec<u32> {
     let largest = weights.iter().copied().fold(0.0, f64::max);
@@ -285,8 +286,8 @@ fn counts_of(weights: &[f64]) -> Vec<u32> {
     best.1
 }
 
-/// The turns of a round, each drive's spread evenly; of equals the next one after `start_drive` is
-/// first.
+/// The turns of a round, with each drive's turns spread evenly. Ties go to the next drive after
+/// `start_drive`.
 fn turns_of(counts: &[u32], start_drive: usize) -> Vec<StripeTurn> {
     let drives = counts.len();
     let total: i64 = counts.iter().map(|count| i64::from(*count)).sum();
@@ -397,8 +398,8 @@ mod tests {
     }
 
     proptest! {
-        /// Every stripe has a place of its own, within its drive, dense from the front; nothing
-        /// that would hold a stripe is left.
+        /// Every stripe has a place of its own, within its drive, without gaps; no room for a whole
+        /// stripe is left over.
         #[test]
         fn every_byte_has_its_own_place_and_no_room_is_wasted(
             members in any_members(), shift in 12u32..=22, start: usize,
@@ -423,7 +424,7 @@ mod tests {
             }
         }
 
-        /// A range is cut into neighbouring pieces that a byte-wise look-up agrees with.
+        /// A range is split into adjacent pieces that agree with a byte-wise look-up.
         #[test]
         fn pieces_cover_a_range_once_and_in_order(
             members in any_members(), shift in 12u32..=15, start: usize, from: u64, len: u64,

@@ -1,7 +1,7 @@
-//! Slots that are handed out by number: what is in flight, by the token that travels with it.
+//! Numbered slots for items in flight; the number travels as a token.
 //!
-//! Contract: a number names its value until it is removed, and is given again afterwards. In the
-//! steady state nothing is allocated.
+//! Contract: a number identifies its value until the value is removed, and is reused afterwards. In
+//! the steady state nothing is allocated.
 
 /// Values by number.
 pub(super) struct Slab<T> {

@@ -1,4 +1,4 @@
-//! How a striped volume is laid out and served, and its drives once they are open.
+//! Options for the layout and service of a striped volume, and its open drives.
 //!
 //! Contract: values only; [`crate::striped`] opens drives, and `serving` serves them.
 
@@ -8,18 +8,18 @@ use std::sync::Arc;
 use outcore_io::drive::queue::{Policy, TagPool};
 use outcore_io::drive::{FileId, QueueLimits};
 
-/// Stripes where nobody says otherwise.
+/// Default stripe.
 pub(crate) const STRIPE_BYTES_DEFAULT: u64 = 64 << 10;
 /// Slots of a drive that background writes leave to others.
 pub(crate) const RESERVED_SLOTS: usize = 4;
 
-/// When drives are served by threads of the volume rather than by those that submit.
+/// When threads of the volume serve drives instead of the submitting threads.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Servers {
-    /// Never: each submitter serves what it submits.
+    /// Never: each submitter serves its own requests.
     Never,
-    /// Above the low mark, while the submitting thread is the bound, cores idle and it brings
-    /// something.
+    /// Above the low mark, while the submitting thread is the bottleneck, cores are idle and
+    /// servers help.
     #[default]
     Auto,
     /// Above the low mark, by this many threads, at most one per drive (for tests and
@@ -27,12 +27,12 @@ pub enum Servers {
     Always(usize),
 }
 
-/// When a submitter is told to wait.
+/// When a submitter must wait.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct BackPressure {
-    /// Requests of one drive at which it takes no more.
+    /// Number of requests of one drive at which it accepts no more.
     pub high: usize,
-    /// Requests at which it goes on.
+    /// Number of requests at which it continues.
     pub low: usize,
 }
 
@@ -41,17 +41,17 @@ pub struct BackPressure {
 pub struct StripeOptions {
     /// A power of two from 4 KiB to 4 MiB.
     pub stripe_bytes: u64,
-    /// The drive that holds the first stripe, modulo their number.
+    /// The drive of the first stripe, modulo their number.
     pub start_drive: usize,
-    /// Longest merged transfer; what the drive takes, if not given or more.
+    /// Longest merged transfer; by default, and at most, the drive's limit.
     pub merge_bytes_max: Option<usize>,
-    /// Whether neighbours are merged and runs sorted at all (to measure what it brings).
+    /// Whether adjacent pieces are merged and runs sorted (off to measure the effect).
     pub is_merging: bool,
-    /// For each drive.
+    /// Back-pressure per drive.
     pub drive_pressure: BackPressure,
-    /// For the volume, in requests of one submitter before splitting; 16 and 32 a drive if not
-    /// given. Up to the low mark a submitter serves by itself, whatever [`StripeOptions::servers`]
-    /// says.
+    /// Back-pressure for the volume, in requests of one submitter before splitting; by default 16
+    /// and 32 per drive. Up to the low mark a submitter serves its own requests, whatever
+    /// [`StripeOptions::servers`] says.
     pub volume_pressure: Option<BackPressure>,
     /// Whether threads of the volume serve above the low mark.
     pub servers: Servers,
@@ -74,23 +74,23 @@ impl Default for StripeOptions {
 /// An open drive of a volume.
 #[derive(Debug, Clone)]
 pub struct StripedDrive {
-    /// For messages and reports.
+    /// The name in messages and reports.
     pub name: String,
     /// Its file or device.
     pub path: PathBuf,
-    /// The same, open.
+    /// Its open file.
     pub file: FileId,
     /// Bytes that the volume may use.
     pub capacity_bytes: u64,
     /// Share of the stripes.
     pub weight: f64,
-    /// What its queue in the kernel takes.
+    /// Limits of its queue in the kernel.
     pub limits: QueueLimits,
-    /// Longest transfer: longer pieces are cut, neighbours are merged up to it.
+    /// Longest transfer: longer pieces are split, adjacent ones merged up to it.
     pub transfer_bytes_max: usize,
     /// Its slots.
     pub tags: Arc<TagPool>,
-    /// Those of its controller.
+    /// The slots of its controller.
     pub controller_tags: Option<Arc<TagPool>>,
 }
 

@@ -1,13 +1,14 @@
 //! A raw striped volume: one range of bytes over many drives, for in-place reads and writes.
 //!
-//! Contract: a [`StripedVolume`] is a value that threads share; each makes a [`Submitter`] of its
-//! own (its ring, its lanes) and hands it batches; threads of the volume may serve them
-//! ([`Servers`]). Bytes lie where [`StripeMap`] says, in one file or block device a drive. No
-//! checksums: what is written in place has none; sealed datasets ([`crate::dataset`]) do. Slots of
-//! a drive are counted over all submitters, and over all drives of a controller where they share
-//! them.
+//! Contract: threads share a [`StripedVolume`]. Each makes its own [`Submitter`] (with its ring and
+//! its lanes) and passes it batches; threads of the volume may serve them ([`Servers`]).
+//! [`StripeMap`] determines where bytes are stored, in one file or block device per drive. There
+//! are no checksums for data written in place; sealed datasets ([`crate::dataset`]) have them.
+//! Slots of a drive are counted over all submitters, and over all drives of a controller if they
+//! share slots.
 //!
-//! Bounds: no buffers of its own. Files stay open while the volume or a submitter of it lives.
+//! Bounds: no buffers of its own. Files stay open as long as the volume or one of its submitters
+//! lives.
 
 use std::collections::HashMap;
 use std::path::PathBuf;
@@ -26,29 +27,29 @@ use outcore_io::units;
 
 pub use crate::stripe::{BackPressure, Servers, StripeOptions, StripedDrive};
 
-/// Stands for the file of an absent drive: no device has this many files.
+/// Placeholder for the file of an absent drive: no device has this many files.
 const ABSENT: FileId = FileId(u32::MAX);
 
 /// A drive of a volume, before it is opened.
 #[derive(Debug, Clone)]
 pub struct Member {
-    /// For messages and reports.
+    /// The name in messages and reports.
     pub name: String,
     /// A file, or a block device.
     pub path: PathBuf,
-    /// Whether it is not there: it has its place in the layout, is not opened, and must not be
-    /// reached.
+    /// Whether it is absent: it has its place in the layout, is not opened, and must not be
+    /// accessed.
     pub is_absent: bool,
     /// Share of the stripes, relative to the others.
     pub weight: f64,
-    /// Bytes of it to use; all that there are if not given.
+    /// Bytes of it to use; all by default.
     pub capacity_bytes: Option<u64>,
-    /// Length that its file has, or is to have, where that is less: a sealed dataset fills only the
-    /// front of what its layout has room for.
+    /// Length of its file, now or in future, if that is less: a sealed dataset fills only the front
+    /// of the room in its layout.
     pub file_bytes: Option<u64>,
-    /// Its slots; [`TAGS_DEFAULT`] if not given.
+    /// Its slots; [`TAGS_DEFAULT`] by default.
     pub tags: Option<usize>,
-    /// The controller that it hangs on, and the slots that all drives there share.
+    /// Its controller, and the slots that all drives of the controller share.
     pub controller: Option<(String, usize)>,
 }
 
@@ -77,7 +78,8 @@ impl StripedVolume {
     /// Opens existing files or block devices.
     ///
     /// # Errors
-    /// One that cannot be opened (a mounted device is refused), a layout that cannot be.
+    /// A file or device that cannot be opened (the kernel rejects a mounted device); an invalid
+    /// layout.
     pub fn open(
         device: Arc<dyn Device>,
         members: &[Member],
@@ -86,10 +88,10 @@ impl StripedVolume {
         Self::on(device, members, options, Access::Update, Vec::new())
     }
 
-    /// The same for reading only; a write fails.
+    /// The same for reading only; writes fail.
     ///
     /// # Errors
-    /// As [`StripedVolume::open`].
+    /// The errors of [`StripedVolume::open`].
     pub fn open_for_reading(
         device: Arc<dyn Device>,
         members: &[Member],
@@ -98,11 +100,11 @@ impl StripedVolume {
         Self::on(device, members, options, Access::Read, Vec::new())
     }
 
-    /// Makes a file for each member, with room for its capacity; none may exist. Whole or not at
-    /// all.
+    /// Makes one file per member, with room for its capacity; none may exist. Either all are made
+    /// or none.
     ///
     /// # Errors
-    /// Usage for a member without a capacity; no room; a layout that cannot be.
+    /// Usage for a member without a capacity; no room; an invalid layout.
     pub fn create(
         device: Arc<dyn Device>,
         members: &[Member],
@@ -111,11 +113,11 @@ impl StripedVolume {
         Self::on(device, members, options, Access::Create, Vec::new())
     }
 
-    /// Files of `capacity_bytes` in private directories inside `dirs`, which are gone with the
-    /// volume, or after a crash with the next sweep.
+    /// Makes files of `capacity_bytes` in private directories inside `dirs`. They are removed with
+    /// the volume, or by the next sweep after a crash.
     ///
     /// # Errors
-    /// A directory that cannot be written to, no room, a layout that cannot be.
+    /// A directory that is not writable; no room; an invalid layout.
     pub fn temporary(
         device: Arc<dyn Device>,
         dirs: &[PathBuf],
@@ -183,7 +185,7 @@ impl StripedVolume {
         self.0.map.len_bytes()
     }
 
-    /// How it is laid out.
+    /// Its layout.
     pub fn map(&self) -> &StripeMap {
         &self.0.map
     }
@@ -198,7 +200,7 @@ impl StripedVolume {
         &self.0.device
     }
 
-    /// Server threads that run; see [`StripeOptions::servers`].
+    /// Number of running server threads; see [`StripeOptions::servers`].
     pub fn server_threads(&self) -> usize {
         self.0.servers.count()
     }
@@ -206,15 +208,15 @@ impl StripedVolume {
     /// Access for the calling thread.
     ///
     /// # Errors
-    /// No queue can be made.
+    /// The queue cannot be made.
     pub fn submitter(&self) -> Result<Submitter> {
         Submitter::new(Arc::clone(&self.0))
     }
 
-    /// Makes all that was written durable.
+    /// Makes all written data durable.
     ///
     /// # Errors
-    /// The first drive that cannot, by name.
+    /// The first drive that fails, by name.
     pub fn sync(&self) -> Result<()> {
         threads::each("outcore-sync", self.drives(), |drive| {
             let synced = self.0.device.sync(drive.file);
@@ -222,16 +224,16 @@ impl StripedVolume {
         })
     }
 
-    /// Gives the blocks of a range back, on all drives that it touches; reads find zeros there.
+    /// Frees the blocks of a range on all drives that it touches; later reads return zeros there.
     ///
     /// # Errors
-    /// The first drive that cannot, by name; `EOPNOTSUPP` where its file system or device knows no
-    /// holes.
+    /// The first drive that fails, by name; `EOPNOTSUPP` if its file system or device does not
+    /// support holes.
     ///
     /// # Panics
-    /// When the range reaches beyond the volume.
+    /// If the range extends beyond the volume.
     pub fn punch(&self, offset_bytes: u64, len_bytes: u64) -> Result<()> {
-        // Stripes that follow each other here do so on each drive: one range a drive.
+        // Consecutive stripes of a drive are adjacent on it, so this is one range per drive.
         let mut ranges: Vec<Option<(u64, u64)>> = vec![None; self.drives().len()];
         self.map()
             .split(offset_bytes, len_bytes as usize, usize::MAX, |piece| {
@@ -255,7 +257,7 @@ impl StripedVolume {
         Ok(())
     }
 
-    /// Turns a failed transfer into an error with its place.
+    /// The error for a failed transfer, with its place.
     pub fn explain(&self, fault: &TransferFault) -> Error {
         self.0.explain(fault)
     }

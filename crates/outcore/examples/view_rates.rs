@@ -1,11 +1,11 @@
-//! How fast a sorted view is read: the first record, all of it by several threads, random ranges.
+//! Measures reads of a sorted view: the first record, everything by several threads, random ranges.
 //!
 //! ```text
 //! cargo run --release -p outcore --example view_rates -- DIR MEMORY THREADS SEEKS
 //! ```
-//! Prints one JSON object: seconds to open and to the first record, records a second of a full read
-//! by THREADS threads, each of which merges a part (nothing is written), seeks a second from random
-//! rank to random rank on one thread, and blocks read of each run for one.
+//! Prints one JSON object: seconds to open the view and to read the first record; records per
+//! second of a full read by THREADS threads, each of which merges a part (nothing is written);
+//! seeks per second between random ranks on one thread; and blocks read per run and seek.
 
 use std::path::PathBuf;
 use std::time::Instant;

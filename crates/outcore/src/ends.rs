@@ -1,9 +1,9 @@
-//! Where a job's data come from and go to: inputs opened and checked, output staged, scratch made.
+//! The ends of a job: inputs opened and checked, output staged, scratch made.
 //!
 //! Contract: inputs are opened in the given order and checked against their headers and the
-//! record's size; [`check_unchanged`] finds one that was written to meanwhile. An output that
-//! exists is refused before any work unless it may be replaced, and so are drives without the room
-//! that the plan needs. Nothing is read or written here.
+//! record's size. [`check_unchanged`] detects an input that was written in the meantime. Before any
+//! work, the job rejects an existing output (unless it may be replaced) and drives without the room
+//! that the plan needs. No data are read or written here.
 
 use std::fmt;
 use std::io::{Read, Write};
@@ -23,19 +23,19 @@ use outcore_io::scratch::Scratch;
 use outcore_io::units;
 use outcore_io::{Error, Kind, Result};
 
-/// A file to be sorted.
+/// An input file.
 #[derive(Debug, Clone)]
 pub struct Input {
-    /// Where it is.
+    /// Its path.
     pub path: PathBuf,
-    /// Bytes in front of the data.
+    /// Bytes before the data.
     pub header_bytes: u64,
-    /// Bytes of data; the rest of the file if not given.
+    /// Bytes of data; by default the rest of the file.
     pub data_bytes: Option<u64>,
 }
 
 impl Input {
-    /// A file that is all data.
+    /// A file that contains only data.
     pub fn raw(path: impl Into<PathBuf>) -> Self {
         Input {
             path: path.into(),
@@ -45,24 +45,24 @@ impl Input {
     }
 }
 
-/// Makes the header of an output with that many elements; always as many bytes
-/// as for the largest number it was ever asked for.
+/// Makes the header of an output with that many elements. Its length is always that of the header
+/// for the largest number ever requested.
 pub type MakeHeader = Arc<dyn Fn(u64) -> Vec<u8> + Send + Sync>;
 
-/// Where the result goes.
+/// Destination of the result.
 pub enum Output {
-    /// One file, with a header if there is a maker of one.
+    /// One file, with a header if a function for it is given.
     File {
         /// Its name.
         path: PathBuf,
-        /// For formats that have one.
+        /// For formats that have a header.
         header: Option<MakeHeader>,
     },
     /// Several files of nearly equal length, in order, that appear together.
     Shards {
         /// Their names.
         paths: Vec<PathBuf>,
-        /// The name of the list of them.
+        /// The path of the list of shards.
         manifest: PathBuf,
     },
     /// A pipe.
@@ -78,14 +78,14 @@ impl From<&Path> for Output {
     }
 }
 
-/// What a plan says of a number of bytes before they are moved.
+/// What a plan predicts about a number of bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Forecast {
-    /// This number, but for blocks on borders and what a sample cannot tell.
+    /// This number, except for border blocks and facts that a sample cannot show.
     About(u64),
-    /// At most this number, of which phases make whole blocks: the data decide.
+    /// At most this number, which phases round up to whole blocks; the data decide.
     AtMost(u64),
-    /// It depends on what nobody knows before.
+    /// Unknown in advance.
     Unknown,
 }
 
@@ -93,7 +93,7 @@ impl Forecast {
     /// Nothing is moved.
     pub const NOTHING: Forecast = Forecast::About(0);
 
-    /// The number, or the most that it can be; none where nothing is known.
+    /// The number, or its upper bound; `None` if it is unknown.
     pub fn bytes(self) -> Option<u64> {
         match self {
             Forecast::About(bytes) | Forecast::AtMost(bytes) => Some(bytes),
@@ -101,12 +101,12 @@ impl Forecast {
         }
     }
 
-    /// Whether less may be moved.
+    /// Whether the actual number may be lower.
     pub fn is_bound(self) -> bool {
         matches!(self, Forecast::AtMost(_))
     }
 
-    /// A bound in whole blocks, since drives move no parts of them; anything else as it is.
+    /// A bound rounded up to whole blocks, because drives move whole blocks; others unchanged.
     fn in_blocks(self) -> Forecast {
         match self {
             Forecast::AtMost(bytes) => Forecast::AtMost(bytes.next_multiple_of(BLOCK_BYTES as u64)),
@@ -114,7 +114,7 @@ impl Forecast {
         }
     }
 
-    /// Both together.
+    /// The sum of both.
     pub(crate) fn and(self, other: Forecast) -> Forecast {
         match (self.bytes().zip(other.bytes()), self, other) {
             (None, ..) => Forecast::Unknown,
@@ -140,7 +140,7 @@ impl fmt::Display for Forecast {
     }
 }
 
-/// What a plan predicts of a phase, or of several of one name that follow one another.
+/// The prediction for a phase, or for several consecutive phases of one name.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct PhasePlan {
     /// The phase's name.
@@ -149,14 +149,13 @@ pub struct PhasePlan {
     pub read_bytes: Forecast,
     /// Bytes written to all drives, and to a pipe.
     pub written_bytes: Forecast,
-    /// How long it takes, at most where one of the two is a bound; none where one of them is not
-    /// known.
+    /// The duration; an upper bound if one of the byte counts is a bound, `None` if one is unknown.
     pub seconds: Option<f64>,
 }
 
 impl PhasePlan {
-    /// A phase whose time only drives decide: it reads and writes these bytes in these requests on
-    /// `drive_count` drives of these `rates`.
+    /// A phase whose time depends only on drives: it reads and writes these bytes in these requests
+    /// on `drive_count` drives with these `rates`.
     pub fn of_drives(
         name: &'static str,
         read_bytes: Forecast,
@@ -177,12 +176,12 @@ impl PhasePlan {
         }
     }
 
-    /// Whether less may be moved, in less time.
+    /// Whether the actual bytes and time may be lower.
     pub fn is_bound(&self) -> bool {
         self.read_bytes.is_bound() || self.written_bytes.is_bound()
     }
 
-    /// All of `phases` together.
+    /// The sum of all `phases`.
     pub(crate) fn total(phases: &[PhasePlan]) -> PhasePlan {
         let nothing = PhasePlan {
             name: "all",
@@ -199,8 +198,8 @@ impl PhasePlan {
     }
 }
 
-/// What `phases` are predicted to do, in a line of a plan: `scratch_bytes` of scratch where there
-/// may be any, at which rates, and with which costs of computing, if it is counted.
+/// The prediction for `phases` as one line of a plan, with `scratch_bytes` of scratch if there may
+/// be any, the rates, and the computing costs if they are counted.
 pub fn predicted_text(
     phases: &[PhasePlan],
     scratch_bytes: Option<u64>,
@@ -227,7 +226,7 @@ pub fn predicted_text(
     )
 }
 
-/// One phase of a job that is over.
+/// A finished phase of a job.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Phase {
     /// Its name.
@@ -238,16 +237,16 @@ pub struct Phase {
     pub read_bytes: u64,
     /// Bytes written to all drives, and to a pipe by a pass.
     pub written_bytes: u64,
-    /// What the plan predicted of it, if there was one.
+    /// The plan's prediction for it, if there was one.
     pub predicted: Option<PhasePlan>,
 }
 
-/// The phases of a run, one after another: how long each took and what the drives moved meanwhile.
+/// The consecutive phases of a run: duration of each, and bytes that the drives moved.
 #[derive(Debug, Clone)]
 pub(crate) struct Phases {
     pub(crate) started: Instant,
     current: Instant,
-    /// (read, written) when the current one began.
+    /// (read, written) at the start of the current phase.
     moved_bytes: (u64, u64),
     ended: Vec<Phase>,
 }
@@ -288,15 +287,15 @@ impl Phases {
         &mut self.ended[last]
     }
 
-    /// The phases that have ended, each beside what was planned of it. Of a phase that there was
-    /// more than once, the plan says the same of each time.
+    /// The finished phases, each with its prediction. If a phase occurred more than once, each
+    /// occurrence gets the same prediction.
     pub(crate) fn beside(mut self, planned: &[PhasePlan]) -> Vec<Phase> {
         beside(&mut self.ended, planned);
         self.ended
     }
 }
 
-/// Puts what was planned of `phases` beside them, as far as it was: see [`Phases::beside`].
+/// Adds predictions to `phases`; see [`Phases::beside`].
 pub(crate) fn beside(phases: &mut [Phase], planned: &[PhasePlan]) {
     for phase in phases {
         let is_it = |plan: &&PhasePlan| plan.name == phase.name;
@@ -304,12 +303,12 @@ pub(crate) fn beside(phases: &mut [Phase], planned: &[PhasePlan]) {
     }
 }
 
-/// Blocks on the borders of what is written, by name and number.
+/// Border blocks of the output: the name of their reservation, and their number.
 pub(crate) const EDGES: &str = "edge blocks";
 const EDGE_BLOCKS: usize = 128;
 pub(crate) const EDGES_BYTES: u64 = (EDGE_BLOCKS * BLOCK_BYTES) as u64;
 
-/// The pool for blocks on the borders of what is written.
+/// The pool for border blocks of the output.
 pub(crate) fn edge_pool(job: &Job) -> Result<Pool> {
     Pool::new(&job.budget, EDGES, BLOCK_BYTES, EDGE_BLOCKS)
 }
@@ -363,11 +362,12 @@ pub(crate) fn open_inputs(
     Ok(parts)
 }
 
-/// Fails for what the system knows and is not a plain file: opening a named pipe would wait for
-/// ever, and directories and devices have no length to plan with.
+/// Fails for a path that exists on the system and is not a plain file. Opening a named pipe would
+/// wait forever, and directories and devices have no length for a plan.
 fn check_is_file(path: &Path) -> Result<()> {
     let Ok(facts) = std::fs::metadata(path) else {
-        // Opening tells what is wrong; names of an in-memory device are none of the system's.
+        // Opening the file reports what is wrong; names on an in-memory device do not exist on the
+        // system.
         return Ok(());
     };
     let (cause, hint) = match facts.file_type() {
@@ -389,7 +389,7 @@ fn check_is_file(path: &Path) -> Result<()> {
     Err(Error::usage("open input", cause).path(path).hint(hint))
 }
 
-/// Whether a file has bytes and says that it has none, as those of /proc do.
+/// Whether a file has bytes but reports a length of 0, as those of /proc do.
 fn has_no_length(path: &Path, facts: &std::fs::Metadata) -> bool {
     let first = |file: std::fs::File| file.take(1).read(&mut [0]);
     facts.len() == 0
@@ -398,8 +398,8 @@ fn has_no_length(path: &Path, facts: &std::fs::Metadata) -> bool {
             .is_ok_and(|got| got > 0)
 }
 
-/// Fails if a file is no longer as it was when it was opened: its length, and, unless this job
-/// frees its blocks, the time of its last change.
+/// Fails if a file has changed since it was opened: its length, or the time of its last change
+/// unless this job frees its blocks.
 pub(crate) fn check_unchanged(
     volume: &Volume,
     parts: &[InputPart],
@@ -409,7 +409,7 @@ pub(crate) fn check_unchanged(
     parts.try_for_each(|part| volume.check_unchanged(&part.file, is_being_freed))
 }
 
-/// Stages the files of `output` for `data_bytes` of elements; nothing for a pipe.
+/// Stages the files of `output` for `data_bytes` of elements; `None` for a pipe.
 pub(crate) fn stage_output(
     volume: &Volume,
     output: &Output,
@@ -462,7 +462,7 @@ pub(crate) fn refuse_existing<'a>(
     }
 }
 
-/// What each drive has served: name, bytes read, bytes written.
+/// Traffic of each drive: name, bytes read, bytes written.
 pub(crate) fn traffic_by_drive(volume: &Volume) -> Vec<(String, u64, u64)> {
     let drives = volume.drives().into_iter().map(|drive| {
         let traffic = drive.traffic();
@@ -473,7 +473,8 @@ pub(crate) fn traffic_by_drive(volume: &Volume) -> Vec<(String, u64, u64)> {
     drives.collect()
 }
 
-/// The drives named for scratch, or the directory of the output (of the process, for a pipe).
+/// The drives named for scratch, or the directory of the output (for a pipe, the current
+/// directory).
 pub(crate) fn scratch_drives(job: &Job, output: &Output) -> Vec<ScratchDrive> {
     if !job.options.drives.is_empty() {
         return job.options.drives.clone();
@@ -494,8 +495,8 @@ pub(crate) fn make_dir(job: &Job, output: &Output) -> Result<PrivateDir> {
     job.device.make_private_dir(dir)
 }
 
-/// How many of `files` are merged at once, where at most `most` can be: as few as the least number
-/// of passes allows.
+/// How many of `files` to merge at once, at most `most`: as few as possible with the minimum number
+/// of passes.
 pub(crate) fn merge_width(files: usize, most: usize) -> (usize, u32) {
     let most = most.max(2);
     let mut passes = 1;
@@ -506,16 +507,16 @@ pub(crate) fn merge_width(files: usize, most: usize) -> (usize, u32) {
     ((2..=most).find(reaches).unwrap_or(most), passes)
 }
 
-/// What is left to merge after some passes.
+/// The files that are left to merge after some passes.
 pub(crate) struct FewFiles<S> {
     pub(crate) files: Vec<Input>,
-    /// What the merges did.
+    /// Summaries of the merges.
     pub(crate) done: Vec<S>,
     /// The directory of the files; dropping it removes them.
     pub(crate) _dir: PrivateDir,
 }
 
-/// The next step where scratch takes more than it may.
+/// The next step if scratch exceeds its limit.
 const RAISE_LIMIT: &str = "raise --scratch-limit or --memory";
 
 /// Lengths of the data of `inputs`.
@@ -525,7 +526,7 @@ fn data_lens(job: &Job, inputs: &[Input]) -> Result<Vec<u64>> {
     Ok(parts.iter().map(|part| part.data_len_bytes).collect())
 }
 
-/// A file that waits to be merged, and how long its data are.
+/// A file that waits to be merged, and the length of its data.
 #[derive(Clone)]
 struct Waiting {
     input: Input,
@@ -533,7 +534,7 @@ struct Waiting {
     is_ours: bool,
 }
 
-/// Fails if files of ours that hold `live_bytes` may not grow by another of `more_bytes`.
+/// Fails if scratch files of `live_bytes` may not grow by another file of `more_bytes`.
 fn check_limit(job: &Job, live_bytes: u64, more_bytes: u64) -> Result<()> {
     let (wanted_bytes, limit_bytes) = (live_bytes + more_bytes, job.options.scratch_limit_bytes);
     if wanted_bytes <= limit_bytes {
@@ -547,8 +548,8 @@ fn check_limit(job: &Job, live_bytes: u64, more_bytes: u64) -> Result<()> {
     Err(Error::new(Kind::NoSpace, "merge in passes", cause).hint(RAISE_LIMIT))
 }
 
-/// Merges neighbours among `inputs` into files of ours, pass by pass, until there are no more than
-/// `width`; `merge` makes one file of at most as many. Files of ours keep to the limit of scratch.
+/// Merges adjacent `inputs` into scratch files, pass by pass, until there are at most `width`.
+/// `merge` makes one file from at most `width` files. The scratch files keep to the scratch limit.
 pub(crate) fn merge_to_few<S>(
     job: &Job,
     output: &Output,
@@ -603,8 +604,8 @@ pub(crate) fn merge_to_few<S>(
     })
 }
 
-/// Takes turns among the files of the output, so that all of their drives write at once; what is to
-/// be written starts at `start_bytes`.
+/// Alternates among the files of the output, so that all of their drives write at once; the data to
+/// write start at `start_bytes`.
 pub(crate) fn interleave<T>(
     leaves: &mut [T],
     staged: &StagedOutput,
@@ -628,7 +629,7 @@ pub(crate) fn interleave<T>(
     leaves.sort_by_cached_key(|_| keys.next());
 }
 
-/// Scratch for `scratch_bytes` on the drives of the job, after a look at their free space.
+/// Scratch for `scratch_bytes` on the drives of the job, after a check of their free space.
 pub(crate) fn make_scratch(
     job: &Job,
     volume: &Volume,

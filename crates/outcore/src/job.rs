@@ -1,9 +1,9 @@
-//! A job: what a run may use (memory, threads, drives, a seed) and how it is watched and stopped.
+//! A job: what a run may use (memory, threads, drives, a seed), and how it is observed and stopped.
 //!
-//! Contract: a [`Job`] is a value; nothing is global. Its [`Control`] is shared with whoever
-//! watches: progress is read from it, and setting `cancel` stops the job at its next look, at
-//! most about 50 ms and one bucket's sort later, with nothing left behind.
-//! `thread_group` are its threads.
+//! Contract: a [`Job`] is a value; nothing is global. The caller shares its [`Control`] with
+//! observers. They read progress from it and stop the job by setting `cancel`. The job stops at its
+//! next check, at most about 50 ms plus the sort of one bucket later, and leaves nothing behind.
+//! `thread_group` holds the threads of a job.
 
 pub(crate) mod thread_group;
 
@@ -24,22 +24,22 @@ use outcore_io::port::Volume;
 use outcore_io::units;
 use outcore_io::{Error, Kind, Result};
 
-/// What a job may use.
+/// Resources of a job.
 #[derive(Debug, Clone)]
 pub struct JobOptions {
-    /// Cap on buffers and working memory; peak RSS stays within 64 MiB of it.
+    /// Limit on buffers and working memory; peak RSS stays within 64 MiB of it.
     pub memory_bytes: u64,
     /// Threads that compute (and do their own I/O).
     pub threads: usize,
-    /// Where scratch goes; none for a private directory beside the output.
+    /// Drives for scratch; if empty, a private directory next to the output.
     pub drives: Vec<ScratchDrive>,
-    /// Cap on scratch.
+    /// Limit on scratch.
     pub scratch_limit_bytes: u64,
-    /// Chooses samples and the first drive; never the output.
+    /// Determines samples and the first drive; never the output.
     pub seed: u64,
-    /// How fast a drive is, as far as anybody knows: for plans, never for the output.
+    /// Speed of a drive, as far as it is known: for plans, never for the output.
     pub rates: DriveRates,
-    /// What the work on an item costs, as far as anybody knows: for plans, too.
+    /// Computing cost per item, as far as it is known: also only for plans.
     pub costs: ComputeCosts,
 }
 
@@ -57,11 +57,11 @@ impl Default for JobOptions {
     }
 }
 
-/// How a running job is watched and stopped.
+/// Observes and stops a running job.
 #[derive(Debug, Default)]
 pub struct Control {
     cancel: AtomicBool,
-    /// A flag of somebody else's that cancels, too.
+    /// A flag of another owner that also cancels the job.
     stop: OnceLock<Arc<AtomicBool>>,
     phase: Mutex<String>,
     done_bytes: AtomicU64,
@@ -75,17 +75,17 @@ pub struct Control {
     notes: Mutex<Notes>,
 }
 
-/// Notes of a job for its caller, besides its result.
+/// Notes from a job to its caller, besides its result.
 #[derive(Debug, Default)]
 struct Notes {
     waiting: Vec<String>,
     taken: Vec<String>,
 }
 
-/// Takes a plan, to show it.
+/// Receives a plan, to show it.
 type ShowPlan = dyn Fn(&dyn fmt::Display) + Send + Sync;
 
-/// What is called with each plan that a job makes.
+/// Called with each plan that a job makes.
 #[derive(Default)]
 struct OnPlan(OnceLock<Box<ShowPlan>>);
 
@@ -97,16 +97,15 @@ impl fmt::Debug for OnPlan {
     }
 }
 
-/// Memory per input file: its names, its state, and how it is read.
+/// Memory per input file: its names, its state, and its reader.
 const INPUT_BYTES: u64 = 1536;
-/// So many files take no more than the process itself has room for.
+/// This many files fit in the process's own memory overhead.
 const INPUTS_FREE: usize = 1024;
 
-/// Memory, out of `memory_bytes`, in which a job holds what is known of `count` input files until
-/// it ends.
+/// Part of `memory_bytes` that a job needs for its list of `count` input files until it ends.
 ///
 /// # Errors
-/// [`Kind::Memory`] where that takes more than half of it.
+/// [`Kind::Memory`] if that is more than half of it.
 pub fn held_by_inputs(memory_bytes: u64, count: usize) -> Result<u64> {
     if count <= INPUTS_FREE {
         return Ok(0);
@@ -129,33 +128,33 @@ pub fn held_by_inputs(memory_bytes: u64, count: usize) -> Result<u64> {
     Err(Error::new(Kind::Memory, "open inputs", cause).hint(hint))
 }
 
-/// How much a drive has had to do lately.
+/// Recent load of a drive.
 #[derive(Debug)]
 struct DriveLoad {
     name: String,
-    /// Requests that waited for it, later looks counting more.
+    /// Requests that waited for it; later samples count more.
     waiting: f64,
 }
 
-/// Weight of an earlier look at a drive's waiting requests beside a later one.
+/// Weight of an earlier sample of a drive's waiting requests relative to a later one.
 const LOAD_DECAY: f64 = 0.98;
-/// A drive is named as the slowest if its waiting requests exceed the mean by this factor.
+/// A drive is reported as the slowest if its waiting requests exceed the mean by this factor.
 const SLOW_RATIO: f64 = 1.25;
 
-/// A look at a running job.
+/// A snapshot of a running job.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Progress {
-    /// What is being done.
+    /// The current phase.
     pub phase: String,
     /// Bytes of the phase that are done.
     pub done_bytes: u64,
-    /// Bytes of the phase in all.
+    /// Total bytes of the phase.
     pub total_bytes: u64,
     /// Bytes read from drives so far.
     pub read_bytes: u64,
     /// Bytes written to drives so far.
     pub written_bytes: u64,
-    /// The drive that the others wait for, if one has been slower than they lately.
+    /// The drive that the others wait for, if one has recently been slower than they.
     pub slowest_drive: Option<String>,
 }
 
@@ -165,19 +164,19 @@ impl Control {
         self.cancel.store(true, Ordering::Relaxed);
     }
 
-    /// From now on the job stops once `flag` is set, too: a handler of signals can set one. Later
+    /// From now on the job also stops once `flag` is set, for example by a signal handler. Later
     /// calls change nothing.
     pub fn cancel_with(&self, flag: Arc<AtomicBool>) {
         let _ = self.stop.set(flag);
     }
 
-    /// Whether it has been asked to stop.
+    /// Whether a stop was requested.
     pub fn is_cancelled(&self) -> bool {
         let is_set = |flag: &AtomicBool| flag.load(Ordering::Relaxed);
         is_set(&self.cancel) || self.stop.get().is_some_and(|flag| is_set(flag))
     }
 
-    /// Fails with [`crate::Kind::Interrupted`] once the job has been asked to stop.
+    /// Fails with [`crate::Kind::Interrupted`] once a stop was requested.
     pub fn check(&self) -> Result<()> {
         if self.is_cancelled() {
             Err(Error::interrupted())
@@ -186,12 +185,12 @@ impl Control {
         }
     }
 
-    /// Notes a file that the job reads. An error about a panic names the first one.
+    /// Records a file that the job reads. An error about a panic names the first one.
     pub fn note_input(&self, path: &Path) {
         let _ = self.input.set(path.to_path_buf());
     }
 
-    /// The phase, for an error about it.
+    /// The phase, for an error message.
     pub(crate) fn step(&self) -> String {
         let phase = self.progress().phase;
         match phase.is_empty() {
@@ -200,13 +199,13 @@ impl Control {
         }
     }
 
-    /// Runs a job, all of it: a panic in there, of outcore or of a library, is an error that names
-    /// the phase and the first input.
+    /// Runs a whole job. A panic in it, of outcore or of a library, becomes an error that names the
+    /// phase and the first input.
     ///
     /// # Errors
-    /// What `work` fails with, or that it panicked.
+    /// The error of `work`, or an error about its panic.
     pub fn guarded<T>(&self, work: impl FnOnce() -> Result<T>) -> Result<T> {
-        // What `work` has borrowed is dropped by its owner when it sees the error, and not used
+        // The owners of what `work` has borrowed drop it when they see the error, and do not use it
         // again.
         let done = catch_unwind(AssertUnwindSafe(work));
         let done = done.unwrap_or_else(|panic| Err(Error::panicked(self.step(), panic)));
@@ -216,20 +215,21 @@ impl Control {
         })
     }
 
-    /// Calls `show` with each plan that the job makes from now on, before it follows it. Later
-    /// calls change nothing.
+    /// Calls `show` with each plan that the job makes from now on, before it follows the plan.
+    /// Later calls change nothing.
     pub fn on_plan(&self, show: impl Fn(&dyn fmt::Display) + Send + Sync + 'static) {
         let _ = self.on_plan.0.set(Box::new(show));
     }
 
-    /// Shows a plan to whoever asked for plans.
+    /// Shows a plan, if the caller asked for plans.
     pub fn show_plan(&self, plan: &dyn fmt::Display) {
         if let Some(show) = self.on_plan.0.get() {
             show(plan);
         }
     }
 
-    /// Says something about the job, such as what it chose for the caller; the same once.
+    /// Adds a note about the job, such as a choice that it made for the caller; repeated notes are
+    /// kept once.
     pub fn note(&self, note: String) {
         let mut notes = self.notes.lock().unwrap_or_else(PoisonError::into_inner);
         if !notes.waiting.contains(&note) && !notes.taken.contains(&note) {
@@ -237,7 +237,7 @@ impl Control {
         }
     }
 
-    /// What was said since the last call.
+    /// The notes since the last call.
     pub fn take_notes(&self) -> Vec<String> {
         let mut notes = self.notes.lock().unwrap_or_else(PoisonError::into_inner);
         let waiting = std::mem::take(&mut notes.waiting);
@@ -257,7 +257,7 @@ impl Control {
         self.done_bytes.fetch_add(bytes, Ordering::Relaxed);
     }
 
-    /// Notes the traffic of a volume's drives, and what waits for each.
+    /// Records the traffic of a volume's drives, and the requests that wait for each.
     pub fn watch(&self, volume: &Volume) {
         let drives = volume.drives();
         let (read_bytes, written_bytes) = volume.traffic_bytes();
@@ -285,13 +285,13 @@ impl Control {
         is_slow.then(|| slowest.name.clone())
     }
 
-    /// Counts traffic, for the rates.
+    /// Sets the traffic counters, for the rates.
     pub fn set_traffic(&self, read_bytes: u64, written_bytes: u64) {
         self.read_bytes.store(read_bytes, Ordering::Relaxed);
         self.written_bytes.store(written_bytes, Ordering::Relaxed);
     }
 
-    /// Where the job is now.
+    /// The current state of the job.
     pub fn progress(&self) -> Progress {
         Progress {
             phase: self
@@ -308,32 +308,32 @@ impl Control {
     }
 }
 
-/// Core nanoseconds of one step of work, per item and per byte of it.
+/// Core nanoseconds of one step of work, per item and per byte.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct StepCost {
-    /// An item.
+    /// Per item.
     pub item_ns: f64,
-    /// A byte.
+    /// Per byte.
     pub byte_ns: f64,
 }
 
 impl StepCost {
-    /// Seconds of one core for these items and bytes.
+    /// Core seconds for these items and bytes.
     pub fn seconds(&self, items: f64, bytes: f64) -> f64 {
         (items * self.item_ns + bytes * self.byte_ns) * 1e-9
     }
 }
 
-/// What one kind of job computes.
+/// Computing costs of one kind of job.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct KindCosts {
-    /// To distribute items into buckets, once.
+    /// Distributing items into buckets, once.
     pub distribute: StepCost,
-    /// To work on a bucket in memory and write it.
+    /// Processing a bucket in memory and writing it.
     pub finish: StepCost,
 }
 
-/// What jobs compute on this machine: measured, or what one core of a middling machine needs.
+/// Computing costs of jobs on this machine: measured, or assumed for one core of a medium machine.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct ComputeCosts {
     /// A sort of scalars.
@@ -344,12 +344,12 @@ pub struct ComputeCosts {
     pub lines: KindCosts,
     /// A shuffle.
     pub shuffle: KindCosts,
-    /// Where the figures come from.
+    /// Source of the figures.
     pub origin: RatesOrigin,
 }
 
 impl ComputeCosts {
-    /// Where nothing is known.
+    /// For an unknown machine.
     pub const ASSUMED: ComputeCosts = {
         const fn kind(distribute: (f64, f64), finish: (f64, f64)) -> KindCosts {
             KindCosts {
@@ -373,27 +373,27 @@ impl ComputeCosts {
     };
 }
 
-/// How much a job has to do, and with what.
+/// How much a job has to do, and with which resources.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct JobSize {
     /// Bytes of all input data.
     pub data_bytes: u64,
-    /// The memory for it.
+    /// Memory for the data.
     pub memory_bytes: u64,
-    /// What the job holds beside it, out of the same cap.
+    /// Memory from the same limit that the job uses otherwise.
     pub held_bytes: u64,
     /// Threads.
     pub threads: usize,
-    /// Drives that data go to.
+    /// Drives that receive data.
     pub drive_count: usize,
-    /// How fast one of them is.
+    /// Speed of one of them.
     pub rates: DriveRates,
-    /// What the work on an item costs.
+    /// Computing costs.
     pub costs: ComputeCosts,
 }
 
 impl JobSize {
-    /// What `job` may use, for `data_bytes` on `drive_count` drives.
+    /// The resources of `job`, for `data_bytes` on `drive_count` drives.
     pub fn of(job: &Job, data_bytes: u64, drive_count: usize) -> Self {
         JobSize {
             data_bytes,
@@ -407,16 +407,16 @@ impl JobSize {
     }
 }
 
-/// What one run has to work with: options, device, memory, control.
+/// The environment of one run: options, device, memory, control.
 #[derive(Clone)]
 pub struct Job {
-    /// What it may use.
+    /// Its resources.
     pub options: JobOptions,
-    /// The files below.
+    /// The files.
     pub device: Arc<dyn Device>,
-    /// The memory cap.
+    /// The memory limit.
     pub budget: Budget,
-    /// How it is watched and stopped.
+    /// Observes and stops it.
     pub control: Arc<Control>,
 }
 
@@ -437,8 +437,8 @@ impl Job {
         }
     }
 
-    /// The same job where each name that is opened for reading leads to the same, unchanged file
-    /// every time, or is an error: for runs that open their inputs more than once.
+    /// The same job, for runs that open their inputs more than once. Each name opened for reading
+    /// leads to the same, unchanged file every time, or is an error.
     #[must_use]
     pub fn steady(&self) -> Job {
         Job {
@@ -447,10 +447,10 @@ impl Job {
         }
     }
 
-    /// The same job with the memory that `ledger` names, all of which is taken now.
+    /// The same job with the memory that `ledger` names, all of which is reserved now.
     ///
     /// # Errors
-    /// [`crate::Kind::Memory`] where less is left.
+    /// [`crate::Kind::Memory`] if less is left.
     pub fn under(&self, ledger: &Ledger) -> Result<Job> {
         let budget = ledger.open(&self.budget)?;
         Ok(Job {
@@ -477,7 +477,7 @@ mod tests {
         for part in ["distribute: ", "index 7 of 3", "t.parquet", "report it"] {
             assert!(told.contains(part), "{part} in {told}");
         }
-        // So is one on a thread of the job's.
+        // The same holds for a panic on a thread of the job.
         let error = control.guarded(|| {
             let done = outcore_io::threads::together("outcore-test", 2, |_| -> Result<()> {
                 panic!("index 7 of 3")
@@ -489,7 +489,7 @@ mod tests {
             told.contains("index 7 of 3") && told.contains("t.parquet"),
             "{told}"
         );
-        // An error stays what it is.
+        // An error is passed on unchanged.
         let error = control.guarded(|| -> Result<()> { Err(Error::errno("read", 5)) });
         assert_eq!(error.unwrap_err().file_path(), None);
     }

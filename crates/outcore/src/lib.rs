@@ -1,13 +1,14 @@
 //! Compute on data far larger than memory, at the speed of all SSDs of one machine.
 //!
-//! Everything begins with a [`Context`]: how much memory, which threads and drives. It reads files
-//! as datasets, which are lazy; steps fuse into as few passes over the drives as there can be;
-//! memory stays under the cap, and an output is absent or complete. The algorithms are those of
+//! A [`Context`] is the starting point: it says how much memory, which threads and which drives to
+//! use. It reads files as lazy datasets. Steps fuse into as few passes over the drives as possible.
+//! Memory stays under the limit, and an output is absent or complete. The algorithms are those of
 //! PALID (Li, Khan, Dhulipala, "Scaling Parallel Algorithms to Massive Datasets using Multi-SSD
-//! Machines", SPAA 2025); the way drives are served is Falcon's (Kumar, Huang, ATC 2017).
+//! Machines", SPAA 2025). The drives are served as in Falcon (Kumar, Huang, ATC 2017).
 //!
 //! # Numbers
-//! Steps are closures, compiled together. A `sort` that comes last writes straight to the output.
+//! Steps are closures, compiled together. If `sort` is the last step, it writes directly to the
+//! output.
 //!
 //! ```
 //! use outcore::Context;
@@ -28,7 +29,7 @@
 //! ```
 //!
 //! # Lines
-//! Orders are those of GNU sort's keys: by field, as numbers, the largest first.
+//! Orders are those of GNU sort's keys: by field, numeric, descending.
 //!
 //! ```
 //! use outcore::{Context, field};
@@ -49,7 +50,7 @@
 //! ```
 //!
 //! # Reductions
-//! Any associative operator; by index where results have places.
+//! Any associative operator; by index if the results are numbered.
 //!
 //! ```
 //! use outcore::Context;
@@ -80,8 +81,8 @@
 //! ```
 //!
 //! # Records, file to file
-//! The functions below the datasets take a [`Job`] and say all that there is to say: any record,
-//! any keys, shards, headers, what became of each phase.
+//! The functions below the datasets take a [`Job`] and give full control: any record, any keys,
+//! shards, headers, and the figures of each phase.
 //!
 //! ```
 //! use outcore::{IoMode, Job, JobOptions, RecordFormat, Input, SortOptions, Output, sort};
@@ -105,20 +106,20 @@
 //! # }
 //! ```
 //!
-//! # Where to read on
-//! | module | holds |
+//! # Modules
+//! | module | contents |
 //! |---|---|
-//! | [`dataset`] | lazy datasets: what the names at the root are mostly about |
+//! | [`dataset`] | lazy datasets; most names at the root belong to them |
 //! | [`sort`] | the samplesort, of records and of lines |
-//! | [`shuffle`] | random permutations that a seed names |
-//! | [`primitives`] | map, filter, scan, reduce, gather and their kin over sequences |
+//! | [`shuffle`] | random permutations that a seed determines |
+//! | [`primitives`] | map, filter, scan, reduce, gather and similar operations on sequences |
 //! | [`runs`] | sorted views: runs that are merged while they are read |
 //! | [`key`] | records, lines and their order, checkers, NumPy headers |
-//! | [`read`] | blocks and whole records in, samples |
-//! | [`job`] | what a run may use, how it is watched and stopped |
+//! | [`read`] | input as blocks and whole records, samples |
+//! | [`job`] | the resources of a run, and how it is observed and stopped |
 //!
-//! Below them stand two crates of their own: `outcore-io`, one machine's drives, and
-//! `outcore-store`, volumes and datasets at rest. `ARCHITECTURE.md` follows a block through all of
+//! Two crates are below these modules: `outcore-io`, the drives of one machine, and
+//! `outcore-store`, volumes and stored datasets. `ARCHITECTURE.md` follows a block through all of
 //! them.
 
 pub mod dataset;

@@ -1,14 +1,14 @@
 //! Order, count, duplicates and checksum of files, read once by all threads.
 //!
 //! Contract: the inputs, in the given order, are one stream of records. Threads take its blocks
-//! ([`Blocks`]), each checks its own with a [`Checker`], and neighbours are merged as soon as both
-//! are there, so the report is that of one checker that saw everything in order. Nothing is
-//! written. Whether the stream is in order is an answer, not an error; a file that changes while
-//! it is read is an error.
+//! ([`Blocks`]), and each checks its own with a [`Checker`]. Adjacent results are merged as soon as
+//! both exist, so the report is that of one checker that saw everything in order. Nothing is
+//! written. An unordered stream is a result, not an error; a file that changes while it is read is
+//! an error.
 //!
-//! Bounds: memory is a window of blocks a thread, at most half of the job's, and the first and
-//! last record of each stretch that waits for its neighbour: at most one stretch a drive and one a
-//! block in flight. I/O is one read of the data, with neighbours sharing border blocks.
+//! Bounds: memory is a window of blocks per thread, at most half of the job's, and the first and
+//! last record of each stretch that waits for its neighbour: at most one stretch per drive and one
+//! per block in flight. I/O is one read of the data; adjacent blocks share border blocks.
 
 use std::collections::BTreeMap;
 use std::io::Read;
@@ -29,7 +29,7 @@ use outcore_io::port::Volume;
 use outcore_io::units;
 use outcore_io::{Error, Kind, Result};
 
-/// Largest read: beyond it the drives gain nothing.
+/// Largest read: longer ones gain nothing.
 const READ_BYTES_MAX: u64 = 1 << 20;
 /// Smallest read.
 const READ_BYTES_MIN: u64 = 16 << 10;
@@ -37,10 +37,10 @@ const READ_BYTES_MIN: u64 = 16 << 10;
 const VERIFY: &str = "verify";
 /// The name under which blocks are reserved.
 const BLOCKS: &str = "blocks to check";
-/// Reads in flight a thread.
+/// Reads in flight per thread.
 const WINDOW: usize = 6;
 
-/// What a look at all records found, and what it took.
+/// The result of a check of all records.
 #[derive(Debug, Clone, PartialEq)]
 pub struct VerifyReport {
     /// Order, count, duplicates, checksum.
@@ -51,7 +51,7 @@ pub struct VerifyReport {
     pub read_bytes: u64,
     /// (name, bytes read, bytes written) of each drive.
     pub drives: Vec<(String, u64, u64)>,
-    /// The pass over the records, beside what was predicted for it.
+    /// The pass over the records, with its prediction.
     pub phases: Vec<Phase>,
 }
 
@@ -59,7 +59,7 @@ pub struct VerifyReport {
 ///
 /// # Errors
 /// [`Kind::Usage`] for a size that is not a multiple of the record, [`Kind::Memory`], [`Kind::Io`],
-/// [`Kind::Corrupt`] for a file that changes meanwhile, [`Kind::Interrupted`].
+/// [`Kind::Corrupt`] for a file that changes in the meantime, [`Kind::Interrupted`].
 pub fn verify(
     job: &Job,
     inputs: &[Input],
@@ -120,11 +120,11 @@ pub fn verify(
     })
 }
 
-/// Count and checksum of the records of `inputs`, whatever their order: two inputs with equal ones
-/// hold the same records (see [`CheckReport::has_records_of`]).
+/// Count and checksum of the records of `inputs`, independent of their order: two inputs with equal
+/// results hold the same records (see [`CheckReport::has_records_of`]).
 ///
 /// # Errors
-/// As [`verify`].
+/// The errors of [`verify`].
 pub fn checksum_of(job: &Job, inputs: &[Input], format: &RecordFormat) -> Result<VerifyReport> {
     let options = CheckOptions {
         unordered: true,
@@ -133,10 +133,10 @@ pub fn checksum_of(job: &Job, inputs: &[Input], format: &RecordFormat) -> Result
     verify(job, inputs, format, options)
 }
 
-/// Checks the records that come out of a pipe, on one thread.
+/// Checks the records from a pipe, on one thread.
 ///
 /// # Errors
-/// As [`verify`]; [`Kind::Corrupt`] if the stream ends inside a record.
+/// The errors of [`verify`]; [`Kind::Corrupt`] if the stream ends inside a record.
 pub fn verify_stream(
     job: &Job,
     input: &mut dyn Read,
@@ -166,7 +166,7 @@ pub fn verify_stream(
     }
     let check = checker.finish()?;
     let seconds = started.elapsed().as_secs_f64();
-    // How much a pipe brings is not known in advance.
+    // The length of a pipe's stream is unknown in advance.
     let phase = Phase {
         name: VERIFY,
         seconds,
@@ -183,7 +183,7 @@ pub fn verify_stream(
     })
 }
 
-/// Fails for records whose order is asked for, and that have none.
+/// Fails if an order is to be checked and the records have none.
 fn check_order(format: &RecordFormat, options: CheckOptions) -> Result<()> {
     match options.unordered {
         true => Ok(()),
@@ -191,8 +191,8 @@ fn check_order(format: &RecordFormat, options: CheckOptions) -> Result<()> {
     }
 }
 
-/// Bytes of a block so that the windows of all threads, border blocks and the records that are
-/// kept stay within half of the job's memory.
+/// Bytes of a block such that the windows of all threads, border blocks and kept records stay
+/// within half of the job's memory.
 fn block_bytes(job: &Job, record_bytes: usize) -> Result<usize> {
     let threads = job.options.threads.max(1) as u64;
     let limit_bytes = job.budget.free_bytes();
@@ -219,11 +219,10 @@ fn no_buffer() -> Error {
     )
 }
 
-/// Stretches of the stream that have been checked, by the position of their first record; each
-/// ends before the next begins, with a gap.
+/// Checked stretches of the stream, by the position of their first record, with gaps between them.
 type Stretches = BTreeMap<u64, Checker>;
 
-/// What all threads have found.
+/// The results of all threads.
 struct Checked {
     /// A checker that has seen nothing.
     template: Checker,
@@ -243,7 +242,7 @@ impl Checked {
         add(&mut stretches, block.position, records, checker);
     }
 
-    /// The report on the whole stream; fails if a part of it was not seen.
+    /// The report on the whole stream; fails if a part of it was not read.
     fn into_report(self, parts: &[InputPart]) -> Result<CheckReport> {
         let wanted: u64 = parts
             .iter()
@@ -260,7 +259,7 @@ impl Checked {
     }
 }
 
-/// Adds a stretch of `records` records from `position` on and joins it with its neighbours.
+/// Adds a stretch of `records` records from `position` on and joins it with adjacent ones.
 fn add(stretches: &mut Stretches, position: u64, records: u64, checker: Checker) {
     let mut checker = checker;
     if let Some(next) = stretches.remove(&(position + records)) {
@@ -309,7 +308,7 @@ mod tests {
     }
 
     fn records(format: &RecordFormat, count: usize, seed: u64) -> Vec<u8> {
-        // A number in the first bytes of which many are equal, the same in the rest.
+        // A number with many equal first bytes, and the same in the rest.
         let mut bytes = vec![seed as u8; count * format.record_bytes()];
         let mut state = seed;
         for record in bytes.chunks_mut(format.record_bytes()) {

@@ -1,14 +1,14 @@
-//! Bytes at their final place: pieces of any length become aligned writes, each block once.
+//! Writes bytes at their final place: pieces of any length become aligned writes, each block once.
 //!
-//! Contract (PALID, SPAA 2025, section 3, batched writer): pieces of the output arrive in any
-//! order from any thread and cover it exactly once. The part of a piece that fills whole 4 KiB
-//! blocks is written from the piece's own buffer, without a copy where the buffer is laid out
-//! like the file (`address % 4096 == offset % 4096`). What is left at its edges is gathered in a
-//! table of edge blocks shared by all threads; the piece that completes a block writes it. The
-//! last block is padded; the file is cut when it is published.
+//! Contract (PALID, SPAA 2025, section 3, batched writer): pieces of the output arrive in any order
+//! from any thread and cover it exactly once. The part of a piece that fills whole 4 KiB blocks is
+//! written from the piece's own buffer, without a copy if the buffer is aligned like the file
+//! (`address % 4096 == offset % 4096`). The rest at its edges goes to a table of edge blocks that
+//! all threads share; the piece that completes a block writes it. The last block is padded; the
+//! file is truncated when it is published.
 //!
-//! Memory: one 4 KiB block for each edge that waits for its other side: at most two a piece in
-//! flight, plus one a shard.
+//! Memory: one 4 KiB block for each edge that waits for its other half: at most two per piece in
+//! flight, plus one per shard.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
@@ -23,7 +23,7 @@ use outcore_io::{Error, Kind, Result};
 /// Token of the writes made here; callers use others for their own.
 pub(crate) const WRITE_TOKEN: u64 = WRITE_BEHIND;
 
-/// One file of the output with the place of its data.
+/// One file of the output, with the range of its data.
 #[derive(Debug, Clone)]
 struct Target {
     file: VolumeFile,
@@ -38,7 +38,7 @@ struct Edge {
     filled_bytes: usize,
 }
 
-/// The shared end of all writes to an output.
+/// The shared destination of all writes to an output.
 #[derive(Debug)]
 pub(crate) struct Writer {
     targets: Vec<Target>,
@@ -70,8 +70,8 @@ impl Writer {
         }
     }
 
-    /// Offset in its file, modulo 4 KiB, of output byte `at_bytes`: buffers laid out like that
-    /// are written without a copy.
+    /// Offset in its file, modulo 4 KiB, of output byte `at_bytes`: buffers with this alignment are
+    /// written without a copy.
     pub(crate) fn phase(&self, at_bytes: u64) -> usize {
         let target = self.target_of(at_bytes).map_or(at_bytes, |(_, target)| {
             target.header_bytes + (at_bytes - target.start_bytes)
@@ -92,7 +92,7 @@ impl Writer {
         self.targets.get(after).map(|target| (after, target))
     }
 
-    /// Writes the header of the first file; as long as it was planned.
+    /// Writes the header of the first file; it has the planned length.
     pub(crate) fn write_header(&self, port: &mut Port, header: &[u8]) {
         let mut at = 0;
         for block in header.chunks(BLOCK_BYTES) {
@@ -102,8 +102,8 @@ impl Writer {
     }
 
     /// Writes `buf[skip_bytes..skip_bytes + len_bytes]` at output byte `at_bytes`, all of it inside
-    /// one file and laid out like the file (see [`Writer::phase`]). Errors when the piece lies
-    /// beyond the planned end; the write's own completion carries [`WRITE_TOKEN`].
+    /// one file and aligned like the file (see [`Writer::phase`]). Fails if the piece is beyond the
+    /// planned end; the write's own completion carries [`WRITE_TOKEN`].
     pub(crate) fn write(
         &self,
         port: &mut Port,
@@ -128,7 +128,7 @@ impl Writer {
         let inner_from = block_ceil(file_at);
         let inner_to = block_floor(file_end);
         if inner_from >= inner_to {
-            // No whole block: one edge, or two neighbours.
+            // No whole block: one edge, or two adjacent ones.
             let border = inner_from.min(file_end);
             let head = (border - file_at) as usize;
             let piece = &buf[skip_bytes..skip_bytes + len_bytes];
@@ -148,7 +148,7 @@ impl Writer {
         Ok(())
     }
 
-    /// Copies bytes that lie inside one block of one file, at output byte `at_bytes`.
+    /// Copies bytes inside one block of one file, at output byte `at_bytes`.
     pub(crate) fn write_edge_of(&self, port: &mut Port, bytes: &[u8], at_bytes: u64) -> Result<()> {
         if bytes.is_empty() {
             return Ok(());
@@ -160,8 +160,7 @@ impl Writer {
         Ok(())
     }
 
-    /// Copies bytes of any length that lie inside one file, from output byte `at_bytes` on, a block
-    /// at a time.
+    /// Copies bytes of any length inside one file, from output byte `at_bytes` on, block by block.
     pub(crate) fn write_copied(
         &self,
         port: &mut Port,
@@ -181,8 +180,8 @@ impl Writer {
         Ok(())
     }
 
-    /// Writes the edge blocks that are still waiting once all data up to `end_bytes` have come:
-    /// the last block of each file, padded with zeros.
+    /// Writes the waiting edge blocks once all data up to `end_bytes` have arrived: the last block
+    /// of each file, padded with zeros.
     pub(crate) fn finish(&self, port: &mut Port, end_bytes: u64) -> Result<()> {
         let mut edges = self.edges.lock().unwrap_or_else(PoisonError::into_inner);
         let mut left: Vec<_> = edges.drain().collect();
@@ -214,7 +213,7 @@ impl Writer {
         Ok(())
     }
 
-    /// Adds bytes that lie inside one block of a file; writes the block once it is full.
+    /// Adds bytes inside one block of a file; writes the block once it is full.
     fn fill_edge(&self, port: &mut Port, index: usize, file_at: u64, bytes: &[u8]) {
         if bytes.is_empty() {
             return;
@@ -239,7 +238,7 @@ impl Writer {
         }
     }
 
-    /// Writes a finished edge block, or keeps it for later while all slots are in flight.
+    /// Writes a complete edge block, or defers it while all slots are in flight.
     fn write_edge(&self, port: &mut Port, index: usize, block: u64, edge: Edge) {
         match self.edge_pool.take() {
             Some(mut buf) => {
@@ -254,7 +253,7 @@ impl Writer {
         }
     }
 
-    /// Writes what was kept for later, as far as there are slots; true if nothing is left.
+    /// Writes deferred edge blocks, as far as there are slots; true if none is left.
     fn write_deferred(&self, port: &mut Port) -> bool {
         while self.edge_pool.free_slots() > 0 {
             let next = self

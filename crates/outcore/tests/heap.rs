@@ -1,7 +1,7 @@
-//! What a sort takes outside its budget stays within the 64 MiB that are promised for it.
+//! The memory of a sort outside its budget stays within the promised 64 MiB.
 //!
-//! A counting allocator sees all of the heap; buffers are mapped and so counted by the budget
-//! alone. Of the budget, only the space for sorting in memory is on the heap.
+//! A counting allocator sees the whole heap. Buffers are mapped, so only the budget counts them. Of
+//! the budget, only the space for sorting in memory is on the heap.
 
 #![allow(unsafe_code, clippy::unwrap_used)]
 
@@ -24,7 +24,7 @@ static PEAK_BYTES: AtomicUsize = AtomicUsize::new(0);
 
 struct Counting;
 
-// SAFETY: everything is passed on to the system's allocator; only counters are added.
+// SAFETY: every call is passed on to the system's allocator; only counters are added.
 unsafe impl GlobalAlloc for Counting {
     /// # Safety
     /// As for [`System`].
@@ -58,8 +58,8 @@ fn fill(seed: u64, block: &mut [u8]) {
     }
 }
 
-/// Most heap in use while generated data are sorted, and the plan's own figure for sorting in
-/// memory, which is the part of the budget that is on the heap.
+/// Peak heap use while generated data are sorted, and the plan's own figure for sorting in memory,
+/// which is the part of the budget that is on the heap.
 fn heap_peak(dir: &Path, text: &str, bytes: u64, job: JobOptions, is_stable: bool) -> (u64, u64) {
     let format = RecordFormat::parse_type(text).unwrap();
     let records = bytes / format.record_bytes() as u64;

@@ -1,11 +1,14 @@
-//! Drives and their groups as `drives.toml` describes them.
+//! Drives and their groups, as described in `drives.toml`.
 //!
-//! Contract: a [`DriveSet`] names directories on drives and what is known of each drive: measured
-//! by `outcore drives probe` or written by hand. Everything but the directory is optional; what is
-//! missing is found out or guessed later. An unknown key is an error that names its line and the
-//! nearest known key, and so is a drive's group that no `[[group]]` declares. Written files are
-//! read back to an equal set. Names are unique, since messages and `{drive}` in output names use
-//! them. Sizes and rates are text with a unit or plain integers (bytes, bytes per second).
+//! Contract: a [`DriveSet`] lists directories on drives and the known facts about each drive,
+//! measured by `outcore drives probe` or written by hand. Everything except for the directory is
+//! optional; missing facts are measured or guessed later. These are errors:
+//! - an unknown key; the message names its line and the nearest known key
+//! - a drive's group that no `[[group]]` declares
+//! - a name used twice, because messages and `{drive}` in output names use the names
+//!
+//! Files that outcore writes are read back to an equal set. Sizes and rates are text with a unit or
+//! plain integers (bytes, bytes per second).
 //!
 //! ```toml
 //! [[drive]]
@@ -36,12 +39,13 @@ const READ: &str = "read drives file";
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct DriveSpec {
-    /// The name used in messages and output names; the directory's last part if not given.
+    /// The name used in messages and output names. Default: the last part of the directory.
     #[serde(default)]
     pub name: String,
-    /// A directory on the drive. Relative to the drives file, if it comes from one.
+    /// A directory on the drive. Relative paths are relative to the drives file, if there is one.
     pub dir: PathBuf,
-    /// Drives of one group share a ceiling (controller, switch, disk); see [`GroupSpec`].
+    /// The drive's group. Drives of one group share a bandwidth limit (controller, switch, disk);
+    /// see [`GroupSpec`].
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub group: Option<String>,
     /// Share of the scratch data relative to the other drives; above 0. Default: by free space and
@@ -100,13 +104,14 @@ pub struct DriveSpec {
         with = "text::size"
     )]
     pub memory_alignment_bytes: Option<u64>,
-    /// What else the probe found, in its own words (`io_uring`, `iopoll`, `registered-buffers`).
+    /// Other features that the probe found, by its names (`io_uring`, `iopoll`,
+    /// `registered-buffers`).
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub features: Vec<String>,
 }
 
 impl DriveSpec {
-    /// A drive given only by its directory, named after the last part of that.
+    /// A drive given only by its directory, and named after the directory's last part.
     pub fn from_dir(dir: impl Into<PathBuf>) -> Self {
         let dir = dir.into();
         DriveSpec {
@@ -117,7 +122,7 @@ impl DriveSpec {
     }
 }
 
-/// A ceiling that the drives of a group share.
+/// A limit that the drives of a group share.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct GroupSpec {
@@ -148,17 +153,17 @@ pub struct GroupSpec {
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct DriveSet {
-    /// The drives; empty means that none were named.
+    /// The drives; empty if the user named none.
     #[serde(rename = "drive", default, skip_serializing_if = "Vec::is_empty")]
     pub drives: Vec<DriveSpec>,
-    /// Shared ceilings.
+    /// Limits that drives share.
     #[serde(rename = "group", default, skip_serializing_if = "Vec::is_empty")]
     pub groups: Vec<GroupSpec>,
 }
 
 impl DriveSet {
-    /// Reads the text of a drives file; `path` is named in errors, and relative directories are
-    /// taken relative to its directory.
+    /// Parses the text of a drives file. Errors name `path`, and relative directories are relative
+    /// to its directory.
     ///
     /// Errors (usage): broken TOML, an unknown key, an impossible value, a name used twice, a group
     /// that is not declared.
@@ -191,8 +196,8 @@ impl DriveSet {
         Self::parse(&text, path)
     }
 
-    /// The set that `--drive` arguments name: each a directory, or a drives file ending in
-    /// `.toml`. Directories get unique names, in order.
+    /// The set that `--drive` arguments describe. Each argument is a directory, or a drives file
+    /// ending in `.toml`. Directories get unique names, in order.
     pub fn from_arguments<P: AsRef<Path>>(arguments: &[P]) -> Result<Self> {
         let mut all = DriveSet::default();
         for argument in arguments {
@@ -222,7 +227,7 @@ impl DriveSet {
         self.drives.push(drive);
     }
 
-    /// What is wrong with the set, if anything.
+    /// The first fault of the set, as an error.
     fn check(&self) -> std::result::Result<(), String> {
         let mut names = HashSet::new();
         for drive in &self.drives {
@@ -258,7 +263,7 @@ impl DriveSet {
         self.check_groups()
     }
 
-    /// What is wrong with the groups, if anything.
+    /// The first fault of the groups, as an error.
     fn check_groups(&self) -> std::result::Result<(), String> {
         let mut names = HashSet::new();
         for group in &self.groups {

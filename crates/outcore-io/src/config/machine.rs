@@ -1,20 +1,20 @@
-//! What this machine, or the container around us, lets a job use by default.
+//! The resources that this machine, or the surrounding container, lets a job use by default.
 //!
-//! Contract: reads a few small files under `/proc` and `/sys/fs/cgroup`; what cannot be read is
-//! left out, never an error. Memory is the least of what the kernel calls available, what is left
-//! of our address space, and every control-group limit (version 1 or 2) between us and the root.
-//! Threads follow affinity masks and processor quotas.
+//! Contract: reads a few small files under `/proc` and `/sys/fs/cgroup`. A file that cannot be read
+//! is skipped; it is never an error. Memory is the smallest of the kernel's available memory, the
+//! rest of this process's address space, and every control-group limit (version 1 or 2) from its
+//! group up to the root. Threads follow affinity masks and processor quotas.
 
 use std::fs;
 use std::path::Path;
 
-/// Least default memory: what the engine needs to work well at all.
+/// Smallest default memory: the engine needs this much to work well at all.
 const MEMORY_BYTES_LEAST: u64 = 64 << 20;
 
-/// Values used where nobody set one.
+/// Values for settings that have no source.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Defaults {
-    /// Memory a job may use: half of what is free for us.
+    /// Memory a job may use: half of the memory that is free for this process.
     pub memory_bytes: u64,
     /// Compute threads.
     pub threads: usize,
@@ -31,7 +31,7 @@ impl Defaults {
     }
 }
 
-/// The memory that is free for this process, where the system says it.
+/// The memory that is free for this process, if the system reports it.
 pub fn free_memory_bytes() -> Option<u64> {
     ours_bytes(Path::new("/"))
 }
@@ -45,7 +45,7 @@ fn ours_bytes(root: &Path) -> Option<u64> {
     limits.into_iter().flatten().min()
 }
 
-/// Half of the memory that is ours to use, in whole MiB; `root` stands for `/`.
+/// Half of the memory that this process may use, in whole MiB; `root` replaces `/` in tests.
 fn default_memory_bytes(root: &Path) -> u64 {
     let ours_bytes = ours_bytes(root).unwrap_or(2 * MEMORY_BYTES_LEAST);
     let half_bytes = (ours_bytes / 2) >> 20 << 20;
@@ -62,7 +62,7 @@ fn available_bytes(root: &Path) -> Option<u64> {
     Some(kib << 10)
 }
 
-/// The part of our address space (`ulimit -v`) that is not in use; nothing where it has no limit.
+/// The unused part of this process's address space (`ulimit -v`); `None` without a limit.
 fn address_bytes(root: &Path) -> Option<u64> {
     let limits = fs::read_to_string(root.join("proc/self/limits")).ok()?;
     let mut lines = limits.lines();
@@ -75,7 +75,7 @@ fn address_bytes(root: &Path) -> Option<u64> {
     Some(limit_bytes.saturating_sub(used_kib << 10))
 }
 
-/// The least memory limit of the control groups that this process is in.
+/// The smallest memory limit of the control groups that this process is in.
 fn cgroup_limit_bytes(root: &Path) -> Option<u64> {
     let text = fs::read_to_string(root.join("proc/self/cgroup")).ok()?;
     let mounts = root.join("sys/fs/cgroup");
@@ -93,8 +93,8 @@ fn cgroup_limit_bytes(root: &Path) -> Option<u64> {
         .min()
 }
 
-/// The least limit in `file` from the group at `path` up to the mount. In a container the path may
-/// be the host's and missing here; the mount itself is then our group.
+/// The smallest limit in `file` from the group at `path` up to the mount. In a container the path
+/// may be the host's and not exist here; the mount itself is then the group.
 fn least_limit(mount: &Path, path: &str, file: &str) -> Option<u64> {
     let group = mount.join(path.trim_start_matches('/'));
     group

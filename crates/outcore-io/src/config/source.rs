@@ -1,8 +1,8 @@
-//! Where settings are read from: environment variables and the configuration file.
+//! Sources of settings: environment variables and the configuration file.
 //!
-//! Contract: variables are a value, so tests and callers can bring their own. The file's keys are
-//! checked against the known ones, and every value keeps the line it stands in. Errors are one
-//! line with the file, its line and, for an unknown word, the nearest known one.
+//! Contract: the environment is a value, so tests and callers can supply their own. The file's keys
+//! are checked against the known ones, and every value keeps its line number. Errors are one line
+//! with the file, the line and, for an unknown word, the nearest known one.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -26,14 +26,14 @@ impl Environment {
         Environment(std::env::vars_os().collect())
     }
 
-    /// The variable's value; empty ones count as not set.
+    /// The variable's value; an empty value counts as not set.
     pub fn get(&self, name: &str) -> Option<&OsString> {
         self.0
             .get(&OsString::from(name))
             .filter(|value| !value.is_empty())
     }
 
-    /// The variable's value read by `parse`.
+    /// The variable's value, parsed by `parse`.
     pub(super) fn read<T>(
         &self,
         name: &'static str,
@@ -52,9 +52,9 @@ impl Environment {
         Ok(Some((value, Source::Environment(name))))
     }
 
-    /// A sentence about each `OUTCORE_` variable that sets nothing; `also_known` are the caller's
-    /// own. Such a variable may be another program's, or be misspelled: the caller warns of it
-    /// once.
+    /// One sentence about each `OUTCORE_` variable that sets nothing; `also_known` are the caller's
+    /// own variables. Such a variable may belong to another program or be misspelled, so the caller
+    /// warns about it once.
     pub fn unknown(&self, also_known: &[&str]) -> Vec<String> {
         let known: Vec<&str> = VARIABLES.iter().chain(also_known).copied().collect();
         let names = self.0.keys().map(|name| name.to_string_lossy());
@@ -82,7 +82,7 @@ impl Environment {
         Some((base.join("outcore").join("config.toml"), false))
     }
 
-    /// The directory for what can be found out again, if there is one.
+    /// The directory for data that can be recomputed, if there is one.
     pub fn cache_dir(&self) -> Option<PathBuf> {
         let base = match self.get("XDG_CACHE_HOME").map(PathBuf::from) {
             Some(base) if base.is_absolute() => base,
@@ -137,7 +137,7 @@ pub(super) enum DriveList {
     Many(Vec<PathBuf>),
 }
 
-/// A configuration file that was read.
+/// A parsed configuration file.
 pub(super) struct ConfigFile {
     pub(super) path: PathBuf,
     text: String,
@@ -157,7 +157,7 @@ impl ConfigFile {
         })
     }
 
-    /// The file of the environment, if there is one.
+    /// The file that the environment points to, if there is one.
     pub(super) fn load(environment: &Environment) -> Result<Option<Self>> {
         let Some((path, must_exist)) = environment.config_path() else {
             return Ok(None);
@@ -190,7 +190,7 @@ impl ConfigFile {
     }
 }
 
-/// The line of a byte of `text`, counted from 1.
+/// The line that contains a byte of `text`, counted from 1.
 fn line_at(text: &str, offset_bytes: usize) -> usize {
     let before = &text.as_bytes()[..offset_bytes.min(text.len())];
     1 + before.iter().filter(|byte| **byte == b'\n').count()
@@ -208,7 +208,7 @@ pub(super) fn file_error(
         .map(|span| format!("line {}: ", line_at(text, span.start)));
     let message = error.message().lines().collect::<Vec<_>>().join("; ");
     let is_unknown = message.starts_with("unknown field `");
-    // The message quotes the key that is not known, then every key that is.
+    // The message quotes the unknown key first, then every known key.
     let quoted: Vec<&str> = message.split('`').skip(1).step_by(2).collect();
     let (cause, hint) = match quoted.split_first() {
         Some((key, known)) if is_unknown => {

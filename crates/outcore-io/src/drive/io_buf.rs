@@ -1,9 +1,9 @@
-//! The memory of one transfer: a buffer, or pieces of lent buffers that lie side by side on the
+//! The memory of one transfer: one buffer, or pieces of borrowed buffers that are adjacent on the
 //! drive.
 //!
 //! Contract: an [`IoBuf`] owns the bytes of a [`super::Request`] until it completes. In pieces it
-//! is a vectored transfer, one for the device however many requests were merged into it. Backends
-//! see it as slices from any byte on; copies happen in memory devices alone.
+//! is one vectored transfer, however many requests were merged into it. Backends see it as slices
+//! that start at any byte. Only memory devices copy.
 
 use std::io::{IoSlice, IoSliceMut};
 
@@ -14,7 +14,7 @@ use crate::memory::{Buf, Segment};
 pub enum IoBuf {
     /// One buffer.
     Whole(Buf),
-    /// Several, in the order of their place on the drive; at most 1024, none of them empty.
+    /// Several pieces, in the order of their offsets; at most 1024, none of them empty.
     Pieces(Vec<Segment>),
 }
 
@@ -25,7 +25,7 @@ impl From<Buf> for IoBuf {
 }
 
 impl IoBuf {
-    /// Bytes in all.
+    /// Total bytes.
     pub fn len(&self) -> usize {
         match self {
             IoBuf::Whole(buf) => buf.len(),
@@ -38,10 +38,10 @@ impl IoBuf {
         self.len() == 0
     }
 
-    /// The buffer of a transfer that was handed in as one.
+    /// The buffer of a transfer that was submitted as one buffer.
     ///
     /// # Panics
-    /// When it is in pieces.
+    /// If the transfer is in pieces.
     pub fn into_whole(self) -> Buf {
         match self {
             IoBuf::Whole(buf) => buf,
@@ -60,7 +60,7 @@ impl IoBuf {
             .chain(pieces.iter().map(|piece| &piece[..]))
     }
 
-    /// Its bytes in order, to change.
+    /// Its bytes in order, mutable.
     pub fn slices_mut(&mut self) -> impl Iterator<Item = &mut [u8]> {
         let (whole, pieces) = match self {
             IoBuf::Whole(buf) => (Some(&mut buf[..]), &mut [][..]),
@@ -71,10 +71,10 @@ impl IoBuf {
             .chain(pieces.iter_mut().map(|piece| &mut piece[..]))
     }
 
-    /// Copies `bytes` to the place `start` of the transfer.
+    /// Copies `bytes` to offset `start` of the transfer.
     ///
     /// # Panics
-    /// When they reach beyond its end.
+    /// If they extend beyond its end.
     pub(super) fn copy_in(&mut self, mut start: usize, mut bytes: &[u8]) {
         for slice in self.slices_mut() {
             let skip = start.min(slice.len());
@@ -86,10 +86,10 @@ impl IoBuf {
         assert!(bytes.is_empty(), "no more bytes than the transfer has");
     }
 
-    /// Copies what stands at the place `start` of the transfer into `bytes`.
+    /// Copies the bytes from offset `start` of the transfer into `bytes`.
     ///
     /// # Panics
-    /// When it ends before.
+    /// If the transfer ends earlier.
     pub(super) fn copy_out(&self, mut start: usize, mut bytes: &mut [u8]) {
         for slice in self.slices() {
             let skip = start.min(slice.len());
@@ -101,7 +101,7 @@ impl IoBuf {
         assert!(bytes.is_empty(), "no more bytes than the transfer has");
     }
 
-    /// What is left from `start` on, for a vectored write.
+    /// The rest from `start`, for a vectored write.
     pub(super) fn io_slices(&self, mut start: usize) -> Vec<IoSlice<'_>> {
         let mut rest = Vec::new();
         for slice in self.slices() {
@@ -114,7 +114,7 @@ impl IoBuf {
         rest
     }
 
-    /// What is left from `start` on, for a vectored read.
+    /// The rest from `start`, for a vectored read.
     pub(super) fn io_slices_mut(&mut self, mut start: usize) -> Vec<IoSliceMut<'_>> {
         let mut rest = Vec::new();
         for slice in self.slices_mut() {

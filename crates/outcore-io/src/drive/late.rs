@@ -1,9 +1,9 @@
-//! A queue that makes a ring, or starts threads, only when a request needs one.
+//! A queue that creates its ring or threads only when a request needs them.
 //!
-//! Contract: implements [`Queue`]. Until then, reads and writes of small files, and reads of files
-//! in memory, are made at once by the thread that submits them: making a ring and taking it down
-//! takes longer than a copy to or from the page cache. The first other request makes the queue of
-//! the engine, by the thread that submits it, and from then on that serves all.
+//! Contract: implements [`Queue`]. The submitting thread performs reads and writes of small files,
+//! and reads of files in memory, at once: creating and closing a ring takes longer than a copy to
+//! or from the page cache. At the first other request the submitting thread creates the queue of
+//! the engine, which serves all requests from then on.
 
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ use super::{Completion, Op, Queue, Request, Waker};
 use crate::error::Result;
 use crate::memory::Pool;
 
-/// Which system interface moves the bytes.
+/// The system interface that moves the bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Engine {
     /// io_uring.
@@ -26,12 +26,12 @@ pub enum Engine {
 pub(super) struct LateQueue {
     files: FileTable,
     depth_max: usize,
-    /// The engine that it must be; a ring where one can be made, if none is named.
+    /// The required engine; if `None`, a ring if one can be created.
     engine: Option<Engine>,
     queue: Option<Box<dyn Queue>>,
-    /// What was done without one.
+    /// Completions of requests that were done without the engine's queue.
     done: Vec<Completion>,
-    /// Pools whose buffers will be used again and again.
+    /// Pools whose buffers will be used repeatedly.
     kept: Vec<Pool>,
 }
 

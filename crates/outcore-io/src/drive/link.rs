@@ -1,12 +1,12 @@
-//! Links in the names of outputs: which are followed.
+//! Which links in the names of outputs are followed.
 //!
 //! Contract: an output's name may be a link to a file. outcore then writes that file and keeps the
 //! link ([`file_behind`]). The rule is that of Linux with `fs.protected_symlinks` set: in a
-//! directory that is sticky and open to all, a link must belong to the user or to the owner of the
-//! directory. Owner and target are read from one open link, so what has been checked is followed. A
-//! link that leads nowhere is an error. The same holds for a directory in which a job makes its
-//! private one ([`check_dir`]). The names that outcore makes for the files of a set are never links
-//! ([`refuse_link`]).
+//! directory that is sticky and writable by all, a link must belong to the user or to the owner of
+//! the directory. Owner and target are read from one open link, so outcore follows exactly the link
+//! that it checked. A link without a target is an error. The same rule holds for a directory in
+//! which a job makes its private directory ([`check_dir`]). The names that outcore makes for the
+//! files of a set are never links ([`refuse_link`]).
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
@@ -18,24 +18,24 @@ use rustix::io::Errno;
 use super::places::parent_of;
 use crate::error::{Error, Result};
 
-/// Links that lead to each other, as many as Linux follows.
+/// Longest chain of links, as in Linux.
 const LINKS_MAX: u32 = 40;
 const STICKY_FOR_ALL: u32 = 0o1002;
 
 /// Why a link is not followed.
 enum Refusal {
-    /// Another user may have put it there.
+    /// Another user may have created it.
     Planted,
-    /// It leads nowhere.
+    /// It has no target.
     Lost,
     System(Errno),
 }
 
-/// The file that an output called `name` is, or will be. Errors will say that `operation` failed.
+/// The file that an output called `name` is, or will be. Errors name `operation` as what failed.
 ///
 /// # Errors
-/// [`crate::Kind::Usage`] for a link that is not to be followed, or leads nowhere; what the system
-/// says.
+/// [`crate::Kind::Usage`] for a link that must not be followed or has no target; otherwise the
+/// system's error.
 pub fn file_behind(operation: &str, name: &Path) -> Result<PathBuf> {
     follow(name).map_err(|refusal| {
         let (cause, hint) = match refusal {
@@ -55,8 +55,8 @@ pub fn file_behind(operation: &str, name: &Path) -> Result<PathBuf> {
     })
 }
 
-/// Fails if the directory `dir` is a link that is not to be followed. Other faults are errors of
-/// its next use.
+/// Fails if the directory `dir` is a link that must not be followed. Other faults surface at its
+/// next use.
 ///
 /// # Errors
 /// [`crate::Kind::Usage`].
@@ -85,10 +85,10 @@ fn follow(name: &Path) -> std::result::Result<PathBuf, Refusal> {
     Err(Refusal::System(Errno::LOOP))
 }
 
-/// Fails if a link has the name of a file of a set.
+/// Fails if the path of a file of a set is a link.
 ///
 /// # Errors
-/// [`crate::Kind::Usage`]; what the system says.
+/// [`crate::Kind::Usage`]; otherwise the system's error.
 pub fn refuse_link(operation: &str, path: &Path) -> Result<()> {
     match Found::at(path) {
         Ok(Found::Link { .. }) => Err(Error::usage(operation, "a link has the name of a part")
@@ -99,7 +99,7 @@ pub fn refuse_link(operation: &str, path: &Path) -> Result<()> {
     }
 }
 
-/// What has a name.
+/// What exists under a name.
 enum Found {
     Nothing,
     /// Anything but a link.
@@ -123,7 +123,7 @@ impl Found {
             Mode::empty(),
         ) {
             Ok(dir) => dir,
-            // The next use of it fails.
+            // The next use of the directory reports the fault.
             Err(Errno::NOENT | Errno::NOTDIR | Errno::ACCESS) => return Ok(Found::Nothing),
             Err(errno) => return Err(errno),
         };
@@ -200,7 +200,7 @@ mod tests {
             fs::set_permissions(dir.path(), PermissionsExt::from_mode(mode)).unwrap();
             assert_eq!(file_behind(WRITE, &link).is_ok(), is_followed, "{mode:o}");
         }
-        // That of the directory's owner may lead anywhere.
+        // A link of the directory's owner may lead anywhere.
         fs::set_permissions(dir.path(), PermissionsExt::from_mode(0o1777)).unwrap();
         lchown(dir.path(), Some(12_345), None).unwrap();
         assert_eq!(file_behind(WRITE, &link).unwrap(), file);

@@ -1,16 +1,17 @@
-//! A load on drives: requests of one kind, a fixed number in flight on each place, counted and
+//! A load on drives: requests of one kind, a fixed number in flight on each file range, counted and
 //! timed.
 //!
 //! Contract: a [`Runner`] keeps [`Load::depth`] requests in flight on each of its [`FileRange`]s,
-//! from the calling thread and through one [`Queue`], until its time or its bytes are over, then
-//! waits for the last. A request that comes back is replaced by one to the same place, so that a
-//! slow drive slows nobody else. Writes end with a sync, which counts. Every request is shown to an
-//! [`Observer`] with its latency; times are taken once for all that came back together.
+//! from the calling thread and through one [`Queue`], until its time or its bytes are used up. Then
+//! it waits for the last request. It replaces each completed request with one to the same range, so
+//! a slow drive does not slow the others. Writes end with a sync, which is part of the measured
+//! time. An [`Observer`] sees every request with its latency; all requests of one completion batch
+//! get the same time.
 //!
-//! Model: fio's jobs with `iodepth`; the probe and the benchmarks are made of these.
+//! Model: fio's jobs with `iodepth`. The probe and the benchmarks use these loads.
 //!
-//! Bounds: memory is places x depth x block, filled with bytes that do not compress before the
-//! clock starts; no allocation a request.
+//! Bounds: memory is ranges × depth × block, filled with incompressible bytes before the clock
+//! starts. No allocation per request.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -22,40 +23,40 @@ use crate::memory::{Budget, Buf, Pool};
 const WAIT: Duration = Duration::from_millis(50);
 const OPERATION: &str = "measure drive";
 
-/// A stretch of a file that is read and written.
+/// A range of a file that is read and written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FileRange {
     /// The file.
     pub file: FileId,
     /// Which drive it is on.
     pub drive_index: usize,
-    /// Where the stretch begins.
+    /// Where the range begins.
     pub start_bytes: u64,
     /// How long it is.
     pub span_bytes: u64,
 }
 
-/// What is done for a while.
+/// The requests to make.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Load {
-    /// Reads among the requests, from 0 to 1; the rest are writes.
+    /// Share of reads among the requests, from 0 to 1; the rest are writes.
     pub read_share: f64,
-    /// Bytes of a request; the places are cut into blocks of that size.
+    /// Bytes per request; ranges are divided into blocks of that size.
     pub block_bytes: usize,
-    /// Requests in flight on each place.
+    /// Requests in flight per range.
     pub depth: u32,
-    /// Blocks at random; else one after another and from the start again.
+    /// Whether blocks are chosen at random; otherwise sequentially, then from the start again.
     pub is_random: bool,
-    /// How long.
+    /// Time limit.
     pub limit_ns: u64,
-    /// How much, on each place.
+    /// Bytes to move per range, at most.
     pub limit_bytes: u64,
-    /// Chooses blocks and bytes.
+    /// Seed of the random blocks and contents.
     pub seed: u64,
 }
 
 impl Load {
-    /// Requests of one direction, one after another, for `limit_ns`.
+    /// Sequential requests of one direction for `limit_ns`.
     pub const fn sequential(op: Op, block_bytes: usize, depth: u32, limit_ns: u64) -> Self {
         Load {
             read_share: match op {
@@ -71,7 +72,7 @@ impl Load {
         }
     }
 
-    /// The same at random places.
+    /// Random requests of one direction for `limit_ns`.
     pub const fn random(op: Op, block_bytes: usize, depth: u32, limit_ns: u64) -> Self {
         Load {
             is_random: true,
@@ -80,35 +81,35 @@ impl Load {
     }
 }
 
-/// What was moved, and how fast.
+/// How much was moved, and how fast.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Moved {
     /// Bytes of all requests.
     pub bytes: u64,
-    /// Requests.
+    /// Number of requests.
     pub requests: u64,
     /// From the first request to the last completion, syncs included.
     pub seconds: f64,
-    /// What the thread ran meanwhile, where the clock is the system's.
+    /// CPU time of the thread, if the clock is the system's.
     pub cpu_seconds: Option<f64>,
 }
 
 impl Moved {
-    /// Bytes a second.
+    /// Bytes per second.
     pub fn bytes_per_s(&self) -> f64 {
         self.bytes as f64 / self.seconds.max(1e-9)
     }
 
-    /// Requests a second.
+    /// Requests per second.
     pub fn requests_per_s(&self) -> f64 {
         self.requests as f64 / self.seconds.max(1e-9)
     }
 }
 
-/// A request that came back.
+/// A completed request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Served {
-    /// Index of its place.
+    /// Index of its range.
     pub place: usize,
     /// Direction.
     pub op: Op,
@@ -120,30 +121,30 @@ pub struct Served {
     pub latency_ns: u64,
 }
 
-/// Who watches a load.
+/// The observer of a load.
 pub trait Observer {
-    /// Asked at every turn whether to go on.
+    /// Asked on every iteration whether to continue.
     ///
     /// # Errors
     /// [`Kind::Interrupted`] ends the load.
     fn check(&mut self) -> Result<()>;
 
-    /// A request came back.
+    /// Called for every completed request.
     fn served(&mut self, _served: &Served) {}
 
-    /// The error for a request that failed: its place is known here, its file's name to the
-    /// observer.
+    /// The error for a failed request. The runner knows the range; the observer knows the file's
+    /// name.
     fn explain(&self, op: Op, place: usize, offset_bytes: u64, errno: i32) -> Error;
 }
 
-/// One of the requests in flight: where it goes, and since when.
+/// A request in flight: its range, offset and submission time.
 #[derive(Debug, Clone, Copy, Default)]
 struct Slot {
     place: usize,
     submitted_ns: u64,
 }
 
-/// A load with all that it needs, ready to go.
+/// A load with its queue and buffers, ready to run.
 pub struct Runner {
     device: Arc<dyn Device>,
     queue: Box<dyn Queue>,
@@ -151,18 +152,18 @@ pub struct Runner {
     load: Load,
     /// By token.
     slots: Vec<Slot>,
-    /// Buffers that are not under way, with their token.
+    /// Buffers that are not in flight, with their tokens.
     idle: Vec<(u64, Buf)>,
-    /// Blocks handed out so far, by place.
+    /// Blocks handed out so far, per range.
     issued: Vec<u64>,
     random: u64,
 }
 
 impl Runner {
-    /// Makes queue and buffers. Call it on the thread that will run the load.
+    /// Creates the queue and the buffers. Call it on the thread that will run the load.
     ///
     /// # Errors
-    /// No queue, no memory, a place shorter than a block.
+    /// No queue, no memory, or a range shorter than a block.
     pub fn new(device: &Arc<dyn Device>, places: &[FileRange], load: Load) -> Result<Self> {
         let block_bytes = load.block_bytes as u64;
         if places.is_empty() || places.iter().any(|place| place.span_bytes < block_bytes) {
@@ -176,7 +177,7 @@ impl Runner {
         let mut random = load.seed.wrapping_mul(0x9E37_79B9_7F4A_7C15);
         let mut idle = Vec::with_capacity(count);
         while let Some(mut buf) = pool.take() {
-            // Bytes that do not compress, for drives that do.
+            // Incompressible bytes, for drives that compress.
             for word in buf.chunks_exact_mut(8) {
                 word.copy_from_slice(&next_random(&mut random).to_le_bytes());
             }
@@ -201,7 +202,7 @@ impl Runner {
     /// Runs the load to its end.
     ///
     /// # Errors
-    /// What the observer says; the first request that failed, once none is in flight any more.
+    /// The observer's error; the first request that failed, once none is in flight.
     pub fn run(mut self, observer: &mut dyn Observer) -> Result<Moved> {
         let device = Arc::clone(&self.device);
         let cpu_ns = device.thread_cpu_ns();
@@ -243,11 +244,11 @@ impl Runner {
         Ok(moved)
     }
 
-    /// Sends out every idle buffer whose place has something left to do.
+    /// Submits every idle buffer whose range has something left to do.
     fn refill(&mut self, now_ns: u64) {
         let block_bytes = self.load.block_bytes as u64;
         let blocks_max = self.load.limit_bytes / block_bytes;
-        // What a place has no use for any more is dropped: its place is done.
+        // A buffer whose range is done is dropped.
         while let Some((token, buf)) = self.idle.pop() {
             let index = self.slots[token as usize].place;
             if self.issued[index] >= blocks_max {
@@ -313,7 +314,7 @@ impl Runner {
     }
 }
 
-/// splitmix64: places and bytes that no drive foresees.
+/// splitmix64: offsets and bytes that no drive can predict.
 pub fn next_random(state: &mut u64) -> u64 {
     *state = state.wrapping_add(0x9E37_79B9_7F4A_7C15);
     let mut z = *state;
@@ -330,7 +331,7 @@ mod tests {
     use crate::drive::testing::{RamDevice, RamOptions};
     use crate::drive::{Access, FileSystem};
 
-    /// Counts what it is shown, by place and direction.
+    /// Counts requests by range and direction.
     #[derive(Default)]
     struct Count {
         reads: [u64; 2],

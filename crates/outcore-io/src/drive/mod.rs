@@ -1,24 +1,27 @@
 //! One drive at a time: the trait [`Device`] and its implementations.
 //!
-//! Contract: a [`Device`] names files and gives each thread a [`Queue`]. A queue takes owned
-//! [`Request`]s and returns each exactly once as a [`Completion`] with its buffer, in any order;
-//! short transfers are resumed inside, so fewer bytes than asked for mean the end of the file. An
-//! error belongs to its request alone. Queues are not shared: what a thread submits, the same
-//! thread completes, so no thread is woken for another's I/O. Who serves others ([`crate::port`])
-//! can be called out of a wait by a [`Waker`].
+//! Contract: a [`Device`] opens files and gives each thread a [`Queue`]. A queue takes owned
+//! [`Request`]s and returns each exactly once as a [`Completion`] with its buffer, in any order. It
+//! resumes short transfers itself, so a result with fewer bytes than requested means the end of the
+//! file. An error belongs to one request only. Queues are not shared: a thread completes its own
+//! submissions, so no thread is woken for another's I/O. A [`Waker`] ends the wait of a thread that
+//! serves others ([`crate::port`]).
 //!
 //! Alignment: with direct I/O, address, offset and length of a request are multiples of 4 KiB
-//! ([`BLOCK_BYTES`]); callers keep that everywhere, so that either mode runs the same code.
+//! ([`BLOCK_BYTES`]). Callers keep this alignment in buffered mode as well, so both modes run the
+//! same code.
 //!
-//! Backends: [`os::OsDevice`] (io_uring, or pread/pwrite threads where the kernel or container
-//! forbids it), the wrapper [`recording::RecordingDevice`] (I/O trace),
-//! the wrapper [`steady::SteadyDevice`] (inputs that must not change), and for tests
-//! [`testing::RamDevice`] (in memory, seeded completion order, virtual clock) and the wrapper
-//! [`testing::FaultDevice`] (faults on purpose).
-//! [`probe`] measures a drive, with the loads of [`load`].
+//! Backends:
+//! - [`os::OsDevice`]: io_uring, or pread/pwrite threads if the kernel or container forbids it
+//! - [`recording::RecordingDevice`]: a wrapper that writes an I/O trace
+//! - [`steady::SteadyDevice`]: a wrapper that detects changed inputs
+//! - [`testing::RamDevice`], for tests: in memory, seeded completion order, virtual clock
+//! - [`testing::FaultDevice`], for tests: a wrapper that injects faults
 //!
-//! In front of a queue, [`queue::DriveQueue`] decides what goes to one drive next: sorted, merged
-//! with its neighbours, as many at once as the drive has slots.
+//! [`probe`] measures a drive with the loads of [`load`].
+//!
+//! In front of a queue, [`queue::DriveQueue`] decides which request goes to a drive next. It sorts
+//! and merges adjacent requests, and keeps at most as many in flight as the drive has slots.
 
 mod io_buf;
 pub mod late;
@@ -54,7 +57,7 @@ pub use places::parent_of;
 pub use private_dir::PrivateDir;
 pub use queue::QueueLimits;
 
-/// A file that a [`Device`] has open.
+/// A file that is open on a [`Device`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct FileId(pub u32);
 
@@ -63,9 +66,9 @@ pub struct FileId(pub u32);
 pub enum Access {
     /// For reading; must exist.
     Read,
-    /// For reading and writing; must exist (freeing input blocks needs it).
+    /// For reading and writing; must exist (needed to free input blocks).
     Update,
-    /// For reading and writing; made anew with mode 0600, must not exist.
+    /// For reading and writing; created with mode 0600, must not exist.
     Create,
 }
 
@@ -81,13 +84,13 @@ pub enum Op {
 /// One transfer between a buffer and a file.
 #[derive(Debug)]
 pub struct Request {
-    /// Handed back untouched in the completion.
+    /// Returned unchanged in the completion.
     pub token: u64,
     /// Direction.
     pub op: Op,
-    /// The file, as its device named it.
+    /// The file's number on its device.
     pub file: FileId,
-    /// Which drive serves it (index in the volume): chooses the lane it waits in.
+    /// The drive that serves the request (index in the volume); selects the lane that it waits in.
     pub drive_index: usize,
     /// Where in the file.
     pub offset_bytes: u64,
@@ -95,7 +98,7 @@ pub struct Request {
     pub buf: IoBuf,
 }
 
-/// What became of a [`Request`].
+/// The result of a [`Request`].
 #[derive(Debug)]
 pub struct Completion {
     /// The request, with its buffer.
@@ -104,47 +107,46 @@ pub struct Completion {
     pub result: std::result::Result<usize, i32>,
 }
 
-/// What a file is, as far as planning needs it.
+/// Facts about a file that planning needs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FileFacts {
     /// Length in bytes.
     pub len_bytes: u64,
-    /// Identity of the file system it lies on.
+    /// Identity of the file system that holds it.
     pub file_system: u64,
     /// Identity of the file inside that file system.
     pub inode: u64,
-    /// When it was last written to, in nanoseconds since 1970; 0 where that is not known.
+    /// Time of the last write, in nanoseconds since 1970; 0 if unknown.
     pub modified_ns: i128,
-    /// When it was last written to, moved or linked, in nanoseconds since 1970; 0 where that is not
-    /// known.
+    /// Time of the last write, rename or link, in nanoseconds since 1970; 0 if unknown.
     pub changed_ns: i128,
     /// Whether transfers bypass the page cache.
     pub is_direct: bool,
-    /// Whether its blocks are memory (tmpfs), so that giving them back early is worth a call.
+    /// Whether its blocks are memory (tmpfs), so that freeing them early is worth a system call.
     pub is_in_memory: bool,
 }
 
-/// The names of files: opened, measured, renamed, removed. All methods may block.
+/// File names: open, measure, rename, remove. All methods may block.
 ///
 /// Paths are those of the operating system; an in-memory device uses them as plain names.
 pub trait FileSystem: Send + Sync {
-    /// Opens or makes a file.
+    /// Opens or creates a file.
     fn open(&self, path: &Path, access: Access) -> Result<FileId>;
     /// Forgets a file; requests in flight on it must have completed.
     fn close(&self, file: FileId);
     /// Length and identity.
     fn facts(&self, file: FileId) -> Result<FileFacts>;
-    /// Sets the length: cuts, or extends with zeros.
+    /// Sets the length: truncates, or extends with zeros.
     fn set_len(&self, file: FileId, len_bytes: u64) -> Result<()>;
-    /// Reserves room for `len_bytes` where the file system can; [`crate::Kind::NoSpace`] if there
-    /// is none.
+    /// Reserves room for `len_bytes` if the file system can; [`crate::Kind::NoSpace`] if there is
+    /// none.
     fn allocate(&self, file: FileId, len_bytes: u64) -> Result<()>;
-    /// Gives the blocks of a range back to the file system, keeping the length.
+    /// Frees the blocks of a range, keeping the file's length.
     fn punch(&self, file: FileId, offset_bytes: u64, len_bytes: u64) -> Result<()>;
     /// Makes data and length durable.
     fn sync(&self, file: FileId) -> Result<()>;
-    /// Publishes a private file under its final name: gives it the mode of the file that it
-    /// replaces, or that of a new file, and renames it. Refuses an existing target unless
+    /// Publishes a private file under its final name. The file gets the mode of the file that it
+    /// replaces, or the mode of a new file, and is then renamed. Rejects an existing target unless
     /// `replace`. Durable on return.
     fn rename(&self, from: &Path, to: &Path, replace: bool) -> Result<()>;
     /// Removes a file.
@@ -155,9 +157,9 @@ pub trait FileSystem: Send + Sync {
     fn file_system(&self, dir: &Path) -> Result<u64>;
     /// Makes a directory that only this process uses (mode 0700, locked) inside `parent`.
     fn make_private_dir(&self, parent: &Path) -> Result<PrivateDir>;
-    /// The same for the directory that stands for the set of files called `set` in `parent`: fails,
-    /// as [`crate::Kind::Usage`], as long as another job has it. Devices without directories have
-    /// one job.
+    /// Makes the private directory for the set of files called `set` in `parent`. Fails with
+    /// [`crate::Kind::Usage`] while another job holds it. Devices without directories have only one
+    /// job.
     fn claim_private_dir(&self, parent: &Path, _set: &OsStr) -> Result<PrivateDir> {
         self.make_private_dir(parent)
     }
@@ -165,14 +167,14 @@ pub trait FileSystem: Send + Sync {
     fn sweep_private_dirs(&self, parent: &Path) -> Result<Vec<PathBuf>>;
 }
 
-/// The seam under the engine: files, and queues for what is read from and written to them.
+/// The interface under the engine: files, and queues that read and write them.
 pub trait Device: FileSystem {
     /// A queue for the calling thread with room for `depth_max` requests in flight.
     fn queue(&self, depth_max: usize) -> Result<Box<dyn Queue>>;
     /// Fills `into` from the beginning of a file, in one blocking call and through the page cache
-    /// where there is one: for many small files, each of which would cost more to open than to
-    /// read. Gives the bytes read; fewer than asked for mean the end of the file. A link in the
-    /// file's place is not followed where there are links.
+    /// if there is one. Meant for many small files that cost more to open than to read. Returns the
+    /// bytes read; fewer than requested means the end of the file. Does not follow a link in place
+    /// of the file.
     fn read_head(&self, path: &Path, into: &mut [u8]) -> Result<usize> {
         let mut queue = self.queue(1)?;
         let file = self.open(path, Access::Read)?;
@@ -180,24 +182,24 @@ pub trait Device: FileSystem {
         self.close(file);
         found.map_err(|error| error.path(path))
     }
-    /// What the drive's queue in the kernel takes.
+    /// Limits of the drive's queue in the kernel.
     fn limits(&self, _file: FileId) -> QueueLimits {
         QueueLimits::default()
     }
-    /// What is known of a failed transfer at this place beyond its error number: which drive below,
-    /// say.
+    /// What the device knows about a failed transfer at this offset beyond its error number, for
+    /// example which underlying drive failed.
     fn explain(&self, _file: FileId, _offset_bytes: u64) -> Option<Error> {
         None
     }
     /// Nanoseconds on the device's clock: monotonic, or virtual for an in-memory device.
     fn now_ns(&self) -> u64;
-    /// Nanoseconds that the calling thread has run, where the clock is the system's.
+    /// Nanoseconds of CPU time of the calling thread, if the clock is the system's.
     fn thread_cpu_ns(&self) -> Option<u64> {
         None
     }
 }
 
-/// [`Device::read_head`] by one request, into memory of its own.
+/// [`Device::read_head`] by one request, into a buffer of its own.
 fn queued_read_head(queue: &mut dyn Queue, file: FileId, into: &mut [u8]) -> Result<usize> {
     const READ: &str = "read file";
     if into.is_empty() {
@@ -236,13 +238,13 @@ fn queued_read_head(queue: &mut dyn Queue, file: FileId, into: &mut [u8]) -> Res
     Ok(found_bytes)
 }
 
-/// Ends a wait in [`Queue::complete`] from another thread; one that comes before the wait ends it
-/// too.
+/// Ends a wait in [`Queue::complete`] from another thread. A wake-up that arrives before the wait
+/// ends that wait as well.
 #[derive(Clone)]
 pub struct Waker(Arc<dyn Fn() + Send + Sync>);
 
 impl Waker {
-    /// One that calls `wake`.
+    /// A waker that calls `wake`.
     pub fn new(wake: impl Fn() + Send + Sync + 'static) -> Self {
         Waker(Arc::new(wake))
     }
@@ -253,27 +255,26 @@ impl Waker {
     }
 }
 
-/// A thread's own lane to a [`Device`].
+/// A thread's own access to a [`Device`].
 pub trait Queue {
     /// Takes a request; it starts now or at the next [`Queue::complete`].
     ///
     /// # Panics
-    /// When more than `depth_max` requests are in flight.
+    /// If more than `depth_max` requests are in flight.
     fn submit(&mut self, request: Request);
 
-    /// Moves what has finished to `done`. With `wait`, blocks until something has finished or
-    /// the time is over; returns at once when nothing is in flight.
+    /// Moves completed requests to `done`. With `wait`, blocks until a request completes or the
+    /// time is over; returns at once if nothing is in flight.
     fn complete(&mut self, wait: Option<Duration>, done: &mut Vec<Completion>) -> Result<()>;
 
-    /// Requests taken and not yet returned.
+    /// Requests submitted and not yet returned.
     fn in_flight(&self) -> usize;
 
-    /// Says that buffers of `pool` will be handed in over and over: the queue may fix all of the
-    /// pool in memory once rather than each buffer for each request. A hint that changes nothing
-    /// else.
+    /// Announces that buffers of `pool` will be submitted repeatedly. The queue may pin the whole
+    /// pool in memory once instead of each buffer per request. This is only a hint.
     fn keep(&mut self, _pool: &Pool) {}
 
-    /// What ends a wait from another thread; nothing where a wait cannot be ended, or never lasts.
+    /// A waker for waits of this queue; `None` if a wait cannot be ended, or never blocks.
     fn waker(&mut self) -> Option<Waker> {
         None
     }

@@ -1,10 +1,10 @@
-//! Small files of results: whole or not there, and in nobody's place unasked.
+//! Small result files that are complete or absent, and that replace another file only on request.
 //!
-//! Contract: [`NewFile::at`] refuses, before the work, what could not be written after it: a file
-//! that exists, unless it may be replaced, or one that has no directory. [`NewFile::write`] fills a
-//! file in a private directory and renames it, synced; whatever fails, the name holds what it held
-//! before. What exists and is not a regular file (a pipe, `/dev/stdout`) is written to as it is.
-//! For files of a few megabytes: no direct I/O, no budget.
+//! Contract: [`NewFile::at`] fails before the work starts if the file could not be written
+//! afterwards: it exists and may not be replaced, or its directory does not exist.
+//! [`NewFile::write`] fills a file in a private directory, syncs it and renames it; on any failure
+//! the name keeps its old contents. An existing file that is not regular (a pipe, `/dev/stdout`) is
+//! written to directly. Meant for files of a few megabytes: no direct I/O, no budget.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::Write;
@@ -20,7 +20,7 @@ use crate::error::{Error, Result};
 
 const STAGED: &str = "output";
 
-/// A file that will be written, once.
+/// A file that will be written once.
 #[derive(Debug, Clone)]
 pub struct NewFile {
     operation: &'static str,
@@ -29,12 +29,12 @@ pub struct NewFile {
 }
 
 impl NewFile {
-    /// The file `path`, which takes the place of one that exists if `is_replaced`. Errors will say
-    /// that `operation` failed.
+    /// The file `path`, which replaces an existing one if `is_replaced`. Errors name `operation` as
+    /// what failed.
     ///
     /// # Errors
-    /// [`crate::Kind::Usage`] where it exists and may not be replaced, is a directory, or would lie
-    /// in none.
+    /// [`crate::Kind::Usage`] if it exists and may not be replaced, is a directory, or has no
+    /// directory.
     pub fn at(operation: &'static str, path: &Path, is_replaced: bool) -> Result<Self> {
         let refuse = |cause: &str, hint: &str| {
             Err(Error::usage(operation, cause)
@@ -43,7 +43,7 @@ impl NewFile {
         };
         let found = fs::metadata(path);
         if !found.as_ref().is_ok_and(is_special) {
-            // A link that must not be followed.
+            // A link that must not be followed is an error here.
             file_behind(operation, path)?;
         }
         match found {
@@ -69,7 +69,7 @@ impl NewFile {
         })
     }
 
-    /// Where it will be.
+    /// Its final path.
     pub fn path(&self) -> &Path {
         &self.path
     }
@@ -77,7 +77,7 @@ impl NewFile {
     /// Writes `bytes`.
     ///
     /// # Errors
-    /// What the system says; [`crate::Kind::Usage`] if a file of the name has appeared since.
+    /// The system's error; [`crate::Kind::Usage`] if a file of this name has appeared since.
     pub fn write(&self, bytes: impl AsRef<[u8]>) -> Result<()> {
         self.fill(|mut file| {
             let written = file.write_all(bytes.as_ref());
@@ -88,7 +88,7 @@ impl NewFile {
     /// Writes what `fill` writes.
     ///
     /// # Errors
-    /// As [`NewFile::write`], and those of `fill`.
+    /// As [`NewFile::write`], and the errors of `fill`.
     pub fn fill(&self, fill: impl FnOnce(&File) -> Result<()>) -> Result<()> {
         let failed = |error: std::io::Error| Error::io(self.operation, &error).path(&self.path);
         let found = fs::metadata(&self.path).ok();
@@ -110,7 +110,7 @@ impl NewFile {
     }
 }
 
-/// Whether something is there that is written to as it is.
+/// Whether the path is an existing special file, which is written to directly.
 fn is_special(found: &fs::Metadata) -> bool {
     !found.is_file() && !found.is_dir()
 }

@@ -1,14 +1,14 @@
-//! Open files by their [`FileId`], also more of them than the process may have descriptors.
+//! Open files by their [`FileId`]; there may be more of them than the process has descriptors.
 //!
-//! Contract: a [`FileTable`] is shared by a device and its queues. Files that are open for reading
-//! may take half of the process's descriptors (`RLIMIT_NOFILE`). Beyond that, or where the system
-//! has no descriptor left, the table closes those that have not been used for a while and opens
-//! them again, by name, when they are next used: jobs merge and read any number of inputs, as many
-//! as they like side by side. Who holds an [`OpenFile`] keeps it open. A name that leads to another
-//! file by then is an error ([`FileTable::lost`]), never read.
+//! Contract: a device and its queues share a [`FileTable`]. Files that are open for reading may use
+//! half of the process's descriptors (`RLIMIT_NOFILE`). Beyond that, or if the system has no
+//! descriptor left, the table closes files that have not been used recently and opens them again,
+//! by name, at their next use. Jobs can therefore merge and read any number of inputs at once. A
+//! file stays open while anything holds its [`OpenFile`]. If the name then leads to another file,
+//! the table reports an error ([`FileTable::lost`]) and does not read that file.
 //!
-//! Bounds: the victim is chosen by second chance, in a step or two a file; a file that is never
-//! closed costs a flag for each request.
+//! Bounds: a second-chance scan chooses the victim, in one or two steps per file. A file that is
+//! never closed costs one flag per request.
 
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
@@ -24,16 +24,16 @@ use super::{Access, FileId};
 use crate::error::Error;
 use crate::threads::spawn;
 
-/// Numbers of the file systems that live in memory (linux/magic.h).
+/// Magic numbers of the file systems in memory (linux/magic.h).
 const TMPFS_MAGIC: rustix::fs::FsWord = 0x0102_1994;
 const RAMFS_MAGIC: rustix::fs::FsWord = 0x8584_58f6;
 
 /// Closing a file without a name frees its blocks, which takes a second for several GiB (ext4 with
-/// discard): from this size on it happens in the background, so that an interrupted job can end.
+/// discard). From this size on, a background thread closes it, so that an interrupted job can end.
 const SLOW_FREE_BYTES: u64 = 64 << 20;
 
-/// Refused writes of a file that are made without a worker thread whatever the others do, and how
-/// many of the others allow one more.
+/// Number of refused writes of a file that never switch it to worker threads; also the number of
+/// successful writes that allow one more.
 const REFUSED_FREE: u32 = 64;
 const REFUSED_ONE_IN: u32 = 64;
 
@@ -45,8 +45,8 @@ pub(crate) struct OpenFile {
     pub(super) is_in_memory: bool,
     /// A regular file that is small, and read and written through the page cache.
     is_small: AtomicBool,
-    /// Held while a file in memory is written: the kernel lets one writer in at a time, and a
-    /// thread that cannot be it has better things to do than to spin.
+    /// Held during a write to a file in memory. The kernel lets one writer in at a time, and the
+    /// other threads do something better than spin.
     pub(crate) writing: Mutex<()>,
     /// Whether the kernel may know already that a write takes no privileges away from the file.
     pub(super) is_settled: AtomicBool,
@@ -54,13 +54,13 @@ pub(crate) struct OpenFile {
     nowait: AtomicU32,
     refused: AtomicU32,
     pub(super) path: PathBuf,
-    /// Which file it is, where it may be closed and opened again by its name.
+    /// The file's identity, if it may be closed and opened again by its name.
     identity: Option<Identity>,
     /// Whether it has been used since the table last looked for one to close.
     is_used: AtomicBool,
 }
 
-/// A file whatever its name: its file system and its number there.
+/// A file independent of its name: its file system and inode number.
 type Identity = (u64, u64);
 
 fn identity_of(stat: &Stat) -> Identity {
@@ -75,7 +75,7 @@ impl OpenFile {
     pub(super) fn new(fd: OwnedFd, is_direct: bool, access: Access, path: &Path) -> Self {
         let kind = rustix::fs::fstatfs(&fd).map_or(0, |stat| stat.f_type);
         let stat = rustix::fs::fstat(&fd);
-        // The name of a device lies in memory (/dev is a tmpfs), its data do not.
+        // The name of a device is in memory (/dev is a tmpfs); its data are not.
         let is_device = stat.is_ok_and(|stat| is_block_device(&stat));
         let is_plain = |stat: &Stat| FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile;
         let plain = stat
@@ -91,25 +91,25 @@ impl OpenFile {
             is_settled: AtomicBool::new(is_device || !is_direct || access != Access::Update),
             nowait: AtomicU32::new(0),
             refused: AtomicU32::new(0),
-            // The process may change its directory.
+            // Absolute, because the process may change its directory.
             path: std::path::absolute(path).unwrap_or_else(|_| path.into()),
             identity: plain.as_ref().map(identity_of),
             is_used: AtomicBool::new(true),
         }
     }
 
-    /// The same, small and read through the page cache.
+    /// The same file, marked as small and read through the page cache.
     pub(super) fn small(self) -> Self {
         self.set_small(self.identity.is_some());
         self
     }
 
-    /// Says whether the file is small, and read and written through the page cache.
+    /// Sets whether the file is small, and read and written through the page cache.
     pub(super) fn set_small(&self, is_small: bool) {
         self.is_small.store(is_small, Ordering::Relaxed);
     }
 
-    /// A file that is read and written at once where no ring is there anyhow.
+    /// Whether the file is small: it is read and written at once if there is no ring yet.
     pub(super) fn is_small(&self) -> bool {
         self.is_small.load(Ordering::Relaxed)
     }
@@ -123,15 +123,15 @@ impl OpenFile {
         self.is_direct
     }
 
-    /// Whether nobody has asked this before, of a file that was there already and has had no room
-    /// reserved: the kernel settles its privileges in the first write, under its lock.
+    /// Whether this is the first call for a file that existed before and has no reserved room. The
+    /// kernel settles such a file's privileges in the first write, under its lock.
     pub(crate) fn is_first_write(&self) -> bool {
         !self.is_settled.load(Ordering::Relaxed) && !self.is_settled.swap(true, Ordering::Relaxed)
     }
 
-    /// Whether the kernel is to refuse a write that would have to wait for a lock, rather than hand
-    /// it to a worker thread: as long as that is rare. Where it is the rule (copying on write, say)
-    /// workers serve.
+    /// Whether the kernel should reject a write that would wait for a lock, rather than hand it to
+    /// a worker thread. True as long as such rejections are rare. If they are common
+    /// (copy-on-write, for example), worker threads serve the writes.
     pub(crate) fn is_nowait(&self) -> bool {
         let nowait = self.nowait.load(Ordering::Relaxed);
         self.is_direct
@@ -139,7 +139,7 @@ impl OpenFile {
             && self.refused.load(Ordering::Relaxed) <= REFUSED_FREE + nowait / REFUSED_ONE_IN
     }
 
-    /// Counts what became of a write that was not to wait.
+    /// Counts the outcome of a write that was not to wait.
     pub(crate) fn note_nowait(&self, is_refused: bool) {
         let counter = if is_refused {
             &self.refused
@@ -158,17 +158,17 @@ impl Drop for OpenFile {
         if rustix::fs::fstat(&self.fd).is_ok_and(is_slow)
             && let Ok(last) = rustix::io::dup(&self.fd)
         {
-            // Where no thread can be made, it is closed, slowly, here.
+            // If no thread can be created, the file is closed slowly here.
             let _ = spawn("outcore-free", move || drop(last));
         }
     }
 }
 
-/// What a [`FileId`] stands for.
+/// The state of a [`FileId`].
 #[derive(Debug)]
 enum Entry {
     Open(Arc<OpenFile>),
-    /// Closed to make room, to be opened again by its name.
+    /// Closed to make room; the next use opens it again by name.
     Resting {
         path: PathBuf,
         is_direct: bool,
@@ -182,19 +182,18 @@ enum Entry {
 #[derive(Debug, Default)]
 struct Entries {
     list: Vec<Entry>,
-    /// How many of them are open and might rest.
+    /// Number of open files that may be closed.
     restless: usize,
-    /// Where the search for one to close goes on.
+    /// Where the search for a file to close continues.
     hand: usize,
 }
 
 /// Why a file cannot be used now.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Unavailable {
-    /// All descriptors are taken by files that are being read: one is free when a transfer has
-    /// ended.
+    /// Files that are being read hold all descriptors. One becomes free when a transfer ends.
     Busy,
-    /// It cannot be opened again; [`FileTable::lost`] says more.
+    /// It cannot be opened again; [`FileTable::lost`] gives details.
     Lost(Errno),
 }
 
@@ -202,21 +201,21 @@ pub(crate) enum Unavailable {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct FileTable(Arc<RwLock<Entries>>);
 
-/// How long to wait for a descriptor before the next look.
+/// How long to wait for a descriptor before the next try.
 pub(super) const WAIT: Duration = Duration::from_millis(1);
-/// Looks before it is given up.
+/// Number of waits before giving up.
 const WAITS_MAX: u32 = 10_000;
-/// Files that may be read at once in any case.
+/// Files that may be open at once even with the lowest limit.
 const OPEN_MIN: u64 = 4;
 
-/// How many files that might rest may be open at once.
+/// Largest number of closable files that are open at once.
 fn open_max() -> u64 {
     let limit = getrlimit(Resource::Nofile).current;
     limit.map_or(u64::MAX, |limit| (limit / 2).max(OPEN_MIN))
 }
 
 impl FileTable {
-    /// The file, opened again if it rests.
+    /// The file, opened again if it was closed.
     pub(crate) fn get(&self, file: FileId) -> Result<Arc<OpenFile>, Unavailable> {
         let entries = self.0.read().unwrap_or_else(PoisonError::into_inner);
         if let Some(Entry::Open(open)) = entries.list.get(file.0 as usize) {
@@ -230,8 +229,8 @@ impl FileTable {
         entries.reopen(file.0 as usize)
     }
 
-    /// The same, waiting for a descriptor, though not for ever: the waiting thread may hold them
-    /// all.
+    /// The same, but waits for a descriptor. The wait is limited, because the waiting thread may
+    /// hold all of them.
     pub(crate) fn wait_for(&self, file: FileId) -> Result<Arc<OpenFile>, Errno> {
         for _ in 0..WAITS_MAX {
             match self.get(file) {
@@ -243,7 +242,7 @@ impl FileTable {
         Err(Errno::MFILE)
     }
 
-    /// Opens a file by `open`, with a descriptor that another may have to give up for it.
+    /// Opens a file with `open`; another file may have to give up its descriptor.
     pub(super) fn open(&self, open: impl Fn() -> Result<OwnedFd, Errno>) -> Result<OwnedFd, Errno> {
         loop {
             let opened = open();
@@ -280,7 +279,7 @@ impl FileTable {
         }
     }
 
-    /// Why a file that was open could not be opened again, if that has happened.
+    /// Why a file that was open could not be opened again, if that happened.
     pub(super) fn lost(&self, file: FileId) -> Option<Error> {
         let entries = self.0.read().unwrap_or_else(PoisonError::into_inner);
         let Some(Entry::Resting {
@@ -306,8 +305,7 @@ impl FileTable {
 }
 
 impl Entries {
-    /// Closes files until one more may be open, as far as there are any that nobody uses; whether
-    /// there is room.
+    /// Closes unused files until one more may be open; returns whether there is room.
     fn make_room(&mut self) -> bool {
         let most = open_max();
         while self.restless as u64 >= most {
@@ -318,10 +316,10 @@ impl Entries {
         true
     }
 
-    /// Closes one file that nobody uses; false if there is none.
+    /// Closes one unused file; false if there is none.
     fn rest_one(&mut self) -> bool {
         let count = self.list.len();
-        // The first round takes the marks away that the second looks for.
+        // The first round clears the marks that the second one looks for.
         for _ in 0..2 * count {
             let index = self.hand % count;
             self.hand = index + 1;
@@ -346,7 +344,7 @@ impl Entries {
         false
     }
 
-    /// Opens a file that rests.
+    /// Opens a file that was closed to make room.
     fn reopen(&mut self, index: usize) -> Result<Arc<OpenFile>, Unavailable> {
         let (path, is_direct, identity) = match self.list.get(index) {
             Some(Entry::Open(open)) => return Ok(Arc::clone(open)),

@@ -1,10 +1,10 @@
-//! Files of the operating system as a [`Device`]: io_uring where it may be used, pread/pwrite
-//! threads elsewhere; direct I/O where the file system takes it, buffered elsewhere.
+//! Files of the operating system as a [`Device`]: io_uring if available, otherwise pread/pwrite
+//! threads; direct I/O if the file system supports it, otherwise buffered.
 //!
-//! Contract: the choice of engine is made at run time, by making a ring when one is needed
-//! ([`super::late`]). The choice of direct or buffered is made for each file: in mode `auto` a file
-//! is opened with `O_DIRECT` and read once; a file system that refuses either gets buffered I/O.
-//! Small inputs are read, and small outputs written, through the page cache ([`CACHED_BYTES_MAX`]).
+//! Contract: the engine is chosen at run time, by creating a ring when one is needed
+//! ([`super::late`]). Direct or buffered I/O is chosen per file: in mode `auto` a file is opened
+//! with `O_DIRECT` and read once, and it gets buffered I/O if the file system rejects either. Small
+//! inputs are read, and small outputs are written, through the page cache ([`CACHED_BYTES_MAX`]).
 //! Renames are durable on return (the directory is synced). There may be more files than
 //! descriptors ([`super::open_files`]).
 
@@ -28,26 +28,27 @@ use crate::config::IoMode;
 use crate::error::{Error, Result};
 use crate::memory::Buf;
 
-/// Files of this many bytes at most go through the page cache. Who looked at what an input holds
-/// has put it there, and the read that tries direct I/O would cost as much as the file itself; an
-/// output is written to the drive when it is synced, at once with what says where it is.
+/// Files of at most this many bytes go through the page cache. An input is already cached, because
+/// its type was inferred from its contents, and the test read for direct I/O would cost as much as
+/// the file itself. An output reaches the drive when it is synced, together with its directory
+/// entry.
 const CACHED_BYTES_MAX: u64 = 64 << 10;
 
 /// The operating system's files.
 #[derive(Debug)]
 pub struct OsDevice {
     mode: IoMode,
-    /// The engine that it must be, if one is named.
+    /// The required engine, if the caller named one.
     engine: Option<Engine>,
     files: FileTable,
     start: Instant,
-    /// Found when the first output is published.
+    /// Read when the first output is published.
     umask: OnceLock<u32>,
     places: Places,
 }
 
 impl OsDevice {
-    /// Files in `mode`, with io_uring where a ring can be made.
+    /// Files in `mode`, with io_uring if a ring can be created.
     pub fn new(mode: IoMode) -> Self {
         Self::with(mode, None)
     }
@@ -102,7 +103,7 @@ fn at<'a>(operation: &'a str, path: &'a Path) -> impl Fn(Errno) -> Error + 'a {
     }
 }
 
-/// The block device that a file lies on, or is.
+/// The block device that holds a file, or that the file is.
 fn device_of(stat: &rustix::fs::Stat) -> u64 {
     match is_block_device(stat) {
         true => stat.st_rdev,
@@ -110,14 +111,14 @@ fn device_of(stat: &rustix::fs::Stat) -> u64 {
     }
 }
 
-/// Turns direct I/O off for a file that is as small as that; says whether it did.
+/// Turns direct I/O off for a file of at most [`CACHED_BYTES_MAX`]; returns whether it did.
 fn is_cached(fd: &OwnedFd) -> bool {
     let is_small = rustix::fs::fstat(fd)
         .is_ok_and(|stat| !is_block_device(&stat) && (stat.st_size as u64) <= CACHED_BYTES_MAX);
     is_small && set_direct(fd, false)
 }
 
-/// Turns direct I/O on or off; says whether it could.
+/// Turns direct I/O on or off; returns whether that worked.
 fn set_direct(fd: &OwnedFd, is_direct: bool) -> bool {
     rustix::fs::fcntl_getfl(fd)
         .map(|flags| match is_direct {
@@ -128,7 +129,7 @@ fn set_direct(fd: &OwnedFd, is_direct: bool) -> bool {
         .is_ok()
 }
 
-/// Whether a direct read of the first block is taken; empty files count as taken.
+/// Whether a direct read of the first block works; true for empty files.
 fn takes_direct_reads(fd: &OwnedFd) -> bool {
     let budget = crate::memory::Budget::new(BLOCK_BYTES as u64);
     let block: Option<Buf> = crate::memory::Pool::new(&budget, "probe", BLOCK_BYTES, 1)
@@ -146,7 +147,7 @@ impl FileSystem for OsDevice {
         };
         let is_device = access == Access::Update
             && rustix::fs::stat(path).is_ok_and(|stat| is_block_device(&stat));
-        // The kernel refuses a device that is mounted or belongs to somebody else.
+        // The kernel rejects a device that is mounted or in use by another program.
         let exclusive = if is_device {
             OFlags::EXCL
         } else {
@@ -183,7 +184,7 @@ impl FileSystem for OsDevice {
                         .path(path)
                         .hint("this file system has no direct I/O; use --io auto or buffered"));
                 }
-                // O_CREAT may have made the file before O_DIRECT was refused.
+                // O_CREAT may have created the file before the kernel rejected O_DIRECT.
                 Err(Errno::INVAL) | Ok(_) if access == Access::Create => {
                     let _ = rustix::fs::unlinkat(found.dir(), &found.name, AtFlags::empty());
                 }
@@ -203,7 +204,7 @@ impl FileSystem for OsDevice {
         let file = self.file(file)?;
         let stat = rustix::fs::fstat(&file.fd).map_err(at("look at file", &file.path))?;
         let len_bytes = match is_block_device(&stat) {
-            // A device has no length of its own, but an end.
+            // The size of a device is the offset of its end.
             true => rustix::fs::seek(&file.fd, rustix::fs::SeekFrom::End(0))
                 .map_err(at("look at device", &file.path))?,
             false => stat.st_size as u64,
@@ -292,7 +293,7 @@ impl FileSystem for OsDevice {
     fn free_bytes(&self, dir: &Path) -> Result<u64> {
         let stat = rustix::fs::statvfs(dir).map_err(at("look at free space", dir))?;
         Ok(match stat.f_blocks {
-            // It has no notion of size.
+            // The file system reports no size.
             0 => u64::MAX,
             _ => stat.f_bavail * stat.f_frsize,
         })
@@ -319,7 +320,7 @@ impl FileSystem for OsDevice {
 
 impl Device for OsDevice {
     fn read_head(&self, path: &Path, into: &mut [u8]) -> Result<usize> {
-        // What was listed as a file may have been replaced by a link or a pipe since.
+        // A path that was listed as a file may have become a link or a pipe since.
         let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
         let open = || rustix::fs::open(path, flags, Mode::empty());
         let fd = self.files.open(open).map_err(at("open input", path))?;
@@ -527,14 +528,14 @@ mod tests {
                 let (waker, pipe) = (waker.clone(), &mut pipe);
                 scope.spawn(move || {
                     waker.wake();
-                    // A wait that goes on all the same is ended by what it waits for.
+                    // If the waker fails, completing the read ends the wait.
                     if has_returned.recv_timeout(Duration::from_secs(10)).is_err() {
                         pipe.write_all(&[7; BLOCK_BYTES]).unwrap();
                     }
                 });
                 let wait = Some(Duration::from_secs(60));
                 queue.complete(wait, &mut done).unwrap();
-                // The other thread is gone already if it had to write.
+                // The other thread has already ended if the write was needed.
                 returned.send(()).unwrap_or_default();
             });
             assert_eq!((done.len(), queue.in_flight()), (0, 1));
@@ -573,7 +574,7 @@ mod tests {
             if len_bytes as u64 <= CACHED_BYTES_MAX {
                 assert!(!is_direct && !flags.contains(OFlags::DIRECT), "{len_bytes}");
             } else {
-                // In memory nothing is direct, whatever the flags.
+                // Files in memory have no direct I/O, whatever the flags.
                 assert!(flags.contains(OFlags::DIRECT) || !is_direct);
             }
             let mut queue = device.queue(1).unwrap();
@@ -628,7 +629,8 @@ mod tests {
         let dir = device.make_private_dir(&parent).unwrap();
         let staged = dir.path().join("output-0");
         device.close(device.open(&staged, Access::Create).unwrap());
-        // A link to the victim replaces our directory, and one to elsewhere replaces the parent.
+        // A link to the victim replaces the private directory, and a link to another place replaces
+        // its parent.
         fs::rename(dir.path(), parent.join("hidden")).unwrap();
         symlink(&victim, dir.path()).unwrap();
         let away = parent.with_extension("away");

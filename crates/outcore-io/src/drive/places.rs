@@ -1,14 +1,14 @@
-//! Names by the handle of their directory: what is done in a private directory is done in that one.
+//! Names resolved from directory handles: an operation in a private directory always happens in
+//! that directory.
 //!
-//! Contract: a device keeps the handles of its live private directories ([`Held`]) and of the
-//! directories above them. A path that leads into one is resolved from the handle, so that nobody
-//! who may rename in the directory above, or put a link in our directory's place, can lead us
-//! elsewhere. A private directory that another device made is opened where it is named, but never
-//! through a link: neither at its own name nor at those below. All other paths are the system's to
-//! resolve.
+//! Contract: a device keeps the handles of its live private directories ([`Held`]) and of their
+//! parents. A path into a private directory is resolved from its handle. A user who can rename in
+//! the parent, or put a link in place of the private directory, cannot redirect the path. A private
+//! directory of another device is opened by name, but never through a link, neither at its own name
+//! nor below. The system resolves all other paths.
 //!
-//! Publishing goes from a private directory to the directory above it, or to a folder of that one,
-//! by the handles of both.
+//! Publishing renames from a private directory to its parent, or to a folder of the parent, through
+//! the handles of both.
 
 use std::ffi::OsStr;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -24,12 +24,12 @@ const DIGITS: usize = 12;
 
 type Result<T> = std::result::Result<T, Errno>;
 
-/// The name of the private directory with that number.
+/// The name of the private directory with this number.
 pub(super) fn name_of(number: u64) -> String {
     format!("{PREFIX}{:0DIGITS$x}", number >> 16)
 }
 
-/// Whether a private directory may have that name.
+/// Whether a private directory may have this name.
 pub(super) fn is_private_name(name: &OsStr) -> bool {
     let digits = name.as_bytes().strip_prefix(PREFIX.as_bytes());
     digits.is_some_and(|digits| {
@@ -38,7 +38,7 @@ pub(super) fn is_private_name(name: &OsStr) -> bool {
     })
 }
 
-/// A private directory and the one above it, held open.
+/// A private directory and its parent, held open.
 #[derive(Debug)]
 pub(super) struct Held {
     pub(super) path: PathBuf,
@@ -47,7 +47,7 @@ pub(super) struct Held {
     pub(super) dir: Arc<OwnedFd>,
 }
 
-/// A name in a directory that is held open, or in the current one.
+/// A name in a directory that is held open, or in the current directory.
 #[derive(Debug)]
 pub(super) struct At {
     dir: Option<Arc<OwnedFd>>,
@@ -62,7 +62,7 @@ impl At {
         }
     }
 
-    /// Whether a link of that name must not be followed: nobody but us makes files there.
+    /// Whether a link of this name must not be followed, because only outcore creates files there.
     pub(super) fn is_held(&self) -> bool {
         self.dir.is_some()
     }
@@ -72,13 +72,13 @@ impl At {
         self.dir.as_ref().map_or(CWD, |dir| dir.as_fd())
     }
 
-    /// What the name itself stands for.
+    /// The status of the name itself, without following a link.
     pub(super) fn stat(&self) -> Result<Stat> {
         rustix::fs::statat(self.dir(), &self.name, AtFlags::SYMLINK_NOFOLLOW)
     }
 }
 
-/// Opens a directory; with `name` given as a path, the system resolves all of it.
+/// Opens a directory. If `name` is a path, the system resolves all of it.
 pub(super) fn open_dir(dir: impl AsFd, name: &Path, is_linked: bool) -> Result<Arc<OwnedFd>> {
     let mut flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
     if !is_linked {
@@ -87,7 +87,7 @@ pub(super) fn open_dir(dir: impl AsFd, name: &Path, is_linked: bool) -> Result<A
     rustix::fs::openat(dir, name, flags, Mode::empty()).map(Arc::new)
 }
 
-/// The directory that a path lies in.
+/// The directory that contains a path.
 pub fn parent_of(path: &Path) -> &Path {
     match path.parent() {
         Some(parent) if !parent.as_os_str().is_empty() => parent,
@@ -104,7 +104,7 @@ impl Places {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Adds a directory for as long as its owner holds it.
+    /// Registers a directory for as long as its owner holds it.
     pub(super) fn add(&self, held: &Arc<Held>) {
         let mut places = self.lock();
         places.retain(|place| place.strong_count() > 0);
@@ -117,7 +117,7 @@ impl Places {
         live.find(|held| held.path == path)
     }
 
-    /// Where `path` lies.
+    /// The directory handle and name of `path`.
     pub(super) fn at(&self, path: &Path) -> Result<At> {
         let plain = || At {
             dir: None,
@@ -142,7 +142,8 @@ impl Places {
         }
     }
 
-    /// Where a file of the private directory that holds `from` will be as `to`; always by a handle.
+    /// The target `to` of a file that moves out of the private directory that holds `from`; always
+    /// by handle.
     pub(super) fn beside(&self, from: &Path, to: &Path) -> Result<At> {
         let (parent, name) = (parent_of(to), to.file_name().ok_or(Errno::INVAL)?);
         if let Some(held) = from.parent().and_then(|dir| self.find(dir)) {
@@ -159,7 +160,7 @@ impl Places {
         Ok(At::inside(&self.dir(parent)?, name))
     }
 
-    /// The directory `path`, where it is a private one or lies in one.
+    /// The directory `path`, if it is or is inside a private directory.
     fn private_dir(&self, path: &Path) -> Result<Option<Arc<OwnedFd>>> {
         let mut outermost = None;
         for ancestor in path.ancestors() {
@@ -180,7 +181,7 @@ impl Places {
     }
 }
 
-/// The directory `path` below `dir`, which is `from`.
+/// The directory `path`, opened from `dir`, whose path is `from`.
 fn walk(dir: &Arc<OwnedFd>, from: &Path, path: &Path) -> Result<Arc<OwnedFd>> {
     let below = path.strip_prefix(from).map_err(|_| Errno::INVAL)?;
     let mut dir = Arc::clone(dir);
@@ -190,21 +191,21 @@ fn walk(dir: &Arc<OwnedFd>, from: &Path, path: &Path) -> Result<Arc<OwnedFd>> {
     Ok(dir)
 }
 
-/// Renames where nothing has the name yet.
+/// Renames if the target does not exist.
 ///
 /// # Errors
-/// `EXIST` where something has.
+/// `EXIST` if it does.
 pub(super) fn rename_new(from: &At, to: &At) -> Result<()> {
     use rustix::fs::{RenameFlags, linkat, renameat, renameat_with, unlinkat};
     let (old, new) = (from.dir(), to.dir());
     match renameat_with(old, &from.name, new, &to.name, RenameFlags::NOREPLACE) {
-        // File systems without the flag: a hard link refuses an existing target too.
+        // For file systems without the flag: a hard link also fails if the target exists.
         Err(Errno::INVAL | Errno::NOSYS) => {}
         other => return other,
     }
     match linkat(old, &from.name, new, &to.name, AtFlags::empty()) {
         Ok(()) => return unlinkat(old, &from.name, AtFlags::empty()),
-        // Those without links: what appears in this moment cannot be told.
+        // For file systems without links: a target that appears at this moment goes undetected.
         Err(Errno::PERM | Errno::OPNOTSUPP | Errno::NOSYS | Errno::MLINK) => {}
         Err(errno) => return Err(errno),
     }
@@ -231,7 +232,7 @@ pub(super) fn give_mode(from: &At, replaced: Option<&Stat>, umask: u32) -> Resul
     let file = openat(from.dir(), &from.name, flags, Mode::empty())?;
     let mode = match replaced.filter(is_file) {
         Some(replaced) => {
-            // Only root may give files away; for others the new one is theirs.
+            // Only root may change a file's owner; other users keep the new file as theirs.
             let owner = Uid::from_raw(replaced.st_uid);
             let group = Gid::from_raw(replaced.st_gid);
             let _ = fchown(&file, Some(owner), Some(group));

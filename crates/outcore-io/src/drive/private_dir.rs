@@ -1,36 +1,36 @@
-//! Private directories: where scratch and unfinished output live, owned by a lock.
+//! Private directories for scratch and unfinished output, each owned by a lock.
 //!
-//! Contract: a private directory is `PARENT/.outcore-NUMBER` with 12 hexadecimal digits, mode 0700,
-//! and holds a file `lock` with [`LOCK_TEXT`] on which its owner keeps a `flock`. The kernel drops
-//! the lock with the process however it ends, so a directory whose lock can be taken has lost its
-//! owner and may be swept; process numbers are never trusted. Dropping the owner's handle removes
-//! the directory with all in it.
+//! Contract: a private directory is `PARENT/.outcore-NUMBER` with 12 hexadecimal digits and mode
+//! 0700. It holds a file `lock` with [`LOCK_TEXT`], on which its owner keeps a `flock`. The kernel
+//! releases the lock when the process ends, even if it is killed. A directory whose lock can be
+//! taken has therefore lost its owner and may be swept. Process numbers are never trusted. Dropping
+//! the owner's handle removes the directory and its contents.
 //!
-//! Only what is certainly ours is removed: a directory of that very name, of this user, closed to
-//! all others, with our lock file and no file in it whose name is none of ours ([`contents`]).
-//! Anything else is left alone, and [`list`] says why. All of it goes by handles
-//! ([`super::places`]): the directory and the one above are held open from the start, and no link
-//! is followed.
+//! outcore removes only what certainly belongs to it: a directory with such a name, owned by this
+//! user, closed to all others, with our lock file, and without any file whose name is not ours
+//! ([`contents`]). It leaves everything else alone, and [`list`] reports the reason. All of this
+//! goes through handles ([`super::places`]): the directory and its parent are held open from the
+//! start, and no link is followed.
 //!
-//! [`PrivateDir::claim`] makes the directory of a set of files: its number follows from the set's
-//! name, so that of two jobs that write one set the second finds the directory taken.
+//! [`PrivateDir::claim`] makes the directory of a set of files. The set's name determines its
+//! number, so if two jobs write one set, the second finds the directory taken.
 //!
-//! Files of several directories appear together by records and a commit ([`commit`]). Whoever
-//! sweeps such a directory finishes the renames first.
+//! Files of several directories appear together by records and a commit ([`commit`]). A sweep of
+//! such a directory finishes the renames first.
 //!
-//! A directory may be told to stay ([`PrivateDir::keep_for`]): it holds what exists nowhere else,
-//! since its job has freed parts of a file. It is swept when that file's marker is gone, or when
+//! A directory may be told to stay ([`PrivateDir::keep_for`]): it then holds the only copy of some
+//! data, because its job has freed parts of a file. It is swept once that file's marker is gone, or
 //! its set is decided.
 //!
-//! A directory between `mkdir` and the lock has no `lock` file, or an empty one; the sweep takes
-//! such a one away as long as nothing else is in it, and the maker makes another. Whoever removes a
-//! directory removes its lock last, and closes it before: on NFS and FUSE an open file that loses
-//! its name gets another one in the same directory ([`contents::is_hidden`]).
+//! Between `mkdir` and the lock a directory has no `lock` file, or an empty one. The sweep removes
+//! such a directory if it holds nothing else, and the maker makes another. A removal deletes the
+//! lock last, and closes it first: on NFS and FUSE an open file that loses its name gets another
+//! one in the same directory ([`contents::is_hidden`]).
 //!
 //! A power loss may empty a lock that was not synced. Directories of scratch and of large outputs
-//! are synced ([`PrivateDir::sync`]); a sync takes longer than a small job. The sweep also removes
-//! a directory with an empty lock if every file in it is as ours are in every other respect
-//! ([`contents::is_staged`]).
+//! are synced ([`PrivateDir::sync`]); for a small job a sync would take longer than the job. The
+//! sweep also removes a directory with an empty lock if every file in it looks like a file of ours
+//! in all other respects ([`contents::is_staged`]).
 
 mod commit;
 mod contents;
@@ -67,16 +67,17 @@ pub use sweep::{State, has_any, list, sweep};
 use sweep::{Swept, sweep_one, told};
 
 const LOCK: &str = "lock";
-/// What a lock file of ours holds.
+/// Contents of a lock file of ours.
 pub const LOCK_TEXT: &str = "private directory of outcore, version 1\n";
 const KEEP: &str = "keep";
 const ATTEMPTS_MAX: u32 = 100;
-/// How often, and how long, a removal waits for a file that is hidden until it is closed.
+/// Number of checks, and the pause between them, while a removal waits for a hidden file to be
+/// closed.
 const HIDDEN_LOOKS: u32 = 20;
 const HIDDEN_WAIT: Duration = Duration::from_millis(5);
 const MAKE: &str = "make private directory";
 
-/// A directory of this process alone; removed with its contents when dropped.
+/// A directory that only this process uses; removed with its contents when dropped.
 #[derive(Debug)]
 pub struct PrivateDir {
     path: PathBuf,
@@ -84,26 +85,26 @@ pub struct PrivateDir {
     is_kept: AtomicBool,
 }
 
-/// What makes a directory ours.
+/// What makes the directory ours.
 #[derive(Debug)]
 enum Owner {
-    /// The lock, held, and the directory.
+    /// The held lock, and the directory.
     Lock(File, Arc<Held>),
-    /// A device without directories, where ours is the front part of names.
+    /// A device without directories; the directory is a prefix of names.
     Names(Box<dyn Names>),
-    /// Nobody any more: it waits for the next sweep.
+    /// No owner any more: the next sweep removes it.
     Nobody,
 }
 
-/// A device whose directories are the front parts of its files' names.
+/// A device whose directories are prefixes of its files' names.
 pub(super) trait Names: std::fmt::Debug + Send + Sync {
-    /// Makes a file of that name.
+    /// Creates a file of that name.
     fn write(&self, path: &Path, bytes: &[u8]);
     /// Removes all files below a directory.
     fn remove_below(&self, dir: &Path);
 }
 
-/// Whether a file at `path` goes with the private directory that it lies in, if it lies in one.
+/// Whether a file at `path` is removed together with a private directory that contains it.
 pub(super) fn is_swept(path: &Path) -> bool {
     !is_inside(path) || path.file_name().is_some_and(is_known)
 }
@@ -115,12 +116,12 @@ pub(crate) fn is_inside(path: &Path) -> bool {
 
 /// A number that no other process, and no other call, gets.
 fn random_number() -> u64 {
-    // Its keys come from the system's random numbers.
+    // The system's random numbers are its keys.
     RandomState::new().hash_one(std::process::id())
 }
 
 impl PrivateDir {
-    /// Makes and locks a directory inside `parent`, known to `places`.
+    /// Makes and locks a directory inside `parent`, and registers it with `places`.
     pub(super) fn make(places: &Places, parent: &Path) -> Result<Self> {
         check_dir(MAKE, parent)?;
         let above = places.dir(parent).map_err(cannot_make(parent))?;
@@ -133,7 +134,7 @@ impl PrivateDir {
         Err(cannot_make(parent)(Errno::EXIST))
     }
 
-    /// Makes and locks the directory inside `parent` of the set of files called `set`.
+    /// Makes and locks the directory for the set of files called `set` inside `parent`.
     pub(super) fn claim(places: &Places, parent: &Path, set: &OsStr) -> Result<Self> {
         check_dir(MAKE, parent)?;
         let above = places.dir(parent).map_err(cannot_make(parent))?;
@@ -168,7 +169,7 @@ impl PrivateDir {
         Err(cannot_make(parent)(Errno::EXIST))
     }
 
-    /// A directory that exists by name alone, on a device without directories.
+    /// A directory that is only a name, on a device without directories.
     pub(super) fn named(path: PathBuf, names: Box<dyn Names>) -> Self {
         PrivateDir {
             path,
@@ -177,30 +178,30 @@ impl PrivateDir {
         }
     }
 
-    /// Makes its lock durable, so that it is known after a power loss.
+    /// Makes its lock durable, so that outcore recognises the directory after a power loss.
     pub(crate) fn sync(&self) -> Result<()> {
         let Owner::Lock(lock, held) = &self.owner else {
             return Ok(());
         };
         let synced = rustix::fs::fsync(lock).and_then(|()| rustix::fs::fsync(&held.dir));
         match synced {
-            // A file system that does not know how.
+            // A file system that cannot sync directories.
             Err(Errno::INVAL | Errno::NOSYS | Errno::OPNOTSUPP) => Ok(()),
             synced => synced.map_err(cannot_make(&self.path)),
         }
     }
 
-    /// Where it is.
+    /// Its path.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Gives the directory up without removing it: the next sweep finishes its commit.
+    /// Gives the directory up without removing it; the next sweep finishes its commit.
     pub fn leave(mut self) {
         self.owner = Owner::Nobody;
     }
 
-    /// Writes a small file here, durably.
+    /// Writes a small file into it, durably.
     pub fn write_file(&self, name: &str, bytes: &[u8]) -> Result<()> {
         match &self.owner {
             Owner::Names(names) => {
@@ -213,7 +214,7 @@ impl PrivateDir {
         }
     }
 
-    /// Makes an empty file here, for writing as the system does.
+    /// Creates an empty file in it, for writing with the system's own calls.
     pub(crate) fn create_file(&self, name: &str) -> Result<File> {
         let failed = |errno: Errno| {
             Error::errno("create file", errno.raw_os_error()).path(self.path.join(name))
@@ -228,7 +229,7 @@ impl PrivateDir {
             .map_err(failed)
     }
 
-    /// Makes a directory here, for files with any names; gives where it is.
+    /// Makes a directory in it, for files with any names; returns its path.
     pub fn create_dir(&self, name: &str) -> Result<PathBuf> {
         let path = self.path.join(name);
         if let Owner::Lock(_, held) = &self.owner {
@@ -238,8 +239,8 @@ impl PrivateDir {
         Ok(path)
     }
 
-    /// Makes a directory here, and gives it open: what is made in it by that handle lies in it,
-    /// whoever renames what is above.
+    /// Makes a directory in it and returns the open directory. Files made through that handle are
+    /// in it even if a directory above is renamed.
     pub fn create_tree(&self, name: &str) -> Result<OwnedFd> {
         let failed =
             |errno: Errno| Error::errno(MAKE, errno.raw_os_error()).path(self.path.join(name));
@@ -251,8 +252,7 @@ impl PrivateDir {
         openat(&held.dir, name, flags, Mode::empty()).map_err(failed)
     }
 
-    /// Gives the directory `name`, which lies here, its place as `to` beside this one, where
-    /// nothing may be.
+    /// Renames the directory `name` in it to `to`, next to this one; fails if `to` exists.
     pub fn publish_dir(&self, name: &str, to: &Path) -> Result<()> {
         let failed = |errno: Errno| Error::errno("publish output", errno.raw_os_error()).path(to);
         let Owner::Lock(_, held) = &self.owner else {
@@ -267,9 +267,9 @@ impl PrivateDir {
         rustix::fs::fsync(&held.parent).map_err(failed)
     }
 
-    /// Says, durably, that from now on this directory holds what exists nowhere else: it stays when
-    /// it is dropped, and no sweep removes it while both files of one of the pairs are there, or
-    /// can be: one that has lost parts, and its marker.
+    /// Records, durably, that this directory now holds the only copy of some data. It stays when it
+    /// is dropped. No sweep removes it while both files of a pair exist or may exist: a file that
+    /// has lost parts, and its marker.
     pub(crate) fn keep_for(&self, pairs: &[(PathBuf, PathBuf)]) -> Result<()> {
         let Owner::Lock(lock, _) = &self.owner else {
             return Ok(());
@@ -286,7 +286,7 @@ impl PrivateDir {
         Ok(())
     }
 
-    /// Takes that back: what it holds is elsewhere now.
+    /// Takes that back: the data are elsewhere now.
     pub fn release(&self) {
         self.is_kept.store(false, Ordering::Release);
     }
@@ -296,15 +296,14 @@ impl PrivateDir {
         self.is_kept.load(Ordering::Acquire)
     }
 
-    /// Whether it is a directory, and not only the front part of names.
+    /// Whether it is a real directory, not only a prefix of names.
     pub(crate) fn is_on_disk(&self) -> bool {
         !matches!(self.owner, Owner::Names(_))
     }
 
-    /// Records that `renames` are to be done whatever happens next: each out of one of `dirs` to
-    /// the directory above it, or from there into one of `dirs`, for what is to be removed. Without
-    /// `replace`, nothing may have one of the new names; with it, what has one now may be
-    /// overwritten.
+    /// Records that `renames` will be done whatever happens next. Each goes out of one of `dirs` to
+    /// the directory above it, or, for a file to be removed, from there into one of `dirs`. Without
+    /// `replace`, none of the new names may exist; with it, existing files may be overwritten.
     pub fn commit(
         dirs: &[PrivateDir],
         renames: &[(PathBuf, PathBuf)],
@@ -326,7 +325,7 @@ impl Drop for PrivateDir {
     fn drop(&mut self) {
         match std::mem::replace(&mut self.owner, Owner::Nobody) {
             Owner::Lock(..) if *self.is_kept.get_mut() => {}
-            // What cannot be removed now is swept by the next run: the lock goes with the handle.
+            // The next run sweeps what cannot be removed now: closing the handle releases the lock.
             Owner::Lock(lock, held) => {
                 if let Some(name) = held.path.file_name() {
                     let _ = remove_locked(&held.parent, name, &held.dir, lock);
@@ -338,7 +337,7 @@ impl Drop for PrivateDir {
     }
 }
 
-/// A file whose parts a directory holds, and its marker beside it.
+/// A file whose parts a directory holds, and the marker next to it.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Kept {
@@ -386,13 +385,13 @@ fn cannot_make(parent: &Path) -> impl Fn(Errno) -> Error + '_ {
             Errno::ACCESS | Errno::PERM | Errno::ROFS => {
                 error.hint("outputs and scratch begin in a directory of their own there: name a place where you may make one")
             }
-            // What the cause says is to be done.
+            // The cause says what to do.
             _ => error,
         }
     }
 }
 
-/// Makes the directory `name` and locks it; nothing if somebody else has the name.
+/// Makes the directory `name` and locks it; `None` if the name is taken.
 fn try_make(
     places: &Places,
     parent: &Path,
@@ -424,17 +423,17 @@ fn try_make(
                 is_kept: AtomicBool::new(false),
             }))
         }
-        // Somebody swept it between the two calls.
+        // Another process swept it between the two calls.
         Ok(None) | Err(Errno::NOENT | Errno::EXIST) => Ok(None),
         Err(errno) => {
-            // Empty, or not ours.
+            // It is empty, or it is not ours and stays.
             let _ = unlinkat(above, name, AtFlags::REMOVEDIR);
             Err(cannot_make(parent)(errno))
         }
     }
 }
 
-/// Makes the lock file in a new directory, and takes the lock; nothing if a sweep was faster.
+/// Makes the lock file in a new directory and takes the lock; `None` if a sweep was faster.
 fn new_lock(dir: &Arc<OwnedFd>) -> std::result::Result<Option<File>, Errno> {
     let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let mut lock = File::from(openat(dir, LOCK, flags, Mode::RUSR | Mode::WUSR)?);
@@ -448,7 +447,7 @@ fn new_lock(dir: &Arc<OwnedFd>) -> std::result::Result<Option<File>, Errno> {
     match written {
         Ok(()) => Ok(Some(lock)),
         Err(errno) => {
-            // There may be room for the file and none for what it holds; or the file system has no
+            // There may be room for the file but not for its contents, or the file system has no
             // locks.
             let _ = unlinkat(dir, LOCK, AtFlags::empty());
             Err(errno)
@@ -456,20 +455,21 @@ fn new_lock(dir: &Arc<OwnedFd>) -> std::result::Result<Option<File>, Errno> {
     }
 }
 
-/// Takes the lock of an open lock file; false if somebody holds it, or it has lost its name.
+/// Takes the lock of an open lock file; false if another process holds it, or the file has lost its
+/// name.
 fn take_lock(dir: &Arc<OwnedFd>, lock: &File) -> std::result::Result<bool, Errno> {
     match flock(lock, FlockOperation::NonBlockingLockExclusive) {
         Ok(()) => {}
         Err(Errno::WOULDBLOCK) => return Ok(false),
         Err(errno) => return Err(errno),
     }
-    // The file that we locked must still be the one that has the name.
+    // The locked file must still be the one that has the name.
     let locked = fstat(lock)?;
     let named = statat(dir, LOCK, AtFlags::SYMLINK_NOFOLLOW);
     Ok(named.is_ok_and(|named| named.st_ino == locked.st_ino))
 }
 
-/// The lock of a directory of ours; nothing if somebody holds it, or there is none.
+/// The lock of a directory of ours; `None` if another process holds it, or there is none.
 fn lock_of(dir: &Arc<OwnedFd>) -> std::result::Result<Option<File>, Errno> {
     let flags = OFlags::RDWR | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
     let lock = File::from(openat(dir, LOCK, flags, Mode::empty())?);
@@ -485,20 +485,20 @@ fn is_private(dir: impl AsFd) -> bool {
     })
 }
 
-/// Removes a directory whose lock is held, the lock last: killed on the way, what is left is
-/// known by it. A file that is none of ours stays, and the directory with it.
+/// Removes a directory whose lock is held. The lock goes last, so that a directory whose removal
+/// was interrupted is still recognised. A file that is not ours stays, and so does the directory.
 fn remove_locked(
     parent: &Arc<OwnedFd>,
     name: &OsStr,
     dir: &Arc<OwnedFd>,
     lock: File,
 ) -> std::result::Result<(), Errno> {
-    // What is removed only in part must not be taken for a set that was decided.
+    // A partly removed directory must not count as a decided set.
     commit::revoke(dir)?;
     let names = contents::names_in(dir)?;
     for name in names.iter().filter(|name| *name != LOCK && is_known(name)) {
         match contents::remove(dir, name) {
-            // Somebody has it open still.
+            // Another process still has it open.
             Err(_) if contents::is_hidden(name) => {}
             removed => removed?,
         }
@@ -506,13 +506,13 @@ fn remove_locked(
     if !names.iter().all(|name| is_known(name)) {
         return Err(Errno::NOTEMPTY);
     }
-    // From here on a sweep finds an empty directory with a lock, and does the same.
+    // From here on, a sweep finds an empty directory with a lock and removes it.
     drop(lock);
     match unlinkat(dir, LOCK, AtFlags::empty()) {
         Ok(()) | Err(Errno::NOENT) => {}
         Err(errno) => return Err(errno),
     }
-    // Another may have our name by now; only an empty directory goes.
+    // Another directory may have the name by now; only an empty directory is removed.
     let ours = fstat(dir)?;
     let named = statat(parent, name, AtFlags::SYMLINK_NOFOLLOW)?;
     match (named.st_dev, named.st_ino) == (ours.st_dev, ours.st_ino) {
@@ -521,7 +521,7 @@ fn remove_locked(
     }
 }
 
-/// Removes an empty directory, which a file that is just being closed may be hidden in.
+/// Removes an empty directory, which may still contain a hidden file that is being closed.
 fn remove_empty(
     parent: &Arc<OwnedFd>,
     name: &OsStr,
@@ -541,7 +541,8 @@ fn remove_empty(
     Err(Errno::NOTEMPTY)
 }
 
-/// Makes a file that is not there yet; in a private directory, in that one and no other.
+/// Creates a file that does not exist yet. In a private directory, it goes by that directory's
+/// handle.
 pub(crate) fn create_new(path: &Path) -> io::Result<File> {
     let found = Places::default().at(path)?;
     let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
@@ -549,7 +550,7 @@ pub(crate) fn create_new(path: &Path) -> io::Result<File> {
     Ok(File::from(openat(found.dir(), &found.name, flags, mode)?))
 }
 
-/// The directory of a file, or, of one in a private directory, that of the directory.
+/// The directory of a file. For a file in a private directory, the parent of the private directory.
 pub(crate) fn public_parent(path: &Path) -> &Path {
     let parent = path.parent().unwrap_or(path);
     match parent.parent() {

@@ -1,28 +1,28 @@
-//! What drives can do: bandwidth, random reads against depth, alignment, ceilings that they share.
+//! Measures drives: bandwidth, random reads by depth, alignment, and shared bandwidth limits.
 //!
 //! Contract: [`probe`] measures each drive alone, then all together, through the same [`Device`]
-//! and [`Queue`] that jobs use, on a file of its own in a private directory, which is removed
-//! whatever happens. Steps, each bounded in time ([`ProbeOptions::step_seconds`]):
+//! and [`Queue`](super::Queue) that jobs use. It uses a file of its own in a private directory,
+//! which it removes in any case. Each step is bounded in time ([`ProbeOptions::step_seconds`]):
 //!
-//! | step | what is done | time |
+//! | step | measurement | time |
 //! |---|---|---|
-//! | alignment | single transfers at borders of 512 bytes, and from memory at smaller ones | |
-//! | write | 1 MiB blocks one after another, 16 in flight, sync included | 1 step |
+//! | alignment | single transfers at 512-byte boundaries, and with smaller ones in memory | |
+//! | write | sequential 1 MiB blocks, 16 in flight, sync included | 1 step |
 //! | read | the same for reads | 1 step |
 //! | depth | the same reads with 1, 2, 4, 8 and 16 in flight | 5 x 1/4 step |
-//! | random reads | 4 KiB at random places, at 1, 4, 16 and 64 in flight | 4 x 1/2 step |
+//! | random reads | 4 KiB at random offsets, with 1, 4, 16 and 64 in flight | 4 x 1/2 step |
 //! | together | reads and writes of all drives at once | 2 steps |
-//! | pairs | reads of two at once, only if together is less than the sum | 1/4 step a pair |
+//! | pairs | reads of two at once, only if together is less than the sum | 1/4 step per pair |
 //!
-//! Model: a drive alone as in Kumar and Huang (Falcon, ATC 2017, Table 2); drives that together
-//! reach less than 85 % of their sum share a ceiling (controller, switch, disk).
+//! Model: a drive alone is measured as in Kumar and Huang (Falcon, ATC 2017, Table 2). Drives that
+//! together reach less than 85 % of their sum share a limit (controller, switch, disk).
 //!
-//! Bounds: space is [`ProbeOptions::file_bytes`] a drive, at most a quarter of what is free; writes
-//! are what a drive takes in two to four steps; memory is 16 MiB a drive. Directories on one file
-//! system are one drive and measured once.
+//! Bounds: [`ProbeOptions::file_bytes`] of space per drive, at most a quarter of the free space; as
+//! many bytes written as a drive takes in two to four steps; 16 MiB of memory per drive.
+//! Directories on one file system count as one drive, measured once.
 //!
-//! What is a guess: a file this small may fit a drive's own write cache, so that long writes are
-//! slower; buffered reads come from the page cache. The report says so.
+//! Limits: a file this small may fit in a drive's write cache, so that long writes are slower;
+//! buffered reads come from the page cache. The report says so.
 
 mod probed_drive;
 mod report;
@@ -49,13 +49,13 @@ const DEPTH_MAX: u32 = 16;
 const READ_DEPTHS: [u32; 5] = [1, 2, 4, 8, DEPTH_MAX];
 /// Depths at which random reads are measured.
 const RANDOM_DEPTHS: [u32; 4] = [1, 4, 16, 64];
-/// A depth is enough if it reaches this much of the best.
+/// A depth is deep enough if it reaches this share of the best rate.
 const DEPTH_ENOUGH: f64 = 0.95;
-/// Drives share a ceiling if together they reach less than this of their sum.
+/// Drives share a limit if together they reach less than this share of their sum.
 const SHARED_BELOW: f64 = 0.85;
-/// Alignments of offsets and lengths that are tried.
+/// Alignments of offsets and lengths to try.
 const ALIGNMENTS: [usize; 2] = [512, BLOCK_BYTES];
-/// Alignments of memory that are tried.
+/// Alignments of memory to try.
 const MEMORY_ALIGNMENTS: [usize; 4] = [4, 64, 512, BLOCK_BYTES];
 const PROBE: &str = "probe drive";
 
@@ -64,11 +64,11 @@ const PROBE: &str = "probe drive";
 pub struct ProbeOptions<'a> {
     /// Direct or buffered transfers.
     pub io: IoMode,
-    /// Size of the file on each drive, at most.
+    /// Maximum size of the file on each drive.
     pub file_bytes: u64,
     /// Time of a step.
     pub step_seconds: f64,
-    /// Told what is being measured now.
+    /// Called with a description of the current measurement.
     pub watch: Option<&'a (dyn Fn(&str) + Sync)>,
     /// Asked now and then whether to stop.
     pub is_cancelled: Option<&'a (dyn Fn() -> bool + Sync)>,
@@ -105,12 +105,12 @@ impl ProbeOptions<'_> {
     }
 }
 
-/// Measures drives of the operating system. What a spec says besides name and directory is kept
-/// unless it is measured.
+/// Measures drives of the operating system. Other values of a spec are kept unless they are
+/// measured.
 ///
 /// # Errors
-/// [`Kind::Usage`] without drives, [`Kind::NoSpace`] where there is too little room to measure,
-/// [`Kind::Io`], [`Kind::Interrupted`]. Nothing is left behind.
+/// [`Kind::Usage`] without drives, [`Kind::NoSpace`] if there is too little room to measure,
+/// [`Kind::Io`], [`Kind::Interrupted`]. No file remains in any of these cases.
 pub fn probe(drives: &[DriveSpec], options: ProbeOptions<'_>) -> Result<ProbeReport> {
     let device = OsDevice::new(options.io);
     let features = match device.engine() {
@@ -125,7 +125,7 @@ pub fn probe(drives: &[DriveSpec], options: ProbeOptions<'_>) -> Result<ProbeRep
     )
 }
 
-/// The same on any device; `features` are what it is known to have.
+/// The same on any device; `features` are the ones that it is known to have.
 ///
 /// # Errors
 /// As [`probe`].
@@ -157,7 +157,7 @@ pub(crate) fn probe_on(
         lanes.push(lane);
     }
     let mut report = ProbeReport::new(probes);
-    // What lies in memory competes with the processor's own work, not with drives.
+    // A file system in memory competes with the processor's own work, not with drives.
     lanes.retain(|lane| !lane.facts.is_in_memory);
     if lanes.len() > 1 {
         measure_together(&lanes, &mut report, &options)?;
@@ -167,8 +167,8 @@ pub(crate) fn probe_on(
     Ok(report)
 }
 
-/// Ways to set up a ring that this kernel takes. (Polled completions are not among them: a ring
-/// for them can be made on drives whose first read then fails.)
+/// The ring options that this kernel accepts. Polled completions are not among them: such a ring
+/// can be created on drives whose first read then fails.
 fn ring_features() -> Vec<String> {
     let mut features = vec!["io_uring".to_string()];
     let mut note = |name: &str, ring: std::io::Result<IoUring>| {
@@ -190,7 +190,7 @@ fn ring_features() -> Vec<String> {
     features
 }
 
-/// Everything about one drive that takes only this drive.
+/// Every measurement of a single drive.
 fn measure_alone(
     lane: &mut ProbedDrive,
     spec: &DriveSpec,
@@ -248,7 +248,7 @@ fn measure_alone(
     Ok(probe)
 }
 
-/// The smallest alignments that direct transfers take.
+/// The smallest alignments that direct transfers accept.
 fn measure_alignment(lane: &ProbedDrive, spec: &mut DriveSpec) -> Result<()> {
     let both = |offset_bytes: u64, len_bytes: usize, skew_bytes: usize| -> Result<bool> {
         Ok(
@@ -282,7 +282,7 @@ fn at_once(lanes: &[&ProbedDrive], load: Load, options: &ProbeOptions<'_>) -> Re
     Ok(moved.iter().map(Moved::bytes_per_s).sum())
 }
 
-/// Ceilings: all drives at once, and which of them hold each other up.
+/// Shared limits: all drives at once, then which of them slow each other down.
 fn measure_together(
     lanes: &[ProbedDrive],
     report: &mut ProbeReport,
@@ -341,7 +341,7 @@ fn measure_together(
     Ok(())
 }
 
-/// Three significant digits: more would pretend.
+/// Three significant digits; more would suggest a precision that is not there.
 fn rounded(rate: f64) -> u64 {
     let digits = rate.max(1.0).log10().floor() as i32;
     let unit = 10_f64.powi((digits - 2).max(0));
@@ -384,7 +384,8 @@ mod tests {
         let device: Arc<dyn Device> = Arc::new(ram.clone());
         let report = probe_on(&device, &[], &drives(&["/d0"]), quick()).unwrap();
         let found = &report.drives[0];
-        // The model: 80 us and up to 80 us more, then 2 bytes a nanosecond, any number at once.
+        // The model: 80 us plus up to 80 us of jitter, then 2 bytes per nanosecond, with any number
+        // of requests at once.
         let at = |depth: u32| {
             let entry = found
                 .iops_by_depth
@@ -398,7 +399,7 @@ mod tests {
             let wanted = f64::from(depth);
             assert!(ratio > 0.7 * wanted && ratio < 1.3 * wanted, "{found:?}");
         }
-        // A request of 1 MiB takes 524 us more.
+        // A request of 1 MiB takes another 524 us.
         let alone = found.read_by_depth[0].1 as f64;
         assert!((1.5e9..1.75e9).contains(&alone), "{found:?}");
         assert_eq!(found.spec.depth, Some(16));

@@ -1,14 +1,13 @@
-//! How far a transfer of the operating system has come: the system may move less than was asked
-//! for.
+//! Progress of one system transfer, which may move fewer bytes than requested.
 //!
-//! Contract: pure. A transfer is over when all has moved, when nothing more comes (the end of the
-//! file), or with an error; else it is resumed, past the page cache from a whole block on.
+//! Contract: pure. A transfer ends when all bytes have moved, when no more bytes come (the end of
+//! the file), or with an error. Otherwise it is resumed; with direct I/O, from a block boundary.
 
 use rustix::io::Errno;
 
 use super::BLOCK_BYTES;
 
-/// How far one transfer has come; decides between resuming, done, end of file and error.
+/// Progress of one transfer; decides between resuming, done, end of file and error.
 #[derive(Debug)]
 pub(crate) struct Progress {
     done_bytes: usize,
@@ -25,13 +24,13 @@ impl Progress {
         }
     }
 
-    /// Where the next system call starts.
+    /// Offset at which the next system call starts.
     pub(crate) fn resume_at_bytes(&self) -> usize {
         self.resume_at_bytes
     }
 
-    /// Takes the answer of a system call (bytes, or minus the error number) for a transfer of
-    /// `len_bytes`; gives the final result, or nothing if the transfer must be resumed.
+    /// Takes the result of a system call (bytes, or the negative error number) for a transfer of
+    /// `len_bytes`. Returns the final result, or `None` if the transfer must be resumed.
     pub(crate) fn advance(
         &mut self,
         answer: i32,

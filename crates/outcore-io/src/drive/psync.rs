@@ -1,8 +1,8 @@
-//! pread/pwrite queue: a few threads that block, for where io_uring is forbidden.
+//! pread/pwrite queue: a few blocking threads, for systems that forbid io_uring.
 //!
-//! Contract: implements [`Queue`] with at most `THREADS_MAX` threads of its own, started when
-//! first needed; each transfer is resumed until it is whole or at the end of the file. Chosen at
-//! run time when a ring cannot be made (`EPERM` in containers, `ENOSYS` on old kernels).
+//! Contract: implements [`Queue`] with at most `THREADS_MAX` threads of its own, started when first
+//! needed. Each transfer is resumed until it is complete or at the end of the file. This queue is
+//! chosen at run time if a ring cannot be created (`EPERM` in containers, `ENOSYS` on old kernels).
 
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -26,7 +26,7 @@ pub(crate) struct PsyncQueue {
     in_flight: usize,
     work: Option<Sender<Request>>,
     work_end: Arc<Mutex<Receiver<Request>>>,
-    /// What is over; nothing where somebody only ends a wait.
+    /// Finished requests; `None` only ends a wait.
     done: Receiver<Option<Completion>>,
     done_end: Sender<Option<Completion>>,
     threads: Vec<JoinHandle<()>>,
@@ -60,7 +60,7 @@ impl PsyncQueue {
                 }
             }
         });
-        // Without one more thread the others still do the work.
+        // If another thread cannot be started, the existing ones do the work.
         self.threads.extend(thread);
     }
 }
@@ -117,7 +117,7 @@ impl Queue for PsyncQueue {
             _ => Some(request),
         };
         if let Some(request) = refused {
-            // No thread could be started: do it here.
+            // No thread could be started, so the transfer runs here.
             let _ = self.done_end.send(Some(serve(&self.files, request)));
         }
     }
@@ -152,7 +152,7 @@ impl Queue for PsyncQueue {
     fn waker(&mut self) -> Option<Waker> {
         let done = self.done_end.clone();
         Some(Waker::new(move || {
-            // A queue that is gone waits no more.
+            // The queue may be gone; then there is no wait to end.
             let _ = done.send(None);
         }))
     }

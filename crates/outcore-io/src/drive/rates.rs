@@ -1,16 +1,20 @@
-//! How fast a job's drives are, for plans: measured rates where there are any, and when they were
-//! measured. The cache remembers beside them what the processors need for work that others have
-//! named and measured.
+//! Speeds of a job's drives, for plans: measured rates if available, and their date. The cache also
+//! remembers processor costs that other modules measure and name.
 //!
-//! Contract: [`RatesCache::assess`] gives each drive the rates that its drives file names; those
-//! that the cache remembers of its file system; those of a short probe, if the caller allows one,
-//! which the cache then remembers; or [`DriveRates::ASSUMED`]. A plan that is made with them says
-//! which ([`RatesOrigin`]). Rates never change what a job writes, only how it goes about it.
+//! Contract: [`RatesCache::assess`] gives each drive the rates of the first of these sources that
+//! has them:
+//! - the drives file
+//! - the cache, by file system
+//! - a short probe, if the caller allows one; the cache then remembers the result
+//! - [`DriveRates::ASSUMED`]
 //!
-//! The cache is one small file. Whatever is wrong with it, a file that cannot be read or written
-//! included, means only that nothing is remembered.
+//! A plan that uses the rates reports their source ([`RatesOrigin`]). Rates never change what a job
+//! writes, only how it works.
 //!
-//! Bounds: a probe takes about half a second and at most 128 MiB a drive; the cache forgets after
+//! The cache is one small file. If the file is damaged, or cannot be read or written, nothing is
+//! remembered; that is never an error.
+//!
+//! Bounds: a probe takes about half a second and at most 128 MiB per drive; the cache forgets after
 //! [`KEPT_DAYS`].
 
 use std::fmt;
@@ -30,33 +34,33 @@ use crate::units;
 /// Days after which a drive is measured again.
 pub(crate) const KEPT_DAYS: u64 = 90;
 const DAY_SECONDS: u64 = 24 * 60 * 60;
-/// File systems that are remembered.
+/// Largest number of file systems in the cache.
 const ENTRIES_MAX: usize = 256;
-/// A step of the short probe.
+/// Duration of one step of the short probe.
 const STEP_SECONDS: f64 = 0.1;
 const FILE_BYTES: u64 = 128 << 20;
 
-/// What one drive sustains.
+/// The rates that one drive sustains.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct DriveRates {
-    /// Sequential reads, bytes a second.
+    /// Sequential reads, bytes per second.
     pub read_bytes_per_s: f64,
-    /// Sequential writes, bytes a second.
+    /// Sequential writes, bytes per second.
     pub write_bytes_per_s: f64,
-    /// Small random requests a second.
+    /// Small random requests per second.
     pub requests_per_s: f64,
-    /// Where the figures come from.
+    /// Source of the figures.
     pub origin: RatesOrigin,
 }
 
-/// Where a drive's rates come from.
+/// Source of a drive's rates.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum RatesOrigin {
-    /// Nobody has measured it.
+    /// Not measured.
     Assumed,
-    /// A short probe, with its time in seconds since 1970.
+    /// A short probe.
     Probed {
-        /// When.
+        /// Time of the probe, in seconds since 1970.
         unix_s: u64,
     },
     /// The drives file.
@@ -64,7 +68,7 @@ pub enum RatesOrigin {
 }
 
 impl DriveRates {
-    /// A middling NVMe drive, where nothing is known.
+    /// A medium NVMe drive, for drives of unknown speed.
     pub const ASSUMED: DriveRates = DriveRates {
         read_bytes_per_s: 1.5e9,
         write_bytes_per_s: 1.5e9,
@@ -72,7 +76,7 @@ impl DriveRates {
         origin: RatesOrigin::Assumed,
     };
 
-    /// The mean drive of several, with the least certain of their origins.
+    /// The mean of several drives, with the least certain of their origins.
     pub fn mean(drives: &[DriveRates]) -> DriveRates {
         let mean = |of: fn(&DriveRates) -> f64| {
             drives.iter().map(of).sum::<f64>() / drives.len().max(1) as f64
@@ -88,8 +92,8 @@ impl DriveRates {
         }
     }
 
-    /// Seconds that `drive_count` such drives need to read and to write these bytes in these
-    /// requests. Reads and writes overlap, so the longer of the two counts.
+    /// Seconds that `drive_count` such drives need to read and write these bytes in these requests.
+    /// Reads and writes overlap, so the longer of the two counts.
     pub fn seconds(
         &self,
         (read_bytes, written_bytes): (f64, f64),
@@ -101,7 +105,7 @@ impl DriveRates {
         (reading.max(writing) + requests / self.requests_per_s) / drive_count.max(1) as f64
     }
 
-    /// What the drives file says, if it says how fast the drive reads and writes.
+    /// The rates of the drives file, if it has both read and write bandwidth.
     fn of_spec(spec: &DriveSpec) -> Option<DriveRates> {
         let (read, write) = (spec.read_bytes_per_s?, spec.write_bytes_per_s?);
         let requests = spec
@@ -160,17 +164,17 @@ fn date(unix_s: u64) -> String {
     format!("{year:04}-{month:02}-{day:02}")
 }
 
-/// What short probes have found, by file system.
+/// Results of short probes, by file system.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 struct Remembered {
     #[serde(rename = "file_system", default)]
     entries: Vec<Entry>,
-    /// What the processors need.
+    /// Processor costs.
     #[serde(default)]
     cost: Vec<Cost>,
 }
 
-/// One kind of work of the processors, which whoever measured it has named.
+/// One kind of processor work, named by the module that measured it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 struct Cost {
     name: String,
@@ -189,16 +193,16 @@ struct Entry {
     unix_s: u64,
 }
 
-/// Where probes are remembered between runs.
+/// Storage for probe results between runs.
 #[derive(Debug)]
 pub struct RatesCache {
     path: Option<PathBuf>,
-    /// What the file holds, once it has been read or written.
+    /// Contents of the file, once it has been read or written.
     known: Mutex<Option<Remembered>>,
 }
 
 impl RatesCache {
-    /// The cache in the file `path`; without one nothing is remembered.
+    /// The cache in the file `path`; `None` remembers nothing.
     pub fn new(path: Option<PathBuf>) -> Self {
         RatesCache {
             path,
@@ -206,8 +210,8 @@ impl RatesCache {
         }
     }
 
-    /// The rates of `drives`, each as the best source has them. Where `may_probe`, drives of which
-    /// nothing is known are measured; one that cannot be measured has assumed rates.
+    /// The rates of `drives`, each from its best source. With `may_probe`, drives of unknown speed
+    /// are measured; a drive that cannot be measured gets assumed rates.
     pub fn assess(
         &self,
         device: &Arc<dyn Device>,
@@ -245,9 +249,9 @@ impl RatesCache {
         rates
     }
 
-    /// What work of these names costs, in core nanoseconds (an item, a byte): as it is remembered
-    /// with its day, else as `measure` finds it, if the caller allows that, and then remembered.
-    /// None if nothing is known.
+    /// The costs of the work of these names, in core nanoseconds per item or byte, with the day of
+    /// measurement. A remembered cost is used first. Otherwise, if the caller allows it, `measure`
+    /// runs and its result is remembered. `None` if nothing is known.
     pub fn costs<const N: usize>(
         &self,
         names: [&str; N],
@@ -277,7 +281,7 @@ impl RatesCache {
         Some((found, RatesOrigin::Probed { unix_s: now_s }))
     }
 
-    /// What is remembered and not too old.
+    /// The entries that are not too old.
     fn read(&self, now_s: u64) -> Remembered {
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         let known = known.get_or_insert_with(|| {
@@ -297,7 +301,7 @@ impl RatesCache {
         remembered
     }
 
-    /// Remembers, the newest if there are too many; silently not, if that fails.
+    /// Stores the newest entries, up to the limits; ignores failures.
     fn write(&self, remembered: &mut Remembered) {
         let entries = &mut remembered.entries;
         entries.drain(..entries.len().saturating_sub(ENTRIES_MAX));
@@ -340,7 +344,7 @@ fn now_s() -> u64 {
     since.map_or(0, |since| since.as_secs())
 }
 
-/// A file with this text in place of the one that was there.
+/// Replaces the file with one that contains this text.
 fn replace(path: &Path, text: &str) -> std::io::Result<()> {
     if let Some(parent) = path.parent() {
         fs::create_dir_all(parent)?;
@@ -353,7 +357,7 @@ fn replace(path: &Path, text: &str) -> std::io::Result<()> {
     })
 }
 
-/// A short probe; nothing for what lies in memory, which is not a drive.
+/// A short probe; `None` for a file system in memory, which is not a drive.
 fn measure(
     device: &Arc<dyn Device>,
     spec: &DriveSpec,
@@ -397,10 +401,10 @@ mod tests {
         let unknown = cache.assess(&ram(), &drives, None);
         assert_eq!(unknown, [DriveRates::ASSUMED]);
         let measured = cache.assess(&ram(), &drives, quick());
-        // The model writes more than ten gigabytes a second: see the tests of the probe.
+        // The model writes more than 10 GB per second: see the tests of the probe.
         assert!(measured[0].write_bytes_per_s > 10e9, "{measured:?}");
         assert!(matches!(measured[0].origin, RatesOrigin::Probed { .. }));
-        // Without leave to measure: from the cache.
+        // Without permission to measure: from the cache.
         assert_eq!(cache.assess(&ram(), &drives, None), measured);
         let said = measured[0].to_string();
         assert!(said.contains("measured on 20"), "{said}");

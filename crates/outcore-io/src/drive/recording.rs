@@ -1,23 +1,24 @@
-//! A record of every I/O: a [`Device`] that writes what passes through it as an I/O trace.
+//! Records every I/O: a [`Device`] that writes all operations that pass through it to an I/O trace.
 //!
-//! Contract: wraps any device. Reads, writes, syncs and freed ranges are written, as they complete,
-//! in the format of `docs/formats/io-trace.md` version 1: when each was submitted and complete, by
-//! which thread, on which drive and file, and what the thread had waited for and computed before,
-//! so that a replay can be a closed loop. A thread computes while it runs, where the device tells
-//! that ([`Device::thread_cpu_ns`]), else while it does not wait for a queue. Requests are seen
-//! where they enter a queue of the device; a completion is seen when its thread takes it, so
-//! `complete_ns` is an upper bound. With one thread, a device with a virtual clock and the same
-//! seed, two runs of a job write the same bytes.
+//! Contract: wraps any device. It writes reads, writes, syncs and freed ranges, as they complete,
+//! in the format of `docs/formats/io-trace.md` version 1. A record holds:
+//! - the times of submission and completion, the thread, the drive and the file
+//! - the time that the thread had waited and computed before, so that a replay can be a closed loop
+//!
+//! A thread computes while it runs, if the device reports CPU time ([`Device::thread_cpu_ns`]);
+//! otherwise while it does not wait for a queue. Requests are recorded when they enter a queue of
+//! the device. A completion is recorded when its thread takes it, so `complete_ns` is an upper
+//! bound. With one thread, a device with a virtual clock and the same seed, two runs of a job write
+//! the same bytes.
 //!
 //! A *thread* of the trace is a thread of the process from its first queue (or sync) until it has
-//! none; if it comes back it is a new one. A *phase* begins where a thread joins while nothing is
-//! in flight: everything before was complete then, and the phase starts when the last of it was.
-//! A *file* is one inode of one file system, however often it is opened.
+//! none; if it returns, it is a new one. A *phase* begins when a thread joins while nothing is in
+//! flight; its start is the time when the last earlier operation completed. A *file* is one inode
+//! of one file system, however often it is opened.
 //!
-//! Recording never fails the job: what goes wrong with the trace is kept for
-//! [`RecordingDevice::finish`]. One lock for all threads, some 100 ns a request. Memory: a buffer
-//! of 256 KiB and about 100 bytes a request in flight. The trace of a job that was killed is
-//! readable up to the last full buffer.
+//! Recording never fails the job: [`RecordingDevice::finish`] reports errors of the trace. All
+//! threads share one lock, about 100 ns per request. Memory: a buffer of 256 KiB and about 100
+//! bytes per request in flight. The trace of a killed job is readable up to the last full buffer.
 
 mod trace;
 
@@ -54,7 +55,8 @@ enum State {
 }
 
 impl Shared {
-    /// Names the drive of a private directory before files with made-up names lie in it.
+    /// Registers the drive of a private directory before files with made-up names are created in
+    /// it.
     fn name_drive_of(&self, parent: &Path) {
         if let Ok(file_system) = self.inner.file_system(parent) {
             self.with(|trace, _| trace.drive_of(file_system, parent).map(|_| ()));
@@ -65,13 +67,14 @@ impl Shared {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Works on the trace, if it is still being written, with the time in it. A failure ends it.
+    /// Works on the trace with its current time, if it is still being written. A failure ends the
+    /// trace.
     fn with<T: Default>(&self, work: impl FnOnce(&mut Trace, u64) -> Result<T>) -> T {
         let mut state = self.lock();
         let State::Recording(trace) = &mut *state else {
             return T::default();
         };
-        // Read under the lock, so that the order of records is that of their times.
+        // Read under the lock, so that records are in order of time.
         let now_ns = self.inner.now_ns().saturating_sub(trace.start_ns);
         if let Some(cpu_ns) = self.inner.thread_cpu_ns() {
             trace.tick(std::thread::current().id(), now_ns, cpu_ns);
@@ -85,7 +88,7 @@ impl Shared {
         }
     }
 
-    /// Records an operation that blocks its thread, in pieces that a record can hold.
+    /// Records an operation that blocks its thread, in pieces that fit in a record.
     fn control(
         &self,
         kind: u8,
@@ -130,7 +133,7 @@ impl Shared {
 }
 
 impl RecordingDevice {
-    /// `inner`, recorded in a new file at `path`; one that exists is replaced only if `replace`.
+    /// `inner`, recorded in a new file at `path`; an existing file is replaced only with `replace`.
     ///
     /// # Errors
     /// [`crate::Kind::Usage`] if the file exists, [`crate::Kind::Io`] if it cannot be written.
@@ -158,10 +161,10 @@ impl RecordingDevice {
         })))
     }
 
-    /// Ends the trace once the job is over; what passes later is not recorded.
+    /// Ends the trace once the job is over; later operations are not recorded.
     ///
     /// # Errors
-    /// What went wrong while recording, if something did; [`crate::Kind::Usage`] the second time.
+    /// The first error of the recording; [`crate::Kind::Usage`] on the second call.
     pub fn finish(&self) -> Result<TraceSummary> {
         let state = std::mem::replace(&mut *self.0.lock(), State::Finished);
         match state {
@@ -185,7 +188,8 @@ impl FileSystem for RecordingDevice {
         let facts = self.0.inner.facts(id);
         self.0.with(|trace, _| match &facts {
             Ok(facts) => trace.opened(id, facts, path),
-            // A file without facts is a file of no drive; whoever needs them will hear why.
+            // A file without facts belongs to no drive; the code that needs them will report the
+            // error.
             Err(_) => Ok(()),
         });
         Ok(id)
@@ -233,7 +237,7 @@ impl FileSystem for RecordingDevice {
 
     fn file_system(&self, dir: &Path) -> Result<u64> {
         let file_system = self.0.inner.file_system(dir)?;
-        // Named here before files with made-up names lie in it.
+        // Registered here before files with made-up names are created in it.
         self.0
             .with(|trace, _| trace.drive_of(file_system, dir).map(|_| ()));
         Ok(file_system)
@@ -283,24 +287,24 @@ impl Device for RecordingDevice {
     }
 }
 
-/// A request in flight: what its submitter wrote on it, and its record unless nobody records.
+/// A request in flight: its submitter's token, and its record unless recording has ended.
 struct Pending {
     token: u64,
     record: Option<Record>,
 }
 
 struct RecordQueue {
-    /// Nothing only while it is being dropped.
+    /// `None` only during the drop.
     inner: Option<Box<dyn Queue>>,
     shared: Arc<Shared>,
     thread: ThreadId,
-    /// By the token that the request carries further down.
+    /// Indexed by the token that the request carries to the inner queue.
     pending: Vec<Option<Pending>>,
     free: Vec<usize>,
 }
 
 impl RecordQueue {
-    /// Gives a completion its own token back; its record, if it has one.
+    /// Restores a completion's own token; returns its record, if it has one.
     fn settle(&mut self, completion: &mut Completion) -> Option<Record> {
         let slot = completion.request.token as usize;
         let pending = self.pending.get_mut(slot)?.take()?;
@@ -379,7 +383,7 @@ impl Queue for RecordQueue {
 
 impl Drop for RecordQueue {
     fn drop(&mut self) {
-        // Waits for what is in flight; nobody takes those completions, so they count as failed.
+        // Waits for what is in flight; no caller takes those completions, so they count as failed.
         drop(self.inner.take());
         let abandoned = self.pending.drain(..).flatten();
         let records: Vec<Record> = abandoned.filter_map(|pending| pending.record).collect();
@@ -401,7 +405,7 @@ mod tests {
     use crate::drive::testing::{FaultDevice, RamDevice, RamOptions};
     use crate::memory::{Budget, Pool};
 
-    /// One record of a file, fields as the format's page numbers them.
+    /// One record of a file, with fields numbered as in the format's page.
     #[derive(Debug, PartialEq, Eq)]
     struct Seen {
         kind: u8,
@@ -525,7 +529,7 @@ mod tests {
         assert_eq!((seen[7].file, seen[7].reaped), (1, 6));
         assert_eq!(place(8), (1, 1, 0, (1, 0, 0)));
         assert_eq!(seen[10].reaped, 7);
-        // The virtual clock stands still but for waits, which are nobody's busy time.
+        // The virtual clock advances only in waits, which are not busy time.
         assert!(
             seen.iter()
                 .all(|record| record.think_ns + record.busy_ns == 0)

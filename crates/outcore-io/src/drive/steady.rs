@@ -1,16 +1,19 @@
-//! A device on which every name leads to the same, unchanged file for as long as a job runs.
+//! A device that guarantees that every input name leads to the same, unchanged file while a job
+//! runs.
 //!
-//! Contract: [`SteadyDevice`] wraps any device. When a file is opened for reading, it remembers
-//! which file that is: file system, inode number, length, and the times of its last write and its
-//! last change. A later open of the same name that finds another file, or a changed one, fails with
-//! [`Error::changed_input`]: a job that opens its inputs several times never mixes two of them.
-//! What somebody has looked at before the job began is told to it ([`SteadyDevice::expect`]).
+//! Contract: [`SteadyDevice`] wraps any device. When a file is opened for reading, it remembers the
+//! file system, inode number, length, and times of the last write and change. If a later open of
+//! the same name finds another or changed file, it fails with [`Error::changed_input`]. A job that
+//! opens its inputs several times therefore never mixes two of them. The caller registers files
+//! that it examined before the job began with [`SteadyDevice::expect`].
 //!
-//! Files whose device does not know when they were changed are not compared: datasets, which are
-//! sealed, and files of devices in memory. Files that the job itself writes may change: those that
-//! it opens for writing or puts in place, those in a directory where it finishes the work of a job
-//! that was killed, and all in private directories. Files behind a descriptor that stays open are
-//! compared by their reader ([`crate::port::Volume`]).
+//! Files without known times of change are not compared: datasets, which are sealed, and files of
+//! devices in memory. Files that the job itself writes may change:
+//! - files that it opens for writing or puts in place
+//! - files in a directory where it finishes the work of a killed job
+//! - all files in private directories
+//!
+//! Readers compare files behind a descriptor that stays open ([`crate::port::Volume`]).
 //!
 //! Bounds: some hundred bytes per name.
 
@@ -25,7 +28,7 @@ use super::places::is_private_name;
 use super::{Access, Device, FileFacts, FileId, FileSystem, PrivateDir, Queue, QueueLimits};
 use crate::error::{Error, Result};
 
-/// Which file it is, and which state of it.
+/// Identity and state of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Identity {
     file_system: u64,
@@ -40,7 +43,7 @@ fn nanoseconds(seconds: i64, nanoseconds: i64) -> i128 {
 }
 
 impl Identity {
-    /// That of a regular file of the system.
+    /// Identity of a regular file of the system.
     pub fn of(found: &Metadata) -> Self {
         Identity {
             file_system: found.dev(),
@@ -61,7 +64,7 @@ impl Identity {
         }
     }
 
-    /// Fails unless `now`, the file that `path` leads to now, is this one.
+    /// Fails unless `now`, the current file at `path`, is this one.
     ///
     /// # Errors
     /// Corrupt: another file, or a changed one.
@@ -77,7 +80,7 @@ impl Identity {
     }
 }
 
-/// What is known of a name.
+/// Knowledge about a name.
 #[derive(Debug, Clone, Copy)]
 enum Known {
     Input(Identity),
@@ -101,7 +104,7 @@ fn is_private(path: &Path) -> bool {
 }
 
 impl SteadyDevice {
-    /// One that knows no file yet.
+    /// A device that knows no file yet.
     pub fn new(below: Arc<dyn Device>) -> Self {
         SteadyDevice {
             below,
@@ -113,7 +116,7 @@ impl SteadyDevice {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The file at `path` was looked at, and was this one.
+    /// Registers that the file at `path` was examined and had this identity.
     pub fn expect(&self, path: &Path, identity: Identity) {
         let known = Known::Input(identity);
         self.known().entry(absolute(path)).or_insert(known);
@@ -125,11 +128,11 @@ impl SteadyDevice {
         }
     }
 
-    /// Fails if an open file is not what its name led to before.
+    /// Fails if an open file is not the one that its name led to before.
     fn check(&self, path: &Path, file: FileId) -> Result<()> {
         let facts = self.below.facts(file)?;
         if facts.changed_ns == 0 {
-            // A dataset, or a device in memory, whose files are known by their names alone.
+            // A dataset, or a device in memory, whose files are identified only by name.
             return Ok(());
         }
         let now = Identity::of_facts(&facts);
@@ -211,7 +214,7 @@ impl FileSystem for SteadyDevice {
     fn sweep_private_dirs(&self, parent: &Path) -> Result<Vec<PathBuf>> {
         let swept = self.below.sweep_private_dirs(parent)?;
         if !swept.is_empty() {
-            // The sweep may have put the files of a job that was killed in their places.
+            // The sweep may have put files of a killed job in place.
             let parent = absolute(parent);
             let mut known = self.known();
             known.retain(|path, _| path.parent() != Some(&parent));

@@ -1,25 +1,28 @@
-//! io_uring queue: one ring a thread, serving every drive that the thread talks to.
+//! io_uring queue: one ring per thread, serving every drive that the thread uses.
 //!
-//! Contract: implements [`Queue`] on a ring with `depth_max` slots. The ring is made by the thread
-//! that uses it (`SINGLE_ISSUER`), completions are run by that thread alone, when it asks for them
-//! (`DEFER_TASKRUN`); kernels before 6.1 get a ring without either. Short transfers, `EAGAIN` and
-//! `EINTR` are resumed; with direct I/O a resumed read starts at a block border again, and a
+//! Contract: implements [`Queue`] on a ring with `depth_max` slots. The thread that uses the ring
+//! creates it (`SINGLE_ISSUER`), and only that thread processes completions, when it asks for them
+//! (`DEFER_TASKRUN`). Kernels before 6.1 get a ring without either. Short transfers, `EAGAIN` and
+//! `EINTR` are resumed. With direct I/O a resumed read starts at a block boundary again, and a
 //! transfer that makes no progress there has reached the end of the file.
 //!
-//! Three kinds of request are made at once by the submitting thread, because the ring would hand
-//! them to kernel worker threads: transfers of files in memory (tmpfs), the first write to a file
-//! that was there already, and what the kernel refuses to do without waiting. Requests go to the
-//! kernel a [`PORTION`] at a time, so that the drive works on the first while the rest is prepared.
-//! Memory that stays the same ([`Queue::keep`]) is registered with the ring where the kernel has
-//! vectored transfers of registered memory (6.15) and `RLIMIT_MEMLOCK` allows it; else each
-//! transfer pins its own. What was measured, and what was rejected:
+//! The submitting thread performs three kinds of request at once, because the ring would hand them
+//! to kernel worker threads:
+//! - transfers of files in memory (tmpfs)
+//! - the first write to a file that existed before
+//! - requests that the kernel refuses to do without waiting
+//!
+//! The kernel gets a [`PORTION`] of requests at a time, so that the drive works on the first while
+//! the rest is prepared. Memory that stays the same ([`Queue::keep`]) is registered with the ring
+//! if the kernel has vectored transfers of registered memory (6.15) and `RLIMIT_MEMLOCK` allows it.
+//! Otherwise each transfer pins its own memory. Measurements and rejected alternatives:
 //! docs/decisions/0016-how-a-thread-feeds-its-ring.md.
 //!
-//! Another thread can end a wait ([`super::Waker`]): the ring polls an eventfd, from the moment on
-//! that somebody asks for it.
+//! Another thread can end a wait ([`super::Waker`]): the ring polls an eventfd once a waker has
+//! been requested.
 //!
-//! Memory: the slab owns each in-flight request and with it its buffer, until the kernel has
-//! answered; dropping the queue waits for all of them.
+//! Memory: the slab owns each request in flight, and its buffer, until the kernel has answered.
+//! Dropping the queue waits for all of them.
 
 #![allow(unsafe_code)]
 
@@ -50,40 +53,42 @@ struct InFlight {
     progress: Progress,
     /// Length of the transfer.
     len_bytes: usize,
-    /// Whether the kernel refuses it rather than wait.
+    /// Whether the kernel should refuse it rather than wait.
     is_nowait: bool,
-    /// The registered memory that it moves.
+    /// Index of the registered memory that it moves.
     kept: Option<u16>,
-    /// What the kernel reads of a vectored transfer that is resumed; empty otherwise.
+    /// The segment list of a resumed vectored transfer, which the kernel reads; empty otherwise.
     rest: Vec<Rest>,
 }
 
 /// A ring and the requests that the kernel holds.
 pub(crate) struct UringQueue {
-    // Declared before the slab: the ring must go first, though `drop` has drained it by then.
+    // Declared before the slab, because the ring must be dropped first; `drop` has drained it by
+    // then.
     ring: IoUring,
-    /// Memory that the ring has registered, by its index there; it must outlive the ring, or others
-    /// would get these addresses.
+    /// Memory that the ring has registered, by its index there. It must outlive the ring; otherwise
+    /// its addresses could be reused.
     kept: Vec<Pool>,
-    /// Whether there is a table for such memory.
+    /// Whether the ring has a table for registered memory.
     can_keep: bool,
     slab: Vec<Option<InFlight>>,
     free: Vec<u32>,
     files: FileTable,
     unsubmitted: usize,
-    /// Slab entries and answers of the kernel; empty between calls.
+    /// Slab entries and the kernel's answers; empty between calls.
     answers: Vec<(u32, i32)>,
     /// Transfers that needed no ring.
     immediate: Vec<Completion>,
     /// Writes to files in memory that another thread is writing now.
     deferred: VecDeque<(Request, Arc<OpenFile>)>,
-    /// Requests for files that have no descriptor until others have ended.
+    /// Requests for files that get a descriptor only when other transfers have ended.
     waiting: VecDeque<Request>,
-    /// What other threads write to in order to end a wait, once somebody has asked for it.
+    /// The eventfd that other threads write to in order to end a wait, once a waker has been
+    /// requested.
     alarm: Option<Arc<OwnedFd>>,
 }
 
-/// The system's `iovec`: memory to register, or what is left of a vectored transfer that came back
+/// The system's `iovec`: memory to register, or the rest of a vectored transfer that came back
 /// short.
 #[repr(C)]
 struct Rest {
@@ -97,16 +102,16 @@ impl From<(*mut u8, usize)> for Rest {
     }
 }
 
-/// Pools that one ring registers.
+/// Number of pools that one ring registers.
 const KEPT_MAX: u32 = 8;
 
-/// The user data of the poll for the alarm; no slab is that large.
+/// User data of the poll for the alarm; no slab is that large.
 const ALARM: u64 = u64::MAX;
 
 /// The kernel's `RWF_NOWAIT`.
 const NO_WAIT: i32 = 8;
 
-/// A transfer of memory in one piece, registered as number `kept` or not.
+/// A transfer of one piece of memory, registered as number `kept` or not.
 fn plain(
     fd: Fd,
     (op, flags): (Op, i32),
@@ -133,7 +138,7 @@ fn plain(
     }
 }
 
-/// The same of memory in several pieces.
+/// The same for memory in several pieces.
 fn vectored(
     fd: Fd,
     (op, flags): (Op, i32),
@@ -160,7 +165,7 @@ fn vectored(
     }
 }
 
-/// Makes a table for memory to be kept, where the kernel has the operations for it.
+/// Creates a table for registered memory, if the kernel has the operations for it.
 fn prepare_to_keep(ring: &IoUring) -> bool {
     let mut probe = Probe::new();
     ring.submitter().register_probe(&mut probe).is_ok()
@@ -169,7 +174,7 @@ fn prepare_to_keep(ring: &IoUring) -> bool {
         && ring.submitter().register_buffers_sparse(KEPT_MAX).is_ok()
 }
 
-/// Whether this kernel and container let us make a ring at all.
+/// Whether this kernel and container allow a ring at all.
 pub(crate) fn is_available() -> bool {
     IoUring::new(2).is_ok()
 }
@@ -203,7 +208,7 @@ impl UringQueue {
         })
     }
 
-    /// Begins a request, or lets it wait for a descriptor.
+    /// Starts a request, or lets it wait for a descriptor.
     fn start(&mut self, request: Request) {
         let file = match self.files.get(request.file) {
             Ok(file) => file,
@@ -240,7 +245,7 @@ impl UringQueue {
         self.push(index);
     }
 
-    /// Begins what waits for descriptors, as far as there are some by now.
+    /// Starts the requests that wait for descriptors, as far as descriptors are free.
     fn start_waiting(&mut self) {
         for _ in 0..self.waiting.len() {
             if let Some(request) = self.waiting.pop_front() {
@@ -249,7 +254,7 @@ impl UringQueue {
         }
     }
 
-    /// Puts what is left of slab entry `index` on the submission queue.
+    /// Puts the rest of slab entry `index` on the submission queue.
     fn push(&mut self, index: u32) {
         let Some(flight) = self.slab[index as usize].as_mut() else {
             return;
@@ -274,7 +279,7 @@ impl UringQueue {
                     let memory = (only.as_io_ptr(), len_bytes);
                     plain(fd, op, memory, flight.kept, offset_bytes)
                 }
-                // Segments are laid out like `iovec`s, and their vector stays where it is.
+                // Segments have the layout of `iovec`s, and their vector stays in place.
                 many => {
                     let memory = (many.as_ptr().cast(), many.len());
                     vectored(fd, op, memory, flight.kept, offset_bytes)
@@ -303,13 +308,13 @@ impl UringQueue {
             if unsafe { self.ring.submission().push(&entry) }.is_ok() {
                 self.unsubmitted += 1;
                 if self.unsubmitted >= PORTION {
-                    // What the kernel does not take now it is given again in `complete`, which says
-                    // why.
+                    // If the kernel rejects it now, `complete` submits it again and reports the
+                    // reason.
                     let _ = self.flush();
                 }
                 return;
             }
-            // The queue is as large as the slab, so it is full only while unsubmitted.
+            // The queue is as large as the slab, so it is full only if requests are unsubmitted.
             if self.flush().is_err() {
                 self.give_up(index);
                 return;
@@ -317,7 +322,7 @@ impl UringQueue {
         }
     }
 
-    /// The registered memory that all of `buf` lies in.
+    /// The registered memory that contains all of `buf`.
     fn kept_around(&self, buf: &IoBuf) -> Option<u16> {
         let is_inside = |pool: &Pool| {
             let addresses = pool.addresses();
@@ -330,11 +335,11 @@ impl UringQueue {
         Some(index as u16)
     }
 
-    /// Lets the ring look for the alarm, once.
+    /// Makes the ring poll the alarm, once.
     fn watch_alarm(&mut self) {
         let Some(alarm) = &self.alarm else { return };
-        // Not `into`: whether the bits are signed depends on what rustix calls, and under Miri that
-        // is the C library.
+        // Not `into`: the signedness of the bits depends on the backend of rustix, and under Miri
+        // that is the C library.
         let readable = PollFlags::IN.bits() as u32;
         let entry = opcode::PollAdd::new(Fd(alarm.as_raw_fd()), readable)
             .build()
@@ -349,7 +354,7 @@ impl UringQueue {
         self.unsubmitted += 1;
     }
 
-    /// Ends a transfer that the kernel does not take.
+    /// Ends a transfer that the kernel does not accept.
     fn give_up(&mut self, index: u32) {
         if let Some(flight) = self.slab[index as usize].take() {
             self.free.push(index);
@@ -360,8 +365,8 @@ impl UringQueue {
         }
     }
 
-    /// Writes to files in memory that nobody else is writing; with `may_block`, waits for the
-    /// first of them.
+    /// Performs deferred writes to files in memory that no other thread is writing. With
+    /// `may_block`, waits for the first of them.
     fn write_deferred(&mut self, mut may_block: bool) {
         for _ in 0..self.deferred.len() {
             let Some((request, file)) = self.deferred.pop_front() else {
@@ -416,7 +421,7 @@ impl UringQueue {
             (answer.user_data() != ALARM).then(|| (answer.user_data() as u32, answer.result()))
         }));
         if is_alarmed && let Some(alarm) = &self.alarm {
-            // Back to zero before the ring looks again; a failure rings it once more.
+            // Reset before the ring polls again; if this fails, the alarm rings once more.
             let _ = rustix::io::read(alarm, &mut [0; 8]);
             self.watch_alarm();
         }
@@ -424,7 +429,7 @@ impl UringQueue {
             let Some(flight) = &self.slab[index as usize] else {
                 continue;
             };
-            // Nobody cancels: the kernel had no worker thread for it, and could make none.
+            // No code here cancels: the kernel had no worker thread for it, and could create none.
             let mut is_refused = answer == -Errno::CANCELED.raw_os_error();
             if flight.is_nowait && !is_refused {
                 is_refused = answer == -Errno::AGAIN.raw_os_error()
@@ -456,7 +461,7 @@ impl UringQueue {
     }
 }
 
-/// Interrupted, timed out or busy: the caller looks at the completion queue and comes again.
+/// Interrupted, timed out or busy: the caller checks the completion queue and tries again.
 fn ignore_transient(error: &std::io::Error) -> Result<()> {
     let transient = [Errno::INTR, Errno::TIME, Errno::BUSY, Errno::AGAIN].map(Errno::raw_os_error);
     match error.raw_os_error() {
@@ -485,12 +490,13 @@ impl Queue for UringQueue {
         self.start_waiting();
         done.append(&mut self.immediate);
         match wait {
-            // Nothing of its own is under way, and others have all descriptors.
+            // This queue has nothing in flight, and others hold all descriptors.
             Some(limit) if done.is_empty() && self.waiting.len() == self.in_flight() => {
                 std::thread::sleep(limit.min(open_files::WAIT));
             }
             Some(limit) if done.is_empty() => {
-                // What is waited for is new: the drive begins while the second call is made.
+                // The requests to wait for are new: the drive begins while the second call is
+                // prepared.
                 if self.unsubmitted >= self.slab.len() - self.free.len() {
                     self.flush()?;
                 }
@@ -521,16 +527,16 @@ impl Queue for UringQueue {
         }
         let addresses = pool.addresses();
         let memory = Rest::from((addresses.start as *mut u8, addresses.len()));
-        // SAFETY: `Rest` is laid out like the system's `iovec`. The pool is kept as long as the
-        // ring, so that its addresses stay those of this memory.
+        // SAFETY: `Rest` has the layout of the system's `iovec`. The pool is kept as long as the
+        // ring, so its addresses remain those of this memory.
         let registered = unsafe {
             let memory = std::slice::from_raw_parts(std::ptr::from_ref(&memory).cast(), 1);
             self.ring
                 .submitter()
                 .register_buffers_update(index, memory, None)
         };
-        // What is refused (too large, more than this user may lock) is pinned by each transfer
-        // instead.
+        // If the kernel rejects a pool (too large, or above the lock limit), each transfer pins its
+        // memory.
         if registered.is_ok() {
             self.kept.push(pool.clone());
         }
@@ -544,7 +550,7 @@ impl Queue for UringQueue {
         }
         let alarm = Arc::clone(self.alarm.as_ref()?);
         Some(Waker::new(move || {
-            // It fails only if it would overflow, and then it rings already.
+            // It fails only if it would overflow, and then the alarm is already set.
             let _ = rustix::io::write(&alarm, &1u64.to_ne_bytes());
         }))
     }
@@ -552,15 +558,15 @@ impl Queue for UringQueue {
 
 impl Drop for UringQueue {
     fn drop(&mut self) {
-        // The kernel may still write into the buffers: they must not go before it has answered.
+        // The kernel may still write into the buffers: they must stay until it has answered.
         let mut done = Vec::new();
         while self.in_flight() > 0 {
             if self
                 .complete(Some(Duration::from_millis(100)), &mut done)
                 .is_err()
             {
-                // The ring itself is broken: leak the buffers rather than let the kernel write
-                // into memory that somebody else has by then.
+                // The ring itself is broken: leak the buffers, because the kernel could still write
+                // into them after they were reused.
                 for flight in self.slab.drain(..).flatten() {
                     std::mem::forget(flight);
                 }

@@ -1,15 +1,15 @@
-//! What a job will reserve, by name: made by its plan, drawn down by its run.
+//! The named reservations of a job: a plan lists them, the run draws on them.
 //!
 //! Contract: a [`Ledger`] is a list of named lines of bytes, each for the whole job or for one of
-//! its phases, which follow one another. Its sum is what all phases share and the most that one of
-//! them needs. [`Ledger::open`] takes this sum out of a [`Budget`] at once, or fails before
-//! anything is read, and gives a budget for the run. That one knows its lines: a reservation draws
-//! from the line of its name and gives back to it. What no line names, and more than a line has, is
-//! a defect of the plan: an assertion that fails where those are checked, and an error that names
-//! the line elsewhere.
+//! its phases, which run one after another. Its sum is the shared lines plus the largest phase.
+//! [`Ledger::open`] reserves this sum from a [`Budget`] at once, or fails before any input is read,
+//! and returns a budget for the run. That budget knows the lines: a reservation draws from the line
+//! of its name and returns to it. Drawing from an unknown line, or more than a line has, is a
+//! defect of the plan. It is a panic in builds with debug assertions, and otherwise an error that
+//! names the line.
 //!
-//! Invariants: what the run holds never exceeds the sum, and so the budget; whether a job fits is
-//! known when its ledger is opened, and never later.
+//! Invariants: the run never holds more than the sum, and so never more than the budget. Opening
+//! the ledger determines whether a job fits; the job cannot run out of memory later.
 
 use std::fmt;
 
@@ -17,28 +17,28 @@ use super::{Budget, Reservation};
 use crate::error::{Error, Kind, Result};
 use crate::units;
 
-/// What a job will reserve.
+/// The reservations of a job.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Ledger {
     job: &'static str,
     lines: Vec<Line>,
-    /// Whether its memory lies in small pages only.
+    /// Whether its memory uses only small pages.
     has_small_pages: bool,
 }
 
 /// One kind of reservation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Line {
-    /// The phase of the job in which it is held; none for all of them.
+    /// The phase of the job in which it is held; `None` for all of them.
     pub phase: Option<&'static str>,
     /// The name under which it is reserved.
     pub name: &'static str,
-    /// The most that is held of it at once.
+    /// The largest number of bytes held of it at once.
     pub bytes: u64,
 }
 
 impl Ledger {
-    /// One of no lines for `job`, as in "sort of lines".
+    /// A ledger without lines for `job`, as in "sort of lines".
     pub fn new(job: &'static str) -> Self {
         Ledger {
             job,
@@ -47,7 +47,7 @@ impl Ledger {
         }
     }
 
-    /// In small pages: for jobs that touch little of what they reserve, since clearing a huge page
+    /// With small pages, for jobs that touch little of their reservation: clearing a huge page
     /// takes longer than such a job's work.
     #[must_use]
     pub fn in_small_pages(mut self) -> Self {
@@ -55,7 +55,7 @@ impl Ledger {
         self
     }
 
-    /// With a line that may be drawn in all phases.
+    /// Adds a line that may be drawn in all phases.
     #[must_use]
     pub fn always(mut self, name: &'static str, bytes: u64) -> Self {
         self.lines.push(Line {
@@ -66,7 +66,7 @@ impl Ledger {
         self
     }
 
-    /// With a line that is drawn in one phase only.
+    /// Adds a line that is drawn in one phase only.
     #[must_use]
     pub fn during(mut self, phase: &'static str, name: &'static str, bytes: u64) -> Self {
         self.lines.push(Line {
@@ -77,8 +77,8 @@ impl Ledger {
         self
     }
 
-    /// With the line `name` of a phase made as large as `memory_bytes` allow; it stays as it is
-    /// where they allow no more.
+    /// Enlarges the line `name` of a phase until the sum is `memory_bytes`; it stays unchanged if
+    /// there is no room.
     #[must_use]
     pub fn filled(mut self, phase: &'static str, name: &str, memory_bytes: u64) -> Self {
         let spare_bytes = memory_bytes.saturating_sub(self.phase_bytes(Some(phase)));
@@ -89,14 +89,14 @@ impl Ledger {
         self
     }
 
-    /// Its lines, in the order in which they were added.
+    /// Its lines, in the order of addition.
     pub fn lines(&self) -> &[Line] {
         &self.lines
     }
 
-    /// What the job holds at most.
+    /// Largest number of bytes that the job holds.
     pub fn bytes(&self) -> u64 {
-        // Planners ask thousands of times: lines of one phase are neighbours, mostly.
+        // Planners call this thousands of times. Lines of one phase are mostly adjacent.
         let mut before = None;
         let phases = self.lines.iter().map(|line| line.phase);
         let changes = phases.filter(|phase| before.replace(*phase) != Some(*phase));
@@ -104,24 +104,24 @@ impl Ledger {
         sums.max().unwrap_or(0)
     }
 
-    /// The lines of all phases and those of `phase`.
+    /// Sum of the lines for all phases and those of `phase`.
     fn phase_bytes(&self, phase: Option<&'static str>) -> u64 {
         let lines = self.lines.iter();
         let held = lines.filter(|line| line.phase.is_none() || line.phase == phase);
         held.fold(0, |sum, line| sum.saturating_add(line.bytes))
     }
 
-    /// Takes all of it out of `budget`, and gives a budget that has these lines and no others.
+    /// Reserves the whole sum from `budget`, and returns a budget with exactly these lines.
     ///
     /// # Errors
-    /// [`Kind::Memory`] where less is left; nothing is taken then.
+    /// [`Kind::Memory`] if less is left; nothing is reserved then.
     pub fn open(&self, budget: &Budget) -> Result<Budget> {
         let reservation = budget.reserve(self.job, self.bytes())?;
         Ok(Budget::of_ledger(self.clone(), reservation))
     }
 }
 
-/// A table of the lines, as `--explain` shows it.
+/// A table of the lines, as shown by `--explain`.
 impl fmt::Display for Ledger {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "  memory reserved: {}", units::bytes(self.bytes()))?;
@@ -134,7 +134,7 @@ impl fmt::Display for Ledger {
     }
 }
 
-/// A ledger whose sum has been taken out of a budget, with what has been drawn.
+/// A ledger whose sum is reserved from a budget, with the amounts drawn so far.
 #[derive(Debug)]
 pub(super) struct Opened {
     ledger: Ledger,
@@ -142,13 +142,13 @@ pub(super) struct Opened {
     _reservation: Reservation,
 }
 
-/// What a line says to a request.
+/// The answer to a request.
 pub(super) enum Answer {
     /// Drawn from the line with this number.
     Drawn(usize),
-    /// The line has no more now.
+    /// The line has too little left now.
     Later,
-    /// There is no such line, or it is never so large.
+    /// There is no such line, or the line is never that large.
     Defect(Error),
 }
 
@@ -196,7 +196,7 @@ impl Opened {
         self.drawn()[number] -= bytes;
     }
 
-    /// What the line `name` still has; nothing where there is no such line.
+    /// The rest of the line `name`; 0 if there is no such line.
     pub(super) fn left_bytes(&self, name: &str) -> u64 {
         let drawn = self.drawn();
         let mut lines = self.ledger.lines.iter().zip(drawn.iter());

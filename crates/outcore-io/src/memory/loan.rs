@@ -1,14 +1,14 @@
-//! Buffers lent out in pieces: [`Loan`] keeps the whole, [`Segment`]s travel.
+//! Buffers lent in pieces: a [`Loan`] keeps the whole buffer, and [`Segment`]s travel.
 //!
 //! Contract: a striped request is one buffer of its caller and many pieces on many drives.
-//! Splitting a [`Buf`] costs two atomic operations a piece; a segment costs none. A loan carves its
-//! buffer from front to back into segments, which are unique handles to disjoint bytes and cannot
-//! be copied or made otherwise. Each goes back to its loan when its transfer is over; when all are
-//! back the buffer is whole again. A loan that is dropped while pieces are out leaks its buffer, so
-//! that no device ever writes into memory that somebody else has by then.
+//! Splitting a [`Buf`] costs two atomic operations per piece; a segment costs none. A loan carves
+//! its buffer from front to back into segments. These are unique handles to disjoint bytes; they
+//! cannot be copied or created in any other way. Each returns to its loan when its transfer is
+//! over; when all are back, the buffer is whole again. A loan that is dropped while segments are
+//! out leaks its buffer, so that no device ever writes into memory that has been reused.
 //!
-//! Invariants: a byte belongs to at most one live segment; a loan gives its buffer back only when
-//! no segment of it lives.
+//! Invariants: a byte belongs to at most one live segment; a loan returns its buffer only if none
+//! of its segments is alive.
 
 use std::fmt;
 use std::ops::{Deref, DerefMut};
@@ -16,16 +16,17 @@ use std::ptr::NonNull;
 
 use super::Buf;
 
-/// A buffer that is out in pieces.
+/// A buffer that is lent in pieces.
 #[derive(Debug)]
 pub struct Loan {
-    /// Nothing only while it is being ended.
+    /// `None` only in `end`.
     buf: Option<Buf>,
     carved_bytes: usize,
     returned_bytes: usize,
 }
 
-/// A piece of a lent buffer that its holder alone may touch. Laid out like the system's `iovec`.
+/// A piece of a lent buffer that only its holder may access. It has the layout of the system's
+/// `iovec`.
 #[repr(C)]
 pub struct Segment {
     start: NonNull<u8>,
@@ -38,7 +39,7 @@ unsafe impl Send for Segment {}
 unsafe impl Sync for Segment {}
 
 impl Loan {
-    /// Lends `buf`, nothing of which is out yet.
+    /// Lends `buf`; no piece is out yet.
     pub fn new(buf: Buf) -> Self {
         Loan {
             buf: Some(buf),
@@ -55,22 +56,22 @@ impl Loan {
     /// The next `len_bytes` of the buffer.
     ///
     /// # Panics
-    /// When fewer are left.
+    /// If fewer are left.
     pub fn carve(&mut self, len_bytes: usize) -> Segment {
         let left_bytes = self.len_bytes() - self.carved_bytes;
         let Some(buf) = self.buf.as_ref().filter(|_| len_bytes <= left_bytes) else {
             panic!("{len_bytes} bytes carved of {left_bytes} that are left");
         };
-        // SAFETY: `carved_bytes + len_bytes` lies inside the buffer or one past it.
+        // SAFETY: `carved_bytes + len_bytes` is inside the buffer or one past it.
         let start = unsafe { buf.start.add(self.carved_bytes) };
         self.carved_bytes += len_bytes;
         Segment { start, len_bytes }
     }
 
-    /// Takes a segment back; true when no other one is out and nothing is left to carve.
+    /// Takes a segment back; true if no other segment is out and nothing is left to carve.
     ///
     /// # Panics
-    /// When it was carved from another loan.
+    /// If it was carved from another loan.
     pub fn give_back(&mut self, segment: Segment) -> bool {
         let base = self.buf.as_ref().map_or(0, Buf::address);
         let at = segment.start.as_ptr() as usize;
@@ -85,7 +86,7 @@ impl Loan {
     /// The buffer, once no segment is out.
     ///
     /// # Panics
-    /// While one is.
+    /// If a segment is still out.
     pub fn end(mut self) -> Buf {
         match self.buf.take() {
             Some(buf) if self.carved_bytes == self.returned_bytes => buf,
@@ -100,14 +101,14 @@ impl Loan {
 impl Drop for Loan {
     fn drop(&mut self) {
         if self.carved_bytes != self.returned_bytes {
-            // Somebody may still write into it.
+            // A device may still write into it.
             std::mem::forget(self.buf.take());
         }
     }
 }
 
 impl Segment {
-    /// Pointer for a device; valid until the segment goes back.
+    /// Pointer for a device; valid until the segment returns.
     pub(crate) fn as_io_ptr(&mut self) -> *mut u8 {
         self.start.as_ptr()
     }
@@ -117,7 +118,7 @@ impl Deref for Segment {
     type Target = [u8];
 
     fn deref(&self) -> &[u8] {
-        // SAFETY: the loan keeps the initialised memory until this segment is back, or for ever.
+        // SAFETY: the loan keeps the initialised memory until this segment returns, or forever.
         unsafe { std::slice::from_raw_parts(self.start.as_ptr(), self.len_bytes) }
     }
 }

@@ -1,7 +1,7 @@
-//! Directories that outcore makes and that are no tables: views, graphs and volumes.
+//! Directories that outcore makes and that are not tables: views, graphs and volumes.
 //!
-//! Contract: a directory is one of these if a file of the name that [`KINDS`] gives begins as the
-//! metadata of that kind do. Reads no more of it than that beginning, and checks nothing else.
+//! Contract: a directory is of a kind if the file that [`KINDS`] names begins as that kind's
+//! metadata do. Reads only that beginning, and checks nothing else.
 
 use std::fs::File;
 use std::io::Read as _;
@@ -9,7 +9,7 @@ use std::path::Path;
 
 use crate::error::{Error, Result};
 
-/// A kind of directories.
+/// A kind of directory.
 struct DirKind {
     /// The file that describes such a directory.
     file: &'static str,
@@ -62,7 +62,7 @@ pub fn is_own_directory(dir: &Path) -> bool {
 /// Fails for a directory that is a view, a graph or the datasets of a volume.
 ///
 /// # Errors
-/// Usage, named as `operation`.
+/// Usage, with `operation` as what failed.
 pub fn refuse_own_directory(operation: &'static str, dir: &Path) -> Result<()> {
     match kind_of(dir) {
         Some(kind) => Err(Error::usage(operation, kind.cause)

@@ -1,7 +1,7 @@
-//! Paths in metadata: text where they are UTF-8, and a list of their bytes where they are not.
+//! Paths in metadata: text if they are UTF-8, otherwise a list of bytes.
 //!
-//! Contract: a path is read as it was written, whatever its bytes. The functions are for
-//! `serialize_with` and `deserialize_with` of a field.
+//! Contract: a path is read back exactly as it was written, whatever its bytes. The functions are
+//! for `serialize_with` and `deserialize_with` of a field.
 
 use std::ffi::OsString;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};

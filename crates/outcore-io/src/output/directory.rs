@@ -1,10 +1,12 @@
-//! A set of files that has a directory to itself: made as a whole, or put into one that is there.
+//! A set of files with a directory of its own: created as a whole, or added to an existing
+//! directory.
 //!
-//! Contract: [`StagedOutput::stage_directory`] stages the files of a directory. One that does not
-//! exist is made in a private directory of the directory above, with all folders and files, and
-//! appears by one rename: nobody ever sees a part of it, and nothing of a job that was killed is in
-//! the way of the next one. In one that is there the files and their list appear by a commit
-//! record, the list first; folders that are missing are made, and go again if the set is given up.
+//! Contract: [`StagedOutput::stage_directory`] stages the files of a directory.
+//! - A new directory is made in a private directory of its parent, with all folders and files, and
+//!   appears by one rename. No reader ever sees a part of it, and leftovers of a killed job do not
+//!   disturb the next one.
+//! - In an existing directory the files and their list appear by a commit record, the list first.
+//!   Missing folders are made, and removed again if the set is given up.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -18,24 +20,24 @@ use crate::port::Volume;
 use crate::threads;
 
 const CREATE: &str = "create output";
-/// The directory while it is made.
+/// The directory during its construction.
 const TREE: &str = "tree";
 
-/// The directory that a set has to itself.
+/// The directory that belongs to a set alone.
 #[derive(Debug)]
 pub(super) struct SetDir {
     pub(super) path: PathBuf,
-    /// Whether it appears with the set, out of the first private directory.
+    /// Whether the directory is new and appears out of the first private directory.
     pub(super) is_new: bool,
 }
 
-/// Directories that were made for files, and go again where these are not published: only what is
-/// empty goes.
+/// Directories that were made for files. They are removed, if empty, when the files are not
+/// published.
 #[derive(Debug, Default)]
 pub(super) struct MadeDirs(Vec<PathBuf>);
 
 impl MadeDirs {
-    /// Makes the directories of `plans` that are missing below `root`.
+    /// Makes the missing directories of `plans` below `root`.
     fn make(root: &Path, plans: &[ShardPlan]) -> Result<Self> {
         let mut made = MadeDirs::default();
         for plan in plans {
@@ -58,18 +60,18 @@ impl MadeDirs {
 impl Drop for MadeDirs {
     fn drop(&mut self) {
         for dir in self.0.iter().rev() {
-            // Only what is empty goes.
+            // Removes only empty directories.
             let _ = fs::remove_dir(dir);
         }
     }
 }
 
 impl StagedOutput {
-    /// Stages the files of `plans`, all of which lie in the directory `dir` or in folders there;
-    /// they and the file `list` in it are published together. See the module.
+    /// Stages the files of `plans`, all in the directory `dir` or its folders. They and the file
+    /// `list` in it are published together. See the module.
     ///
     /// # Errors
-    /// As [`StagedOutput::stage`]; usage: something else has the name.
+    /// The errors of [`StagedOutput::stage`]; usage: the name belongs to something else.
     pub fn stage_directory(
         volume: &Volume,
         (dir, list): (&Path, &str),
@@ -131,7 +133,7 @@ impl StagedOutput {
             let above = above.filter(|dir| !dir.as_os_str().is_empty());
             folders.extend(above.map(Path::to_path_buf));
         }
-        // In this order each comes after the one above it.
+        // In this order every folder comes after its parent.
         for folder in &folders {
             first.make_folder(folder)?;
         }
@@ -156,8 +158,8 @@ impl StagedOutput {
     }
 }
 
-/// Removes what dead jobs have left in a directory and its folders, and folders that only they have
-/// made. Whether there was something.
+/// Removes what dead jobs have left in a directory and its folders, and folders that only those
+/// jobs made. Returns whether there was anything.
 fn sweep_folders(volume: &Volume, dir: &Path) -> Result<bool> {
     let swept = volume.device().sweep_private_dirs(dir)?;
     let failed = |error: std::io::Error| Error::io("list directory", &error).path(dir);
@@ -166,7 +168,7 @@ fn sweep_folders(volume: &Volume, dir: &Path) -> Result<bool> {
         let path = entry.path();
         let is_dir = entry.file_type().is_ok_and(|kind| kind.is_dir());
         if is_dir && is_folder(&path) && sweep_folders(volume, &path)? {
-            // Only what is empty goes.
+            // Removes only empty directories.
             let _ = fs::remove_dir(path);
         }
     }

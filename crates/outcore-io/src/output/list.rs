@@ -1,12 +1,12 @@
-//! The list of a set of files: what it says of each, and whether a file is still that one.
+//! The list of a set of files: the facts about each file, and the check that a file is unchanged.
 //!
 //! Contract: a [`Manifest`] is [metadata](crate::metadata) with a checksum. It names its files in
-//! order, with their lengths. The list of a directory of parts names them from its own directory,
-//! so that the directory may be moved and copied, and has a checksum over the end of each file: a
-//! part of another set and two parts that have changed places are found. Other lists name files
-//! from the root, and have the time of each one's last change.
+//! order, with their lengths. The list of a directory of parts has paths relative to that
+//! directory, so that the directory may be moved and copied. It has a checksum of the end of each
+//! file, so that a part of another set, or two swapped parts, are detected. Other lists have
+//! absolute paths and the time of each file's last change.
 //!
-//! Bounds: [`TAIL_BYTES`] are read of a file.
+//! Bounds: [`TAIL_BYTES`] are read per file.
 
 use std::fs::File;
 use std::os::unix::fs::{FileExt as _, MetadataExt as _};
@@ -22,7 +22,7 @@ use crate::units;
 
 /// Suffix of the list of a set of files.
 pub const MANIFEST_SUFFIX: &str = ".outcore.json";
-/// How much of the end of a file has a checksum in the list of a directory.
+/// Length of the end of a file that has a checksum in the list of a directory.
 pub(super) const TAIL_BYTES: u64 = 16 << 10;
 
 const FORM: Form = Form {
@@ -46,8 +46,8 @@ pub struct Manifest {
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ManifestShard {
-    /// Where it is: from the root, or, in the list of a directory, from that directory.
-    /// [`Manifest::read`] joins the two.
+    /// Its path: absolute, or, in the list of a directory, relative to that directory.
+    /// [`Manifest::read`] makes it absolute.
     #[serde(
         serialize_with = "crate::metadata::paths::write_path",
         deserialize_with = "crate::metadata::paths::read_path"
@@ -55,20 +55,20 @@ pub struct ManifestShard {
     pub path: PathBuf,
     /// Length of the file.
     pub len_bytes: u64,
-    /// When it was last written to, in nanoseconds since 1970; nothing where that was not known.
+    /// Time of the last write, in nanoseconds since 1970; `None` if unknown.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub modified_ns: Option<i64>,
-    /// Checksum over the last [`TAIL_BYTES`], in the list of a directory.
+    /// Checksum of the last [`TAIL_BYTES`], in the list of a directory.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tail_checksum: Option<u64>,
 }
 
 impl Manifest {
-    /// Reads the manifest at `path`, which was written there under that name. Its files have whole
-    /// paths then.
+    /// Reads the manifest at `path`, which must have been written under that name. The paths of its
+    /// files are then complete.
     ///
     /// # Errors
-    /// Corrupt: not what was written, or written under another name. Usage: another version. I/O.
+    /// Corrupt: damaged, or written under another name. Usage: another version. I/O.
     pub fn read(path: &Path) -> Result<Self> {
         let mut read: Manifest = FORM.read(path, Owner::of(&name_of(path)))?.body;
         for shard in &mut read.shards {
@@ -77,7 +77,7 @@ impl Manifest {
         Ok(read)
     }
 
-    /// As [`Manifest::read`], of bytes that were read there.
+    /// As [`Manifest::read`], with the bytes already read.
     ///
     /// # Errors
     /// Corrupt, usage.
@@ -85,32 +85,32 @@ impl Manifest {
         Ok(FORM.open(path, Owner::of(&name_of(path)), bytes)?.body)
     }
 
-    /// The bytes of the manifest that will be `path`.
+    /// The bytes of the manifest that will be stored at `path`.
     pub(super) fn seal(&self, path: &Path) -> Result<Vec<u8>> {
         FORM.seal(Owner::of(&name_of(path)), self)
     }
 }
 
-/// What a manifest says that it is called.
+/// The name that a manifest stores as its own.
 fn name_of(path: &Path) -> String {
     let name = path.file_name().unwrap_or_default();
     name.to_string_lossy().into_owned()
 }
 
-/// Whether a list names its files from its own directory: those whose names begin with `_`, which
-/// readers of directories pass over.
+/// Whether a list uses paths relative to its directory. Such lists have names that begin with `_`,
+/// which readers of directories skip.
 pub(super) fn is_of_directory(list: &Path) -> bool {
     let name = list.file_name().unwrap_or_default().as_encoded_bytes();
     name.starts_with(b"_") && name.ends_with(MANIFEST_SUFFIX.as_bytes())
 }
 
-/// Where the part of a file of `len_bytes` begins that has a checksum in a list.
+/// Start of the part of a file of `len_bytes` that has a checksum in a list.
 pub(super) fn tail_start(len_bytes: u64) -> u64 {
     len_bytes.saturating_sub(TAIL_BYTES)
 }
 
 impl ManifestShard {
-    /// Why the file that has the shard's name now is not the one that was written with the
+    /// Why the file that now has the shard's name is not the one that was written with the
     /// manifest.
     pub fn check(&self, found: &std::fs::Metadata) -> std::result::Result<(), String> {
         if found.len() != self.len_bytes {
@@ -129,10 +129,10 @@ impl ManifestShard {
         }
     }
 
-    /// Fails unless the file is there and is the one that was written with the list `list`.
+    /// Fails unless the file exists and is the one that was written with the list `list`.
     ///
     /// # Errors
-    /// Corrupt: it is missing, or another one. I/O.
+    /// Corrupt: it is missing, or another file. I/O.
     pub(super) fn check_file(&self, list: &Path) -> Result<()> {
         let refused = |cause: &str| {
             let hint = format!(

@@ -1,9 +1,8 @@
-//! A directory that a job makes for what it will put there.
+//! A directory that a job makes for its results.
 //!
-//! Contract: [`NewDir::make`] makes a directory that is not there yet, and takes it away again
-//! unless it is kept. A job that is killed leaves a note in a private directory beside it, so
-//! whoever sweeps there removes what the job left in the directory, and the directory if nothing
-//! else is in it.
+//! Contract: [`NewDir::make`] makes a directory if it does not exist, and removes it again unless
+//! the job keeps it. If the job is killed, it leaves a note in a private directory next to it. The
+//! next sweep there removes the leftovers of the job, and the directory if nothing else is in it.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -16,28 +15,28 @@ use crate::error::{Error, Result};
 #[derive(Debug)]
 pub struct NewDir {
     path: PathBuf,
-    /// What tells others that the directory is ours; nothing where it was there.
+    /// The note that marks the directory as ours; `None` if it existed before.
     note: Option<PrivateDir>,
 }
 
 impl NewDir {
-    /// Makes the directory `path`, if it is not there; messages name it as `operation`.
+    /// Makes the directory `path` if it does not exist; messages name `operation` as what failed.
     ///
     /// # Errors
-    /// What the system refuses; a name that something else has.
+    /// The system's error; a name that belongs to something else.
     pub fn make(device: &dyn Device, operation: &str, path: &Path) -> Result<Self> {
         let known = |note| NewDir {
             path: path.to_path_buf(),
             note,
         };
         let parent = parent_of(path);
-        // A job that was killed may have made the directory that is there.
+        // A killed job may have made the existing directory.
         let swept = match parent.is_dir() {
             true => device.sweep_private_dirs(parent).map(|_| ()),
             false => Ok(()),
         };
         if path.is_dir() {
-            // Nothing is swept where names cannot be read, and nothing has to be.
+            // If the directory's names cannot be read, nothing is swept, and nothing needs to be.
             return match swept {
                 Err(error) if error.operation() != LOOK => Err(error),
                 _ => Ok(known(None)),
@@ -77,7 +76,7 @@ impl NewDir {
 impl Drop for NewDir {
     fn drop(&mut self) {
         if self.note.is_some() {
-            // Only an empty one goes.
+            // Removes only an empty directory.
             let _ = fs::remove_dir(&self.path);
         }
     }
@@ -130,7 +129,7 @@ mod tests {
             let path = home.path().join("graph");
             let mut dir = NewDir::make(&device, "make graph", &path).unwrap();
             let inside = crate::drive::FileSystem::make_private_dir(&device, &path).unwrap();
-            // As after a kill: the locks are free, and nobody has tidied up.
+            // As after a kill: the locks are free, and nothing is cleaned up.
             inside.leave();
             dir.note.take().unwrap().leave();
             if has_file {

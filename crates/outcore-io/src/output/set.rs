@@ -1,15 +1,14 @@
-//! What a directory holds that has a list: the files of one set, all of them, and nothing else.
+//! A directory with a list: it must hold exactly the files of one set.
 //!
 //! Contract: a directory of parts, or of folders called `key=value`, has a list [`SET_LIST`], which
-//! names its files ([`list`](super::list)). [`FileSet::of`] finds the list of a directory, or, in a
-//! folder of one, the list above it. [`FileSet::check`] fails, with the name of the file, where a
-//! reader would see anything but the set: a file that is missing, another one in its place, one
-//! that the list does not name. Any other list whose name begins with `_` says the same of its own
-//! files, and nothing of the others in the directory. The list of a directory has its place before
-//! the files that it names where a directory was there already, so a set whose publishing was cut
-//! short is never read in part.
+//! names its files ([`list`](super::list)). [`FileSet::of`] finds the list of a directory, or, for
+//! one of its folders, the list above. [`FileSet::check`] fails, with the name of the file, if a
+//! reader would see anything else than the set: a missing file, a replaced one, or one that the
+//! list does not name. Any other list whose name begins with `_` describes only its own files, not
+//! the others in the directory. In an existing directory the list is put in place before its files,
+//! so that no reader accepts a set whose publishing was interrupted.
 //!
-//! Bounds: the end of each file is read.
+//! Bounds: reads the end of each file.
 
 use std::collections::HashSet;
 use std::path::{Component, Path, PathBuf};
@@ -19,11 +18,11 @@ use crate::drive::{parent_of, private_dir};
 use crate::error::{Error, Kind, Result};
 use crate::threads;
 
-/// The name of the list of a directory. Readers of tables pass over names that begin with `_`.
+/// The name of the list of a directory. Readers of tables skip names that begin with `_`.
 pub const SET_LIST: &str = "_parts.outcore.json";
 const READ: &str = "read set of files";
 
-/// The set of files that a directory holds. See the module.
+/// The set of files in a directory. See the module.
 #[derive(Debug)]
 pub struct FileSet {
     dir: PathBuf,
@@ -32,7 +31,8 @@ pub struct FileSet {
 }
 
 impl FileSet {
-    /// The set that `dir` holds, or whose folder it is; nothing where no list says so.
+    /// The set of the directory `dir`, or of the directory whose folder it is; `None` without a
+    /// list.
     ///
     /// # Errors
     /// The list is damaged or cannot be read.
@@ -51,10 +51,10 @@ impl FileSet {
         Ok(None)
     }
 
-    /// The set whose list lies in `dir`.
+    /// The set whose list is in `dir`.
     ///
     /// # Errors
-    /// As [`FileSet::of`].
+    /// The errors of [`FileSet::of`].
     pub fn in_dir(dir: &Path) -> Result<Option<FileSet>> {
         let list = dir.join(SET_LIST);
         match list.symlink_metadata() {
@@ -64,10 +64,10 @@ impl FileSet {
         }
     }
 
-    /// The set that the list `list` names.
+    /// The set that the list `list` describes.
     ///
     /// # Errors
-    /// As [`FileSet::of`].
+    /// The errors of [`FileSet::of`].
     pub fn read(list: &Path) -> Result<FileSet> {
         let manifest = Manifest::read(list).map_err(|error| match error.kind() {
             Kind::Io => error,
@@ -92,18 +92,18 @@ impl FileSet {
         self.shards.iter().map(|shard| shard.path.as_path())
     }
 
-    /// The files that are still what they were when the set was written.
+    /// The files that have not changed since the set was written.
     pub fn unchanged_files(&self) -> impl Iterator<Item = &Path> {
         let shards = self.shards.iter();
         let unchanged = shards.filter(|shard| shard.check_file(&self.list).is_ok());
         unchanged.map(|shard| shard.path.as_path())
     }
 
-    /// Fails unless `found`, all that a reader takes in the directory `below` and its folders, are
-    /// the files of the set that lie there.
+    /// Fails unless `found`, all files that a reader takes from the directory `below` and its
+    /// folders, are the set's files there.
     ///
     /// # Errors
-    /// Corrupt: a file that is missing, another one, or one too many, by name.
+    /// Corrupt, with its name: a missing file, a replaced one, or an extra one.
     pub fn check(&self, below: &Path, found: &[PathBuf]) -> Result<()> {
         let real = |path: &Path| path.canonicalize().unwrap_or_else(|_| path.to_path_buf());
         let (root, below_real) = (real(&self.dir), real(below));
@@ -128,27 +128,27 @@ impl FileSet {
         Ok(())
     }
 
-    /// Fails unless all files of the set are there and what was written.
+    /// Fails unless all files of the set exist and are unchanged.
     ///
     /// # Errors
-    /// As [`FileSet::check`].
+    /// The errors of [`FileSet::check`].
     pub fn check_files(&self) -> Result<()> {
         let shards = &self.shards;
         let checked = threads::each("outcore-set", shards, |shard| shard.check_file(&self.list));
         checked.map_err(|error| self.explained(error))
     }
 
-    /// The error of a set that does not match its list, with what to do where it is only not in
-    /// place yet.
+    /// The error of a set that does not match its list. If the set is only not in place yet, the
+    /// error says what to do.
     fn explained(&self, error: Error) -> Error {
         check_published(&self.dir).err().unwrap_or(error)
     }
 
-    /// Fails unless each of `files`, which somebody chose by a pattern and which lie in the
-    /// directory, is of the set as it was written.
+    /// Fails unless each of `files`, which the user chose by a pattern in the directory, is an
+    /// unchanged file of the set.
     ///
     /// # Errors
-    /// As [`FileSet::check`].
+    /// The errors of [`FileSet::check`].
     pub fn check_chosen(&self, files: &[PathBuf]) -> Result<()> {
         let real = |path: &Path| path.canonicalize().unwrap_or_else(|_| path.to_path_buf());
         let root = real(&self.dir);
@@ -179,10 +179,10 @@ impl FileSet {
     }
 }
 
-/// Fails if a set of files is being put into the directory `dir`, or was when its job ended.
+/// Fails if a job is putting a set of files into the directory `dir`, or was when it ended.
 ///
 /// # Errors
-/// Corrupt: not all of its files have their places.
+/// Corrupt: some of its files are not in place.
 pub fn check_published(dir: &Path) -> Result<()> {
     let Some(is_running) = private_dir::unpublished_in(dir) else {
         return Ok(());

@@ -1,14 +1,14 @@
-//! Files put in place together: the one way by which several appear.
+//! Publishes several files together; all multi-file outputs use this module.
 //!
-//! Contract: [`publish_together`] decides by a commit record ([`PrivateDir::commit`]) and renames.
-//! All jobs that put files of several into one directory do it one after the other, so two that
-//! write the same names never mix: the second one finds the files of the first, and fails or
-//! replaces all of them. Where a file that must not be replaced appears in that very moment, what
-//! was renamed is taken back, and nothing is left. What fails otherwise is finished by the next
-//! sweep.
+//! Contract: [`publish_together`] decides by a commit record ([`PrivateDir::commit`]) and then
+//! renames. Jobs that put several files into one directory do so one after another, so two jobs
+//! that write the same names never mix. The second job finds the files of the first, and fails or
+//! replaces all of them. If a file that must not be replaced appears at that very moment, the
+//! renames are undone, and no file of the output remains. After any other failure, the next sweep
+//! finishes the renames.
 //!
-//! N.B. The lock of a directory is a `flock` on itself, which leaves nothing behind. Whoever holds
-//! one for other reasons delays a job by [`WAIT`] at most.
+//! N.B. The lock of a directory is a `flock` on the directory itself, which leaves no file behind.
+//! A process that holds one for other reasons delays a job by at most [`WAIT`].
 
 use std::collections::BTreeSet;
 use std::fs::File;
@@ -23,15 +23,15 @@ use crate::drive::{Device, PrivateDir, parent_of};
 use crate::error::{Kind, Result};
 use crate::threads;
 
-/// The longest wait for another job that puts files in the same directory.
+/// Longest wait for another job that puts files in the same directory.
 const WAIT: Duration = Duration::from_secs(20);
 const STEP: Duration = Duration::from_millis(5);
 
-/// A rename: from where, to where.
+/// A rename: source and target.
 type Rename = (PathBuf, PathBuf);
 
-/// Does `renames` out of `dirs`, or into them for what is removed: those of the first group, then
-/// those of the second. Without `replace`, nothing may have one of the new names.
+/// Does `renames` out of `dirs`, or into them for files to be removed: first those of the first
+/// group, then those of the second. Without `replace`, none of the new names may exist.
 ///
 /// # Errors
 /// Usage: a file has the name of an output, and nothing has changed. I/O: the hint says whether the
@@ -45,7 +45,7 @@ pub fn publish_together(
     let all: Vec<Rename> = groups.concat();
     let _locks = lock_dirs(&all);
     PrivateDir::commit(&dirs, &all, replace)?;
-    // From here on the output exists: whoever finds the record finishes the renames.
+    // From here on the output exists: a sweep that finds the record finishes the renames.
     let is_done: Vec<AtomicBool> = all.iter().map(|_| AtomicBool::new(false)).collect();
     let rename = |number: &usize| {
         let (from, to) = &all[*number];
@@ -59,7 +59,7 @@ pub fn publish_together(
     };
     let border = groups[0].len();
     let numbers: Vec<usize> = (0..all.len()).collect();
-    // One that fails does not hold up the others.
+    // A failed rename does not hold up the others.
     let done = [&numbers[..border], &numbers[border..]]
         .map(|numbers| threads::each("outcore-publish", numbers, rename));
     let Some(error) = done.into_iter().find_map(Result::err) else {
@@ -74,7 +74,7 @@ pub fn publish_together(
             .map(|((from, to), _)| device.rename(to, from, false))
             .all(|done| done.is_ok());
     if taken_back {
-        // The directories take the record with them.
+        // The record is removed with the directories.
         return Err(error);
     }
     dirs.into_iter().for_each(PrivateDir::leave);
@@ -84,7 +84,7 @@ pub fn publish_together(
     ))
 }
 
-/// The directories in which names change, locked in one order.
+/// The directories in which names change, locked in a fixed order.
 fn lock_dirs(renames: &[Rename]) -> Vec<File> {
     let ends = renames.iter().flat_map(|(from, to)| [from, to]);
     let public = ends.filter(|path| !is_inside(path));

@@ -1,11 +1,11 @@
-//! A port's lane to one drive: what its owner has handed in and what of it is in flight, reads and
-//! writes each by themselves.
+//! A port's lane to one drive: submitted transfers and those in flight, separately for reads and
+//! writes.
 //!
-//! Contract: each direction starts what was handed in first, at most [`LANE_DEPTH`] at once.
-//! Directions do not wait for each other: drives serve both at once. Transfers that meet in the
-//! same bytes, one of them a write, keep their order.
+//! Contract: each direction starts transfers in order of submission, at most [`LANE_DEPTH`] at
+//! once. The directions do not wait for each other, because drives serve both at once. Overlapping
+//! transfers, one of them a write, keep their order.
 //!
-//! N.B. what waits in a lane stands still while its owner computes: with no more than 8 MiB in
+//! N.B. Waiting transfers make no progress while the port's owner computes: with at most 8 MiB in
 //! flight, views took longer to build (docs/decisions/0016).
 
 use std::sync::Arc;
@@ -30,7 +30,7 @@ impl LaneTags {
     }
 }
 
-/// What a port's owner wants of one drive.
+/// The transfers of a port's owner to one drive.
 pub(super) struct Lane {
     pub(super) drive: Arc<Drive>,
     reads: Way,
@@ -46,8 +46,8 @@ impl Lane {
         }
     }
 
-    /// Takes a transfer in: in its direction, or in the other if something goes there that it must
-    /// not overtake.
+    /// Adds a transfer: to its own direction, or to the other if that contains a transfer that it
+    /// must not overtake.
     pub(super) fn submit(&mut self, span: Span, cargo: (Buf, u64)) {
         let (own, other) = match span.op {
             Op::Read => (&mut self.reads, &mut self.writes),
@@ -62,7 +62,7 @@ impl Lane {
 
     /// The next transfer that may start.
     pub(super) fn next(&mut self) -> Option<(Span, (Buf, u64))> {
-        // Nothing is merged here: each has its own cargo.
+        // Nothing is merged here: each transfer has its own cargo.
         let mut cargo = None;
         let mut take = |one| cargo = Some(one);
         let span = self
@@ -72,7 +72,7 @@ impl Lane {
         Some((span, cargo?))
     }
 
-    /// Says that a transfer is over.
+    /// Reports that a transfer is over.
     pub(super) fn finish(&mut self, span: &Span) {
         if !self.writes.finish(span) {
             self.reads.finish(span);
@@ -84,7 +84,7 @@ impl Lane {
         self.reads.waiting() + self.writes.waiting()
     }
 
-    /// Transfers that have started and are not over.
+    /// Transfers in flight.
     pub(super) fn in_flight(&self) -> usize {
         self.reads.in_flight() + self.writes.in_flight()
     }
@@ -94,7 +94,7 @@ impl Lane {
 type Way = DriveQueue<(Buf, u64)>;
 
 fn way(tags: &Arc<TagPool>) -> Way {
-    // N.B. the requests of streams are as long as the drive takes them, and in order: sorting and
-    // merging them would cost and bring nothing.
+    // N.B. The requests of streams are as long as the drive accepts, and in order, so sorting and
+    // merging them would only cost time.
     DriveQueue::new(Policy::AS_IT_COMES, Arc::clone(tags), None)
 }

@@ -1,7 +1,7 @@
-//! Numbers with their unit, as short as they can be said and still be compared.
+//! Numbers with units, as short as possible while still comparable.
 //!
-//! Contract: pure. Three significant digits; sizes in powers of two (4 KiB), rates in powers of
-//! ten (3.2 GB/s), as drives are sold; what is not a number is a dash.
+//! Contract: pure. Three significant digits; sizes in powers of two (4 KiB), rates in powers of ten
+//! (3.2 GB/s), as drives are sold. A value that is not a number prints as a dash.
 
 use libm::{floor, log10, pow};
 use serde::{Deserialize, Serialize};
@@ -12,22 +12,22 @@ use super::{BINARY_UNITS, BYTE_UNITS, in_unit};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Unit {
-    /// Nothing in particular: a count, a number of threads.
+    /// A plain count, such as a number of threads.
     #[default]
     Count,
     /// Bytes.
     Bytes,
-    /// Bytes a second.
+    /// Bytes per second.
     BytesPerS,
-    /// Requests a second.
+    /// Requests per second.
     Iops,
-    /// Anything else a second.
+    /// Any other quantity per second.
     PerS,
     /// Seconds, shown as us, ms or s.
     Seconds,
-    /// A share of 1, shown in percent.
+    /// A share of 1, shown as a percentage.
     Share,
-    /// How many times.
+    /// A factor.
     Times,
 }
 
@@ -51,7 +51,7 @@ impl Unit {
             return "-".to_owned();
         }
         match self {
-            // Below ten thousand a count is read more easily in full.
+            // Below ten thousand, a count is easier to read in full.
             Unit::Count | Unit::Iops | Unit::PerS if value.abs() < 9_999.5 => digits(value),
             Unit::Count | Unit::Iops | Unit::PerS => scaled(value, &THOUSANDS, ""),
             _ if value == 0.0 => digits(value),
@@ -66,7 +66,7 @@ impl Unit {
         }
     }
 
-    /// What follows the values, for axes and heads of columns where it is not in the number.
+    /// Suffix for axes and column heads whose values do not show the unit.
     pub const fn title(self) -> &'static str {
         match self {
             Unit::Iops => "requests/s",
@@ -105,7 +105,7 @@ fn round3(value: f64) -> f64 {
     (value / unit).round() * unit
 }
 
-/// Three significant digits, whole numbers in full, no zeros at the end.
+/// Three significant digits, whole numbers in full, no trailing zeros.
 fn digits(value: f64) -> String {
     let places = match round3(value).abs() {
         v if v >= 100.0 || v == 0.0 => 0,

@@ -1,8 +1,8 @@
-//! A device for tests that shows each finished transfer, with its file's name, to a hook.
+//! A device for tests that passes each finished transfer, with its file's name, to a hook.
 //!
-//! Contract: passes everything on to the device inside. The hook sees completions in the order in
-//! which queues give them out and may change result and buffer: full drives, rotten scratch, jobs
-//! cancelled or inputs cut at the n-th transfer are all hooks.
+//! Contract: passes everything on to the inner device. The hook sees completions in the order in
+//! which queues return them and may change result and buffer. Hooks implement full drives, rotten
+//! scratch, cancelled jobs, and inputs truncated at the n-th transfer.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -14,15 +14,15 @@ use outcore_io::drive::{
     Access, Completion, Device, FileFacts, FileId, FileSystem, PrivateDir, Queue, Request,
 };
 
-/// Looks at, and may change, a finished transfer of the file of that name.
+/// Sees, and may change, a finished transfer of the file of that name.
 pub type Hook = dyn Fn(&Path, &mut Completion) + Send + Sync;
 
 type Names = Arc<Mutex<HashMap<FileId, PathBuf>>>;
 
-/// Looks at a transfer of the file of that name that starts.
+/// Sees a transfer of the file of that name at its start.
 pub type StartHook = dyn Fn(&Path, &Request) + Send + Sync;
 
-/// Is told of the new name of a file that was renamed.
+/// Receives the new name of a file that was renamed.
 pub type RenameHook = dyn Fn(&Path) + Send + Sync;
 
 /// A device with a hook on its transfers.
@@ -58,7 +58,7 @@ impl HookDevice {
         }
     }
 
-    /// With `hook` called after each rename, with the new name.
+    /// Adds `hook`, called with the new name after each rename.
     pub fn after_renames(self, hook: impl Fn(&Path) + Send + Sync + 'static) -> Self {
         HookDevice {
             rename_hook: Arc::new(hook),

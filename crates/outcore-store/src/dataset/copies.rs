@@ -1,12 +1,12 @@
-//! The manifests of a volume's datasets: a copy on every drive.
+//! The manifests of a volume's datasets: one copy on every drive.
 //!
-//! Contract: each drive has, in the folder `datasets`, a file for each dataset, which says the same
-//! on all of them. Who reads a manifest takes the newest copy that is what was written: a flipped
-//! bit, a lost copy, or a missing drive hides no dataset. All copies appear and go by the same
-//! commit as the data do, so they differ only where something happened to one of them; a scrub
-//! writes it anew ([`DatasetVolume::repair_copies`]).
+//! Contract: each drive has, in the folder `datasets`, one file per dataset, with the same contents
+//! on all drives. A reader takes the newest undamaged copy, so a flipped bit, a lost copy, or a
+//! missing drive hides no dataset. The commit that publishes or removes the data does the same for
+//! all copies, so they differ only if one of them was damaged or lost. A scrub rewrites such a copy
+//! ([`DatasetVolume::repair_copies`]).
 //!
-//! Names are given and taken by one at a time, under a lock on the first drive.
+//! Only one process at a time adds or removes names, under a lock on the first drive.
 
 use std::fs;
 use std::io;
@@ -22,22 +22,22 @@ use outcore_io::error::{Error, Kind, Result};
 const READ: &str = "read dataset";
 const REMOVE: &str = "remove dataset";
 const SUFFIX: &str = ".json";
-/// Where in a private directory a copy is until it appears, or goes.
+/// Name of a copy in a private directory before it is published, or after it is removed.
 const STAGED: &str = "manifest";
 
-/// A copy that is not what the newest one says.
+/// A copy that differs from the newest one.
 #[derive(Debug)]
 pub(super) struct BadCopy {
     pub(super) drive_index: usize,
     pub(super) path: PathBuf,
     pub(super) len_bytes: u64,
-    /// Whether it has been written anew.
+    /// Whether it has been rewritten.
     pub(super) is_repaired: bool,
 }
 
-/// Whether everything on a drive belongs to this drive of the volume. A drive without any dataset
-/// may be that of a volume without any; if it has also lost its label (`is_nameless`), it may be
-/// one that was never used.
+/// Whether everything on a drive belongs to this drive of the volume. A drive without datasets may
+/// belong to a volume without any. If it has also lost its label (`is_nameless`), it may be a drive
+/// that was never used.
 pub(super) fn are_of(volume: &DatasetVolume, index: usize, is_nameless: bool) -> bool {
     let Ok(names) = volume.names_on(index) else {
         return false;
@@ -59,21 +59,21 @@ fn is_missing(error: &Error) -> bool {
     error.raw_errno() == Some(Errno::NOENT.raw_os_error())
 }
 
-/// The newest of the copies that can be read.
+/// The newest readable copy.
 fn newest(copies: &[(usize, Result<Manifest>)]) -> Option<&Manifest> {
     let readable = copies.iter().filter_map(|(_, copy)| copy.as_ref().ok());
-    // Of equal ones the first.
+    // The first of equal ones.
     readable.rev().max_by_key(|manifest| manifest.generation)
 }
 
 impl DatasetVolume {
-    /// The file of a dataset's manifest on a drive.
+    /// Path of a dataset's manifest on a drive.
     pub fn manifest_path(&self, name: &str, index: usize) -> PathBuf {
         let dir = self.folder(index).join(DATASETS);
         dir.join(format!("{name}{SUFFIX}"))
     }
 
-    /// The place that metadata on a drive belong to.
+    /// The `place` of metadata on a drive.
     pub(super) fn place(&self, index: usize) -> String {
         place_of(&self.id, &self.drives[index].name)
     }
@@ -85,7 +85,7 @@ impl DatasetVolume {
         Manifest::read(&path, name, &self.place(index)).map_err(|error| error.drive(drive))
     }
 
-    /// The copies on all drives that are there.
+    /// The copies on all drives that are present.
     fn copies(&self, name: &str) -> Vec<(usize, Result<Manifest>)> {
         let copies = self.present().map(|index| (index, self.copy(name, index)));
         copies.collect()
@@ -94,19 +94,19 @@ impl DatasetVolume {
     /// All datasets, by name.
     ///
     /// # Errors
-    /// A manifest that cannot be read.
+    /// A manifest cannot be read.
     pub fn list(&self) -> Result<Vec<Manifest>> {
         let names = self.names()?;
         let found = names.iter().map(|name| (name, self.manifest(name)));
-        // One that was removed since is none.
+        // A dataset that was removed in the meantime is skipped.
         let found = found.filter(|(name, found)| found.is_ok() || self.contains(name));
         found.map(|(_, found)| found).collect()
     }
 
-    /// The names of all datasets, in order, whether or not they can be read.
+    /// The names of all datasets, in order, readable or not.
     ///
     /// # Errors
-    /// A drive that cannot be looked into.
+    /// A drive cannot be read.
     pub fn names(&self) -> Result<Vec<String>> {
         let mut names = Vec::new();
         for index in self.present() {
@@ -134,10 +134,10 @@ impl DatasetVolume {
         Ok(names)
     }
 
-    /// The manifest of a dataset: the newest copy that is what was written.
+    /// The manifest of a dataset: its newest undamaged copy.
     ///
     /// # Errors
-    /// Usage if no dataset has that name; corrupt if no copy is what was written.
+    /// Usage if there is no dataset of that name; corrupt if all copies are damaged.
     pub fn manifest(&self, name: &str) -> Result<Manifest> {
         check_name(name)?;
         let copies = self.copies(name);
@@ -157,13 +157,13 @@ impl DatasetVolume {
         present.any(|index| self.manifest_path(name, index).exists())
     }
 
-    /// The generation of the dataset that has a name; 0 if there is none.
+    /// The generation of the dataset with this name; 0 if there is none.
     pub(super) fn generation_of(&self, name: &str) -> u64 {
         newest(&self.copies(name)).map_or(0, |manifest| manifest.generation)
     }
 
-    /// What the files of the dataset `name` are called, its manifest damaged or not; nothing if
-    /// that cannot be told, or another dataset says the same of itself.
+    /// The name of the data files of the dataset `name`, even if its manifest is damaged. `None` if
+    /// it is unknown, or another dataset claims the same files.
     pub(super) fn id_of(&self, name: &str) -> Option<String> {
         let copies = self.copies(name);
         if let Some(manifest) = newest(&copies) {
@@ -179,7 +179,8 @@ impl DatasetVolume {
         others.all(is_free).then(|| id.clone())
     }
 
-    /// What the copies of a manifest, damaged ones too, say that the dataset's files are called.
+    /// The names of the dataset's data files according to all copies of a manifest, including
+    /// damaged ones.
     pub(super) fn ids_said_of(&self, name: &str) -> Vec<String> {
         let said = self.present().filter_map(|index| {
             let text = fs::read(self.manifest_path(name, index)).ok()?;
@@ -191,7 +192,7 @@ impl DatasetVolume {
         ids
     }
 
-    /// Keeps all others from giving and taking names while the lock is held; waits for it.
+    /// Waits for the lock on names; while it is held, no other process adds or removes any.
     pub(super) fn lock_names(&self) -> Result<fs::File> {
         let dir = self.folder(0).join(DATASETS);
         let locked = fs::File::open(&dir).and_then(|file| {
@@ -205,8 +206,8 @@ impl DatasetVolume {
         })
     }
 
-    /// Stages the copies of a manifest in private directories, one a drive; the renames that make
-    /// them appear.
+    /// Stages the copies of a manifest in private directories, one per drive; returns the renames
+    /// that publish them.
     pub(super) fn stage_copies(
         &self,
         manifest: &Manifest,
@@ -220,19 +221,19 @@ impl DatasetVolume {
         staged.collect()
     }
 
-    /// Removes a dataset, a damaged one too, by one commit: its manifests, then its data. Gives the
-    /// bytes that its files had. If its manifests are so damaged that its files cannot be told,
-    /// they stay as orphans ([`DatasetVolume::orphans`]).
+    /// Removes a dataset, damaged or not, by one commit: its manifests, then its data. Returns the
+    /// size of its files. If the manifests are too damaged to identify the files, these stay as
+    /// orphans ([`DatasetVolume::orphans`]).
     ///
     /// # Errors
-    /// No dataset has that name; a drive is missing; I/O.
+    /// There is no dataset of that name; a drive is missing; I/O.
     pub fn remove(&self, name: &str) -> Result<u64> {
         check_name(name)?;
         self.check_complete(REMOVE)?;
         let dirs = self.stage()?;
         let _lock = self.lock_names()?;
         if !self.contains(name) {
-            // Says so.
+            // Reports the missing dataset.
             return self.manifest(name).map(|_| 0);
         }
         let id = self.id_of(name);
@@ -251,7 +252,7 @@ impl DatasetVolume {
             renames.extend(away(index, path, "share"));
         }
         PrivateDir::commit(&dirs, &renames, true)?;
-        // From here on it is removed: whoever finds the record finishes the renames.
+        // From here on it is removed: a sweep that finds the record finishes the renames.
         let failed = |(from, to): &(PathBuf, PathBuf)| self.device.rename(from, to, true).err();
         let failures: Vec<Error> = renames.iter().filter_map(failed).collect();
         if let Some(error) = failures.into_iter().next() {
@@ -261,9 +262,9 @@ impl DatasetVolume {
         Ok(freed_bytes)
     }
 
-    /// Writes the copies of a manifest anew that are damaged, lost or older than the newest one;
-    /// gives them. All drives are there. A dataset without a readable copy has none; one whose
-    /// removal may be under way, or whose data are gone, is left as it is.
+    /// Rewrites the copies of a manifest that are damaged, lost or older than the newest one;
+    /// returns them. All drives must be present. A dataset without a readable copy is left as it
+    /// is. So is one whose removal may be in progress, or whose data are gone.
     pub(super) fn repair_copies(&self, name: &str) -> Result<Vec<BadCopy>> {
         let is_bad =
             |newest: &Manifest, copy: &Result<Manifest>| copy.as_ref().ok() != Some(newest);
@@ -275,12 +276,12 @@ impl DatasetVolume {
             return Ok(Vec::new());
         }
         let _lock = self.lock_names()?;
-        // It may have been replaced or removed meanwhile.
+        // It may have been replaced or removed in the meantime.
         let copies = self.copies(name);
         let Some(newest) = newest(&copies) else {
             return Ok(Vec::new());
         };
-        // Who may read the copies was decided when the dataset was put.
+        // The first `put` of the dataset decided who may read the copies.
         let readable = copies.iter().find(|(_, copy)| !is_bad(newest, copy));
         let mode = readable.and_then(|(index, _)| {
             let facts = fs::metadata(self.manifest_path(name, *index)).ok()?;
@@ -293,7 +294,7 @@ impl DatasetVolume {
                 .as_ref()
                 .is_err_and(|error| error.kind() == Kind::Usage)
             {
-                // Of a newer version, say: not ours to judge.
+                // For example a copy of a newer version: not to be touched.
                 continue;
             }
             let path = self.manifest_path(name, *index);
@@ -301,7 +302,7 @@ impl DatasetVolume {
             if is_whole {
                 self.write_copy(newest, *index, &path)?;
                 if let Some(mode) = &mode {
-                    // As far as this user may say so.
+                    // As far as this user may change it.
                     let _ = fs::set_permissions(&path, mode.clone());
                 }
             }
@@ -320,7 +321,7 @@ impl DatasetVolume {
         shares.all(|(index, _)| self.share_path(&manifest.id, index).exists())
     }
 
-    /// Whether a drive has a private directory, whose owner may have committed more than it has
+    /// Whether a drive has a private directory, whose owner may have committed renames that are not
     /// done yet.
     pub(super) fn is_being_changed(&self) -> Result<bool> {
         for (index, drive) in self.drives.iter().enumerate() {

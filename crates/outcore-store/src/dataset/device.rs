@@ -1,20 +1,23 @@
 //! Datasets as files of a device: read and written in place, on all drives at once.
 //!
-//! Contract: a [`DatasetDevice`] is the device below it with a few more files, under paths that the
-//! caller chooses. One that stands for a sealed dataset ([`DatasetDevice::with_input`]) is opened
-//! for reading: every checksum block that a read touches is checked, and one that is not what was
-//! written fails the read with the drive, the file there and the offset in it. One that is to
-//! become a dataset ([`DatasetDevice::with_output`]) is made inside a private directory of that
-//! path's directory, as an [`Output`](outcore_io::output::Output) does, and sealed by the rename to
-//! it: absent or whole, as by a [`DatasetWriter`](super::writer::DatasetWriter). Its bytes may be
-//! written in any order, each of them once, from any thread; they are checksummed as they come. All
-//! other files are those below.
+//! Contract: a [`DatasetDevice`] is the device below it plus a few files, under paths that the
+//! caller chooses.
+//! - A file for a sealed dataset ([`DatasetDevice::with_input`]) can be opened for reading. Every
+//!   checksum block that a read touches is verified; a damaged one fails the read with the drive,
+//!   the file there and the offset in it.
+//! - A file that is to become a dataset ([`DatasetDevice::with_output`]) is made inside a private
+//!   directory next to that path, as by a [`StagedOutput`](outcore_io::output::StagedOutput). The
+//!   rename to the path seals it. It is absent or complete, as with a
+//!   [`DatasetWriter`](super::writer::DatasetWriter). Any thread may write its bytes in any order,
+//!   each byte once; they are checksummed as they arrive.
 //!
-//! To the engine the datasets of a volume are two drives, one that is read and one that is written.
+//! All other files are those of the device below.
 //!
-//! Bounds: 8 bytes a checksum block of checksums, out of the budget given; beside it, at most 4 MiB
-//! a queue for checksum blocks that a read needs a part of, and the checksum blocks whose other
-//! part is still to be written.
+//! The engine sees the datasets of a volume as two drives, one for reading and one for writing.
+//!
+//! Bounds: checksums take 8 bytes per checksum block from the given budget. In addition, each queue
+//! uses at most 4 MiB for checksum blocks that are read in part. Checksum blocks that are written
+//! in part stay in memory until they are complete.
 
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
@@ -49,8 +52,8 @@ pub struct DatasetDevice {
 }
 
 impl DatasetDevice {
-    /// `below`, with datasets of `volume`, which is on the same device. `budget` pays for
-    /// checksums.
+    /// `below`, with datasets of `volume`, which is on the same device. The memory for checksums
+    /// comes from `budget`.
     pub fn new(below: Arc<dyn Device>, volume: DatasetVolume, budget: Budget) -> Self {
         DatasetDevice {
             below,
@@ -62,15 +65,15 @@ impl DatasetDevice {
         }
     }
 
-    /// The dataset `name` is the file `path`; where a directory is packed in it, its files are one
-    /// after the other there.
+    /// Makes the dataset `name` readable as the file `path`. For a packed directory, the file
+    /// contains the packed files one after another.
     #[must_use]
     pub fn with_input(mut self, path: impl Into<PathBuf>, name: &str) -> Self {
         self.inputs.push((path.into(), name.to_string()));
         self
     }
 
-    /// What is published as `path` becomes the dataset `new`; no other output goes to its
+    /// The file published as `path` becomes the dataset `new`; no other output goes to its
     /// directory.
     #[must_use]
     pub fn with_output(mut self, path: impl Into<PathBuf>, new: NewDataset) -> Self {
@@ -83,14 +86,14 @@ impl DatasetDevice {
         found.map(|(_, name)| name.as_str())
     }
 
-    /// The output whose directory `path` is, or lies in.
+    /// The output whose directory is `path`, or contains it.
     fn output_below(&self, path: &Path) -> Option<&(PathBuf, NewDataset)> {
         let mut outputs = self.outputs.iter();
         outputs.find(|(output, _)| path.starts_with(parent_of(output)))
     }
 
-    /// The output that the file at `path` will be: one in a private directory beside it. Where a
-    /// directory becomes the dataset, its files are staged inside, and are files like any other.
+    /// The output that the file at `path` will be: one in a private directory next to it. If a
+    /// directory becomes the dataset, its files are staged inside it and are ordinary files.
     fn output_at(&self, path: &Path) -> Option<&(PathBuf, NewDataset)> {
         let name = path.file_name().and_then(|name| name.to_str());
         let is_staged = name.is_some_and(|name| name.starts_with(STAGED_PREFIX));
@@ -133,9 +136,9 @@ impl DatasetDevice {
         }
     }
 
-    /// The number of the drive that all datasets are on, for reading or for writing.
+    /// The number of the virtual drive that holds all datasets, for reading or for writing.
     fn file_system_of(&self, is_written: bool) -> u64 {
-        // No device number of the system is as large.
+        // No device number of the system is that large.
         bytes_checksum(self.volume.id.as_bytes()) | 1 << 63 | u64::from(is_written)
     }
 }
@@ -237,7 +240,7 @@ impl FileSystem for DatasetDevice {
 
     fn remove(&self, path: &Path) -> Result<()> {
         match self.table.at(path) {
-            // What is not sealed is gone when it is closed.
+            // An unsealed dataset is removed when it is closed.
             Some(_) => Ok(()),
             None => self.below.remove(path),
         }
@@ -290,7 +293,7 @@ impl Device for DatasetDevice {
 
     fn queue(&self, depth_max: usize) -> Result<Box<dyn Queue>> {
         let drives = self.volume.drives().len();
-        // What one request becomes is spread over the drives.
+        // One request is spread over several drives.
         let depth_below = depth_max + outcore_io::port::LANE_DEPTH * drives;
         Ok(Box::new(DatasetQueue::new(
             self.below.queue(depth_below)?,

@@ -1,18 +1,18 @@
-//! Directories into datasets and out of them: the files end to end, followed by an index.
+//! Packs directories into datasets and unpacks them: the files end to end, followed by an index.
 //!
-//! Contract: what `put_dir` packs is what `get_dir` makes again: files, symbolic links (as links,
-//! never followed), directories, whatever the bytes of their names, with their permissions and
-//! times. Hard links become files of their own. Sockets, pipes and devices hold no data: they are
-//! left out and counted. A directory appears whole or not at all, and what it holds is written
-//! before any link is made, so nothing is ever written through one.
+//! Contract: `get_dir` recreates what `put_dir` packed: files, symbolic links (as links, never
+//! followed) and directories, with any bytes in their names, and with their permissions and times.
+//! Hard links become separate files. Sockets, pipes and devices hold no data; they are skipped and
+//! counted. A directory appears complete or not at all. All files are written before any link is
+//! made, so nothing is ever written through a link.
 //!
-//! Model: the files and the index form one stream, cut into chunks that are the writer's buffers.
-//! [`READERS`] threads fill them in turn, each straight from the files that lie in its chunk: a
-//! small file by one read through the page cache ([`Device::read_head`]), where it often lies and
-//! where asking for it costs three system calls; a large one past the cache, in pieces, like any
-//! input.
+//! Model: the files and the index form one stream, divided into chunks that are the writer's
+//! buffers. [`READERS`] threads fill the chunks in rotation, directly from the files of each chunk.
+//! A small file takes one read through the page cache ([`Device::read_head`]), where it often is
+//! already; opening it would cost three system calls. A large file is read past the cache, in
+//! pieces, like any input.
 //!
-//! Bounds: the writer's window, a chunk and two blocks for each reader, the index.
+//! Bounds: the writer's window, a chunk and two blocks per reader, the index.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -43,28 +43,28 @@ use outcore_io::threads::spawn_scoped;
 const READERS: usize = 8;
 /// Files up to this length are read through the page cache.
 const SMALL_BYTES: u64 = 256 << 10;
-/// What a reader takes of a large file at once: a chunk, wherever it begins and ends.
+/// Read length for a large file: one chunk, at any alignment.
 const DIRECT_BYTES: usize = CHUNK_BYTES + 2 * BLOCK_BYTES;
 
 const LIST: &str = "list directory";
 const PUT: &str = "put directory";
 const UNPACK: &str = "unpack dataset";
-/// What a directory is called before it has its place.
+/// Name of the directory before it is published.
 const TREE: &str = "tree";
 
-/// What was left out of a dataset, since it holds no data: sockets, pipes, devices.
+/// Files that were skipped because they hold no data: sockets, pipes, devices.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct LeftOut {
-    /// How many.
+    /// Their number.
     pub count: u64,
     /// The first of them.
     pub first: Option<PathBuf>,
 }
 
-/// Packs all that is below a directory.
+/// Packs the contents of a directory.
 ///
 /// # Errors
-/// A file that cannot be read or changes meanwhile; those of the writer.
+/// A file cannot be read or changes in the meantime; the errors of the writer.
 pub fn put_dir(
     volume: &DatasetVolume,
     dir: &Path,
@@ -95,7 +95,7 @@ pub fn put_dir(
             spawn_scoped(scope, &name, move || {
                 let read = fill_chunks(stream, number, (device, budget), &buffers, &to_writer);
                 if let Err(error) = read {
-                    // Nobody listens only when the job has failed already.
+                    // The receiver is gone only if the job has already failed.
                     let _ = to_writer.send(Err(error));
                 }
             })?;
@@ -123,13 +123,13 @@ fn ended() -> Error {
     Error::new(Kind::Io, PUT, "a thread that reads files has ended")
 }
 
-/// Hands a reader the buffer of its next chunk.
+/// Passes a reader the buffer of its next chunk.
 fn lend(to_reader: &Sender<Buf>, buf: Buf) {
-    // It has ended only with an error, which the next receive brings.
+    // A reader ends early only with an error, which the next receive returns.
     let _ = to_reader.send(buf);
 }
 
-/// All that a dataset will hold: files, one after the other, and the index.
+/// The contents of the dataset: files, one after another, and the index.
 struct Stream<'a> {
     dir: &'a Path,
     entries: &'a [Entry],
@@ -152,7 +152,7 @@ impl Stream<'_> {
     }
 }
 
-/// Fills every [`READERS`]th chunk from `number` on, and hands each over when it is asked for.
+/// Fills every [`READERS`]th chunk from `number` on, and sends each when it is requested.
 fn fill_chunks(
     stream: &Stream<'_>,
     number: usize,
@@ -183,7 +183,7 @@ fn fill_chunks(
     Ok(())
 }
 
-/// Fills `into` with what lies at `start_bytes` of the stream.
+/// Fills `into` with the bytes at `start_bytes` of the stream.
 fn fill(
     stream: &Stream<'_>,
     start_bytes: u64,
@@ -214,23 +214,23 @@ fn fill(
     Ok(())
 }
 
-/// One thread's way to the files.
+/// One thread's access to the files.
 struct FileReader<'a> {
     device: &'a Arc<dyn Device>,
     budget: &'a Budget,
     large: Option<LargeFiles>,
 }
 
-/// What large files need, made with the first of them.
+/// Resources for large files, made at the first of them.
 struct LargeFiles {
     outside: Outside,
     pool: Pool,
-    /// The file read last: the next chunk is often of the same one.
+    /// The file read last: the next chunk often belongs to the same one.
     open: Option<(usize, VolumeFile)>,
 }
 
 impl FileReader<'_> {
-    /// Fills `into` from a place in the file of an entry.
+    /// Fills `into` from an offset in the file of an entry.
     fn read(
         &mut self,
         (entry, path): (usize, &Path),
@@ -247,7 +247,7 @@ impl FileReader<'_> {
                 _ => Err(changed(path)),
             };
         }
-        // The rest of a file that begins in the chunk before: small, and read once for each chunk.
+        // The rest of a small file that begins in the previous chunk; it is read once per chunk.
         let mut whole = vec![0; at_bytes as usize + into.len()];
         match self.device.read_head(path, &mut whole)? {
             found if found == whole.len() => into.copy_from_slice(&whole[at_bytes as usize..]),
@@ -297,7 +297,7 @@ impl FileReader<'_> {
     }
 }
 
-/// All that is below `dir`, and what was left out.
+/// The contents of `dir`, and the files that were skipped.
 fn list(dir: &Path) -> Result<(Index, LeftOut)> {
     let facts = fs::metadata(dir).map_err(|error| Error::io(LIST, &error).path(dir))?;
     let mut index = Index {
@@ -366,11 +366,11 @@ fn list_below(
     Ok(())
 }
 
-/// Unpacks a directory, which must not exist; gives the number of files and links in it.
+/// Unpacks a directory, which must not exist; returns the number of files and links in it.
 ///
 /// # Errors
-/// Usage: `dir` exists, the dataset is not a directory; those of the reader; files cannot be
-/// written.
+/// Usage: `dir` exists, or the dataset is not a directory; the errors of the reader; files cannot
+/// be written.
 pub fn get_dir(
     volume: &DatasetVolume,
     manifest: &Manifest,
@@ -430,15 +430,15 @@ pub fn get_dir(
     tree.finish(&index)?;
     let synced = rustix::fs::syncfs(&tree.dir);
     synced.map_err(|errno| failed(&tree.path)(errno.into()))?;
-    // A directory that does not let its owner in could not be renamed, so its own permissions come
+    // A directory that its owner cannot enter could not be renamed, so its own permissions are set
     // last.
     staged.publish_dir(TREE, dir)?;
     index.root.restore(&tree.dir).map_err(failed(dir))?;
     Ok(index.count_files())
 }
 
-/// A directory that is being unpacked: all of it goes by its handle, since whoever may rename in
-/// the directory above could put another in its place.
+/// A directory that is being unpacked. All access goes by its handle, because a user who can rename
+/// in the parent could put another directory in its place.
 struct Tree {
     /// For messages.
     path: PathBuf,
@@ -461,8 +461,9 @@ impl Tree {
         file.map(fs::File::from).map_err(self.failed(name))
     }
 
-    /// Makes the links, which nothing is written through any more, and then gives the directories
-    /// their permissions and times, the innermost first: whatever is made in one changes its time.
+    /// Makes the links, once all files are written, and then sets the permissions and times of the
+    /// directories, the innermost first, because creating an entry changes the time of its
+    /// directory.
     fn finish(&self, index: &Index) -> Result<()> {
         for entry in &index.entries {
             let EntryKind::Link { target } = &entry.kind else {

@@ -1,14 +1,15 @@
-//! Labels: whose drive a directory is, and which of a volume's drives are there.
+//! Labels: which drive a directory belongs to, and which of a volume's drives are present.
 //!
-//! Contract: every drive of a volume has the label `volume.json` in its folder,
-//! [metadata](outcore_io::metadata) that names the volume, the drive, and all of its drives in
-//! order. A volume is opened by the labels of the drives that are there: one that is missing, or
-//! whose label cannot be read, is *absent*. What does not lie on it can be read; nothing is
-//! written, removed or swept until it is back. A drive of another volume, in another's place, or
-//! that the drives file does not name is an error. Labels appear together, or not at all.
+//! Contract: every drive of a volume has the label `volume.json` in its folder:
+//! [metadata](outcore_io::metadata) that names the volume, the drive, and all drives in order. A
+//! volume is opened by the labels of the drives that are present. A drive that is missing, or whose
+//! label cannot be read, is *absent*: data on other drives can be read, but nothing is written,
+//! removed or swept until it is back. These are errors: a drive of another volume, a drive in
+//! another's place, and a drive that the drives file does not name. Labels appear together or not
+//! at all.
 //!
-//! A scrub writes a label anew that is damaged, or missing from a folder that has all else, if the
-//! copies of manifests in that folder say whose drive it is ([`DatasetVolume::repair_labels`]).
+//! A scrub rewrites a label that is damaged, or missing from an otherwise complete folder, if the
+//! copies of manifests in that folder identify the drive ([`DatasetVolume::repair_labels`]).
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -37,7 +38,7 @@ const FORM: Form = Form {
     upgrade: "get its datasets with the outcore that made it, and put them into a new volume",
 };
 
-/// Whose drive a directory is.
+/// The drive that a directory belongs to.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Label {
@@ -57,8 +58,8 @@ fn path_of(drive: &VolumeDrive) -> PathBuf {
     drive.dir.join(FOLDER).join(LABEL)
 }
 
-/// Removes what killed runs have left in the folders of `drives`, and finishes what they had
-/// committed; not while a drive is missing: what it holds of them would be taken for done.
+/// Removes the leftovers of killed runs in the folders of `drives`, and finishes their commits.
+/// Does nothing while a drive is missing, because that drive's part would count as done.
 pub(super) fn sweep(device: &Arc<dyn Device>, drives: &[VolumeDrive]) -> Result<()> {
     let folders: Vec<PathBuf> = drives.iter().map(|drive| drive.dir.join(FOLDER)).collect();
     if folders.iter().any(|folder| !folder.is_dir()) {
@@ -73,12 +74,11 @@ pub(super) fn sweep(device: &Arc<dyn Device>, drives: &[VolumeDrive]) -> Result<
 }
 
 impl DatasetVolume {
-    /// Makes an empty volume over `drives`, with stripes of `stripe_bytes`; `seed` makes its
+    /// Makes an empty volume over `drives`, with stripes of `stripe_bytes`; `seed` determines its
     /// identity.
     ///
     /// # Errors
-    /// Usage: no drives, a stripe that cannot be, a directory that belongs to a volume already.
-    /// I/O.
+    /// Usage: no drives, an invalid stripe, a directory that already belongs to a volume. I/O.
     pub fn create(
         device: Arc<dyn Device>,
         drives: Vec<VolumeDrive>,
@@ -93,7 +93,7 @@ impl DatasetVolume {
                     .hint("stripes are powers of two from 4KiB to 4MiB"),
             );
         }
-        // Nothing is stored yet: what the map refuses is refused here.
+        // Nothing is stored yet, so the map rejects an invalid layout here.
         let member = |drive: &VolumeDrive| StripeMember {
             capacity_bytes: stripe_bytes,
             weight: drive.weight,
@@ -135,19 +135,20 @@ impl DatasetVolume {
         Ok(volume)
     }
 
-    /// Opens the volume that `drives` hold, in their order. Drives that are missing are noted
+    /// Opens the volume on `drives`, in their order. Missing drives are noted
     /// ([`DatasetVolume::absent`]).
     ///
     /// # Errors
-    /// No drive of it is there; one is of another volume, or another drive of it, by name; more or
-    /// fewer are named than there were.
+    /// No drive of it is present; a drive belongs to another volume, or is another drive of it (the
+    /// error names it); the number of drives differs.
     pub fn open(device: Arc<dyn Device>, drives: Vec<VolumeDrive>) -> Result<Self> {
-        // One drive without a label is missing; of drives without any, none has been a volume's.
+        // A single drive without a label counts as missing. If no drive has a label, none belongs
+        // to a volume.
         let is_new = |drive: &VolumeDrive| drive.dir.is_dir() && !drive.dir.join(FOLDER).exists();
         if !drives.is_empty() && drives.iter().all(is_new) {
             return Err(no_volume(&drives[0]));
         }
-        // What a kill left between the record of a commit and its end; who may not write sees it as
+        // Finishes a commit that a kill interrupted; a user without write access sees the volume as
         // it is.
         let _ = sweep(&device, &drives);
         let labels: Vec<Result<Label>> = drives.iter().map(read_label).collect();
@@ -198,7 +199,7 @@ impl DatasetVolume {
         })
     }
 
-    /// Makes the labels of some of the drives; all of them, or none.
+    /// Writes the labels of some of the drives; all of them, or none.
     pub(super) fn write_labels(&self, indexes: &[usize]) -> Result<()> {
         let mut dirs = Vec::with_capacity(indexes.len());
         let mut renames = Vec::with_capacity(indexes.len());
@@ -231,18 +232,18 @@ impl DatasetVolume {
         Ok(())
     }
 
-    /// The drives that are not there, and why: the volume is read without them, and not written.
+    /// The absent drives with the reasons; without them the volume can be read but not written.
     pub fn absent(&self) -> impl Iterator<Item = (&VolumeDrive, &Error)> {
         let drives = self.drives.iter().zip(self.absent.iter());
         drives.filter_map(|(drive, error)| Some((drive, error.as_ref()?)))
     }
 
-    /// The drives that are there.
+    /// The drives that are present.
     pub fn present_drives(&self) -> impl Iterator<Item = &VolumeDrive> {
         self.present().map(|index| &self.drives[index])
     }
 
-    /// The drives that are there, by number.
+    /// The numbers of the drives that are present.
     pub(super) fn present(&self) -> impl Iterator<Item = usize> + '_ {
         (0..self.drives.len()).filter(|index| self.absent[*index].is_none())
     }
@@ -250,7 +251,7 @@ impl DatasetVolume {
     /// Fails while a drive is absent, for callers that need all of them.
     ///
     /// # Errors
-    /// That of the first one, with its name.
+    /// The error of the first absent drive, with its name.
     pub fn check_complete(&self, operation: &str) -> Result<()> {
         let absent = self.absent().next();
         absent.map_or(Ok(()), |(drive, error)| {
@@ -258,9 +259,8 @@ impl DatasetVolume {
         })
     }
 
-    /// Writes the labels of drives that are there and whose labels are damaged or missing, if the
-    /// manifests on such a drive say whose it is; gives the files. To be called with no drive
-    /// missing.
+    /// Rewrites the damaged or missing labels of drives whose manifests identify them; returns the
+    /// files. Call it only if no drive is missing.
     pub(super) fn repair_labels(&self) -> Result<Vec<(usize, PathBuf)>> {
         let mut repaired = Vec::new();
         for (index, absence) in self.absent.iter().enumerate() {
@@ -276,7 +276,7 @@ impl DatasetVolume {
     }
 }
 
-/// Refuses a directory that holds datasets of a volume whose label is lost.
+/// Rejects a directory that holds datasets of a volume whose label is lost.
 fn refuse_datasets(drive: &VolumeDrive) -> Result<()> {
     for folder in [DATA, DATASETS] {
         let path = drive.dir.join(FOLDER).join(folder);
@@ -299,7 +299,7 @@ fn refuse_datasets(drive: &VolumeDrive) -> Result<()> {
     Ok(())
 }
 
-/// The error for drives that were never made a volume.
+/// The error for drives that are not a volume.
 fn no_volume(first: &VolumeDrive) -> Error {
     Error::usage(OPEN, "there is no volume on these drives yet")
         .path(&first.dir)

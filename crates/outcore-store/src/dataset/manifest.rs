@@ -1,11 +1,11 @@
-//! The manifest of a dataset: what it is, where it lies, and how to know that it is whole.
+//! The manifest of a dataset: its description, its layout, and the means to verify it.
 //!
-//! Contract: [metadata](outcore_io::metadata) with a checksum, so that a flipped bit in it is found
-//! too, of a dataset of its own name on a drive of its own volume. It has all that reading needs:
-//! the layout as it was when the dataset was written (a volume's weights may change later),
-//! lengths, and where index and checksums lie. After the data comes the index of a packed
-//! directory, then, from the next checksum block on, a checksum of 8 bytes for each checksum block
-//! before.
+//! Contract: a manifest is [metadata](outcore_io::metadata) with a checksum, so a flipped bit in it
+//! is also detected. It belongs to a dataset of its own name, on a drive of its own volume. It
+//! contains everything that reading needs: the layout at the time of writing (a volume's weights
+//! may change later), lengths, and the positions of index and checksums. The data are followed by
+//! the index of a packed directory and then, from the next checksum block on, by the checksums, 8
+//! bytes per checksum block.
 
 use std::path::Path;
 
@@ -27,10 +27,10 @@ const FORM: Form = Form {
     remedy: "put the dataset again; `outcore volume scrub` lists all damage",
     upgrade: "get the dataset with the outcore that put it, and put it into a new volume",
 };
-/// Lengths beyond it overflow.
+/// Longer lengths would overflow.
 const LEN_BYTES_MAX: u64 = 1 << 56;
 
-/// What a dataset holds.
+/// Kind of contents of a dataset.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Contents {
@@ -46,25 +46,26 @@ pub enum Contents {
 pub struct Share {
     /// The drive's name.
     pub drive: String,
-    /// Its weight in the layout.
+    /// The drive's weight in the layout.
     pub weight: f64,
-    /// Its room in the layout.
+    /// The drive's capacity in the layout.
     pub capacity_bytes: u64,
-    /// Length of the file there.
+    /// Length of the file on the drive.
     pub len_bytes: u64,
 }
 
-/// All about a sealed dataset.
+/// The description of a sealed dataset.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Manifest {
-    /// One more than that of the dataset that it replaced: of two copies the newer one counts.
+    /// One more than the generation of the dataset that it replaced: the copy with the larger one
+    /// is newer.
     pub generation: u64,
     /// The dataset's name.
     pub name: String,
     /// Name of its files on the drives.
     pub id: String,
-    /// What it holds.
+    /// Kind of its contents.
     pub contents: Contents,
     /// Bytes of data, without index and checksums.
     pub len_bytes: u64,
@@ -80,17 +81,16 @@ pub struct Manifest {
     pub sums_checksum: u64,
     /// Its part on each drive, in the volume's order.
     pub shares: Vec<Share>,
-    /// What the file that it holds was like, where it was one.
+    /// Attributes of the file that it holds, if it is a file.
     #[serde(default)]
     pub attributes: Option<Attributes>,
 }
 
 impl Manifest {
-    /// Reads the copy at `path` of the manifest of the dataset `name`, on the drive that `place`
-    /// says.
+    /// Reads the copy at `path` of the manifest of the dataset `name`; `place` names the drive.
     ///
     /// # Errors
-    /// Corrupt: not what was written, or written for another. Usage: another version. I/O.
+    /// Corrupt: damaged, or written for another owner. Usage: another version. I/O.
     pub(super) fn read(path: &Path, name: &str, place: &str) -> Result<Self> {
         let owner = Owner {
             name,
@@ -103,10 +103,10 @@ impl Manifest {
         }
     }
 
-    /// The bytes of a copy for the drive that `place` says.
+    /// The bytes of a copy for the drive that `place` names.
     ///
     /// # Errors
-    /// None that is known: numbers and names are always text.
+    /// None in practice: numbers and names are always text.
     pub(super) fn seal(&self, place: &str) -> Result<Vec<u8>> {
         let owner = Owner {
             name: &self.name,
@@ -115,7 +115,7 @@ impl Manifest {
         FORM.seal(owner, self)
     }
 
-    /// Whether no figure lets a computation fail.
+    /// Whether all figures are safe to compute with.
     fn is_sound(&self) -> bool {
         let is_stripe = self.stripe_bytes.is_power_of_two()
             && (STRIPE_BYTES_MIN..=STRIPE_BYTES_MAX).contains(&self.stripe_bytes);
@@ -123,8 +123,8 @@ impl Manifest {
         is_stripe && is_len && !self.shares.is_empty()
     }
 
-    /// The name of the files of the dataset whose manifest `text` is, as far as it can be told of
-    /// one that is damaged.
+    /// The name of the data files of the dataset whose manifest is `text`, as far as a damaged
+    /// manifest shows it.
     pub(super) fn id_in(text: &[u8]) -> Option<String> {
         let text = String::from_utf8_lossy(text);
         let (_, rest) = text.split_once("\"id\": \"")?;
@@ -133,12 +133,12 @@ impl Manifest {
         is_id.then(|| id.to_string())
     }
 
-    /// Bytes under one checksum.
+    /// Bytes per checksum.
     pub(crate) fn checksum_block_bytes(&self) -> u64 {
         self.stripe_bytes.min(CHECKSUM_BLOCK_BYTES_MAX)
     }
 
-    /// Data and index.
+    /// Bytes of data and index.
     pub fn payload_bytes(&self) -> u64 {
         self.len_bytes + self.index_bytes
     }
@@ -148,28 +148,27 @@ impl Manifest {
         self.payload_bytes().div_ceil(self.checksum_block_bytes())
     }
 
-    /// Where the checksums begin.
+    /// Offset of the checksums.
     pub fn sums_at_bytes(&self) -> u64 {
         self.checksum_blocks() * self.checksum_block_bytes()
     }
 
-    /// Data, index and checksums: what the shares hold, to the next block.
+    /// Bytes of data, index and checksums in the shares, rounded up to a whole block.
     pub(crate) fn full_bytes(&self) -> u64 {
         self.sums_at_bytes() + block_ceil(self.checksum_blocks() * 8)
     }
 
-    /// Bytes of a checksum block that count: the last one ends with the block in which the payload
-    /// ends.
+    /// Valid bytes of a checksum block: the last one ends with the block in which the payload ends.
     pub(crate) fn checksum_block_len(&self, checksum_block: u64) -> usize {
         let start = checksum_block * self.checksum_block_bytes();
         let end = block_ceil(self.payload_bytes());
         end.saturating_sub(start).min(self.checksum_block_bytes()) as usize
     }
 
-    /// How it lies on the drives.
+    /// Its layout on the drives.
     ///
     /// # Errors
-    /// A layout that cannot be.
+    /// An invalid layout.
     pub fn map(&self) -> Result<StripeMap> {
         let member = |share: &Share| StripeMember {
             capacity_bytes: share.capacity_bytes,
@@ -185,7 +184,7 @@ impl Manifest {
     }
 }
 
-/// Checksum of the checksum block that lies at `offset_bytes` of the dataset with this run number.
+/// Checksum of the checksum block at `offset_bytes` of the dataset with this run number.
 pub(crate) fn checksum_block_checksum(run: u64, offset_bytes: u64, bytes: &[u8]) -> u64 {
     let place = BlockLocation {
         drive: 0,
@@ -234,7 +233,7 @@ mod tests {
         let error = Manifest::read(&path, "x", "here").unwrap_err();
         assert_eq!(error.kind(), outcore_io::Kind::Corrupt);
         assert_eq!(error.file_path(), Some(path.as_path()));
-        // Right by its checksum, and no figures that can be.
+        // Correct by its checksum, but with impossible figures.
         let odd = Manifest {
             stripe_bytes: 0,
             ..manifest()

@@ -1,21 +1,22 @@
 //! Datasets: named, sealed contents of a volume of directories on many drives.
 //!
-//! Contract: a [`DatasetVolume`] is a set of directories, one a drive, each with a folder
-//! `outcore-volume` in it: a [`label`] (whose drive this is, of which volume), a file for each
-//! dataset's share in `data`, and a copy of the manifest of each dataset in `datasets`
-//! ([`copies`]). A dataset is written once ([`writer`]), checksummed in checksum blocks, and
-//! sealed: it appears by a commit record when all of it is durable, and is never changed
-//! afterwards. What is half written lies in private directories that the next sweep removes. Reads
-//! ([`reader`]) verify every checksum block they touch and name drive, file and offset of one that
-//! is not what was written.
+//! Contract: a [`DatasetVolume`] is a set of directories, one per drive. Each contains a folder
+//! `outcore-volume` with:
+//! - a [`label`], which identifies the drive and its volume
+//! - one file per dataset's share, in `data`
+//! - a copy of the manifest of each dataset, in `datasets` ([`copies`])
 //!
-//! While a drive is missing or empty (replaced), all that does not lie on it can be read, and
-//! nothing can be written; whoever needs it is told its name. A drive of another volume is an
-//! error; nothing is guessed. There is no redundancy: a lost drive loses every dataset that reaches
-//! it.
+//! A dataset is written once ([`writer`]), checksummed in checksum blocks, and sealed. It appears
+//! by a commit record when all of it is durable, and never changes afterwards. Incomplete data are
+//! in private directories that the next sweep removes. Reads ([`reader`]) verify every checksum
+//! block that they touch; an error names drive, file and offset of a damaged one.
 //!
-//! Bounds: buffers of the caller's budget; a checksum of 8 bytes a checksum block (64 KiB, or a
-//! stripe if that is smaller) in memory while a dataset is written, read or checked.
+//! While a drive is missing or empty (replaced), data on the other drives can be read, and nothing
+//! can be written; errors name the drive. A drive of another volume is an error; outcore never
+//! guesses. There is no redundancy: a lost drive loses every dataset that uses it.
+//!
+//! Bounds: buffers from the caller's budget. While a dataset is written, read or checked, memory
+//! holds 8 bytes per checksum block (64 KiB, or a stripe if that is smaller).
 
 mod copies;
 pub mod device;
@@ -46,30 +47,30 @@ use outcore_io::drive::{Device, PrivateDir};
 use outcore_io::error::{Error, Result};
 use outcore_io::memory::{BLOCK_BYTES, block_ceil};
 
-/// What names of datasets are.
+/// The rule for names of datasets, for error messages.
 const NAMES_HINT: &str =
     "a name has up to 200 ASCII letters, digits and ._-+=, and no dot in front";
 /// Folder in each drive's directory.
 pub const FOLDER: &str = "outcore-volume";
-/// Bytes under one checksum, at most.
+/// Largest number of bytes per checksum.
 pub(crate) const CHECKSUM_BLOCK_BYTES_MAX: u64 = 64 << 10;
-/// What a dataset's name begins with on the command line.
+/// Prefix of a dataset's name on the command line.
 const MARK: char = '@';
 
 const DATASETS: &str = "datasets";
 const DATA: &str = "data";
 
-/// How a long operation is watched and stopped.
+/// Observes and stops a long operation.
 #[derive(Clone, Copy)]
 pub struct Watch<'a> {
-    /// Fails when it is to stop.
+    /// Fails if the operation is to stop.
     pub check: &'a dyn Fn() -> Result<()>,
-    /// Is told of bytes that are done.
+    /// Receives the number of bytes just done.
     pub advance: &'a dyn Fn(u64),
 }
 
 impl Watch<'_> {
-    /// Nobody watches.
+    /// No observer.
     pub const NOBODY: Watch<'static> = Watch {
         check: &|| Ok(()),
         advance: &|_| {},
@@ -79,21 +80,21 @@ impl Watch<'_> {
 /// A drive of a volume for datasets.
 #[derive(Debug, Clone)]
 pub struct VolumeDrive {
-    /// For messages, and to know it again.
+    /// The name in messages; it also identifies the drive later.
     pub name: String,
-    /// The directory on it.
+    /// The directory on the drive.
     pub dir: PathBuf,
     /// Share of the stripes.
     pub weight: f64,
-    /// The most of it to use.
+    /// Limit on its use.
     pub limit_bytes: u64,
     /// Its slots.
     pub tags: usize,
-    /// The controller it hangs on, and the slots that the drives there share.
+    /// Its controller, and the slots that the controller's drives share.
     pub controller: Option<(String, usize)>,
 }
 
-/// The drives that a drives file names, with weights from what is known of their speed.
+/// The drives of a drives file, with weights from their known speeds.
 pub fn drives_of(set: &DriveSet) -> Vec<VolumeDrive> {
     let speed = |drive: &outcore_io::config::DriveSpec| {
         let pair = drive.read_bytes_per_s.zip(drive.write_bytes_per_s);
@@ -118,14 +119,14 @@ pub fn drives_of(set: &DriveSet) -> Vec<VolumeDrive> {
     drives.collect()
 }
 
-/// A drive as `volume status` shows it.
+/// A drive, as `volume status` shows it.
 #[derive(Debug, Clone, Serialize)]
 pub struct DriveStatus {
     /// Its name.
     pub drive: String,
     /// Its directory.
     pub dir: PathBuf,
-    /// Whether it is there: mounted, with its label.
+    /// Whether it is mounted and has its label.
     pub is_present: bool,
     /// Free bytes on its file system.
     pub free_bytes: u64,
@@ -138,7 +139,7 @@ pub struct DriveStatus {
 pub struct DatasetVolume {
     device: Arc<dyn Device>,
     drives: Vec<VolumeDrive>,
-    /// Why a drive cannot be used, if it is missing, or its label is damaged.
+    /// Why a drive cannot be used: it is missing, or its label is damaged.
     absent: Arc<[Option<Error>]>,
     id: String,
     stripe_bytes: u64,
@@ -174,11 +175,10 @@ impl DatasetVolume {
         self.folder(index).join(DATA).join(id)
     }
 
-    /// Room and use of each drive; of use counts what the datasets have whose manifests can be
-    /// read.
+    /// Room and use of each drive. Use counts only datasets whose manifests can be read.
     ///
     /// # Errors
-    /// A drive that cannot be looked at.
+    /// A drive cannot be examined.
     pub fn status(&self) -> Result<Vec<DriveStatus>> {
         let names = self.names()?;
         let readable = names.iter().filter_map(|name| self.manifest(name).ok());
@@ -201,7 +201,7 @@ impl DatasetVolume {
         status.collect()
     }
 
-    /// The drives that a dataset reaches and that are not there: what lies on them cannot be read.
+    /// The absent drives that a dataset uses: data on them cannot be read.
     pub fn absent_of<'m>(&self, manifest: &'m Manifest) -> Vec<&'m str> {
         let shares = manifest.shares.iter().enumerate();
         let absent = shares.filter(|(index, share)| {
@@ -211,8 +211,7 @@ impl DatasetVolume {
         absent.map(|(_, share)| share.drive.as_str()).collect()
     }
 
-    /// Fails where some of the checksum blocks of a dataset, or of their checksums, lie on a drive
-    /// that is not there.
+    /// Fails if some checksum blocks of a dataset, or their checksums, are on an absent drive.
     fn check_reachable(&self, manifest: &Manifest, checksum_blocks: &Range<u64>) -> Result<()> {
         if self.absent_of(manifest).is_empty() {
             return Ok(());
@@ -248,8 +247,8 @@ impl DatasetVolume {
         needed.next().map_or(Ok(()), Err)
     }
 
-    /// Removes the files of a dataset that no manifest names any more; all that can be, whatever
-    /// fails. One that is gone already is not a failure.
+    /// Removes the files of a dataset that no manifest names any more. Continues after a failure; a
+    /// missing file is not a failure.
     fn remove_shares(&self, id: &str) -> Result<()> {
         let removed = (0..self.drives.len()).map(|index| {
             let path = self.share_path(id, index);
@@ -262,11 +261,11 @@ impl DatasetVolume {
         all.into_iter().collect()
     }
 
-    /// Removes what killed runs have left, and finishes what they had committed; nothing while a
-    /// drive is missing.
+    /// Removes the leftovers of killed runs, and finishes their commits; does nothing while a drive
+    /// is missing.
     ///
     /// # Errors
-    /// A directory that cannot be looked into.
+    /// A directory cannot be read.
     pub fn sweep(&self) -> Result<()> {
         match self.absent().next() {
             Some(_) => Ok(()),
@@ -274,7 +273,7 @@ impl DatasetVolume {
         }
     }
 
-    /// Private directories on all drives, for what is not complete.
+    /// Private directories on all drives, for incomplete data.
     fn stage(&self) -> Result<Vec<PrivateDir>> {
         self.sweep()?;
         let made = self.drives.iter().enumerate().map(|(index, drive)| {
@@ -302,7 +301,7 @@ impl DatasetVolume {
     }
 }
 
-/// Datasets are files: a drive that is a block device has none.
+/// Datasets are files, so a drive that is a block device cannot hold any.
 fn refuse_what_is_no_directory(operation: &str, drive: &VolumeDrive) -> Result<()> {
     match fs::metadata(&drive.dir) {
         Ok(facts) if !facts.is_dir() => Err(Error::usage(
@@ -315,12 +314,12 @@ fn refuse_what_is_no_directory(operation: &str, drive: &VolumeDrive) -> Result<(
             "pass the mount point, not the block device; only `outcore bench io` and `outcore \
                  replay` accept raw devices",
         )),
-        // What is missing is told by what wants it.
+        // The operation that needs a missing drive reports it.
         _ => Ok(()),
     }
 }
 
-/// Refuses a name that cannot be that of a dataset.
+/// Rejects an invalid dataset name.
 ///
 /// # Errors
 /// Usage.
@@ -349,10 +348,10 @@ impl Named {
         path.as_os_str().as_encoded_bytes().starts_with(b"@")
     }
 
-    /// The dataset that `path` names; nothing if it names a file.
+    /// The dataset that `path` names; `None` if it names a file.
     ///
     /// # Errors
-    /// Usage for a name that cannot be.
+    /// Usage for an invalid name.
     pub fn parse(path: &Path) -> Result<Option<Self>> {
         if !Self::is_mark(path) {
             return Ok(None);
@@ -404,7 +403,7 @@ fn open_shares(volume: &DatasetVolume, manifest: &Manifest) -> Result<StripedVol
     )
 }
 
-/// What the metadata of one drive of a volume belongs to.
+/// The `place` of the metadata of one drive of a volume.
 fn place_of(volume: &str, drive: &str) -> String {
     format!("volume {volume}, drive {drive}")
 }

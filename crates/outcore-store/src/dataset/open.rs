@@ -1,9 +1,9 @@
-//! The datasets that a device has open: where they lie, what they must be, and what has been
-//! written.
+//! The datasets that a device has open: their layout, their checksums, and the bytes written so
+//! far.
 //!
-//! Contract: a [`Table`] gives each a number above those of files below. A sealed one knows the
-//! checksum of each checksum block; a growing one notes them as they are written, and gets its
-//! places once its length, or a bound of it, is known.
+//! Contract: a [`Table`] gives each dataset a number above those of ordinary files. A sealed
+//! dataset knows the checksum of each checksum block. A growing one records checksums as blocks are
+//! written, and gets its layout once its length, or an upper bound, is known.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -23,7 +23,7 @@ pub(super) const FIRST_FILE: u32 = 1 << 31;
 const WRITE: &str = "write dataset";
 /// Memory for the checksum of a checksum block that may not be written yet.
 const CHECKSUM_BYTES: u64 = 16;
-/// Checksum blocks that get memory at once, at least.
+/// Smallest number of checksum blocks for which memory is reserved at once.
 const ROOM_STEP: u64 = 1 << 13;
 
 /// The datasets that are open, by number.
@@ -35,7 +35,7 @@ pub(super) struct Open {
     /// The path that it was opened by.
     pub(super) path: PathBuf,
     pub(super) state: State,
-    /// What is known of transfers that failed, by their place.
+    /// Details of failed transfers, by offset.
     pub(super) troubles: Mutex<HashMap<u64, Error>>,
 }
 
@@ -46,7 +46,7 @@ pub(super) enum State {
     Growing(Box<Growing>),
 }
 
-/// Where a sealed dataset lies, and what it must be.
+/// The layout and checksums of a sealed dataset.
 pub(super) struct Sealed {
     pub(super) manifest: Manifest,
     pub(super) striped: StripedVolume,
@@ -54,20 +54,20 @@ pub(super) struct Sealed {
     pub(super) _reservation: Reservation,
 }
 
-/// A dataset that is being written: it gets its places when its length, or a bound of it, is known,
-/// or with its first bytes.
+/// A dataset that is being written. It gets its layout when its length, or an upper bound, is
+/// known, or with its first bytes.
 pub(super) struct Growing {
     pub(super) new: NewDataset,
     pub(super) volume: DatasetVolume,
-    /// Pays for checksums.
+    /// Source of the memory for checksums.
     pub(super) budget: Budget,
     pub(super) begun: OnceLock<Begun>,
-    /// Nothing before it has begun, and when it is sealed.
+    /// `None` before it has begun, and after it is sealed.
     pub(super) unsealed: Mutex<Option<Unsealed>>,
     pub(super) len_bytes: AtomicU64,
 }
 
-/// Where a growing dataset lies, and what is known of its checksum blocks.
+/// The layout of a growing dataset, and the state of its checksum blocks.
 pub(super) struct Begun {
     pub(super) striped: StripedVolume,
     pub(super) manifest: Manifest,
@@ -78,7 +78,7 @@ pub(super) struct Begun {
 #[derive(Default)]
 struct Ledger {
     sums: Vec<Option<u64>>,
-    /// Checksum blocks that there is memory for.
+    /// Checksum blocks for which there is memory.
     room: u64,
     reservations: Vec<Reservation>,
     /// Checksum blocks that have been written in part: their bytes, and how many there are.
@@ -90,7 +90,7 @@ pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl Table {
-    /// The dataset that a file is; nothing for a file below.
+    /// The dataset of a file number; `None` for an ordinary file.
     pub(super) fn get(&self, file: FileId) -> Option<Arc<Open>> {
         let index = file.0.checked_sub(FIRST_FILE)?;
         lock(&self.0).get(index as usize)?.clone()
@@ -105,7 +105,7 @@ impl Table {
     pub(super) fn remove(&self, file: FileId) {
         let index = file.0.saturating_sub(FIRST_FILE) as usize;
         let open = lock(&self.0).get_mut(index).and_then(Option::take);
-        // Its files are closed, and removed if it is not sealed, outside of the lock.
+        // Outside of the lock: this closes its files, and removes them if it is not sealed.
         drop(open);
     }
 
@@ -120,15 +120,14 @@ impl Table {
 }
 
 impl Open {
-    /// Remembers why the transfer at `offset_bytes` failed.
+    /// Records why the transfer at `offset_bytes` failed.
     pub(super) fn trouble(&self, offset_bytes: u64, error: Error) {
         lock(&self.troubles).entry(offset_bytes).or_insert(error);
     }
 }
 
 impl Sealed {
-    /// Checks the checksum blocks that begin at `offset_bytes`; the first that is not what was
-    /// written.
+    /// Checks the checksum blocks from `offset_bytes` on; returns the first damaged one.
     pub(super) fn check(&self, offset_bytes: u64, bytes: &[u8]) -> std::result::Result<(), Error> {
         let checksum_block_bytes = self.manifest.checksum_block_bytes();
         let mut at_bytes = offset_bytes;
@@ -156,7 +155,7 @@ impl Sealed {
 }
 
 impl Growing {
-    /// Gives it places for at most `bound_bytes`, whose room is reserved if `has_room`.
+    /// Gives it a layout for at most `bound_bytes`, with that room reserved if `has_room`.
     pub(super) fn begin(&self, bound_bytes: u64, has_room: bool) -> Result<()> {
         let mut begins = lock(&self.unsealed);
         if self.begun.get().is_some() {
@@ -175,20 +174,20 @@ impl Growing {
         };
         lock(&begun.ledger).make_room(checksum_blocks, &self.budget)?;
         *begins = Some(unsealed);
-        // Nobody else has set it: it is set under the lock.
+        // No other thread has set it, because it is set under the lock.
         let _ = self.begun.set(begun);
         Ok(())
     }
 
-    /// Its places, if it has some.
+    /// Its layout, if it has one.
     pub(super) fn begun(&self) -> Option<&Begun> {
         self.begun.get()
     }
 
-    /// Its places, for bytes that end at `end_bytes` and have their checksums noted.
+    /// Its layout, for bytes that end at `end_bytes`, with memory for their checksums.
     ///
     /// # Errors
-    /// The drives are full; memory for the checksums; those of [`DatasetVolume::begin`].
+    /// The drives are full; no memory for the checksums; the errors of [`DatasetVolume::begin`].
     pub(super) fn places_to(&self, end_bytes: u64) -> Result<&Begun> {
         if self.begun.get().is_none() {
             self.begin(end_bytes, false)?;
@@ -215,7 +214,7 @@ impl Growing {
 }
 
 impl Begun {
-    /// Notes the checksums of what is written at `offset_bytes`.
+    /// Records the checksums of the bytes written at `offset_bytes`.
     pub(super) fn note(&self, offset_bytes: u64, bytes: &[u8]) {
         let checksum_block_bytes = self.manifest.checksum_block_bytes();
         let run = self.manifest.run();
@@ -272,7 +271,7 @@ impl Begun {
 }
 
 impl Ledger {
-    /// Has memory for this many checksum blocks.
+    /// Reserves memory for this many checksum blocks.
     fn make_room(&mut self, checksum_blocks: u64, budget: &Budget) -> Result<()> {
         if checksum_blocks > self.room {
             let more = (checksum_blocks - self.room).max(ROOM_STEP);
@@ -291,7 +290,7 @@ impl Ledger {
         self.sums[index] = Some(sum);
     }
 
-    /// Adds a part of a checksum block; gives the checksum block when that was the last of it.
+    /// Adds a part of a checksum block; returns the checksum block if it is now complete.
     pub(super) fn add(
         &mut self,
         number: u64,

@@ -1,10 +1,10 @@
-//! Orphans: files of data that belong to no dataset, since the manifest that named them is lost.
+//! Orphans: data files that belong to no dataset, because the manifest that named them is lost.
 //!
-//! Contract: [`DatasetVolume::orphans`] finds them, [`DatasetVolume::remove_orphans`] removes them
-//! where it is certain that nobody's are among them: every manifest says which files are its, and
-//! no private directory is left whose owner may have committed more than it has named yet.
+//! Contract: [`DatasetVolume::orphans`] finds them. [`DatasetVolume::remove_orphans`] removes them
+//! only if they certainly belong to no dataset. Every manifest must identify its files, and no
+//! private directory may exist whose owner may have committed more than it has named yet.
 //!
-//! Bounds: a directory listing a drive, an identity a dataset in memory.
+//! Bounds: one directory listing per drive, one identity per dataset in memory.
 
 use std::collections::HashSet;
 use std::fs;
@@ -19,7 +19,7 @@ use outcore_io::error::{Error, Result};
 const LIST: &str = "list files of data";
 const REMOVE: &str = "remove orphans";
 
-/// A file of data that no manifest names.
+/// A data file that no manifest names.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Orphan {
     /// The drive.
@@ -31,12 +31,12 @@ pub struct Orphan {
 }
 
 impl DatasetVolume {
-    /// The files that belong to no dataset, by drive; those of datasets whose manifests do not say
-    /// which are theirs are among them. While a drive is missing nothing is known of them: there
-    /// are none then.
+    /// The files that belong to no dataset, by drive. They include the files of datasets whose
+    /// manifests do not identify them. While a drive is missing the orphans are unknown, and the
+    /// list is empty.
     ///
     /// # Errors
-    /// A drive that cannot be looked into.
+    /// A drive cannot be read.
     pub fn orphans(&self) -> Result<Vec<Orphan>> {
         if self.absent().next().is_some() {
             return Ok(Vec::new());
@@ -46,10 +46,11 @@ impl DatasetVolume {
         self.find_orphans(&self.ids()?.0)
     }
 
-    /// Removes those files; gives the bytes that they had.
+    /// Removes those files; returns their total size.
     ///
     /// # Errors
-    /// [`outcore_io::Kind::Usage`] where others' could be among them; a drive is missing; I/O.
+    /// [`outcore_io::Kind::Usage`] if other datasets' files could be among them; a drive is
+    /// missing; I/O.
     pub fn remove_orphans(&self) -> Result<u64> {
         self.check_complete(REMOVE)?;
         self.sweep()?;
@@ -76,8 +77,8 @@ impl DatasetVolume {
         Ok(freed_bytes)
     }
 
-    /// The identities of all datasets, as any copy of their manifests says, and the name of one
-    /// whose manifests do not tell it.
+    /// The identities of all datasets, from any copy of their manifests, and the name of a dataset
+    /// whose manifests do not contain it.
     fn ids(&self) -> Result<(HashSet<String>, Option<String>)> {
         let (mut ids, mut untold) = (HashSet::new(), None);
         for name in self.names()? {
@@ -108,7 +109,7 @@ impl DatasetVolume {
         Ok(orphans)
     }
 
-    /// What lies in a folder of a drive, by name.
+    /// The entries of a folder of a drive, by name.
     fn entries_of(&self, index: usize, folder: &str) -> Result<Vec<PathBuf>> {
         let dir = self.folder(index).join(folder);
         let list = || -> io::Result<Vec<PathBuf>> {

@@ -1,16 +1,16 @@
-//! The index of a packed directory: what lies where in the dataset, and what it was like outside.
+//! The index of a packed directory: the offset of each file in the dataset, and its attributes.
 //!
-//! Contract: files lie end to end in the order of the index. Its first line has the version and
-//! what the directory itself was like; then comes a line for each file, symbolic link and directory
-//! below it, a directory before what is in it: kind, mode, time of the last change, length, name,
-//! and the target of a link. Names are relative, with `/` between parts and none of them `..`, and
-//! what a name lies in is a directory of the same index and never a link, so that unpacking stays
-//! inside its directory whatever the index says. An index with anything else in it is corrupt.
+//! Contract: files are stored end to end in the order of the index. The index's first line has the
+//! version and the attributes of the directory itself. Then comes one line per file, symbolic link
+//! and directory below it, a directory before its contents: kind, mode, time of the last change,
+//! length, name, and the target of a link. Names are relative, with `/` between parts and none of
+//! them `..`. The parent of a name is a directory of the same index and never a link, so unpacking
+//! stays inside its directory whatever the index says. Any other index is corrupt.
 //!
-//! Names and targets are bytes. In the index, and where people read them, a backslash, a control
-//! character and a byte that is not UTF-8 are written `\xHH`, so that a line is a line of text.
+//! Names and targets are bytes. In the index, and in output for people, a backslash, a control
+//! character and a byte that is not UTF-8 are written as `\xHH`, so that a line is a line of text.
 //!
-//! Bounds: the index is in memory as a whole, some 50 bytes and a name for each entry.
+//! Bounds: the whole index is in memory, about 50 bytes and a name per entry.
 
 use std::collections::HashSet;
 use std::ffi::{OsStr, OsString};
@@ -27,20 +27,20 @@ use outcore_io::error::{Error, Result};
 const READ: &str = "read index of a dataset";
 const HEADER: &str = "outcore directory 2";
 
-/// What a file was like before it was put, and is again once it has been got.
+/// Attributes that a file had when it was put, and has again after `get`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Attributes {
-    /// Its permissions: read, write and execute for owner, group and others. The bits that lend the
-    /// owner's rights to whoever runs the file are not kept.
+    /// Its permissions: read, write and execute for owner, group and others. Setuid, setgid and
+    /// sticky bits are not kept.
     pub mode: u32,
-    /// When it was last changed: whole seconds since 1970.
+    /// Time of the last change: whole seconds since 1970.
     pub modified_s: i64,
-    /// And nanoseconds.
+    /// Nanoseconds of that time.
     pub modified_ns: u32,
 }
 
 impl Attributes {
-    /// Those of a file or directory.
+    /// The attributes of a file or directory.
     pub fn of(facts: &Metadata) -> Self {
         Attributes {
             mode: facts.permissions().mode() & 0o777,
@@ -49,7 +49,7 @@ impl Attributes {
         }
     }
 
-    /// When it was last changed.
+    /// Time of the last change.
     pub fn modified(&self) -> SystemTime {
         let whole = Duration::from_secs(self.modified_s.unsigned_abs());
         let second = match self.modified_s < 0 {
@@ -61,39 +61,39 @@ impl Attributes {
         exact.unwrap_or(UNIX_EPOCH)
     }
 
-    /// Gives an open file these permissions and this time.
+    /// Sets these permissions and this time on an open file.
     pub(super) fn restore(&self, file: &std::fs::File) -> std::io::Result<()> {
         file.set_permissions(std::fs::Permissions::from_mode(self.mode))?;
         file.set_modified(self.modified())
     }
 }
 
-/// What an entry is.
+/// Kind of an entry.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum EntryKind {
     /// A file.
     File,
-    /// A directory; what is in it follows.
+    /// A directory; its contents follow.
     Directory,
     /// A symbolic link.
     Link {
-        /// Where it leads, as it was read: it may lead nowhere.
+        /// Its target as stored; it may not exist.
         target: OsString,
     },
 }
 
-/// Something that is packed.
+/// A packed file, directory or link.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Entry {
     /// Its name, relative to the directory.
     pub name: OsString,
-    /// What it is.
+    /// Its kind.
     pub kind: EntryKind,
     /// Where its data begin in the dataset.
     pub offset_bytes: u64,
-    /// Its length; 0 for all that is not a file.
+    /// Its length; 0 for directories and links.
     pub len_bytes: u64,
-    /// What it was like outside.
+    /// Its attributes.
     pub attributes: Attributes,
 }
 
@@ -104,25 +104,25 @@ impl Entry {
     }
 }
 
-/// All that a directory holds.
+/// The contents of a directory.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Index {
-    /// What the directory itself was like.
+    /// Attributes of the directory itself.
     pub root: Attributes,
-    /// What is below it, in order.
+    /// Its entries at all levels, in order.
     pub entries: Vec<Entry>,
 }
 
 impl Index {
-    /// The file called `name`, as [`Entry::text`] writes it or as it is.
+    /// The file called `name`, as [`Entry::text`] writes it or unescaped.
     ///
     /// # Errors
-    /// Usage: there is none, or it is a directory or a link.
+    /// Usage: it does not exist, or it is a directory or a link.
     pub fn find(&self, name: &str) -> Result<&Entry> {
         let cannot = |cause: String, hint: &str| {
             Err(Error::usage("look into dataset", cause).hint(hint.to_string()))
         };
-        // What a listing shows comes first: it is one to one.
+        // The form in a listing comes first: it is unambiguous.
         let shown = self.entries.iter().find(|entry| entry.text() == name);
         let is_named = |entry: &&Entry| entry.name.as_bytes() == name.as_bytes();
         let found = shown.or_else(|| self.entries.iter().find(is_named));
@@ -143,7 +143,7 @@ impl Index {
         }
     }
 
-    /// Files and links.
+    /// Number of files and links.
     pub(crate) fn count_files(&self) -> u64 {
         let files = self.entries.iter();
         files
@@ -151,7 +151,7 @@ impl Index {
             .count() as u64
     }
 
-    /// What a listing shows: files, links, and directories that are empty.
+    /// The entries of a listing: files, links, and empty directories.
     pub fn listed(&self) -> impl Iterator<Item = &Entry> {
         let entries = self.entries.iter().enumerate();
         entries.filter_map(|(number, entry)| {
@@ -161,24 +161,25 @@ impl Index {
         })
     }
 
-    /// Bytes of all files together.
+    /// Total bytes of all files.
     pub fn data_bytes(&self) -> u64 {
         self.entries.iter().map(|entry| entry.len_bytes).sum()
     }
 
-    /// Who but the owner could read all of it: the read bits of group and others. A dataset is one
-    /// place for all files, so it is as closed as the most closed of them.
+    /// The users other than the owner who could read all of it: the read bits of group and others.
+    /// A dataset has one set of permissions for all files, so it is as restricted as its most
+    /// restricted file.
     pub(crate) fn readers(&self) -> u32 {
         let inner = self.entries.iter().map(|entry| match entry.kind {
             EntryKind::File => entry.attributes.mode,
-            // Who may pass through a directory reads what is in it.
+            // Users who may pass through a directory can read its contents.
             EntryKind::Directory => entry.attributes.mode << 2,
             EntryKind::Link { .. } => 0o777,
         });
         inner.fold(self.root.mode << 2, |all, mode| all & mode) & 0o044
     }
 
-    /// The text to write.
+    /// The text of the index.
     pub fn encode(&self) -> Vec<u8> {
         let mut text = format!("{HEADER} {}\n", attributes_text(&self.root));
         for entry in &self.entries {
@@ -198,10 +199,10 @@ impl Index {
         text.into_bytes()
     }
 
-    /// Reads an index.
+    /// Parses an index.
     ///
     /// # Errors
-    /// Corrupt: it is none.
+    /// Corrupt: it is not an index.
     pub fn decode(index: &[u8]) -> Result<Self> {
         let broken = |line: &str| Error::corrupt(READ, format!("the line {line:?} makes no sense"));
         let text =
@@ -256,7 +257,7 @@ fn attributes_in<'t>(fields: &mut impl Iterator<Item = &'t str>) -> Option<Attri
     (about.mode <= 0o777 && about.modified_ns < 1_000_000_000).then_some(about)
 }
 
-/// The entry that a line describes; nothing where it is none.
+/// The entry on a line; `None` if the line is not an entry.
 fn entry_in(line: &str, offset_bytes: u64) -> Option<Entry> {
     let mut fields = line.splitn(6, ' ');
     let kind = fields.next()?;
@@ -289,14 +290,14 @@ fn is_inside(name: &OsStr) -> bool {
     !name.as_bytes().contains(&0) && parts.all(|part| !matches!(part, b"" | b"." | b".."))
 }
 
-/// What a name lies in; nothing for one that lies in the directory itself.
+/// The parent of a name; `None` for a name in the directory itself.
 fn parent_of(name: &OsStr) -> Option<&OsStr> {
     let bytes = name.as_bytes();
     let slash = bytes.iter().rposition(|byte| *byte == b'/')?;
     Some(OsStr::from_bytes(&bytes[..slash]))
 }
 
-/// A name as text, one to one.
+/// A name as unambiguous text.
 pub fn escape(name: &OsStr) -> String {
     let mut text = String::with_capacity(name.len());
     for chunk in name.as_bytes().utf8_chunks() {
@@ -318,7 +319,7 @@ pub fn escape(name: &OsStr) -> String {
     text
 }
 
-/// The name that was written as `text`; nothing where it cannot have been.
+/// The name that was written as `text`; `None` if the text is not a written name.
 fn unescape(text: &str) -> Option<OsString> {
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text;
@@ -330,7 +331,7 @@ fn unescape(text: &str) -> Option<OsString> {
     }
     bytes.extend_from_slice(rest.as_bytes());
     let name = OsString::from_vec(bytes);
-    // One name has one text.
+    // Each name has only one text.
     (escape(&name) == text).then_some(name)
 }
 

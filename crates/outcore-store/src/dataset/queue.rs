@@ -1,12 +1,12 @@
-//! Transfers of datasets, cut into transfers of the drives below and put together again.
+//! Splits transfers of datasets into transfers of the drives, and assembles the results.
 //!
-//! Contract: a [`DatasetQueue`] passes requests for other files on as they are. One for a dataset
-//! is split at its stripes; what lies side by side on a drive goes there in one transfer. It
-//! completes when all of its parts have; each checksum block is checked as it comes. Of a checksum
-//! block that is wanted in part all is read, beside the request, and the part copied. Writes are
-//! noted before they start.
+//! Contract: a [`DatasetQueue`] passes requests for other files on unchanged. It splits a request
+//! for a dataset at stripe boundaries; adjacent pieces on a drive go there in one transfer. The
+//! request completes when all of its parts have. Each checksum block is verified as it arrives. If
+//! a request needs only a part of a checksum block, the whole block is read separately, and the
+//! part is copied. Checksums of writes are recorded before the writes start.
 //!
-//! Bounds: [`SIDES`] checksum blocks beside the requests; requests that find none wait.
+//! Bounds: [`SIDES`] separate checksum blocks; requests that find none wait.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -24,15 +24,15 @@ use outcore_io::error::{Error, Result};
 use outcore_io::memory::{Budget, Loan, Pool, Segment, block_ceil};
 use outcore_io::port::TransferFault;
 
-/// Checksum blocks that are read for a part of them, at once.
+/// Checksum blocks that may be read separately at once.
 const SIDES: usize = 64;
-/// Pieces of a transfer below, at most.
+/// Largest number of segments per transfer of the queue below.
 const SEGMENTS_MAX: usize = 1024;
 
-/// How long a queue that nobody needs any more waits for a part at a time.
+/// How long a dropped queue waits for a part at a time.
 const LAST_WAIT: Duration = Duration::from_millis(100);
 
-/// A request for a dataset that is out.
+/// A request for a dataset in flight.
 struct Parent {
     loan: Loan,
     open: Arc<Open>,
@@ -42,7 +42,7 @@ struct Parent {
     file: FileId,
     drive_index: usize,
     offset_bytes: u64,
-    /// Bytes that it moves if all goes well.
+    /// Bytes that it moves if nothing fails.
     len_bytes: usize,
     parts_left: u32,
     errno: Option<i32>,
@@ -50,9 +50,9 @@ struct Parent {
 
 /// A transfer of the queue below.
 enum Flight {
-    /// Somebody's request, with its token.
+    /// A request for another file, with its token.
     Other(u64),
-    /// A part of a request, with the place in the dataset of each of its pieces.
+    /// A part of a request, with the offset in the dataset of each of its segments.
     Part { parent: u32, places: Vec<u64> },
     /// A checksum block, whose bytes from `from` on are copied to `wanted`.
     Side {
@@ -63,37 +63,37 @@ enum Flight {
     },
 }
 
-/// What lies side by side on a drive.
+/// Adjacent pieces on a drive.
 struct Part {
     drive_index: usize,
     offset_bytes: u64,
     end_bytes: u64,
     segments: Vec<Segment>,
-    /// In the dataset, of each segment.
+    /// Offset in the dataset of each segment.
     places: Vec<u64>,
 }
 
-/// A checksum block that a request wants a part of.
+/// A checksum block of which a request needs a part.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct ChecksumBlock {
     place: u64,
     len_bytes: usize,
 }
 
-/// How a request meets the checksum blocks: one that it begins in, one that it ends in, and between
-/// them those that are wanted whole.
+/// How a request overlaps the checksum blocks: a partial one at the start, a partial one at the
+/// end, and whole ones between them.
 #[derive(Debug, PartialEq, Eq)]
 struct Coverage {
     first: Option<ChecksumBlock>,
     body_from: u64,
     body_to: u64,
     last: Option<ChecksumBlock>,
-    /// The end of the last block that has data.
+    /// End of the last block that has data.
     end_bytes: u64,
 }
 
 impl Coverage {
-    /// Of `len_bytes` of data from `from_bytes` on, where a block begins.
+    /// Coverage of `len_bytes` of data from `from_bytes` on, a block boundary.
     fn of(manifest: &Manifest, from_bytes: u64, len_bytes: usize) -> Self {
         let end_bytes = block_ceil(from_bytes + len_bytes as u64);
         let checksum_block_at = |place: u64| {
@@ -117,7 +117,7 @@ impl Coverage {
         cut
     }
 
-    /// All of it straight from or to the request's buffer.
+    /// The whole range moves directly from or to the request's buffer.
     fn nowhere(from_bytes: u64, end_bytes: u64) -> Self {
         Coverage {
             first: None,
@@ -139,10 +139,10 @@ impl ChecksumBlock {
     }
 }
 
-/// A queue that knows datasets.
+/// A queue that handles datasets.
 pub(super) struct DatasetQueue {
-    // Declared first: it is dropped first, and waits for the transfers whose memory the parents
-    // hold where it is broken.
+    // Declared first, so dropped first: it waits for the transfers whose memory the parents hold if
+    // it is broken.
     below: Box<dyn Queue>,
     depth_below: usize,
     table: Arc<Table>,
@@ -150,10 +150,10 @@ pub(super) struct DatasetQueue {
     parents: Slab<Parent>,
     /// Transfers that found no slot below.
     waiting: VecDeque<Request>,
-    /// Requests that found no room beside them.
+    /// Requests that found no separate checksum block free.
     held: VecDeque<(Request, Arc<Open>)>,
     sides: Pool,
-    /// Requests for other files that are out.
+    /// Requests for other files in flight.
     others: usize,
     ready: Vec<Completion>,
     // Kept for their capacity.
@@ -189,7 +189,7 @@ impl DatasetQueue {
         })
     }
 
-    /// Hands a transfer below, or keeps it until there is a slot.
+    /// Passes a transfer to the queue below, or keeps it until a slot is free.
     fn pass_on(&mut self, flight: Flight, request: Request) {
         let token = u64::from(self.flights.insert(flight));
         self.waiting.push_back(Request { token, ..request });
@@ -211,8 +211,7 @@ impl DatasetQueue {
         });
     }
 
-    /// Starts a request for a dataset; gives it back if there is no room for the checksum blocks
-    /// beside it.
+    /// Starts a request for a dataset; returns it if no separate checksum block is free.
     fn take(&mut self, request: Request, open: &Arc<Open>) -> Option<Request> {
         let from_bytes = request.offset_bytes;
         match (&open.state, request.op) {
@@ -281,7 +280,7 @@ impl DatasetQueue {
             parts_left: 1,
             errno: None,
         });
-        // The buffer is carved from front to back.
+        // Carves the buffer from front to back.
         if let Some(checksum_block) = cut.first {
             let wanted_bytes = (cut.body_from - from_bytes) as usize;
             self.start_side(parent, striped, checksum_block, from_bytes, wanted_bytes);
@@ -303,7 +302,7 @@ impl DatasetQueue {
         parent
     }
 
-    /// Reads a whole checksum block for a request that wants `wanted_bytes` from `from_bytes` on.
+    /// Reads a whole checksum block for a request that needs `wanted_bytes` from `from_bytes` on.
     fn start_side(
         &mut self,
         parent: u32,
@@ -344,7 +343,7 @@ impl DatasetQueue {
         self.pass_on(flight, request);
     }
 
-    /// Starts what moves straight from or to the request's buffer.
+    /// Starts the part that moves directly from or to the request's buffer.
     fn start_body(&mut self, parent: u32, op: Op, striped: &StripedVolume, cut: &Coverage) {
         let mut parts = std::mem::take(&mut self.parts);
         let entry = self.parent(parent);
@@ -393,7 +392,7 @@ impl DatasetQueue {
         self.parts = parts;
     }
 
-    /// Takes in a transfer of the queue below.
+    /// Processes a completion of the queue below.
     fn land(&mut self, completion: Completion) {
         let Completion { request, result } = completion;
         let Some(flight) = self.flights.remove(request.token as u32) else {
@@ -469,7 +468,8 @@ impl DatasetQueue {
     }
 }
 
-/// Why a transfer below has failed, if it has: a share that ends before its bytes do has been cut.
+/// Why a transfer below failed, if it did. A share that ends before its expected length has been
+/// truncated.
 fn failure(
     open: &Open,
     request: &Request,
@@ -495,7 +495,7 @@ fn failure(
     striped.map(|striped| (errno, striped.explain(&fault)))
 }
 
-/// Whether what was read of a sealed dataset is not what was written.
+/// Whether the bytes read of a sealed dataset are damaged.
 fn damage(open: &Open, place: u64, bytes: &[u8]) -> Option<(i32, Error)> {
     let State::Sealed(sealed) = &open.state else {
         return None;
@@ -505,7 +505,7 @@ fn damage(open: &Open, place: u64, bytes: &[u8]) -> Option<(i32, Error)> {
 }
 
 impl Drop for DatasetQueue {
-    /// Takes in the parts that are out: a buffer goes back to its pool only when it is whole again.
+    /// Waits for the parts in flight: a buffer returns to its pool only when it is whole again.
     fn drop(&mut self) {
         let mut landed = Vec::new();
         loop {
@@ -513,7 +513,8 @@ impl Drop for DatasetQueue {
             if self.below.in_flight() == 0 {
                 return;
             }
-            // Where the queue below is broken, it keeps what the drives may still write into.
+            // If the queue below is broken, it keeps the memory that the drives may still write
+            // into.
             if self.below.complete(Some(LAST_WAIT), &mut landed).is_err() {
                 return;
             }
@@ -555,7 +556,7 @@ impl Queue for DatasetQueue {
             }
             self.start();
             done.append(&mut self.ready);
-            // Parts have come, but no request is over yet.
+            // Parts have arrived, but no request is complete yet.
             if wait.is_none() || is_idle || !done.is_empty() {
                 return Ok(());
             }

@@ -1,15 +1,15 @@
-//! Reading a sealed dataset: every checksum block checked on the way.
+//! Reads a sealed dataset and verifies every checksum block.
 //!
-//! Contract: a [`DatasetReader`] keeps a window of reads in flight on all drives and gives the
-//! bytes of a range in order ([`DatasetReader::next_chunk`]), or as they come
-//! ([`DatasetReader::next_arrival`]): who can use them in any order never waits for a late drive
-//! while others have room. A checksum block that is not what was written ends the read with an
-//! error that names the drive, the file there and the offset in it; [`DatasetVolume::scrub`] goes
-//! on and lists them all, with what cannot be read at all. Of the checksums those of the range are
-//! loaded. All of them are checked against the manifest; of some, one that is damaged itself is
-//! told as damage of its checksum block.
+//! Contract: a [`DatasetReader`] keeps a window of reads in flight on all drives. It returns the
+//! bytes of a range in order ([`DatasetReader::next_chunk`]) or as they arrive
+//! ([`DatasetReader::next_arrival`]). A caller that accepts any order never waits for a slow drive
+//! while others have data. A damaged checksum block ends the read with an error that names the
+//! drive, the file there and the offset in it. [`DatasetVolume::scrub`] continues and lists all of
+//! them, together with unreadable blocks. The reader loads only the checksums of the range. If it
+//! loads all of them, it verifies them against the manifest. If it loads some, a damaged checksum
+//! is reported as damage of its checksum block.
 //!
-//! Bounds: [`WINDOW_BYTES`] of buffers and 8 bytes a checksum block of the range, out of the
+//! Bounds: [`WINDOW_BYTES`] of buffers and 8 bytes per checksum block of the range, from the
 //! caller's budget.
 
 use std::ops::Range;
@@ -33,13 +33,11 @@ use outcore_io::transfers::{Arrival, ReadRange, Transfers};
 use outcore_io::units;
 
 const READ: &str = "read dataset";
-/// How often a scrub looks at a dataset again that others change meanwhile, and how long it waits
-/// for them.
+/// How often a scrub rereads a dataset that others are changing, and how long it waits in between.
 const CHANGES_MAX: u32 = 50;
 const CHANGE_WAIT: Duration = Duration::from_millis(20);
 
-/// A checksum block that is not what was written, or cannot be read; or all of a file from some
-/// byte on.
+/// A checksum block that is damaged or unreadable; or the rest of a file from some byte on.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Damage {
     /// The dataset.
@@ -52,13 +50,13 @@ pub struct Damage {
     pub offset_bytes: u64,
     /// Bytes of the checksum block.
     pub len_bytes: u64,
-    /// Whether the bytes have been written anew from another drive's copy: only of labels and
+    /// Whether the bytes have been rewritten from another drive's copy; only for labels and
     /// manifests.
     pub is_repaired: bool,
 }
 
 impl Damage {
-    /// That of `len_bytes` from `offset_bytes` on of a dataset that lies on `striped`.
+    /// The damage of `len_bytes` from `offset_bytes` on of a dataset stored on `striped`.
     pub(super) fn at(
         manifest: &Manifest,
         striped: &StripedVolume,
@@ -76,7 +74,7 @@ impl Damage {
         }
     }
 
-    /// That of a whole file of metadata.
+    /// The damage of a whole metadata file.
     fn of_metadata(dataset: &str, drive: &str, path: &Path, len_bytes: u64) -> Self {
         Damage {
             dataset: dataset.to_string(),
@@ -98,7 +96,7 @@ impl Damage {
     }
 }
 
-/// The drive on which a range begins, and where in the file there.
+/// The drive on which a range begins, and its offset in the file there.
 fn place_of(striped: &StripedVolume, offset_bytes: u64, len_bytes: usize) -> (usize, u64) {
     let mut first: Option<StripeExtent> = None;
     let map = striped.map();
@@ -108,28 +106,28 @@ fn place_of(striped: &StripedVolume, offset_bytes: u64, len_bytes: usize) -> (us
     first.map_or((0, 0), |piece| (piece.drive_index, piece.offset_bytes))
 }
 
-/// A range of a dataset, being read.
+/// A reader of a range of a dataset.
 pub struct DatasetReader {
-    // Declared first: it is dropped first, and waits for what is in flight.
-    /// Each with where it begins.
+    // Declared first, so dropped first: it waits for what is in flight. Each read carries its
+    // offset.
     reads: Transfers<u64, Batches>,
     striped: StripedVolume,
     manifest: Manifest,
     pool: Pool,
-    /// The checksums of the checksum blocks of the range, and the first of these.
+    /// The checksums of the checksum blocks of the range, and the number of the first.
     sums: Vec<u64>,
     first_checksum_block: u64,
     sums_reservation: Reservation,
     /// First byte of the range.
     from_bytes: u64,
-    /// Next chunk to ask for, next byte to give, end of the range.
+    /// Next chunk to read, next byte to return, end of the range.
     ask_bytes: u64,
     give_bytes: u64,
     end_bytes: u64,
-    /// Bytes up to which the payload's blocks reach.
+    /// End of the last block of the payload.
     padded_bytes: u64,
     damages: Vec<Damage>,
-    /// Whether what cannot be read is noted among the damages instead of ending the read.
+    /// Whether unreadable data are recorded as damage instead of ending the read.
     is_lenient: bool,
 }
 
@@ -137,7 +135,7 @@ impl DatasetVolume {
     /// A reader of all data of a dataset.
     ///
     /// # Errors
-    /// No such dataset; a share that is missing or cut; checksums that are not what was written.
+    /// No such dataset; a share that is missing or truncated; damaged checksums.
     pub fn reader(&self, manifest: &Manifest, budget: &Budget) -> Result<DatasetReader> {
         self.range_reader(manifest, 0, manifest.len_bytes, budget)
     }
@@ -145,7 +143,7 @@ impl DatasetVolume {
     /// A reader of `len_bytes` of data and index from `from_bytes` on.
     ///
     /// # Errors
-    /// As [`DatasetVolume::reader`]; usage for a range that the dataset does not have.
+    /// The errors of [`DatasetVolume::reader`]; usage for a range that the dataset does not have.
     pub fn range_reader(
         &self,
         manifest: &Manifest,
@@ -169,7 +167,7 @@ impl DatasetVolume {
         self.reader_with_sums(manifest, from_bytes..end_bytes, checksum_blocks, budget)
     }
 
-    /// The same with the checksums of `checksum_blocks`.
+    /// The same with the given checksums of `checksum_blocks`.
     fn reader_with_sums(
         &self,
         manifest: &Manifest,
@@ -216,7 +214,7 @@ impl DatasetVolume {
     /// memory.
     ///
     /// # Errors
-    /// As [`DatasetVolume::reader`].
+    /// The errors of [`DatasetVolume::reader`].
     pub(super) fn open_with_sums(
         &self,
         manifest: &Manifest,
@@ -227,12 +225,12 @@ impl DatasetVolume {
         Ok((reader.striped, reader.sums, reader.sums_reservation))
     }
 
-    /// Reads all of every dataset in `names`, or of all; what is not what was written or cannot be
-    /// read, manifests, labels and missing files included. Labels and copies of manifests that are
-    /// damaged, lost or old are written anew from those on other drives.
+    /// Reads all of every dataset in `names`, or of all datasets. Returns everything that is
+    /// damaged or unreadable, including manifests, labels and missing files. Labels and copies of
+    /// manifests that are damaged, lost or old are rewritten from those on other drives.
     ///
     /// # Errors
-    /// A name that there is not; a drive that is missing or cannot be looked into; memory; a stop.
+    /// A name that does not exist; a drive that is missing or cannot be read; memory; a stop.
     pub fn scrub(
         &self,
         names: &[String],
@@ -266,8 +264,8 @@ impl DatasetVolume {
         Ok(damages)
     }
 
-    /// Repairs the copies of a manifest. Copies may differ because another process changes the
-    /// dataset, or was killed at it; they are no damage if that passes.
+    /// Repairs the copies of a manifest. Copies may differ because another process is changing the
+    /// dataset or was killed while doing so; they are not damaged if the difference passes.
     fn scrub_copies(&self, name: &str, damages: &mut Vec<Damage>) -> Result<()> {
         let mut found = self.repair_copies(name)?;
         for _ in 0..CHANGES_MAX {
@@ -288,9 +286,9 @@ impl DatasetVolume {
         Ok(())
     }
 
-    /// The damages of a dataset's contents. A dataset that was replaced after its manifest had been
-    /// read is read again. One that was removed meanwhile has none if its name comes from a list
-    /// (`is_listed`), not from the caller.
+    /// The damage of a dataset's contents. A dataset that was replaced after its manifest was read
+    /// is read again. A dataset that was removed in the meantime has no damage if its name comes
+    /// from a list (`is_listed`), not from the caller.
     fn scrub_contents(
         &self,
         name: &str,
@@ -318,7 +316,7 @@ impl DatasetVolume {
                     .ok()
             };
             changes += 1;
-            // A manifest that had gone and is back was replaced too.
+            // A manifest that was gone and is back means that the dataset was replaced.
             let is_replaced = generation_of(&manifest) != generation_of(&self.manifest(name));
             if is_replaced && changes < CHANGES_MAX {
                 continue;
@@ -347,8 +345,7 @@ impl DatasetVolume {
     }
 }
 
-/// What a scrub notes in the place of an error that is one of a file's contents: the rest of the
-/// file.
+/// The damage that a scrub records for an error in a file's contents: the rest of the file.
 fn damage_of(name: &str, manifest: Option<&Manifest>, error: &Error) -> Option<Damage> {
     let is_of_contents = match error.raw_errno().map(Errno::from_raw_os_error) {
         None => error.kind() == Kind::Corrupt,
@@ -381,11 +378,10 @@ impl DatasetReader {
         &self.manifest
     }
 
-    /// The next bytes in order, at most a chunk; nothing at the end.
+    /// The next bytes in order, at most one chunk; `None` at the end.
     ///
     /// # Errors
-    /// A read that failed, or a checksum block that is not what was written: drive, file and
-    /// offset.
+    /// A read that failed, or a damaged checksum block, with drive, file and offset.
     pub fn next_chunk(&mut self) -> Result<Option<Buf>> {
         let part = self.next_part()?;
         match self.damages.first() {
@@ -394,22 +390,22 @@ impl DatasetReader {
         }
     }
 
-    /// Whether the range begins where a checksum block does, as that of a whole dataset: only then
-    /// can it be had by [`DatasetReader::next_arrival`].
+    /// Whether the range begins at a checksum block, as a whole dataset does. Only then may the
+    /// caller use [`DatasetReader::next_arrival`].
     pub(crate) fn begins_at_checksum_block(&self) -> bool {
         self.from_bytes
             .is_multiple_of(self.manifest.checksum_block_bytes())
     }
 
-    /// The next chunk to arrive, whichever it is, with its place in the range: whole blocks, the
-    /// last of which may reach beyond the range's end. Nothing when all have been given. A reader
-    /// is asked in this way or by [`DatasetReader::next_chunk`], not both.
+    /// The next chunk to arrive, with its offset in the range: whole blocks, the last of which may
+    /// extend beyond the range's end. `None` after the last chunk. Use either this method or
+    /// [`DatasetReader::next_chunk`] on a reader, not both.
     ///
     /// # Errors
-    /// As [`DatasetReader::next_chunk`].
+    /// The errors of [`DatasetReader::next_chunk`].
     ///
     /// # Panics
-    /// When the range does not begin at a checksum block.
+    /// If the range does not begin at a checksum block.
     pub fn next_arrival(&mut self) -> Result<Option<(u64, Buf)>> {
         assert!(
             self.begins_at_checksum_block(),
@@ -432,7 +428,7 @@ impl DatasetReader {
         )))
     }
 
-    /// As [`DatasetReader::next_chunk`], noting damages instead of failing.
+    /// As [`DatasetReader::next_chunk`], but records damage instead of failing.
     fn next_part(&mut self) -> Result<Option<Buf>> {
         if self.give_bytes >= self.end_bytes {
             return Ok(None);
@@ -453,8 +449,8 @@ impl DatasetReader {
         Ok(Some(part))
     }
 
-    /// Asks for as many chunks as there are buffers, waiting for the first of them; false at the
-    /// end.
+    /// Starts reads of as many chunks as there are buffers, waiting for the first buffer; false at
+    /// the end.
     fn ask_for_more(&mut self) -> Result<bool> {
         loop {
             self.ask();
@@ -465,7 +461,7 @@ impl DatasetReader {
             if self.ask_bytes >= self.last_bytes() {
                 return Ok(false);
             }
-            // Whoever holds the buffers is at work on them.
+            // The caller still works on the buffers.
             std::thread::sleep(std::time::Duration::from_micros(200));
         }
     }
@@ -489,7 +485,7 @@ impl DatasetReader {
         }
     }
 
-    /// Notes what of a chunk is not what was written, and what lies on a drive that failed.
+    /// Records the damaged parts of a chunk, and those on a drive that failed.
     fn verify(&mut self, at_bytes: u64, bytes: &[u8], failed_drive: Option<usize>) {
         let checksum_block_bytes = self.manifest.checksum_block_bytes();
         let mut offset_bytes = at_bytes;
@@ -510,7 +506,8 @@ impl DatasetReader {
         Damage::at(&self.manifest, &self.striped, offset_bytes, len_bytes)
     }
 
-    /// Reads the checksums of `checksum_blocks`; of all, they are checked by the manifest's.
+    /// Reads the checksums of `checksum_blocks`; if these are all, verifies them against the
+    /// manifest.
     fn read_sums(&mut self, checksum_blocks: Range<u64>) -> Result<()> {
         let wanted_bytes = (checksum_blocks.end - checksum_blocks.start) as usize * 8;
         let sums_at_bytes = self.manifest.sums_at_bytes();

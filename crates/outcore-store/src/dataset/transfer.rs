@@ -1,9 +1,9 @@
 //! Files into datasets and out of them: `put`, `get` and `cp`.
 //!
-//! Contract: one thread keeps reads of the source and writes of the target in flight at once, on a
-//! ring each. What is read into is what is written from: the bytes of a single file are not copied
-//! on the way, and a file that is got is written in the order in which the drives deliver. A target
-//! appears whole or not at all, in the volume and outside, with the permissions and the time of its
+//! Contract: one thread keeps reads of the source and writes of the target in flight at once, each
+//! on its own ring. Reads and writes use the same buffers: the bytes of a single file are not
+//! copied, and `get` writes a file in the order in which the drives deliver. A target appears
+//! complete or not at all, in the volume and outside, with the permissions and the time of its
 //! source. Sources are only read. Directories: [`super::directory`].
 //!
 //! Bounds: two windows of [`super::writer::WINDOW_BYTES`], the index of a packed directory,
@@ -35,14 +35,14 @@ const READS_MAX: usize = 16;
 /// Writes of a target in flight: half of the reader's window.
 const WRITES_MAX: usize = WINDOW_BYTES / CHUNK_BYTES / 2;
 
-/// What all transfers need.
+/// Resources that all transfers need.
 #[derive(Clone, Copy)]
 pub struct TransferResources<'a> {
     /// The files outside of the volume.
     pub device: &'a Arc<dyn Device>,
     /// Memory for buffers and checksums.
     pub budget: &'a Budget,
-    /// How it is watched and stopped.
+    /// Observes and stops it.
     pub watch: Watch<'a>,
 }
 
@@ -65,7 +65,7 @@ impl Outside {
         })
     }
 
-    /// Opens a file for reading; nothing may be in flight.
+    /// Opens a file for reading; no read may be in flight.
     pub(super) fn open(&mut self, path: &Path) -> Result<VolumeFile> {
         let file = self.volume.open(path, Access::Read)?;
         if file.drive_index >= self.drives {
@@ -76,10 +76,10 @@ impl Outside {
     }
 }
 
-/// Puts one file; `new.payload_bytes` is filled in.
+/// Puts one file; sets `new.payload_bytes`.
 ///
 /// # Errors
-/// The file cannot be read, or changes its length meanwhile; those of the writer.
+/// The file cannot be read, or its length changes in the meantime; the errors of the writer.
 pub fn put_file(
     volume: &DatasetVolume,
     path: &Path,
@@ -152,10 +152,10 @@ pub(super) fn changed(path: &Path) -> Error {
     .hint("put it again when nobody writes to it")
 }
 
-/// Puts all that `source` gives.
+/// Puts all bytes of `source`.
 ///
 /// # Errors
-/// It cannot be read; those of the writer.
+/// It cannot be read; the errors of the writer.
 pub fn put_stream(
     volume: &DatasetVolume,
     source: &mut dyn Read,
@@ -230,7 +230,7 @@ impl Packer {
 /// Copies a dataset inside its volume, or to another.
 ///
 /// # Errors
-/// Those of the reader and of the writer.
+/// The errors of the reader and of the writer.
 pub fn copy(
     from: &DatasetVolume,
     manifest: &Manifest,
@@ -260,17 +260,17 @@ pub fn copy(
     packer.finish(manifest.index_bytes, manifest.files)
 }
 
-/// Who but the owner may read a dataset: the read bits of group and others, as its shares have
-/// them.
+/// The users other than the owner who may read a dataset: the read bits of group and others of its
+/// shares.
 fn readers_of(volume: &DatasetVolume, manifest: &Manifest) -> u32 {
     let share = fs::metadata(volume.share_path(&manifest.id, 0));
     share.map_or(0, |facts| facts.permissions().mode() & 0o044)
 }
 
-/// What is packed in a dataset.
+/// The index of a packed dataset.
 ///
 /// # Errors
-/// Usage for a dataset that is not a directory; those of the reader.
+/// Usage for a dataset that is not a directory; the errors of the reader.
 pub fn index_of(volume: &DatasetVolume, manifest: &Manifest, budget: &Budget) -> Result<Index> {
     if manifest.contents != Contents::Directory {
         let cause = format!("@{} is one file and no directory", manifest.name);
@@ -285,20 +285,20 @@ pub fn index_of(volume: &DatasetVolume, manifest: &Manifest, budget: &Budget) ->
     Index::decode(&index)
 }
 
-/// A dataset's data, or one file packed in it, to be read.
+/// A readable source: a dataset's data, or one file packed in it.
 pub struct Source {
-    /// Gives the bytes.
+    /// Returns the bytes.
     pub reader: DatasetReader,
-    /// How many there are.
+    /// Their number.
     pub len_bytes: u64,
-    /// What the file was like when it was put, where it was one.
+    /// Attributes of the original file, if it was one.
     pub attributes: Option<Attributes>,
 }
 
 /// Opens a dataset's data, or one file packed in it.
 ///
 /// # Errors
-/// There is no such file; those of the reader.
+/// There is no such file; the errors of the reader.
 pub fn open(
     volume: &DatasetVolume,
     manifest: &Manifest,
@@ -321,10 +321,10 @@ pub fn open(
     })
 }
 
-/// Writes what a reader gives to a stream.
+/// Writes the bytes of a reader to a stream.
 ///
 /// # Errors
-/// Those of the reader; the stream cannot be written to.
+/// The errors of the reader; the stream cannot be written to.
 pub fn get_stream(
     reader: &mut DatasetReader,
     target: &mut dyn Write,
@@ -346,8 +346,8 @@ struct Outgoing {
 }
 
 impl Outgoing {
-    /// Writes whole blocks to a place. Not all buffers of a window are ever held here, so that
-    /// reads go on meanwhile.
+    /// Writes whole blocks at an offset. It never holds all buffers of a window, so reads continue
+    /// in the meantime.
     fn write(&mut self, at_bytes: u64, buf: Buf) -> Result<()> {
         self.writes.write_behind(&self.file, at_bytes, buf)?;
         while self.writes.in_flight() >= WRITES_MAX {
@@ -357,10 +357,10 @@ impl Outgoing {
     }
 }
 
-/// Writes a source to a file, which gets the permissions and the time that the source had.
+/// Writes a source to a file, which gets the source's permissions and time.
 ///
 /// # Errors
-/// Those of the reader; the file exists and `replace` is not set; it cannot be written.
+/// The errors of the reader; the file exists and `replace` is not set; it cannot be written.
 pub fn get_file(
     source: Source,
     path: &Path,
@@ -401,7 +401,7 @@ pub fn get_file(
     };
     let restore = || -> io::Result<()> {
         let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
-        // Another file, or a link, can have taken its name by now: that one is left as it is.
+        // Another file, or a link, may have taken its name by now; it is left as it is.
         let found = match rustix::fs::open(path, flags, Mode::empty()) {
             Err(Errno::LOOP) => return Ok(()),
             opened => fs::File::from(opened?),
@@ -415,8 +415,7 @@ pub fn get_file(
     restore().map_err(|error| Error::io("restore permissions", &error).path(path))
 }
 
-/// Each chunk is written where it belongs when its drive has delivered it, out of the reader's
-/// buffer.
+/// Writes each chunk from the reader's buffer to its offset when its drive has delivered it.
 fn write_as_it_comes(
     reader: &mut DatasetReader,
     len_bytes: u64,
@@ -432,7 +431,7 @@ fn write_as_it_comes(
     Ok(())
 }
 
-/// What a reader gives does not begin where a block does: it is shifted into place, in order.
+/// The reader's bytes do not begin at a block boundary, so they are shifted into place, in order.
 fn write_shifted(
     reader: &mut DatasetReader,
     out: &mut Outgoing,
@@ -469,5 +468,5 @@ fn write_shifted(
     Ok(())
 }
 
-/// Memory that any of these needs: two windows and what lies between.
+/// Memory that any of these operations needs: two windows, and one for the buffers in between.
 pub const MEMORY_BYTES_MIN: u64 = 3 * WINDOW_BYTES as u64;

@@ -1,14 +1,14 @@
-//! Writing a dataset: a stream of bytes onto all drives, sealed when it is complete.
+//! Writes a dataset: a stream of bytes onto all drives, sealed when it is complete.
 //!
 //! Contract: a [`DatasetWriter`] takes the bytes in order, in buffers of its own pool
-//! ([`DatasetWriter::take_buf`], [`DatasetWriter::push`]), and keeps a window of them in flight.
-//! Checksums are counted on the way. [`DatasetWriter::seal`] writes them, makes everything durable,
-//! records the commit, and renames shares and the copies of the manifest into place: from the
-//! record on the dataset exists, and the next sweep finishes what a crash left. A writer that is
-//! dropped leaves nothing.
+//! ([`DatasetWriter::take_buf`], [`DatasetWriter::push`]), keeps a window of them in flight, and
+//! computes checksums on the way. [`DatasetWriter::seal`] writes the checksums, makes everything
+//! durable, records the commit, and renames shares and copies of the manifest into place. Once the
+//! record exists, the dataset exists, and the next sweep finishes what a crash left. A writer that
+//! is dropped leaves nothing.
 //!
-//! Bounds: [`WINDOW_BYTES`] of buffers, 8 bytes a checksum block of checksums, both out of the
-//! caller's budget.
+//! Bounds: [`WINDOW_BYTES`] of buffers and 8 bytes per checksum block, both from the caller's
+//! budget.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -26,7 +26,7 @@ use outcore_io::error::{Error, Kind, Result};
 use outcore_io::memory::{Budget, Buf, Pool, Reservation, block_ceil};
 use outcore_io::transfers::Transfers;
 
-/// Buffers in flight together.
+/// Total size of the buffers in flight.
 pub const WINDOW_BYTES: usize = 32 << 20;
 /// Length of a buffer, and of a request.
 pub const CHUNK_BYTES: usize = 1 << 20;
@@ -37,36 +37,36 @@ const MAKE_ROOM: &str =
 const STAGED: &str = "share";
 const REPLACED: &str = "replaced";
 
-/// What a new dataset will be.
+/// The properties of a new dataset.
 #[derive(Debug, Clone)]
 pub struct NewDataset {
     /// Its name.
     pub name: String,
-    /// What it holds.
+    /// Kind of its contents.
     pub contents: Contents,
     /// Packed files; 1 for a file.
     pub files: u64,
-    /// Bytes of data and index, if known: their room is reserved, so that a full drive is found
-    /// first.
+    /// Bytes of data and index, if known. Their room is reserved, so that a full drive is detected
+    /// before the work.
     pub payload_bytes: Option<u64>,
-    /// Whether a dataset of that name may be there, and is replaced.
+    /// Whether an existing dataset of that name is replaced.
     pub replace: bool,
-    /// Who but the owner may read its shares, as far as the process lets others read what it makes:
-    /// the read bits of group and others.
+    /// The users other than the owner who may read its shares, within the process's umask: the read
+    /// bits of group and others.
     pub readers: u32,
-    /// What the file that it holds was like, where it was one.
+    /// Attributes of the file that it holds, if it is one.
     pub attributes: Option<Attributes>,
-    /// Chooses identity and first drive.
+    /// Determines its identity and first drive.
     pub seed: u64,
 }
 
-/// The error where there is no room for more of a dataset.
+/// The error for a dataset that has no more room.
 pub(super) fn full() -> Error {
     Error::new(Kind::NoSpace, WRITE, "the drives are full").hint(MAKE_ROOM)
 }
 
-/// A dataset that has its places on the drives and is not complete: gone with its private
-/// directories when it is dropped.
+/// A dataset that has its layout on the drives and is not complete. Dropping it removes it with its
+/// private directories.
 pub(super) struct Unsealed {
     pub(super) striped: StripedVolume,
     pub(super) manifest: Manifest,
@@ -78,7 +78,7 @@ pub(super) struct Unsealed {
 
 /// A dataset that is being written.
 pub struct DatasetWriter {
-    // Declared first: it is dropped first, and waits for what is in flight.
+    // Declared first, so dropped first: it waits for what is in flight.
     writes: Transfers<(), Batches>,
     unsealed: Unsealed,
     pool: Pool,
@@ -92,12 +92,12 @@ impl DatasetVolume {
     /// Begins a dataset.
     ///
     /// # Errors
-    /// Usage: a name that cannot be, or is taken. A drive that is missing. No room. Memory.
+    /// Usage: an invalid name, or one that is taken. A missing drive. No room. Memory.
     pub fn writer(&self, new: &NewDataset, budget: &Budget) -> Result<DatasetWriter> {
         DatasetWriter::of(self.begin(new)?, budget)
     }
 
-    /// Its places on the drives, with room for what is known of its length.
+    /// Its layout on the drives, with room for the known length.
     pub(super) fn begin(&self, new: &NewDataset) -> Result<Unsealed> {
         super::check_name(&new.name)?;
         self.check_complete(WRITE)?;
@@ -143,7 +143,7 @@ impl DatasetVolume {
         })
     }
 
-    /// A manifest with a layout for a new dataset: each drive with the room that it has now.
+    /// A manifest with a layout for a new dataset, from the current free room of each drive.
     fn layout(&self, new: &NewDataset) -> Result<Manifest> {
         let mut shares = Vec::with_capacity(self.drives.len());
         for drive in &self.drives {
@@ -152,7 +152,7 @@ impl DatasetVolume {
             shares.push(Share {
                 drive: drive.name.clone(),
                 weight: drive.weight,
-                // Names, lists of blocks and the like need room too.
+                // Names, block lists and other metadata also need room.
                 capacity_bytes: (free_bytes - free_bytes / 64).min(drive.limit_bytes),
                 len_bytes: 0,
             });
@@ -176,7 +176,7 @@ impl DatasetVolume {
 }
 
 impl DatasetWriter {
-    /// A writer of all of it.
+    /// A writer of the whole dataset.
     fn of(unsealed: Unsealed, budget: &Budget) -> Result<Self> {
         Ok(DatasetWriter {
             writes: Transfers::on(Batches::of(unsealed.striped.submitter()?)),
@@ -197,17 +197,17 @@ impl DatasetWriter {
     /// A buffer of [`CHUNK_BYTES`] to fill; waits for one.
     ///
     /// # Errors
-    /// A write that failed meanwhile.
+    /// A write that failed in the meantime.
     pub(crate) fn take_buf(&mut self) -> Result<Buf> {
         self.writes.buffer(&self.pool, || Ok(()))
     }
 
-    /// The pool of its buffers, for another thread to fill them.
+    /// The pool of its buffers, so that another thread can fill them.
     pub fn pool(&self) -> &Pool {
         &self.pool
     }
 
-    /// Starts what was pushed and takes back what is written.
+    /// Starts pushed writes and collects completed ones.
     ///
     /// # Errors
     /// A write that failed, with drive, file and offset.
@@ -215,21 +215,22 @@ impl DatasetWriter {
         self.writes.start()
     }
 
-    /// The same, waiting for a moment until something is written.
+    /// The same, but waits for a moment until a write completes.
     ///
     /// # Errors
-    /// As [`DatasetWriter::start`].
+    /// The errors of [`DatasetWriter::start`].
     pub fn wait(&mut self) -> Result<()> {
         self.writes.wait()
     }
 
-    /// The next `len_bytes`, in a buffer of this writer; only the last may be less than full.
+    /// Appends the next `len_bytes`, in a buffer of this writer; only the last buffer may be less
+    /// than full.
     ///
     /// # Errors
-    /// A write that failed meanwhile; no room; memory for the checksums.
+    /// A write that failed in the meantime; no room; no memory for the checksums.
     ///
     /// # Panics
-    /// When something was pushed after a buffer that was not full.
+    /// If the previous buffer was not full.
     pub fn push(&mut self, mut buf: Buf, len_bytes: usize) -> Result<()> {
         assert!(
             self.written_bytes.is_multiple_of(CHUNK_BYTES as u64),
@@ -265,10 +266,10 @@ impl DatasetWriter {
         self.writes.write_behind(&(), offset_bytes, buf)
     }
 
-    /// Completes the dataset: of what was pushed, the last `index_bytes` are its index.
+    /// Completes the dataset; the last `index_bytes` of the pushed bytes are its index.
     ///
     /// # Errors
-    /// A write or sync that failed; a dataset of that name that has appeared. Nothing is left then.
+    /// A write or sync that failed; a dataset of that name that has appeared. Nothing remains then.
     pub fn seal(mut self, index_bytes: u64, files: u64) -> Result<Manifest> {
         self.unsealed.manifest.files = files;
         self.unsealed.manifest.index_bytes = index_bytes;
@@ -308,11 +309,11 @@ impl DatasetWriter {
 }
 
 impl Unsealed {
-    /// Seals `len_bytes` of data that lie in their places already, with the checksums of their
-    /// checksum blocks.
+    /// Seals `len_bytes` of data that are already in place, with the checksums of their checksum
+    /// blocks.
     ///
     /// # Errors
-    /// As [`DatasetWriter::seal`].
+    /// The errors of [`DatasetWriter::seal`].
     pub(super) fn seal(self, len_bytes: u64, sums: Vec<u64>, budget: &Budget) -> Result<Manifest> {
         let mut writer = DatasetWriter::of(self, budget)?;
         writer.written_bytes = len_bytes;
@@ -323,7 +324,7 @@ impl Unsealed {
     fn publish(mut self) -> Result<Manifest> {
         let volume = self.volume.clone();
         let name = self.manifest.name.clone();
-        // Two that replace the same dataset each remove the one before, and no other.
+        // If two writers replace the same dataset, each removes only its own predecessor.
         let _lock = volume.lock_names()?;
         if !self.replace && volume.contains(&name) {
             return Err(
@@ -339,11 +340,11 @@ impl Unsealed {
                 (staged, volume.share_path(&self.manifest.id, index))
             })
             .collect();
-        // After the shares: a reader that finds a copy finds the data too.
+        // After the shares, so that a reader that finds a copy also finds the data.
         renames.extend(volume.stage_copies(&self.manifest, &self.dirs)?);
         let replaced = replaced.filter(|id| *id != self.manifest.id);
-        // After a kill from here on, the sweep removes what is replaced together with what is
-        // unfinished.
+        // After a kill from here on, the sweep removes the replaced files together with the
+        // unfinished ones.
         let removals = replaced.iter().flat_map(|id| {
             self.dirs.iter().enumerate().map(|(index, dir)| {
                 let gone = dir.path().join(REPLACED);
@@ -352,7 +353,7 @@ impl Unsealed {
         });
         let all: Vec<_> = renames.iter().cloned().chain(removals).collect();
         PrivateDir::commit(&self.dirs, &all, true)?;
-        // From here on the dataset exists: whoever finds the record finishes the renames.
+        // From here on the dataset exists: a sweep that finds the record finishes the renames.
         let failures: Vec<Error> = renames
             .iter()
             .filter_map(|(from, to)| volume.device.rename(from, to, true).err())
@@ -363,8 +364,8 @@ impl Unsealed {
                 .hint("the dataset is whole: the next command on this volume puts it in place"));
         }
         for (_, sealed) in &renames {
-            // Read-only permissions are a reminder for people and programs: the owner of the drive
-            // can still change it.
+            // Read-only permissions are a reminder for people and programs; the owner of the drive
+            // can still change the file.
             if let Ok(facts) = fs::metadata(sealed) {
                 let mode = facts.permissions().mode() & (0o400 | self.readers);
                 let _ = fs::set_permissions(sealed, fs::Permissions::from_mode(mode));

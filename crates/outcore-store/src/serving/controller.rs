@@ -1,30 +1,33 @@
-//! When server threads are worth it: a submitter that measures itself and tries them.
+//! Decides when server threads are worth it: a submitter measures itself and tries them.
 //!
-//! Contract: [`Controller::is_worth_it`] is asked with each batch above the low mark and answers
-//! from windows of [`WINDOW_NS`]. Servers are tried when the submitting thread has run for nearly
-//! all of a window, so that it and no drive is the bound, and did so again in the next one, in
-//! which at least one core of the machine idled. They stay if requests then come back clearly
-//! faster than in the window before; else the submitter goes on by itself, and tries again later
-//! and later. What was decided is looked at again every [`KEEP_NS`], since loads change. A device
-//! without a processor clock never gets servers.
+//! Contract: the submitter calls [`Controller::is_worth_it`] with each batch above the low mark;
+//! the answer comes from windows of [`WINDOW_NS`].
+//! - Servers are tried when the submitting thread has run for nearly all of two windows in a row,
+//!   so that the thread and not a drive is the bottleneck, and at least one core was idle in the
+//!   second.
+//! - They stay if requests then return clearly faster than in the window before. Otherwise the
+//!   submitter continues alone, and tries again at growing intervals.
+//! - Every decision is reviewed after [`KEEP_NS`], because loads change.
 //!
-//! Cost: a comparison a batch; a system call a window; `/proc/stat` twice a trial.
+//! A device without a processor clock never gets servers.
+//!
+//! Cost: one comparison per batch; one system call per window; two reads of `/proc/stat` per trial.
 
 use std::fs;
 
-/// How long rates are measured.
+/// Length of a measurement window.
 const WINDOW_NS: u64 = 100_000_000;
-/// How long a decision for servers holds.
+/// How long a decision for servers is valid.
 const KEEP_NS: u64 = 10_000_000_000;
-/// From one trial to the next; doubled by each that brought nothing, up to the longest.
+/// Pause between two trials; each useless trial doubles it, up to the longest.
 const PAUSE_NS: u64 = 1_000_000_000;
 const PAUSE_NS_MAX: u64 = 64_000_000_000;
-/// Share of a window that the thread runs when nothing holds it up.
+/// Share of a window that the thread runs if nothing holds it up.
 const BUSY_SHARE: f64 = 0.9;
-/// What servers must bring.
+/// Smallest speed-up for which servers stay.
 const GAIN: f64 = 1.05;
 
-/// Time that the machine's cores spent since it was started, in ticks.
+/// Time that the machine's cores have spent since boot, in ticks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct CoreTicks {
     idle: u64,
@@ -33,17 +36,18 @@ pub(super) struct CoreTicks {
 }
 
 impl CoreTicks {
-    /// Those up to this moment; nothing where the system does not tell.
+    /// The ticks up to now; `None` if the system does not report them.
     pub(super) fn read() -> Option<Self> {
         Self::parse(&fs::read_to_string("/proc/stat").ok()?)
     }
 
-    /// The first line is `cpu user nice system idle iowait ...` over all cores, then one for each.
+    /// The first line is `cpu user nice system idle iowait ...` over all cores; one line per core
+    /// follows.
     fn parse(text: &str) -> Option<Self> {
         let mut lines = text.lines();
         let mut words = lines.next()?.split_ascii_whitespace();
         words.next().filter(|word| *word == "cpu")?;
-        // Time of guests is in that of users already.
+        // User time already includes guest time.
         let ticks: Vec<u64> = words.take(8).map_while(|word| word.parse().ok()).collect();
         Some(CoreTicks {
             idle: ticks.get(3)? + ticks.get(4)?,
@@ -52,7 +56,7 @@ impl CoreTicks {
         })
     }
 
-    /// Cores that had nothing to do since `earlier`, to the nearest whole one.
+    /// Idle cores since `earlier`, rounded to a whole number.
     fn idle_cores_since(&self, earlier: &CoreTicks) -> usize {
         let idle = self.idle.saturating_sub(earlier.idle) as f64;
         let all = self.all.saturating_sub(earlier.all).max(1) as f64;
@@ -60,27 +64,27 @@ impl CoreTicks {
     }
 }
 
-/// What the controller looks at.
+/// The controller's inputs.
 pub(super) struct Instruments<'a> {
     /// The device's clock.
     pub(super) now_ns: u64,
-    /// Requests that are back, since the submitter was made.
+    /// Completed requests since the submitter was made.
     pub(super) requests: u64,
-    /// What the calling thread has run.
+    /// CPU time of the calling thread.
     pub(super) thread_cpu_ns: &'a dyn Fn() -> Option<u64>,
-    /// What the machine's cores did.
+    /// Times of the machine's cores.
     pub(super) core_ticks: &'a dyn Fn() -> Option<CoreTicks>,
 }
 
 #[derive(Debug, Clone, Copy)]
 enum State {
-    /// The submitter serves; not before this time is anything tried.
+    /// The submitter serves; no trial starts before this time.
     Watching { not_before_ns: u64 },
-    /// Its thread was busy for a window: is it again, and does a core idle meanwhile?
+    /// Its thread was busy for a window. Is it busy again, and is a core idle meanwhile?
     Suspecting { ticks: CoreTicks },
-    /// Servers have started; the first window is not counted, it has the change in it.
+    /// Servers have started. The first window does not count, because the change happens in it.
     Starting { rate_before: f64 },
-    /// Do they bring anything?
+    /// Do servers help?
     Trying { rate_before: f64 },
     /// They do.
     Keeping { until_ns: u64 },
@@ -91,9 +95,9 @@ enum State {
 pub(super) struct Controller {
     state: State,
     pause_ns: u64,
-    /// Cores that idled when servers were last tried.
+    /// Idle cores at the last trial of servers.
     idle_cores: usize,
-    /// The window: where it began, and what had been by then.
+    /// The window: its start, and the counts at that time.
     from_ns: u64,
     from_cpu_ns: u64,
     from_requests: u64,
@@ -113,7 +117,7 @@ impl Controller {
         }
     }
 
-    /// Cores that idled when servers were last tried: no more threads than these.
+    /// Idle cores at the last trial of servers; the upper limit on their threads.
     pub(super) fn idle_cores(&self) -> usize {
         self.idle_cores
     }
@@ -121,7 +125,7 @@ impl Controller {
     /// Whether servers are to have this batch.
     pub(super) fn is_worth_it(&mut self, seen: &Instruments<'_>) -> bool {
         let now_ns = seen.now_ns;
-        // Who hands in nothing for long was not held up by itself.
+        // A submitter that pauses for long is not the bottleneck.
         let is_broken = now_ns.saturating_sub(self.last_ns) > WINDOW_NS / 2;
         self.last_ns = now_ns;
         let window_ns = now_ns.saturating_sub(self.from_ns);
@@ -145,7 +149,7 @@ impl Controller {
         )
     }
 
-    /// What a window that says nothing leaves of the state.
+    /// The next state after a window without a valid measurement.
     fn break_off(&self) -> State {
         match self.state {
             State::Watching { .. } | State::Keeping { .. } => self.state,
@@ -198,7 +202,7 @@ mod tests {
 
     use super::*;
 
-    /// A submitter that hands in a batch a millisecond.
+    /// A submitter that submits one batch per millisecond.
     struct Flight {
         controller: Controller,
         now_ns: u64,
@@ -216,9 +220,9 @@ mod tests {
             }
         }
 
-        /// Runs for this time, busy for `busy_percent` of it and completing `alone` or `served`
-        /// requests a millisecond while `idle` of four cores idle; returns in how many milliseconds
-        /// it was served.
+        /// Runs for this time, busy for `busy_percent` of it, completing `alone` or `served`
+        /// requests per millisecond while `idle` of four cores are idle. Returns the number of
+        /// milliseconds in which it was served.
         fn fly(&mut self, millis: u64, busy_percent: u64, rates: (u64, u64), idle: u64) -> u64 {
             let mut is_served = false;
             let mut served = 0;

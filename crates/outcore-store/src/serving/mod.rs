@@ -1,24 +1,24 @@
-//! Who serves the drives: the submitting thread, or server threads where they bring something.
+//! Decides who serves the drives: the submitting thread, or server threads if they help.
 //!
-//! Contract: a [`Route`] takes pieces of one submitter's requests and gives each back once, from
+//! Contract: a [`Route`] takes pieces of one submitter's requests and returns each once, from
 //! [`Route::poll`] of the same submitter, whoever served it. The rules:
 //! - Up to the volume's low mark (requests in flight and in the batch, before splitting) the
-//!   submitter serves by itself, through its own ring: no thread is woken for it. Above, server
-//!   threads serve if [`Servers`] says so; with `Auto`, only while the submitter is the bound and
-//!   cores idle (`controller`).
-//! - A submitter's pieces are all with its own thread or all with servers, never with both. Where
-//!   that is to change, pieces are held back until everything that is out has come back: so of two
-//!   requests over the same bytes, one a write, the first is over before the second starts, as
-//!   ever.
-//! - A transfer carries pieces of several submitters only in a server, which always reaps. One that
-//!   a submitter carried for another would wait for a thread that may be busy with something else.
-//! - Threads start with the first piece for them, sleep when there is nothing to do, and end with
-//!   the volume. A submitter that is dropped takes back what has not started, and waits for what
-//!   has.
+//!   submitter serves through its own ring, and no thread is woken. Above it, server threads serve
+//!   if [`Servers`] says so; with `Auto`, only while the submitter is the bottleneck and cores are
+//!   idle (`controller`).
+//! - A submitter's pieces are either all with its own thread or all with servers. Before this
+//!   changes, new pieces are held back until everything in flight has returned. Thus, of two
+//!   requests over the same bytes, one a write, the first is still over before the second starts.
+//! - Only in a server, which always reaps, does a transfer carry pieces of several submitters. If a
+//!   submitter carried a piece for another, it would wait for a thread that may be busy with other
+//!   work.
+//! - Threads start with their first piece, sleep when there is nothing to do, and end with the
+//!   volume. A submitter that is dropped takes back pieces that have not started, and waits for the
+//!   others.
 //!
-//! `service` is the work itself, the same in either place; `servers` the threads and their letter
-//! boxes; `shared` what all submitters of a volume hold together. Model: Falcon (Kumar and Huang,
-//! ATC 2017, section 3.3). Decision: docs/decisions/0010.
+//! `service` is the work itself, on either side; `servers` are the threads and their mailboxes;
+//! `shared` is what all submitters of a volume have in common. Model: Falcon (Kumar and Huang, ATC
+//! 2017, section 3.3). Decision: docs/decisions/0010.
 
 mod controller;
 mod servers;
@@ -40,20 +40,20 @@ pub(super) use servers::ServerThreads;
 pub(super) use service::{RequestPart, Returned, Ticket};
 pub(crate) use shared::Shared;
 
-/// Server threads that `Auto` starts at most: passing a request on takes a submitter about an
-/// eighth of the time that serving takes.
+/// Largest number of server threads that `Auto` starts: passing a request on takes a submitter
+/// about an eighth of the time of serving it.
 const AUTO_SERVERS_MAX: usize = 8;
 
 /// See the head of this file.
 pub(super) struct Route {
-    // Declared first: it is dropped first, and waits for the transfers in flight.
+    // Declared first, so dropped first: it waits for the transfers in flight.
     own: Service,
     link: Option<Link>,
     shared: Arc<Shared>,
     controller: Controller,
     servers: Servers,
     low_mark: usize,
-    /// Which side holds the requests in flight, and which will get new ones.
+    /// Which side holds the requests in flight, and which one will get new ones.
     is_served: bool,
     is_to_be_served: bool,
     /// Pieces held back until the two agree.
@@ -79,13 +79,13 @@ impl Route {
         })
     }
 
-    /// Lets the submitter's own ring keep the pool. A server's would keep it as long as the volume
-    /// lives.
+    /// Lets the submitter's own ring keep the pool. A server's ring would keep it as long as the
+    /// volume lives.
     pub(super) fn keep(&mut self, pool: &Pool) {
         self.own.keep(pool);
     }
 
-    /// Chooses which side serves a batch that brings the requests in flight to `requests`;
+    /// Chooses the side that serves a batch that brings the requests in flight to `requests`;
     /// `requests_done` have completed.
     pub(super) fn choose(&mut self, requests: usize, requests_done: u64, now_ns: u64) {
         self.is_to_be_served = requests > self.low_mark
@@ -103,7 +103,7 @@ impl Route {
         self.turn();
     }
 
-    /// Takes a piece; it is on its way with the next [`Route::send`].
+    /// Takes a piece, which the next [`Route::send`] sends.
     pub(super) fn submit(&mut self, piece: RequestPart) {
         if self.is_served != self.is_to_be_served {
             self.held.push(piece);
@@ -116,7 +116,7 @@ impl Route {
         }
     }
 
-    /// Starts what was submitted, or hands it over: a list a server.
+    /// Starts the submitted pieces, or hands them over in one list per server.
     pub(super) fn send(&mut self) {
         match &mut self.link {
             Some(link) if self.is_served => link.send(),
@@ -124,11 +124,13 @@ impl Route {
         }
     }
 
-    /// Moves what is over to `returned` and starts what has waited for it. With `wait`, blocks
-    /// until something is over or the time is; returns at once when nothing is out.
+    /// Moves finished pieces to `returned` and starts those that have waited for them. With `wait`,
+    /// blocks until a piece is finished or the time is over; returns at once if nothing is in
+    /// flight.
     ///
     /// # Errors
-    /// The queue itself fails, or a server's does; faults of transfers are those of their pieces.
+    /// The queue of the submitter or of a server failed; faults of transfers belong to their
+    /// pieces.
     pub(super) fn poll(
         &mut self,
         wait: Option<Duration>,
@@ -149,10 +151,10 @@ impl Route {
         polled
     }
 
-    /// Takes back what has not started, and waits for what has.
+    /// Takes back pieces that have not started, and waits for the others.
     ///
     /// # Errors
-    /// As [`Route::poll`]; then some pieces are still out.
+    /// The errors of [`Route::poll`]; some pieces are then still out.
     pub(super) fn withdraw(&mut self, returned: &mut Vec<Returned>) -> Result<Vec<RequestPart>> {
         while self.pieces_out > 0 {
             let before = returned.len();
@@ -184,7 +186,7 @@ impl Route {
         }
     }
 
-    /// Whether there are servers to hand something to; they are started if need be.
+    /// Whether there are servers to hand pieces to; starts them if necessary.
     fn is_connected(&mut self) -> bool {
         if self.link.is_some() {
             return true;
@@ -201,7 +203,7 @@ impl Route {
         };
         match self.shared.servers.start(served, count) {
             Ok(running) => self.link = Some(Link::new(running)),
-            // It goes on without: what threads would bring is speed.
+            // It continues without them: threads only add speed.
             Err(_) => {
                 self.servers = Servers::Never;
                 return false;

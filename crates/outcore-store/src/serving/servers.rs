@@ -1,19 +1,19 @@
 //! Server threads: each serves some drives for all submitters of a volume.
 //!
-//! Contract: [`ServerThreads::start`] starts them once; they sleep while they have nothing to do
-//! and end with the volume, joined. A [`Link`] is a submitter's connection: it hands lists of
-//! pieces over, one a server and batch, and takes back what is over. Pieces of all submitters wait
-//! in one sorted queue a drive, so neighbours are merged whoever asked for them. A thread's sleep
-//! is ended once a batch, and only if it sleeps: by a condition variable while it has nothing in
-//! flight, else by its queue's [`Waker`].
+//! Contract: [`ServerThreads::start`] starts them once. They sleep while they have nothing to do,
+//! and end with the volume, joined. A [`Link`] is a submitter's connection: it hands over lists of
+//! pieces, one per server and batch, and takes back finished pieces. Pieces of all submitters wait
+//! in one sorted queue per drive, so adjacent pieces are merged whoever submitted them. A sleeping
+//! thread is woken at most once per batch: by a condition variable while it has nothing in flight,
+//! otherwise by its queue's [`Waker`].
 //!
-//! Each drive has one server. Servers are dealt to the NUMA nodes of the drives by their number of
-//! drives; one whose drives sit in one node runs on that node's processors, if the machine has
-//! several nodes.
+//! Each drive has one server. Servers are assigned to the NUMA nodes of the drives by number of
+//! drives. If the machine has several nodes, a server whose drives are all in one node runs on that
+//! node's processors.
 //!
-//! Failure: what a transfer meets is its piece's error. Where a server's queue itself fails, or its
-//! thread panics, every [`Link::poll`] of the volume fails from then on, and memory that is out is
-//! leaked rather than given back too early.
+//! Failure: a failed transfer is an error of its pieces. If a server's queue itself fails, or its
+//! thread panics, every [`Link::poll`] of the volume fails from then on, and memory in flight is
+//! leaked rather than returned too early.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -30,7 +30,8 @@ use outcore_io::nodes;
 use outcore_io::port::WAIT_MAX;
 use outcore_io::threads::spawn;
 
-/// The longest wait that nobody can end: for slots of other threads, or in a queue without a waker.
+/// Longest wait that no other thread can end: for slots of other threads, or in a queue without a
+/// waker.
 const DEAF_WAIT_MAX: Duration = Duration::from_millis(1);
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -40,7 +41,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 /// What ends a server's wait.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Sleep {
-    /// It looks at its inbox before it waits.
+    /// It checks its inbox before it waits.
     Awake,
     /// It has nothing in flight.
     Idle,
@@ -48,7 +49,7 @@ enum Sleep {
     InQueue,
 }
 
-/// Where submitters put what a server is to do.
+/// Where submitters put work for a server.
 struct Inbox {
     letters: Mutex<Letters>,
     came: Condvar,
@@ -56,7 +57,7 @@ struct Inbox {
 
 struct Letters {
     pieces: Vec<RequestPart>,
-    /// Clients that want back what has not started.
+    /// Clients that want back pieces that have not started.
     leaving: Vec<u32>,
     sleep: Sleep,
     is_stopping: bool,
@@ -75,7 +76,7 @@ impl Inbox {
         }
     }
 
-    /// Puts something in, and ends the server's wait.
+    /// Adds something, and ends the server's wait.
     fn put(&self, waker: Option<&Waker>, write: impl FnOnce(&mut Letters)) {
         let mut letters = lock(&self.letters);
         write(&mut letters);
@@ -88,7 +89,8 @@ impl Inbox {
         }
     }
 
-    /// Takes all that has come, which may be nothing unless the server `is_idle`; false at the end.
+    /// Takes everything that has arrived. Waits for at least one item only if the server `is_idle`;
+    /// false at the end.
     fn take(&self, is_idle: bool, pieces: &mut Vec<RequestPart>, leaving: &mut Vec<u32>) -> bool {
         let mut letters = lock(&self.letters);
         let is_empty = |letters: &Letters| letters.pieces.is_empty() && letters.leaving.is_empty();
@@ -109,7 +111,7 @@ impl Inbox {
     }
 }
 
-/// Where a submitter finds what is over.
+/// Where a submitter finds its finished pieces.
 #[derive(Default)]
 struct Mailbox {
     mail: Mutex<Mail>,
@@ -149,8 +151,8 @@ impl Mailbox {
     }
 }
 
-/// The submitters of a volume that have handed something over, by number; and what became of the
-/// servers.
+/// The submitters of a volume that have handed something over, by number; and the failure of the
+/// servers, if any.
 #[derive(Default)]
 struct Clients {
     mailboxes: Mutex<HashMap<u32, Arc<Mailbox>>>,
@@ -160,7 +162,7 @@ struct Clients {
 }
 
 impl Clients {
-    /// Sends everybody's own, leaving `returned` empty.
+    /// Delivers all pieces to their submitters and leaves `returned` empty.
     fn deliver(&self, returned: &mut Vec<Returned>) {
         while let Some(last) = returned.last() {
             let client = last.ticket.client;
@@ -169,7 +171,7 @@ impl Clients {
             let mailbox = lock(&self.mailboxes).get(&client).cloned();
             match mailbox {
                 Some(mailbox) => mailbox.put(returned.drain(from..)),
-                // It is gone without its memory, after a failure.
+                // The submitter is gone without its memory, after a failure.
                 None => returned.truncate(from),
             }
         }
@@ -183,7 +185,7 @@ impl Clients {
     }
 }
 
-/// Tells the clients when a server's thread ends in a panic.
+/// Informs the clients when a server's thread panics.
 struct Obituary<'a>(&'a Clients);
 
 impl Drop for Obituary<'_> {
@@ -203,7 +205,7 @@ struct Server {
 /// The threads, once they run.
 pub(super) struct Running {
     servers: Vec<Server>,
-    /// Of each drive.
+    /// The server of each drive.
     server_of: Vec<usize>,
     clients: Arc<Clients>,
 }
@@ -221,16 +223,17 @@ pub(super) struct Served<'a> {
 pub(crate) struct ServerThreads(Mutex<Option<Arc<Running>>>);
 
 impl ServerThreads {
-    /// Threads that run.
+    /// Number of running threads.
     pub(crate) fn count(&self) -> usize {
         let running = lock(&self.0);
         running.as_ref().map_or(0, |running| running.servers.len())
     }
 
-    /// Those that run; else `count` of them, at least one and at most one a drive.
+    /// The running threads; if there are none, starts `count` of them, at least one and at most one
+    /// per drive.
     ///
     /// # Errors
-    /// No thread or no queue for one can be made; then none runs.
+    /// A thread or its queue cannot be made; then none runs.
     pub(super) fn start(&self, served: Served<'_>, count: usize) -> Result<Arc<Running>> {
         let drives = served.drives;
         let mut running = lock(&self.0);
@@ -260,7 +263,7 @@ impl ServerThreads {
         Ok(Arc::clone(running.insert(Arc::new(started))))
     }
 
-    /// Ends the threads and waits for them; nothing may be out.
+    /// Ends the threads and waits for them; no piece may be in flight.
     pub(crate) fn stop(&self) {
         drop(lock(&self.0).take());
     }
@@ -275,19 +278,19 @@ impl Drop for Running {
                 .put(waker, |letters| letters.is_stopping = true);
         }
         for thread in self.servers.iter_mut().filter_map(|s| s.thread.take()) {
-            // Whoever had pieces there has been told of a panic.
+            // Clients with pieces there have been informed of a panic.
             let _ = thread.join();
         }
     }
 }
 
-/// What a thread needs to know to become a server.
+/// The data that a thread needs to become a server.
 struct Plan {
     device: Arc<dyn Device>,
     drives: Vec<StripedDrive>,
     is_merging: bool,
     depth: usize,
-    /// Where it is to run.
+    /// The node to run on.
     node: Option<usize>,
 }
 
@@ -357,7 +360,7 @@ pub(super) struct Link {
     running: Arc<Running>,
     client: u32,
     mailbox: Arc<Mailbox>,
-    /// What goes to each server next.
+    /// The next list for each server.
     lists: Vec<Vec<RequestPart>>,
     handed_over: u64,
 }
@@ -376,7 +379,7 @@ impl Link {
         }
     }
 
-    /// Puts a piece on the list of its drive's server.
+    /// Adds a piece to the list of its drive's server.
     pub(super) fn add(&mut self, mut piece: RequestPart) {
         piece.ticket.client = self.client;
         self.lists[self.running.server_of[piece.drive_index]].push(piece);
@@ -404,7 +407,7 @@ impl Link {
         self.handed_over
     }
 
-    /// Moves what is over to `returned`; with `wait`, blocks until something is.
+    /// Moves finished pieces to `returned`; with `wait`, blocks until there is one.
     ///
     /// # Errors
     /// A server is gone.
@@ -419,7 +422,7 @@ impl Link {
         }
     }
 
-    /// Asks for what has not started, which comes with `ECANCELED`.
+    /// Requests the pieces that have not started; they return with `ECANCELED`.
     pub(super) fn withdraw(&self) {
         for server in &self.running.servers {
             server.inbox.put(server.waker.as_ref(), |letters| {
@@ -435,8 +438,8 @@ impl Drop for Link {
     }
 }
 
-/// The server of each drive, of `servers` at most: each node gets its share, at least one if there
-/// are as many servers as nodes; drives of one node lie side by side.
+/// The server of each drive, from at most `servers`. Each node gets its share, at least one if
+/// there are as many servers as nodes. Drives of one node are adjacent in the order.
 fn deal(nodes: &[Option<usize>], servers: usize) -> Vec<usize> {
     let mut drives: Vec<usize> = (0..nodes.len()).collect();
     drives.sort_by_key(|drive| nodes[*drive]);
@@ -448,7 +451,7 @@ fn deal(nodes: &[Option<usize>], servers: usize) -> Vec<usize> {
     }
     let mut shares = vec![1; sets.len()];
     for _ in sets.len()..servers {
-        // The next one goes where a server has most to do.
+        // The next server goes to the node whose servers have the most drives each.
         let load = |set: &usize| sets[*set].len() * 1000 / shares[*set];
         let busiest = (0..sets.len()).rev().max_by_key(load).unwrap_or(0);
         shares[busiest] += 1;

@@ -1,13 +1,13 @@
 //! Drives served by one thread: pieces of requests go in, merged transfers go out through its ring.
 //!
-//! Contract: a [`Service`] belongs to the thread that made it, a submitter's or a server's. Each
-//! [`RequestPart`] that [`Service::submit`] takes comes back once, from [`Service::poll`] or
+//! Contract: a [`Service`] belongs to the thread that made it, a submitter or a server. Each
+//! [`RequestPart`] passed to [`Service::submit`] returns once, from [`Service::poll`] or
 //! [`Service::withdraw`], as [`Returned`]. Order, merging and slots are those of [`DriveQueue`],
-//! one a drive. An error belongs to the piece it hit: a merged transfer that fails is done again
+//! one per drive. An error belongs to the piece it hit: a merged transfer that fails is repeated
 //! piece by piece.
 //!
-//! Bounds: what waits is bounded by the submitters' marks, what is in flight by the drives' slots.
-//! In the steady state nothing is allocated.
+//! Bounds: the submitters' marks bound the waiting pieces, and the drives' slots bound those in
+//! flight. In the steady state nothing is allocated.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -21,14 +21,14 @@ use outcore_io::drive::{Completion, Device, IoBuf, Op, Queue, Request, Waker};
 use outcore_io::error::Result;
 use outcore_io::memory::{Pool, Segment};
 
-/// Whose piece it is; goes with it and comes back untouched.
+/// The owner of a piece; travels with it unchanged.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Ticket {
-    /// The submitter, by the number that the servers know it by.
+    /// The submitter, by its number at the servers.
     pub(crate) client: u32,
     /// Its request.
     pub(crate) parent: u32,
-    /// Whether it stands for its request in the drive's back-pressure.
+    /// Whether it counts for its request in the drive's back-pressure.
     pub(crate) counts: bool,
 }
 
@@ -41,12 +41,12 @@ pub(crate) struct RequestPart {
     pub(crate) segment: Segment,
 }
 
-/// A piece that is back.
+/// A returned piece.
 #[derive(Debug)]
 pub(crate) struct Returned {
     pub(crate) drive_index: usize,
     pub(crate) op: Op,
-    /// Where on the drive.
+    /// Offset on the drive.
     pub(crate) offset_bytes: u64,
     pub(crate) ticket: Ticket,
     pub(crate) segment: Segment,
@@ -55,22 +55,22 @@ pub(crate) struct Returned {
     /// When its transfer started and ended.
     pub(crate) started_ns: u64,
     pub(crate) ended_ns: u64,
-    /// Transfers that it stands for: those that it was the first piece of.
+    /// Number of transfers of which it was the first piece.
     pub(crate) transfers: u32,
-    /// Transfers that its thread had in flight on the drive when its own had started.
+    /// Transfers that its thread had in flight on the drive just after its own had started.
     pub(crate) depth: u32,
 }
 
-/// What a drive's queue carries for a piece.
+/// What a drive's queue carries per piece.
 #[derive(Debug)]
 struct Cargo {
     ticket: Ticket,
     segment: Segment,
-    /// Merged transfers that it was the first piece of, and that failed.
+    /// Failed merged transfers of which it was the first piece.
     failed_transfers: u32,
 }
 
-/// What a transfer in flight carries beside its memory.
+/// What a transfer in flight carries besides its memory.
 struct Group {
     span: Span,
     started_ns: u64,
@@ -81,12 +81,12 @@ struct Group {
 
 /// See the head of this file.
 pub(super) struct Service {
-    // Declared first: it is dropped first, and waits for the transfers in flight.
+    // Declared first, so dropped first: it waits for the transfers in flight.
     queue: Box<dyn Queue>,
     device: Arc<dyn Device>,
     lanes: Vec<DriveQueue<Cargo>>,
     groups: Slab<Group>,
-    /// Drive that is looked at first.
+    /// The drive that the next round begins with.
     first_lane: usize,
     completions: Vec<Completion>,
     // Kept for their capacity.
@@ -126,7 +126,7 @@ impl Service {
         self.queue.keep(pool);
     }
 
-    /// Ends a wait in [`Service::poll`] from another thread, where the device can do that.
+    /// Ends a wait in [`Service::poll`] from another thread, if the device supports that.
     pub(super) fn waker(&mut self) -> Option<Waker> {
         self.queue.waker()
     }
@@ -142,21 +142,21 @@ impl Service {
         self.lanes[piece.drive_index].submit(piece.span, cargo);
     }
 
-    /// Whether transfers have started that are not over.
+    /// Whether transfers are in flight.
     pub(super) fn is_flying(&self) -> bool {
         self.queue.in_flight() > 0 || !self.completions.is_empty()
     }
 
-    /// Whether nothing waits and nothing flies.
+    /// Whether nothing waits and nothing is in flight.
     pub(super) fn is_idle(&self) -> bool {
         !self.is_flying() && self.lanes.iter().all(|lane| lane.waiting() == 0)
     }
 
-    /// Moves what has finished to `returned` and starts what has waited for it. With `wait`, blocks
-    /// until something has finished, a slot of a drive is free, or the time is over.
+    /// Moves finished pieces to `returned` and starts those that have waited for them. With `wait`,
+    /// blocks until a piece finishes, a slot of a drive is free, or the time is over.
     ///
     /// # Errors
-    /// The queue itself fails; faults of transfers are those of their pieces.
+    /// The queue itself failed; faults of transfers belong to their pieces.
     pub(super) fn poll(
         &mut self,
         wait: Option<Duration>,
@@ -166,7 +166,7 @@ impl Service {
             && !self.is_flying()
             && let Some(lane) = self.lanes.iter().find(|lane| lane.waiting() > 0)
         {
-            // All slots are with other threads.
+            // Other threads hold all slots.
             lane.wait_for_tag(limit);
             self.start_now();
             return self.queue.complete(None, &mut self.completions);
@@ -180,7 +180,7 @@ impl Service {
                 self.settle(completion, now_ns, returned);
             }
             if self.start(now_ns) > 0 && polled.is_ok() {
-                // Start them now rather than at the next visit.
+                // Start them now rather than at the next call.
                 polled = self.queue.complete(None, &mut completions);
             }
         }
@@ -188,13 +188,14 @@ impl Service {
         polled
     }
 
-    /// Starts what has a slot.
+    /// Starts the pieces that have a slot.
     pub(super) fn start_now(&mut self) {
         self.start(self.device.now_ns());
     }
 
-    /// Starts what has a slot; returns how many. The drives take turns, from the one after the last
-    /// that got a slot, so that those of one controller get equal shares of its slots.
+    /// Starts the pieces that have a slot; returns how many. Drives are visited in rotation, from
+    /// the one after the last that got a slot, so that the drives of one controller get equal
+    /// shares of its slots.
     fn start(&mut self, now_ns: u64) -> usize {
         let lanes = self.lanes.len();
         let mut started = 0;
@@ -213,7 +214,7 @@ impl Service {
         started
     }
 
-    /// Gives back the pieces that have not started and `is_meant`, with `ECANCELED`.
+    /// Returns the pieces that have not started and for which `is_meant` holds, with `ECANCELED`.
     pub(super) fn withdraw(
         &mut self,
         is_meant: impl Fn(&Ticket) -> bool,
@@ -279,7 +280,7 @@ impl Service {
         true
     }
 
-    /// Takes a finished transfer apart.
+    /// Splits a finished transfer into its pieces.
     fn settle(&mut self, completion: Completion, now_ns: u64, returned: &mut Vec<Returned>) {
         let Completion { request, result } = completion;
         let IoBuf::Pieces(mut segments) = request.buf else {
@@ -291,7 +292,7 @@ impl Service {
         let drive_index = request.drive_index;
         let lane = &mut self.lanes[drive_index];
         lane.finish(&group.span);
-        // A transfer that stops short without an error number has met the end of the medium.
+        // A transfer that stops short without an error number has reached the end of the medium.
         let end_errno = match request.op {
             Op::Read => Errno::IO,
             Op::Write => Errno::NOSPC,
@@ -301,7 +302,7 @@ impl Service {
             other => other.err(),
         };
         if errno.is_some() && segments.len() > 1 {
-            // Which of them failed? Each for itself, the first one first.
+            // It is unknown which piece failed, so each is repeated alone, the first one first.
             let mut at_bytes = group.span.offset_bytes + group.span.len_bytes as u64;
             while let (Some(segment), Some(ticket)) = (segments.pop(), group.tickets.pop()) {
                 at_bytes -= segment.len() as u64;

@@ -1,6 +1,7 @@
-//! What the submitters of a striped volume share, and when its files are closed.
+//! State that the submitters of a striped volume share; determines when its files are closed.
 //!
-//! Contract: files stay open, and server threads run, while the volume or a submitter of it lives.
+//! Contract: files stay open, and server threads run, as long as the volume or one of its
+//! submitters lives.
 
 use std::sync::Arc;
 
@@ -12,19 +13,19 @@ use super::servers::ServerThreads;
 use crate::mapping::StripeMap;
 use crate::stripe::{StripeOptions, StripedDrive};
 
-/// What submitters share.
+/// The shared state.
 pub(crate) struct Shared {
     pub(crate) device: Arc<dyn Device>,
     pub(crate) map: StripeMap,
     pub(crate) drives: Vec<StripedDrive>,
     pub(crate) options: StripeOptions,
     pub(crate) servers: ServerThreads,
-    /// Where the files lie, if they go with the volume.
+    /// Directories of the files, if these are removed with the volume.
     pub(crate) _dirs: Vec<PrivateDir>,
 }
 
 impl Shared {
-    /// Turns a failed transfer into an error with its place.
+    /// The error for a failed transfer, with its place.
     pub(crate) fn explain(&self, fault: &TransferFault) -> Error {
         let drive = self.drives.get(fault.drive_index);
         explain_transfer(

@@ -1,7 +1,8 @@
-//! Datasets: what was put is got, whole or not at all; damage is named by drive, file and offset.
+//! Datasets: `get` returns what was put, complete or not at all; errors name drive, file and offset
+//! of damage.
 //!
-//! Contract: directories of a temporary one stand for drives; faults are walked through a whole
-//! `put`.
+//! Contract: subdirectories of a temporary directory stand for drives; faults are injected at each
+//! step of a whole `put`.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -20,7 +21,7 @@ use tempfile::TempDir;
 
 use super::*;
 
-/// Directories that stand for drives, and a place beside them.
+/// Directories that stand for drives, and a place next to them.
 pub(super) struct TestDir {
     dir: TempDir,
     pub(super) device: Arc<dyn Device>,
@@ -32,7 +33,7 @@ impl TestDir {
         Self::in_dir(tempfile::tempdir().unwrap(), drives)
     }
 
-    /// On a file system in memory, if there is one: for what looks at thousands of states.
+    /// On a file system in memory, if there is one: for tests of thousands of states.
     pub(super) fn in_memory(drives: usize) -> Self {
         let dir = tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir());
         Self::in_dir(dir.unwrap(), drives)
@@ -120,7 +121,7 @@ impl TestDir {
         Ok(bytes)
     }
 
-    /// All files on the drives but labels, by their names.
+    /// All files on the drives except for labels, by their names.
     pub(super) fn files(&self) -> Vec<PathBuf> {
         let mut found = Vec::new();
         for drive in self.drives() {
@@ -219,7 +220,7 @@ fn a_file_of_more_than_a_window_is_got_in_the_order_of_the_drives() {
 
 /// Flips a bit of a byte of a file.
 pub(super) fn flip(path: &Path, at: usize) {
-    // Sealed files are read-only, for those who are not root.
+    // Sealed files are read-only for users other than root.
     fs::set_permissions(path, PermissionsExt::from_mode(0o644)).unwrap();
     let mut bytes = fs::read(path).unwrap();
     bytes[at] ^= 4;
@@ -255,7 +256,7 @@ fn a_flipped_bit_is_named_by_drive_file_and_offset_and_is_never_handed_out() {
     assert_eq!(error.offset_bytes(), Some(3 * 65536));
     assert!(!place.path("out").exists());
     assert!(place.get(&volume, "other").is_ok());
-    // In all copies of the manifest, too.
+    // In all copies of the manifest as well.
     for index in 0..3 {
         flip(&volume.manifest_path("x", index), 40);
     }
@@ -311,7 +312,7 @@ fn a_scrub_goes_on_past_what_is_gone_cut_or_cannot_be_read() {
         ["cut", "gone", "manifest", "whole"]
     );
     volume.remove("gone").unwrap();
-    // The reads of a scrub: checksums, then data, a transfer for each piece of a stripe.
+    // The reads of a scrub: checksums, then data, one transfer per piece of a stripe.
     for nth in 2..6 {
         let plan = format!("eio@{nth}:read").parse().unwrap();
         let faulty: Arc<dyn Device> = Arc::new(FaultDevice::new(Arc::clone(&place.device), plan));
@@ -343,7 +344,7 @@ fn a_drive_that_is_missing_replaced_or_elsewhere_is_named() {
     assert_eq!(open(renamed).unwrap().drive_name(), Some("e"));
     let folder = all[1].dir.join(FOLDER);
     fs::rename(&folder, place.path("away")).unwrap();
-    // Missing, it is noted: see `metadata`.
+    // A missing one is reported: see `metadata`.
     assert!(open(all.clone()).is_none());
     let one = vec![all[1].clone()];
     DatasetVolume::create(Arc::clone(device), one, 1 << 16, 99).unwrap();
@@ -415,7 +416,7 @@ fn a_name_is_taken_once_and_replaced_only_when_asked() {
     assert_eq!(volume.remove("nothing").unwrap_err().kind(), Kind::Usage);
 }
 
-/// `x` put again over what is there.
+/// Puts `x` again over the existing dataset.
 fn replace(
     place: &TestDir,
     volume: &DatasetVolume,
@@ -518,7 +519,7 @@ fn a_part_of_a_dataset_is_read_with_the_checksums_of_that_part_alone() {
         );
     }
     assert!(read(0, data.len(), &place.budget).unwrap() == data);
-    // A checksum of the checksum block at 12 KiB.
+    // The checksum of the checksum block at 12 KiB.
     let (mut at, mut places) = (manifest.sums_at_bytes() as usize + 3 * 8, Vec::new());
     manifest
         .map()

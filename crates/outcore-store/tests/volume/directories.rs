@@ -1,5 +1,5 @@
-//! Directories in datasets: what is put comes back as it was, links, odd names, permissions and
-//! times included, and nothing is read by more people than before.
+//! Directories in datasets: `get` recreates what was put, including links, odd names, permissions
+//! and times, and nobody can read more than before.
 
 use std::ffi::{OsStr, OsString};
 use std::fs;
@@ -99,7 +99,7 @@ fn a_directory_with_a_file_that_cannot_be_read_is_not_packed_at_all() {
             Some(tree.as_path())
         );
     }
-    // One stops, and the readers with it.
+    // One reader stops, and the others with it.
     let stopped = TransferResources {
         watch: Watch {
             check: &|| Err(outcore_io::Error::interrupted()),
@@ -129,8 +129,8 @@ fn whoever_renames_beside_a_directory_that_is_got_leads_nothing_elsewhere() {
     let (manifest, _) = directory::put_dir(&volume, &tree, &new("x"), place.resources()).unwrap();
     let home = place.path("home");
     fs::create_dir(&home).unwrap();
-    // When the first file is written, the private directory gets another name, and a link has its
-    // own.
+    // When the first file is written, the private directory gets another name, and a link takes its
+    // name.
     let swap = |_| {
         let mut inside = fs::read_dir(&home).unwrap();
         let private = inside.next().unwrap().unwrap().path();
@@ -258,7 +258,7 @@ fn links_modes_times_and_odd_names_come_back_as_they_were() {
         let targets = [&tree, &out].map(|dir| fs::read_link(dir.join(name)).unwrap());
         assert_eq!(targets[1], targets[0]);
     }
-    // One by one, by the name that a listing shows.
+    // One by one, by the name in a listing.
     let index = transfer::index_of(&volume, &manifest, &place.budget).unwrap();
     for (number, name) in odd.iter().enumerate() {
         let path = Path::new("closed").join(name);

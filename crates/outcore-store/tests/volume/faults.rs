@@ -1,7 +1,7 @@
-//! Faults of one drive: named, and the volume's other requests unharmed.
+//! Faults of one drive: reported by name, and the volume's other requests are unharmed.
 //!
-//! Contract: a device that fails where it is told to stands between volume and memory; what each
-//! request got is compared with what lies on the faulty place.
+//! Contract: a device that fails on command is between volume and memory; the result of each
+//! request is compared with the faulty range.
 
 use std::path::Path;
 
@@ -13,7 +13,7 @@ use super::*;
 
 const STRIPE_BYTES: u64 = 64 << 10;
 
-/// Whether a transfer touches the bytes from `at` on, one block.
+/// Whether a transfer touches the block that begins at `at`.
 fn touches(completion: &Completion, at: u64) -> bool {
     let start = completion.request.offset_bytes;
     let end = start + completion.request.buf.len() as u64;

@@ -1,8 +1,7 @@
-//! Datasets as files of a device: what is read there is what was put, what is written there is what
-//! is got.
+//! Datasets as files of a device: reads return what was put, and `get` returns what was written.
 //!
-//! Contract: ports read and write as the engine does, blocks of 4 KiB at any place and in any
-//! order; the oracle is the array of bytes that a dataset was made of.
+//! Contract: ports read and write as the engine does, blocks of 4 KiB at any offset and in any
+//! order; the oracle is the array of bytes from which a dataset was made.
 
 use outcore_io::Kind;
 use outcore_io::drive::Access;
@@ -44,8 +43,8 @@ fn finish(port: &mut Port) -> Vec<Transfer> {
     done
 }
 
-/// Writes `data` as the dataset `name`, in blocks that come in the order of `seed`, and publishes
-/// it; `hole` is left out.
+/// Writes `data` as the dataset `name`, in blocks in the order of `seed`, except for `hole`, and
+/// publishes it.
 fn write(
     place: &TestDir,
     volume: &DatasetVolume,
@@ -63,7 +62,7 @@ fn write(
         place.budget.clone(),
     );
     let drives = Volume::new(Arc::new(device.with_output(&path, new(name))), &[])?;
-    // What the length is known to be at most, where it is not known.
+    // An upper bound of the length, if the length is unknown.
     let bound = match room {
         Room::Exactly => data.len(),
         Room::AtMost => data.len() + 300_000,
@@ -105,7 +104,7 @@ fn write(
     output.publish(&drives, data.len() as u64)
 }
 
-/// A job that has failed drops its ports with reads in flight; another may need the memory.
+/// A job that has failed drops its ports with reads in flight; another job may need the memory.
 #[test]
 fn memory_of_reads_that_nobody_waits_for_goes_back() {
     let place = TestDir::new(3);
@@ -146,7 +145,7 @@ proptest! {
         let pool = pool(70 * BLOCK, 48);
         let mut port = drives.port().unwrap();
         for number in 0..48 {
-            // Some begin behind the end.
+            // Some begin beyond the end.
             let at = random(seed, number) as usize % (len.div_ceil(BLOCK) + 2) * BLOCK;
             let blocks = 1 + random(seed, !number) as usize % 70;
             let buf = pool.take().unwrap().split_to(blocks * BLOCK);
@@ -274,7 +273,7 @@ fn whatever_fails_while_a_dataset_is_written_it_is_whole_or_absent() {
             let volume = DatasetVolume::open(Arc::clone(&place.device), place.drives()).unwrap();
             volume.sweep().unwrap();
             match volume.contains("x") {
-                // A failed rename behind the commit is made good by the sweep.
+                // The sweep repairs a failed rename after the commit.
                 true => assert!(place.get(&volume, "x").unwrap() == data, "{kind} {nth}"),
                 false => {
                     assert!(written.is_err(), "{kind} {nth}");

@@ -1,8 +1,8 @@
-//! A striped volume keeps its promises: bytes where they belong, batches merged, order kept, slots
-//! and marks respected, faults with their request alone, slow drives by themselves.
+//! Tests of a striped volume: bytes in their places, batches merged, order kept, slots and marks
+//! respected, faults only in their request, slow drives that delay no others.
 //!
-//! Contract: in-memory drives with a seed and a virtual clock, so that every figure here is exact;
-//! a plain array of bytes is the oracle.
+//! Contract: in-memory drives with a seed and a virtual clock, so every figure here is exact; a
+//! plain array of bytes is the oracle.
 
 #![allow(clippy::unwrap_used)]
 
@@ -45,7 +45,7 @@ fn dirs(drives: usize) -> Vec<PathBuf> {
         .collect()
 }
 
-/// A member a drive, each of `capacity_bytes`.
+/// One member per drive, each of `capacity_bytes`.
 fn members(drives: usize, capacity_bytes: u64) -> Vec<Member> {
     dirs(drives)
         .iter()
@@ -79,7 +79,7 @@ fn request(pool: &Pool, op: Op, offset_bytes: u64, len_bytes: usize, token: u64)
     }
 }
 
-/// Takes all of a batch and waits for all of it.
+/// Submits a whole batch and waits for all of it.
 fn run(submitter: &mut Submitter, mut batch: Vec<VolumeRequest>) -> Vec<VolumeCompletion> {
     let mut done = Vec::new();
     submitter.submit_all(&mut batch, &mut done).unwrap();
@@ -87,7 +87,7 @@ fn run(submitter: &mut Submitter, mut batch: Vec<VolumeRequest>) -> Vec<VolumeCo
     done
 }
 
-/// A number that depends on its arguments alone (splitmix64).
+/// A number that depends only on its arguments (splitmix64).
 fn random(seed: u64, number: u64) -> u64 {
     let mut z = seed ^ number.wrapping_mul(0x9E37_79B9_7F4A_7C15);
     z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);

@@ -1,4 +1,4 @@
-//! Datasets whose manifests are damaged or lost: replaced, removed, and their files found.
+//! Datasets with damaged or lost manifests: they are replaced, removed, and their files found.
 //!
 //! Contract: as in `datasets`.
 
@@ -18,7 +18,7 @@ fn a_dataset_with_a_damaged_manifest_is_replaced_and_leaves_nothing() {
     let volume = place.create(1 << 16);
     place.put(&volume, "other", b"other").unwrap();
     let manifests = [0, 1].map(|index| volume.manifest_path("x", index));
-    // All copies: one that is whole would do.
+    // All copies, because one undamaged copy is enough.
     let damage_all = |damage: &dyn Fn(&str) -> String| {
         for path in &manifests {
             overwrite(path, damage(&fs::read_to_string(path).unwrap()).as_bytes());
@@ -29,7 +29,7 @@ fn a_dataset_with_a_damaged_manifest_is_replaced_and_leaves_nothing() {
         seed,
         ..new("x")
     };
-    // Another length; cut behind the identity.
+    // Another length; truncated after the identity.
     let damages: [fn(&str) -> String; 2] = [
         |text| text.replace("\"len_bytes\": 3", "\"len_bytes\": 4"),
         |text| text[..text.find("contents").unwrap()].to_string(),
@@ -49,13 +49,13 @@ fn a_dataset_with_a_damaged_manifest_is_replaced_and_leaves_nothing() {
         assert_eq!(place.files().len(), files, "{:?}", place.files());
         volume.remove("x").unwrap();
     }
-    // Removed, it leaves nothing either.
+    // Removing it also leaves nothing.
     let files = place.files().len();
     place.put(&volume, "x", b"one").unwrap();
     damage_all(&damages[1]);
     assert!(volume.remove("x").unwrap() > 0);
     assert_eq!(place.files().len(), files, "{:?}", place.files());
-    // What says that it is another dataset takes nothing of that one with it.
+    // A manifest that claims to be another dataset's does not cause that dataset's removal.
     place.put(&volume, "x", b"one").unwrap();
     let theirs = fs::read_to_string(volume.manifest_path("other", 0)).unwrap();
     damage_all(&|_| theirs.replace("\"len_bytes\": 5", "\"len_bytes\": 6"));
@@ -84,7 +84,7 @@ fn files_that_no_manifest_names_are_found_and_removed_when_they_are_surely_nobod
     let expected = [0, 1].map(|index| volume.share_path(&lost.id, index));
     assert_eq!(paths, expected);
     assert_eq!(orphans[1].drive, volume.drives()[1].name);
-    // A manifest that does not say which files are its: they could be these.
+    // A manifest that does not identify its files: they could be these.
     for path in manifests("vague") {
         overwrite(&path, b"garbage");
     }
@@ -95,7 +95,7 @@ fn files_that_no_manifest_names_are_found_and_removed_when_they_are_surely_nobod
     );
     assert!(volume.share_path(&vague.id, 0).exists());
     assert_eq!(volume.remove("vague").unwrap(), 0);
-    // One that is being written may be about to get its name.
+    // A dataset that is being written may be about to get its name.
     let writing = volume
         .device()
         .make_private_dir(&place.path("d1/outcore-volume"))

@@ -1,5 +1,5 @@
-//! Labels and manifests of a volume: no bit of them may be another, none stands for another, and a
-//! copy that is lost is written anew from the others.
+//! Labels and manifests of a volume: any flipped bit is detected, none is accepted in place of
+//! another, and a lost copy is rewritten from the others.
 //!
 //! Contract: as in `datasets`.
 
@@ -26,13 +26,13 @@ fn scrub(place: &TestDir) -> Vec<Damage> {
     volume.scrub(&[], &place.budget, Watch::NOBODY).unwrap()
 }
 
-/// Writes over a sealed file.
+/// Overwrites a sealed file.
 pub(super) fn overwrite(path: &Path, bytes: &[u8]) {
     fs::set_permissions(path, PermissionsExt::from_mode(0o644)).unwrap();
     fs::write(path, bytes).unwrap();
 }
 
-/// Every way to have one bit wrong, and every way to be cut.
+/// Every single-bit error, and every truncation.
 fn damages(whole: &[u8]) -> impl Iterator<Item = Vec<u8>> {
     let flips = (0..whole.len() * 8).map(|bit| {
         let mut bytes = whole.to_vec();
@@ -107,7 +107,7 @@ fn a_copy_that_is_damaged_lost_or_old_hides_nothing_and_is_written_anew_by_a_scr
         let volume = open(&place).unwrap();
         let (_, error) = volume.absent().next().unwrap();
         assert_eq!(error.file_path(), Some(label.as_path()), "{error}");
-        // Whose drive it is cannot be told without.
+        // Without it the drive cannot be identified.
         let error = place.put(&volume, "y", b"").unwrap_err();
         assert!(error.to_string().contains("label of drive d1"), "{error}");
         let found = scrub(&place);
@@ -123,7 +123,7 @@ fn a_label_that_is_missing_is_written_anew_where_it_is_certain_whose_drive_it_is
     let volume = place.create(1 << 16);
     let label = place.path("d1/outcore-volume/volume.json");
     let whole = fs::read(&label).unwrap();
-    // Of a volume without datasets, and of one with some.
+    // For a volume without datasets, and for one with some.
     for is_empty in [true, false] {
         if !is_empty {
             place.put(&volume, "x", b"one").unwrap();
@@ -147,7 +147,7 @@ fn a_label_that_is_missing_is_written_anew_where_it_is_certain_whose_drive_it_is
         .scrub(&[], &place.budget, Watch::NOBODY);
     assert!(refused.is_err());
     assert!(!label.exists());
-    // A drive without anything is one that is missing.
+    // An empty drive counts as missing.
     fs::rename(place.path("d1/outcore-volume"), place.path("kept-too")).unwrap();
     let refused = open(&place)
         .unwrap()
@@ -169,7 +169,7 @@ fn no_volume_is_made_over_drives_that_hold_datasets() {
     assert_eq!(error.kind(), Kind::Usage);
     assert!(error.cause().contains("it holds datasets"), "{error}");
     assert!(labels.iter().all(|label| !label.exists()));
-    // What a killed `create` leaves is no hindrance.
+    // The leftovers of a killed `create` do no harm.
     for index in 0..2 {
         for folder in ["data", "datasets"] {
             let folder = place.path(&format!("d{index}/outcore-volume/{folder}"));
@@ -287,7 +287,7 @@ fn labels_and_manifests_from_before_there_were_checksums_are_refused_by_their_ve
     );
 }
 
-/// Takes a drive away, leaving nothing, or the empty mount point.
+/// Removes a drive, leaving nothing, or the empty mount point.
 fn take_away(place: &TestDir, drive: &str, leaves_dir: bool) {
     let away = place.path(&format!("away-{drive}"));
     fs::rename(place.path(drive), away).unwrap();
@@ -311,7 +311,7 @@ fn with_a_drive_missing_what_does_not_lie_on_it_is_read_and_nothing_is_written()
     };
     let drives: Vec<VolumeDrive> = place.drives().into_iter().map(equal).collect();
     let open = || DatasetVolume::open(Arc::clone(&place.device), drives.clone());
-    // A small dataset and its checksums fit a stripe.
+    // A small dataset and its checksums fit in one stripe.
     let device = Arc::clone(&place.device);
     let volume = DatasetVolume::create(device, drives.clone(), 1 << 17, 1).unwrap();
     let names: Vec<String> = (0..12).map(|number| format!("small{number}")).collect();
@@ -353,7 +353,7 @@ fn with_a_drive_missing_what_does_not_lie_on_it_is_read_and_nothing_is_written()
         }
         assert!((1..12).contains(&whole), "{whole}");
         is_missing(&place.get(&volume, "large").unwrap_err(), drive);
-        // Of what is striped, the parts on other drives are read all the same.
+        // The parts of striped data on other drives can still be read.
         let manifest = volume.manifest("large").unwrap();
         let parts = (0..16).filter(|part| {
             let reader = volume.range_reader(&manifest, part << 16, 1 << 16, &place.budget);
@@ -379,7 +379,7 @@ fn with_a_drive_missing_what_does_not_lie_on_it_is_read_and_nothing_is_written()
     assert_eq!(volume.names().unwrap().len(), 13);
 }
 
-/// The drive on which the checksums of the large dataset lie.
+/// The drive that stores the checksums of the large dataset.
 fn drive_of_sums(volume: &DatasetVolume) -> String {
     let manifest = volume.manifest("large").unwrap();
     let mut found = String::new();
@@ -423,7 +423,7 @@ fn what_was_cut_off_before_a_drive_went_missing_is_finished_when_it_is_back() {
             let open = || DatasetVolume::open(Arc::clone(&place.device), drives.clone()).unwrap();
             for drive in ["d0", "d1"] {
                 take_away(&place, drive, true);
-                // Listed or not: nothing that is read is wrong, and nothing changes.
+                // Whether it is listed or not, every read is correct, and nothing changes.
                 let found = place.get(&open(), "x");
                 assert!(found.is_err(), "it lies on both");
                 bring_back(&place, drive);

@@ -1,4 +1,4 @@
-//! Slots, marks and slow drives: who waits for whom, and who does not.
+//! Slots, marks and slow drives: which requests wait for which.
 //!
 //! Contract: times are those of the in-memory drives' virtual clock, so the figures are the same in
 //! every run. Source of the marks: Falcon (ATC 2017), section 3.3.
@@ -14,7 +14,7 @@ use super::*;
 
 const STRIPE_BYTES: u64 = 64 << 10;
 
-/// Stripes of the volume that lie on a drive.
+/// Stripes of the volume on one drive.
 fn stripes_on(volume: &StripedVolume, drive_index: usize) -> Vec<u64> {
     let mut found = Vec::new();
     let mut stripe = 0;
@@ -30,7 +30,7 @@ fn stripes_on(volume: &StripedVolume, drive_index: usize) -> Vec<u64> {
 }
 
 /// Eight streams of random 4 KiB reads from one thread, each on a drive of its own with `depth` in
-/// flight, for `span_ns` of virtual time; requests done on each drive.
+/// flight, for `span_ns` of virtual time; returns the requests done per drive.
 fn run_streams(volume: &StripedVolume, depth: usize, span_ns: u64) -> (Vec<u64>, Submitter) {
     let drives = volume.drives().len();
     let stripes: Vec<Vec<u64>> = (0..drives).map(|drive| stripes_on(volume, drive)).collect();
@@ -215,7 +215,7 @@ fn no_drive_has_more_in_flight_than_its_slots_or_those_of_its_controller() {
         for meter in submitter.meters() {
             assert!(meter.depth_max <= limit, "{} of {limit}", meter.depth_max);
         }
-        // One controller's slots go round: nobody starves.
+        // One controller's slots rotate among its drives, so none starves.
         let (least, most) = (counts.iter().min().unwrap(), counts.iter().max().unwrap());
         assert!(*most as f64 <= 1.5 * *least as f64, "{counts:?}");
         if let Some(controller) = &volume.drives()[0].controller_tags {

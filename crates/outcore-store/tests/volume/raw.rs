@@ -1,8 +1,8 @@
-//! Bytes of a raw volume: what is written is read, in any pattern, over any layout, and on real
-//! files.
+//! Bytes of a raw volume: reads return what was written, in any pattern, over any layout, and on
+//! real files.
 //!
-//! Contract: an array of bytes is the oracle; numbers of transfers are exact, as merging promises
-//! them.
+//! Contract: an array of bytes is the oracle; the numbers of transfers are exact, because merging
+//! is deterministic.
 
 use outcore_io::config::IoMode;
 use outcore_io::drive::late::Engine;
@@ -59,7 +59,7 @@ fn requests_of_several_streams_are_merged_with_each_other() {
     let volume = volume(ram(0), &members(1, 1 << 20), options);
     let pool = pool(4096, 32);
     let mut submitter = volume.submitter().unwrap();
-    // Two streams take turns, each leaving out what the other writes; and they come backwards.
+    // Two alternating streams, each skipping what the other writes, from back to front.
     let batch = (0..32)
         .rev()
         .map(|i| request(&pool, Op::Write, i * 4096, 4096, i));
@@ -116,12 +116,11 @@ fn real_files_hold_what_was_written_through_rings_and_threads() {
     }
 }
 
-/// Writes and reads random ranges in batches and compares with an array of bytes. In a batch,
-/// ranges overlap as they like: the later write wins.
+/// Writes and reads random ranges in batches and compares with an array of bytes. Ranges of a batch
+/// may overlap; the later write wins.
 fn check_pattern(volume: &StripedVolume, batches: u64, seed: u64) {
     const LEN_BYTES_MAX: usize = 96 << 10;
-    // Memory of two kinds: what the ring knows beforehand and what it does not; merged, both in
-    // one.
+    // Two kinds of memory, known to the ring in advance or not; merged transfers mix both.
     let pools = [pool(LEN_BYTES_MAX, 16), pool(LEN_BYTES_MAX, 16)];
     let mut oracle = vec![0u8; volume.len_bytes() as usize];
     let mut submitter = volume.submitter().unwrap();
@@ -176,7 +175,7 @@ fn check_pattern(volume: &StripedVolume, batches: u64, seed: u64) {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(40))]
 
-    /// Any number of drives of any size and weight, transfers cut short anywhere.
+    /// Any number of drives of any size and weight, with transfers cut short anywhere.
     #[test]
     fn what_was_written_last_is_read(
         capacities in proptest::collection::vec((4u64..200, 0.2f64..4.0), 1..12),

@@ -1,8 +1,8 @@
 //! Server threads of a volume: the same bytes and faults as without, one queue for all submitters,
-//! no thread where none is due, and nothing left behind.
+//! no unnecessary thread, and no leftovers.
 //!
-//! Contract: what servers do at the same time as submitters is made certain by a gate, a hook that
-//! holds a transfer until the test opens it. No test depends on how long something takes.
+//! Contract: a gate, a hook that holds a transfer until the test opens it, forces what servers do
+//! at the same time as submitters. No test depends on timing.
 
 use std::collections::HashMap;
 use std::sync::{Condvar, Mutex};
@@ -19,7 +19,7 @@ use super::*;
 const BLOCK: u64 = 4096;
 const MOMENT: Duration = Duration::from_millis(1);
 
-/// Transfers of each drive at this moment, and the most there were.
+/// Transfers of each drive in flight now, and the most there were.
 type Flying = Arc<Mutex<HashMap<PathBuf, (usize, usize)>>>;
 
 /// Servers above `low` requests.
@@ -31,10 +31,10 @@ fn served(servers: Servers, low: usize) -> StripeOptions {
     }
 }
 
-/// Lets nobody through until it is open, and tells when somebody is there.
+/// Lets no transfer through until it is open, and reports when one has arrived.
 #[derive(Default)]
 struct Gate {
-    /// Whether somebody has come, and whether it is open.
+    /// Whether a transfer has arrived, and whether the gate is open.
     state: Mutex<(bool, bool)>,
     changed: Condvar,
 }
@@ -58,7 +58,7 @@ impl Gate {
     }
 }
 
-/// In-memory drives whose transfers pass a gate when they are over.
+/// In-memory drives whose finished transfers pass a gate.
 fn gated(gate: &Arc<Gate>) -> HookDevice {
     let gate = Arc::clone(gate);
     HookDevice::new(Arc::new(ram(0)), move |_, _: &mut Completion| gate.pass())
@@ -83,7 +83,7 @@ fn neighbours_of_two_submitters_become_one_transfer_in_a_server() {
         let pool = pool(4096, 64);
         let (mut one, mut other) = (volume.submitter().unwrap(), volume.submitter().unwrap());
         let mut done = Vec::new();
-        // Holds the server up, so that it finds the lists of both when it looks again.
+        // Delays the server, so that it finds the lists of both at its next check.
         one.submit(&mut vec![filled(&pool, 200 * BLOCK, 4096, 99)]);
         if servers == Servers::Never {
             gate.open();
@@ -119,7 +119,7 @@ fn up_to_the_low_mark_no_thread_is_started_and_none_is_woken() {
         servers: Servers::Always(8),
         ..StripeOptions::default()
     };
-    // 16 requests a drive.
+    // 16 requests per drive.
     let volume = volume(ram(0), &members(2, 4 << 20), options);
     let pool = pool(4096, 64);
     let mut submitter = volume.submitter().unwrap();
@@ -140,7 +140,7 @@ fn up_to_the_low_mark_no_thread_is_started_and_none_is_woken() {
 #[test]
 fn whoever_serves_never_means_no_thread() {
     for servers in [Servers::Never, Servers::Auto] {
-        // Without a processor clock nobody can tell that a submitter is the bound.
+        // Without a processor clock it is unknown whether a submitter is the bottleneck.
         let volume = volume(ram(0), &members(2, 4 << 20), served(servers, 0));
         let pool = pool(4096, 128);
         let mut submitter = volume.submitter().unwrap();
@@ -166,11 +166,11 @@ fn writes_over_the_same_bytes_keep_their_order_when_it_changes_who_serves() {
             .collect()
     };
     for _ in 0..3 {
-        // By itself, then by servers, while what it serves is out.
+        // First alone, then by servers, while its own requests are in flight.
         for len in [3, 12] {
             submitter.submit_all(&mut batch_of(len), &mut done).unwrap();
         }
-        // By itself again, while servers may have something.
+        // Alone again, while servers may still have pieces.
         while submitter.in_flight() > 2 {
             submitter.poll(Some(MOMENT), &mut done).unwrap();
         }
@@ -272,7 +272,7 @@ fn servers_give_back_the_memory_of_who_leaves_and_end_with_the_volume() {
                 let batch = stripes.map(|at| filled(pool, at, 4096, 1));
                 assert_eq!(submitter.submit(&mut batch.collect()).taken, 32);
                 assert_eq!(submitter.in_flight(), 32);
-                // Dropped while the gate holds what has started, or soon after.
+                // Dropped while the gate holds started transfers, or soon after.
                 gate.wait_for_somebody();
             });
         }
@@ -322,7 +322,7 @@ fn no_drive_has_more_in_flight_than_its_slots_whoever_serves() {
         let volume = volume(device, &members, served(Servers::Always(2), 8));
         let pool = pool(4096, 256);
         std::thread::scope(|scope| {
-            // One of the three never has more than the low mark.
+            // One of the three never exceeds the low mark.
             for (thread, len) in [(0, 8), (1, 48), (2, 64)] {
                 let (volume, pool) = (&volume, &pool);
                 scope.spawn(move || {
@@ -347,8 +347,9 @@ fn no_drive_has_more_in_flight_than_its_slots_whoever_serves() {
     }
 }
 
-/// One submitter of several: random reads and writes of its own places, which lie between those of
-/// the others, never waiting for what is out; compared with doing one request after another.
+/// One of several submitters: random reads and writes of its own places, which are interleaved with
+/// those of the others. It never waits for requests in flight; the result is compared with one
+/// request after another.
 fn check_stream(volume: &StripedVolume, (stream, streams): (u64, u64), seed: u64) {
     const PLACE: u64 = 8 * BLOCK;
     let pool = pool(PLACE as usize, 320);
@@ -411,8 +412,9 @@ fn check_stream(volume: &StripedVolume, (stream, streams): (u64, u64), seed: u64
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(24))]
 
-    /// Any number of submitters, drives, servers and slots, any low mark: each submitter sees its
-    /// requests done one after another, though they overlap and it changes who serves them.
+    /// For any number of submitters, drives, servers and slots, and any low mark: each submitter
+    /// sees its requests as if done one after another, although they overlap and the serving side
+    /// changes.
     #[test]
     fn several_submitters_read_what_they_wrote_whoever_serves(
         drives in 1usize..6, streams in 1u64..4, threads in 0usize..4, low in 0usize..60,
@@ -430,8 +432,7 @@ proptest! {
             0 => Servers::Never,
             threads => Servers::Always(threads),
         };
-        // What a full drive refuses is overtaken by what comes later for others, so none is ever
-        // full.
+        // Later requests overtake those that a full drive blocks, so no drive is ever full here.
         let options = StripeOptions {
             stripe_bytes: 1 << shift,
             drive_pressure: BackPressure { high: 1 << 20, low: 1 },

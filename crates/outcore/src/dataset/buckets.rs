@@ -1,14 +1,13 @@
-//! Items distributed to buckets that lie on scratch, and a function on each bucket.
+//! Items distributed to buckets on scratch, and a function on each bucket.
 //!
 //! Contract (PALID, SPAA 2025, section 4: scatter-gather): [`TypedDataset::distribute`] writes each
-//! item to the bucket that a function gives it, in the order of the sequence. [`Buckets::update`]
-//! and [`Buckets::map`] load buckets whole, one a thread, call a function and write what it makes,
-//! all threads side by side. [`Buckets::dataset`] is the items bucket after bucket: a dataset
-//! again.
+//! item to the bucket that a function chooses, in the order of the sequence. [`Buckets::update`]
+//! and [`Buckets::map`] load whole buckets, one per thread, call a function and write its result,
+//! all threads in parallel. [`Buckets::dataset`] makes a dataset of the items, bucket after bucket.
 //!
 //! Bounds: one read and one write to distribute, and one of each for the buckets that a function is
-//! called on; memory is that of the buckets in hand: the largest must fit three times, next to the
-//! chunks of a thread that writes.
+//! called on. Memory holds the current buckets: the largest must fit three times, besides the
+//! chunks of a writing thread.
 
 use bytemuck::Pod;
 use std::path::Path;
@@ -38,10 +37,10 @@ impl<P: Stages> TypedDataset<P>
 where
     P::Item: Pod,
 {
-    /// Writes each item to the bucket, below `count`, that `bucket` gives it.
+    /// Writes each item to the bucket, below `count`, that `bucket` returns.
     ///
     /// # Errors
-    /// [`Kind::Usage`] for a bucket that does not exist; what the passes fail with.
+    /// [`Kind::Usage`] for a bucket that does not exist; the errors of the passes.
     pub fn distribute(
         self,
         count: usize,
@@ -52,11 +51,11 @@ where
         })
     }
 
-    /// The same by the position of the item too; the items may not have been filtered since they
-    /// were last read, which is known when it is compiled.
+    /// The same, by the item's position as well. The items must not have been filtered since they
+    /// were last read; the compiler checks this.
     ///
     /// # Errors
-    /// As [`TypedDataset::distribute`].
+    /// The errors of [`TypedDataset::distribute`].
     pub fn distribute_indexed(
         self,
         count: usize,
@@ -89,21 +88,20 @@ where
 }
 
 impl<T: Pod + Send + Sync> Buckets<T> {
-    /// Items in each.
+    /// Number of items in each.
     pub fn counts(&self) -> &[u64] {
         &self.counts
     }
 
-    /// What has been done so far.
+    /// What the passes have done so far.
     pub fn summary(&self) -> &Summary {
         self.passes.done_so_far()
     }
 
-    /// Changes the items of each bucket for which `which` is true; the others stay where they are.
+    /// Changes the items of each bucket for which `which` is true; the others stay unchanged.
     ///
     /// # Errors
-    /// [`Kind::Memory`] for a bucket that does not fit; what `f` fails with; what reading and
-    /// writing fail with.
+    /// [`Kind::Memory`] for a bucket that does not fit; the errors of `f`, reading and writing.
     pub fn update(
         mut self,
         which: impl Fn(usize) -> bool,
@@ -122,10 +120,10 @@ impl<T: Pod + Send + Sync> Buckets<T> {
         Ok(self)
     }
 
-    /// What `f` makes of each bucket.
+    /// The results of `f` for each bucket.
     ///
     /// # Errors
-    /// As [`Buckets::update`].
+    /// The errors of [`Buckets::update`].
     pub fn map<U: Pod + Send + Sync>(
         mut self,
         f: impl Fn(usize, Vec<T>) -> Result<Vec<U>> + Sync,
@@ -141,7 +139,7 @@ impl<T: Pod + Send + Sync> Buckets<T> {
         })
     }
 
-    /// What a function makes of some buckets, in files of their own, and their bytes.
+    /// The results of a function for some buckets, each in its own file, and their bytes.
     fn run<U: Pod>(
         &mut self,
         chosen: &[usize],
@@ -172,18 +170,18 @@ impl<T: Pod + Send + Sync> Buckets<T> {
         TypedDataset::new(&context, FromBuckets(self))
     }
 
-    /// Writes the items, bucket after bucket, to a file, which must not be there.
+    /// Writes the items, bucket after bucket, to a file that must not exist.
     ///
     /// # Errors
-    /// As [`TypedDataset::write`].
+    /// The errors of [`TypedDataset::write`].
     pub fn write(self, path: impl AsRef<Path>) -> Result<Summary> {
         self.dataset().write(path)
     }
 }
 
-/// Memory for the items of a bucket as values and as bytes for each thread; fewer threads where
-/// there is no room for these, the file that a thread works on and the chunks that it writes with.
-/// Files are read ahead into what is left.
+/// Reserves memory for a bucket's items as values and as bytes, per thread. Uses fewer threads if
+/// these do not fit together with the current file and the write chunks of each thread. The rest is
+/// for read-ahead.
 fn reserve(job: &mut Job, largest_bytes: u64) -> Result<Reservation> {
     let free_bytes = job.budget.free_bytes();
     loop {

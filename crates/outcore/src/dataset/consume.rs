@@ -1,7 +1,7 @@
-//! What is asked of a dataset of records: reductions, selections, files by bucket.
+//! Consumers of a dataset of records: reductions, selections, files by bucket.
 //!
-//! Contract: each function takes all steps and then makes one pass, or what its function in
-//! [`crate::primitives`] says; a summary is of all passes together.
+//! Contract: each function takes all steps and then makes one pass, or the passes of its function
+//! in [`crate::primitives`]. A summary covers all passes together.
 
 use std::path::Path;
 
@@ -20,20 +20,20 @@ use crate::primitives::{
 use outcore_io::Result;
 
 impl Execution {
-    /// All items reduced by names or by an expression, in one pass.
+    /// Reduces all items by named reductions or by an expression, in one pass.
     ///
     /// # Errors
-    /// As [`reduce_table`].
+    /// The errors of [`reduce_table`].
     pub fn reduce(&mut self, reductions: &[Reduction]) -> Result<(Vec<Scalar>, Summary)> {
         self.take_all_steps()?;
         let (found, done) = reduce_table(&self.job()?, self.table()?, reductions)?;
         Ok((found, self.done(done)))
     }
 
-    /// The `count` largest numbers, largest first, or the smallest.
+    /// The `count` largest numbers in descending order, or the smallest in ascending order.
     ///
     /// # Errors
-    /// As [`top_table`].
+    /// The errors of [`top_table`].
     pub fn top(&mut self, count: usize, smallest: bool) -> Result<(Vec<Scalar>, Summary)> {
         self.take_all_steps()?;
         self.refine_many()?;
@@ -44,7 +44,7 @@ impl Execution {
     /// Counts of numbers in equal bins.
     ///
     /// # Errors
-    /// As [`histogram_table`].
+    /// The errors of [`histogram_table`].
     pub fn histogram(
         &mut self,
         bins: usize,
@@ -58,7 +58,7 @@ impl Execution {
     /// The position of the first item for which an expression is true.
     ///
     /// # Errors
-    /// As [`find_table`].
+    /// The errors of [`find_table`].
     pub fn find(&mut self, condition: &str) -> Result<(Option<u64>, Summary)> {
         self.take_all_steps()?;
         self.refine_many()?;
@@ -69,7 +69,7 @@ impl Execution {
     /// The items at `positions`, one after another as bytes.
     ///
     /// # Errors
-    /// As [`gather`].
+    /// The errors of [`gather`].
     pub fn gather(&mut self, positions: &[u64]) -> Result<(Vec<u8>, Summary)> {
         self.take_all_steps()?;
         self.refine_files()?;
@@ -78,11 +78,11 @@ impl Execution {
         Ok((bytes, self.done(done)))
     }
 
-    /// Writes the items at `positions`, in the order asked, to `output`; there may be more of them
-    /// than the memory holds.
+    /// Writes the items at `positions`, in the requested order, to `output`; they may exceed the
+    /// memory.
     ///
     /// # Errors
-    /// As [`gather_to`].
+    /// The errors of [`gather_to`].
     pub fn gather_to(
         &mut self,
         positions: &Table,
@@ -97,11 +97,12 @@ impl Execution {
         Ok(self.done(done))
     }
 
-    /// The ranks of `keys`, which lie one after another, among the items, which ascend; through the
-    /// index at a path, if one is named, which is made if it is not there.
+    /// The ranks of `keys`, which are stored one after another, among the ascending items. If the
+    /// caller gives the path of an index, the lookup uses that index and builds it if it does not
+    /// exist.
     ///
     /// # Errors
-    /// As [`lookup`], [`build_index`] and [`lookup_indexed`].
+    /// The errors of [`lookup`], [`build_index`] and [`lookup_indexed`].
     pub fn search_sorted(
         &mut self,
         keys: &[u8],
@@ -129,20 +130,21 @@ impl Execution {
         Ok((ranks, self.done(done)))
     }
 
-    /// Writes each item to the file whose number an expression gives; gives the items of each.
+    /// Writes each item to the file whose number an expression computes; returns the items per
+    /// file.
     ///
     /// # Errors
-    /// As [`distribute_table`].
+    /// The errors of [`distribute_table`].
     pub fn distribute(&mut self, bucket: &str, files: &BucketFiles) -> Result<(Vec<u64>, Summary)> {
         self.take_all_steps()?;
         let (counts, done) = distribute_table(&self.job()?, self.table()?, bucket, files)?;
         Ok((counts, self.done(done)))
     }
 
-    /// The same with a function that makes a number (`i64`) for each item of a batch.
+    /// The same with a function that computes a number (`i64`) for each item of a batch.
     ///
     /// # Errors
-    /// As [`distribute_by`].
+    /// The errors of [`distribute_by`].
     pub fn distribute_by(
         &mut self,
         bucket: &dyn BatchStep,

@@ -1,7 +1,7 @@
-//! What programs in Rust begin with: memory, threads, drives and a device.
+//! The starting point of Rust programs: memory, threads, drives and a device.
 //!
-//! Contract: a [`Context`] is a small value, cheap to clone; nothing is global. All that datasets
-//! of one context reserve comes out of its one memory cap, so that two that run at once share it.
+//! Contract: a [`Context`] is a small value, cheap to clone; nothing is global. All datasets of one
+//! context reserve from its one memory limit, so two that run at once share it.
 //!
 //! ```
 //! use outcore::dataset::Context;
@@ -36,7 +36,7 @@ use outcore_io::memory::Budget;
 use outcore_io::port::ScratchDrive;
 use outcore_io::units;
 
-/// What datasets are read and run with; see the module.
+/// The environment that datasets are read and run with; see the module.
 #[derive(Clone)]
 pub struct Context {
     options: JobOptions,
@@ -45,7 +45,7 @@ pub struct Context {
     control: Arc<Control>,
 }
 
-/// Settings of a [`Context`] to be.
+/// Settings of a future [`Context`].
 #[derive(Clone, Default)]
 #[must_use]
 pub struct ContextBuilder {
@@ -57,8 +57,7 @@ pub struct ContextBuilder {
 }
 
 impl ContextBuilder {
-    /// The cap on buffers and working memory, as people write sizes: `512MiB`, `4GB`. 2 GiB by
-    /// default.
+    /// The limit on buffers and working memory, with a unit: `512MiB`, `4GB`. Default: 2 GiB.
     pub fn memory(mut self, size: &str) -> Self {
         self.memory = Some(size.to_string());
         self
@@ -70,44 +69,44 @@ impl ContextBuilder {
         self
     }
 
-    /// Threads that compute and do their own I/O; as many as there are processors by default.
+    /// Threads that compute and do their own I/O. Default: the number of processors.
     pub fn threads(mut self, threads: usize) -> Self {
         self.options.threads = threads;
         self
     }
 
-    /// A directory, on a drive of its own, for what lies between passes and within a sort; repeat
-    /// for more. Without any, scratch lies beside the output.
+    /// A directory on a separate drive, for data between passes and within a sort; call it again
+    /// for more drives. Default: the directory of the output.
     pub fn drive(mut self, dir: impl Into<PathBuf>) -> Self {
         self.options.drives.push(ScratchDrive::new(dir));
         self
     }
 
-    /// The most scratch on all drives together.
+    /// Limit on scratch, on all drives together.
     pub fn scratch_limit_bytes(mut self, bytes: u64) -> Self {
         self.options.scratch_limit_bytes = bytes;
         self
     }
 
-    /// Chooses samples and the first drive, never the output.
+    /// Determines samples and the first drive, never the output.
     pub fn seed(mut self, seed: u64) -> Self {
         self.options.seed = seed;
         self
     }
 
-    /// Whether files are read past the page cache; by default where that can be.
+    /// Whether files are read past the page cache; by default if possible.
     pub fn io(mut self, io: IoMode) -> Self {
         self.io = Some(io);
         self
     }
 
-    /// Another device than the files of the operating system.
+    /// A device in place of the files of the operating system.
     pub fn device(mut self, device: Arc<dyn Device>) -> Self {
         self.device = Some(device);
         self
     }
 
-    /// How jobs are watched and stopped.
+    /// Observes and stops jobs.
     pub fn control(mut self, control: Arc<Control>) -> Self {
         self.control = control;
         self
@@ -116,7 +115,7 @@ impl ContextBuilder {
     /// The context.
     ///
     /// # Errors
-    /// [`crate::Kind::Usage`] for a size that is none.
+    /// [`crate::Kind::Usage`] for an invalid size.
     pub fn build(mut self) -> Result<Context> {
         if let Some(size) = &self.memory {
             self.options.memory_bytes = units::parse_bytes(size)?;
@@ -137,8 +136,7 @@ impl Context {
         ContextBuilder::default()
     }
 
-    /// The context that a job runs in, for steps between functions such as [`crate::sort()`] and
-    /// datasets.
+    /// The context of a job, for code that mixes functions such as [`crate::sort()`] with datasets.
     pub fn of_job(job: &Job) -> Self {
         Context {
             options: job.options.clone(),

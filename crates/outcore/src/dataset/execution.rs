@@ -1,12 +1,12 @@
 //! A dataset on its way through its steps.
 //!
-//! Contract: an [`Execution`] is what the next pass reads: files and, of records, a table with the
-//! steps that fuse into it. A step that needs all items becomes its *ending*: it is run when it is
-//! known where its result goes, to the output of the consumer where it is the last step, else to a
-//! file in a private directory that the next pass reads. Scratch is gone when the execution is
-//! dropped, or the process killed and the directory swept. With [`Mode::Types`] nothing is run:
-//! types and names alone go through the steps; with [`Mode::Plans`] the first step that needs all
-//! items is planned.
+//! Contract: an [`Execution`] is the input of the next pass: files and, for records, a table with
+//! the steps that fuse into it. A step that needs all items becomes its *ending*, which runs when
+//! the destination of its result is known. If it is the last step, it writes to the output of the
+//! consumer; otherwise to a file in a private directory that the next pass reads. Scratch is
+//! removed when the execution is dropped, or, after a kill, when the directory is swept. With
+//! [`Mode::Types`] nothing runs: only types and names go through the steps. With [`Mode::Plans`]
+//! the first step that needs all items is also planned.
 
 use std::collections::VecDeque;
 use std::path::{Path, PathBuf};
@@ -38,14 +38,14 @@ use outcore_io::memory::Budget;
 use outcore_io::output::parent_of;
 use outcore_io::{Error, Result, units};
 
-/// Whether steps that need all items are run.
+/// Whether steps that need all items run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Mode {
-    /// Only their types are wanted.
+    /// Only computes types.
     Types,
-    /// Their types, and how the first of them would be done.
+    /// Computes types, and the plan of the first such step.
     Plans,
-    /// They are run.
+    /// Runs the steps.
     Run,
 }
 
@@ -56,17 +56,17 @@ pub struct Execution {
     pub(super) items: Items,
     pub(super) ending: Option<Step>,
     steps: VecDeque<Step>,
-    /// Where the result goes, if it is written.
+    /// The directory of the result, if it is written.
     beside: PathBuf,
     scratch: Scratch,
-    /// The passes of earlier endings, for people.
+    /// Descriptions of the passes of earlier endings.
     pub(super) passes: Vec<String>,
-    /// What earlier passes did.
+    /// Summary of the earlier passes.
     done_before: Summary,
 }
 
 impl Dataset {
-    /// Begins to run; no step is taken yet.
+    /// Starts the execution; takes no step yet.
     pub fn execute(self, resources: Arc<dyn ResourceProvider>, mode: Mode) -> Execution {
         Execution {
             resources,
@@ -83,13 +83,13 @@ impl Dataset {
 }
 
 impl Execution {
-    /// Other resources, before anything is written.
+    /// Replaces the resources; call it before anything is written.
     pub fn set_resources(&mut self, resources: Arc<dyn ResourceProvider>) {
         self.resources = resources;
     }
 
-    /// Scratch goes beside what is written to `dir` where no drives are named; the current
-    /// directory otherwise.
+    /// Puts scratch in `dir`, the directory of the output, if the user names no drives; default:
+    /// the current directory.
     pub fn set_beside(&mut self, dir: PathBuf) {
         self.beside = dir;
     }
@@ -99,10 +99,10 @@ impl Execution {
         matches!(self.items, Items::Lines { .. })
     }
 
-    /// Takes all steps; a last one that needs all items is left to do.
+    /// Takes all steps; a last one that needs all items is left to run.
     ///
     /// # Errors
-    /// Steps that cannot follow one another; what those before the last fail with.
+    /// Steps that cannot follow one another; the errors of those before the last.
     pub fn take_steps(&mut self) -> Result<()> {
         while let Some(step) = self.steps.pop_front() {
             if matches!(self.ending, Some(Step::Late(_))) {
@@ -114,10 +114,10 @@ impl Execution {
         Ok(())
     }
 
-    /// Takes all steps, those that need all items too.
+    /// Takes all steps, including the last one that needs all items.
     ///
     /// # Errors
-    /// As [`Execution::take_steps`].
+    /// The errors of [`Execution::take_steps`].
     pub fn take_all_steps(&mut self) -> Result<()> {
         self.take_steps()?;
         self.settle()
@@ -168,7 +168,7 @@ impl Execution {
         Ok(())
     }
 
-    /// Windows are the same files side by side, each shifted by a record; what they share is read
+    /// Windows are the same files in parallel, each shifted by one record; shared blocks are read
     /// once.
     fn take_windows(&mut self, count: usize) -> Result<()> {
         if !(2..=SOURCES_MAX).contains(&count) {
@@ -181,7 +181,7 @@ impl Execution {
         let item = records.item();
         let record_bytes = item.format.record_bytes();
         let shifted = match mode {
-            // What earlier passes make is not there.
+            // The results of earlier passes do not exist.
             Mode::Types | Mode::Plans if records.files.is_empty() => vec![Vec::new(); count],
             Mode::Types => vec![records.files.clone(); count],
             Mode::Plans | Mode::Run => shifted(&job, &records.files, record_bytes, count)?,
@@ -203,7 +203,8 @@ impl Execution {
         }
     }
 
-    /// Makes the files hold what the table holds, or, where nothing is run, says that they would.
+    /// Writes the table's items to files, which become the input; if nothing runs, only changes the
+    /// input's type.
     fn refine_now(&mut self) -> Result<()> {
         if self.mode == Mode::Run {
             return self.refine_files();
@@ -223,13 +224,13 @@ impl Execution {
     /// Adds a step and takes it.
     ///
     /// # Errors
-    /// As [`Execution::take_steps`].
+    /// The errors of [`Execution::take_steps`].
     pub fn then(&mut self, step: Step) -> Result<()> {
         self.steps.push_back(step);
         self.take_steps()
     }
 
-    /// Does what is left to do, into scratch.
+    /// Runs the ending, with its result on scratch.
     pub(super) fn settle(&mut self) -> Result<()> {
         let Some(ending) = self.ending.take() else {
             return Ok(());
@@ -251,7 +252,7 @@ impl Execution {
         Ok(())
     }
 
-    /// Records as they are now, or an error that says that they are lines.
+    /// The current records, or an error if the items are lines.
     pub(super) fn records(&self) -> Result<&Records> {
         match &self.items {
             Items::Records(records) => Ok(records),
@@ -271,7 +272,7 @@ impl Execution {
         Ok(&self.records()?.table)
     }
 
-    /// What records are now; an error for lines.
+    /// The current type of the records; an error for lines.
     ///
     /// # Errors
     /// [`crate::Kind::Usage`] for lines.
@@ -279,10 +280,10 @@ impl Execution {
         Ok(self.records()?.item())
     }
 
-    /// What [`Execution::write`] writes; nothing of lines.
+    /// The type of the items that [`Execution::write`] writes; `None` for lines.
     ///
     /// # Errors
-    /// Prefix sums of what are not numbers.
+    /// Prefix sums of items that are not numbers.
     pub fn written(&self) -> Result<Option<ItemType>> {
         let Items::Records(records) = &self.items else {
             return Ok(None);
@@ -316,7 +317,7 @@ impl Execution {
         Ok(job)
     }
 
-    /// The files as they are now: what gathers and readers of lines read.
+    /// The current files: the input of gathers and of readers of lines.
     pub fn files(&self) -> Vec<Input> {
         match &self.items {
             Items::Records(records) => records.files.clone(),
@@ -324,17 +325,17 @@ impl Execution {
         }
     }
 
-    /// What earlier passes and `last` did together.
+    /// The sum of the earlier passes and `last`.
     pub(super) fn done(&mut self, last: Summary) -> Summary {
         std::mem::take(&mut self.done_before).and(last)
     }
 
-    /// What the passes so far did.
+    /// Summary of the passes so far.
     pub fn so_far(&self) -> &Summary {
         &self.done_before
     }
 
-    /// Whether a step is left to do that needs all items.
+    /// Whether a step that needs all items is left to run.
     pub fn has_ending(&self) -> bool {
         self.ending.is_some()
     }
@@ -342,7 +343,7 @@ impl Execution {
     /// Writes all items to `output`.
     ///
     /// # Errors
-    /// What reading, the last step and writing fail with; nothing is left behind.
+    /// The errors of reading, of the last step and of writing; no output remains then.
     pub fn write(&mut self, output: Output, replace: bool) -> Result<Summary> {
         let last = match (self.ending.take(), &self.items) {
             (Some(ending), _) => self.end(&ending, output, replace)?,
@@ -354,7 +355,7 @@ impl Execution {
         Ok(self.done(last))
     }
 
-    /// Runs what needs all items.
+    /// Runs a step that needs all items.
     fn end(&mut self, ending: &Step, output: Output, replace: bool) -> Result<Summary> {
         if ending.reads_files() && !self.sorts_made(ending) {
             self.refine_files()?;
@@ -457,7 +458,7 @@ impl Execution {
         }
     }
 
-    /// Whether a step is a sort of what the pass before it makes, with no file between the two.
+    /// Whether a step sorts the items of the pass before it directly, without a file in between.
     fn sorts_made(&self, ending: &Step) -> bool {
         match (ending, &self.items) {
             (Step::Sort { options, .. }, Items::Records(records)) => {
@@ -481,7 +482,7 @@ impl Execution {
             false => data_bytes_of(&job, &self.files(), format.record_bytes())?,
         };
         if !options.unique && !is_made {
-            // How much is left of others is not known in advance.
+            // For other outputs the length is unknown in advance.
             self.resources.check_room(files_of(output), data_bytes)?;
         }
         let beside = dir_of(output);
@@ -515,7 +516,7 @@ impl Execution {
         Ok((job, plan))
     }
 
-    /// As the engine counts them: each named drive, then each further file system.
+    /// Counts as the engine does: each named drive, then each further file system.
     fn count_drives(&self, job: &Job, output: Option<&Output>) -> usize {
         let file_system = |path: &Path| job.device.file_system(path).ok();
         let drives = &job.options.drives;
@@ -538,10 +539,10 @@ impl Execution {
         count
     }
 
-    /// Makes the files hold what the table holds, for what reads files alone.
+    /// Writes the table's items to files, for consumers that read only files.
     ///
     /// # Errors
-    /// What the pass fails with.
+    /// The errors of the pass.
     pub fn refine_files(&mut self) -> Result<()> {
         let Items::Records(records) = &self.items else {
             return self.unpack_files();
@@ -560,8 +561,8 @@ impl Execution {
         Ok(())
     }
 
-    /// The same where a position may have become many items, for what needs to know how many there
-    /// are.
+    /// The same for steps that may make many items per position, for consumers that need the number
+    /// of items.
     pub(super) fn refine_many(&mut self) -> Result<()> {
         match &self.items {
             Items::Records(records) if records.table.yields() == Yield::Any => self.refine_files(),
@@ -569,7 +570,7 @@ impl Execution {
         }
     }
 
-    /// The next passes read what was written to `place`.
+    /// Makes `place` the input of the next passes.
     fn turn_to(&mut self, place: &PassOutput, done: Summary) -> Result<()> {
         match &mut self.items {
             Items::Lines { source, .. } => source.replace(&place.paths)?,
@@ -581,14 +582,14 @@ impl Execution {
         Ok(())
     }
 
-    /// A new place on scratch: a file, or a shard on each drive.
+    /// A new place on scratch: one file, or one shard per drive.
     fn scratch_place(&mut self, is_sharded: bool) -> Result<PassOutput> {
         let resources = Arc::clone(&self.resources);
         self.scratch
             .place(resources.as_ref(), &self.beside, is_sharded)
     }
 
-    /// What was unpacked counts as scratch.
+    /// Unpacked files count as scratch.
     fn scratch_left(&self, mut job: Job) -> Job {
         if let Items::Lines { source, .. } = &self.items {
             let limit_bytes = &mut job.options.scratch_limit_bytes;
@@ -597,7 +598,7 @@ impl Execution {
         job
     }
 
-    /// What is shuffled.
+    /// The unit of the shuffle.
     pub(super) fn unit(&self) -> Unit {
         match &self.items {
             Items::Records(records) => Unit::Records {
@@ -632,7 +633,7 @@ fn dir_of(output: Option<&Output>) -> PathBuf {
     }
 }
 
-/// What comes out of a step that groups.
+/// The result type of a step that groups.
 pub(super) fn grouping(ending: &Step) -> Grouping {
     match ending {
         Step::Unique => Grouping::Unique,
@@ -641,12 +642,12 @@ pub(super) fn grouping(ending: &Step) -> Grouping {
 }
 
 impl Records {
-    /// What is read now: files of `format`, with the names of `header`.
+    /// Sets the current input: files of `format`, with the names of `header`.
     fn read(&mut self, format: &RecordFormat, header: Option<crate::key::NpyHeader>) {
         let schema = self.table.schema();
         let schema = match (&header, schema.record_bytes.len()) {
             (Some(header), _) => Schema::of_npy(header, format),
-            // The same names, unless they were those of several files.
+            // The same names, unless several files contributed them.
             (None, 1) if self.table.format() == format => Schema {
                 has_index: true,
                 ..schema.clone()
@@ -658,7 +659,7 @@ impl Records {
         self.is_refined = false;
     }
 
-    /// What is read after `ending`.
+    /// Sets the item type after `ending`.
     fn become_made(&mut self, ending: &Step) -> Result<()> {
         let (format, header) = match ending {
             Step::Count { counted: Some(it) } => {
@@ -675,7 +676,7 @@ impl Records {
         Ok(())
     }
 
-    /// What they are, with the header that their files would have.
+    /// Their type, with the header that their files would have.
     pub(super) fn item(&self) -> ItemType {
         ItemType {
             format: self.table.format().clone(),

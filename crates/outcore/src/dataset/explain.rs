@@ -1,7 +1,7 @@
-//! The passes of a dataset as text, with the plan of the first.
+//! The passes of a dataset as text, with the plan of the first one.
 //!
-//! Contract: nothing is read but headers and a sample; what earlier passes make is not there to be
-//! planned for.
+//! Contract: reads only headers and a sample. The results of earlier passes do not exist yet, so
+//! later passes have no plan.
 
 use super::Items;
 use super::execution::{Execution, grouping};
@@ -16,10 +16,10 @@ use crate::sort::lines::{plan_lines, sample_lines};
 use outcore_io::Result;
 
 impl Execution {
-    /// What items are after all steps (the type's name and size; nothing for lines), and the steps.
+    /// The item type after all steps (its name and size; empty for lines), and the steps.
     ///
     /// # Errors
-    /// As [`Execution::take_all_steps`].
+    /// The errors of [`Execution::take_all_steps`].
     pub fn describe(&mut self) -> Result<(String, usize, String)> {
         self.take_all_steps()?;
         let steps = self.steps_text();
@@ -32,10 +32,10 @@ impl Execution {
         })
     }
 
-    /// The passes up to `consumer`, as text, with the plan of the first.
+    /// The passes up to `consumer` as text, with the plan of the first one.
     ///
     /// # Errors
-    /// As [`Execution::take_steps`]; too little memory.
+    /// The errors of [`Execution::take_steps`]; too little memory.
     pub fn explain(&mut self, consumer: &str) -> Result<String> {
         self.take_steps()?;
         let before = self.passes.join("\n");
@@ -55,11 +55,11 @@ impl Execution {
         })
     }
 
-    /// The plan of the next pass, into `outs` files: of a step that needs all items, if one is left
-    /// to do, or of those that end with `consumer`.
+    /// The plan of the next pass, into `outs` files: for a step that needs all items, if one is
+    /// left, otherwise for the steps that end with `consumer`.
     ///
     /// # Errors
-    /// As [`plan_of`].
+    /// The errors of [`plan_of`].
     pub fn plan(&self, consumer: &str, fates: &[Fate], outs: usize) -> Result<PassPlan> {
         let (job, table) = (self.job()?, self.table()?);
         match &self.ending {
@@ -83,7 +83,7 @@ impl Execution {
         }
     }
 
-    /// How a step would be done; of one that reads what others make, what it does.
+    /// The plan of a step; a short description if the step reads the results of other steps.
     pub(super) fn plan_of(&self, ending: &Step) -> Result<String> {
         let text = self.text_of(ending);
         let is_refined = match &self.items {
@@ -128,7 +128,7 @@ impl Execution {
             Step::Reverse | Step::Scan(..) | Step::Merge { .. } => {
                 return Ok(self.plan(how_of(ending), &[Fate::Written], 1)?.to_string());
             }
-            // Its columns are known when all files have been looked at.
+            // Its columns are known only after all files have been examined.
             _ => return Ok(text),
         };
         Ok(format!("{text}\n{plan}"))
@@ -139,7 +139,7 @@ impl Execution {
     }
 }
 
-/// A step in a few words.
+/// A short description of a step.
 fn how_of(ending: &Step) -> &'static str {
     match ending {
         Step::Sort { options, .. } if options.unique => "sort, one a key",

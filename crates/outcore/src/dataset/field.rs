@@ -1,10 +1,10 @@
 //! Orders of lines by fields: `field(2).numeric()`.
 //!
-//! Contract: fields are counted from 1. Without a separator they are what stands between blanks and
-//! tabs, as many as there are; with one, what stands between two of it. A field that is missing is
-//! empty. Text compares by its bytes. Numbers are decimal, of any length, with a sign and a
-//! fraction, and compare exactly; what does not begin with a number counts as 0. Lines whose fields
-//! are equal come in the order of their bytes.
+//! Contract: fields are counted from 1. Without a separator, fields are separated by any number of
+//! spaces and tabs. With a separator, a field is the text between two separators. A missing field
+//! is empty. Text compares by its bytes. Numbers are decimal, of any length, with a sign and a
+//! fraction, and compare exactly; text that does not begin with a number counts as 0. Lines with
+//! equal fields are in the order of their bytes.
 
 use crate::key::encode::{Decimal, append_decimal, append_string, complement};
 use crate::key::sort_key::{NoKey, SortKey};
@@ -21,7 +21,7 @@ pub struct Field {
 /// Field `number` of a line, from 1.
 ///
 /// # Panics
-/// For 0.
+/// If `number` is 0.
 pub fn field(number: usize) -> Field {
     assert!(number > 0, "fields are counted from 1");
     Field {
@@ -33,28 +33,28 @@ pub fn field(number: usize) -> Field {
 }
 
 impl Field {
-    /// By its value as a number.
+    /// Compares by numeric value.
     #[must_use]
     pub fn numeric(mut self) -> Self {
         self.is_numeric = true;
         self
     }
 
-    /// The largest first.
+    /// Puts the largest first.
     #[must_use]
     pub fn descending(mut self) -> Self {
         self.is_descending = true;
         self
     }
 
-    /// Of fields with this byte between them.
+    /// Uses this byte as the separator.
     #[must_use]
     pub fn separated_by(mut self, byte: u8) -> Self {
         self.separator = Some(byte);
         self
     }
 
-    /// By this field, and lines in which it is equal by `next`.
+    /// Compares by this field; ties are compared by `next`.
     #[must_use]
     pub fn then(self, next: Field) -> Fields {
         Fields(vec![self, next])
@@ -72,7 +72,7 @@ impl Field {
         found.unwrap_or_default()
     }
 
-    /// Appends a key that ends itself: no other begins with it.
+    /// Appends a self-terminating key: it is no prefix of another key.
     fn append(&self, line: &[u8], key: &mut Vec<u8>) {
         let from = key.len();
         let text = self.of(line);
@@ -94,7 +94,7 @@ impl Field {
 pub struct Fields(Vec<Field>);
 
 impl Fields {
-    /// Lines in which all of them are equal by `next`.
+    /// Compares by `next` if all of these fields are equal.
     #[must_use]
     pub fn then(mut self, next: Field) -> Self {
         self.0.push(next);
@@ -157,7 +157,7 @@ mod tests {
         let order = field(2).descending().then(field(1).numeric());
         assert!(key(&order, "2 b") < key(&order, "1 a"));
         assert!(key(&order, "9  a") < key(&order, "10\ta"));
-        // A field that is the front of another comes first, so last where the order descends.
+        // A field that is a prefix of another comes first, so it comes last in descending order.
         assert!(key(&order, "1 ab") < key(&order, "1 a"));
         let csv = Fields::from(field(2).separated_by(b','));
         assert!(key(&csv, "x,,c") < key(&csv, "x,\0,c"));

@@ -1,8 +1,9 @@
-//! What a dataset of lines reads, and what is asked of lines alone.
+//! The input of a dataset of lines, and consumers only for lines.
 //!
-//! Contract: a [`LineSource`] is the files as a front knows them. Files that are compressed are
-//! unpacked when a step has to read them more than once. Lines without a step are copied as they
-//! are, if every file but the last ends its last line; a check names a file as the caller knows it.
+//! Contract: a [`LineSource`] represents the files as a front end knows them. Compressed files are
+//! unpacked if a step reads them more than once. Lines without a step are copied unchanged, if
+//! every file except for the last ends its last line. Checks report a file by the name that the
+//! caller knows.
 
 use std::path::{Path, PathBuf};
 
@@ -22,18 +23,18 @@ use outcore_io::{Error, Result};
 
 /// Files of lines.
 pub trait LineSource: Send {
-    /// As they are now.
+    /// The current files.
     fn files(&self) -> Vec<Input>;
 
-    /// Whether some have to be unpacked before a step can read them.
+    /// Whether some must be unpacked before a step can read them.
     fn is_packed(&self) -> bool {
         false
     }
 
-    /// Unpacks what is compressed, to scratch for a result in `beside`.
+    /// Unpacks compressed files, to scratch for a result in `beside`.
     ///
     /// # Errors
-    /// What reading and writing fail with.
+    /// The errors of reading and writing.
     fn unpack(&mut self, _job: &Job, _beside: &Path) -> Result<()> {
         Ok(())
     }
@@ -43,10 +44,10 @@ pub trait LineSource: Send {
         0
     }
 
-    /// What an earlier pass wrote takes the place of the files.
+    /// Replaces the files with the output of an earlier pass.
     ///
     /// # Errors
-    /// Files that cannot be looked at.
+    /// Files that cannot be examined.
     fn replace(&mut self, files: &[PathBuf]) -> Result<()>;
 
     /// What the user calls a file.
@@ -55,7 +56,7 @@ pub trait LineSource: Send {
     }
 }
 
-/// Files that are what they are.
+/// Plain files.
 #[derive(Debug, Clone)]
 pub(crate) struct PlainLines(pub Vec<Input>);
 
@@ -71,10 +72,10 @@ impl LineSource for PlainLines {
 }
 
 impl Execution {
-    /// Unpacks what is compressed to scratch.
+    /// Unpacks compressed files to scratch.
     ///
     /// # Errors
-    /// What reading and writing fail with.
+    /// The errors of reading and writing.
     pub fn unpack_files(&mut self) -> Result<()> {
         let (job, beside) = (self.job()?, self.beside().to_path_buf());
         match &mut self.items {
@@ -83,7 +84,7 @@ impl Execution {
         }
     }
 
-    /// The error with the name that the caller knows of a file that was unpacked.
+    /// The error with the caller's name for an unpacked file.
     pub(super) fn explain_error(&self, error: Error) -> Error {
         let Items::Lines { source, .. } = &self.items else {
             return error;
@@ -94,10 +95,10 @@ impl Execution {
         }
     }
 
-    /// Makes a last step ready that depends on what the files hold.
+    /// Prepares a last step that depends on the contents of the files.
     ///
     /// # Errors
-    /// What looking at them fails with.
+    /// The errors of examining them.
     pub fn settle_late(&mut self) -> Result<()> {
         let late = match self.ending.take() {
             Some(Step::Late(late)) if self.mode == Mode::Run => late,
@@ -115,10 +116,10 @@ impl Execution {
         Ok(())
     }
 
-    /// The first line that is not in the order of the last step, a sort, if there is one.
+    /// The first line that is out of the order of the last step, a sort, if there is one.
     ///
     /// # Errors
-    /// [`crate::Kind::Usage`] where the last step is not a sort of lines; what reading fails with.
+    /// [`crate::Kind::Usage`] if the last step is not a sort of lines; the errors of reading.
     pub fn disorder(&mut self) -> Result<Option<Disorder>> {
         self.take_steps()?;
         self.settle_late()?;
@@ -137,7 +138,7 @@ impl Execution {
         }))
     }
 
-    /// Lines one after another, as `cat` has them.
+    /// Copies the lines one after another, as `cat` does.
     pub(super) fn copy_lines(&mut self, output: &Output, replace: bool) -> Result<Summary> {
         self.unpack_files()?;
         let Items::Lines { source, terminator } = &self.items else {
@@ -167,10 +168,10 @@ impl Execution {
     }
 }
 
-/// Number of lines in files; a last one without an end counts.
+/// Number of lines in files; an unterminated last line counts.
 ///
 /// # Errors
-/// What reading fails with.
+/// The errors of reading.
 pub fn count_lines(job: &Job, files: &[Input], terminator: u8) -> Result<u64> {
     let mut lines = count_ends(job, files, terminator)?;
     for file in files {

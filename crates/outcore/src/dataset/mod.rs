@@ -1,29 +1,28 @@
 //! Lazy datasets: steps that fuse into passes, and consumers that run them.
 //!
-//! Contract: a [`Dataset`] is a value that describes what is read and what is done to it; nothing
-//! is read before a consumer asks. Steps that go item by item fuse into one pass. A step that needs
-//! all items first (a sort, a shuffle, ...) writes what it makes to private scratch, or, where it
-//! comes last, straight to where the result goes. What the items are may be known only when the
-//! program runs: steps are expressions, orders that somebody else made, or functions over the bytes
-//! of a batch.
+//! Contract: a [`Dataset`] is a value that describes an input and the steps on it; nothing is read
+//! before a consumer runs. Item-by-item steps fuse into one pass. A step that needs all items first
+//! (a sort, a shuffle, ...) writes its result to private scratch, or, as the last step, directly to
+//! the destination. The item type may be known only at run time: steps are expressions, given
+//! orders, or functions over the bytes of a batch.
 //!
-//! The command and the Python package are thin over this module: a step and its options are defined
-//! here once, and every figure of a summary ([`Summary`]) is the engine's.
+//! The command and the Python package are thin layers over this module: a step and its options are
+//! defined only here, and every figure of a summary ([`Summary`]) comes from the engine.
 //!
 //! Bounds: memory is that of one pass at a time, under the job's budget; I/O is one read and one
-//! write for each pass, and what a sort or a shuffle needs.
+//! write per pass, plus the needs of a sort or a shuffle.
 //!
-//! - [`step`]: the steps, and what items are after each
-//! - [`resources`]: what a dataset may use: memory, drives, places for scratch
+//! - [`step`]: the steps, and the item type after each
+//! - [`resources`]: resources of a dataset: memory, drives, places for scratch
 //! - [`execution`]: a dataset on its way through its steps
-//! - [`context`], `read`, [`typed`], [`text`]: the same for programs in Rust: [`Context`], values
-//!   of a type, lines
-//! - [`buckets`]: items distributed, and a function on each bucket
+//! - [`context`], `read`, [`typed`], [`text`]: the same for Rust programs: [`Context`], values of a
+//!   type, lines
+//! - [`buckets`]: distributed items, and a function on each bucket
 //! - [`field`](mod@field): orders of lines by fields
-//! - [`summary`]: what the passes did
-//! - `explain`: the passes as text, with the plan of the first
+//! - [`whole`], [`stream`]: steps that need all items, a result read while it is produced
+//! - `explain`: the passes as text, with the plan of the first one
 //! - `consume`: reductions, selections, files by bucket
-//! - [`lines`]: what a dataset of lines reads, and what is asked of lines alone
+//! - [`lines`]: the input of a dataset of lines, and consumers only for lines
 
 pub mod buckets;
 mod consume;
@@ -62,13 +61,13 @@ use crate::key::expr::Schema;
 use crate::primitives::Table;
 use outcore_io::Result;
 
-/// What is read, and the steps that are taken with it; see the module.
+/// An input, and the steps on it; see the module.
 pub struct Dataset {
     items: Items,
     steps: Vec<Step>,
 }
 
-/// What the items are.
+/// The kind of items.
 pub(crate) enum Items {
     Records(Box<Records>),
     Lines {
@@ -81,9 +80,9 @@ pub(crate) enum Items {
 pub(crate) struct Records {
     files: Vec<Input>,
     table: Table,
-    /// That of a `.npy` file of them, where it would say more than the format.
+    /// The header of a `.npy` file of these records, if it says more than the format.
     header: Option<NpyHeader>,
-    /// Whether the table is more than the files.
+    /// Whether the table has steps of its own.
     is_refined: bool,
 }
 
@@ -112,10 +111,10 @@ impl Dataset {
         }))
     }
 
-    /// The records of several inputs side by side, as [`Table::zip`] has them.
+    /// The records of several inputs combined by position, as in [`Table::zip`].
     ///
     /// # Errors
-    /// [`crate::Kind::Usage`] for too many.
+    /// [`crate::Kind::Usage`] for too many inputs.
     pub fn zip(inputs: &[(Vec<Input>, ItemType)]) -> Result<Self> {
         if let [(files, item)] = inputs {
             return Ok(Self::records(files, item.clone()));
@@ -130,7 +129,7 @@ impl Dataset {
         }))
     }
 
-    /// The lines of `source`, each ended by `terminator`.
+    /// The lines of `source`, each terminated by `terminator`.
     pub fn lines(source: impl LineSource + 'static, terminator: u8) -> Self {
         Dataset {
             items: Items::Lines {
@@ -162,13 +161,13 @@ impl Dataset {
         self
     }
 
-    /// Only the items for which `condition`, an expression, is true.
+    /// Keeps only the items for which `condition`, an expression, is true.
     #[must_use]
     pub fn filter(self, condition: &str) -> Self {
         self.then(Step::Filter(condition.to_string()))
     }
 
-    /// What `expression` makes of each item.
+    /// Replaces each item with the value of `expression`.
     #[must_use]
     pub fn map(self, expression: &str) -> Self {
         self.then(Step::Map(expression.to_string()))

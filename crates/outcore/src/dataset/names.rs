@@ -1,9 +1,9 @@
-//! Names of files: patterns, manifests of shards, and arrays of NumPy.
+//! File names: patterns, manifests of shards, and NumPy arrays.
 //!
-//! Contract: a name that is a file means that file, whatever characters it has. Otherwise `*` and
-//! `?` in its last part stand for any characters, for one, and the files come in the order of their
-//! names. The name of a manifest means its shards, in order, each of which is the one that was
-//! written with it. Nothing is read but manifests and the headers of arrays.
+//! Contract: the name of an existing file means that file, whatever characters it has. Otherwise
+//! `*` and `?` in its last part match any characters, or one character, and the files are in the
+//! order of their names. The name of a manifest means its shards, in order; each must be the one
+//! that was written with the manifest. Reads only manifests and the headers of arrays.
 
 use std::any::TypeId;
 use std::fs::File;
@@ -16,10 +16,10 @@ use outcore_io::output::{MANIFEST_SUFFIX, Manifest, parent_of};
 use outcore_io::{Error, Result, units};
 
 const OPEN: &str = "open input";
-/// How many bytes of a file say how long its header is.
+/// Number of bytes of a file that determine the length of its header.
 const PREFIX_BYTES: u64 = 16;
 
-/// The files of a name.
+/// The files that a name means.
 pub(super) fn paths_of(name: &Path) -> Result<Vec<PathBuf>> {
     let named = matching(name)?;
     let mut paths = Vec::with_capacity(named.len());
@@ -77,7 +77,7 @@ fn matching(name: &Path) -> Result<Vec<PathBuf>> {
     }
 }
 
-/// Whether `name` is one that `pattern` stands for.
+/// Whether `name` matches `pattern`.
 fn matches(pattern: &[u8], name: &[u8]) -> bool {
     match (pattern.split_first(), name.split_first()) {
         (None, None) => true,
@@ -88,17 +88,16 @@ fn matches(pattern: &[u8], name: &[u8]) -> bool {
     }
 }
 
-/// What the elements of files must be.
+/// Requirements on the elements of files.
 pub(super) struct Elements {
     /// Bytes of one.
     bytes: usize,
-    /// The one format that arrays may have; of values whose meaning is the caller's, any of that
-    /// length.
+    /// The only format that arrays may have; `None` accepts any format of that length.
     format: Option<RecordFormat>,
 }
 
 impl Elements {
-    /// Values of type `T`: numbers are known, and other types mean what the caller says.
+    /// Values of type `T`: arrays of numbers must match; the caller defines other types.
     pub(super) fn of_type<T: 'static>() -> Result<Self> {
         let numbers = [
             (TypeId::of::<u8>(), NumberType::U8),
@@ -122,7 +121,7 @@ impl Elements {
         })
     }
 
-    /// Records of `format`. Those that are described by places may be any part of an array's.
+    /// Records of `format`. Keys given by offsets may be any part of an array's elements.
     pub(super) fn of_format(format: &RecordFormat) -> Self {
         let is_numbers = match format.keys() {
             [key] => key.kind != KeyKind::Bytes && key.len_bytes == format.record_bytes(),
@@ -134,14 +133,15 @@ impl Elements {
         }
     }
 
-    /// Whether an array of `header` holds them, whatever the direction of their order.
+    /// Whether an array with `header` contains these elements; the directions of the order are
+    /// ignored.
     fn are_in(&self, header: &NpyHeader) -> bool {
         let found = &header.format;
         let is_same = |format: &RecordFormat| match (format.keys(), found.keys()) {
             ([one], [other]) => one.kind == other.kind && one.len_bytes == other.len_bytes,
             _ => false,
         };
-        // Bytes are also numbers of one byte.
+        // Bytes are also one-byte numbers.
         let are_bytes = |format: &RecordFormat| {
             let is_bytes = found.keys().iter().all(|key| key.kind == KeyKind::Bytes);
             let byte = Number::new(NumberType::U8, Endian::NATIVE);
@@ -154,7 +154,7 @@ impl Elements {
     }
 }
 
-/// Files of `elements`, after their headers where they are arrays.
+/// Files of `elements`, without their headers if they are arrays.
 pub(super) fn inputs_of(paths: &[PathBuf], elements: &Elements) -> Result<Vec<Input>> {
     paths
         .iter()

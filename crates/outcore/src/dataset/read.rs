@@ -1,6 +1,6 @@
-//! What a [`Context`] reads: values of a type, lines, records by expression, generated values.
+//! The inputs of a [`Context`]: values of a type, lines, records by expression, generated values.
 //!
-//! Contract: files are looked for and arrays' headers read; all else waits for a consumer.
+//! Contract: these functions find files and read the headers of arrays; a consumer does the rest.
 
 use std::path::Path;
 
@@ -17,14 +17,14 @@ use crate::primitives::{Sequence, tabulate};
 use outcore_io::Result;
 
 impl Context {
-    /// The values of type `T` in the files of a name, in order: raw values, little endian, or
-    /// arrays of NumPy (`.npy`): of that type where `T` is a number, of values as long where it is
-    /// a type of the caller's. `*` and `?` in the last part of the name stand for any characters,
-    /// for one; the files come in the order of their names. The name of a manifest means its
-    /// shards.
+    /// The values of type `T` in the files of a name, in order: raw little-endian values, or NumPy
+    /// arrays (`.npy`). If `T` is a number, an array must have that type. If `T` is a type of the
+    /// caller, the array's elements must have its length. `*` and `?` in the last part of the name
+    /// match any characters, or one character; the files are in the order of their names. The name
+    /// of a manifest means its shards.
     ///
     /// # Errors
-    /// No such file; a `.npy` file of other values; a shard that is not the one of its manifest.
+    /// No such file; a `.npy` file of other values; a shard that does not match its manifest.
     pub fn read<T: bytemuck::Pod + Send + Sync>(
         &self,
         name: impl AsRef<Path>,
@@ -34,7 +34,7 @@ impl Context {
         Ok(self.read_inputs(&inputs))
     }
 
-    /// The same of files that are known one by one.
+    /// The same for a list of known files.
     pub fn read_inputs<T: bytemuck::Pod + Send + Sync>(
         &self,
         inputs: &[Input],
@@ -42,7 +42,7 @@ impl Context {
         TypedDataset::new(self, FromFiles::new(inputs))
     }
 
-    /// `f(0)` to `f(count - 1)`, made where they are needed.
+    /// `f(0)` to `f(count - 1)`, computed when needed.
     pub fn tabulate<T: Send, F: Fn(u64) -> T + Sync>(
         &self,
         count: u64,
@@ -56,7 +56,7 @@ impl Context {
         TypedDataset::new(self, FromSequence(sequence))
     }
 
-    /// The lines of the files of a name, as [`Context::read`] has them.
+    /// The lines of the files of a name; for names, see [`Context::read`].
     ///
     /// # Errors
     /// No such file.
@@ -66,8 +66,8 @@ impl Context {
         Ok(Lines::new(self, inputs))
     }
 
-    /// Records whose size and keys are known when the program runs, for steps that are expressions;
-    /// as [`Context::read`] has the name. [`Dataset::execute`] runs them, with this context as
+    /// Records whose size and keys are known only at run time, for steps that are expressions; for
+    /// names, see [`Context::read`]. [`Dataset::execute`] runs them, with this context as
     /// resources.
     ///
     /// # Errors

@@ -1,8 +1,8 @@
-//! Private directories for what lies between two passes.
+//! Private directories for data between two passes.
 //!
-//! Contract: one directory on each drive that was named, or one beside the output; all are gone
-//! when the value is dropped, or the process killed and the directory swept. Nothing is made before
-//! it is needed.
+//! Contract: one directory on each named drive, or one next to the output. They are removed when
+//! the value is dropped, or, after a kill, when the directory is swept. They are made when first
+//! needed.
 
 use std::path::{Path, PathBuf};
 
@@ -21,7 +21,7 @@ pub(super) struct Scratch {
 }
 
 impl Scratch {
-    /// A new place: a file, or a shard on each drive.
+    /// A new place: one file, or one shard per drive.
     pub(super) fn place(
         &mut self,
         resources: &dyn ResourceProvider,
@@ -51,7 +51,7 @@ impl Scratch {
         let first = self.places as usize;
         self.places += count as u32 + 1;
         let absolute = |path: PathBuf| std::path::absolute(&path).unwrap_or(path);
-        // Names that a sweep knows for ours.
+        // Names that a sweep recognises as ours.
         let path = |bucket: usize| {
             let dir = &self.dirs[bucket % self.dirs.len()];
             absolute(dir.path().join(format!("part-{}", first + bucket)))
@@ -66,7 +66,7 @@ impl Scratch {
         })
     }
 
-    /// Makes the directories, if there are none yet.
+    /// Makes the directories, unless they exist already.
     fn make(&mut self, resources: &dyn ResourceProvider, beside: &Path) -> Result<()> {
         let job = resources.job(beside)?;
         job.control.check()?;
@@ -80,13 +80,13 @@ impl Scratch {
     }
 }
 
-/// Where a pass between two others writes.
+/// The output of a pass between two others.
 pub(super) struct PassOutput {
     pub(super) paths: Vec<PathBuf>,
 }
 
 impl PassOutput {
-    /// As the pass that writes it takes it.
+    /// As the output of the pass that writes it.
     pub(super) fn output(&self) -> Output {
         match &self.paths[..] {
             [path] => Output::File {
@@ -100,7 +100,7 @@ impl PassOutput {
         }
     }
 
-    /// As the pass that reads it takes it.
+    /// As the inputs of the pass that reads it.
     pub(super) fn files(&self) -> Vec<Input> {
         self.paths.iter().map(Input::raw).collect()
     }

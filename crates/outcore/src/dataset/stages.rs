@@ -1,8 +1,8 @@
-//! What typed datasets are made of: sources and steps, one type each.
+//! The parts of typed datasets: sources and steps, one type each.
 //!
-//! Contract: programs use the methods of [`TypedDataset`](super::TypedDataset), which put these
-//! together. A value of [`Stages`] describes; [`Stages::settle`] runs the steps that need all items
-//! and gives what the last pass reads, a [`Sequence`] that is compiled as one loop.
+//! Contract: programs use the methods of [`TypedDataset`](super::TypedDataset), which combine these
+//! parts. A value of [`Stages`] is a description. [`Stages::settle`] runs the steps that need all
+//! items and returns the input of the last pass, a [`Sequence`] that is compiled as one loop.
 
 use std::path::{Path, PathBuf};
 
@@ -18,12 +18,12 @@ use crate::primitives::batch::{Files, Sequence};
 use crate::primitives::{self, BucketFiles};
 use outcore_io::Result;
 
-/// Values that have an order of their own: numbers, and arrays of them, element by element.
+/// Values with a natural order: numbers, and arrays of them, element by element.
 pub trait Sortable: Pod + Send + Sync {
-    /// As records.
+    /// The values as records.
     ///
     /// # Errors
-    /// An array that is longer than a record may be.
+    /// An array that exceeds the maximum record length.
     fn format() -> Result<RecordFormat>;
 }
 
@@ -47,12 +47,12 @@ macro_rules! sortable {
 }
 sortable!(u8, u16, u32, u64, u128, i8, i16, i32, i64, f32, f64);
 
-/// The passes of a dataset as they are run: where they write, and what they did.
+/// The passes of a running dataset: where they write, and what they did.
 pub struct Passes {
     context: Context,
     beside: PathBuf,
     scratch: Scratch,
-    /// Of earlier datasets, whose files are read.
+    /// Scratch of earlier datasets, whose files are still read.
     kept: Vec<Scratch>,
     pub(super) done: Summary,
 }
@@ -73,7 +73,7 @@ impl Passes {
         self.context.job()
     }
 
-    /// Runs a pass that writes to scratch; gives the files.
+    /// Runs a pass that writes to scratch; returns the files.
     pub(super) fn write_scratch(
         &mut self,
         is_sharded: bool,
@@ -92,14 +92,14 @@ impl Passes {
         self.scratch.bucket_files(&context, &beside, count)
     }
 
-    /// Goes on with what other passes have made.
+    /// Takes over the results of other passes.
     pub(super) fn take_over(&mut self, other: Passes) {
         self.add(other.done);
         self.kept.push(other.scratch);
         self.kept.extend(other.kept);
     }
 
-    /// Counts a pass.
+    /// Adds a pass to the summary.
     pub(super) fn add(&mut self, done: Summary) {
         self.done = std::mem::take(&mut self.done).and(done);
     }
@@ -109,26 +109,26 @@ impl Passes {
     }
 }
 
-/// What a dataset is made of: sources and steps. Programs use the methods of [`TypedDataset`].
+/// The parts of a dataset: sources and steps. Programs use the methods of [`TypedDataset`].
 pub trait Stages: Sized {
-    /// What it yields.
+    /// Its item type.
     type Item: Send;
-    /// What the last pass reads.
+    /// The input of the last pass.
     type Last: Sequence<Item = Self::Item>;
 
-    /// Runs all steps that need all items; gives what the last pass reads.
+    /// Runs all steps that need all items; returns the input of the last pass.
     ///
     /// # Errors
-    /// What those passes fail with.
+    /// The errors of those passes.
     fn settle(self, passes: &mut Passes) -> Result<Self::Last>;
 
-    /// Appends what is done, a text a pass; the last one is still open.
+    /// Appends a description per pass; the last pass is still open.
     fn describe(&self, passes: &mut Vec<String>);
 
     /// Writes all items.
     ///
     /// # Errors
-    /// What the passes fail with.
+    /// The errors of the passes.
     fn write_to(self, passes: &mut Passes, output: Output, replace: bool) -> Result<Summary>
     where
         Self::Item: Pod,
@@ -137,7 +137,7 @@ pub trait Stages: Sized {
         primitives::write(&passes.job(), &last, &output, replace)
     }
 
-    /// Whether items are made by a pass, and not what files hold as it is.
+    /// Whether a pass produces the items, rather than files that hold them already.
     fn is_made(&self) -> bool {
         true
     }
@@ -145,7 +145,7 @@ pub trait Stages: Sized {
     /// The items as files.
     ///
     /// # Errors
-    /// What the passes fail with.
+    /// The errors of the passes.
     fn files(self, passes: &mut Passes) -> Result<Vec<Input>>
     where
         Self::Item: Pod,
@@ -154,7 +154,7 @@ pub trait Stages: Sized {
     }
 }
 
-/// Adds to what the open pass does.
+/// Adds a step to the description of the open pass.
 fn go_on(passes: &mut [String], step: &str) {
     if let Some(last) = passes.last_mut() {
         last.push_str(" -> ");
@@ -299,12 +299,12 @@ impl<P: Stages> Stages for Enumerated<P> {
     }
 }
 
-/// A step that needs all items: what it does with files of them, and in a few words.
+/// A step that needs all items: its work on files, and its description.
 pub trait Whole<T>: Sized {
-    /// What comes out.
+    /// Its result type.
     type Made: Pod + Send;
 
-    /// In a few words.
+    /// Its description.
     const TEXT: &'static str;
 
     /// Whether it can write several files.
@@ -312,10 +312,10 @@ pub trait Whole<T>: Sized {
         true
     }
 
-    /// Does it.
+    /// Runs the step.
     ///
     /// # Errors
-    /// What the pass fails with.
+    /// The errors of the pass.
     fn run<P: Stages<Item = T>>(
         self,
         of: P,
@@ -358,7 +358,7 @@ where
     }
 
     fn is_made(&self) -> bool {
-        // What lies on scratch afterwards are files.
+        // Afterwards its results are files on scratch.
         false
     }
 

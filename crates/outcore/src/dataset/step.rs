@@ -1,7 +1,7 @@
-//! The steps of a dataset, and what items are after each.
+//! The steps of a dataset, and the item type after each.
 //!
-//! Contract: every option of a step stands here, once for all fronts. What makes no sense is
-//! refused when the step is taken, before anything is read.
+//! Contract: every option of a step is defined here, once for all front ends. An impossible step is
+//! rejected when it is taken, before anything is read.
 
 use std::sync::Arc;
 
@@ -16,12 +16,12 @@ use crate::sort::SortOptions;
 use crate::sort::lines::LineSortOptions;
 use outcore_io::{Error, Result};
 
-/// What records are, and the header that a `.npy` file of them has.
+/// The type of records, and the header of a `.npy` file of them.
 #[derive(Debug, Clone)]
 pub struct ItemType {
     /// Size and keys.
     pub format: RecordFormat,
-    /// The header of the first input that has one, or of the dtype that was given.
+    /// The header of the first input that has one, or of the given dtype.
     pub header: Option<NpyHeader>,
 }
 
@@ -35,7 +35,7 @@ impl From<RecordFormat> for ItemType {
 }
 
 impl ItemType {
-    /// Records of a position (`u64`) and an item of this type, in the order of both.
+    /// Records of a position (`u64`) and an item of this type, ordered by both.
     ///
     /// # Errors
     /// Records that are too long.
@@ -56,93 +56,93 @@ impl ItemType {
 pub enum Step {
     /// Keeps the records for which an expression is true.
     Filter(String),
-    /// Makes a number, or a vector, of each record with an expression.
+    /// Computes a number, or a vector, from each record with an expression.
     Map(String),
     /// A function over the bytes of a batch.
     Call {
         /// The function.
         step: Arc<dyn BatchStep>,
-        /// What it makes.
+        /// Its result type.
         made: ItemType,
-        /// How many items it makes of one.
+        /// Its number of results per item.
         yields: Yield,
     },
-    /// All that some expressions make of each record, one after another.
+    /// The results of several expressions for each record, one after another.
     FlatMap(Vec<String>),
-    /// Each record after its position, which counts from 0.
+    /// Each record preceded by its position, from 0.
     Enumerate {
-        /// What records of a position and an item are.
+        /// The type of records of a position and an item.
         made: ItemType,
     },
-    /// Each record joined with the records that follow it: 2 to 8 in all.
+    /// Each record joined with its successors: 2 to 8 records in all.
     Windows(usize),
     /// The last record first.
     Reverse,
-    /// The records of files that are each in order already, in one order; as [`Step::Sort`].
+    /// Merges the records of sorted files into one order; as [`Step::Sort`].
     Merge {
-        /// Other keys than their own.
+        /// Keys that replace the records' own.
         by: Option<ItemType>,
         /// Direction and ties.
         options: SortOptions,
     },
-    /// Records in order: in their own, or by other keys of records as long.
+    /// Sorts records by their own keys, or by other keys of the same record length.
     Sort {
         /// The other keys.
         by: Option<ItemType>,
-        /// Direction, ties, one record a key.
+        /// Direction, ties, one record per key.
         options: SortOptions,
     },
-    /// Lines in order.
+    /// Sorts lines.
     SortLines {
         /// The order.
         order: SharedKey,
-        /// Ends of lines, one line a key, counts, lines without a key.
+        /// Terminators, one line per key, counts, lines without a key.
         options: LineSortOptions,
-        /// Whether each file is in this order already, so that they are merged.
+        /// Whether each file is already in this order, so that a merge is enough.
         merges: bool,
     },
-    /// A step on lines that is known once their files have been looked at; the last one.
+    /// A step on lines that depends on the contents of their files; it must be the last one.
     Late(Arc<dyn LateStep>),
-    /// All items in a random order that depends on seed and epoch alone.
+    /// All items in a random order that depends only on seed and epoch.
     Shuffle {
-        /// Chooses the order.
+        /// Determines the order.
         seed: u64,
-        /// Chooses another one, independent of it, for the same seed.
+        /// Selects another, independent order for the same seed.
         epoch: u64,
     },
-    /// One of each item, in order.
+    /// Each distinct item once, in order.
     Unique,
-    /// One of each item, in order, with how many there are of it.
+    /// Each distinct item once, in order, with its count.
     Count {
-        /// What records of an item and its count are; not needed for lines.
+        /// The type of records of an item and its count; unused for lines.
         counted: Option<ItemType>,
     },
     /// Prefixes of numbers.
     Scan(ScanOp, Inclusion),
 }
 
-/// A step on lines that depends on what their files hold: the columns of CSV, named by a header.
+/// A step on lines that depends on the contents of their files: columns of CSV, named by a header.
 pub trait LateStep: Send + Sync {
-    /// What it does, for people: as in "read lines -> sort".
+    /// Its description for people, as in "read lines -> sort".
     fn text(&self) -> &'static str;
 
-    /// Looks at the files, makes them ready, and says what is to be done with them.
+    /// Examines the files, prepares them, and returns the step to run.
     ///
     /// # Errors
-    /// Files that are not what the step is for.
+    /// Files that do not suit the step.
     fn settle(&self, job: &Job) -> Result<Settled>;
 }
 
-/// What a [`LateStep`] becomes.
+/// The result of a [`LateStep`].
 pub struct Settled {
     /// A sort of lines, or a shuffle.
     pub step: Step,
-    /// What ends a line of the files now.
+    /// The terminator of the prepared files.
     pub terminator: u8,
 }
 
 impl Step {
-    /// Whether it goes item by item, so that it fuses with its neighbours.
+    /// Whether it works item by item, so that it fuses with its neighbours.
     pub fn is_fused(&self) -> bool {
         matches!(
             self,
@@ -154,7 +154,7 @@ impl Step {
         )
     }
 
-    /// Whether it reads files as they are, and not what a table makes of them.
+    /// Whether it reads files directly, and not the results of a table.
     pub(super) fn reads_files(&self) -> bool {
         matches!(
             self,
@@ -166,7 +166,7 @@ impl Step {
         )
     }
 
-    /// Whether what it makes of records can be written as shards.
+    /// Whether its results for records can be written as shards.
     pub(super) fn can_be_sharded(&self) -> bool {
         match self {
             Step::Sort { options, .. } => !options.unique,
@@ -175,7 +175,7 @@ impl Step {
         }
     }
 
-    /// The step as it is taken with records of type `now`.
+    /// The step as taken with records of type `now`.
     pub(super) fn of_records(self, now: &ItemType) -> Result<Step> {
         match &self {
             Step::Sort { by: Some(by), .. } | Step::Merge { by: Some(by), .. } => {
@@ -193,7 +193,7 @@ impl Step {
         }
     }
 
-    /// The step as it is taken with lines that end with `terminator`.
+    /// The step as taken with lines that end with `terminator`.
     pub(super) fn of_lines(self, terminator: u8) -> Result<Step> {
         let whole = |unique, count| Step::SortLines {
             order: Arc::new(ByteOrder),
@@ -214,7 +214,7 @@ impl Step {
     }
 }
 
-/// Why nothing may follow a step on CSV.
+/// Why no step may follow a step on CSV.
 pub(super) fn late_is_last() -> Error {
     wrong_step("a step on CSV is the last one: others would take its header for a line")
         .hint("write it, and open what was written")

@@ -1,10 +1,10 @@
-//! The result of a job, read while it is made: no file lies between.
+//! The result of a job, read while it is produced, without a file in between.
 //!
-//! Contract: [`stream`] runs a job that writes to a pipe on a thread of its own and hands its bytes
-//! to the caller, in order, on the caller's thread. Where the caller fails, the job is stopped and
-//! its error is the caller's.
+//! Contract: [`stream`] runs a job that writes to a pipe on a thread of its own. It passes the
+//! bytes to the caller, in order, on the caller's thread. If the caller fails, the job is stopped
+//! and the caller's error is returned.
 //!
-//! Bounds: [`CHUNKS`] chunks of [`CHUNK_BYTES`] wait.
+//! Bounds: at most [`CHUNKS`] chunks of [`CHUNK_BYTES`] wait.
 
 use std::io::{self, Write};
 use std::sync::Mutex;
@@ -15,11 +15,11 @@ use crate::job::Job;
 use outcore_io::Result;
 use outcore_io::threads::spawn_scoped;
 
-/// Bytes that are passed on at once, and how many such blocks may wait.
+/// Bytes that are passed on at once, and how many such chunks may wait.
 const CHUNK_BYTES: usize = 256 << 10;
 const CHUNKS: usize = 3;
 
-/// Sends what is written; fails once nobody listens.
+/// Sends the written bytes; fails once the receiver is gone.
 struct ToReader(SyncSender<Vec<u8>>);
 
 impl Write for ToReader {
@@ -35,10 +35,10 @@ impl Write for ToReader {
     }
 }
 
-/// Runs `work`, which writes to the output that it is given, and hands the bytes to `read`.
+/// Runs `work`, which writes to the output that it receives, and passes the bytes to `read`.
 ///
 /// # Errors
-/// What `read` and `work` fail with; [`crate::Kind::Memory`]: the chunks do not fit.
+/// The errors of `read` and `work`; [`crate::Kind::Memory`]: the chunks do not fit.
 pub fn stream<T: Send>(
     job: &Job,
     work: impl FnOnce(Output) -> Result<T> + Send,
@@ -51,7 +51,7 @@ pub fn stream<T: Send>(
     std::thread::scope(|scope| {
         let thread = spawn_scoped(scope, "outcore", move || work(output))?;
         let taken = received.iter().try_for_each(|bytes| read(&bytes));
-        // The job's next write finds nobody, so that it ends.
+        // The job's next write finds no receiver, so the job ends.
         drop(received);
         let done = match thread.join() {
             Ok(done) => done,

@@ -1,7 +1,7 @@
-//! Lines of files for programs in Rust: `ctx.lines("log").sort_by(field(2).numeric())`.
+//! Lines of files for Rust programs: `ctx.lines("log").sort_by(field(2).numeric())`.
 //!
-//! Contract: a [`Lines`] is a lazy [`Dataset`] of lines with its context. A last line that its file
-//! does not end counts, and is ended in what a step makes.
+//! Contract: a [`Lines`] is a lazy [`Dataset`] of lines with its context. An unterminated last line
+//! counts as a line, and steps terminate it.
 //!
 //! ```
 //! use outcore::dataset::{Context, field};
@@ -38,7 +38,7 @@ use outcore_io::output::parent_of;
 
 const TERMINATOR: u8 = b'\n';
 
-/// Lines, and the steps that are taken with them; see the module.
+/// Lines, and the steps on them; see the module.
 #[must_use = "nothing is read before a consumer asks"]
 pub struct Lines {
     context: Context,
@@ -60,17 +60,17 @@ impl Lines {
         }
     }
 
-    /// In the order of their bytes.
+    /// Sorts by bytes.
     pub fn sort(self) -> Self {
         self.sort_with(Arc::new(ByteOrder), LineSortOptions::default())
     }
 
-    /// In the order of fields, as [`field`](super::field()) makes them.
+    /// Sorts by fields; see [`field`](super::field()).
     pub fn sort_by(self, fields: impl Into<Fields>) -> Self {
         self.sort_with(Arc::new(fields.into()), LineSortOptions::default())
     }
 
-    /// In any order, with options: one line a key, counts, lines without a key.
+    /// Sorts in any order, with options: one line per key, counts, lines without a key.
     pub fn sort_with(self, order: SharedKey, options: LineSortOptions) -> Self {
         self.then(Step::SortLines {
             order,
@@ -79,7 +79,7 @@ impl Lines {
         })
     }
 
-    /// The lines of files that are each in this order already, in one order.
+    /// Merges the lines of files that are each in this order already.
     pub fn merge_by(self, fields: impl Into<Fields>) -> Self {
         self.then(Step::SortLines {
             order: Arc::new(fields.into()),
@@ -88,17 +88,17 @@ impl Lines {
         })
     }
 
-    /// One of each line, in the order of their bytes.
+    /// Each distinct line once, in the order of their bytes.
     pub fn unique(self) -> Self {
         self.then(Step::Unique)
     }
 
-    /// One of each line, after the number of its occurrences, in the order of their bytes.
+    /// Each distinct line once, preceded by its count, in the order of their bytes.
     pub fn count_each(self) -> Self {
         self.then(Step::Count { counted: None })
     }
 
-    /// In a random order that depends on `seed` alone.
+    /// A random order that depends only on `seed`.
     pub fn shuffle(self, seed: u64) -> Self {
         self.then(Step::Shuffle { seed, epoch: 0 })
     }
@@ -110,7 +110,7 @@ impl Lines {
     /// The passes that a consumer would make.
     ///
     /// # Errors
-    /// Steps that cannot follow one another; what a look at a sample fails with.
+    /// Steps that cannot follow one another; the errors of reading a sample.
     pub fn explain(self) -> Result<String> {
         self.execute(Mode::Plans).explain("consume")
     }
@@ -118,26 +118,26 @@ impl Lines {
     /// Number of lines.
     ///
     /// # Errors
-    /// What the passes fail with.
+    /// The errors of the passes.
     pub fn count(self) -> Result<u64> {
         let mut execution = self.execute(Mode::Run);
         execution.take_all_steps()?;
         count_lines(&execution.job()?, &execution.files(), TERMINATOR)
     }
 
-    /// Writes all lines to a file, which must not be there.
+    /// Writes all lines to a file that must not exist.
     ///
     /// # Errors
-    /// [`crate::Kind::Usage`] for a file that exists; what the passes fail with. Nothing is left
-    /// behind.
+    /// [`crate::Kind::Usage`] for an existing file; the errors of the passes. No output remains
+    /// then.
     pub fn write(self, path: impl AsRef<Path>) -> Result<Summary> {
         self.write_file(path.as_ref(), false)
     }
 
-    /// Writes all lines to a file, in place of one that may be there.
+    /// Writes all lines to a file, replacing an existing one.
     ///
     /// # Errors
-    /// What the passes fail with; the file is then as it was.
+    /// The errors of the passes; the file is then unchanged.
     pub fn write_over(self, path: impl AsRef<Path>) -> Result<Summary> {
         self.write_file(path.as_ref(), true)
     }
@@ -150,11 +150,11 @@ impl Lines {
         execution.write(Output::File { path, header: None }, replace)
     }
 
-    /// Calls `each` with every line, without its end, in order, while the last step makes them: no
-    /// file lies between.
+    /// Calls `each` with every line, without its terminator, in order, while the last step produces
+    /// them; there is no file in between.
     ///
     /// # Errors
-    /// What `each` fails with; what the passes fail with.
+    /// The errors of `each` and of the passes.
     pub fn for_each(self, mut each: impl FnMut(&[u8]) -> Result<()>) -> Result<Summary> {
         let mut execution = self.execute(Mode::Run);
         execution.take_steps()?;
@@ -180,7 +180,7 @@ impl Lines {
                 Ok(())
             },
         )?;
-        // The last line of a file that is read as it is.
+        // The last line of a file that is read unchanged.
         match front.is_empty() {
             true => {}
             false => each(&front)?,

@@ -1,15 +1,15 @@
-//! Datasets whose types the compiler knows: steps are closures, compiled together a batch at a
-//! time.
+//! Datasets whose types are known at compile time: steps are closures, compiled together for a
+//! batch.
 //!
-//! Contract: a [`TypedDataset`] is lazy as a [`Dataset`](super::Dataset) is. `map`, `filter` and
-//! their like fuse into one loop over a batch ([`crate::primitives`]), without a call through a
-//! pointer for an item. `sort`, `merge`, `shuffle`, `scan` and `reverse` need all items: they write
-//! to private scratch, or, where they come last, straight to the output. A consumer takes the
-//! dataset; clone it to ask twice.
+//! Contract: a [`TypedDataset`] is lazy like a [`Dataset`](super::Dataset). `map`, `filter` and
+//! similar steps fuse into one loop over a batch ([`crate::primitives`]), without a call through a
+//! pointer per item. `sort`, `merge`, `shuffle`, `scan` and `reverse` need all items: they write to
+//! private scratch, or, as the last step, directly to the output. A consumer takes the dataset;
+//! clone it to consume it twice.
 //!
 //! Functions may be called twice for an item (a `flat_map` whose results overflow their buffer),
-//! from several threads: effects that are idempotent (setting a bit, inserting into a set) are
-//! allowed, counting is not.
+//! and from several threads. Idempotent effects (setting a bit, inserting into a set) are allowed;
+//! counting is not.
 //!
 //! Bounds: each pass is one read of its sources; memory is the context's, one pass at a time.
 
@@ -33,7 +33,7 @@ use crate::sort::SortOptions;
 use outcore_io::output::parent_of;
 use outcore_io::{Error, Result};
 
-/// Values and the steps that are taken with them; see the module.
+/// Values and the steps on them; see the module.
 #[derive(Clone)]
 #[must_use = "nothing is read before a consumer asks"]
 pub struct TypedDataset<P> {
@@ -41,14 +41,14 @@ pub struct TypedDataset<P> {
     stages: P,
 }
 
-/// A pass that has been set up to read what a dataset yields.
+/// A pass that is ready to read a dataset's items.
 struct Settled<S> {
     passes: Passes,
     last: S,
 }
 
 impl<S> Settled<S> {
-    /// Keeps count of what a consumer did.
+    /// Adds the summary of a consumer.
     fn done<T>(mut self, (found, done): (T, Summary)) -> (T, Summary) {
         self.passes.add(done);
         (found, self.passes.done)
@@ -74,17 +74,17 @@ impl<P: Stages> TypedDataset<P> {
         }
     }
 
-    /// Each item through `f`.
+    /// Applies `f` to each item.
     pub fn map<U: Send, F: Fn(P::Item) -> U + Sync>(self, f: F) -> TypedDataset<Mapped<P, F>> {
         self.with(|inner| Mapped { inner, f })
     }
 
-    /// The items for which `keep` is true, in order.
+    /// Keeps the items for which `keep` is true, in order.
     pub fn filter<F: Fn(&P::Item) -> bool + Sync>(self, keep: F) -> TypedDataset<Filtered<P, F>> {
         self.with(|inner| Filtered { inner, f: keep })
     }
 
-    /// All items that `f` makes of each, in order.
+    /// All results of `f` for each item, in order.
     pub fn flat_map<I, F>(self, f: F) -> TypedDataset<FlatMapped<P, F>>
     where
         I: IntoIterator,
@@ -101,8 +101,8 @@ impl<P: Stages> TypedDataset<P> {
         self.with(|left| Zipped { left, right })
     }
 
-    /// Pairs of position and item; the items may not have been filtered since they were last read
-    /// (a `sort` after the filter, say, reads them again).
+    /// Pairs of position and item. The items must not have been filtered since they were last read;
+    /// a `sort` after the filter, for example, reads them again.
     pub fn enumerate(self) -> TypedDataset<Enumerated<P>> {
         self.with(|inner| Enumerated { inner })
     }
@@ -113,18 +113,18 @@ impl<P: Stages> TypedDataset<P> {
         Ok(Settled { passes, last })
     }
 
-    /// The passes that a consumer would make, a line each.
+    /// The passes that a consumer would make, one line each.
     pub fn explain(&self) -> String {
         let mut passes = Vec::new();
         self.stages.describe(&mut passes);
         passes.join("\n")
     }
 
-    /// All items folded into values of another type, and those with `combine`, from left to right:
-    /// `identity` is neutral in both.
+    /// Folds all items into values of another type, and combines those with `combine`, from left to
+    /// right. `identity` is neutral in both.
     ///
     /// # Errors
-    /// What the passes fail with; [`crate::Kind::Usage`] for a function that panics.
+    /// The errors of the passes; [`crate::Kind::Usage`] for a function that panics.
     pub fn fold<R: Clone + Send + Sync>(
         self,
         identity: R,
@@ -136,10 +136,10 @@ impl<P: Stages> TypedDataset<P> {
         primitives::fold(&job, &settled.last, identity, step, combine)
     }
 
-    /// All items reduced with an associative operator, from left to right.
+    /// Reduces all items with an associative operator, from left to right.
     ///
     /// # Errors
-    /// As [`TypedDataset::fold`].
+    /// The errors of [`TypedDataset::fold`].
     pub fn reduce(
         self,
         identity: P::Item,
@@ -154,7 +154,7 @@ impl<P: Stages> TypedDataset<P> {
     /// Number of items.
     ///
     /// # Errors
-    /// As [`TypedDataset::fold`].
+    /// The errors of [`TypedDataset::fold`].
     pub fn count(self) -> Result<u64> {
         self.fold(0, |count, _| count + 1, |a, b| a + b)
     }
@@ -162,7 +162,7 @@ impl<P: Stages> TypedDataset<P> {
     /// Their sum: exact for integers, in `f64` for floats.
     ///
     /// # Errors
-    /// As [`TypedDataset::fold`].
+    /// The errors of [`TypedDataset::fold`].
     pub fn sum(self) -> Result<<P::Item as Summand>::Sum>
     where
         P::Item: Summand,
@@ -171,10 +171,10 @@ impl<P: Stages> TypedDataset<P> {
         primitives::sum(&settled.passes.job(), &settled.last)
     }
 
-    /// The smallest item; a NaN if there is one.
+    /// The smallest item; NaN if there is one.
     ///
     /// # Errors
-    /// As [`TypedDataset::fold`].
+    /// The errors of [`TypedDataset::fold`].
     pub fn min(self) -> Result<Option<P::Item>>
     where
         P::Item: Summand,
@@ -183,10 +183,10 @@ impl<P: Stages> TypedDataset<P> {
         primitives::min(&settled.passes.job(), &settled.last)
     }
 
-    /// The largest item; a NaN if there is one.
+    /// The largest item; NaN if there is one.
     ///
     /// # Errors
-    /// As [`TypedDataset::fold`].
+    /// The errors of [`TypedDataset::fold`].
     pub fn max(self) -> Result<Option<P::Item>>
     where
         P::Item: Summand,
@@ -198,7 +198,7 @@ impl<P: Stages> TypedDataset<P> {
     /// All items in memory, in order.
     ///
     /// # Errors
-    /// [`crate::Kind::Memory`] if they do not fit; as [`TypedDataset::fold`].
+    /// [`crate::Kind::Memory`] if they do not fit; the errors of [`TypedDataset::fold`].
     pub fn collect(self) -> Result<Vec<P::Item>>
     where
         P::Item: Clone + Sync,
@@ -210,7 +210,7 @@ impl<P: Stages> TypedDataset<P> {
     /// The first item.
     ///
     /// # Errors
-    /// As [`TypedDataset::fold`].
+    /// The errors of [`TypedDataset::fold`].
     pub fn first(self) -> Result<Option<P::Item>> {
         let settled = self.settled()?;
         Ok(primitives::first(&settled.passes.job(), &settled.last)?.0)
@@ -219,7 +219,7 @@ impl<P: Stages> TypedDataset<P> {
     /// The `k` largest items by `compare`, largest first.
     ///
     /// # Errors
-    /// As [`primitives::top_k`].
+    /// The errors of [`primitives::top_k`].
     pub fn top_k(
         self,
         k: usize,
@@ -232,11 +232,11 @@ impl<P: Stages> TypedDataset<P> {
         Ok(primitives::top_k(&settled.passes.job(), &settled.last, k, compare)?.0)
     }
 
-    /// Batches of items to `visit`, with a state for each thread; see
+    /// Passes batches of items to `visit`, with a state per thread; see
     /// [`primitives::for_each_batch`].
     ///
     /// # Errors
-    /// As there.
+    /// The errors of that function.
     pub fn for_each_batch<T: Send>(
         self,
         state_bytes: usize,
@@ -255,10 +255,10 @@ where
     P: Stages<Item = (usize, V)>,
     V: Copy + Send + Sync,
 {
-    /// The values of each index below `count`, reduced; see [`primitives::reduce_by_index`].
+    /// Reduces the values of each index below `count`; see [`primitives::reduce_by_index`].
     ///
     /// # Errors
-    /// As there.
+    /// The errors of that function.
     pub fn reduce_by_index(
         self,
         count: usize,
@@ -272,10 +272,10 @@ where
 }
 
 impl<P: Stages<Item = usize>> TypedDataset<P> {
-    /// How often each index below `count` occurs.
+    /// Counts the occurrences of each index below `count`.
     ///
     /// # Errors
-    /// As [`primitives::histogram_by_index`].
+    /// The errors of [`primitives::histogram_by_index`].
     pub fn histogram_by_index(self, count: usize) -> Result<Vec<u64>> {
         let settled = self.settled()?;
         let job = settled.passes.job();
@@ -295,7 +295,7 @@ where
         self.sort_with(SortOptions::default())
     }
 
-    /// The same with options: the largest first, one item a key.
+    /// The same with options: the largest first, one item per key.
     pub fn sort_with(self, options: SortOptions) -> TypedDataset<Behind<P, InOrder>>
     where
         P::Item: Sortable,
@@ -304,7 +304,8 @@ where
         self.with(|inner| Behind { inner, whole })
     }
 
-    /// All items in the order of the keys of `format`, whose records are as long as the items.
+    /// All items in the order of the keys of `format`, whose record length must equal the item
+    /// length.
     pub fn sort_by(
         self,
         format: &RecordFormat,
@@ -314,9 +315,9 @@ where
         self.with(|inner| Behind { inner, whole })
     }
 
-    /// The items of files that are each in order already, in one order: one read and one write,
-    /// where a sort takes two of each. It stands before all other steps but those that need all
-    /// items. The result goes to one file, and is in no order if a file is not.
+    /// Merges files that are each in order already: one read and one write, where a sort takes two
+    /// of each. It must precede all other steps except for those that need all items. The result
+    /// goes to one file. If an input file is unordered, so is the result.
     pub fn merge(self) -> TypedDataset<Behind<P, Merged>>
     where
         P::Item: Sortable,
@@ -325,8 +326,8 @@ where
         self.with(|inner| Behind { inner, whole })
     }
 
-    /// The same in the order of the keys of `format`, whose records are as long as the items, or
-    /// with the largest first.
+    /// The same in the order of the keys of `format`, whose record length must equal the item
+    /// length, or in descending order.
     pub fn merge_by(
         self,
         format: &RecordFormat,
@@ -336,7 +337,7 @@ where
         self.with(|inner| Behind { inner, whole })
     }
 
-    /// One of each item, in order.
+    /// Each distinct item once, in order.
     pub fn unique(self) -> TypedDataset<Behind<P, InOrder>>
     where
         P::Item: Sortable,
@@ -347,7 +348,7 @@ where
         })
     }
 
-    /// All items in a random order that depends on `seed` alone.
+    /// All items in a random order that depends only on `seed`.
     pub fn shuffle(self, seed: u64) -> TypedDataset<Behind<P, AtRandom>> {
         let whole = AtRandom { seed, epoch: 0 };
         self.with(|inner| Behind { inner, whole })
@@ -361,8 +362,8 @@ where
         })
     }
 
-    /// Prefixes of the items under an associative operator: each reduced with all before it, or, if
-    /// they are exclusive, those before it alone.
+    /// Prefixes of the items under an associative operator: each item reduced with all before it,
+    /// or, if exclusive, only those before it.
     pub fn scan<F: Fn(P::Item, P::Item) -> P::Item + Sync>(
         self,
         identity: P::Item,
@@ -380,16 +381,16 @@ where
         self.with(|inner| Behind { inner, whole })
     }
 
-    /// The windows of `K` neighbours; see [`primitives::windows`].
+    /// The windows of `K` consecutive items; see [`primitives::windows`].
     pub fn windows<const K: usize>(self) -> TypedDataset<Windowed<P, K>> {
         self.with(|inner| Windowed { inner })
     }
 
-    /// Calls `each` with all items, some at a time, in order, while the last step makes them: no
-    /// file lies between a sort and its reader.
+    /// Calls `each` with all items, some at a time, in order, while the last step produces them.
+    /// There is no file between a sort and its reader.
     ///
     /// # Errors
-    /// What `each` fails with; what the passes fail with.
+    /// The errors of `each` and of the passes.
     pub fn for_each_in_order(
         self,
         mut each: impl FnMut(&[P::Item]) -> Result<()>,
@@ -415,19 +416,19 @@ where
         )
     }
 
-    /// Writes all items to a file, which must not be there.
+    /// Writes all items to a file that must not exist.
     ///
     /// # Errors
-    /// [`crate::Kind::Usage`] for a file that exists; what the passes fail with. Nothing is left
-    /// behind.
+    /// [`crate::Kind::Usage`] for an existing file; the errors of the passes. No output remains
+    /// then.
     pub fn write(self, path: impl AsRef<Path>) -> Result<Summary> {
         self.write_file(path.as_ref(), false)
     }
 
-    /// Writes all items to a file, in place of one that may be there.
+    /// Writes all items to a file, replacing an existing one.
     ///
     /// # Errors
-    /// What the passes fail with; the file is then as it was.
+    /// The errors of the passes; the file is then unchanged.
     pub fn write_over(self, path: impl AsRef<Path>) -> Result<Summary> {
         self.write_file(path.as_ref(), true)
     }
@@ -449,7 +450,7 @@ where
     /// Writes all items to any output: a file with a header, shards, a pipe.
     ///
     /// # Errors
-    /// As [`TypedDataset::write`].
+    /// The errors of [`TypedDataset::write`].
     pub fn write_to(self, output: Output, replace: bool) -> Result<Summary> {
         let beside = match &output {
             Output::File { path, .. } => parent_of(path).to_path_buf(),

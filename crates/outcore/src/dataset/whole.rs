@@ -1,7 +1,7 @@
 //! Steps of a typed dataset that need all items: sort, merge, shuffle, scan, reverse.
 //!
-//! Contract: each is one job of the engine's over the files of the items; what is in files already
-//! is read where it is.
+//! Contract: each is one job of the engine over the files of the items; items that are in files
+//! already are read in place.
 
 use bytemuck::Pod;
 
@@ -24,7 +24,7 @@ pub struct InOrder {
 }
 
 impl InOrder {
-    /// Their own order.
+    /// Their natural order.
     pub(super) fn of<T: Sortable>(options: SortOptions) -> Self {
         InOrder {
             format: T::format(),
@@ -73,7 +73,7 @@ impl<T: Pod + Send> Whole<T> for InOrder {
     }
 }
 
-/// The items of files that are each in order, in one order.
+/// The items of sorted files, merged into one order.
 #[derive(Debug, Clone)]
 pub struct Merged(pub(super) InOrder);
 
@@ -109,7 +109,7 @@ impl<T: Pod + Send> Whole<T> for Merged {
     }
 }
 
-/// The format, if its records are as long as the items.
+/// The format, if its record length equals the item length.
 fn of_items<T>(format: RecordFormat, what: &'static str) -> Result<RecordFormat> {
     let (here, there) = (size_of::<T>(), format.record_bytes());
     if here == there {

@@ -1,10 +1,10 @@
 //! The threads of one phase: started together, stopped together, one failure.
 //!
-//! Contract: [`ThreadGroup::run`] calls the work once a thread and waits for all. The first
-//! failure, or panic, or thread that the system refuses, wins (over being interrupted, even if that
-//! came first) and makes [`ThreadGroup::check`] fail in the others, so that they stop at their next
-//! look; cancelling the job does the same. With one thread the work runs on the caller's, which
-//! keeps runs on an in-memory device repeatable.
+//! Contract: [`ThreadGroup::run`] calls the work once per thread and waits for all. The first
+//! failure, panic, or thread that the system refuses is the result; it replaces an interruption,
+//! even an earlier one. It makes [`ThreadGroup::check`] fail in the other threads, so that they
+//! stop at their next check. Cancelling the job does the same. With one thread the work runs on the
+//! caller's thread, which keeps runs on an in-memory device repeatable.
 
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -17,18 +17,18 @@ use outcore_io::port::Volume;
 use outcore_io::threads::spawn_scoped;
 use outcore_io::{Error, Kind, Result};
 
-/// Threads that work on one thing.
+/// Threads that work on one task.
 pub(crate) struct ThreadGroup<'a> {
     job: &'a Job,
     threads: usize,
-    /// The NUMA node of each thread that keeps to one.
+    /// The NUMA node of each thread that is bound to one.
     nodes: Vec<Option<usize>>,
     is_stopped: AtomicBool,
     failure: Mutex<Option<Error>>,
 }
 
 impl<'a> ThreadGroup<'a> {
-    /// As many threads as the job allows, but no more than `useful` (and at least one).
+    /// As many threads as the job allows, at most `useful`, at least one.
     pub(crate) fn new(job: &'a Job, useful: u64) -> Self {
         let useful = usize::try_from(useful).unwrap_or(usize::MAX);
         ThreadGroup {
@@ -40,11 +40,10 @@ impl<'a> ThreadGroup<'a> {
         }
     }
 
-    /// The same threads beside the drives of `volume` that are known so far, where the machine has
-    /// several NUMA nodes.
+    /// The same threads, near the known drives of `volume`, if the machine has several NUMA nodes.
     pub(crate) fn near(self, volume: &Volume) -> Self {
         ThreadGroup {
-            // One thread is the caller's, which goes on elsewhere.
+            // A single thread is the caller's, which continues elsewhere and must not be bound.
             nodes: match self.threads > 1 && nodes::has_several() {
                 true => nodes::deal(&volume.nodes(), self.threads),
                 false => Vec::new(),
@@ -68,12 +67,12 @@ impl<'a> ThreadGroup<'a> {
         }
     }
 
-    /// Runs `work` on every thread, with its number; fails with the failure that came first.
+    /// Runs `work` on every thread, with its number; fails with the first failure.
     pub(crate) fn run(&self, work: impl Fn(usize) -> Result<()> + Sync) -> Result<()> {
         self.run_one(&work)
     }
 
-    /// As [`ThreadGroup::run`]; compiled once, not once for each kind of work.
+    /// As [`ThreadGroup::run`]; not generic, so that it is compiled only once.
     fn run_one(&self, work: &(dyn Fn(usize) -> Result<()> + Sync)) -> Result<()> {
         let guarded = |index: usize| {
             let outcome = catch_unwind(AssertUnwindSafe(|| work(index)));
@@ -94,7 +93,7 @@ impl<'a> ThreadGroup<'a> {
                         guarded(index);
                     };
                     if let Err(error) = spawn_scoped(scope, &name, work) {
-                        // Those that run stop at their next look.
+                        // The running threads stop at their next check.
                         return self.stop(error);
                     }
                 }
@@ -104,8 +103,8 @@ impl<'a> ThreadGroup<'a> {
         failure.take().map_or(Ok(()), Err)
     }
 
-    /// Runs `work` on every thread; gives all results in the order of their numbers, or the failure
-    /// that came first.
+    /// Runs `work` on every thread; returns all results in order of thread number, or the first
+    /// failure.
     pub(crate) fn run_for_all<T: Send>(
         &self,
         work: impl Fn(usize) -> Result<T> + Sync,
@@ -131,7 +130,7 @@ impl<'a> ThreadGroup<'a> {
 
     fn stop(&self, error: Error) {
         let mut failure = self.failure.lock().unwrap_or_else(PoisonError::into_inner);
-        // A thread that was only told to stop may report before the one that knows why.
+        // A thread that was only stopped may report before the thread that failed.
         match &*failure {
             Some(first)
                 if first.kind() != Kind::Interrupted || error.kind() == Kind::Interrupted => {}
@@ -141,7 +140,7 @@ impl<'a> ThreadGroup<'a> {
     }
 }
 
-/// What a panic said.
+/// The message of a panic.
 pub(crate) fn panic_text(panic: &(dyn Any + Send)) -> &str {
     let text = panic.downcast_ref::<&str>().copied();
     text.or_else(|| panic.downcast_ref::<String>().map(String::as_str))

@@ -1,16 +1,16 @@
-//! Bytes of records of 16 in another order.
+//! Rearranges the bytes of 16-byte records.
 //!
-//! Contract: [`ByteOrder`] gives the bytes of each record other places in it and flips bits of
-//! them, the same in every record, by one shuffle where the machine has one. N.B. records of 16
-//! bytes with a key of 8 are turned into integers and back in less than a nanosecond, where number
-//! by number took 6.
+//! Contract: [`ByteOrder`] moves the bytes of each record to other places and flips some of their
+//! bits, the same in every record, with one shuffle instruction if the machine has one. N.B.
+//! encoding and decoding a 16-byte record with an 8-byte key this way takes a sixth of the time of
+//! going number by number.
 
 #![allow(unsafe_code)]
 
 /// Bytes of a record.
 const RECORD_BYTES: usize = 16;
 
-/// Where each byte comes from, and what is flipped of it.
+/// The source of each byte, and its flipped bits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct ByteOrder {
     from: [u8; RECORD_BYTES],
@@ -18,7 +18,7 @@ pub(super) struct ByteOrder {
 }
 
 impl ByteOrder {
-    /// That of `change`, which moves bytes and flips bits, the same of whatever record.
+    /// The byte order of `change`, which moves bytes and flips bits independently of their values.
     pub(super) fn of(change: impl Fn(&mut [u8])) -> Self {
         let mut flips = [0; RECORD_BYTES];
         change(&mut flips);
@@ -41,7 +41,7 @@ impl ByteOrder {
     }
 
     /// # Safety
-    /// The machine has SSSE3.
+    /// The machine must have SSSE3.
     #[cfg(all(target_arch = "x86_64", not(miri)))]
     #[target_feature(enable = "ssse3")]
     fn apply_shuffles(&self, records: &mut [[u8; RECORD_BYTES]]) {
@@ -54,7 +54,7 @@ impl ByteOrder {
         }
     }
 
-    /// The same byte by byte, which any machine can.
+    /// The same byte by byte, for any machine.
     fn apply_bytes(&self, records: &mut [[u8; RECORD_BYTES]]) {
         for record in records {
             let old = *record;

@@ -1,16 +1,17 @@
 //! Checks of a stream of records: order, count, duplicate keys, and a checksum of the multiset.
 //!
-//! Contract: a [`Checker`] sees adjacent records once, in pieces of any length, with O(1) memory.
-//! Checkers of adjacent pieces of a stream merge into the checker of the whole, exactly, so threads
-//! can share a file. A record is unordered if its key is smaller than the key of the record before
-//! it, as valsort counts; options also count ties in the wrong byte order, or equal keys, as
-//! unordered. The checksum is the 128-bit sum of a hash of every record, so it does not depend on
-//! their order: two files with the same count and checksum hold the same records, up to chance
-//! (2^-64). For gensort records the hash is zlib's CRC-32, which gives the checksums of
-//! sortbenchmark.org; for all others XXH3-64.
+//! Contract: a [`Checker`] sees consecutive records once, in pieces of any length, with O(1)
+//! memory. Checkers of consecutive pieces of a stream merge exactly into the checker of the whole,
+//! so threads can share a file. A record is unordered if its key is smaller than the key of the
+//! record before it, as in valsort. Options also count ties in the wrong byte order, or equal keys,
+//! as unordered. The checksum is the 128-bit sum of a hash of every record, so it does not depend
+//! on their order: two files with the same count and checksum hold the same records, except with a
+//! probability of 2^-64. For gensort records the hash is zlib's CRC-32, which gives the checksums
+//! of sortbenchmark.org; for all others it is XXH3-64.
 //!
-//! N.B. the finalizer of splitmix64 is faster on records of 8 bytes, but XXH3 keeps up with the
-//! drives and is one definition for every size that others can compute (docs/decisions/0022).
+//! N.B. the finalizer of splitmix64 is faster on records of 8 bytes. XXH3 still keeps up with the
+//! drives, and it is one definition for every size that other programs can compute
+//! (docs/decisions/0022).
 
 use std::cmp::Ordering;
 use std::fmt::Write;
@@ -22,30 +23,30 @@ use super::record::RecordFormat;
 use super::sort_key::Tie;
 use outcore_io::{Error, Result, units};
 
-/// Records compared at a time: their first words fit the first-level cache.
+/// Records compared at a time: their first words fit in the first-level cache.
 const BATCH: usize = 512;
 
-/// What counts as unordered.
+/// Which records count as unordered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct CheckOptions {
     /// The order is reversed.
     pub descending: bool,
     /// Records with equal keys must also be in byte order, as the sort writes them by default.
     pub ties: bool,
-    /// Equal keys are unordered too: the output of `--unique`.
+    /// Equal keys are also unordered: for the output of `--unique`.
     pub unique: bool,
-    /// Count and checksum only, for data that is in no order.
+    /// Only count and checksum, for unordered data.
     pub unordered: bool,
 }
 
-/// What a checker found.
+/// The result of a check.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct CheckReport {
     /// Number of records.
     pub records: u64,
     /// Records that may not follow the record before them.
     pub unordered: u64,
-    /// Number of the first of those, counted from 0.
+    /// Number of the first unordered record, counted from 0.
     pub first_unordered: Option<u64>,
     /// Records whose key equals the key of the record before.
     pub duplicate_keys: u64,
@@ -59,7 +60,7 @@ impl CheckReport {
         self.unordered == 0
     }
 
-    /// True if both saw the same records, in whatever order.
+    /// True if both saw the same records, in any order.
     pub fn has_records_of(&self, other: &CheckReport) -> bool {
         self.records == other.records && self.checksum == other.checksum
     }
@@ -96,7 +97,7 @@ impl CheckReport {
         text
     }
 
-    /// The exit code of valsort: 0 if there are records and all are in order, else 1.
+    /// The exit code of valsort: 0 if there are records and all are in order, otherwise 1.
     pub fn valsort_exit_code(&self) -> u8 {
         u8::from(self.records == 0 || !self.is_ordered())
     }
@@ -107,18 +108,18 @@ fn line(text: &mut String, arguments: std::fmt::Arguments<'_>) {
     writeln!(text, "{arguments}").unwrap_or_default();
 }
 
-/// Checks adjacent records; see the file's contract.
+/// Checks consecutive records; see the file's contract.
 #[derive(Debug, Clone)]
 pub struct Checker {
     order: Order,
     options: CheckOptions,
     is_gensort: bool,
-    /// One word does not settle every comparison that counts.
+    /// Whether one word is not enough for every comparison.
     is_deep: bool,
     report: CheckReport,
     first: Vec<u8>,
     last: Vec<u8>,
-    /// The beginning of a record whose end has not come yet.
+    /// The beginning of a record whose end has not arrived yet.
     partial: Vec<u8>,
 }
 
@@ -143,12 +144,12 @@ impl Checker {
         }
     }
 
-    /// What was found so far.
+    /// The result so far.
     pub fn report(&self) -> CheckReport {
         self.report
     }
 
-    /// Sees the next bytes; records may be cut anywhere.
+    /// Checks the next bytes; records may be split anywhere.
     pub fn push(&mut self, mut bytes: &[u8]) {
         let record_bytes = self.order.record_bytes();
         if !self.partial.is_empty() {
@@ -166,7 +167,7 @@ impl Checker {
         self.partial.extend_from_slice(&bytes[whole_bytes..]);
     }
 
-    /// The report of a stream that has ended.
+    /// The report for a stream that has ended.
     ///
     /// Errors (corrupt): it ended inside a record.
     pub fn finish(self) -> Result<CheckReport> {
@@ -183,8 +184,8 @@ impl Checker {
             .hint("check the type, or whether the file is complete"))
     }
 
-    /// Adds what a checker of the same format and options saw directly after this one's records.
-    /// Panics if this one stopped inside a record.
+    /// Adds the report of a checker, of the same format and options, that saw the records directly
+    /// after this one's. Panics if this one stopped inside a record.
     pub fn merge(&mut self, next: &Checker) {
         assert!(self.partial.is_empty(), "pieces end with a record");
         assert_eq!(self.options, next.options, "checkers of one stream");
@@ -246,14 +247,14 @@ impl Checker {
         self.report.checksum = self.report.checksum.wrapping_add(sum);
     }
 
-    /// Compares the first words of neighbours without branches; only where they do not settle the
-    /// matter is a pair looked at again.
+    /// Compares the first words of adjacent records without branches; checks a pair again only if
+    /// these words are not enough.
     fn check_order(&mut self, records: &[u8]) {
         let record_bytes = self.order.record_bytes();
         let count = records.len() / record_bytes;
         let mask = self.order.key_mask(0);
         let mut words = [0; BATCH + 1];
-        // Without a record before, the first is compared with itself and settled below.
+        // The very first record is compared with itself, and corrected below.
         let has_before = self.report.records > 0;
         let before = if has_before {
             self.last.as_slice()
@@ -311,7 +312,7 @@ impl Checker {
         Relation { keys, ties }
     }
 
-    /// Counts the record number `record`, which stands in this relation to the one before.
+    /// Counts record number `record`, which has this relation to the previous one.
     fn judge(&mut self, relation: Relation, record: u64) {
         let is_duplicate = relation.keys.is_eq();
         self.report.duplicate_keys += u64::from(is_duplicate);
@@ -324,11 +325,11 @@ impl Checker {
     }
 }
 
-/// How a record compares with the one after it.
+/// The order of a record and its successor.
 #[derive(Debug, Clone, Copy)]
 struct Relation {
     keys: Ordering,
-    /// By bytes, where that counts and the keys are equal.
+    /// By bytes, if ties count and the keys are equal.
     ties: Ordering,
 }
 
@@ -396,7 +397,7 @@ mod tests {
         assert_eq!(report.checksum, 2 * 0x78AF_5F94_892F_3950);
     }
 
-    /// The report from its definition, one comparison at a time.
+    /// The report by its definition, one comparison at a time.
     fn naive(format: &RecordFormat, options: CheckOptions, bytes: &[u8]) -> CheckReport {
         let order_options = OrderOptions {
             descending: options.descending,

@@ -1,10 +1,9 @@
-//! Names of columns as people write them.
+//! The notation for column names.
 //!
-//! Contract: a name stands for itself. Between backquotes it may be empty or hold whatever
-//! separates names elsewhere; a backquote of the name is written twice there. Pure.
+//! Contract: a name is written as it is. Between backquotes it may be empty or contain the
+//! characters that separate names elsewhere; a backquote inside is doubled. Pure.
 
-/// The name of a column as people write it: as it is, or between backquotes, where a backquote of
-/// the name is written twice.
+/// The notation of a column's name: plain, or between backquotes with inner backquotes doubled.
 pub fn column_name(text: &str) -> String {
     match quoted(text) {
         Some((name, "")) => name,
@@ -12,7 +11,7 @@ pub fn column_name(text: &str) -> String {
     }
 }
 
-/// A name between backquotes at the beginning of `text`, and what stands behind it.
+/// A backquoted name at the beginning of `text`, and the text after it.
 pub fn quoted(text: &str) -> Option<(String, &str)> {
     let mut rest = text.strip_prefix('`')?;
     let mut name = String::new();
@@ -20,7 +19,7 @@ pub fn quoted(text: &str) -> Option<(String, &str)> {
         let (front, behind) = rest.split_once('`')?;
         name += front;
         match behind.strip_prefix('`') {
-            // One that is written twice; two alone are an empty name.
+            // A doubled backquote; two alone are an empty name.
             Some(behind) => {
                 name.push('`');
                 rest = behind;
@@ -30,14 +29,14 @@ pub fn quoted(text: &str) -> Option<(String, &str)> {
     }
 }
 
-/// The parts of a list with commas between them, none of which stands in backquotes or brackets.
-/// Texts in quotes within brackets may hold brackets.
+/// The parts of a list separated by commas outside of backquotes and brackets. Quoted strings
+/// inside brackets may contain brackets.
 pub fn listed(text: &str) -> impl Iterator<Item = &str> {
     let mut outside = Outside::default();
     text.split(move |letter| outside.is_outside(letter) && letter == ',')
 }
 
-/// The arguments of a call: what stands between its brackets, cut at commas.
+/// The arguments of a call: the text between its brackets, split at commas.
 pub fn arguments(text: &str) -> impl Iterator<Item = &str> {
     let mut outside = Outside {
         depth: 1,
@@ -47,18 +46,17 @@ pub fn arguments(text: &str) -> impl Iterator<Item = &str> {
     text.split(move |letter| outside.is_outside(letter) && letter == ',')
 }
 
-/// Tells which letters of a text stand outside of backquotes and brackets.
+/// Determines which letters of a text are outside of backquotes and brackets.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Outside {
     depth: i32,
-    /// The depth that is outside; texts within any brackets have quotes.
+    /// The depth that counts as outside; strings inside any brackets are quoted.
     base: i32,
     quote: Option<char>,
 }
 
 impl Outside {
-    /// Whether the next letter stands outside; brackets themselves do where they begin or end what
-    /// stands inside.
+    /// Whether the next letter is outside; the outermost brackets themselves are.
     pub fn is_outside(&mut self, letter: char) -> bool {
         let before = self.depth;
         match (self.quote, letter) {
@@ -66,7 +64,7 @@ impl Outside {
                 self.quote = Some(quote).filter(|_| quote != letter);
                 return false;
             }
-            // A name outside of brackets may hold one of the others.
+            // A name outside of brackets may contain the other quote character.
             (None, '`') => self.quote = Some(letter),
             (None, '\'' | '"') if self.depth > 0 => self.quote = Some(letter),
             (None, '(') => self.depth += 1,
@@ -77,7 +75,7 @@ impl Outside {
     }
 }
 
-/// The names in lists with commas between them.
+/// The names in comma-separated lists.
 pub fn column_names(lists: &[String]) -> Vec<String> {
     let names = lists.iter().flat_map(|list| listed(list));
     names.map(column_name).collect()

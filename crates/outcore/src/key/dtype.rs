@@ -1,8 +1,8 @@
 //! NumPy's dtypes: element codes and lists of fields, as records and back.
 //!
 //! Contract: pure functions from a parsed literal to an [`Element`], from that to a
-//! [`RecordFormat`], and from a format to the text of a dtype. Untrusted input: sizes are checked
-//! for overflow, unknown codes are errors.
+//! [`RecordFormat`], and from a format to the text of a dtype. The input is untrusted: sizes are
+//! checked for overflow, and unknown codes are errors.
 
 use super::literal::Literal;
 use super::record::{Endian, KEY_BYTES_MAX, KeyField, KeyKind, Number, NumberType, RecordFormat};
@@ -17,11 +17,11 @@ const WRITE: &str = "write .npy header";
 pub struct NpyField {
     /// Its name; fields of inner structs are `outer.inner`.
     pub name: String,
-    /// Place in the record.
+    /// Offset in the record.
     pub offset_bytes: usize,
     /// Length in the record.
     pub len_bytes: usize,
-    /// What it holds; `None` if it cannot be ordered (void).
+    /// Its content; `None` if it cannot be ordered (void).
     pub kind: Option<KeyKind>,
 }
 
@@ -33,7 +33,7 @@ pub(super) fn refused(cause: impl Into<String>, hint: &str) -> Error {
     Error::usage(READ, cause).hint(hint)
 }
 
-/// The sizes of a tuple.
+/// The sizes in a tuple.
 pub(super) fn shape(literal: &Literal) -> Result<Vec<u64>> {
     let Literal::Tuple(items) = literal else {
         return Err(corrupt("`shape` is not a tuple"));
@@ -45,7 +45,7 @@ pub(super) fn shape(literal: &Literal) -> Result<Vec<u64>> {
     items.iter().map(size).collect()
 }
 
-/// What one element of an array is.
+/// One element of an array.
 #[derive(Debug, Clone)]
 pub(super) struct Element {
     bytes: usize,
@@ -58,7 +58,7 @@ pub(super) struct Element {
 }
 
 impl Element {
-    /// Reads a dtype: a code, or a list of fields.
+    /// Parses a dtype: a code, or a list of fields.
     pub(super) fn read(descr: &Literal) -> Result<Self> {
         match descr {
             Literal::Text(code) => {
@@ -141,7 +141,7 @@ impl Element {
         Ok(())
     }
 
-    /// The record of a row of so many elements.
+    /// The record of a row of `count` elements.
     pub(super) fn format(self, count: u64) -> Result<RecordFormat> {
         let is_struct = !self.fields.is_empty();
         if is_struct && count > 1 {
@@ -183,7 +183,7 @@ fn too_large() -> Error {
     corrupt("its dtype is larger than memory")
 }
 
-/// Reads a dtype code such as `<u8`: its size in bytes and what it holds.
+/// Parses a dtype code such as `<u8`: its size in bytes and its content.
 fn read_code(code: &str) -> Result<(usize, Option<KeyKind>)> {
     let (order, rest) = match code.as_bytes().first() {
         Some(order @ (b'<' | b'>' | b'|' | b'=')) => (*order, &code[1..]),
@@ -231,7 +231,7 @@ fn read_code(code: &str) -> Result<(usize, Option<KeyKind>)> {
             "the array holds Python objects (dtype `O`), not their values",
             "save numbers or fixed-size strings instead",
         )),
-        // As NumPy orders them: by their real parts, then by their imaginary ones.
+        // NumPy's order: by real parts, then by imaginary parts.
         ('c', 8) => Ok((
             size,
             Some(KeyKind::Numbers(Number::new(NumberType::F32, endian))),
@@ -240,7 +240,7 @@ fn read_code(code: &str) -> Result<(usize, Option<KeyKind>)> {
             size,
             Some(KeyKind::Numbers(Number::new(NumberType::F64, endian))),
         )),
-        // Longer floats differ from machine to machine, so only their size is known.
+        // Longer floats differ between machines, so only their size is known.
         ('f', 12 | 16) | ('c', 24 | 32) => Ok((size, None)),
         ('f' | 'c', _) => Err(refused(
             format!("floats of {size} bytes (dtype `{code}`) are not known"),
@@ -250,7 +250,7 @@ fn read_code(code: &str) -> Result<(usize, Option<KeyKind>)> {
     }
 }
 
-/// Names that NumPy has for numbers beside its codes.
+/// NumPy's names for numbers, in addition to its codes.
 const NAMES: [(&str, NumberType); 14] = [
     ("uint8", NumberType::U8),
     ("uint16", NumberType::U16),
@@ -268,15 +268,15 @@ const NAMES: [(&str, NumberType); 14] = [
     ("double", NumberType::F64),
 ];
 
-/// Names of types that are two numbers.
+/// Names of types that consist of two numbers.
 const COMPLEX_NAMES: [(&str, NumberType); 2] = [
     ("complex64", NumberType::F32),
     ("complex128", NumberType::F64),
 ];
 
-/// What NumPy calls `text`: a name, a code with a byte order (`<u8`), or one without that is not a
-/// name of outcore's for something else: `f4`, but not `u8` and `i8`, which have eight bytes to
-/// NumPy and one to outcore.
+/// The type of `text` in NumPy: a name, or a code with a byte order (`<u8`). A code without byte
+/// order counts only if outcore has no other meaning for it: `f4` counts, but `u8` and `i8` do not,
+/// because they have eight bytes in NumPy and one in outcore.
 fn named(text: &str) -> Option<(usize, KeyKind)> {
     if let Some((_, kind)) = NAMES.iter().find(|(name, _)| *name == text) {
         let number = Number::new(*kind, Endian::NATIVE);
@@ -298,7 +298,7 @@ fn named(text: &str) -> Option<(usize, KeyKind)> {
     kind.filter(|_| len_bytes > 0).map(|kind| (len_bytes, kind))
 }
 
-/// The number that NumPy calls `text`; see [`RecordFormat::parse_type`].
+/// The number that `text` means in NumPy; see [`RecordFormat::parse_type`].
 pub(super) fn number_named(text: &str) -> Option<Number> {
     match named(text)? {
         (len_bytes, KeyKind::Numbers(number)) if number.bytes() == len_bytes => Some(number),
@@ -306,7 +306,7 @@ pub(super) fn number_named(text: &str) -> Option<Number> {
     }
 }
 
-/// The record of one value of the dtype that NumPy calls `text`.
+/// The record of one value of the dtype that `text` means in NumPy.
 pub(super) fn format_named(text: &str) -> Option<Result<RecordFormat>> {
     let (len_bytes, kind) = named(text)?;
     let key = KeyField {

@@ -1,30 +1,30 @@
-//! What the keys of text are made of: strings and decimal numbers of any length as bytes that
-//! compare like them.
+//! Building blocks of text keys: strings, and decimal numbers of any length, as bytes in comparison
+//! order.
 //!
-//! Contract: each function appends one part to a key. Parts are prefix-free, so whatever follows a
-//! part decides only between equal ones. [`complement`] turns the order of a part around and keeps
-//! it prefix-free. Nothing is allocated but the key itself; time is linear in the text.
+//! Contract: each function appends one part to a key. Parts are prefix-free, so a later part
+//! decides only between equal ones. [`complement`] reverses the order of a part and keeps it
+//! prefix-free. Only the key itself is allocated; time is linear in the text.
 //!
-//! Numbers: a decimal number is sign, exponent and digits, 0.d1 d2 d3... * 10^e with d1 not 0.
-//! One byte holds sign and exponent as long as |e| is at most 30, two digits share a byte, and a
-//! byte 0 ends them; a negative number is the complement of its magnitude. So any length is exact,
-//! 1.0 is 1, and -0 is 0.
+//! Numbers: a decimal number is sign, exponent and digits, 0.d1 d2 d3... * 10^e with d1 not 0. One
+//! byte holds sign and exponent if |e| is at most 30, two digits share a byte, and a byte 0 ends
+//! them. A negative number is the complement of its magnitude. So any length is exact, 1.0 equals
+//! 1, and -0 equals 0.
 
 use memchr::memchr;
 
-/// Behind a zero byte that belongs to the string.
+/// Follows a zero byte that belongs to the string.
 pub const ESCAPED: u8 = 0xFF;
 /// The key of zero.
 const ZERO: u8 = 0x80;
-/// The head of a number in [0.1, 1); those of other exponents lie next to it.
+/// The head of a number in [0.1, 1); the heads of other exponents are around it.
 const HEAD_MIDDLE: u8 = 0xA0;
 /// The largest magnitude of an exponent that shares a byte with the sign.
 const EXPONENT_MAX: i64 = 30;
-/// Heads of numbers whose exponents take eight bytes more.
+/// Heads of numbers whose exponents take another eight bytes.
 const HEAD_TINY: u8 = 0x81;
 const HEAD_HUGE: u8 = 0xBF;
 
-/// Appends a string that more may follow: `00` becomes `00 FF`, and `00 00` ends it.
+/// Appends a string that other parts may follow: `00` becomes `00 FF`, and `00 00` ends it.
 pub fn append_string(text: &[u8], key: &mut Vec<u8>) {
     let mut rest = text;
     while let Some(at) = memchr(0, rest) {
@@ -36,29 +36,29 @@ pub fn append_string(text: &[u8], key: &mut Vec<u8>) {
     key.extend_from_slice(&[0, 0]);
 }
 
-/// Turns the order of a part around.
+/// Reverses the order of a part.
 pub fn complement(part: &mut [u8]) {
     for byte in part {
         *byte = !*byte;
     }
 }
 
-/// A decimal number as it is written: a sign and digits on both sides of the point.
+/// A decimal number in text: a sign, and digits on both sides of the point.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Decimal<'a> {
-    /// Whether a minus stands in front.
+    /// Whether it begins with a minus sign.
     pub is_negative: bool,
     /// Digits before the point.
     pub whole: &'a [u8],
     /// Digits after the point.
     pub fraction: &'a [u8],
-    /// The power of ten that it is multiplied with.
+    /// The power of ten by which it is multiplied.
     pub exponent: i64,
 }
 
 impl<'a> Decimal<'a> {
-    /// The number at the front of `text`, `[-]digits[.digits]`; what follows is left alone. No
-    /// digits at all are zero.
+    /// The number at the start of `text`, `[-]digits[.digits]`; ignores the rest. No digits mean
+    /// zero.
     pub fn at_front_of(text: &'a [u8]) -> Self {
         let is_negative = text.first() == Some(&b'-');
         let text = &text[usize::from(is_negative)..];
@@ -75,21 +75,20 @@ impl<'a> Decimal<'a> {
         }
     }
 
-    /// How many bytes at the front of its text say it, but for the power of ten and a point that no
-    /// digit follows.
+    /// Length of its text, without the power of ten and without a point that no digit follows.
     pub fn len_bytes(&self) -> usize {
         let point = usize::from(!self.fraction.is_empty());
         usize::from(self.is_negative) + self.whole.len() + point + self.fraction.len()
     }
 }
 
-/// How many digits stand at the front.
+/// Number of leading digits.
 pub fn digits_len(text: &[u8]) -> usize {
     let end = text.iter().position(|byte| !byte.is_ascii_digit());
     end.unwrap_or(text.len())
 }
 
-/// The digits without zeros in front.
+/// The digits without leading zeros.
 pub fn without_zeros_in_front(digits: &[u8]) -> &[u8] {
     let first = digits.iter().position(|digit| *digit != b'0');
     &digits[first.unwrap_or(digits.len())..]
@@ -134,7 +133,7 @@ fn append_head(exponent: i64, key: &mut Vec<u8>) {
     key.extend_from_slice(&ordered.to_be_bytes());
 }
 
-/// Two digits a byte, from 1 to 100, then 0.
+/// Two digits per byte, from 1 to 100, then 0.
 fn append_digits(whole: &[u8], fraction: &[u8], key: &mut Vec<u8>) {
     let pair = |tens: u8, ones: u8| (tens - b'0') * 10 + (ones - b'0') + 1;
     let mut pairs = whole.chunks_exact(2);

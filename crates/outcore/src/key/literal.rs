@@ -1,7 +1,7 @@
-//! Python literals as `.npy` headers hold them: dicts, lists, tuples, strings, integers, booleans.
+//! Python literals in `.npy` headers: dicts, lists, tuples, strings, integers, booleans.
 //!
-//! Contract: a small recursive-descent parser; input is untrusted, so nesting is limited and every
-//! failure is a reason with its position, never a panic. Memory: proportional to the text.
+//! Contract: a small recursive-descent parser. The input is untrusted, so nesting is limited, and
+//! every failure is a reason with its position, never a panic. Memory: proportional to the text.
 
 use std::ops::Range;
 
@@ -20,7 +20,7 @@ pub(super) enum Literal {
     Dict(Vec<Entry>),
 }
 
-/// A key of a dict and its value, with the place of the value in the text.
+/// A key of a dict and its value, with the value's position in the text.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Entry {
     pub(super) key: Literal,
@@ -28,7 +28,7 @@ pub(super) struct Entry {
     pub(super) span: Range<usize>,
 }
 
-/// Reads one literal that fills the text, white space aside.
+/// Parses one literal that fills the text, except for white space.
 pub(super) fn parse(text: &str) -> Result<Literal, String> {
     let mut parser = Parser { text, at: 0 };
     let literal = parser.literal(0)?;
@@ -65,7 +65,7 @@ impl Parser<'_> {
         }
     }
 
-    /// Takes `byte` if it is next after white space.
+    /// Reads white space, and `byte` if it comes next.
     fn take(&mut self, byte: u8) -> bool {
         self.skip_space();
         let is_next = self.peek() == Some(byte);

@@ -1,22 +1,22 @@
-//! What the bytes mean: records and their keys, the total order, file headers, checks.
+//! The meaning of bytes: records and their keys, the total order, file headers, checks.
 //!
-//! Contract: nothing here does I/O or spawns threads; every item is a pure function of its
-//! arguments, or a small value that is built once per job and then only read. [`record`] says
-//! where a record's keys lie, [`order`] turns keys into machine words whose unsigned order is the
-//! order wanted, and [`scalar`] does the same in place for records that are one number.
+//! Contract: nothing here does I/O or spawns threads. Every item is a pure function of its
+//! arguments, or a small value that is built once per job and is then read-only. [`record`] defines
+//! where a record's keys are. [`order`] turns keys into machine words with the wanted unsigned
+//! order, and [`scalar`] does the same in place for records that are one number.
 //!
-//! | file | holds |
+//! | file | contents |
 //! |---|---|
 //! | [`record`] | number types, key fields, [`RecordFormat`] and its text form |
 //! | [`order`] | [`Order`]: the total order as 8-byte words |
 //! | [`scalar`] | [`ScalarOrder`]: scalars to native unsigned integers and back |
 //! | `whole` | records of 16 bytes to native unsigned integers and back |
-//! | `byte_order` | bytes of such records in another order |
+//! | `byte_order` | rearranges the bytes of such records |
 //! | [`npy`] | [`NpyHeader`]: headers of NumPy files |
-//! | [`encode`] | what keys of text are made of: escaped strings, decimal numbers, complements |
+//! | [`encode`] | building blocks of text keys: escaped strings, decimal numbers, complements |
 //! | [`sort_key`] | [`SortKey`]: every order as bytes that compare as unsigned |
-//! | [`expr`] | [`Expr`](expr::Expr): expressions over the numbers of a record
-//! | [`column`] | names of columns as people write them |
+//! | [`expr`] | [`Expr`](expr::Expr): expressions over the numbers of a record |
+//! | [`column`] | the notation for column names |
 //! | [`check`] | [`Checker`]: order, duplicates and checksum of a stream |
 
 mod byte_order;

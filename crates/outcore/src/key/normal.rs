@@ -1,16 +1,16 @@
-//! Numbers as unsigned integers of the same size whose natural order is the numbers' order.
+//! Maps numbers to unsigned integers of the same size and order.
 //!
 //! Contract: each map is a bijection on the bits, so sorting the images and mapping back is exact,
-//! NaN payloads and the sign of zero included. Signed integers flip the sign bit. Floats are
+//! including NaN payloads and the sign of zero. Signed integers flip the sign bit. Floats are
 //! ordered -inf .. -0.0, +0.0 .. +inf, then all NaNs by their bits as an unsigned integer (positive
-//! NaNs first); the classical sign-flip map would put negative NaNs before -inf, so everything else
-//! moves down over the place that they leave, and they keep their own bits, which are the largest
-//! of all. So all NaNs stand at the end, and an image that is cut to [`nan_image`] is the same for
-//! each of them. No branches, so loops over these functions vectorise.
+//! NaNs first). The classical sign-flip map would put negative NaNs before -inf. So everything else
+//! moves down over their place, and negative NaNs keep their own bits, which are the largest of
+//! all. All NaNs are therefore at the end, and images clamped to [`nan_image`] are the same for all
+//! of them. There are no branches, so loops over these functions vectorise.
 
 use super::record::NumberType;
 
-/// Which map a number type needs.
+/// The map of a number type.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Map {
     /// The bits are the image.
@@ -68,7 +68,8 @@ float_maps!(order_f16, restore_f16, u16, i16, 0xFC00_u16);
 float_maps!(order_f32, restore_f32, u32, i32, 0xFF80_0000_u32);
 float_maps!(order_f64, restore_f64, u64, i64, 0xFFF0_0000_0000_0000_u64);
 
-/// The least image of a NaN among floats of `bytes`: that of all NaNs where they are one key.
+/// The smallest image of a NaN among floats of `bytes`; the common image of all NaNs if they are
+/// one key.
 pub(super) const fn nan_image(bytes: usize) -> u64 {
     match bytes {
         2 => order_f16(0x7C00) as u64 + 1,
@@ -83,7 +84,7 @@ pub(super) mod tests {
     use proptest::prelude::*;
     use std::cmp::Ordering;
 
-    /// The order of the contract, spelt out with the language's own float comparison.
+    /// The order of the contract, written with the language's own float comparison.
     pub(crate) fn naive_f64(a: f64, b: f64) -> Ordering {
         match (a.is_nan(), b.is_nan()) {
             (true, true) => a.to_bits().cmp(&b.to_bits()),
@@ -127,7 +128,7 @@ pub(super) mod tests {
         );
     }
 
-    /// The same for half precision, of bits.
+    /// The same for half precision, given as bits.
     pub(crate) fn naive_f16(a: u16, b: u16) -> Ordering {
         let real = |bits| half::f16::from_bits(bits).to_f64();
         match real(a).is_nan() && real(b).is_nan() {
@@ -136,7 +137,7 @@ pub(super) mod tests {
         }
     }
 
-    /// Bits that lie near every border of the map, or anywhere.
+    /// Bits near every border of the map, or any bits.
     pub(crate) fn f64_bits() -> impl Strategy<Value = u64> {
         let borders = [
             0,

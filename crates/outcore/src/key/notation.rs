@@ -1,7 +1,7 @@
-//! Records, keys and number types as people write them.
+//! The notation of records, keys and number types.
 //!
-//! Contract: what [`super::record`] prints is read here and gives an equal value; NumPy's names are
-//! known too. A text that is none of these is an error that names the known ones and the nearest.
+//! Contract: text printed by [`super::record`] is parsed here to an equal value; NumPy's names are
+//! also known. For any other text, the error lists the known names and the nearest one.
 
 use std::str::FromStr;
 
@@ -13,7 +13,7 @@ use outcore_io::units::nearest;
 use outcore_io::{Error, Result};
 
 impl Number {
-    /// Reads `u64`, `u64le`, `f32be`, or NumPy's `<u8`, `uint64`; `None` if it is not a number
+    /// Parses `u64`, `u64le`, `f32be`, or NumPy's `<u8`, `uint64`; `None` if it is not a number
     /// type.
     fn from_name(text: &str) -> Option<Self> {
         let (name, endian) = match (text.strip_suffix("le"), text.strip_suffix("be")) {
@@ -32,7 +32,7 @@ impl Number {
 impl FromStr for KeyField {
     type Err = Error;
 
-    /// Reads `OFFSET:LEN[:TYPE][:desc]`; TYPE is `bytes` (default) or a number type.
+    /// Parses `OFFSET:LEN[:TYPE][:desc]`; TYPE is `bytes` (default) or a number type.
     fn from_str(text: &str) -> Result<Self> {
         let mut parts = text.split(':');
         let (Some(offset), Some(len)) = (parts.next(), parts.next()) else {
@@ -103,8 +103,8 @@ fn number_names() -> String {
 }
 
 impl RecordFormat {
-    /// Reads a type: `u64`, `u64le`, `f32be`, `f32x32`, `f64bex3`, `bytes16`, `gensort`, a dtype of
-    /// NumPy's (`<u8`, `uint64`, `|S16`), or `SIZE/KEY[,KEY...]` with keys as in
+    /// Parses a type: `u64`, `u64le`, `f32be`, `f32x32`, `f64bex3`, `bytes16`, `gensort`, a NumPy
+    /// dtype (`<u8`, `uint64`, `|S16`), or `SIZE/KEY[,KEY...]` with keys as in
     /// [`RecordFormat::parse_record`].
     pub fn parse_type(text: &str) -> Result<Self> {
         if text == "gensort" {

@@ -8,11 +8,11 @@
 //! - a structured dtype is a record whose fields are the keys in order, or those chosen by name.
 //!
 //! Booleans are `u8`, dates and time spans `i64` (NaT is the smallest), complex numbers two floats,
-//! `S` strings bytes, `U` strings code points. Void fields are carried but are no keys. Floats of
-//! more than 8 bytes, and rows too long for a key, have no order. Everything else is an error that
-//! says why. A header is written with the very dtype text that was read and has one length for
-//! every number of rows, so it can be written last. Source: numpy/lib/format.py's specification of
-//! the format ("NEP 1").
+//! `S` strings bytes, `U` strings code points. Void fields are carried but are not keys. Floats of
+//! more than 8 bytes, and rows too long for a key, have no order. Everything else is an error with
+//! a reason. A header is written with exactly the dtype text that was read. It has the same length
+//! for every number of rows, so it can be written last. Source: numpy/lib/format.py's specification
+//! of the format ("NEP 1").
 
 use super::dtype::{Element, NpyField, corrupt, describe, refused, shape};
 use super::literal::{self, Entry, Literal};
@@ -23,26 +23,26 @@ use outcore_io::{Error, Result, units};
 /// Start of every `.npy` file.
 const MAGIC: &[u8; 6] = b"\x93NUMPY";
 
-/// Bytes that [`NpyHeader::len_bytes`] needs at most.
+/// Number of bytes that [`NpyHeader::len_bytes`] needs.
 pub const PREFIX_BYTES: usize = 12;
 
-/// Longest header that is read.
+/// Longest accepted header.
 const HEADER_BYTES_MAX: usize = 1 << 20;
 
 /// The data begins at a multiple of this.
 const ALIGNMENT_BYTES: usize = 64;
 
-/// Places kept free for the number of rows: the digits of 2^64.
+/// Space reserved for the number of rows: the digits of 2^64.
 const ROWS_DIGITS: usize = 20;
 
 fn cut_header() -> Error {
     corrupt("the file ends inside its header").hint("check whether the file is complete")
 }
 
-/// An array in a `.npy` file, whatever its elements are.
+/// An array in a `.npy` file, with elements of any type.
 #[derive(Debug, Clone, PartialEq)]
 pub struct NpyArray {
-    /// The dtype as the header writes it: a Python literal.
+    /// The dtype as written in the header: a Python literal.
     pub descr: String,
     /// Bytes before the data.
     pub header_bytes: usize,
@@ -56,7 +56,7 @@ pub struct NpyArray {
 /// The header of a `.npy` file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NpyHeader {
-    /// What a record is; the keys are all fields in order.
+    /// The record; its keys are all fields in order.
     pub format: RecordFormat,
     /// Bytes before the data.
     pub header_bytes: usize,
@@ -64,14 +64,14 @@ pub struct NpyHeader {
     pub rows: u64,
     /// The fields of a structured dtype, in order; empty for plain arrays.
     pub fields: Vec<NpyField>,
-    /// All dimensions but the first.
+    /// All dimensions except for the first.
     row_shape: Vec<u64>,
-    /// The dtype as the header writes it.
+    /// The dtype as written in the header.
     descr: String,
 }
 
 impl NpyArray {
-    /// Reads the header at the start of `bytes`, which may be longer.
+    /// Parses the header at the start of `bytes`, which may be longer.
     ///
     /// # Errors
     /// Corrupt: a broken header. Usage: Fortran order, no dimension.
@@ -113,14 +113,14 @@ fn row_elements(row_shape: &[u64]) -> Result<u64> {
 }
 
 impl NpyHeader {
-    /// True if a file that begins like this is a `.npy` file.
+    /// True if a file with this prefix is a `.npy` file.
     pub fn is_npy(prefix: &[u8]) -> bool {
         prefix.starts_with(MAGIC)
     }
 
     /// Length of the header, from the first [`PREFIX_BYTES`] bytes of the file.
     ///
-    /// Errors (corrupt): too short, no `.npy` file, an unknown version, an absurd length.
+    /// Errors (corrupt): too short, not a `.npy` file, an unknown version, an absurd length.
     pub fn len_bytes(prefix: &[u8]) -> Result<usize> {
         if !Self::is_npy(prefix) {
             return Err(corrupt("the file does not begin as a .npy file does"));
@@ -147,7 +147,7 @@ impl NpyHeader {
         Ok(start + text_bytes)
     }
 
-    /// Reads the header at the start of `bytes`, which may be longer.
+    /// Parses the header at the start of `bytes`, which may be longer.
     ///
     /// Errors: corrupt for a broken header; usage for arrays that are not a table of records
     /// (Fortran order, objects).
@@ -165,15 +165,16 @@ impl NpyHeader {
         })
     }
 
-    /// A header for records of `format`, with `header_bytes` as [`NpyHeader::encode`] writes it.
+    /// A header for records of `format`; `header_bytes` is the length that [`NpyHeader::encode`]
+    /// writes.
     ///
     /// Numbers and vectors become plain arrays; other records get a structured dtype whose fields
     /// are the keys (`key0`, `key1`) and the bytes between them (void), in the order of the record.
     ///
     /// A dtype has no directions, so a descending key is read back as ascending.
     ///
-    /// Errors (usage): 128-bit integers, which NumPy lacks; keys that overlap or do not stand in
-    /// the record's order, since their weight could not be read back.
+    /// Errors (usage): 128-bit integers, which NumPy lacks; keys that overlap or are not in the
+    /// record's order, because their weights could not be read back.
     pub fn of_format(format: &RecordFormat, rows: u64) -> Result<Self> {
         let (descr, row_shape) = describe(format)?;
         Self::parse(&encode(&descr, &row_shape, rows))
@@ -181,7 +182,7 @@ impl NpyHeader {
 
     /// The format with the named fields as keys, in this order; `name:desc` is largest first.
     ///
-    /// Errors (usage): no structured dtype, an unknown name, a void field.
+    /// Errors (usage): not a structured dtype, an unknown name, a void field.
     pub fn with_keys<S: AsRef<str>>(&self, names: &[S]) -> Result<RecordFormat> {
         let key = |text: &S| {
             let text = text.as_ref();
@@ -208,12 +209,12 @@ impl NpyHeader {
         RecordFormat::new(self.format.record_bytes(), keys?)
     }
 
-    /// The dtype, as the header's text has it: a Python literal.
+    /// The dtype as in the header's text: a Python literal.
     pub fn descr(&self) -> &str {
         &self.descr
     }
 
-    /// The shape of a row: all dimensions but the first.
+    /// The shape of a row: all dimensions except for the first.
     pub fn row_shape(&self) -> &[u64] {
         &self.row_shape
     }
@@ -266,7 +267,7 @@ impl NpyHeader {
         .hint("check whether the file is complete"))
     }
 
-    /// The bytes of a header with the same dtype for `rows` records: a multiple of 64 bytes, and of
+    /// The bytes of a header with the same dtype for `rows` records: a multiple of 64 bytes, with
     /// the same length for every number of rows.
     pub fn encode(&self, rows: u64) -> Vec<u8> {
         encode(&self.descr, &self.row_shape, rows)
@@ -304,7 +305,7 @@ fn rows_of(shape: &[u64], is_fortran: bool) -> Result<(u64, Vec<u64>)> {
     }
 }
 
-/// A whole header. Spaces make up for the digits that `rows` lacks.
+/// A whole header. Spaces replace the missing digits of `rows`.
 fn encode(descr: &str, row_shape: &[u64], rows: u64) -> Vec<u8> {
     let shape = match row_shape {
         [] => format!("({rows},)"),
@@ -320,8 +321,8 @@ fn encode(descr: &str, row_shape: &[u64], rows: u64) -> Vec<u8> {
     ))
 }
 
-/// Magic, version, length and padding around the header's text. The oldest version that can hold
-/// the text is used, as NumPy does.
+/// Adds magic, version, length and padding to the header's text. Uses the oldest version that can
+/// hold the text, as NumPy does.
 fn frame(text: &str) -> Vec<u8> {
     let is_latin = text.chars().all(|char| u32::from(char) < 256);
     let body: Vec<u8> = if is_latin {
@@ -455,7 +456,7 @@ mod tests {
             assert_eq!(error.kind(), Kind::Usage, "{error}");
             assert!(error.to_string().contains(wanted), "{error} lacks {wanted}");
         }
-        // One row or one column lies the same either way.
+        // One row, or one column, has the same layout either way.
         assert_eq!(
             read("'<u8'", "True", "(1, 4)").unwrap().format.to_string(),
             "u64x4"

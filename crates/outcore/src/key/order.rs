@@ -1,22 +1,23 @@
-//! The total order of records, as 8-byte words whose unsigned order is the order wanted.
+//! The total order of records, as 8-byte words with the wanted unsigned order.
 //!
-//! Contract: every record has an *order string*: its key fields in order of weight, each number
-//! mapped to big-endian bytes of the same order (NaNs last, and all of them equal; -0.0 before
-//! 0.0), complemented where the field is descending; then, unless places break ties, the floats of
-//! the key once more by all their bits, so that bits decide between NaNs; then, under
-//! [`Tie::Bytes`], the whole record's raw bytes ascending, complemented under
-//! [`Tie::BytesDescending`] alone. Strings compare as unsigned bytes. A job that is descending as a
-//! whole turns every field round, so a field marked `desc` becomes ascending in it. Bytes that lie
-//! in any key field are left out of the raw part: when it is reached the keys are equal, and since
-//! every map is a bijection except for NaNs, those bytes are equal too. So a gensort record's
-//! string is the record itself, and that of an integer is the number.
+//! Contract: every record has an *order string*, which consists of:
+//! - its key fields in order of weight, each number mapped to big-endian bytes of the same order
+//!   (NaNs last and all equal; -0.0 before 0.0), complemented if the field is descending
+//! - unless positions break ties, the floats of the key once more by all their bits, so that bits
+//!   decide between NaNs
+//! - under [`Tie::Bytes`], the whole record's raw bytes ascending; only under
+//!   [`Tie::BytesDescending`], complemented
+//!
+//! Strings compare as unsigned bytes. A descending job reverses every field, so a field marked
+//! `desc` becomes ascending in it. The raw part omits bytes of key fields: when it is reached the
+//! keys are equal, and because every map is a bijection except for NaNs, those bytes are equal as
+//! well. So a gensort record's string is the record itself, and that of an integer is the number.
 //!
 //! Word `d` is bytes `8d..8d+8` of the string, zero padded, as a big-endian integer. Each word is
-//! compiled once into a small program; the loops over many records
-//! ([`Order::each_word`]) choose the program outside. Memory: 64 bytes a word of the
-//! string, and up to 48 more a key byte where numbers of one byte must be shifted together, so at
-//! most 21 MiB for the longest key in the longest record, and 1 KiB for gensort. No allocation
-//! after construction, no I/O.
+//! compiled once into a small program; loops over many records ([`Order::each_word`]) select the
+//! program outside. Memory: 64 bytes per word of the string, and up to another 48 per key byte if
+//! numbers of one byte must be shifted together. That is at most 21 MiB for the longest key in the
+//! longest record, and 1 KiB for gensort. No allocation after construction, no I/O.
 
 use std::cmp::Ordering;
 
@@ -30,7 +31,7 @@ use super::word::{Atom, NumberBits, Word, compile};
 pub struct OrderOptions {
     /// Reverses the key order, NaNs first; ties keep their order.
     pub descending: bool,
-    /// What decides between equal keys.
+    /// Tie-break between equal keys.
     pub tie: Tie,
 }
 
@@ -55,7 +56,7 @@ impl Order {
         Self::of_atoms(format, &atoms_of(format, options), options.tie)
     }
 
-    /// The order whose string is made of `atoms`.
+    /// The order whose string consists of `atoms`.
     pub(super) fn of_atoms(format: &RecordFormat, atoms: &[Atom], tie: Tie) -> Self {
         let record_bytes = format.record_bytes();
         let key_bytes = format.keys().iter().map(|key| key.len_bytes).sum();
@@ -146,7 +147,7 @@ impl Order {
         self.compare_from_word(a, b, 0)
     }
 
-    /// Compares the strings from word `depth` on, for callers that know the words before to be
+    /// Compares the strings from word `depth` on, for callers that know that the words before are
     /// equal. `depth >= words()` gives `Equal`.
     #[inline]
     pub(crate) fn compare_from_word(&self, a: &[u8], b: &[u8], depth: usize) -> Ordering {
@@ -162,7 +163,7 @@ impl Order {
         a[start..self.tail_end_bytes].cmp(&b[start..self.tail_end_bytes])
     }
 
-    /// Compares the keys alone.
+    /// Compares only the keys.
     #[inline]
     pub fn compare_keys(&self, a: &[u8], b: &[u8]) -> Ordering {
         if self.tail_depth == 0 {
@@ -180,7 +181,7 @@ impl Order {
     }
 }
 
-/// By its definition, for what orders items of all kinds; the methods above need no keys.
+/// By its definition, for code that orders items of all kinds; the methods above need no keys.
 impl SortKey for Order {
     fn append_key(&self, record: &[u8], key: &mut Vec<u8>) -> Result<(), NoKey> {
         let end = key.len() + self.key_bytes;
@@ -196,7 +197,7 @@ impl SortKey for Order {
     }
 }
 
-/// Of each byte of a record, whether it lies in a key field.
+/// For each byte of a record, whether it is in a key field.
 fn is_key(format: &RecordFormat) -> Vec<bool> {
     let mut is_key = vec![false; format.record_bytes()];
     for key in format.keys() {
@@ -205,7 +206,7 @@ fn is_key(format: &RecordFormat) -> Vec<bool> {
     is_key
 }
 
-/// What the order string of a format is made of, one after another.
+/// The parts of a format's order string, in order.
 pub(super) fn atoms_of(format: &RecordFormat, options: OrderOptions) -> Vec<Atom> {
     let mut atoms = Vec::new();
     let is_flipped = |key: &KeyField| key.descending != options.descending;
@@ -221,9 +222,9 @@ pub(super) fn atoms_of(format: &RecordFormat, options: OrderOptions) -> Vec<Atom
     atoms
 }
 
-/// The same with each byte of a record once, so that the string is the record in another form:
-/// floats by all their bits. Nothing where another part of the key follows a float, which NaNs of
-/// other bits would keep from being compared.
+/// The same with each byte of a record once, so that the string is another form of the record:
+/// floats by all their bits. `None` if another part of the key follows a float, because NaNs with
+/// different bits would prevent its comparison.
 pub(super) fn whole_atoms_of(format: &RecordFormat, descending: bool) -> Option<Vec<Atom>> {
     let (last, others) = format.keys().split_last()?;
     let is_one = |key: &KeyField| matches!(key.kind, KeyKind::Numbers(number) if number.bytes() == key.len_bytes);
@@ -259,7 +260,7 @@ fn push_rest(atoms: &mut Vec<Atom>, format: &RecordFormat, tie: Tie) {
     }
 }
 
-/// Appends an atom, joined to the last one where both are neighbouring raw bytes.
+/// Appends an atom; joins it with the last one if both are adjacent raw bytes.
 fn push_atom(atoms: &mut Vec<Atom>, atom: Atom) {
     if let (
         Some(Atom::Bytes {
@@ -342,7 +343,7 @@ fn push_key(atoms: &mut Vec<Atom>, key: &KeyField, is_flipped: bool, nans: Nans)
     }
 }
 
-/// Where the string ends in plain raw bytes: (first whole word, its offset, end offset).
+/// The range of plain raw bytes at the string's end: (first whole word, its offset, end offset).
 fn tail(atoms: &[Atom], string_bytes: usize) -> (usize, usize, usize) {
     if let Some(Atom::Bytes {
         offset_bytes,
@@ -406,7 +407,7 @@ mod tests {
         }
     }
 
-    /// The key order, straight from the contract.
+    /// The key order, directly from the contract.
     fn naive_keys(format: &RecordFormat, descending: bool, a: &[u8], b: &[u8]) -> Ordering {
         let one_nan = |a: &[u8], b: &[u8], kind| match is_nan(a, kind) && is_nan(b, kind) {
             true => Ordering::Equal,
@@ -476,7 +477,7 @@ mod tests {
                     .prop_map(|(format, options, mut bytes, is_repeated)| {
                         let record_bytes = format.record_bytes();
                         if is_repeated && bytes.len() > record_bytes {
-                            // Equal but for one byte, so that ties are met.
+                            // Equal except for one byte, so that there are ties.
                             let at = usize::from(bytes[0]) % record_bytes;
                             let (first, rest) = bytes.split_at_mut(record_bytes);
                             let kept = rest[at];
@@ -617,7 +618,7 @@ mod tests {
                     prop_assert_eq!(words(&order, a).cmp(&words(&order, b)), wanted, "{}", format);
                     let keys = naive_keys(&format, options.descending, a, b);
                     prop_assert_eq!(order.compare_keys(a, b), keys, "{}", format);
-                    // By its definition, bytes and not bits decide between NaNs.
+                    // By definition, bytes decide between NaNs, not bits.
                     if !(keys.is_eq() && format.has_floats()) {
                         prop_assert_eq!(compare_items(&order, a, b), Ok(wanted), "{}", format);
                     }

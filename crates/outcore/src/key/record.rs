@@ -1,15 +1,15 @@
 //! Records: number types, key fields and the format of a record, with their text forms.
 //!
-//! Contract: a [`RecordFormat`] is a fixed record size and key fields inside it, or none where
-//! records have no order ([`RecordFormat::check_order`]); it can only be built checked, so later
-//! layers never meet a key beyond the record. Fields are compared in the order given; a field of
-//! several numbers compares them one after another (the 32-float vectors of the LLNL poster are
-//! `f32x32`). The text printed by `Display` is accepted again by [`RecordFormat::parse_type`] and
-//! gives an equal format.
+//! Contract: a [`RecordFormat`] is a fixed record size and the key fields inside it; without key
+//! fields the records have no order ([`RecordFormat::check_order`]). Every constructor checks it,
+//! so later layers never meet a key beyond the record. Fields are compared in the given order; a
+//! field of several numbers compares them one after another (the 32-float vectors of the LLNL
+//! poster are `f32x32`). [`RecordFormat::parse_type`] reads the text printed by `Display` back to
+//! an equal format.
 //!
 //! | text | record |
 //! |---|---|
-//! | `u64`, `f32be`, `i16le` | one number, which is the key; little endian unless said |
+//! | `u64`, `f32be`, `i16le` | one number, which is the key; little-endian by default |
 //! | `f32x32` | that many numbers, ordered lexicographically |
 //! | `bytes16` | 16 bytes (any number), ordered as unsigned bytes |
 //! | `gensort` | 100 bytes with a key of 10 bytes at 0 (sortbenchmark.org) |
@@ -21,18 +21,18 @@ use std::fmt;
 use outcore_io::units;
 use outcore_io::{Error, Result};
 
-/// The largest record, in bytes, however large the memory, as for lines: offsets in memory have 32
-/// bits. Plans know how much memory a job needs for records of their length.
+/// The largest record, in bytes, for any memory, as for lines: offsets in memory have 32 bits.
+/// Plans compute how much memory a job needs for records of its length.
 const RECORD_BYTES_MAX: usize = 1 << 30;
 
-/// The largest sum of the key fields' lengths, in bytes (fields may overlap): bounds the programs
-/// of an order.
+/// The largest sum of the key fields' lengths, in bytes (fields may overlap), which bounds the
+/// programs of an order.
 pub(crate) const KEY_BYTES_MAX: usize = 1 << 18;
 
 pub(super) const READ_TYPE: &str = "read record type";
 pub(super) const READ_KEY: &str = "read key";
 
-/// The numbers a key can be made of.
+/// The numbers that a key can consist of.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[allow(missing_docs)]
 pub enum NumberType {
@@ -129,7 +129,7 @@ impl Endian {
     };
 }
 
-/// A number type in a byte order. One-byte numbers are always stored as little endian, so equal
+/// A number type in a byte order. One-byte numbers are always stored as little-endian, so equal
 /// meanings are equal values.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Number {
@@ -140,7 +140,7 @@ pub struct Number {
 }
 
 impl Number {
-    /// A number; the byte order of one-byte numbers is dropped.
+    /// A number; ignores the byte order of one-byte numbers.
     pub const fn new(kind: NumberType, endian: Endian) -> Self {
         let endian = if kind.bytes() == 1 {
             Endian::Little
@@ -163,12 +163,12 @@ impl fmt::Display for Number {
     }
 }
 
-/// What a key field holds.
+/// The content of a key field.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum KeyKind {
     /// Unsigned bytes, compared from the first.
     Bytes,
-    /// One number or several, compared from the first.
+    /// One or more numbers, compared from the first.
     Numbers(Number),
 }
 
@@ -188,14 +188,14 @@ pub struct KeyField {
     pub offset_bytes: usize,
     /// Length of the field.
     pub len_bytes: usize,
-    /// What the field holds.
+    /// Its content.
     pub kind: KeyKind,
     /// Largest first.
     pub descending: bool,
 }
 
 impl KeyField {
-    /// Whether it holds floats, whose NaNs are one key.
+    /// Whether it contains floats, whose NaNs are one key.
     pub fn is_of_floats(&self) -> bool {
         matches!(self.kind, KeyKind::Numbers(number) if number.kind.is_float())
     }
@@ -215,7 +215,7 @@ impl fmt::Display for KeyField {
     }
 }
 
-/// The size of a record and its key fields, checked. Cheap to clone, compared by meaning.
+/// The size of a record and its key fields, checked. Cheap to clone; compared by meaning.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct RecordFormat {
     record_bytes: usize,
@@ -226,7 +226,7 @@ impl RecordFormat {
     /// A record of `record_bytes` with these key fields, in order of weight.
     ///
     /// Errors (usage): size zero or over [`RECORD_BYTES_MAX`]; no keys; keys together over
-    /// [`KEY_BYTES_MAX`]; a key of length zero, beyond the record, or no multiple of its number.
+    /// [`KEY_BYTES_MAX`]; a key of length zero, beyond the record, or not a multiple of its number.
     pub fn new(record_bytes: usize, keys: Vec<KeyField>) -> Result<Self> {
         check_record_bytes(record_bytes)?;
         if keys.is_empty() {
@@ -248,17 +248,17 @@ impl RecordFormat {
         Ok(RecordFormat { record_bytes, keys })
     }
 
-    /// A record of bytes that have no order, for jobs that need none.
+    /// A record of bytes without an order, for jobs that need none.
     ///
     /// # Errors
-    /// As [`RecordFormat::new`].
+    /// The errors of [`RecordFormat::new`].
     pub fn without_order(record_bytes: usize) -> Result<Self> {
         check_record_bytes(record_bytes)?;
         let keys = Vec::new();
         Ok(RecordFormat { record_bytes, keys })
     }
 
-    /// Fails where records have no order.
+    /// Fails if records have no order.
     ///
     /// # Errors
     /// Usage: there is no key.
@@ -275,7 +275,7 @@ impl RecordFormat {
         Err(Error::usage(READ_KEY, cause).hint(hint))
     }
 
-    /// A record that is `count` numbers, all of them the key.
+    /// A record of `count` numbers, all of them the key.
     pub fn numbers(number: Number, count: usize) -> Result<Self> {
         let len_bytes = number.bytes().saturating_mul(count);
         let kind = KeyKind::Numbers(number);
@@ -310,14 +310,14 @@ impl RecordFormat {
         self.record_bytes
     }
 
-    /// The key fields, in order of weight; none where records have no order.
+    /// The key fields, in order of weight; empty if records have no order.
     pub fn keys(&self) -> &[KeyField] {
         &self.keys
     }
 
     /// The number, if a record is exactly one number of at least four bytes and that number is the
-    /// only key. Such records are sorted as native integers (see [`super::ScalarOrder`]); whether
-    /// the key is descending is in its field.
+    /// only key. Such records are sorted as native integers (see [`super::ScalarOrder`]); its key
+    /// field says whether the key is descending.
     pub fn scalar(&self) -> Option<Number> {
         let [
             KeyField {
@@ -334,15 +334,15 @@ impl RecordFormat {
         (is_one && number.bytes() >= 4).then_some(*number)
     }
 
-    /// Whether a key holds floats: then records with equal keys may differ in the bits of NaNs.
+    /// Whether a key contains floats; records with equal keys may then differ in the bits of NaNs.
     pub fn has_floats(&self) -> bool {
         self.keys.iter().any(KeyField::is_of_floats)
     }
 
-    /// The same order with the bytes outside of all keys as further keys after the others.
+    /// The same order, with the bytes outside of all keys as additional, least significant keys.
     ///
     /// # Errors
-    /// As [`RecordFormat::new`].
+    /// The errors of [`RecordFormat::new`].
     pub(crate) fn with_rest_as_keys(&self) -> Result<Self> {
         let mut keys = self.keys.clone();
         let is_key = |at: usize| {

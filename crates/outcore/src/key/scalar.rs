@@ -1,14 +1,14 @@
-//! Scalars: records that are one number, turned into native unsigned integers and back.
+//! Scalars: records of one number, converted to native unsigned integers and back.
 //!
-//! Contract: after `encode_*`, the integers' natural order is the order wanted (byte order, sign,
-//! floats with NaNs, direction); `decode_*` restores the very bits. Both work in place, allocate
-//! nothing, and are loops without branches that the compiler vectorises. Since every map is a
+//! Contract: after `encode_*`, the integers' natural order is the wanted order (byte order, sign,
+//! floats with NaNs, direction); `decode_*` restores the exact bits. Both work in place, allocate
+//! nothing, and are branch-free loops that the compiler vectorises. Because every map is a
 //! bijection, equal integers are equal records, so the order by bytes needs no tie-break here.
 
 use super::normal::{Map, order_f32, order_f64, restore_f32, restore_f64};
 use super::record::{Endian, Number, NumberType, RecordFormat};
 
-/// The native integer that holds a scalar.
+/// The native integer for a scalar.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum ScalarClass {
     /// `u32`, `i32`, `f32`.
@@ -19,7 +19,7 @@ pub(crate) enum ScalarClass {
     U128,
 }
 
-/// How one type of scalars becomes a native unsigned integer in the order wanted.
+/// How one scalar type becomes a native unsigned integer in the wanted order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct ScalarOrder {
     class: ScalarClass,
@@ -30,8 +30,8 @@ pub(crate) struct ScalarOrder {
 
 macro_rules! number_maps {
     ($encode:ident, $decode:ident, $unsigned:ty, $class:ident, $order:ident, $restore:ident) => {
-        /// Turns numbers, loaded as native integers from the file's bytes, into integers whose
-        /// natural order is the order wanted. Panics if the class is another.
+        /// Converts numbers, loaded as native integers from the file's bytes, to integers in the
+        /// wanted order. Panics if the class is another.
         pub(crate) fn $encode(&self, values: &mut [$unsigned]) {
             assert_eq!(self.class, ScalarClass::$class, "numbers of another size");
             let flip: $unsigned = if self.descending { <$unsigned>::MAX } else { 0 };
@@ -62,8 +62,8 @@ macro_rules! number_maps {
 }
 
 impl ScalarOrder {
-    /// The order of `number`, largest first if `descending`; `None` if it is not a scalar, that
-    /// is, smaller than four bytes.
+    /// The order of `number`, largest first if `descending`; `None` if it is smaller than four
+    /// bytes and so not a scalar.
     pub(crate) const fn new(number: Number, descending: bool) -> Option<Self> {
         let class = match number.kind {
             NumberType::U32 | NumberType::I32 | NumberType::F32 => ScalarClass::U32,
@@ -89,8 +89,8 @@ impl ScalarOrder {
         })
     }
 
-    /// The order of a format whose records are scalars ([`RecordFormat::scalar`]); `descending`
-    /// is the whole job's and turns the field's own direction round.
+    /// The order of a format whose records are scalars ([`RecordFormat::scalar`]); `descending` is
+    /// that of the whole job and reverses the field's own direction.
     pub(crate) fn of(format: &RecordFormat, descending: bool) -> Option<Self> {
         let number = format.scalar()?;
         let is_field_descending = format.keys().iter().any(|key| key.descending);
@@ -102,7 +102,7 @@ impl ScalarOrder {
         self.class
     }
 
-    /// True if encoding and decoding change nothing, so callers can skip both.
+    /// True if encoding and decoding change nothing, so that callers can skip both.
     pub(crate) const fn is_identity(&self) -> bool {
         matches!(self.map, Map::Unsigned) && !self.is_swapped && !self.descending
     }

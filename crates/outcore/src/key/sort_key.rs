@@ -1,14 +1,14 @@
-//! One sort key: what decides about an item's place, as bytes that compare as unsigned.
+//! Sort keys: an item's order as bytes that compare as unsigned.
 //!
 //! Contract: a [`SortKey`] turns an item (a line without its terminator, a row of CSV, a record)
-//! into a key, a string of bytes, so that every order is the order of byte strings: what sorts,
-//! distributes or merges knows nothing of fields, numbers or months. It is a pure function of the
-//! item. Keys are made where they are needed and never stored on a drive. What text is turned into:
+//! into a key, a string of bytes. Every order is therefore the order of byte strings: code that
+//! sorts, distributes or merges knows nothing about fields, numbers or months. A key is a pure
+//! function of the item. Keys are made when needed and never stored on a drive. Text encodings:
 //! [`super::encode`].
 //!
-//! Two orders have keys that need not be made, and are faster for it: an item that is its own key
-//! ([`SortKey::is_item`]), and records of fixed fields, whose key is read as words where it lies
-//! ([`super::order`]). Single numbers are not even that: they are turned into unsigned integers in
+//! Two orders are faster because their keys need not be made: items that are their own keys
+//! ([`SortKey::is_item`]), and records of fixed fields, whose key is read in place as words
+//! ([`super::order`]). Single numbers are even simpler: they are converted to unsigned integers in
 //! place ([`super::scalar`]).
 //!
 //! Source: normalised keys, as in Graefe, "Implementing sorting in database systems" (2006),
@@ -17,22 +17,22 @@
 use std::cmp::Ordering;
 use std::sync::Arc;
 
-/// What decides between items of equal keys.
+/// Tie-break between items of equal keys.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum Tie {
-    /// Their bytes, ascending (GNU sort's last resort): the output depends on the items alone.
+    /// Their bytes, ascending (GNU sort's last resort): the output depends only on the items.
     #[default]
     Bytes,
     /// Their bytes, the largest first (GNU sort's last resort under `-r`).
     BytesDescending,
-    /// Their place in the input (GNU sort's `-s`, `--stable`): the caller keeps the order of equal
-    /// keys.
+    /// Their position in the input (GNU sort's `-s`, `--stable`): the caller keeps the order of
+    /// equal keys.
     Position,
 }
 
 impl Tie {
-    /// The rule of GNU sort: a stable sort keeps the order of the input, any other one compares all
-    /// bytes, from the largest on if the whole order is `reverse`.
+    /// The rule of GNU sort: a stable sort keeps the order of the input; any other sort compares
+    /// all bytes, in descending order if the whole order is `reverse`.
     pub const fn of(is_stable: bool, reverse: bool) -> Self {
         match (is_stable, reverse) {
             (true, _) => Tie::Position,
@@ -42,15 +42,15 @@ impl Tie {
     }
 }
 
-/// Why an item has no key: a few words that follow the name of the file and the number of the line.
+/// Why an item has no key: a few words that follow the file name and the line number.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NoKey(pub String);
 
-/// Why a blank line has no key where blank lines are no records.
+/// Why a blank line has no key if blank lines are not records.
 const BLANK: &str = "it is blank";
 
 impl NoKey {
-    /// Of a blank line that is no record: it is left out, and is no error.
+    /// For a blank line that is not a record: it is skipped, and is not an error.
     pub fn blank() -> Self {
         NoKey(BLANK.to_owned())
     }
@@ -61,37 +61,37 @@ impl NoKey {
     }
 }
 
-/// How items are ordered.
+/// The order of items.
 pub trait SortKey: Sync {
     /// Appends the key of an item to `key`.
     ///
-    /// Keys compare as strings of unsigned bytes, a prefix first. Where only some fields descend,
-    /// the order itself complements their bytes, with an end mark where lengths differ.
+    /// Keys compare as strings of unsigned bytes, a prefix first. If only some fields are
+    /// descending, the order itself complements their bytes, with an end mark if lengths differ.
     ///
     /// # Errors
-    /// The item has no key: a field is missing, or a quote does not end. Nothing is appended then.
+    /// The item has no key: a field is missing, or a quote is not closed. Nothing is appended then.
     fn append_key(&self, item: &[u8], key: &mut Vec<u8>) -> Result<(), NoKey>;
 
-    /// Whether the key is the item itself, so that none need be made.
+    /// Whether the key is the item itself, so that no key is made.
     fn is_item(&self) -> bool {
         false
     }
 
-    /// Whether larger keys come first. Ties are as [`SortKey::tie`] says all the same.
+    /// Whether larger keys come first. This does not affect ties; see [`SortKey::tie`].
     fn is_descending(&self) -> bool {
         false
     }
 
-    /// What decides between items of equal keys. Never asked of items that are their own keys.
+    /// Tie-break between items of equal keys. Not used for items that are their own keys.
     fn tie(&self) -> Tie {
         Tie::default()
     }
 }
 
-/// An order that several threads and values hold.
+/// A shared order.
 pub type SharedKey = Arc<dyn SortKey + Send + Sync>;
 
-/// How two items compare whose keys are made: what a [`SortKey`] says of all of them, asked once.
+/// How two items with keys compare: the answers of a [`SortKey`] that are the same for all items.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Rank {
     is_item: bool,
@@ -108,7 +108,7 @@ impl Rank {
         }
     }
 
-    /// By their keys; each item with its key, if those are made.
+    /// Compares by keys; each item is given with its key, if keys are made.
     pub(crate) fn by_key(&self, a: (&[u8], &[u8]), b: (&[u8], &[u8])) -> Ordering {
         let order = match self.is_item {
             true => compare(a.0, b.0),
@@ -120,7 +120,7 @@ impl Rank {
         }
     }
 
-    /// Of items with equal keys.
+    /// Compares items with equal keys.
     pub(crate) fn by_tie(&self, a: &[u8], b: &[u8]) -> Ordering {
         match self.tie {
             _ if self.is_item => Ordering::Equal,
@@ -133,9 +133,9 @@ impl Rank {
 
 /// Order of two keys or items as strings of unsigned bytes, a prefix first.
 ///
-/// N.B. an empty string is never handed to `memcmp`. It may lie nowhere (an empty `Vec` or `Box`
-/// points to no memory), and the C library's masked load of such an address traps into microcode,
-/// which takes ninety times as long (docs/decisions/0022).
+/// N.B. an empty string is never passed to `memcmp`. Its address may be invalid (an empty `Vec` or
+/// `Box` points to no memory), and the C library's masked load of such an address traps into
+/// microcode, which takes ninety times as long (docs/decisions/0022).
 #[inline(always)]
 pub(crate) fn compare(a: &[u8], b: &[u8]) -> Ordering {
     match a.is_empty() || b.is_empty() {
@@ -159,11 +159,11 @@ impl SortKey for ByteOrder {
     }
 }
 
-/// Compares two items by definition: the oracle for everything that does so faster. Equal only for
-/// items that may not be told apart, or that only their place in the input puts in order.
+/// Compares two items by definition: the oracle for all faster comparisons. Equal only for
+/// indistinguishable items, or for items whose order is their position in the input.
 ///
 /// # Errors
-/// As [`SortKey::append_key`].
+/// The errors of [`SortKey::append_key`].
 pub fn compare_items(order: &dyn SortKey, a: &[u8], b: &[u8]) -> Result<Ordering, NoKey> {
     let (mut key_of_a, mut key_of_b) = (Vec::new(), Vec::new());
     order.append_key(a, &mut key_of_a)?;

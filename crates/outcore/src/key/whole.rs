@@ -1,12 +1,12 @@
-//! Records of 16 bytes as native integers in the order wanted, and back.
+//! Records of 16 bytes as native integers in the wanted order, and back.
 //!
 //! Contract: after [`WholeOrder::encode`] a record is its order string ([`super::order`]) as a
-//! native `u128`; [`WholeOrder::decode`] restores the very bytes. That needs a string as long as
-//! the record, in which each byte of the record stands once: key fields that do not overlap, and
-//! the record's other bytes after them to break ties. Equal integers are then equal records, and
-//! such a record is sorted as a scalar is: in place, without references. Where no field is a float,
-//! encoding and decoding only move bytes and flip bits; else they work in batches that the
-//! first-level cache holds. Nothing is allocated.
+//! native `u128`; [`WholeOrder::decode`] restores the exact bytes. This needs a string as long as
+//! the record in which each byte of the record occurs once: key fields that do not overlap,
+//! followed by the record's other bytes as a tie-break. Equal integers are then equal records, and
+//! such a record is sorted like a scalar: in place, without references. If no field is a float,
+//! encoding and decoding only move bytes and flip bits; otherwise they work in batches that fit in
+//! the first-level cache. Nothing is allocated.
 
 use super::byte_order::ByteOrder;
 use super::order::{Order, whole_atoms_of};
@@ -16,22 +16,22 @@ use super::word::Atom;
 
 /// Bytes of such a record.
 const RECORD_BYTES: usize = size_of::<u128>();
-/// Records that are turned at once.
+/// Records that are converted at once.
 const BATCH: usize = 256;
 
 /// How records of one format become integers.
 #[derive(Debug, Clone)]
 pub(crate) struct WholeOrder {
     order: Order,
-    /// What the string is made of, in its order.
+    /// The parts of the string, in order.
     atoms: Vec<Atom>,
-    /// How bytes are moved to encode and to decode, where that is all.
+    /// The byte moves of encoding and decoding, if these are enough.
     moves: Option<(ByteOrder, ByteOrder)>,
 }
 
 impl WholeOrder {
-    /// The order of `format` with ties broken by the records' bytes; nothing where that takes more
-    /// than an integer, or less.
+    /// The order of `format` with ties broken by the records' bytes; `None` if the string is longer
+    /// or shorter than an integer.
     pub(crate) fn of(format: &RecordFormat, descending: bool) -> Option<Self> {
         if format.record_bytes() != RECORD_BYTES {
             return None;
@@ -54,12 +54,12 @@ impl WholeOrder {
         Some(whole)
     }
 
-    /// Whether every byte of a record lies in a key, so that records of equal keys are equal.
+    /// Whether every byte of a record is in a key, so that records of equal keys are equal.
     pub(crate) fn covers_record(&self) -> bool {
         self.order.covers_record()
     }
 
-    /// Turns whole records into integers in their places.
+    /// Converts whole records to integers in place.
     pub(crate) fn encode(&self, records: &mut [u8]) {
         match &self.moves {
             Some((encoding, _)) => encoding.apply(records.as_chunks_mut().0),
@@ -75,7 +75,7 @@ impl WholeOrder {
         }
     }
 
-    /// Encodes by the numbers in a record, whatever they are.
+    /// Encodes number by number, for any numbers.
     fn encode_numbers(&self, records: &mut [u8]) {
         let (mut high, mut low) = ([0; BATCH], [0; BATCH]);
         for batch in records.chunks_mut(BATCH * RECORD_BYTES) {
@@ -90,7 +90,7 @@ impl WholeOrder {
         }
     }
 
-    /// Decodes by the numbers in a record, whatever they are.
+    /// Decodes number by number, for any numbers.
     fn decode_numbers(&self, records: &mut [u8]) {
         let mut strings = [0; BATCH];
         let mut restored = [0; BATCH];
@@ -114,7 +114,8 @@ impl WholeOrder {
     }
 }
 
-/// Adds what an atom at byte `from_bytes` of `strings` says to the records, as big-endian integers.
+/// Adds the value of an atom, which begins at byte `from_bytes` of `strings`, to the records, as
+/// big-endian integers.
 fn restore(atom: &Atom, from_bytes: usize, strings: &[u128], records: &mut [u128]) {
     let shift = |at_bytes: usize| 8 * (RECORD_BYTES - at_bytes - atom.len_bytes());
     let from = shift(from_bytes);

@@ -1,10 +1,10 @@
-//! The little programs that compute one word of a record's order string.
+//! The small programs that compute one word of a record's order string.
 //!
-//! Contract: an order string is a list of [`Atom`]s; [`compile`] cuts it into 8-byte words and
-//! picks the fastest [`Word`] for each: one unaligned load where the word lies in raw bytes, one
-//! number or a pair of them, and pieces shifted together only where nothing simpler fits. A
-//! program reads inside the record only (its offsets are checked when it is compiled, and again by
-//! the slice when it runs) and allocates nothing.
+//! Contract: an order string is a list of [`Atom`]s. [`compile`] splits it into 8-byte words and
+//! selects the fastest [`Word`] for each: one unaligned load if the word consists of raw bytes, one
+//! number or a pair of them, and shifted pieces only if nothing simpler fits. A program reads only
+//! inside the record (its offsets are checked when it is compiled, and again by the slice when it
+//! runs) and allocates nothing.
 
 use super::normal::{Map, nan_image, order_f16, order_f32, order_f64};
 use super::normal::{restore_f16, restore_f32, restore_f64};
@@ -26,7 +26,7 @@ pub(super) enum Atom {
 }
 
 impl Atom {
-    /// Whether its bytes are moved and bits of them flipped, the same whatever they are.
+    /// Whether its bytes are only moved and their bits flipped, independently of their values.
     pub(super) fn is_fixed(&self) -> bool {
         match self {
             Atom::Bytes { .. } => true,
@@ -43,14 +43,14 @@ impl Atom {
     }
 }
 
-/// How the bits of one number become ordered bits.
+/// How the bits of a number become ordered bits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct NumberBits {
     is_big: bool,
     is_float: bool,
     /// The sign bit of signed integers, all bits if descending; in the number's low bits.
     flip: u64,
-    /// The largest ordered bits of a float: those of all NaNs, where they are one key.
+    /// The largest ordered bits of a float: those of all NaNs, if NaNs are one key.
     most: u64,
 }
 
@@ -72,7 +72,7 @@ impl NumberBits {
         }
     }
 
-    /// The same, where all NaNs of floats of `bytes` are one key.
+    /// The same, with all NaNs of floats of `bytes` as one key.
     pub(super) fn with_one_nan(self, bytes: usize) -> Self {
         NumberBits {
             most: nan_image(bytes),
@@ -94,7 +94,7 @@ impl NumberBits {
         }) ^ self.flip
     }
 
-    /// The inverse for a number of `bytes`: what its bytes are as a big-endian integer.
+    /// The inverse for a number of `bytes`: its bytes as a big-endian integer.
     #[inline(always)]
     pub(super) fn restore(self, ordered: u64, bytes: usize) -> u64 {
         let ordered = ordered ^ self.flip;
@@ -139,7 +139,7 @@ impl NumberBits {
     }
 }
 
-/// A number of string bytes fetched by one 8-byte load that may start before them.
+/// String bytes fetched by one 8-byte load that may start before them.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Window {
     offset_bytes: usize,
@@ -184,11 +184,11 @@ pub(super) enum Word {
         lane: NumberBits,
         rest: Window,
     },
-    /// Anything else, put together.
+    /// Any other combination.
     Pieces(Box<[WordPart]>),
 }
 
-/// Part of a word: loaded, then shifted to its place (what belongs to a neighbour falls off).
+/// Part of a word: loaded, then shifted to its place; bits of adjacent parts are shifted out.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct WordPart {
     load: Load,
@@ -196,7 +196,7 @@ pub(super) struct WordPart {
     right_bits: u32,
 }
 
-// The order's contract states its memory by these.
+// The order's contract bases its memory on these sizes.
 const _: () = assert!(size_of::<Word>() <= 64 && size_of::<WordPart>() <= 48);
 
 #[derive(Debug, Clone, Copy)]
@@ -282,7 +282,7 @@ impl Word {
         }
     }
 
-    /// Calls `visit(index, word)` for every record of `records`; the program is chosen outside.
+    /// Calls `visit(index, word)` for every record of `records`; the caller selects the program.
     #[inline]
     pub(super) fn each(&self, records: &[u8], record_bytes: usize, visit: impl FnMut(usize, u64)) {
         match self {
@@ -398,7 +398,7 @@ fn assemble(record: &[u8], pieces: &[WordPart]) -> u64 {
         .fold(0, |word, piece| word | piece.value(record))
 }
 
-/// Cuts the atoms into words and picks each word's program.
+/// Splits the atoms into words and selects each word's program.
 pub(super) fn compile(atoms: &[Atom], record_bytes: usize, string_bytes: usize) -> Vec<Word> {
     let mut words = Vec::with_capacity(string_bytes.div_ceil(8));
     let mut parts: Vec<(WordPart, Atom)> = Vec::new();
@@ -420,7 +420,7 @@ pub(super) fn compile(atoms: &[Atom], record_bytes: usize, string_bytes: usize) 
                     is_flipped,
                 },
             };
-            // A number may have begun in the word before: its place is then negative.
+            // A number may have begun in the previous word: its place is then negative.
             let place = match part {
                 Atom::Number { .. } => start as isize - word_start as isize,
                 Atom::Bytes { .. } => (from - word_start) as isize,
@@ -437,7 +437,7 @@ pub(super) fn compile(atoms: &[Atom], record_bytes: usize, string_bytes: usize) 
     words
 }
 
-/// One part of a word whose first byte belongs at byte `place` of the word.
+/// One part of a word; its first byte belongs at byte `place` of the word.
 fn piece(part: Atom, place: isize, record_bytes: usize) -> WordPart {
     let end = place + part.len_bytes() as isize;
     let load = match part {

@@ -1,8 +1,8 @@
-//! How lines and rows are compared where sorted runs of them are merged.
+//! The comparison of lines and rows in merges of sorted runs.
 //!
-//! Contract: items come without what frames them, a terminator or a length. Their order is that of
-//! the keys which the order makes of them, then that of the tie; one that is its own key is
-//! compared as it lies there.
+//! Contract: items are given without their framing, a terminator or a length. They are ordered by
+//! the keys that the order makes from them, then by the tie-break. An item that is its own key is
+//! compared in place.
 
 use std::cmp::Ordering;
 use std::fmt;
@@ -10,12 +10,12 @@ use std::fmt;
 use crate::key::sort_key::{Rank, SharedKey};
 use crate::read::framing::ItemFraming;
 
-/// Words of 16 bytes in a prefix: a record's has one, an item's all.
+/// Number of 16-byte words in a prefix: a record has one, an item has all.
 pub(crate) const PREFIX_WORDS: usize = 4;
 /// The first bytes of an order string, padded with zeros: they order records as far as they differ.
 pub(crate) type Prefix = [u128; PREFIX_WORDS];
 
-/// How items lie in a run, and how they are compared; their contents, that is.
+/// How items are stored in a run, and how their contents compare.
 #[derive(Clone)]
 pub(crate) struct ItemRule {
     pub(crate) framing: ItemFraming,
@@ -43,11 +43,12 @@ impl ItemRule {
         }
     }
 
-    /// The key of an item, in place of what was in `key`; nothing where the item is its own.
+    /// Makes the key of an item in `key`, replacing its contents; does nothing if the item is its
+    /// own key.
     pub(crate) fn key(&self, item: &[u8], key: &mut Vec<u8>) {
         key.clear();
         if !self.is_whole {
-            // Every item that is in a run had a key, and an order is a function of the item.
+            // Every item in a run had a key, and an order is a function of the item.
             let _ = self.order.append_key(item, key);
         }
     }
@@ -64,7 +65,7 @@ impl ItemRule {
         self.rank.by_key((a, &key_of_a), (b, &key_of_b))
     }
 
-    /// The order of two items, but for their places.
+    /// The order of two items, without their positions.
     pub(crate) fn compare(&self, a: &[u8], b: &[u8]) -> Ordering {
         self.compare_keys(a, b).then_with(|| self.rank.by_tie(a, b))
     }

@@ -1,12 +1,13 @@
-//! Merging items that are compared by a word of their keys, and by all there is where that is
+//! Merges items that are compared by a word of their keys, and by the full rule if the words are
 //! equal.
 //!
-//! Contract: as [`super`]. [`Records`] have one length and an order that is compiled to words;
-//! [`Framed`] items, lines and rows, have keys that are made, of which each run keeps that of its
-//! head. One loop merges both: where items may be of any length, the output may end inside one, and
-//! the next call goes on with it. Items that are equal in all come in the order of their runs.
+//! Contract: as [`super`]. [`Records`] have one length and an order that is compiled to words.
+//! [`Framed`] items, lines and rows, have keys that are made; each run keeps the key of its head.
+//! One loop merges both. For items of any length, the output may end inside one, and the next call
+//! continues with it. Completely equal items are in the order of their runs.
 //!
-//! Memory: a node a run; of lines and rows a key a run, two where they are not their own keys.
+//! Memory: one node per run; for lines and rows one key per run, two if they are not their own
+//! keys.
 
 use std::cmp::Ordering;
 
@@ -17,20 +18,20 @@ use crate::sort::lines::Coding;
 use crate::sort::loser_tree::{ENDED, LoserTree, Node};
 use outcore_io::Result;
 
-/// What is merged: where an item ends, and how two compare.
+/// The items of a merge: where an item ends, and how two compare.
 trait Items: Send {
     /// Prepares for `runs` runs.
     fn begin(&mut self, _runs: usize) {}
-    /// Looks at the item at `at` of what is loaded of `run`, which is now its head; gives a word
-    /// that orders it as far as words differ. The head before came out last.
+    /// Examines the item at `at` in the loaded part of `run`, which is now its head; returns a word
+    /// that orders it as far as words differ. The previous head was the last item that was output.
     fn look(&mut self, loaded: &[u8], at: usize, run: usize) -> u64;
-    /// Keeps what is still needed of the head of `run`, of which nothing more is loaded.
+    /// Keeps the necessary parts of the head of `run`, whose loaded bytes will be dropped.
     fn leave(&mut self, _loaded: &[u8], _run: usize) {}
-    /// Where the head of `run`, which begins at `at` of what is loaded, ends with all that belongs
-    /// to it.
+    /// The end, including the framing, of the head of `run`, which begins at `at` in the loaded
+    /// part.
     fn end(&self, loaded: &[u8], at: usize, run: usize) -> usize;
-    /// Whether the head `a` comes before `b`, by their words and what else there is; the word of
-    /// the other may change.
+    /// Whether the head `a` comes before `b`, by their words and the rest; may change the word of
+    /// the other one.
     fn beats(&self, runs: &LoadedRuns<'_>, a: &mut Node<u64>, b: &mut Node<u64>) -> bool;
 }
 
@@ -60,7 +61,7 @@ impl Items for Records {
 }
 
 impl Records {
-    /// Order of heads whose first words are equal; runs that have ended come last.
+    /// Order of heads with equal first words; ended runs come last.
     #[inline(never)]
     fn compare_rest(&self, runs: &LoadedRuns<'_>, a: u32, b: u32) -> Ordering {
         if (a | b) & ENDED != 0 {
@@ -78,29 +79,29 @@ impl Records {
 /// The item at the head of a run.
 #[derive(Debug, Clone, Default)]
 struct Head {
-    /// Where its content begins in what is loaded, and where that ends.
+    /// Start of its content in the loaded part, and its end.
     at: usize,
     end: usize,
     /// Its key, if that is not the content.
     key: Vec<u8>,
-    /// The key of the head before it; while a head is its own key and loaded, nothing.
+    /// The key of the previous head; empty while a head is its own key and loaded.
     base: Vec<u8>,
     before: Before,
 }
 
-/// Where the key of the head before is.
+/// Where the key of the previous head is.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 enum Before {
-    /// There was none.
+    /// There was no previous head.
     #[default]
     Nowhere,
-    /// Where the head is that is left now.
+    /// At the place of the head that is being left.
     Loaded,
-    /// With the head.
+    /// Stored with the head.
     Kept,
 }
 
-/// Lines or rows in the order of a rule, by offset-value codes.
+/// Lines or rows in the order of a rule, with offset-value codes.
 struct Framed {
     rule: ItemRule,
     coding: Coding,
@@ -133,8 +134,7 @@ impl Items for Framed {
             let base = (before != Before::Nowhere).then_some(&head.base[..]);
             self.coding.code(&head.key, base)
         };
-        // A run that is not in order is broken: the item is taken for an equal of the one before
-        // it.
+        // A run that is not sorted is damaged: the item counts as equal to the one before it.
         code.unwrap_or_default()
     }
 
@@ -176,7 +176,7 @@ impl Items for Framed {
 struct ItemMerge<I> {
     items: I,
     tree: LoserTree<u64>,
-    /// Bytes of the winner that have been put out.
+    /// Bytes of the winner that have been output.
     given_bytes: usize,
 }
 

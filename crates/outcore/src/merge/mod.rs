@@ -1,13 +1,12 @@
-//! Merging sorted runs as far as they are in memory: a loser tree over numbers, or over words of
-//! keys.
+//! Merges the loaded parts of sorted runs: a loser tree over numbers, or over words of keys.
 //!
-//! Equal elements come in the order of their runs, so a merge of stable runs is stable.
+//! Equal elements are in the order of their runs, so a merge of stable runs is stable.
 //!
-//! Contract: [`Merge`] moves elements from what is loaded of the runs to an output until that is
-//! full or nothing loaded of a run is left; then the caller brings what comes next of that run, or
-//! says that it has ended. Numbers are merged as native integers (encoded by the caller through
-//! [`Merge::encode`]) and decoded as they are put out; other items by a word of their keys, ties by
-//! the rest ([`items`]). No I/O; memory: two words a run and a small batch.
+//! Contract: [`Merge`] moves elements from the loaded parts of the runs to an output until that is
+//! full or the loaded part of a run is used up. The caller then supplies the next part of that run,
+//! or reports its end. Numbers are merged as native integers (encoded by the caller through
+//! [`Merge::encode`]) and decoded on output. Other items are merged by a word of their keys, with
+//! ties broken by the rest ([`items`]). No I/O; memory: two words per run and a small batch.
 
 pub(crate) mod item_rule;
 mod items;
@@ -25,19 +24,19 @@ use outcore_io::Result;
 /// Numbers that are decoded at once.
 const BATCH: usize = 512;
 
-/// How far a merge came.
+/// The progress of a merge.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Merged {
-    /// Bytes put out.
+    /// Bytes that were output.
     pub(crate) bytes: usize,
-    /// The run that has nothing more loaded, if that is why the merge stopped.
+    /// The run whose loaded part is used up, if that is why the merge stopped.
     pub(crate) used_up: Option<usize>,
 }
 
-/// What the runs have in memory: of each what is loaded and the offset of its head in that.
+/// The loaded part of each run, and the offset of its head there.
 #[derive(Debug)]
 pub(crate) struct LoadedRuns<'a> {
-    /// Encoded elements of each run; those that have ended have none.
+    /// Encoded elements of each run; empty for ended runs.
     pub(crate) loaded: &'a [&'a [u8]],
     /// Offset of each run's head.
     pub(crate) heads: &'a mut [usize],
@@ -49,20 +48,20 @@ impl LoadedRuns<'_> {
     }
 }
 
-/// Merging of one kind of elements.
+/// Merges one kind of elements.
 pub(crate) trait Merge: Send {
-    /// Turns bytes of a run into the form that is merged.
+    /// Converts bytes of a run to the form that is merged.
     fn encode(&self, payload: &mut [u8]) -> Result<()>;
-    /// Begins with what is loaded; a run without any has ended.
+    /// Starts with the loaded parts; a run without any has ended.
     fn start(&mut self, runs: &LoadedRuns<'_>) -> Result<()>;
-    /// Takes what is loaded next of a run that was used up; nothing ends it.
+    /// Takes the next loaded part of a run that was used up; an empty part ends it.
     fn advance(&mut self, runs: &LoadedRuns<'_>, run: usize) -> Result<()>;
-    /// Moves elements to `out`, which has room for a whole number of them and no more than the runs
-    /// have left; of lines, any part.
+    /// Moves elements to `out`, which has room for a whole number of them (for lines, of any size),
+    /// and no more than the runs have left.
     fn merge(&mut self, runs: &mut LoadedRuns<'_>, out: &mut [u8]) -> Result<Merged>;
 }
 
-/// The merge for elements of an order; `scalar` where they are scalars.
+/// The merge for elements of an order; `scalar` if they are scalars.
 pub(crate) fn merge_of(order: &Order, scalar: Option<ScalarOrder>) -> Box<dyn Merge> {
     match scalar.map(|scalar| (scalar, scalar.class())) {
         Some((scalar, ScalarClass::U32)) => Box::new(Numbers::<u32>::new(scalar)),
@@ -85,7 +84,7 @@ impl<K> Numbers<K> {
     }
 }
 
-/// Of equal numbers that of a run that has not ended comes first.
+/// Among equal numbers, that of a run that has not ended comes first.
 #[inline(always)]
 fn is_before<K: Ord>(a: &Node<K>, b: &Node<K>) -> bool {
     (a.key < b.key) | ((a.key == b.key) & (a.run < b.run))
@@ -141,7 +140,7 @@ macro_rules! merge_numbers {
                 }
                 for (run, rest) in rest.iter().enumerate() {
                     let after = runs.loaded[run].len() - rest.len() * BYTES;
-                    // The head is the one before those that have not been looked at.
+                    // The head is the last element before those that have not been examined.
                     runs.heads[run] = match used_up == Some(run) {
                         true => after,
                         false => after.saturating_sub(BYTES),
@@ -156,7 +155,7 @@ merge_numbers!(u32, encode_u32, decode_u32);
 merge_numbers!(u64, encode_u64, decode_u64);
 merge_numbers!(u128, encode_u128, decode_u128);
 
-/// Loaded bytes as numbers; none need not be aligned.
+/// Loaded bytes as numbers; an empty slice need not be aligned.
 fn numbers_of<K: Key>(loaded: &[u8]) -> Result<&[K]> {
     match loaded {
         [] => Ok(&[]),
@@ -177,9 +176,8 @@ fn number_head<K: Key>(runs: &LoadedRuns<'_>, run: usize) -> Result<Node<K>> {
     }))
 }
 
-/// The hot loop: fills `out`, or stops after the last key that a run has in memory. Equal numbers
-/// are the same, so the key alone is compared: what moves up is a key, which nothing that has ended
-/// beats.
+/// The hot loop: fills `out`, or stops after the last loaded key of a run. Equal numbers are
+/// identical, so only the key is compared; an ended run never beats a key.
 #[inline(always)]
 fn merge_batch<K: Key>(
     tree: &mut LoserTree<K>,
@@ -189,7 +187,8 @@ fn merge_batch<K: Key>(
     for (count, slot) in out.iter_mut().enumerate() {
         let winner = tree.winner();
         *slot = winner.key;
-        // One that has ended wins only when all have; the caller asks for no more than there is.
+        // An ended run wins only if all have ended; the caller requests no more elements than there
+        // are.
         let run = winner.run_index();
         match rest.get_mut(run).and_then(Iterator::next) {
             Some(&key) => {

@@ -1,10 +1,10 @@
 //! Buckets between distribution and sort: segments in memory or on scratch, with their checksums.
 //!
-//! Contract: a [`Bucket`] holds all elements of one range of keys as [`Segment`]s in no order. A
-//! segment on scratch is verified whenever all of it is read, against a checksum that is seeded by
-//! where it was written. For ordered jobs each segment lists its [`InputRun`]s: runs of elements
-//! that were neighbours in the input, with a position that puts the input runs of a bucket in input
-//! order; no element carries its position.
+//! Contract: a [`Bucket`] holds all elements of one range of keys as [`Segment`]s in no fixed
+//! order. A segment on scratch is verified when all of it is read, against a checksum seeded by its
+//! location. For ordered jobs each segment lists its [`InputRun`]s: runs of elements that were
+//! consecutive in the input, with a position that sorts the input runs of a bucket in input order.
+//! No element carries its own position.
 
 use super::Partition;
 use outcore_io::checksum::{BlockLocation, block_checksum};
@@ -12,10 +12,10 @@ use outcore_io::memory::{Buf, block_ceil};
 use outcore_io::scratch::ScratchAddress;
 use outcore_io::{Error, Result};
 
-/// Elements of a segment that came from one run of the input.
+/// Elements of a segment from one run of the input.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct InputRun {
-    /// Orders the input runs of a bucket like their elements in the input.
+    /// Sorts the input runs of a bucket in input order.
     pub(crate) position: u64,
     /// Number of elements.
     pub(crate) count: u32,
@@ -35,16 +35,17 @@ pub(crate) enum Location {
     },
 }
 
-/// A part of a bucket: what was in one buffer, or one line that is longer than that.
+/// A part of a bucket: the contents of one buffer, or a part of a longer line.
 #[derive(Debug)]
 pub(crate) struct Segment {
     pub(crate) location: Location,
     /// Bytes of elements.
     pub(crate) payload_bytes: u32,
-    /// Whether it stays in memory by a reservation, which is given back once it has been read.
+    /// Whether it stays in memory by a reservation, which is returned once the segment has been
+    /// read.
     pub(crate) is_resident: bool,
-    /// Whether the one item in it goes on in the next segment of its bucket: an item longer than a
-    /// buffer is a chain of segments that hold nothing else.
+    /// Whether its only item continues in the next segment of its bucket: an item longer than a
+    /// buffer is a chain of segments that contain nothing else.
     pub(crate) is_continued: bool,
     /// Runs of the input, in the order of the payload; empty unless the job is ordered.
     pub(crate) input_runs: Box<[InputRun]>,
@@ -56,8 +57,8 @@ impl Segment {
         block_ceil(u64::from(self.payload_bytes)) as usize
     }
 
-    /// Fails, naming drive, file and offset, unless `bytes` begin with what was written to scratch
-    /// for it.
+    /// Fails, with drive, file and offset, unless `bytes` begin with the data that were written to
+    /// scratch for it.
     pub(crate) fn verify(&self, partition: &Partition<'_>, bytes: &[u8]) -> Result<()> {
         let Location::Scratch { address, checksum } = self.location else {
             return Ok(());
@@ -76,20 +77,20 @@ impl Segment {
     }
 }
 
-/// How much is in a bucket.
+/// The amount of data in a bucket.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Counts {
-    /// Items, in segments or only counted.
+    /// Number of items, in segments or only counted.
     pub(crate) items: u64,
-    /// Their bytes, with terminators; of items that are only counted only where their lengths
-    /// differ.
+    /// Their bytes, with terminators; items that are only counted are included only if their
+    /// lengths differ.
     pub(crate) bytes: u64,
-    /// Bytes of keys that have to be made.
+    /// Bytes of keys that must be made.
     pub(crate) key_bytes: u64,
 }
 
 impl Counts {
-    /// Adds those of another part of the bucket.
+    /// Adds the counts of another part of the bucket.
     pub(crate) fn add(&mut self, other: &Counts) {
         self.items += other.items;
         self.bytes += other.bytes;
@@ -97,18 +98,18 @@ impl Counts {
     }
 }
 
-/// All items of one route's bucket, and what only one kind of job knows of it.
+/// All items of one bucket of a route, with data specific to the kind of job.
 #[derive(Debug, Default)]
 pub(crate) struct Bucket<K = ()> {
     pub(crate) segments: Vec<Segment>,
     pub(crate) counts: Counts,
-    /// Keys, or bytes of keys, that all items share.
+    /// Number of keys, or key bytes, that all items share.
     pub(crate) depth: usize,
     /// Whether all keys are equal.
     pub(crate) is_equal: bool,
-    /// The bytes of the one item that all are copies of, for those that are only counted.
+    /// The bytes of the item of which all items are copies, if they are only counted.
     pub(crate) copies_of: Option<Box<[u8]>>,
-    /// Of this kind of job.
+    /// Data of this kind of job.
     pub(crate) kind: K,
 }
 
@@ -119,7 +120,7 @@ impl<K> Bucket<K> {
     }
 }
 
-/// Puts what every worker has into `buckets`, in the order of the workers.
+/// Adds the parts of all workers to `buckets`, in the order of the workers.
 pub(crate) fn join_outs<K>(mut buckets: Vec<Bucket<K>>, workers: Vec<Vec<Out>>) -> Vec<Bucket<K>> {
     for outs in workers {
         for (bucket, out) in buckets.iter_mut().zip(outs) {
@@ -130,22 +131,22 @@ pub(crate) fn join_outs<K>(mut buckets: Vec<Bucket<K>>, workers: Vec<Vec<Out>>) 
     buckets
 }
 
-/// One bucket as one worker fills it.
+/// One worker's part of a bucket.
 #[derive(Default)]
 pub(crate) struct Out {
     pub(crate) segments: Vec<Segment>,
     pub(crate) counts: Counts,
-    /// Where the next segments go.
+    /// Where the next segments are written.
     pub(crate) extent: Option<ScratchAddress>,
-    /// Runs in the buffer that is being filled.
+    /// Runs in the current buffer.
     input_runs: Vec<InputRun>,
-    /// Bytes of the buffer that the input runs cover.
+    /// Bytes of the current buffer that input runs cover.
     covered_bytes: usize,
 }
 
 impl Out {
-    /// Notes that the last `count` elements of a buffer in which are `filled_bytes` by now are one
-    /// input run at `position`.
+    /// Records that the last `count` elements of a buffer, which is filled up to `filled_bytes`,
+    /// are one input run at `position`.
     pub(crate) fn note_input_run(&mut self, filled_bytes: usize, position: u64, count: u32) {
         if count > 0 {
             self.input_runs.push(InputRun {
@@ -157,17 +158,17 @@ impl Out {
         }
     }
 
-    /// Of the bytes in the buffer that is being filled, those after the last input run.
+    /// Bytes of the current buffer after the last input run.
     pub(crate) fn uncovered_bytes(&self, filled_bytes: usize) -> usize {
         filled_bytes - self.covered_bytes
     }
 
-    /// Elements in the input runs of the buffer that is being filled.
+    /// Elements in the input runs of the current buffer.
     pub(crate) fn noted_count(&self) -> u64 {
         self.input_runs.iter().map(|run| u64::from(run.count)).sum()
     }
 
-    /// Makes a segment of a buffer that is full, or will not become so; gives its number.
+    /// Makes a segment of a buffer that is full or will not be filled further; returns its number.
     pub(crate) fn push(&mut self, location: Location, payload_bytes: usize, count: u64) -> usize {
         self.counts.items += count;
         self.counts.bytes += payload_bytes as u64;
@@ -183,7 +184,7 @@ impl Out {
     }
 }
 
-/// Checksum of a segment's payload at a place of scratch run `run`.
+/// Checksum of a segment's payload at an address in scratch run `run`.
 pub(crate) fn segment_checksum(run: u64, address: ScratchAddress, payload: &[u8]) -> u64 {
     let address = BlockLocation {
         drive: u32::from(address.log),

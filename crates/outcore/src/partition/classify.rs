@@ -1,17 +1,17 @@
-//! Which bucket a key belongs to: a branch-free splitter tree with equality buckets.
+//! Classifies keys into buckets with a branch-free splitter tree and equality buckets.
 //!
-//! Model: PALID (SPAA 2025) section 4 distributes by splitters from a sample; the tree in
+//! Model: PALID (SPAA 2025), section 4, distributes by splitters from a sample. The tree in
 //! Eytzinger order and the equality buckets are those of super scalar sample sort (Sanders and
 //! Winkel 2004) and IPS4o (Axtmann et al. 2017).
 //!
-//! Contract: with splitters s_0 < s_1 < ... the buckets are, in order of keys: below or at s_0,
-//! (at s_0,) between s_0 and s_1, ... A splitter that the sample shows often is *heavy* and has a
-//! bucket of its own, all of whose keys are equal. Classification reads log2(splitters) words a
-//! key, without a branch that depends on the data; several keys are walked side by side so that
-//! the loads overlap. For keys that are spread evenly enough, a table on the leading bits of the
+//! Contract: with splitters s_0 < s_1 < ... the buckets are, in order of keys: up to s_0, (equal to
+//! s_0,) between s_0 and s_1, ... A splitter that is frequent in the sample is *heavy* and has a
+//! bucket of its own, in which all keys are equal. Classification reads log2(splitters) words per
+//! key, without a branch that depends on the data. Several keys walk the tree in parallel so that
+//! their loads overlap. If the keys are spread evenly enough, a table on the leading bits of the
 //! range replaces the upper levels of the tree.
 
-/// Unsigned integers that are ordered as they are.
+/// Unsigned integers with their natural order.
 pub(crate) trait Key: bytemuck::Pod + Ord + Send + Sync + std::fmt::Debug {
     /// The greatest key.
     const MAX: Self;
@@ -37,12 +37,12 @@ macro_rules! key {
 }
 key!(u32, u64, u128);
 
-/// Keys walked side by side.
+/// Keys that walk the tree in parallel.
 const LANES: usize = 8;
-/// Most splitter comparisons that follow a table look-up before the tree is the better choice.
+/// Largest number of splitter comparisons after a table look-up; with more, the tree is faster.
 const STEPS_MAX: u32 = 3;
 
-/// Splitters made ready for classification.
+/// Splitters prepared for classification.
 #[derive(Debug)]
 pub(crate) struct Classifier<K> {
     splitters: Vec<K>,
@@ -56,7 +56,7 @@ pub(crate) struct Classifier<K> {
     table: Option<Table<K>>,
 }
 
-/// First splitter of each cell of the range, for keys spread evenly enough.
+/// First splitter of each cell of the range, for evenly spread keys.
 #[derive(Debug)]
 struct Table<K> {
     base: K,
@@ -68,19 +68,19 @@ struct Table<K> {
 }
 
 impl<K: Key> Classifier<K> {
-    /// Chooses splitters from a sorted sample, evenly by rank, for at most `ranges` ranges. A value
-    /// that fills `heavy_share` of a range's share of the sample is heavy: there are at most as
-    /// many more buckets, less one.
+    /// Selects splitters from a sorted sample, evenly by rank, for at most `ranges` ranges. A value
+    /// that fills `heavy_share` of a range's share of the sample is heavy. Heavy values add at most
+    /// `ranges - 1` buckets.
     ///
-    /// With eight ranges or more, no bucket but a heavy one's own holds much more than a quarter
-    /// of what was sampled, so repeated splitting ends.
+    /// With eight ranges or more, every bucket holds at most about a quarter of the sample, except
+    /// for the bucket of a heavy value, so repeated splitting ends.
     pub(crate) fn from_sample(sorted_sample: &[K], ranges: usize, heavy_share: f64) -> Self {
         let (splitters, heavy) = choose_splitters(sorted_sample, ranges, heavy_share);
         Self::from_splitters(splitters, &heavy)
     }
 
-    /// Builds the tree for strictly ascending `splitters`, those with `heavy` set getting a
-    /// bucket of their own.
+    /// Builds the tree for strictly ascending `splitters`; those with `heavy` set get a bucket of
+    /// their own.
     pub(crate) fn from_splitters(splitters: Vec<K>, heavy: &[bool]) -> Self {
         assert!(splitters.windows(2).all(|pair| pair[0] < pair[1]));
         let levels = (splitters.len() + 1).next_power_of_two().trailing_zeros();
@@ -180,7 +180,7 @@ impl<K: Key> Classifier<K> {
         }
     }
 
-    /// Turns positions among the splitters into buckets where some splitters are heavy.
+    /// Converts positions among the splitters to buckets if some splitters are heavy.
     fn map_heavy(&self, keys: &[K], positions: &mut [u16]) {
         let last = self.splitters.len().saturating_sub(1);
         for (&key, out) in keys.iter().zip(positions) {
@@ -192,8 +192,8 @@ impl<K: Key> Classifier<K> {
 }
 
 impl<K: Key> Table<K> {
-    /// A table whose cells hold at most [`STEPS_MAX`] splitters each, if 16 cells a splitter give
-    /// that.
+    /// A table whose cells hold at most [`STEPS_MAX`] splitters each, if 16 cells per splitter
+    /// achieve that.
     fn build(splitters: &[K]) -> Option<Self> {
         let (&base, &top) = splitters.first().zip(splitters.last())?;
         if splitters.len() < 4 {
@@ -293,7 +293,7 @@ mod tests {
 
     use super::*;
 
-    /// Number of buckets that lie before the key's, told from the splitters one by one.
+    /// Number of buckets before the key's, computed splitter by splitter.
     fn naive(classifier: &Classifier<u64>, key: u64) -> u16 {
         let position = classifier.splitters.iter().filter(|&&s| s < key).count();
         let is_equal = classifier.splitters.get(position) == Some(&key);

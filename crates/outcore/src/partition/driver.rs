@@ -1,9 +1,9 @@
-//! What the drivers of all jobs with two phases do alike, from their inputs to the output's name.
+//! The common parts of all two-phase jobs' drivers, from the inputs to the output's name.
 //!
-//! Contract: [`Ends`] are a job's inputs, opened and checked, and where its output and scratch go.
-//! The output is staged, written by [`Ends::write`] with its header and its edges, and published by
-//! [`Ends::close`] once the inputs have been found unchanged: on any failure before, nothing is
-//! left behind.
+//! Contract: [`Ends`] are a job's opened and checked inputs, and the destinations of its output and
+//! scratch. [`Ends::write`] writes the staged output with its header and its edges. [`Ends::close`]
+//! publishes it after checking that the inputs are unchanged. After an earlier failure, nothing
+//! remains.
 
 use std::io::Write;
 use std::sync::{Arc, PoisonError};
@@ -23,26 +23,26 @@ use outcore_io::port::{ScratchDrive, Volume};
 use outcore_io::scratch::Scratch;
 use outcore_io::{Error, Result};
 
-/// Where a job's data come from and go to.
+/// Inputs and destinations of a job.
 pub(crate) struct Ends<'o> {
     pub(crate) volume: Arc<Volume>,
     pub(crate) parts: Vec<InputPart>,
-    /// Of all inputs.
+    /// Bytes of all inputs.
     pub(crate) data_bytes: u64,
     output: &'o Output,
     element_bytes: usize,
     drives: Vec<ScratchDrive>,
 }
 
-/// What was written.
+/// The result of writing.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Written {
-    /// Items, as a header counts them.
+    /// Number of items, for a header.
     pub(crate) items: u64,
     pub(crate) bytes: u64,
 }
 
-/// What a job has done, as all summaries say it.
+/// The figures of a job that all summaries contain.
 pub(crate) struct Served {
     /// Wall time.
     pub(crate) seconds: f64,
@@ -83,7 +83,7 @@ impl<'o> Ends<'o> {
         })
     }
 
-    /// Stages the output for `data_bytes`; nothing for a pipe.
+    /// Stages the output for `data_bytes`; `None` for a pipe.
     pub(crate) fn stage(
         &self,
         replace: bool,
@@ -100,7 +100,7 @@ impl<'o> Ends<'o> {
         )
     }
 
-    /// Scratch of this size, made now if it is needed in any case.
+    /// Scratch of this size, made now if it is certainly needed.
     pub(crate) fn scratch<'a>(
         &'a self,
         job: &'a Job,
@@ -115,7 +115,8 @@ impl<'o> Ends<'o> {
         Ok(scratch)
     }
 
-    /// Writes the output: what `write` gives to the sink, and the header in front.
+    /// Writes the output: `write` passes the data to the sink, and the header is written before
+    /// them.
     pub(crate) fn write(
         &self,
         job: &Job,
@@ -150,9 +151,8 @@ impl<'o> Ends<'o> {
         Ok(written)
     }
 
-    /// Gives scratch back and publishes what was staged, if the inputs are as they were;
-    /// `is_consumed` if this job has freed their blocks. Phases are shown beside what was `planned`
-    /// of them.
+    /// Returns scratch and publishes the staged output if the inputs are unchanged; `is_consumed`
+    /// if this job has freed their blocks. Phases are shown with their predictions in `planned`.
     pub(crate) fn close(
         &self,
         job: &Job,
@@ -164,8 +164,8 @@ impl<'o> Ends<'o> {
         // Once the output has its name, there may be no other copy.
         check_unchanged(&self.volume, &self.parts, is_consumed)?;
         let scratch_bytes = scratch.as_ref().map_or(0, Scratch::peak_bytes);
-        // Its space is needed by the output's names and records, unless it holds what the inputs do
-        // not any more.
+        // Publishing needs its space for names and records, unless scratch holds data that the
+        // inputs no longer have.
         let kept = match scratch {
             Some(scratch) if !is_consumed => {
                 scratch.remove();

@@ -1,8 +1,7 @@
-//! One stream of bytes on its way to the output.
+//! A stream of bytes to the output.
 //!
-//! Contract: [`InOrder`] takes pieces of any length, each behind the one before. It puts them
-//! together in chunks that are laid out like the output and writes a chunk when it is full, through
-//! the port of its owner's transfers.
+//! Contract: [`InOrder`] takes consecutive pieces of any length. It joins them in chunks that are
+//! aligned like the output, and writes each full chunk through the port of its owner's transfers.
 //!
 //! Bounds: its pool of chunks.
 
@@ -17,7 +16,7 @@ pub(crate) struct InOrder<'a> {
     sink: Sink<'a>,
     chunks: Pool,
     chunk: Option<Buf>,
-    /// Where in the chunk its bytes begin, and how far they may go.
+    /// Where in the chunk its bytes begin, and how far they may extend.
     phase: usize,
     end: usize,
     filled: usize,
@@ -25,7 +24,7 @@ pub(crate) struct InOrder<'a> {
 }
 
 impl<'a> InOrder<'a> {
-    /// A stream from the first byte of `sink` on.
+    /// A stream that starts at the first byte of `sink`.
     pub(crate) fn new(sink: Sink<'a>, chunks: Pool) -> Self {
         InOrder {
             sink,
@@ -38,7 +37,7 @@ impl<'a> InOrder<'a> {
         }
     }
 
-    /// Bytes that have been handed on.
+    /// Number of bytes passed on.
     pub(crate) fn written_bytes(&self) -> u64 {
         self.at_bytes
     }
@@ -63,7 +62,7 @@ impl<'a> InOrder<'a> {
         }
     }
 
-    /// Takes bytes that fill the chunk, or for which there is none yet.
+    /// Takes bytes that fill the chunk, or for which there is no chunk yet.
     #[inline(never)]
     fn take_across<T>(
         &mut self,
@@ -93,7 +92,7 @@ impl<'a> InOrder<'a> {
         (self.phase, self.end) = match &self.sink {
             Sink::Files(writer) => {
                 let phase = writer.phase(self.at_bytes);
-                // A piece of a file each, where there are several; past the end the write fails.
+                // If there are several files, one piece per file; past the end the write fails.
                 let room = usize::try_from(writer.room(self.at_bytes)).unwrap_or(usize::MAX);
                 let room = if room == 0 { usize::MAX } else { room };
                 (phase, chunk.len().min(phase.saturating_add(room)))
@@ -105,7 +104,7 @@ impl<'a> InOrder<'a> {
         Ok(())
     }
 
-    /// Hands on what has been taken.
+    /// Passes on the bytes taken so far.
     pub(crate) fn flush<T>(&mut self, transfers: &mut Transfers<T>) -> Result<()> {
         let Some(chunk) = self.chunk.take() else {
             return Ok(());

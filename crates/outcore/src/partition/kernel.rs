@@ -1,32 +1,33 @@
-//! The innermost loops of a distribution: write each key to the end of its bucket's buffer.
+//! The innermost loops of a distribution: append each key to its bucket's buffer.
 //!
-//! Models: write combining in software with stores past the caches (Satish et al., "Fast sort on
-//! CPUs and GPUs", SIGMOD 2010; Polychroniou and Ross, "A comprehensive study of main-memory
-//! partitioning", SIGMOD 2014).
+//! Models: software write combining with non-temporal stores (Satish et al., "Fast sort on CPUs and
+//! GPUs", SIGMOD 2010; Polychroniou and Ross, "A comprehensive study of main-memory partitioning",
+//! SIGMOD 2014).
 //!
-//! Contract: [`Scatter`] owns one buffer a bucket and a write position in each. `scatter` copies
-//! keys (or records) to the positions of their buckets until the input is done or a buffer is full;
-//! the caller takes the full buffer, puts an empty one in its place, and goes on. The element's
-//! size divides all capacities. Records of any length are appended one by one instead. One scatter
-//! takes keys, or records, or appends, never two of these.
+//! Contract: [`Scatter`] owns one buffer per bucket and a write position in each. `scatter` copies
+//! keys (or records) to the positions of their buckets until the input ends or a buffer is full.
+//! The caller then takes the full buffer, puts an empty one in its place, and continues. The
+//! element's size divides all capacities. Records of varying lengths are appended one by one
+//! instead. One scatter takes only keys, only records, or only appends.
 //!
-//! Keys are gathered in a cache line of their bucket first, and whole lines are written past the
-//! caches, if the buffers are larger than these: a buffer is filled slowly among hundreds of
-//! others, so that none of it would still be in the cache, and a line of it need not be read to be
-//! overwritten. N.B. without lines, a key takes twice as long into 256 buffers; with plain stores,
-//! 1.5 times as long (docs/decisions/0022).
+//! If the buffers are larger than the caches, keys are first gathered in a cache line of their
+//! bucket, and whole lines are written past the caches. The reason: a buffer fills slowly among
+//! hundreds of others, so none of it would still be in the cache, and writing a whole line avoids
+//! reading it first. N.B. without lines, a key takes twice as long with 256 buffers; with plain
+//! stores, 1.5 times as long (docs/decisions/0022).
 //!
-//! `unsafe`, because indexing through slices costs three loads and two compares a key more than the
-//! one load, store and test of a pointer, and this loop runs once for every key of every
-//! distribution; and because vector instructions that not every machine has are chosen when the
-//! program runs. Of the engine outside memory and I/O only `key::byte_order` and
-//! `read::terminators` have some, too.
+//! The loop uses `unsafe` for two reasons. Indexing through slices costs three more loads and two
+//! more compares per key than the one load, store and test of a pointer, and this loop runs once
+//! for every key of every distribution. Vector instructions that not every machine has are selected
+//! at run time. Outside of memory and I/O, only `key::byte_order` and `read::terminators` in the
+//! engine use `unsafe` as well.
 //!
-//! Invariants (checked at the border, relied on inside): every buffer is at least `segment_bytes`
-//! long and begins at a line; `0 <= filled < capacity` between calls, so that each position has
-//! room for one more, unless its bucket has no buffer and takes nothing; bucket numbers are below
-//! the number of buffers; keys after the last whole line are in the bucket's line and not yet in
-//! its buffer.
+//! Invariants (checked on entry, relied on inside):
+//! - Every buffer is at least `segment_bytes` long and begins at a cache line.
+//! - `0 <= filled < capacity` between calls, so each position has room for one more element, unless
+//!   its bucket has no buffer and takes nothing.
+//! - Bucket numbers are below the number of buffers.
+//! - Keys after the last whole line are in the bucket's line and not yet in its buffer.
 
 #![allow(unsafe_code)]
 
@@ -34,14 +35,13 @@ use bytemuck::{Pod, Zeroable};
 
 use outcore_io::memory::{Buf, prefetch};
 
-/// Items that are prefetched where they are visited in an order that the processor does not
-/// predict: about as many loads as it keeps in flight.
+/// Number of items to prefetch when they are visited in an unpredictable order: about as many loads
+/// as a processor keeps in flight.
 pub(crate) const FETCH_AHEAD: usize = 12;
-/// Bytes of an item that are prefetched: the processor predicts what follows itself.
+/// Bytes to prefetch per item: the processor predicts the following ones itself.
 const FETCH_BYTES: usize = 128;
 
-/// Prefetches the beginning of the item at `at` in `area`, so that it is in the cache when it is
-/// read.
+/// Prefetches the start of the item at `at` in `area`, so that it is in the cache when it is read.
 #[inline(always)]
 pub(crate) fn fetch(area: &[u8], at: usize, len_bytes: usize) {
     for line in (0..len_bytes.min(FETCH_BYTES)).step_by(LINE_BYTES) {
@@ -58,14 +58,14 @@ pub(crate) fn fetch_all<T>(items: &[T]) {
     items.iter().step_by(line_items).for_each(prefetch);
 }
 
-/// As many bytes are copied of items that are no longer, whatever their length.
+/// Shorter items are copied with this fixed length.
 const COPIED_BYTES: usize = 64;
 
-/// Copies the item at `at` in `area` to the front of `out`; false if it has no room for that. What
-/// `out` holds behind the item may change, too.
+/// Copies the item at `at` in `area` to the start of `out`; false if there is no room. The bytes of
+/// `out` after the item may also change.
 ///
-/// N.B. a call of `memcpy` for each line of text, which has to find out how long it is, takes three
-/// times as long (docs/decisions/0022).
+/// N.B. calling `memcpy` for each line of text takes three times as long, because it must branch on
+/// the length (docs/decisions/0022).
 #[inline(always)]
 pub(crate) fn copy_item(area: &[u8], at: usize, len_bytes: usize, out: &mut [u8]) -> bool {
     if len_bytes <= COPIED_BYTES
@@ -82,7 +82,7 @@ pub(crate) fn copy_item(area: &[u8], at: usize, len_bytes: usize, out: &mut [u8]
     true
 }
 
-/// A full buffer was met after `consumed` elements.
+/// Reports that a buffer became full after `consumed` elements.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Full {
     /// Elements of the input that have been written.
@@ -93,10 +93,10 @@ pub(crate) struct Full {
 
 /// Bytes of a cache line.
 const LINE_BYTES: usize = 64;
-/// Of longer records, the place of the next one in each buffer is fetched, since it is seldom in
-/// the cache.
+/// For longer records, the place of the next one in each buffer is prefetched, because it is seldom
+/// in the cache.
 const FETCHED_BYTES_MIN: usize = 32;
-/// Buffers that are larger all together are written past the caches.
+/// If the buffers are larger than this together, they are written past the caches.
 const CACHED_BYTES: usize = 8 << 20;
 
 /// Keys on their way to a bucket.
@@ -107,18 +107,18 @@ struct Line([u8; LINE_BYTES]);
 #[derive(Clone, Copy)]
 struct Cursor {
     next: *mut u8,
-    /// The next place that is more than one like the last: the buffer's end, or for keys a line's.
+    /// The end of the buffer or, for keys, of the line: where the fast path stops.
     stop: *mut u8,
 }
 
-/// One buffer a bucket, with write positions.
+/// One buffer per bucket, with write positions.
 pub(crate) struct Scatter {
     cursors: Vec<Cursor>,
     /// Where each buffer is full.
     ends: Vec<*mut u8>,
-    /// One a bucket as soon as keys are scattered.
+    /// One per bucket once keys are scattered.
     lines: Vec<Line>,
-    /// None where a bucket has not been given one: its cursor has no room then.
+    /// `None` until the bucket gets a buffer; until then its cursor has no room.
     bufs: Vec<Option<Buf>>,
     /// Buckets without a buffer.
     missing: usize,
@@ -127,15 +127,15 @@ pub(crate) struct Scatter {
     unit_bytes: usize,
 }
 
-// SAFETY: the pointers go into the buffers owned beside them.
+// SAFETY: the pointers point into the buffers that this value owns.
 unsafe impl Send for Scatter {}
 
 impl Scatter {
-    /// Takes one empty buffer a bucket; each is filled up to `capacity_bytes`, a multiple of the
+    /// Takes one empty buffer per bucket; each is filled up to `capacity_bytes`, a multiple of the
     /// element's size.
     ///
     /// # Panics
-    /// When a buffer is shorter than that.
+    /// If a buffer is shorter than that.
     pub(crate) fn new(bufs: Vec<Buf>, capacity_bytes: usize) -> Self {
         assert!(capacity_bytes > 0 && bufs.iter().all(|buf| buf.len() >= capacity_bytes));
         let mut scatter = Self::without_buffers(bufs.len(), capacity_bytes);
@@ -145,8 +145,8 @@ impl Scatter {
         scatter
     }
 
-    /// The same for `bucket_count` buckets that are given their buffers one by one; until all have
-    /// theirs, records are only appended.
+    /// The same for `bucket_count` buckets that get their buffers one by one; until all have
+    /// theirs, records can only be appended.
     pub(crate) fn without_buffers(bucket_count: usize, capacity_bytes: usize) -> Self {
         let nowhere = std::ptr::null_mut();
         let no_room = Cursor {
@@ -164,19 +164,19 @@ impl Scatter {
         }
     }
 
-    /// Gives a bucket that has none its empty buffer.
+    /// Gives an empty buffer to a bucket that has none.
     ///
     /// # Panics
-    /// When it has one, or the buffer is too short.
+    /// If it has one, or the buffer is too short.
     pub(crate) fn give(&mut self, bucket: usize, empty: Buf) {
         self.give_short(bucket, empty, self.capacity_bytes);
     }
 
-    /// Gives a bucket that has none an empty buffer that is full at `capacity_bytes`, no more than
-    /// the others.
+    /// Gives a bucket that has none an empty buffer with a capacity of `capacity_bytes`, at most
+    /// that of the others.
     ///
     /// # Panics
-    /// When it has one, or the buffer is too short.
+    /// If it has one, or the buffer is too short.
     pub(crate) fn give_short(&mut self, bucket: usize, mut empty: Buf, capacity_bytes: usize) {
         assert!(capacity_bytes > 0 && capacity_bytes <= self.capacity_bytes);
         assert!(self.bufs[bucket].is_none() && empty.len() >= capacity_bytes);
@@ -187,7 +187,7 @@ impl Scatter {
         self.unit_bytes = common_divisor(self.unit_bytes, capacity_bytes);
     }
 
-    /// Takes a bucket's buffer, with the bytes filled in it; the bucket has none then.
+    /// Takes a bucket's buffer, with the bytes filled in it; the bucket then has none.
     pub(crate) fn take(&mut self, bucket: usize) -> Option<(Buf, usize)> {
         let filled_bytes = self.filled_bytes(bucket);
         self.settle(bucket);
@@ -211,7 +211,7 @@ impl Scatter {
         full
     }
 
-    /// Forgets what was written to a bucket's buffer.
+    /// Discards the contents of a bucket's buffer.
     pub(crate) fn rewind(&mut self, bucket: usize) {
         if let Some(buf) = &mut self.bufs[bucket] {
             let capacity_bytes = self.ends[bucket] as usize - buf.address();
@@ -220,7 +220,7 @@ impl Scatter {
         }
     }
 
-    /// Goes to the front of a buffer that is full at `end`.
+    /// Starts a buffer whose capacity ends at `end`.
     fn begin(&mut self, bucket: usize, next: *mut u8, end: *mut u8) {
         let to_end = end as usize - next as usize;
         let step = match self.lines.is_empty() {
@@ -232,8 +232,8 @@ impl Scatter {
         self.ends[bucket] = end;
     }
 
-    /// Writes what a bucket's line holds to its buffer, and lets others see what was written past
-    /// the caches.
+    /// Writes the contents of a bucket's line to its buffer, with a fence that makes writes past
+    /// the caches visible.
     fn settle(&mut self, bucket: usize) {
         let filled = self.filled_bytes(bucket);
         let (Some(line), Some(buf)) = (self.lines.get(bucket), &mut self.bufs[bucket]) else {
@@ -244,17 +244,16 @@ impl Scatter {
         fence();
     }
 
-    /// Bytes of a buffer that are filled at most.
+    /// Capacity of a buffer in bytes.
     pub(crate) fn capacity_bytes(&self) -> usize {
         self.capacity_bytes
     }
 
-    /// Appends the record of `len_bytes` that `area` has `at` a place to a bucket's buffer; false
-    /// if that has no room for it. A buffer that is filled so is never passed to the methods for
-    /// elements of one size.
+    /// Appends the record of `len_bytes` at `at` in `area` to a bucket's buffer; false if there is
+    /// no room. Such a buffer is never passed to the methods for elements of one size.
     ///
     /// # Panics
-    /// When there is no such bucket, or no such record.
+    /// If there is no such bucket, or no such record.
     #[inline]
     pub(crate) fn append(
         &mut self,
@@ -269,12 +268,12 @@ impl Scatter {
             return false;
         }
         let room_bytes = cursor.stop as usize - cursor.next as usize;
-        // SAFETY: without lines, `next..stop` is room in the bucket's own buffer, which nobody else
-        // has.
+        // SAFETY: without lines, `next..stop` is room in the bucket's own buffer, to which no one
+        // else has access.
         let room = unsafe { std::slice::from_raw_parts_mut(cursor.next, room_bytes) };
         let is_copied = copy_item(area, at, len_bytes, room);
         if is_copied {
-            // Where the next record goes, if it is as long; it will wait for nothing then.
+            // Prefetches the place of the next record, assuming the same length.
             fetch(room, len_bytes + COPIED_BYTES - 1, len_bytes);
             cursor.next = cursor.next.wrapping_add(len_bytes);
         }
@@ -298,7 +297,7 @@ impl Scatter {
         self.scatter_numbers::<K>(bytemuck::cast_slice(keys), buckets)
     }
 
-    /// The same for the keys that lie in `bytes` one after another, aligned or not.
+    /// The same for the keys in `bytes`, stored one after another, aligned or not.
     pub(crate) fn scatter_numbers<K: Pod>(
         &mut self,
         bytes: &[u8],
@@ -317,18 +316,18 @@ impl Scatter {
         }
     }
 
-    /// The same through lines, for what has been checked.
+    /// The same through lines, for checked arguments.
     fn scatter_lines<K: Pod>(&mut self, bytes: &[u8], buckets: &[u16]) -> Option<Full> {
         let source = bytes.as_ptr().cast::<K>();
         let lines = self.lines.as_mut_ptr();
         let cursors = self.cursors.as_mut_ptr();
         for (index, &bucket) in buckets.iter().enumerate() {
             let bucket = usize::from(bucket);
-            // SAFETY: `check` showed that `bucket` is a valid index, of cursors and lines, and
-            // `index` is one of `bytes`. `next` points at room for one key in the buffer (an
-            // invariant between calls, and below a full buffer ends the call). Buffers begin at a
-            // line and keys are their size apart, which divides a line's: so the key's place in the
-            // line, at the same distance from its begin, is inside of it.
+            // SAFETY: `check` showed that `bucket` is a valid index of cursors and lines, and
+            // `index` is a valid index of `bytes`. `next` points at room for one key in the buffer
+            // (an invariant between calls; below, a full buffer ends the call). Buffers begin at a
+            // line, and keys are their size apart, which divides the line's size. So the key's
+            // place in the line, at the same distance from the line's start, is inside it.
             unsafe {
                 let cursor = cursors.add(bucket);
                 let next = (*cursor).next;
@@ -348,7 +347,7 @@ impl Scatter {
         None
     }
 
-    /// A line for each bucket; nothing has been written yet.
+    /// Makes a line for each bucket; nothing has been written yet.
     fn make_lines(&mut self) {
         self.lines = vec![Line([0; LINE_BYTES]); self.bufs.len()];
         for bucket in 0..self.bufs.len() {
@@ -361,14 +360,15 @@ impl Scatter {
         }
     }
 
-    /// Writes a bucket's line, which is full or ends the buffer; true if that is full.
+    /// Writes a bucket's line, which is full or ends the buffer; true if the buffer is full.
     #[inline(always)]
     fn end_line(&mut self, bucket: usize) -> bool {
         let end = self.ends[bucket];
         let cursor = &mut self.cursors[bucket];
         let next = cursor.next;
         if (next as usize).is_multiple_of(LINE_BYTES) {
-            // SAFETY: a whole line lies before `next` in the bucket's buffer, and begins at a line.
+            // SAFETY: a whole line is before `next` in the bucket's buffer, and begins at a line
+            // boundary.
             unsafe { write_line(next.sub(LINE_BYTES), &self.lines[bucket]) };
         }
         if next == end {
@@ -379,7 +379,7 @@ impl Scatter {
         false
     }
 
-    /// The same for records of `record_bytes` each, one after another in `records`.
+    /// The same for records of `record_bytes` each, stored one after another in `records`.
     pub(crate) fn scatter_records(
         &mut self,
         records: &[u8],
@@ -393,8 +393,8 @@ impl Scatter {
         self.scatter_each(records, record_bytes, buckets)
     }
 
-    /// The same, straight to the buffers, for what has been checked. Where the length is known when
-    /// compiling, a record is one or two registers.
+    /// The same, directly to the buffers, for checked arguments. If the length is known at compile
+    /// time, a record is one or two registers.
     #[inline(always)]
     fn scatter_each(
         &mut self,
@@ -405,9 +405,9 @@ impl Scatter {
         let source = records.as_ptr();
         let cursors = self.cursors.as_mut_ptr();
         for (index, &bucket) in buckets.iter().enumerate() {
-            // SAFETY: as for keys, but in the buffer itself; `record_bytes` divides the capacities,
-            // so there is room for one whole record, after this one too as long as the buffer is
-            // not full, and source and buffer are different memory.
+            // SAFETY: as for keys, but in the buffer itself. `record_bytes` divides the capacities,
+            // so there is room for one whole record, and for another one as long as the buffer is
+            // not full. Source and buffer are different memory.
             unsafe {
                 let cursor = cursors.add(usize::from(bucket));
                 let next = (*cursor).next;
@@ -429,8 +429,8 @@ impl Scatter {
         None
     }
 
-    /// Bucket numbers are a matter of memory safety here: one vectorised pass checks them all. So
-    /// is that each has a buffer.
+    /// Memory safety here depends on bucket numbers, so one vectorised pass checks them all, and
+    /// that each bucket has a buffer.
     fn check(&self, buckets: &[u16]) {
         assert_eq!(self.missing, 0, "every bucket has a buffer");
         let largest = buckets
@@ -443,12 +443,12 @@ impl Scatter {
     }
 }
 
-/// The greatest.
+/// The greatest common divisor.
 fn common_divisor(a: usize, b: usize) -> usize {
     if b == 0 { a } else { common_divisor(b, a % b) }
 }
 
-/// The first byte of a buffer, and the end of what is filled of it.
+/// The first byte of a buffer, and the end of its usable part.
 fn bounds(buf: &mut Buf, capacity_bytes: usize) -> (*mut u8, *mut u8) {
     assert!(
         buf.address().is_multiple_of(LINE_BYTES),
@@ -458,10 +458,10 @@ fn bounds(buf: &mut Buf, capacity_bytes: usize) -> (*mut u8, *mut u8) {
     (range.start, range.end)
 }
 
-/// Writes a line past the caches, where the machine has a way to. Miri, which has none, copies it.
+/// Writes a line past the caches, if the machine supports it. Miri does not, and copies it.
 ///
 /// # Safety
-/// `to` begins a line of a buffer that nobody else looks at.
+/// `to` begins a line of a buffer that no one else accesses.
 #[inline(always)]
 unsafe fn write_line(to: *mut u8, line: &Line) {
     #[cfg(all(target_arch = "x86_64", not(miri)))]
@@ -478,24 +478,25 @@ unsafe fn write_line(to: *mut u8, line: &Line) {
         }
     }
     #[cfg(not(all(target_arch = "x86_64", not(miri))))]
-    // SAFETY: by the caller's word there is a line, and it is not the one that is owned here.
+    // SAFETY: the caller guarantees a line there, and it is not the one owned here.
     unsafe {
         std::ptr::copy_nonoverlapping(line.0.as_ptr(), to, LINE_BYTES);
     }
 }
 
-/// The same for a line of bytes. [`fence`] comes before anything else is written or read there.
+/// The same for a line of bytes. [`fence`] must be called before anything else is written or read
+/// there.
 ///
 /// # Panics
 /// Unless `to` is a whole line.
 #[inline(always)]
 fn store_line(to: &mut [u8], line: &Line) {
     assert!(to.len() == LINE_BYTES && to.as_ptr().cast::<Line>().is_aligned());
-    // SAFETY: it begins a line, is as long as one, and nobody else looks at what is borrowed here.
+    // SAFETY: it begins at a line boundary and has a line's length, and the borrow is exclusive.
     unsafe { write_line(to.as_mut_ptr(), line) };
 }
 
-/// What was written past the caches is seen by whoever is told of it from here on.
+/// Makes writes past the caches visible to every thread that synchronises with this one afterwards.
 fn fence() {
     #[cfg(all(target_arch = "x86_64", not(miri)))]
     // SAFETY: every x86-64 has this instruction; it only waits.
@@ -504,7 +505,7 @@ fn fence() {
     }
 }
 
-/// A loop that is compiled for several widths of vectors; at run time the machine's own is chosen.
+/// A loop that is compiled for several vector widths; the machine's own is selected at run time.
 macro_rules! vectorised {
     ($(#[$doc:meta])* fn $name:ident($($argument:ident: $t:ty),*) -> $result:ty $body:block) => {
         $(#[$doc])*
@@ -514,13 +515,13 @@ macro_rules! vectorised {
             #[cfg(target_arch = "x86_64")]
             {
                 /// # Safety
-                /// The machine has AVX-512 with these extensions.
+                /// The machine must have AVX-512 with these extensions.
                 #[target_feature(enable = "avx512f,avx512dq,avx512bw,avx512vl")]
                 fn avx512($($argument: $t),*) -> $result {
                     plain($($argument),*)
                 }
                 /// # Safety
-                /// The machine has AVX2.
+                /// The machine must have AVX2.
                 #[target_feature(enable = "avx2")]
                 fn avx2($($argument: $t),*) -> $result {
                     plain($($argument),*)
@@ -530,7 +531,7 @@ macro_rules! vectorised {
                     && is_x86_feature_detected!("avx512bw")
                     && is_x86_feature_detected!("avx512vl");
                 if has_avx512 {
-                    // SAFETY: the machine has what the function is compiled for.
+                    // SAFETY: the machine has the features that the function is compiled for.
                     return unsafe { avx512($($argument),*) };
                 }
                 if is_x86_feature_detected!("avx2") {
@@ -547,9 +548,10 @@ pub(crate) mod bounds;
 pub(crate) mod mixing;
 pub(crate) mod parts;
 
-/// Adds to `counts` how often each number occurs in `numbers`; all are below its length.
+/// Adds the occurrences of each number in `numbers` to `counts`; all numbers are below its length.
 pub(crate) fn count_each(numbers: &[u16], counts: &mut [usize]) {
-    // In turn, so that few additions wait for the one before: neighbours are often equal.
+    // Four tables of counters in rotation, so that few additions wait for the previous one:
+    // consecutive numbers are often equal.
     let (quads, rest) = numbers.as_chunks::<4>();
     let mut tables = vec![0u32; 4 * counts.len()];
     let (first, others) = tables.split_at_mut(counts.len());
@@ -619,7 +621,7 @@ mod tests {
             let size = size_of::<K>();
             let budget = Budget::new(1 << 20);
             let pool = Pool::new(&budget, "test", 4096, 8).unwrap();
-            // Neither is a whole number of lines.
+            // Neither size is a whole number of lines.
             let mut scatter = Scatter::without_buffers(2, 4096 - 5 * 16);
             scatter.give_short(0, pool.take().unwrap().split_to(32), 16);
             scatter.give(1, pool.take().unwrap());

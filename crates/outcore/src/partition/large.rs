@@ -1,9 +1,9 @@
 //! Large records, copied from their places in the input to the output.
 //!
-//! Contract: [`copy_records`] writes the records at positions, in the order of these. A record is
-//! read and written in pieces, so that memory does not grow with its length. Jobs that move records
-//! take this way where a record is longer than [`LARGE_BYTES`]: a drive reads such a record as fast
-//! at any place, so nothing is gained by distributing it.
+//! Contract: [`copy_records`] writes the records at the given positions, in that order. A record is
+//! read and written in pieces, so memory does not grow with its length. Jobs that move records use
+//! it for records longer than [`LARGE_BYTES`]: a drive reads such a record equally fast at any
+//! place, so a distribution gains nothing.
 //!
 //! Bounds: a window of reads and a few chunks; each record is read and written once.
 
@@ -19,7 +19,7 @@ use outcore_io::memory::{BLOCK_BYTES, Ledger, Pool, block_ceil, block_floor};
 use outcore_io::port::Port;
 use outcore_io::transfers::{Arrival, ReadRange, Transfers};
 
-/// Records beyond this length are large.
+/// Records longer than this are large.
 pub(crate) const LARGE_BYTES: usize = 1 << 20;
 /// Length of a read, and reads in flight.
 const READ_BYTES: u64 = 1 << 20;
@@ -31,25 +31,25 @@ const CHUNKS: usize = 4;
 const READS: &str = "pieces of records";
 const OUTPUT: &str = "output chunks";
 
-/// A ledger with what [`copy_records`] reserves.
+/// Adds the reservations of [`copy_records`] to a ledger.
 pub(crate) fn with_copies(ledger: Ledger) -> Ledger {
     ledger
         .always(READS, Pool::total_bytes(READ_BYTES as usize, WINDOW))
         .always(OUTPUT, Pool::total_bytes(CHUNK_BYTES, CHUNKS))
 }
 
-/// What a read brings of a record.
+/// The part of a record in a read.
 struct Piece {
     part: usize,
     from_bytes: u64,
     inside: Range<usize>,
 }
 
-/// Copies the records of `record_bytes` at `positions` of the inputs to `sink`. No position is past
-/// the last record.
+/// Copies the records of `record_bytes` at `positions` of the inputs to `sink`. All positions are
+/// valid.
 ///
 /// # Errors
-/// What reading and writing fail with.
+/// The errors of reading and writing.
 pub(crate) fn copy_records(
     job: &Job,
     ends: &Ends<'_>,
@@ -60,7 +60,7 @@ pub(crate) fn copy_records(
     let record_bytes = record_bytes as u64;
     let parts = &ends.parts;
     let mut left = positions.iter();
-    // The rest of the record that is being read: its file, and its bytes in there.
+    // The rest of the current record: its file, and its byte range there.
     let mut current: Option<(usize, Range<u64>)> = None;
     let next = |_: &Port| {
         let (part, bytes) = match current.take() {

@@ -1,12 +1,12 @@
-//! The read side of a bucket: all of its segments in one area of memory, verified.
+//! Loads a bucket: all of its segments in one area of memory, verified.
 //!
-//! Contract: a [`Load`] starts the reads of what lies on scratch, neighbours in one, and is
-//! complete when they have ended; what stayed in memory is copied after them by its owner. Every
-//! segment's checksum is verified before anybody looks at it. Segments that fill their buffers lie
-//! one after another without gaps, and so do the parts of a long item; between others there may be
-//! less than a block.
+//! Contract: a [`Load`] starts the reads of segments on scratch, adjacent ones in one read, and is
+//! complete when they have ended. The owner then copies the segments in memory after them. Every
+//! segment's checksum is verified before its data are used. Segments that fill their buffers are
+//! stored one after another without gaps, and so are the parts of a long item; other segments may
+//! have gaps of less than a block.
 //!
-//! Bounds: the area, and a few words a segment; each segment is read once.
+//! Bounds: the area, and a few words per segment; each segment is read once.
 
 use super::Partition;
 use super::bucket::{Location, Segment};
@@ -15,21 +15,20 @@ use outcore_io::memory::{BLOCK_BYTES, Buf};
 use outcore_io::port::Port;
 use outcore_io::{Error, Kind, Result};
 
-/// Largest read of neighbouring segments. N.B. 4 MiB, with as many segments side by side, made no
-/// difference on a drive of 1.5 GB/s each way.
+/// Largest read of adjacent segments; larger ones gain nothing.
 const READ_BYTES_MAX: usize = 1 << 20;
 
-/// A bucket on its way into memory.
+/// A bucket that is being loaded.
 pub(crate) struct Load {
-    /// Which bucket; below 2^30.
+    /// Number of the bucket; below 2^30.
     pub(crate) index: usize,
     pub(crate) segments: Vec<Segment>,
-    /// Offset in the area of each segment that is there, by its number.
+    /// Offset in the area of each loaded segment, by its number.
     pub(crate) offsets: Vec<(usize, usize)>,
-    /// Bytes of the area that the reads take, from the first.
+    /// Start and end of the area's part that the reads fill.
     pub(crate) loaded_from: usize,
     pub(crate) loaded_to: usize,
-    /// Parts of the area, by the offset in it.
+    /// Parts of the area, by offset.
     parts: Vec<(usize, Buf)>,
     reads_left: usize,
 }
@@ -57,9 +56,10 @@ impl Load {
             parts: Vec::new(),
             reads_left: 0,
         };
-        // Whole segments first: they lie one after another without gaps between their payloads.
+        // Full segments first: they are stored one after another without gaps between their
+        // payloads.
         let mut on_scratch: Vec<(bool, u16, u64, usize)> = Vec::new();
-        // Then long items, whose parts lie one after another as they are in the bucket.
+        // Then long items, whose parts keep their order in the bucket.
         let mut long = Vec::new();
         let mut is_inside = false;
         for (number, segment) in load.segments.iter().enumerate() {
@@ -96,8 +96,7 @@ impl Load {
         Ok(load)
     }
 
-    /// Reads a part of scratch, from the place of segment `first`, to the end of what is being
-    /// loaded.
+    /// Reads a range of scratch, from segment `first` on, to the end of the loaded part.
     fn read_run(
         &mut self,
         partition: &Partition<'_>,
@@ -110,7 +109,7 @@ impl Load {
         };
         let len_bytes = part.len();
         let file = partition.scratch()?.file(*address);
-        // Bucket and offset together name the part when it comes back.
+        // Bucket and offset together identify the part when it returns.
         let token = (self.index as u64) << 32 | self.loaded_to as u64;
         port.submit(file, Op::Read, address.offset_bytes, part, token);
         self.reads_left += 1;
@@ -123,7 +122,7 @@ impl Load {
         (token >> 32) as usize
     }
 
-    /// Takes back a part that has been read.
+    /// Takes back a completed read.
     pub(crate) fn take_back(&mut self, token: u64, buf: Buf) {
         let offset = (token & u64::from(u32::MAX)) as usize;
         self.reads_left -= 1;
@@ -135,8 +134,7 @@ impl Load {
         self.reads_left == 0
     }
 
-    /// The area, whole again, once all that was read has been verified; scratch is told that it has
-    /// been read.
+    /// The whole area, once all reads have been verified; marks the segments as read in scratch.
     pub(crate) fn join(&mut self, partition: &Partition<'_>) -> Result<Buf> {
         self.parts.sort_unstable_by_key(|(offset, _)| *offset);
         let mut parts = self.parts.drain(..).map(|(_, buf)| buf);
@@ -163,7 +161,7 @@ impl Load {
         Ok(area)
     }
 
-    /// Copies segments that stayed in memory after what was loaded.
+    /// Copies the segments in memory after the loaded ones.
     ///
     /// # Panics
     /// If the area is too short.
@@ -177,16 +175,16 @@ impl Load {
                 end += len;
             }
         }
-        // The copies free their slots with the load.
+        // The load drops the originals, which frees their slots.
     }
 }
 
-/// Items of an area that were neighbours in the input.
+/// Items of an area that were consecutive in the input.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct LoadedRun {
-    /// Orders it among the others; 0 unless the job is ordered.
+    /// Its order among the others; 0 unless the job is ordered.
     pub(crate) position: u64,
-    /// Where it begins in the area.
+    /// Its offset in the area.
     pub(crate) at: usize,
     pub(crate) len_bytes: usize,
     /// Number of items; 0 unless the job is ordered.
@@ -194,8 +192,8 @@ pub(crate) struct LoadedRun {
 }
 
 impl Load {
-    /// All items that are in the area, in the order of the input if it is known, and the end of
-    /// all. The parts of a long item lie one after another.
+    /// All items in the area, in the order of the input if it is known, and the end of all. The
+    /// parts of a long item are consecutive.
     pub(crate) fn runs(&self) -> (Vec<LoadedRun>, usize) {
         let mut places = vec![0; self.segments.len()];
         let mut end = self.loaded_to;
@@ -237,7 +235,7 @@ impl Load {
     }
 }
 
-/// End of the run of segments that lie side by side on scratch, in whole blocks, from `from`.
+/// End of the run of segments that are adjacent on scratch, in whole blocks, from `from`.
 fn run_end(on_scratch: &[(bool, u16, u64, usize)], from: usize, segments: &[Segment]) -> usize {
     let (_, log, offset, number) = on_scratch[from];
     let mut next_offset = offset + segments[number].stored_bytes() as u64;

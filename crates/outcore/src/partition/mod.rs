@@ -1,8 +1,8 @@
-//! The partition machine: what sorts, sorts of lines and shuffles do alike.
+//! The partition machine: the common part of sorts, sorts of lines and shuffles.
 //!
 //! Model: PALID (Li, Khan, Dhulipala, SPAA 2025), sections 3 (in-memory bucketer, batched writer)
-//! and 4 (samplesort): distribute everything into buckets, distribute again what is too large, then
-//! work on one bucket after another in memory.
+//! and 4 (samplesort): distribute everything into buckets, distribute buckets that are too large
+//! again, then process one bucket after another in memory.
 //!
 //! ```text
 //!  input --(pass: blocks, regions)--> batch --route, mover--> kernel: one buffer per bucket
@@ -15,9 +15,9 @@
 //!                                   task: sort or permute, emit, next ones load meanwhile
 //! ```
 //!
-//! Contract: a [`Partition`] is what the threads of one job share, whatever its items are; it lives
-//! as long as the job and is reached by shared reference. What changes does so by its own lock or
-//! counter. What only one kind of job needs (order, plan, random draws) stands beside it.
+//! Contract: a [`Partition`] is what the threads of one job share, for items of any kind. It lives
+//! as long as the job and is accessed by shared reference; mutable parts have their own lock or
+//! counter. Data of one kind of job (order, plan, random draws) are kept separately.
 
 pub(crate) mod bucket;
 pub(crate) mod classify;
@@ -47,15 +47,15 @@ use outcore_io::port::Volume;
 use outcore_io::scratch::Scratch;
 use outcore_io::{Error, Kind, Result};
 
-/// The line of a job's ledger from which buffers of buckets are taken.
+/// The line of a job's ledger for buffers of buckets.
 pub(crate) const BUCKETS: &str = "buckets in memory";
-/// Segments that a thread reads at once where a bucket is distributed again, at least.
+/// Smallest number of segments that a thread reads at once when a bucket is distributed again.
 pub(crate) const SPLIT_READS_MIN: usize = 12;
-/// The line from which segments are read that are sampled or distributed again.
+/// The line for reading segments that are sampled or distributed again.
 pub(crate) const SPLIT_SEGMENTS: &str = "segments to split";
 
 /// Scratch that is made when it is first needed: most jobs whose data fit in memory need none, and
-/// no right to make it.
+/// no permission to make it.
 pub(crate) struct LazyScratch<'a> {
     made: OnceLock<Scratch>,
     making: Mutex<()>,
@@ -71,7 +71,7 @@ impl<'a> LazyScratch<'a> {
         }
     }
 
-    /// The scratch, made now if it is the first time.
+    /// The scratch, made by the first call.
     pub(crate) fn get(&self) -> Result<&Scratch> {
         if let Some(scratch) = self.made.get() {
             return Ok(scratch);
@@ -86,7 +86,7 @@ impl<'a> LazyScratch<'a> {
         }
     }
 
-    /// The scratch, if it has been needed so far.
+    /// The scratch, if it has been made.
     pub(crate) fn made(&self) -> Option<&Scratch> {
         self.made.get()
     }
@@ -97,25 +97,25 @@ impl<'a> LazyScratch<'a> {
     }
 }
 
-/// How segments are written and read back; the plan of each kind of job says.
+/// How segments are written and read back, from the plan of the job.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct SegmentSizes {
     /// Length of a buffer, and of a write.
     pub(crate) segment_bytes: usize,
     /// Payload of segments that fill their buffers, for items of one length: a load reads shorter
-    /// ones last, one by one. 0 if none are told apart.
+    /// ones last, one by one. 0 if segments are not distinguished.
     pub(crate) full_bytes: usize,
-    /// Segments of one bucket side by side on scratch, at most.
+    /// Largest number of segments of one bucket that are adjacent on scratch.
     pub(crate) extent_segments: usize,
-    /// Segments that a bucket is nearly sure to get from one worker.
+    /// Number of segments that a bucket almost certainly gets from one worker.
     pub(crate) sure_segments: usize,
-    /// Writes in flight a worker.
+    /// Writes in flight per worker.
     pub(crate) writes_in_flight: usize,
     /// Segments that may stay in memory.
     pub(crate) resident_segments: usize,
-    /// Segments that a worker reads ahead where a bucket is distributed again.
+    /// Segments that a worker reads ahead when a bucket is distributed again.
     pub(crate) split_reads: usize,
-    /// Buffers in all.
+    /// Total number of buffers.
     pub(crate) slots: usize,
 }
 
@@ -129,7 +129,7 @@ impl SegmentSizes {
     }
 }
 
-/// What all threads of a job share, whatever its items are.
+/// State that all threads of a job share, for items of any kind.
 pub(crate) struct Partition<'a> {
     pub(crate) job: &'a Job,
     pub(crate) volume: &'a Volume,
@@ -138,14 +138,15 @@ pub(crate) struct Partition<'a> {
     pub(crate) segment_pool: Pool,
     /// Segments that may still stay in memory.
     pub(crate) resident_left: AtomicI64,
-    /// Seeds the checksums of this run's scratch.
+    /// Seed of the checksums of this run's scratch.
     pub(crate) run: u64,
     /// The threads, which stop together.
     pub(crate) thread_group: ThreadGroup<'a>,
 }
 
 impl<'a> Partition<'a> {
-    /// For `threads` threads on `data_bytes` of input, with the buffers of the job's ledger.
+    /// A partition for `threads` threads on `data_bytes` of input, with the buffers of the job's
+    /// ledger.
     pub(crate) fn new(
         job: &'a Job,
         volume: &'a Volume,
@@ -186,9 +187,8 @@ impl<'a> Partition<'a> {
         left.fetch_sub(segments as i64, Ordering::Relaxed);
     }
 
-    /// What stays in memory of `bucket_count` buckets that are about equal and hold all of
-    /// `data_bytes`: as many as fill what is reserved for them. What they lack in a lopsided sample
-    /// is only a little more scratch.
+    /// Which of `bucket_count` about equal buckets, which hold all of `data_bytes`, stay in memory:
+    /// as many as fill the reservation. If the sample was lopsided, a little more goes to scratch.
     pub(crate) fn resident(&self, bucket_count: usize, data_bytes: u64) -> Resident {
         let resident_bytes = self.sizes.resident_segments * self.sizes.capacity_bytes();
         let resident_bytes = resident_bytes as u128;
@@ -196,8 +196,8 @@ impl<'a> Partition<'a> {
         Resident::some(buckets as usize, bucket_count)
     }
 
-    /// Runs `work` on every thread; gives all results in the order of the threads, or the failure
-    /// that came first.
+    /// Runs `work` on every thread; returns all results in the order of the threads, or the first
+    /// failure.
     pub(crate) fn on_all_threads<T: Send>(
         &self,
         work: impl Fn(usize) -> Result<T> + Sync,
@@ -206,7 +206,7 @@ impl<'a> Partition<'a> {
     }
 }
 
-/// A pool that its plan did not make large enough.
+/// The error for a pool that the plan made too small.
 pub(crate) fn no_buffer() -> Error {
     Error::new(Kind::Memory, "take a buffer", "the pool is empty").hint(
         "this is a bug in outcore: please report it; more --memory or fewer --threads may avoid it",

@@ -1,11 +1,11 @@
-//! Items on their way to their buckets: found, routed and moved, a batch at a time.
+//! Moves items to their buckets: finds, routes and copies them, a batch at a time.
 //!
-//! Contract: a [`Mover`] is one thread's. [`FixedMover`] moves items of one length,
-//! [`VaryingMover`] those of varying lengths, whose keys may have to be made first; both are
-//! compiled for their items and their route, and nothing is decided for each item that is the same
-//! for all.
+//! Contract: a [`Mover`] belongs to one thread. [`FixedMover`] moves items of one length, and
+//! [`VaryingMover`] those of varying lengths, whose keys may have to be made first. Both are
+//! compiled for their items and their route; decisions that are the same for all items are made
+//! outside of the loop.
 //!
-//! Bounds: a bucket number and a reference for each item of a batch, which stay in the first-level
+//! Bounds: one bucket number and one reference per item of a batch, which stay in the first-level
 //! cache, and the batch's keys.
 
 use super::route::{Batch, Ref, Route};
@@ -17,26 +17,26 @@ use outcore_io::Result;
 const FIXED_BATCH: usize = 1024;
 /// The same of varying lengths.
 const VARYING_BATCH: usize = 512;
-/// Memory for keys that stays from one batch to the next, at most.
+/// Largest key memory that stays from one batch to the next.
 const KEPT_BYTES_MAX: usize = 4 << 20;
 
-/// Neighbours of the input.
+/// Consecutive items of the input.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Run<'r> {
     /// Whole items, one after another.
     pub(crate) bytes: &'r [u8],
-    /// Orders them among those of the input.
+    /// Their order among those of the input.
     pub(crate) position: u64,
-    /// Number of the file, and where in its data the first of them is, where that is known.
+    /// Number of the file, and the offset of the first item in its data, if known.
     pub(crate) place: Option<(usize, u64)>,
 }
 
 /// Moves the items of runs to their buckets.
 pub(crate) trait Mover {
-    /// What says where to.
+    /// Determines the buckets.
     type Route: Route;
 
-    /// The route, to be told what comes.
+    /// The route, which is told what comes next.
     fn route(&mut self) -> &mut Self::Route;
     /// Moves the items of a run.
     fn take(&mut self, worker: &mut ScatterWorker<'_>, run: Run<'_>) -> Result<()>;
@@ -82,7 +82,7 @@ impl<F: FixedItems, R: Route> Mover for FixedMover<F, R> {
     }
 }
 
-/// Keys that had to be made of the items of a batch.
+/// Keys that were made from the items of a batch.
 #[derive(Debug, Default)]
 pub(crate) struct MadeKeys {
     pub(crate) area: Vec<u8>,
@@ -90,7 +90,7 @@ pub(crate) struct MadeKeys {
 }
 
 impl MadeKeys {
-    /// Forgets all keys; the memory stays, except for that of long ones.
+    /// Removes all keys; keeps the memory, except for that of long ones.
     pub(crate) fn clear(&mut self) {
         self.area.clear();
         self.area.shrink_to(KEPT_BYTES_MAX);
@@ -98,31 +98,31 @@ impl MadeKeys {
     }
 }
 
-/// An item of varying length, and what is known of it.
+/// An item of varying length, with its position and bucket.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Item<'i> {
-    /// All of it, with what frames it.
+    /// The whole item, with its framing.
     pub(crate) bytes: &'i [u8],
-    /// Orders it among those of the input.
+    /// Its order among those of the input.
     pub(crate) position: u64,
-    /// The bucket that it belongs to.
+    /// Its bucket.
     pub(crate) bucket: usize,
 }
 
-/// What a kind of job does with items of varying lengths, besides moving them.
+/// Processing of items of varying lengths, besides moving them.
 pub(crate) trait VaryingItems {
     /// Whether keys have to be made; items are their own keys otherwise.
     const HAS_KEYS: bool;
 
-    /// How they lie one after another.
+    /// How they are stored one after another.
     fn framing(&self) -> ItemFraming;
 
-    /// Whether an item with this content is none, and goes nowhere.
+    /// Whether an item with this content is skipped.
     fn is_left_out(&self, _content: &[u8]) -> bool {
         false
     }
 
-    /// Makes the keys of the items of a batch, which lie in `run`; those without one leave `items`.
+    /// Makes the keys of the items of a batch in `run`; removes items without a key from `items`.
     fn make_keys(
         &mut self,
         _run: &Run<'_>,
@@ -132,7 +132,7 @@ pub(crate) trait VaryingItems {
         Ok(())
     }
 
-    /// Whether an item goes no further, since it only has to be counted in its bucket.
+    /// Whether an item is only counted in its bucket and not moved.
     fn is_counted(&mut self, _item: Item<'_>) -> bool {
         false
     }
@@ -158,7 +158,7 @@ impl<V: VaryingItems, R: Route> VaryingMover<V, R> {
         }
     }
 
-    /// Moves the items that have been found in `run`, the first of them number `number` of it.
+    /// Moves the items that were found in `run`; the first of them is number `number`.
     fn take_found(
         &mut self,
         worker: &mut ScatterWorker<'_>,

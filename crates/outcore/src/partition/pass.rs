@@ -1,10 +1,10 @@
-//! One thread's pass over what is distributed: the input's blocks or regions, or what else reads
-//! ahead.
+//! One thread's pass over the data to distribute: the input's blocks or regions, or another source
+//! that is read ahead.
 //!
-//! Contract: [`read_all`] keeps a [`Reader`] reading ahead while what it has read is worked on, and
-//! what the spill writes on its way, until all has been taken. [`BlockReader`] reads whole blocks
-//! of items of one length, [`RegionReader`] whole items of any length. The segments of a bucket
-//! that is distributed again are read by the same loop ([`super::refine`]).
+//! Contract: [`read_all`] keeps a [`Reader`] reading ahead, and the spill writing, while the loaded
+//! data are processed, until all have been taken. [`BlockReader`] reads blocks of whole items of
+//! one length; [`RegionReader`] reads whole items of any length. The same loop reads the segments
+//! of a bucket that is distributed again ([`super::refine`]).
 //!
 //! Bounds: the readers' pools; each byte of the source is read once.
 
@@ -20,24 +20,24 @@ use outcore_io::transfers::{ASKED_TOKENS, ReadAhead};
 
 /// A source that one thread reads ahead.
 pub(crate) trait Reader {
-    /// What it gives out.
+    /// The type of its results.
     type Read;
 
-    /// Asks for as much as there is room for.
+    /// Starts as many reads as there is room for.
     fn start(&mut self, port: &mut Port) -> Result<()>;
-    /// What has come and is next.
+    /// The next result, if it has arrived.
     fn next(&mut self, port: &mut Port) -> Result<Option<Self::Read>>;
-    /// Takes back a read that has ended well.
+    /// Takes back a successful read.
     fn settle(&mut self, transfer: Transfer) -> Result<()>;
-    /// Whether nothing more comes, once there is no next.
+    /// Whether nothing more comes, once there is no next result.
     fn is_done(&self) -> bool;
-    /// How much further in the input something is; for progress.
+    /// Progress in the input that a result represents.
     fn advance_bytes(read: &Self::Read) -> u64;
-    /// Takes back what has been worked on.
+    /// Takes back a processed result.
     fn give_back(&mut self, _read: Self::Read) {}
 }
 
-/// Reads all of a source, and shows it to `take` as it comes.
+/// Reads all of a source, and passes each result to `take` as it arrives.
 pub(crate) fn read_all<'a, R: Reader>(
     worker: &mut ScatterWorker<'a>,
     reader: &mut R,
@@ -66,8 +66,8 @@ pub(crate) fn read_all<'a, R: Reader>(
     }
 }
 
-/// How much one thread takes at once: one part in `share` of what is left, and at least one block
-/// or segment. Long stretches leave fewer runs to remember, where the order counts.
+/// How much one thread takes at once: one part in `share` of the rest, at least one block or
+/// segment. Long stretches leave fewer runs to remember if order matters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct TakeShare(pub(super) u64);
 
@@ -84,20 +84,20 @@ impl TakeShare {
     }
 }
 
-/// One thread's way through the blocks of the input.
+/// One thread's progress through the blocks of the input.
 pub(crate) struct BlockReader<'a> {
     blocks: &'a Blocks,
     share: TakeShare,
     is_ordered: bool,
-    /// Taken and not yet asked for.
+    /// Taken but not yet requested.
     stretch: Stretch,
     ahead: ReadAhead<Block>,
     pool: Pool,
 }
 
 impl<'a> BlockReader<'a> {
-    /// A reader of `window` blocks at once, with as many buffers of `pool`; in the order in which
-    /// it takes them if `is_ordered`.
+    /// A reader of `window` blocks at once, with as many buffers of `pool`; with `is_ordered`, in
+    /// the order in which it takes them.
     pub(crate) fn new(
         blocks: &'a Blocks,
         share: TakeShare,
@@ -147,7 +147,7 @@ impl Reader for BlockReader<'_> {
         debug_assert!(transfer.token & ASKED_TOKENS != 0);
         let parts = self.blocks.parts();
         self.ahead.settle(transfer, |block, transfer| {
-            // The file must still be as long as it was.
+            // The file must still have its length.
             match transfer.len_bytes >= block.skip_bytes + block.payload_bytes {
                 true => Ok(()),
                 false => Err(became_shorter(

@@ -8,16 +8,16 @@
 //! | B | bytes of a transfer | `segment_bytes`, `read_block_bytes` |
 //! | P | threads | `threads` |
 //!
-//! Contract: no I/O, and the same plan for the same numbers. Here is what a plan says: its sizes,
-//! the lines of the ledger that they come to, what it predicts, and its words for people.
-//! [`search`] finds the one to go by. Data that fit are distributed in memory and written once;
-//! larger data go through scratch once, or as often as one distribution has too few buckets for the
-//! memory (PALID, SPAA 2025, section 4).
+//! Contract: no I/O, and the same plan for the same numbers. This file defines a plan: its sizes,
+//! the ledger lines for them, its predictions, and its text for people. [`search`] finds the best
+//! one. Data that fit are distributed in memory and written once. Larger data go through scratch
+//! once, or more often if one distribution has too few buckets for the memory (PALID, SPAA 2025,
+//! section 4).
 //!
-//! In the first phase memory holds input blocks in flight, a segment buffer a thread and bucket,
-//! and segments that are being written; in the second, areas in which buckets are loaded, and what
-//! the work on them needs. What both leave over keeps whole buckets in memory (*resident*), which
-//! never go to scratch.
+//! In the first phase memory holds input blocks in flight, one segment buffer per thread and
+//! bucket, and segments that are being written. In the second phase it holds areas in which buckets
+//! are loaded, and the working memory for them. The rest keeps whole buckets in memory
+//! (*resident*), which never go to scratch.
 
 mod search;
 
@@ -32,82 +32,80 @@ use outcore_io::units;
 
 pub(crate) use search::{Planned, best_of, on_fewer_threads, plan_within};
 
-/// Most buckets of one distribution: beyond them every store misses the caches.
+/// Largest number of buckets of one distribution: beyond it every store misses the caches.
 pub(crate) const BUCKETS_MAX: usize = 2048;
-/// Largest segment: beyond it drives gain less than the memory for buffers costs. N.B. while 4 MiB
-/// at a time are read, a drive of 1.2 GB/s each way takes 4 GiB in writes of 64 KiB in 4.5 s, of
-/// 128 KiB in 4.2, of 256 KiB in 3.9, of 512 KiB in 3.7 and of 1 MiB in 3.5. But less stays in
-/// memory (docs/decisions/0016).
+/// Largest segment: drives gain less from larger ones than the memory for buffers costs
+/// (docs/decisions/0016).
 pub(crate) const SEGMENT_BYTES_MAX: usize = 512 << 10;
-/// Halvings of it that are tried.
+/// Number of halvings of it to try.
 const SEGMENT_HALVINGS: u32 = 7;
 /// Largest bucket in memory: offsets in it have 32 bits.
 pub(crate) const AREA_BYTES_MAX: usize = (u32::MAX / 2) as usize;
-/// Reads of the input: the longest, and how short they become for the sake of their number.
+/// Longest read of the input, and how short reads become before their number is reduced.
 const READ_BYTES_MAX: usize = 4 << 20;
 const READ_BYTES_WANTED: usize = 64 << 10;
-/// Reads of the input a drive, at least, of all threads together: four in flight while one is
-/// worked on.
+/// Smallest number of input reads per drive, over all threads: four in flight while one is
+/// processed.
 const READS_MIN: usize = 5;
-/// The same of one thread: two in flight while one is worked on.
+/// The same per thread: two in flight while one is processed.
 const THREAD_READS_MIN: usize = 3;
-/// Data of fewer bytes are moved in small pages.
+/// Smaller data are moved in small pages.
 const HUGE_PAGES_FROM_BYTES: u64 = 1 << 20;
-/// Set aside for samples' remains and small tables.
+/// Memory reserved for remains of samples and small tables.
 pub(crate) const FIXED_BYTES: u64 = 5 << 19;
-/// Bytes that a segment's description takes in memory, the growth of its list included.
+/// Memory per segment description, including the growth of its list.
 pub(crate) const SEGMENT_META_BYTES: u64 = 80;
-/// Bytes that a run of the input takes in memory.
+/// Memory per run of the input.
 pub(crate) const INPUT_RUN_BYTES: u64 = size_of::<super::bucket::InputRun>() as u64;
 const _: () = assert!(size_of::<super::bucket::Segment>() as u64 <= SEGMENT_META_BYTES);
-/// Phases by name.
+/// Phase names.
 const SAMPLE: &str = "sample";
 const DISTRIBUTE: &str = "distribute";
-/// Reservations by name.
+/// Names of reservations.
 pub(crate) const INPUT: &str = "input blocks";
 pub(crate) const ACROSS: &str = "lines across blocks";
 pub(crate) const DESCRIPTIONS: &str = "descriptions and small tables";
 
-/// What the plans of all distributions say.
+/// The common part of the plans of all distributions.
 #[derive(Debug, Clone, PartialEq)]
 pub struct PartitionPlan {
-    /// What it is for.
+    /// The size of the job.
     pub job: JobSize,
-    /// Length of an item; none where it varies.
+    /// Length of an item; `None` if it varies.
     pub element_bytes: Option<usize>,
-    /// Times that data go to scratch: 0, 1, 2, ...
+    /// How often data go to scratch: 0, 1, 2, ...
     pub distributions: u32,
     /// Buckets of one distribution.
     pub bucket_count: usize,
-    /// Buckets of all distributions together, about.
+    /// Approximate number of buckets of all distributions together.
     pub bucket_count_last: f64,
     /// Size of a segment buffer, and of a write to scratch.
     pub segment_bytes: usize,
     /// Bytes of whole items in a segment.
     pub segment_payload_bytes: usize,
-    /// Neighbouring segments of one bucket on scratch.
+    /// Adjacent segments of one bucket on scratch.
     pub extent_segments: usize,
     /// Size of an input read.
     pub read_block_bytes: usize,
-    /// Input reads in flight a thread, the one that is worked on among them.
+    /// Input reads in flight per thread, including the one that is being processed.
     pub reads_in_flight: usize,
-    /// Stretches of the input that a thread reads side by side, where it reads in order.
+    /// Stretches of the input that a thread reads in parallel, if it reads in order.
     pub open_chunks: usize,
-    /// The longest line; the length of an item where all have one.
+    /// The longest line; the item length if all have the same.
     pub line_bytes_max: usize,
-    /// Segment writes in flight a thread.
+    /// Segment writes in flight per thread.
     pub writes_in_flight: usize,
     /// Segments that may stay in memory.
     pub resident_segments: usize,
-    /// Largest bucket that is worked on at once.
+    /// Largest bucket that is processed at once.
     pub bucket_bytes_max: usize,
-    /// Areas for buckets a thread.
+    /// Areas for buckets per thread.
     pub areas: usize,
-    /// Size of a buffer in which items are put in order for writing.
+    /// Size of a buffer in which items are ordered for writing.
     pub chunk_bytes: usize,
-    /// Such buffers a thread; 0 for what is sorted in place.
+    /// Number of such buffers per thread; 0 if buckets are sorted in place.
     pub chunks: usize,
-    /// Bytes of scratch that will be in use at once, about.
+    /// Approximate bytes of scratch in use at once.
     pub scratch_bytes: u64,
     /// Predicted bytes read.
     pub predicted_read_bytes: u64,
@@ -115,46 +113,46 @@ pub struct PartitionPlan {
     pub predicted_written_bytes: u64,
     /// Predicted time at the rates of the drives.
     pub predicted_seconds: f64,
-    /// What of it each phase does.
+    /// The predictions of each phase.
     pub phases: Vec<PhasePlan>,
-    /// Time of the drives and of the processors, each by themselves.
+    /// Time of the drives and time of the processors, separately.
     moving_seconds: f64,
     computing_seconds: f64,
-    /// What the search goes by: both, longer for windows and buckets that are not the best.
+    /// The search criterion: both times, increased for windows and buckets that are not optimal.
     cost: f64,
 }
 
-/// Numbers and sizes of buckets that a search tries.
+/// Numbers and sizes of buckets for the search to try.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Buckets {
-    /// Times that data go through scratch, if they do not fit in memory.
+    /// How often data go through scratch, if they do not fit in memory.
     pub(crate) distributions: u32,
-    /// Of one distribution.
+    /// Number of buckets of one distribution.
     pub(crate) count: usize,
-    /// Of all together, about.
+    /// Approximate number over all distributions.
     pub(crate) count_last: f64,
-    /// Largest bucket that is worked on at once.
+    /// Largest bucket that is processed at once.
     pub(crate) bytes_max: usize,
     pub(crate) segment_bytes: usize,
-    /// Whether neighbouring segments lie side by side on scratch.
+    /// Whether adjacent segments stay adjacent on scratch.
     pub(crate) has_extents: bool,
 }
 
-/// What a kind of job wants where memory is plenty.
+/// What a kind of job uses if memory is plentiful.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Wishes {
     pub(crate) element_bytes: Option<usize>,
-    /// Areas a thread, for one drive.
+    /// Areas per thread, for one drive.
     pub(crate) areas: usize,
-    /// Whether items are put in order in buffers beside their bucket.
+    /// Whether items are ordered in buffers separate from their bucket.
     pub(crate) has_chunks: bool,
-    /// Stretches of the input that a thread may read side by side, and reads of all of them.
+    /// Stretches of the input that a thread may read in parallel, and reads over all of them.
     pub(crate) open_chunks_max: usize,
     pub(crate) reads_max: usize,
 }
 
-/// Lengths of segments that are tried for items of so many bytes: halvings of the longest that hold
-/// one, and the length of one that would leave much of the longest empty.
+/// Segment lengths to try for items of `item_bytes`: halvings of the longest that hold an item, and
+/// the length of one item if it would leave much of the longest empty.
 pub(crate) fn segments_tried(item_bytes: usize) -> impl Iterator<Item = usize> {
     let own_bytes = item_bytes.next_multiple_of(BLOCK_BYTES);
     let longest_bytes = SEGMENT_BYTES_MAX.max(own_bytes);
@@ -167,7 +165,7 @@ pub(crate) fn segments_tried(item_bytes: usize) -> impl Iterator<Item = usize> {
 }
 
 impl PartitionPlan {
-    /// A plan for `job` with these buckets, and all that it `wishes` for.
+    /// A plan for `job` with these buckets and all wishes.
     pub(crate) fn new(job: JobSize, buckets: Buckets, wishes: Wishes) -> Self {
         let Buckets { segment_bytes, .. } = buckets;
         let element_bytes = wishes.element_bytes.unwrap_or(1);
@@ -217,39 +215,39 @@ impl PartitionPlan {
         }
     }
 
-    /// Slots for segment buffers in all, with `split_slots` a thread for buckets that turn out too
+    /// Total slots for segment buffers, with `split_slots` per thread for buckets that turn out too
     /// large.
     pub(crate) fn slots(&self, split_slots: usize) -> usize {
         self.slots_in_use(split_slots) + self.resident_segments
     }
 
-    /// One buffer a bucket, those being written, and those with which a bucket that turned out
-    /// too large is split while the part-filled ones stay.
+    /// One buffer per bucket, those being written, and those for splitting an oversized bucket
+    /// while the partly filled ones stay.
     pub(crate) fn slots_in_use(&self, split_slots: usize) -> usize {
         self.job.threads * (self.bucket_count + self.writes_in_flight + split_slots)
     }
 
-    /// Segments of the data, if all of them are full.
+    /// Number of segments of the data, if all of them are full.
     pub(crate) fn data_segments(&self) -> u64 {
         let payload_bytes = self.segment_payload_bytes.max(1) as u64;
         self.job.data_bytes.div_ceil(payload_bytes)
     }
 
-    /// Whole segments that a bucket gets from one thread, about.
+    /// Approximate number of whole segments that a bucket gets from one thread.
     pub(crate) fn expected_segments(&self) -> usize {
         let streams = (self.bucket_count * self.job.threads) as u64;
         let each_bytes = self.job.data_bytes / streams.max(1);
         (each_bytes / self.segment_payload_bytes.max(1) as u64) as usize
     }
 
-    /// Of these, as many as a bucket is nearly sure to get.
+    /// Of these, the number that a bucket almost certainly gets.
     fn sure_segments(&self) -> usize {
         let expected = self.expected_segments();
         expected - expected.div_ceil(8)
     }
 
-    /// Size of an area: the bucket in whole segments, room to lay it out like the file, and a
-    /// border block for each short segment.
+    /// Size of an area: the bucket in whole segments, room to align it like the file, and a border
+    /// block for each short segment.
     pub fn area_bytes(&self) -> usize {
         let segments = self
             .bucket_bytes_max
@@ -258,18 +256,18 @@ impl PartitionPlan {
         (segments * self.segment_bytes + spare_bytes).next_multiple_of(BLOCK_BYTES)
     }
 
-    /// Segments that a thread reads at once where a bucket is distributed again: in the memory of
+    /// Segments that a thread reads at once when a bucket is distributed again, in the memory of
     /// the input's reads.
     pub(crate) fn split_reads(&self) -> usize {
         ((self.read_block_bytes * self.reads_in_flight) / self.segment_bytes).max(SPLIT_READS_MIN)
     }
 
-    /// Segments that are read at once and their buffers, of all threads.
+    /// Bytes of the segments that are read at once, and of their buffers, over all threads.
     pub(crate) fn split_bytes(&self) -> u64 {
         Pool::total_bytes(self.segment_bytes, self.job.threads * self.split_reads())
     }
 
-    /// How the input is read where it is read in order.
+    /// How the input is read in order.
     pub(crate) fn region_sizes(&self) -> RegionSizes {
         RegionSizes {
             block_bytes: self.read_block_bytes,
@@ -293,7 +291,7 @@ impl PartitionPlan {
         }
     }
 
-    /// The front of a ledger: descriptions of segments and of `input_runs` runs of the input,
+    /// The first part of a ledger: descriptions of segments and of `input_runs` runs of the input,
     /// `tables_bytes` of small tables, and buffers of buckets.
     pub(crate) fn ledger(
         &self,
@@ -317,7 +315,7 @@ impl PartitionPlan {
             .always(BUCKETS, Pool::total_bytes(self.segment_bytes, slots))
     }
 
-    /// The same, with what is read where it is read in order: blocks, and lines across them.
+    /// The same, with the memory for reading in order: blocks, and lines that span blocks.
     pub(crate) fn with_regions(&self, ledger: Ledger, across_bytes: u64) -> Ledger {
         let (threads, sizes) = (self.job.threads, self.region_sizes());
         let reads_bytes = Pool::total_bytes(sizes.slot_bytes(), sizes.slots() * threads);
@@ -326,8 +324,8 @@ impl PartitionPlan {
             .during("distribute", ACROSS, across_bytes)
     }
 
-    /// Memory for lines across blocks, of which a thread may have `long_lines` long ones at once.
-    /// What is put together grows by doubling.
+    /// Memory for lines that span blocks; a thread may have `long_lines` long ones at once.
+    /// Assembled lines grow by doubling.
     pub(crate) fn across_bytes(&self, long_lines: usize) -> u64 {
         match self.element_bytes {
             Some(_) => 0,
@@ -350,8 +348,8 @@ impl PartitionPlan {
         }
     }
 
-    /// Tells traffic and time: of a `sample` (reads, bytes), of the distributions, and of the work
-    /// on one bucket after another, which writes what is left of the data.
+    /// Predicts traffic and time: of a `sample` (reads, bytes), of the distributions, and of the
+    /// work on one bucket after another, which writes the rest of the data.
     fn predict(
         &mut self,
         sample_reads: f64,
@@ -373,7 +371,7 @@ impl PartitionPlan {
         let segments = |bytes: f64| bytes / self.segment_payload_bytes.max(1) as f64;
         let sure = self.sure_segments();
         let extent_segments = self.extent_segments.min(sure).max(1);
-        // What is beyond lies alone.
+        // Further segments are alone.
         let joined = sure as f64 / self.expected_segments().max(1) as f64;
         let loads = segments(away_bytes) * (joined / extent_segments as f64 + 1.0 - joined)
             + data_bytes / self.bucket_bytes_max.max(1) as f64;
@@ -401,11 +399,11 @@ impl PartitionPlan {
         (self.predicted_read_bytes, self.predicted_written_bytes) = (0, 0);
         self.phases.clear();
         for (name, requests, (read_bytes, written_bytes), core_seconds) in phases {
-            // Drives and processors work at the same time.
+            // Drives and processors work in parallel.
             let moving = rates.seconds((read_bytes, written_bytes), requests, drives);
             let seconds = moving.max(computing(core_seconds));
             self.predicted_seconds += seconds;
-            // Who samples before planning knows already.
+            // Jobs that sample before planning know this already.
             if read_bytes > 0.0 || written_bytes > 0.0 {
                 self.phases.push(PhasePlan {
                     name,
@@ -424,9 +422,8 @@ impl PartitionPlan {
         let requests = phases.iter().map(|phase| phase.1).sum();
         self.moving_seconds = rates.seconds(moved_bytes, requests, drives);
         self.computing_seconds = computing(phases.iter().map(|phase| phase.3).sum());
-        // What is read to be distributed again makes room. Of a bucket and thread the last block is
-        // half empty, and the last extent may be, if the bucket gets less than it is nearly sure to
-        // get.
+        // Segments that are read to be distributed again make room. Per bucket and thread, the last
+        // block is half empty; the last extent may also be, if the bucket gets less than expected.
         let live_bytes = match again_bytes {
             0.0 => away_bytes,
             // All data, and one bucket twice while it is read and written.
@@ -442,7 +439,7 @@ impl PartitionPlan {
         };
     }
 
-    /// Items are made of what is `read` for them, and a sample of them has been looked at already.
+    /// Items are made from `read` bytes, and a sample of them already exists.
     pub(crate) fn reads_instead(&mut self, read: Forecast) {
         self.phases.retain(|phase| phase.name != SAMPLE);
         let data_bytes = self.job.data_bytes;
@@ -454,7 +451,7 @@ impl PartitionPlan {
         self.add_up();
     }
 
-    /// Sorted items go to somebody who writes that much of them.
+    /// Sorted items go to a consumer that writes this many bytes.
     pub(crate) fn writes_instead(&mut self, written: Forecast) {
         let data_bytes = self.job.data_bytes;
         if let Some(last) = self.phases.last_mut() {
@@ -467,7 +464,7 @@ impl PartitionPlan {
         self.add_up();
     }
 
-    /// What all phases move, as far as that is known.
+    /// Adds up the traffic of all phases, as far as it is known.
     fn add_up(&mut self) {
         let phases = &self.phases;
         let read = phases.iter().filter_map(|phase| phase.read_bytes.bytes());
@@ -478,8 +475,8 @@ impl PartitionPlan {
         self.predicted_written_bytes = written.sum();
     }
 
-    /// The plan for people: `what` is done, `notes` on the distribution and what comes after it,
-    /// the ledger.
+    /// The plan for people: `what` is done, `notes` on the distribution and the steps after it, the
+    /// ledger.
     pub(crate) fn describe(
         &self,
         f: &mut fmt::Formatter<'_>,
@@ -532,7 +529,7 @@ impl PartitionPlan {
     }
 }
 
-/// Makes a job's size and its plan read like the parts that all jobs have: `job`, and `common`.
+/// Lets a kind of plan be read like its common parts: `job` and `common`.
 macro_rules! stands_on_common {
     ($size:ty, $plan:ty) => {
         impl std::ops::Deref for $size {
@@ -560,8 +557,8 @@ macro_rules! stands_on_common {
 }
 pub(crate) use stands_on_common;
 
-/// Input reads, length and number: as many as keep all drives busy, of 4 MiB each, in an eighth of
-/// the memory. Where that is little they get shorter first, then fewer.
+/// Length and number of input reads: enough to keep all drives busy, 4 MiB each, in an eighth of
+/// the memory. If memory is short, reads first become shorter, then fewer.
 fn read_window(job: &JobSize, element_bytes: usize, reads_max: usize) -> (usize, usize) {
     let allowed_bytes = (job.memory_bytes / 8) as usize / job.threads;
     let wanted = (3 * job.drive_count).div_ceil(job.threads);
@@ -570,7 +567,7 @@ fn read_window(job: &JobSize, element_bytes: usize, reads_max: usize) -> (usize,
     while block_bytes > READ_BYTES_WANTED && block_bytes * wanted > allowed_bytes {
         block_bytes /= 2;
     }
-    // Little data are shared by all threads.
+    // Small data are divided among all threads.
     let share_bytes = (job.data_bytes / (4 * job.threads as u64)).next_multiple_of(64 << 10);
     let block_bytes = block_bytes
         .min((share_bytes as usize).max(64 << 10))
@@ -579,7 +576,7 @@ fn read_window(job: &JobSize, element_bytes: usize, reads_max: usize) -> (usize,
     (block_bytes, reads)
 }
 
-/// Reads of the input that a thread keeps, whatever the memory.
+/// Smallest number of input reads of a thread, for any memory.
 fn reads_min(job: &JobSize) -> usize {
     (READS_MIN * job.drive_count)
         .div_ceil(job.threads)

@@ -1,12 +1,12 @@
-//! Buckets that turned out too large for the memory: their segments are read and distributed again
-//! until all fit.
+//! Refines buckets that are too large for the memory: reads their segments and distributes them
+//! again until all fit.
 //!
 //! Contract: the order of buckets is kept. The job decides which buckets are too large and how each
 //! is split; repeated splits must make every part smaller than the whole. PALID (SPAA 2025),
 //! section 4, splits in the same way. Every segment on scratch is verified before its items are
-//! moved; segments in memory are treated like the others. [`look_at_segments`] shows segments and
-//! leaves them where they are; [`scatter_segments`] moves their items to other buckets, in the
-//! order of the input where that matters.
+//! moved; segments in memory are processed like the others. [`look_at_segments`] reads segments and
+//! leaves them in place. [`scatter_segments`] moves their items to other buckets, in the order of
+//! the input if that matters.
 //!
 //! Bounds: the partition's window of reads, and a long item.
 
@@ -25,16 +25,16 @@ use outcore_io::memory::{BLOCK_BYTES, Buf, Pool};
 use outcore_io::port::{Port, Transfer};
 use outcore_io::transfers::{ReadAhead, Transfers};
 
-/// What has been tried with a bucket.
+/// Earlier attempts to split a bucket.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Tried {
-    /// Times that its items were distributed again.
+    /// How often its items were distributed again.
     pub(crate) splits: u32,
-    /// How often of that, at last, all of them came to the same bucket.
+    /// How many of the latest attempts put all items into the same bucket.
     pub(crate) in_vain: u32,
 }
 
-/// What becomes of a bucket.
+/// The result of refining a bucket.
 pub(crate) enum Refined<K> {
     /// It is small enough.
     Fits(Bucket<K>),
@@ -42,8 +42,7 @@ pub(crate) enum Refined<K> {
     Parts(Vec<Bucket<K>>),
 }
 
-/// Refines `buckets` until all fit. Gives how many times, at most, an item was distributed here,
-/// too.
+/// Refines `buckets` until all fit. Also returns how often, at most, an item was distributed here.
 pub(crate) fn refine<K>(
     buckets: Vec<Bucket<K>>,
     mut split: impl FnMut(Bucket<K>, Tried) -> Result<Refined<K>>,
@@ -72,7 +71,7 @@ pub(crate) fn refine<K>(
     Ok((done, most_splits))
 }
 
-/// The same with a bucket a thread, where one thread splits a bucket.
+/// The same with one bucket per thread, for buckets that one thread can split.
 pub(crate) fn refine_side_by_side<K: Send>(
     partition: &Partition<'_>,
     buckets: Vec<Bucket<K>>,
@@ -99,10 +98,10 @@ pub(crate) fn refine_side_by_side<K: Send>(
         .collect())
 }
 
-/// A segment that has been read, or had stayed in memory.
+/// A segment that has been read, or that stayed in memory.
 struct ReadSegment {
     segment: Segment,
-    /// What was read of it, if it was on scratch.
+    /// Its bytes, if it was on scratch.
     buf: Option<Buf>,
 }
 
@@ -117,7 +116,7 @@ impl ReadSegment {
     }
 }
 
-/// An item that is longer than a buffer, put together while the segments of a bucket come in order.
+/// An item longer than a buffer, assembled while the segments of a bucket arrive in order.
 #[derive(Default)]
 pub(crate) struct LongItem {
     bytes: Vec<u8>,
@@ -126,13 +125,13 @@ pub(crate) struct LongItem {
 }
 
 impl LongItem {
-    /// The items of the segment, and their input runs; with the last part of a long one, all of
-    /// that; nothing with the parts before.
+    /// The items of the segment, and their input runs. For the last part of a long item, the whole
+    /// item; `None` for the parts before.
     fn join<'r>(&'r mut self, read: &'r ReadSegment) -> Option<(&'r [u8], &'r [InputRun])> {
         self.join_bytes(&read.segment, read.payload())
     }
 
-    /// The same of a segment whose payload is shown.
+    /// The same for a segment's payload in memory.
     pub(crate) fn join_bytes<'r>(
         &'r mut self,
         segment: &'r Segment,
@@ -151,9 +150,9 @@ impl LongItem {
     }
 }
 
-/// Shows the payloads of `segments`, in order, which stay where they are: `bytes_max` of each, at
-/// least, or all of it. What is not the whole of a segment is not verified, and may decide no more
-/// than where a bucket is split.
+/// Passes the payloads of `segments` on, in order, and leaves the segments in place: at least
+/// `bytes_max` of each, or all of it. A partial segment is not verified, so its data may only
+/// influence where a bucket is split.
 pub(crate) fn look_at_segments<'s>(
     partition: &Partition<'_>,
     segments: impl IntoIterator<Item = &'s Segment>,
@@ -196,17 +195,16 @@ pub(crate) fn look_at_segments<'s>(
     }
 }
 
-/// The segments of a bucket, each taken once by whichever of the threads asks that distribute it
-/// again.
+/// The segments of a bucket; each is taken once by one of the threads that distribute it again.
 pub(crate) struct BucketSource {
     left: Mutex<VecDeque<Segment>>,
     share: TakeShare,
-    /// Positions of all input runs, ascending, where runs that follow on to each other are joined.
+    /// Positions of all input runs, ascending, with consecutive runs joined.
     positions: Vec<u64>,
 }
 
 impl BucketSource {
-    /// Segments in the order in which they were made.
+    /// Segments in the order of their creation.
     pub(crate) fn as_made(segments: Vec<Segment>) -> Self {
         BucketSource {
             left: Mutex::new(segments.into()),
@@ -215,7 +213,7 @@ impl BucketSource {
         }
     }
 
-    /// Segments in the order of the input, as far as they know it.
+    /// Segments in the order of the input, as far as it is known.
     pub(crate) fn in_order(mut segments: Vec<Segment>, share: TakeShare) -> Self {
         let is_known = |segment: &Segment| !segment.input_runs.is_empty();
         if segments.iter().any(is_known) {
@@ -270,8 +268,7 @@ impl BucketSource {
         taken.pop_front()
     }
 
-    /// The run of the input that `run` is of: it follows on to the one before it in the order of
-    /// the input.
+    /// The input run of `run`. It continues the run before it in the order of the input.
     fn run_of(&self, run: &InputRun) -> RunStart {
         let before = |&position: &u64| position < run.position;
         let number = self.positions.partition_point(before) as u64;
@@ -283,13 +280,13 @@ impl BucketSource {
     }
 }
 
-/// One thread's way through the segments of a bucket, which are read for good.
+/// One thread's progress through the segments of a bucket, which are consumed.
 struct BucketReader<'a, 's> {
     partition: &'a Partition<'a>,
     source: &'s BucketSource,
     pool: Pool,
     ahead: ReadAhead<Segment>,
-    /// Taken and not yet asked for.
+    /// Taken but not yet requested.
     taken: VecDeque<Segment>,
     is_ordered: bool,
 }
@@ -320,7 +317,7 @@ impl Reader for BucketReader<'_, '_> {
         Ok(next.map(|(segment, buf)| ReadSegment { segment, buf }))
     }
 
-    /// Its place on scratch is free then.
+    /// Its place on scratch is then free.
     fn settle(&mut self, transfer: Transfer) -> Result<()> {
         let partition = self.partition;
         self.ahead.settle(transfer, |segment, transfer| {
@@ -339,11 +336,11 @@ impl Reader for BucketReader<'_, '_> {
     }
 
     fn advance_bytes(_: &ReadSegment) -> u64 {
-        // The input has been read before.
+        // The input has been counted before.
         0
     }
 
-    /// Gives the segment's memory back.
+    /// Returns the segment's memory.
     fn give_back(&mut self, read: ReadSegment) {
         let was_reserved = read.segment.is_resident;
         drop(read);
@@ -353,7 +350,7 @@ impl Reader for BucketReader<'_, '_> {
     }
 }
 
-/// Moves what is in the segments of a bucket to the buckets of a worker.
+/// Moves the items in the segments of a bucket to the buckets of a worker.
 pub(crate) fn scatter_segments(
     worker: &mut ScatterWorker<'_>,
     mover: &mut impl Mover,
@@ -384,7 +381,7 @@ pub(crate) fn scatter_segments(
         }
         let mut from = 0;
         for run in input_runs {
-            // Of a long item the input run has only the first segment.
+            // For a long item, only its first segment has the input run.
             let to = match input_runs.len() {
                 1 => bytes.len(),
                 _ => from + run.bytes as usize,

@@ -1,10 +1,10 @@
-//! From items to buckets: what the distributions of all jobs differ in.
+//! Routes from items to buckets: the part in which the distributions of all jobs differ.
 //!
-//! Contract: a [`Route`] belongs to one thread of one distribution. It is asked about a [`Batch`]
-//! at a time, neighbours in the input, and writes a bucket number for each item, without a branch
-//! on the data where it can be. Routes by splitters on words are in `sort::splitters`, by splitters
-//! on strings in `sort::lines::splitters`, by random draws in `shuffle::route`; [`PositionRoute`]
-//! is by place in the input.
+//! Contract: a [`Route`] belongs to one thread of one distribution. It receives one [`Batch`] of
+//! consecutive input items at a time and writes a bucket number for each item, without a branch on
+//! the data if possible. Routes by splitters on words are in `sort::splitters`, those by splitters
+//! on strings in `sort::lines::splitters`, those by random draws in `shuffle::route`;
+//! [`PositionRoute`] is by position in the input.
 
 use super::bucket::Segment;
 use super::kernel;
@@ -14,9 +14,9 @@ use outcore_io::Result;
 /// A reference to a string in an area.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Ref {
-    /// Bytes at the depth that is sorted by, zeros past the string's end.
+    /// Bytes at the current sort depth, zeros past the string's end.
     pub(crate) word: u64,
-    /// Where the string begins in its area.
+    /// Offset of the string in its area.
     pub(crate) at: u32,
     /// Its length in bytes.
     pub(crate) len_bytes: u32,
@@ -34,7 +34,7 @@ impl Ref {
         }
     }
 
-    /// Asks for the string's front in `area` before it is read.
+    /// Prefetches the string's start in `area`.
     #[inline(always)]
     pub(crate) fn fetch(&self, area: &[u8]) {
         kernel::fetch(area, self.at as usize, self.len_bytes as usize);
@@ -49,15 +49,15 @@ impl Ref {
 
 /// Items that are routed together.
 pub(crate) struct Batch<'b> {
-    /// What the items lie in, or their keys where these had to be made.
+    /// The memory of the items, or of their keys if these were made.
     pub(crate) area: &'b [u8],
-    /// The key of each; none for items of one length, which lie one after another.
+    /// The key of each; empty for items of one length, which are stored one after another.
     pub(crate) keys: &'b [Ref],
-    /// Orders the run of the input that they come from among the others.
+    /// Their run's order among the other runs of the input.
     pub(crate) position: u64,
 }
 
-/// From items to bucket numbers.
+/// A map from items to bucket numbers.
 pub(crate) trait Route {
     /// Number of buckets.
     fn bucket_count(&self) -> usize;
@@ -65,13 +65,13 @@ pub(crate) trait Route {
     /// Writes the bucket of item i of the batch to `buckets[i]`.
     fn route(&mut self, batch: &Batch<'_>, buckets: &mut [u16]) -> Result<()>;
 
-    /// What comes next is a run of neighbours of the input, read from a bucket.
+    /// Announces that the next items are a run of consecutive input items, read from a bucket.
     fn begin_run(&mut self, worker: &mut ScatterWorker<'_>, run: RunStart) {
         worker.begin_run(run);
     }
 }
 
-/// By the place in the input, for items that are all equal: bucket i begins at the i-th of the
+/// By position in the input, for items that are all equal: bucket i begins at the i-th of the
 /// positions.
 #[derive(Debug, Clone)]
 pub(crate) struct PositionRoute {
@@ -79,7 +79,7 @@ pub(crate) struct PositionRoute {
 }
 
 impl PositionRoute {
-    /// About `count` buckets of as many runs each.
+    /// About `count` buckets with equal numbers of runs.
     pub(crate) fn choose(segments: &[Segment], count: usize) -> Self {
         let input_runs = segments
             .iter()

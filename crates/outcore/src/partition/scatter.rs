@@ -1,17 +1,17 @@
-//! One worker's write side of a distribution: a buffer a bucket, and what becomes of it when it is
-//! full.
+//! One worker's write side of a distribution: one buffer per bucket, and the handling of full
+//! buffers.
 //!
 //! Model: PALID (SPAA 2025), section 3 (in-memory bucketer, batched writer).
 //!
-//! Contract: scalars go through cache lines, records of any other length are copied, those of
-//! varying lengths are appended; what is generic over [`FixedItems`] is compiled for each. A
+//! Contract: scalars go through cache lines, records of other fixed lengths are copied, and records
+//! of varying lengths are appended; code generic over [`FixedItems`] is compiled for each. A
 //! [`ScatterWorker`] owns a port, the buffers ([`super::kernel`]) and the spill of one thread. Its
-//! owner reads, routes and hands items over ([`super::mover`]); a full buffer becomes a segment
-//! ([`super::spill`]). In ordered jobs each segment lists the runs of the input in it: the owner
-//! says where runs begin. What the owner has read through the port comes back by
-//! [`ScatterWorker::poll`], faults having become errors.
+//! owner reads, routes and passes items to it ([`super::mover`]); a full buffer becomes a segment
+//! ([`super::spill`]). In ordered jobs each segment lists the runs of the input in it; the owner
+//! announces where runs begin. [`ScatterWorker::poll`] returns the owner's completed reads; failed
+//! reads become errors.
 //!
-//! Bounds: a buffer a bucket and `writes_in_flight` more; a worker never waits for another's
+//! Bounds: one buffer per bucket and `writes_in_flight` more; a worker never waits for another's
 //! buffer.
 
 use std::marker::PhantomData;
@@ -26,19 +26,18 @@ use outcore_io::Result;
 use outcore_io::memory::{BLOCK_BYTES, Buf, block_ceil};
 use outcore_io::port::{Port, Transfer};
 
-/// Lengths of short segments.
+/// Number of different lengths of short segments.
 const STAGGER_STEPS: usize = 16;
-/// Of the segments that a worker writes for a bucket, as many are shorter: the first and the
-/// second.
+/// This many of a worker's segments per bucket are shorter: the first and the second.
 const SHORT_SEGMENTS: usize = 2;
-/// The longest first segment is such a part of a buffer.
+/// The longest first segment is one part in this many of a buffer.
 const FIRST_PARTS: usize = 4;
 
-/// Items of one length, as a [`Scatter`] moves them.
+/// Items of one length, as moved by a [`Scatter`].
 pub(crate) trait FixedItems {
     /// The length.
     fn item_bytes(&self) -> usize;
-    /// Moves the items that lie in `bytes` one after another to their buckets, or until a buffer is
+    /// Moves the items in `bytes`, stored one after another, to their buckets, until a buffer is
     /// full.
     fn scatter(&self, into: &mut Scatter, bytes: &[u8], buckets: &[u16]) -> Option<Full>;
 }
@@ -57,7 +56,7 @@ impl<K: Pod> FixedItems for NumberItems<K> {
     }
 }
 
-/// Records of any one length.
+/// Records of any fixed length.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct RecordItems {
     pub(crate) item_bytes: usize,
@@ -73,31 +72,29 @@ impl FixedItems for RecordItems {
     }
 }
 
-/// What one thread of a distribution is for.
+/// The task of one thread of a distribution.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Scattering {
     pub(crate) spilling: Spilling,
     pub(crate) bucket_count: usize,
-    /// The length of all items. Those of varying lengths are appended, to buffers that buckets are
-    /// given when something first comes.
+    /// The length of all items. `None` if it varies: items are then appended, and a bucket gets a
+    /// buffer with its first item.
     pub(crate) item_bytes: Option<usize>,
     /// Whether segments list the runs of the input in them.
     pub(crate) is_ordered: bool,
-    /// Whether the first segments of buckets that go to scratch are shortened, each by another
-    /// part, so that buffers do not all become full at the same time: drives would first wait for
-    /// writes, then reads for drives. Short buffers share slots, so that memory is touched little
-    /// by little: where all were touched before anything was written, a slow virtual machine took a
-    /// third of a second for that. N.B. on 4 drives of 50 MB/s this takes 0.5 s of 11 s from the
-    /// first phase.
+    /// Whether the first segments of buckets that go to scratch are shortened by different amounts,
+    /// so that buffers do not all become full at the same time. Otherwise drives would first wait
+    /// for writes, and then reads for drives. Short buffers share slots, so that memory is touched
+    /// gradually: touching all of it before the first write delays that write.
     pub(crate) is_staggered: bool,
 }
 
-/// A run of neighbours of the input.
+/// A run of consecutive input items.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct RunStart {
-    /// Orders it among the others.
+    /// Its order among the others.
     pub(crate) position: u64,
-    /// What begins here follows on to a run that ended here.
+    /// A run that begins here continues one that ended here.
     pub(crate) begin: u64,
     pub(crate) end: u64,
 }
@@ -109,18 +106,18 @@ pub(crate) struct ScatterWorker<'a> {
     what: Scattering,
     spill: Spill<'a>,
     buffers: Scatter,
-    /// What is left of the slot that the last short buffer was cut from.
+    /// The rest of the slot from which the last short buffer was cut.
     slot_rest: Option<Buf>,
     finished: Vec<Transfer>,
-    /// What the owner has asked for and has come.
+    /// Completed reads of the owner.
     others: Vec<Transfer>,
-    /// Of each bucket, whether its items are only counted, however they come.
+    /// For each bucket, whether its items are only counted, in any order.
     counted: Vec<bool>,
     /// Items of varying lengths in each bucket's buffer that are in none of its input runs.
     added: Vec<u32>,
-    /// Items of the current run in the input runs of each bucket.
+    /// Items of the current run in each bucket's input runs.
     run_counts: Vec<u64>,
-    /// Position of the current run, and where what follows on to it begins.
+    /// Position of the current run, and the value at which a continuation begins.
     run_position: u64,
     run_end: u64,
 }
@@ -157,24 +154,24 @@ impl<'a> ScatterWorker<'a> {
         })
     }
 
-    /// From now on the items of a bucket are counted and forgotten: they are all equal.
+    /// From now on the items of a bucket are only counted, because they are all equal.
     pub(crate) fn only_count(&mut self, bucket: usize) {
         self.counted[bucket] = true;
     }
 
-    /// Whether items come from segments in the order of these.
+    /// Whether segments are processed in order.
     pub(crate) fn takes_in_order(&self) -> bool {
         // A long item is a chain of segments.
         self.what.is_ordered || self.what.item_bytes.is_none()
     }
 
-    /// What is in a bucket so far.
+    /// The amount of data in a bucket so far.
     #[inline]
     pub(crate) fn counts(&mut self, bucket: usize) -> &mut Counts {
         &mut self.spill.out(bucket).counts
     }
 
-    /// Starts what is handed in and takes back what has finished.
+    /// Starts submitted requests and collects completed ones.
     pub(crate) fn poll(&mut self, wait: bool) -> Result<()> {
         self.port.poll(wait, &mut self.finished)?;
         for transfer in self.finished.drain(..) {
@@ -189,7 +186,7 @@ impl<'a> ScatterWorker<'a> {
         Ok(())
     }
 
-    /// Gives what the owner has asked for and has come to `settle`.
+    /// Passes the owner's completed reads to `settle`.
     pub(super) fn settle_others(
         &mut self,
         settle: impl FnMut(Transfer) -> Result<()>,
@@ -206,7 +203,7 @@ impl<'a> ScatterWorker<'a> {
         Ok(())
     }
 
-    /// Moves items of one length, one after another in `bytes`, to the buckets beside them.
+    /// Moves items of one length, stored one after another in `bytes`, to the given buckets.
     #[inline]
     pub(super) fn scatter<F: FixedItems>(
         &mut self,
@@ -225,7 +222,7 @@ impl<'a> ScatterWorker<'a> {
         Ok(())
     }
 
-    /// Makes a segment of a bucket's full buffer and puts an empty one in its place.
+    /// Makes a segment of a bucket's full buffer and replaces it with an empty one.
     #[cold]
     fn emit(&mut self, bucket: usize) -> Result<()> {
         let payload_bytes = self.buffers.filled_bytes(bucket);
@@ -249,7 +246,7 @@ impl<'a> ScatterWorker<'a> {
             .store(&mut self.port, bucket, full, payload_bytes, count)
     }
 
-    /// Copies an item of any length, whose place and length in `area` are given, to the end of its
+    /// Copies an item of any length, given by its offset and length in `area`, to the end of its
     /// bucket's buffer.
     #[inline]
     pub(super) fn append(
@@ -266,7 +263,7 @@ impl<'a> ScatterWorker<'a> {
         Ok(())
     }
 
-    /// The same where the bucket's buffer has no room for it.
+    /// The same if the bucket's buffer has no room for it.
     #[cold]
     fn append_further(&mut self, bucket: usize, item: &[u8]) -> Result<()> {
         self.flush(bucket)?;
@@ -279,8 +276,8 @@ impl<'a> ScatterWorker<'a> {
         Ok(())
     }
 
-    /// Makes a segment of a bucket's buffer, if there is something in it, and leaves the bucket
-    /// without.
+    /// Makes a segment of a bucket's buffer, if it contains data, and leaves the bucket without a
+    /// buffer.
     fn flush(&mut self, bucket: usize) -> Result<()> {
         let filled_bytes = self.buffers.filled_bytes(bucket);
         let count = self.take_count(bucket, filled_bytes);
@@ -295,7 +292,7 @@ impl<'a> ScatterWorker<'a> {
             .store(&mut self.port, bucket, full, payload_bytes, count)
     }
 
-    /// Gives a bucket that has none its buffer, with room for `least_bytes`.
+    /// Gives a buffer with room for `least_bytes` to a bucket that has none.
     fn give_buffer(&mut self, bucket: usize, least_bytes: usize) -> Result<()> {
         self.wait_for_writes()?;
         let made = self.spill.out(bucket).segments.len();
@@ -307,12 +304,12 @@ impl<'a> ScatterWorker<'a> {
         Ok(())
     }
 
-    /// Makes a chain of segments of an item that is longer than a buffer; the bucket has none. All
-    /// of the chain stays in memory, or all of it goes to scratch.
+    /// Makes a chain of segments of an item longer than a buffer; the bucket has no buffer. All of
+    /// the chain stays in memory, or all of it goes to scratch.
     fn store_long(&mut self, bucket: usize, item: &[u8]) -> Result<()> {
         let segment_bytes = self.partition.sizes.segment_bytes;
         if self.what.is_ordered {
-            // The input run has only the first segment.
+            // Only the first segment has the input run.
             let position = self.run_position + self.run_counts[bucket];
             self.run_counts[bucket] += 1;
             let out = self.spill.out(bucket);
@@ -338,9 +335,9 @@ impl<'a> ScatterWorker<'a> {
         Ok(())
     }
 
-    /// Begins a run, unless it follows on to the last: nothing of the source lies between them, so
-    /// the items of both keep their order as one run. Positions in a bucket then say less than
-    /// where an item was, but still what came before what.
+    /// Begins a run, unless it continues the last one: nothing of the source is between them, so
+    /// the items of both keep their order as one run. Positions in a bucket then no longer show
+    /// where an item was, but still which items came first.
     pub(crate) fn begin_run(&mut self, run: RunStart) {
         if self.what.is_ordered && self.run_end != run.begin {
             self.note_all();
@@ -350,15 +347,15 @@ impl<'a> ScatterWorker<'a> {
         self.run_end = run.end;
     }
 
-    /// Goes on with another run at `position`, `counts` items of which are in each bucket's input
-    /// runs; gives these numbers of the run that it leaves.
+    /// Continues with another run at `position`; each bucket has `counts` items of it in its input
+    /// runs. Returns these numbers for the previous run.
     pub(crate) fn switch_run(&mut self, position: u64, counts: Vec<u64>) -> Vec<u64> {
         self.note_all();
         self.run_position = position;
         std::mem::replace(&mut self.run_counts, counts)
     }
 
-    /// Notes in every bucket's buffer what the current run has added to it.
+    /// Records in every bucket's buffer which items the current run has added.
     pub(crate) fn note_all(&mut self) {
         for bucket in 0..self.what.bucket_count {
             self.note(bucket, self.buffers.filled_bytes(bucket));
@@ -391,7 +388,8 @@ impl<'a> ScatterWorker<'a> {
         }
     }
 
-    /// Stores the part-filled buffers, in memory if they may stay there, and waits for all writes.
+    /// Stores the partly filled buffers, in memory if they may stay there, and waits for all
+    /// writes.
     pub(crate) fn finish(mut self, keep_partials: bool) -> Result<Vec<Out>> {
         self.note_all();
         let none = Scatter::without_buffers(0, self.partition.sizes.capacity_bytes());
@@ -422,8 +420,7 @@ impl<'a> ScatterWorker<'a> {
 }
 
 impl Scattering {
-    /// How far the buffer is filled that a bucket is given after `made` segments, with items as
-    /// long.
+    /// Usable size of a bucket's next buffer, after `made` segments, for items of one length.
     fn buffer_bytes(
         &self,
         sizes: &SegmentSizes,
@@ -441,7 +438,7 @@ impl Scattering {
             0 => (bucket, FIRST_PARTS),
             _ => (11 * bucket + bucket / steps, 1),
         };
-        // All of 1 to `steps`, in an order in which neighbours fill a slot together.
+        // All of 1 to `steps`, in an order in which consecutive ones fill a slot together.
         let step = match number % steps {
             0 => steps,
             odd if odd % 2 == 1 => odd.div_ceil(2),
@@ -452,11 +449,12 @@ impl Scattering {
     }
 }
 
-/// An empty buffer of at least `len_bytes`, cut from `rest` if that has room, or from another slot,
-/// the rest of which is left in `rest`.
+/// An empty buffer of at least `len_bytes`, cut from `rest` if that has room, otherwise from
+/// another slot, whose rest is left in `rest`.
 fn take_part(spill: &Spill<'_>, rest: &mut Option<Buf>, len_bytes: usize) -> Result<Buf> {
     let len_bytes = block_ceil(len_bytes as u64) as usize;
-    // What does not fit is given back first: no more slots are out than a worker's share.
+    // A rest that is too small is returned first, so that a worker never has more slots than its
+    // share.
     let mut slot = match rest.take().filter(|rest| rest.len() >= len_bytes) {
         Some(rest) => rest,
         None => spill.take_buffer()?,
@@ -471,8 +469,8 @@ mod tests {
     use super::*;
     use crate::partition::spill::Resident;
 
-    /// Buckets that are filled equally fast are full at times spread over a whole segment, from the
-    /// second buffer on, and before that the drives have something to write soon.
+    /// Buckets that fill equally fast become full at times spread over a whole segment, from the
+    /// second buffer on, and the drives have something to write soon before that.
     #[test]
     fn buffers_become_full_one_after_another_from_the_second_on() {
         let sizes = SegmentSizes {

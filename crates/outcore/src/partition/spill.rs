@@ -3,16 +3,16 @@
 //! Model: PALID (SPAA 2025), section 3 (batched writer).
 //!
 //! Contract: a full buffer is moved, not copied, to its bucket's list in memory (while there are
-//! reservations left) or to a write to scratch. Neighbouring segments of one bucket lie side by
-//! side there (*extents*), so that the bucket is read back in large pieces. A segment that meets a
-//! full drive goes to another. What a segment holds, records of one size or of many, is none of
-//! this file's business; its owner says how many.
+//! reservations left) or to a write to scratch. Consecutive segments of one bucket are adjacent
+//! there (*extents*), so that the bucket is read back in large pieces. A segment that meets a full
+//! drive goes to another one. This module does not know what a segment holds; the caller passes the
+//! item count.
 //!
-//! Bounds: at most `writes_in_flight` buffers wait for a drive (the owner asks [`Spill::is_busy`]
-//! and polls); one description a segment stays in memory.
+//! Bounds: at most `writes_in_flight` buffers wait for a drive (the owner calls [`Spill::is_busy`]
+//! and polls); one description per segment stays in memory.
 //!
-//! N.B. segments in the order in which they are written, whatever their bucket, which the kernel
-//! joins to longer writes, made no difference (docs/decisions/0022).
+//! N.B. writing segments in order of creation, whatever their bucket, so that the kernel joins them
+//! to longer writes, made no difference (docs/decisions/0022).
 
 use std::sync::atomic::Ordering;
 
@@ -26,17 +26,16 @@ use outcore_io::memory::{Buf, block_ceil};
 use outcore_io::port::{Port, Transfer, TransferFault};
 use outcore_io::scratch::{Scratch, ScratchAddress};
 
-/// Marks the tokens of writes made here; owners keep theirs below.
+/// Marks the tokens of writes made here; owners use smaller tokens.
 pub(crate) const SPILL_TOKENS: u64 = 1 << 62;
 
-/// Fewer buckets that stay in memory than this are the first ones: threads that hold all of them at
-/// once load others from the start. N.B. a simulated sort of 48 buckets, 4 of them in memory, took
-/// 5 % longer with these spread over all.
+/// If fewer buckets than this stay in memory, they are the first ones. Threads that process all of
+/// them at once then load other buckets from the start.
 const FEW_RESIDENT: usize = 8;
 
-/// Which buckets stay in memory as far as there are reservations left: some of them, spread evenly
-/// over all. N.B. where many first ones stayed, the drives had nothing to read until these had been
-/// sorted and nearly nothing to write before.
+/// Which buckets stay in memory while there are reservations left: some of them, spread evenly over
+/// all. If many of the first ones stayed, the drives would have nothing to read, and almost nothing
+/// to write, until these had been sorted.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Resident {
     buckets: usize,
@@ -49,7 +48,7 @@ impl Resident {
     /// No bucket.
     pub(crate) const NONE: Self = Resident { buckets: 0, of: 1 };
 
-    /// As many of `of` buckets.
+    /// This many of `of` buckets.
     pub(crate) fn some(buckets: usize, of: usize) -> Self {
         let of = of.max(1);
         Resident {
@@ -68,12 +67,12 @@ impl Resident {
     }
 }
 
-/// What one worker's spill is for.
+/// The task of one worker's spill.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Spilling {
     pub(crate) resident: Resident,
-    /// What is written is a bucket of an earlier distribution: read again in no foreseen order, and
-    /// in place of segments that are freed one by one.
+    /// Whether it writes a bucket of an earlier distribution: its segments are read in an
+    /// unpredictable order, and reuse the space of segments that are freed one by one.
     pub(crate) is_split: bool,
 }
 
@@ -96,7 +95,7 @@ struct WrittenSegment {
 }
 
 impl<'a> Spill<'a> {
-    /// Nothing yet in any of `bucket_count` buckets.
+    /// Empty, for `bucket_count` buckets.
     pub(super) fn new(
         partition: &'a Partition<'a>,
         spilling: Spilling,
@@ -112,17 +111,17 @@ impl<'a> Spill<'a> {
         }
     }
 
-    /// What is in a bucket so far.
+    /// The contents of a bucket so far.
     pub(crate) fn out(&mut self, bucket: usize) -> &mut Out {
         &mut self.outs[bucket]
     }
 
-    /// Whether a write has to end before the next buffer is taken.
+    /// Whether a write must end before the next buffer is taken.
     pub(crate) fn is_busy(&self) -> bool {
         self.in_flight >= self.partition.sizes.writes_in_flight
     }
 
-    /// An empty buffer; a worker's own share covers it while it is not busy.
+    /// An empty buffer; a worker's own share has one while it is not busy.
     pub(crate) fn take_buffer(&self) -> Result<Buf> {
         debug_assert!(!self.is_busy());
         self.partition.segment_pool.take().ok_or_else(no_buffer)
@@ -188,7 +187,7 @@ impl<'a> Spill<'a> {
     }
 
     /// The place of the bucket's next segment, with a payload of `payload_bytes`: in its open
-    /// extent, or in a new one. Alone it gets no more than it needs.
+    /// extent, or in a new one. A single segment gets only the space that it needs.
     fn next_address(
         &mut self,
         port: &Port,
@@ -203,14 +202,14 @@ impl<'a> Spill<'a> {
             None => {
                 let is_short = stored_bytes < u64::from(segment_bytes);
                 let segments = match self.spilling.is_split || is_short {
-                    // No larger than what the bucket is nearly sure to get from this worker.
+                    // At most what the bucket almost certainly gets from this worker.
                     false => {
                         let made = self.outs[bucket].segments.len();
                         let left = sizes.sure_segments.saturating_sub(made);
                         left.clamp(1, sizes.extent_segments)
                     }
-                    // What is read is freed segment by segment, and used again so; nothing adjoins
-                    // what is short.
+                    // Read segments are freed one by one, and their space is reused in the same
+                    // way; nothing is adjacent to a short segment.
                     true => 1,
                 };
                 let extent_bytes = match segments {
@@ -266,8 +265,8 @@ impl<'a> Spill<'a> {
         Ok(())
     }
 
-    /// Where buckets go that will be read at the same time. What a split writes is read in no
-    /// foreseen order.
+    /// The band for buckets that will be read at the same time. The segments of a split are read in
+    /// an unpredictable order.
     fn band(&self, bucket: usize, scratch: &Scratch) -> usize {
         match self.spilling.is_split {
             false => bucket * scratch.bands() / self.outs.len(),
@@ -275,7 +274,7 @@ impl<'a> Spill<'a> {
         }
     }
 
-    /// Takes back a write that has ended, one whose token has [`SPILL_TOKENS`] in it.
+    /// Takes back a completed write whose token contains [`SPILL_TOKENS`].
     pub(crate) fn settle(&mut self, port: &mut Port, transfer: Transfer) -> Result<()> {
         let index = (transfer.token & !SPILL_TOKENS) as usize;
         let what = self.writes.get_mut(index).and_then(Option::take);
@@ -287,7 +286,7 @@ impl<'a> Spill<'a> {
         }
     }
 
-    /// A drive that turned out full: its segment goes to another.
+    /// Writes a segment to another drive after its drive turned out to be full.
     fn write_elsewhere(
         &mut self,
         port: &mut Port,
@@ -313,7 +312,7 @@ impl<'a> Spill<'a> {
         self.submit(port, address, buf, WrittenSegment { bucket, segment })
     }
 
-    /// All buckets; no write may be in flight. What is left of their extents is free for others.
+    /// All buckets; no write may be in flight. Releases the rest of their extents.
     pub(crate) fn into_outs(mut self) -> Result<Vec<Out>> {
         assert_eq!(self.in_flight, 0);
         for out in &mut self.outs {

@@ -1,17 +1,17 @@
-//! The second phase of every job: workers take bucket tasks in order, load the next ones while they
-//! work on one, and emit its result.
+//! The second phase of every job: workers take bucket tasks in order, load the next buckets while
+//! they process one, and emit its result.
 //!
-//! Model: PALID (SPAA 2025), section 4: each bucket is read, worked on in memory and written at its
+//! Model: PALID (SPAA 2025), section 4: each bucket is read, processed in memory and written at its
 //! final place while the next ones load.
 //!
 //! Contract: a [`TaskWorker`] is one thread. Its [`BucketWork`] processes each loaded bucket and
-//! emits the result: the bucket's area, or items by reference, in chunks laid out like the output.
-//! Every segment's checksum is verified before its items are used. Where the position of a bucket's
-//! output depends on the buckets before it (`--unique`, pipes), workers wait between work and
-//! output until the buckets before theirs have been placed ([`TaskWorker::place`]); whoever knows
-//! the length of its output earlier may place it as soon as it is its turn
-//! ([`TaskWorker::place_if_next`]). Tasks that need too much memory to run on all threads at once
-//! are run by a single thread.
+//! emits the result: the bucket's area, or items by reference in chunks that are aligned like the
+//! output. Every segment's checksum is verified before its items are used. The position of a
+//! bucket's output may depend on the buckets before it (`--unique`, pipes). Workers then wait
+//! between processing and output until the earlier buckets have been placed
+//! ([`TaskWorker::place`]). A worker that knows the length of its output earlier may place it as
+//! soon as it is next ([`TaskWorker::place_if_next`]). Tasks that need too much memory to run on
+//! all threads at once run on a single thread.
 //!
 //! Bounds: each worker's own areas and chunks; each segment is read once, each output byte written
 //! once.
@@ -34,15 +34,15 @@ use outcore_io::memory::{BLOCK_BYTES, Buf, Pool};
 use outcore_io::port::{Port, Transfer};
 use outcore_io::{Error, Result};
 
-/// A bucket that is small enough to be worked on in memory.
+/// A bucket that is small enough to be processed in memory.
 #[derive(Debug)]
 pub(crate) struct BucketTask<K = ()> {
     pub(crate) bucket: Bucket<K>,
-    /// First output byte, where it does not depend on what is left out.
+    /// First output byte, unless it depends on omitted items.
     pub(crate) start_bytes: u64,
 }
 
-/// Where the output goes.
+/// The destination of the output.
 pub(crate) enum Sink<'a> {
     /// To its final place in files.
     Files(&'a Writer),
@@ -54,19 +54,19 @@ pub(crate) enum Sink<'a> {
 pub(crate) struct Tasks<'a, K> {
     list: Vec<Mutex<Option<BucketTask<K>>>>,
     next: AtomicUsize,
-    /// Tasks from this one on are not taken now.
+    /// Tasks from this one on are not taken yet.
     end: AtomicUsize,
-    /// Ends of the ranges of tasks that one worker takes; of the tasks after the last, each alone.
+    /// Ends of the ranges of tasks that one worker takes; each task after the last range is alone.
     part_ends: Vec<usize>,
     sink: Sink<'a>,
-    /// Whether output lies after that of the buckets before, whatever was left out of these.
+    /// Whether output follows that of the buckets before it, without gaps for omitted items.
     is_appended: bool,
     sequencer: Sequencer,
 }
 
 impl<'a, K> Tasks<'a, K> {
-    /// Output of a task begins where its `start_bytes` says, or right after what came of those
-    /// before it if `is_appended`.
+    /// The output of a task begins at its `start_bytes`, or, with `is_appended`, directly after the
+    /// output of the tasks before it.
     pub(crate) fn new(list: Vec<BucketTask<K>>, sink: Sink<'a>, is_appended: bool) -> Self {
         let end = AtomicUsize::new(list.len());
         Tasks {
@@ -83,13 +83,14 @@ impl<'a, K> Tasks<'a, K> {
         }
     }
 
-    /// One worker takes all tasks up to each of these, ascending, from the one before on.
+    /// Groups the tasks: one worker takes all tasks from one of these ascending numbers up to the
+    /// next.
     pub(crate) fn in_parts(mut self, part_ends: Vec<usize>) -> Self {
         self.part_ends = part_ends;
         self
     }
 
-    /// The part that a task belongs to: its number, and whether the task is its last.
+    /// The group of a task: its number, and whether the task is its last.
     pub(crate) fn part_of(&self, index: usize) -> (usize, bool) {
         let part = self.part_ends.partition_point(|end| *end <= index);
         (part, self.part_ends.get(part) == Some(&(index + 1)))
@@ -100,8 +101,8 @@ impl<'a, K> Tasks<'a, K> {
         self.is_appended || matches!(self.sink, Sink::Pipe(_))
     }
 
-    /// Where in a block the output of a task starts, if that is known before its bucket is worked
-    /// on.
+    /// The block offset at which the output of a task starts, if it is known before its bucket is
+    /// processed.
     pub(crate) fn phase(&self, task: &BucketTask<K>) -> usize {
         match &self.sink {
             Sink::Files(writer) if !self.is_appended => writer.phase(task.start_bytes),
@@ -114,12 +115,12 @@ impl<'a, K> Tasks<'a, K> {
         self.sequencer.placed().bytes
     }
 
-    /// Only tasks in front of `end` are taken until this is said again.
+    /// Sets the limit: only tasks before `end` are taken.
     pub(crate) fn take_to(&self, end: usize) {
         self.end.store(end, Ordering::Release);
     }
 
-    /// The next task for a worker that has taken the tasks `own` already.
+    /// The next task for a worker that has already taken the tasks `own`.
     fn take(&self, own: &mut Range<usize>) -> Option<(usize, BucketTask<K>)> {
         if own.start >= own.end {
             let end = self.end.load(Ordering::Acquire);
@@ -143,14 +144,14 @@ impl<'a, K> Tasks<'a, K> {
     }
 }
 
-/// What a kind of job does with a bucket.
+/// Processing of a bucket, for one kind of job.
 pub(crate) trait BucketWork<K> {
-    /// Where in its area a bucket is loaded: in front of the first whole block after that byte.
+    /// Where in its area a bucket is loaded: before the first whole block after that byte.
     fn load_at(&self, _task: &BucketTask<K>) -> usize {
         0
     }
 
-    /// Works on a bucket that is in memory, and emits what comes of it.
+    /// Processes a bucket in memory, and emits the result.
     fn finish(
         &mut self,
         worker: &mut TaskWorker<'_, K>,
@@ -158,7 +159,7 @@ pub(crate) trait BucketWork<K> {
         area: Buf,
     ) -> Result<()>;
 
-    /// The thread has failed: other threads must not wait for what it was going to do.
+    /// Called if the thread has failed: other threads must not wait for its remaining work.
     fn give_up(&mut self) {}
 }
 
@@ -174,15 +175,14 @@ pub(crate) struct TaskMemory {
     /// For buckets.
     pub(crate) area_bytes: usize,
     pub(crate) areas: usize,
-    /// For output that is not written from its area.
+    /// For output that is not written directly from its area.
     pub(crate) chunk_bytes: usize,
     pub(crate) chunks: usize,
-    /// Buckets that load at once, at most.
+    /// Largest number of buckets that load at once.
     pub(crate) loads_max: usize,
 }
 
-/// Where the output of a bucket goes, and whether it has to be written before other buckets are
-/// placed.
+/// The place of a bucket's output, and whether it must be written before other buckets are placed.
 pub(crate) struct Spot<'a> {
     at_bytes: u64,
     bytes: u64,
@@ -198,13 +198,13 @@ pub(crate) struct TaskWorker<'a, K> {
     chunks: Option<Pool>,
     loads_max: usize,
     loads: VecDeque<Loaded<K>>,
-    /// Tasks that nobody else takes.
+    /// Tasks that no other worker takes.
     own: Range<usize>,
     finished: Vec<Transfer>,
 }
 
-/// Works on all tasks that may be taken, on `threads` threads, each with its memory from the line
-/// `name` of the ledger.
+/// Processes all available tasks on `threads` threads, each with its memory from the line `name` of
+/// the ledger.
 pub(crate) fn run_tasks<K: Send, W: BucketWork<K>>(
     partition: &Partition<'_>,
     tasks: &Tasks<'_, K>,
@@ -253,7 +253,7 @@ pub(crate) fn run_tasks<K: Send, W: BucketWork<K>>(
     Ok(())
 }
 
-/// The work of one thread, which is given up if the thread fails or panics.
+/// The work of one thread; given up if the thread fails or panics.
 struct Guarded<K, W: BucketWork<K>> {
     work: W,
     is_done: bool,
@@ -276,7 +276,8 @@ impl<'a, K> TaskWorker<'a, K> {
             match self.loads.front() {
                 Some(loaded) if loaded.load.is_complete() => {
                     if let Some(mut loaded) = self.loads.pop_front() {
-                        // Another one takes its turn, and the drives work while this thread does.
+                        // Reuses the freed area for another bucket, and keeps the drives busy
+                        // during the work.
                         self.start_loads(work)?;
                         self.poll(false)?;
                         let bytes = loaded.task.bucket.counts.bytes;
@@ -309,7 +310,7 @@ impl<'a, K> TaskWorker<'a, K> {
         Ok(())
     }
 
-    /// Starts what is handed in and takes back what has been read.
+    /// Starts submitted requests and collects completed reads.
     pub(crate) fn poll(&mut self, wait: bool) -> Result<()> {
         self.port.poll(wait, &mut self.finished)?;
         for transfer in self.finished.drain(..) {
@@ -328,9 +329,9 @@ impl<'a, K> TaskWorker<'a, K> {
         Ok(())
     }
 
-    /// Where the output of a bucket goes: where that was planned, or after the output of the
-    /// buckets before it, which it waits for. `bytes` says how long it is, and sees in its turn
-    /// what the last item was that was kept before, to leave it out here.
+    /// The place of a bucket's output: as planned, or after the output of the buckets before it,
+    /// for which it waits. `bytes` returns its length; it is called in turn and sees the last item
+    /// kept before, so that it can omit an equal one here.
     pub(crate) fn place(
         &self,
         loaded: &Loaded<K>,
@@ -362,8 +363,8 @@ impl<'a, K> TaskWorker<'a, K> {
         })
     }
 
-    /// The same before the bucket has been worked on, if that needs no waiting: not where the task
-    /// is not next, nor in a pipe, where the next task could not be placed before this one's output
+    /// The same before the bucket has been processed, if that needs no waiting. `None` if the task
+    /// is not next, or for a pipe: there, the next task cannot be placed before this one's output
     /// has been written.
     pub(crate) fn place_if_next(&self, loaded: &Loaded<K>, bytes: u64) -> Option<Spot<'a>> {
         if !self.tasks.is_appended || !matches!(self.tasks.sink, Sink::Files(_)) {
@@ -384,7 +385,8 @@ impl<'a, K> TaskWorker<'a, K> {
         })
     }
 
-    /// Emits what lies in `area` from `start` on, without a copy if it is laid out like the output.
+    /// Emits the contents of `area` from `start` on, without a copy if it is aligned like the
+    /// output.
     pub(crate) fn emit_area(&mut self, spot: Spot<'a>, mut area: Buf, start: usize) -> Result<()> {
         let total = spot.bytes as usize;
         match &self.tasks.sink {
@@ -401,7 +403,7 @@ impl<'a, K> TaskWorker<'a, K> {
         Ok(())
     }
 
-    /// Emits output in chunks laid out like it; `fill` fills each of them to its end.
+    /// Emits output in chunks that are aligned like it; `fill` fills each chunk to its end.
     pub(crate) fn emit(&mut self, spot: Spot<'a>, mut fill: impl FnMut(&mut [u8])) -> Result<()> {
         let (mut at_bytes, mut left) = (spot.at_bytes, spot.bytes);
         while left > 0 {
@@ -448,21 +450,22 @@ impl<'a, K> TaskWorker<'a, K> {
     }
 }
 
-/// Admits bucket tasks in order: which one may place its output now, and what was placed before.
+/// Admits bucket tasks in order: which one may place its output now, and what has been placed
+/// before.
 #[derive(Debug, Default)]
 struct Sequencer {
     state: Mutex<Placed>,
     changed: Condvar,
 }
 
-/// What has been placed by the tasks so far.
+/// The output of the tasks placed so far.
 #[derive(Debug, Default)]
 struct Placed {
     /// The task that may place its output next.
     next: usize,
     /// Bytes placed.
     bytes: u64,
-    /// The last item of them, where that is kept.
+    /// The last item, if it is kept.
     last: Option<Box<[u8]>>,
 }
 
@@ -493,9 +496,9 @@ impl Sequencer {
     }
 }
 
-/// Fills `out` with items in the order of `refs`, from byte `next.1` of item `next.0` on, as far as
-/// both go; `range` says where an item lies in `area`, and how long it is. Gives how many bytes
-/// these are, and where it ended.
+/// Fills `out` with items in the order of `refs`, from byte `next.1` of item `next.0` on, until
+/// either ends; `range` returns an item's offset in `area`, and its length. Returns the number of
+/// bytes, and the place where it stopped.
 #[inline]
 pub(crate) fn gather<P: Copy>(
     area: &[u8],
@@ -529,8 +532,8 @@ pub(crate) fn gather<P: Copy>(
     (filled, (index, offset))
 }
 
-/// Tasks for buckets, one after another in the output. Copies of one item are cut into pieces of at
-/// most `copies_bytes_max`, so that several threads write them.
+/// Tasks for buckets, one after another in the output. Copies of one item are divided into pieces
+/// of at most `copies_bytes_max`, so that several threads write them.
 pub(crate) fn tasks_in_order<K: Default>(
     buckets: impl IntoIterator<Item = Bucket<K>>,
     copies_bytes_max: Option<usize>,
@@ -567,10 +570,10 @@ pub(crate) fn tasks_in_order<K: Default>(
     tasks
 }
 
-/// Writes `area[start..start + total]` at output byte `at_bytes`, over file borders. A piece that
-/// ends inside a block leaves the block's room in the area to the next file's piece, which is moved
-/// there by less than a block to be laid out like that file: however many borders there are, the
-/// area is long enough.
+/// Writes `area[start..start + total]` at output byte `at_bytes`, across file boundaries. If a
+/// piece ends inside a block, the rest of that block in the area goes to the next file's piece.
+/// That piece is moved by less than a block to be aligned like its file, so the area is long enough
+/// for any number of boundaries.
 pub(crate) fn write_in_place(
     writer: &Writer,
     port: &mut Port,

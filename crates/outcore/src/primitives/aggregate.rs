@@ -1,9 +1,9 @@
-//! Reductions of tables by name or by expression, as the command and Python offer them.
+//! Reductions of tables by name or by expression, for the command and Python.
 //!
-//! Contract: as [`reduce`](mod@super::reduce), grain by grain, so the result is the same bits for
-//! any threads and memory. Sums of integers are exact (128 bits), sums of floats are `f64` in eight
-//! lanes; minimum and maximum of floats are NaN if there is one. An expression of `a` and `b`
-//! reduces neighbours, pair by pair, and must be associative.
+//! Contract: as [`reduce`](mod@super::reduce), grain by grain, so the result has the same bits for
+//! any threads and memory. Sums of integers are exact (128 bits); sums of floats are `f64` in eight
+//! lanes. Minimum and maximum of floats are NaN if there is one. An expression of `a` and `b`
+//! reduces adjacent values, pair by pair, and must be associative.
 
 use std::fmt;
 
@@ -16,7 +16,7 @@ use crate::key::expr::{BATCH_ROWS, ColumnType, Program, Rows, Schema, Space};
 use crate::key::record::NumberType;
 use outcore_io::{Error, Result};
 
-/// What to compute of all items.
+/// A reduction of all items.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Reduction {
     /// Sum of all items.
@@ -34,7 +34,7 @@ pub enum Reduction {
 }
 
 impl Reduction {
-    /// Reads `sum`, `count`, `min`, `max`, `mean`, or an expression.
+    /// Parses `sum`, `count`, `min`, `max`, `mean`, or an expression.
     pub fn parse(text: &str) -> Self {
         match text.trim() {
             "sum" => Reduction::Sum,
@@ -63,13 +63,13 @@ impl fmt::Display for Reduction {
 /// A result.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Scalar {
-    /// An exact whole number.
+    /// An exact integer.
     Int(i128),
     /// A float.
     Float(f64),
-    /// A result of `f32`, which is written with as many digits as that has.
+    /// An `f32` result, printed with the digits of an `f32`.
     Float32(f32),
-    /// Nothing: the minimum, maximum, mean or reduction of no items.
+    /// The minimum, maximum, mean or reduction of no items.
     None,
 }
 
@@ -77,7 +77,8 @@ impl fmt::Display for Scalar {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Scalar::Int(value) => value.fmt(f),
-            // As many digits as tell it from its neighbours, and never mistaken for an integer.
+            // As many digits as distinguish it from its neighbours, and never mistaken for an
+            // integer.
             Scalar::Float(value) => write!(f, "{value:?}"),
             Scalar::Float32(value) => write!(f, "{value:?}"),
             Scalar::None => f.write_str("none"),
@@ -85,7 +86,7 @@ impl fmt::Display for Scalar {
     }
 }
 
-/// What is known of some items.
+/// The reductions of some items.
 #[derive(Debug, Clone, Copy)]
 struct Partial {
     count: u64,
@@ -119,7 +120,7 @@ macro_rules! small_integer {
     ($($t:ty, $wide:ty);*) => {$(
         impl Item for $t {
             fn sums(items: &[Self]) -> (i128, f64) {
-                // A batch of so small numbers cannot overflow 64 bits.
+                // The sum of a batch of such small numbers fits in 64 bits.
                 let sum: $wide = items.iter().map(|item| <$wide>::from(*item)).sum();
                 (i128::from(sum), 0.0)
             }
@@ -143,7 +144,7 @@ fn integer_bounds<T: Item + Ord>(items: &[T]) -> (Scalar, Scalar) {
 
 impl Item for u64 {
     fn sums(items: &[Self]) -> (i128, f64) {
-        // Halves, so that sums of a batch stay within 64 bits and the loop is vectorised.
+        // Two halves, so that the sums of a batch fit in 64 bits and the loop is vectorised.
         let halves = items.iter().fold((0_u64, 0_u64), |(low, high), item| {
             (low + (item & 0xFFFF_FFFF), high + (item >> 32))
         });
@@ -210,8 +211,8 @@ float_item!(f32, Scalar::Float32; f64, Scalar::Float);
 /// Reduces the numbers of `table`, all of `reductions` in one pass.
 ///
 /// # Errors
-/// [`crate::Kind::Usage`] for records that are not numbers and more than one expression; what
-/// reading fails with.
+/// [`crate::Kind::Usage`] for records that are not numbers and for more than one expression; the
+/// errors of reading.
 pub fn reduce_table(
     job: &Job,
     table: &Table,
@@ -388,7 +389,7 @@ fn compile_reduction(text: &str, kind: NumberType) -> Result<Program> {
     Err(Error::usage("reduce", cause).hint(format!("cast it back: {}({text})", kind.name())))
 }
 
-/// Reduces a column pair by pair until one value is left; gives its bits.
+/// Reduces a column pair by pair until one value is left; returns its bits.
 fn reduce_column(
     program: &Program,
     space: &mut ReduceSpace,

@@ -1,25 +1,25 @@
-//! Results that came before their turn: kept in memory until those of all lanes before are placed.
+//! Early results: kept in memory until those of all lanes before them are placed.
 //!
-//! Contract: a [`LaneResults`] has the results of its pieces placed in order. Until it is in
-//! *front* it holds them; who brings it to the front takes what it holds, piece by piece of memory,
-//! and then lets it place for itself. Who claims pieces sees to it that there is room
-//! ([`super::pieces::Ahead`]): holding never waits.
+//! Contract: a [`LaneResults`] receives the results of its pieces in order. It holds them until the
+//! lane is in *front*. The thread that brings the lane to the front places the held results, buffer
+//! by buffer; after that the lane places results directly. The code that claims pieces ensures that
+//! there is room ([`super::pieces::Ahead`]), so holding never waits.
 //!
-//! So drives on which a sequence goes on are read while others still are, though one file takes all
-//! in order: as far as the memory goes. Of data beyond it no way that reads once can do better,
-//! since where an item goes depends on all before it.
+//! Drives with later parts of a sequence are therefore read while earlier ones still are, even if
+//! one file takes all results in order, as far as memory allows. Beyond that, no method with a
+//! single read can do better, because the place of an item depends on all items before it.
 //!
-//! Bounds: the pool of the hold, which is made of what the pass leaves of the memory.
+//! Bounds: the pool of the hold, made of the memory that the pass leaves.
 
 use super::pass::Pass;
 use super::pieces::Ahead;
 use outcore_io::memory::{Buf, Pool, block_ceil};
 use outcore_io::{Error, Kind, Result};
 
-/// Length of a piece of the hold.
+/// Length of a buffer of the hold.
 const HOLD_BYTES: u64 = 256 << 10;
 
-/// Neighbouring results that go to one output.
+/// Consecutive results that go to one output.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Run {
     pub(crate) out: usize,
@@ -27,11 +27,11 @@ pub(crate) struct Run {
     pub(crate) len_bytes: usize,
 }
 
-/// Results of neighbouring pieces.
+/// Results of consecutive pieces.
 #[derive(Debug)]
 pub(crate) struct Held {
     pub(crate) buf: Buf,
-    /// Where they go; they lie in `buf` one after another.
+    /// Their outputs, in the order in which `buf` holds them.
     pub(crate) runs: Vec<Run>,
 }
 
@@ -42,19 +42,19 @@ impl Held {
     }
 }
 
-/// How far a lane is placed.
+/// The progress of a lane.
 #[derive(Debug)]
 pub(crate) struct LaneResults {
-    /// Whether it places results where they belong.
+    /// Whether it places results directly in the outputs.
     pub(crate) is_in_front: bool,
-    /// Its pieces, and how many of them are placed or held.
+    /// Its pieces, and the number of pieces placed or held.
     pub(crate) pieces: u64,
     pub(crate) placed: u64,
-    /// What it holds, in order.
+    /// The held results, in order.
     pub(crate) held: Vec<Held>,
 }
 
-/// The room for what is held.
+/// The room for held results.
 #[derive(Debug)]
 pub(crate) struct Hold {
     pool: Pool,
@@ -64,7 +64,7 @@ pub(crate) struct Hold {
 }
 
 impl Hold {
-    /// As much room as `pass` has left, for items of `item_bytes`; nothing if nobody would use it.
+    /// As much room as `pass` has left, for items of `item_bytes`; `None` if it would not be used.
     pub(crate) fn new(pass: &Pass<'_>, item_bytes: usize) -> Result<Option<Self>> {
         let slot_bytes = block_ceil(HOLD_BYTES.max(item_bytes as u64));
         let spare_bytes = pass.sizes.spare_bytes.min(pass.job.budget.free_bytes());
@@ -82,10 +82,11 @@ impl Hold {
             slots as usize,
         )?;
         pass.pieces.read_ahead(Ahead {
-            // A lane that comes to the front may begin a buffer while its last one is emptied.
+            // A lane that comes to the front may start a buffer while its last one is being
+            // emptied.
             free_bytes: (slots - 1) * usable_bytes as u64,
             piece_bytes: pass.sizes.items * item_bytes as u64,
-            // Its last buffer may be nearly empty.
+            // The last buffer may be nearly empty.
             lane_bytes: usable_bytes as u64,
         });
         Ok(Some(Hold {
@@ -95,7 +96,7 @@ impl Hold {
         }))
     }
 
-    /// Keeps whole `items` that go to output `out`.
+    /// Holds whole `items` for output `out`.
     pub(crate) fn keep(&self, lane: &mut LaneResults, out: usize, items: &[u8]) -> Result<()> {
         let mut left = items;
         while !left.is_empty() {

@@ -2,23 +2,23 @@
 //!
 //! Contract: an [`Appender`] has outputs (files or a pipe) and, for each lane of the pass, a
 //! sequencer: the number of the piece whose results come next. The thread that holds that piece
-//! copies its results to the ends of the outputs and lets the next piece follow; each full chunk is
-//! written directly by the thread that filled it. So outputs hold their items in the order of the
-//! sequence, writes are large, and no length need be known in advance. Where several lanes go to
-//! the same outputs one after another, all lanes but the first keep their results in memory
-//! ([`super::ahead`]); the thread that places the last piece of a lane also places what the next
-//! lane has kept.
+//! copies its results to the ends of the outputs and lets the next piece follow. The thread that
+//! fills a chunk writes it directly. So outputs hold their items in the order of the sequence,
+//! writes are large, and no length need be known in advance. If several lanes go to the same
+//! outputs one after another, all lanes except for the first hold their results in memory
+//! ([`super::ahead`]). The thread that places the last piece of a lane also places the results that
+//! the next lane holds.
 //!
-//! No deadlock: results that are ready early wait in areas of their thread, and a thread uses its
-//! last free area only for a piece that can be placed at once. The first piece that has not been
-//! placed can always be placed. A piece that overflows its area is put back and computed again,
-//! straight into the outputs, when all pieces before it have been placed.
+//! No deadlock: early results wait in areas of their thread, and a thread uses its last free area
+//! only for a piece that can be placed at once. The first unplaced piece can always be placed. A
+//! piece that overflows its area is put back; when all pieces before it have been placed, it is
+//! computed again, directly into the outputs.
 //!
-//! N.B. this copies once more than writing at offsets from a scan over the counts would. That scan
-//! was rejected because a filter that keeps 1 % would write pieces of 10 KiB, each with two border
+//! N.B. this takes one copy more than writing at offsets from a scan over the counts. That scan was
+//! rejected because a filter that keeps 1 % would write pieces of 10 KiB, each with two border
 //! blocks.
 //!
-//! Memory: a chunk for each output and some in flight.
+//! Memory: one chunk per output and some in flight.
 
 use std::collections::BTreeMap;
 use std::io::Write;
@@ -38,24 +38,24 @@ use outcore_io::port::{Volume, VolumeFile};
 use outcore_io::transfers::Transfers;
 use outcore_io::{Error, Result};
 
-/// How long a thread waits for others before it looks again.
+/// How long a thread waits for others before it checks again.
 const LOOK_EVERY: Duration = Duration::from_millis(1);
-/// Chunks that a thread may have in flight, or be filling.
+/// Chunks that a thread may be filling or have in flight.
 const CHUNKS_A_THREAD: usize = 4;
 
-/// A pipe that takes results.
+/// A pipe that receives results.
 pub(crate) type Pipe = Mutex<Box<dyn Write + Send>>;
 
-/// Where an output ends so far.
+/// The current end of an output.
 #[derive(Debug, Default)]
 struct End {
     chunk: Option<Buf>,
     filled_bytes: usize,
-    /// Place of the chunk in the file.
+    /// Offset of the chunk in the file.
     at_bytes: u64,
     /// Bytes of items appended.
     data_bytes: u64,
-    /// The first blocks, which hold the header: written again when it is known.
+    /// The first blocks, which contain the header; written again when the header is known.
     head: Vec<u8>,
 }
 
@@ -76,9 +76,9 @@ enum Target<'a> {
 pub(crate) struct Appender<'a> {
     outs: Vec<Out<'a>>,
     lanes: Vec<Mutex<LaneResults>>,
-    /// Pieces placed or held of each lane.
+    /// Number of placed or held pieces of each lane.
     sequencers: Vec<AtomicU64>,
-    /// The last lane that places results where they belong.
+    /// The last lane that places results directly.
     front: AtomicUsize,
     is_in_order: bool,
     hold: Option<Hold>,
@@ -88,7 +88,7 @@ pub(crate) struct Appender<'a> {
 }
 
 impl<'a> Appender<'a> {
-    /// Chunks of all outputs, in bytes.
+    /// Bytes of the chunks of all outputs.
     pub(crate) fn memory_bytes(outs: usize, threads: usize, chunk_bytes: usize) -> u64 {
         ((outs + threads * CHUNKS_A_THREAD) * chunk_bytes) as u64
     }
@@ -149,8 +149,8 @@ impl<'a> Appender<'a> {
         }
     }
 
-    /// Keeps results that are ready early, items of `item_bytes`, as far as `pass` has memory
-    /// left. Only for results of which a piece has an area's at most.
+    /// Holds early results, items of `item_bytes`, as far as `pass` has memory left. Only if the
+    /// results of a piece fit in an area.
     pub(crate) fn holding(mut self, pass: &Pass<'_>, item_bytes: usize) -> Result<Self> {
         self.hold = Hold::new(pass, item_bytes)?;
         Ok(self)
@@ -168,7 +168,7 @@ impl<'a> Appender<'a> {
         lane.unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Places or holds the results of `piece`, which comes next: the `runs` of `area`.
+    /// Places or holds the results of `piece`, which is next: the `runs` of `area`.
     fn place(
         &self,
         reader: &mut Reader<'_>,
@@ -212,7 +212,7 @@ impl<'a> Appender<'a> {
         Ok(())
     }
 
-    /// The next piece of `lane` may be placed; after the last, the next lane.
+    /// Lets the next piece of `lane` be placed; after the last one, the next lane.
     fn pass_on(&self, reader: &mut Reader<'_>, placing: &Placing<'_>, lane: usize) -> Result<()> {
         let mut state = self.lane(lane);
         state.placed += 1;
@@ -227,7 +227,8 @@ impl<'a> Appender<'a> {
         Ok(())
     }
 
-    /// Places what `lane` holds, and what the lanes after it hold as far as they are complete.
+    /// Places the results that `lane` holds, and those of the lanes after it as far as lanes are
+    /// complete.
     fn bring_to_front(
         &self,
         reader: &mut Reader<'_>,
@@ -264,7 +265,7 @@ impl<'a> Appender<'a> {
         drop(self.changed.wait_timeout(guard, LOOK_EVERY));
     }
 
-    /// Appends `bytes` to output `index`; only for the piece that comes next.
+    /// Appends `bytes` to output `index`; only for the next piece.
     pub(crate) fn append(&self, reader: &mut Reader<'_>, index: usize, bytes: &[u8]) -> Result<()> {
         if bytes.is_empty() {
             return Ok(());
@@ -326,7 +327,7 @@ impl<'a> Appender<'a> {
         Ok(())
     }
 
-    /// Writes what is left of all outputs and their headers; gives the bytes of items in each.
+    /// Writes the rest of all outputs, and their headers; returns the bytes of items in each.
     pub(crate) fn finish(
         self,
         volume: &Volume,
@@ -379,28 +380,28 @@ impl<'a> Appender<'a> {
     }
 }
 
-/// Where in the sequence results are from.
+/// The origin of results in the sequence.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct At {
     /// The stretch.
     pub(crate) stretch: usize,
-    /// The position of the first, where every position yields one.
+    /// The position of the first result, if every position yields one.
     pub(crate) first: u64,
 }
 
-/// Sorts the results at the front of an area by output: gives the runs.
+/// Groups the results at the start of an area by output; returns the runs.
 pub(crate) type Arrange<'a> = dyn Fn(&mut [u8], usize, At) -> Result<Vec<Run>> + Sync + 'a;
 
-/// Changes results that go to an output just before they are appended, one piece after another.
+/// Changes results for an output just before they are appended, one piece after another.
 pub(crate) type InSequence<'a> = dyn Fn(&mut [u8], usize) -> Result<()> + Sync + 'a;
 
-/// What is done with results between producer and outputs.
+/// Processing of results between producer and outputs.
 pub(crate) struct Placing<'a> {
-    /// Side by side, on any thread.
+    /// In parallel, on any thread.
     pub(crate) arrange: &'a Arrange<'a>,
     /// In order.
     pub(crate) in_sequence: Option<&'a InSequence<'a>>,
-    /// Bytes of an area that results may fill; the rest of it is for `arrange`.
+    /// Bytes of an area that results may fill; the rest is for `arrange`.
     pub(crate) fill_bytes: usize,
 }
 
@@ -420,10 +421,10 @@ struct Pending {
     runs: Vec<Run>,
 }
 
-/// A piece that has come, and whether its results are known to overflow an area.
+/// A loaded piece, and whether its results are known to overflow an area.
 type Ready = (Loaded, bool);
 
-/// Pieces that have come, by their order, for whichever thread is free.
+/// Loaded pieces, in order, for any free thread.
 struct Shared<'a, 'b> {
     pass: &'a Pass<'b>,
     producer: &'a dyn Producer,
@@ -432,7 +433,7 @@ struct Shared<'a, 'b> {
     ready: Mutex<BTreeMap<(u64, usize), Ready>>,
 }
 
-/// Runs `producer` over all pieces and appends what it makes, in order.
+/// Runs `producer` over all pieces and appends its results in order.
 pub(crate) fn run(
     pass: &Pass<'_>,
     producer: &dyn Producer,
@@ -491,7 +492,7 @@ impl Worker<'_, '_> {
                 continue;
             }
             if self.reader.transfers.in_flight() > 0 {
-                // What is being read may be the piece that all wait for.
+                // All threads may be waiting for a piece that is still being read.
                 self.reader.wait()?;
             } else if self.pending.is_empty() && self.ready().is_empty() && self.reader.is_done() {
                 return self.reader.drain();
@@ -506,7 +507,7 @@ impl Worker<'_, '_> {
         ready.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The first piece that this thread has room for.
+    /// The first piece for which this thread has room.
     fn take(&self) -> Option<Ready> {
         let is_last_area = match self.areas.free_slots() {
             0 => return None,
@@ -586,8 +587,8 @@ impl Worker<'_, '_> {
     }
 }
 
-/// Bytes of an area for a piece: what a streaming piece hands on is copied to the end of what it
-/// makes.
+/// Size of an area in multiples of a piece: a streaming piece copies what it flushes to the end of
+/// its results.
 pub(crate) fn areas_for(yields: Yield, is_arranged: bool) -> usize {
     1 + usize::from(yields == Yield::Any) + usize::from(is_arranged)
 }

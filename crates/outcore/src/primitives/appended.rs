@@ -1,11 +1,11 @@
 //! Files that are written from front to back while something else is computed.
 //!
-//! Contract: an [`AppendedFile`] takes bytes in order from whichever thread has its turn; a thread
-//! of its own ([`write_files`]) brings full buffers to the drives, several at a time. A write that
-//! fails is an error of the next append, and of [`write_files`]. What is appended is also hashed,
-//! for files that are small enough to be checked as a whole.
+//! Contract: an [`AppendedFile`] takes bytes in order from the thread whose turn it is. A separate
+//! thread ([`write_files`]) writes full buffers to the drives, several at a time. A failed write is
+//! an error of the next append, and of [`write_files`]. Appended bytes are also hashed, for files
+//! that are small enough to be checked as a whole.
 //!
-//! Bounds: [`BUFFERS`] buffers a file.
+//! Bounds: [`BUFFERS`] buffers per file.
 
 use std::hash::Hasher;
 use std::path::Path;
@@ -22,22 +22,22 @@ use outcore_io::transfers::Transfers;
 use outcore_io::{Error, Result};
 use twox_hash::XxHash3_64;
 
-/// Buffers of a file, one of which is being filled.
+/// Buffers of a file, including the one that is being filled.
 const BUFFERS: usize = 4;
-/// Length of a buffer of a file that is made alone.
+/// Length of a buffer of a file that is written alone.
 const BUFFER_BYTES: usize = 256 << 10;
-/// How long somebody waits for a buffer before looking for an error.
+/// How long a thread waits for a buffer before it checks for an error.
 const LOOK_EVERY: Duration = Duration::from_millis(20);
 const APPENDED: &str = "files that are written";
 
-/// A full buffer on its way.
+/// A full buffer to be written.
 struct Write {
     file: VolumeFile,
     at_bytes: u64,
     buf: Buf,
 }
 
-/// What writer and appenders share.
+/// State shared by the writer and the appenders.
 #[derive(Default)]
 struct State {
     failure: Mutex<Option<Error>>,
@@ -53,14 +53,14 @@ impl State {
         self.failure().clone().map_or(Ok(()), Err)
     }
 
-    /// Wakes up who waits for a buffer, and nobody between a look and the wait misses it.
+    /// Wakes the threads that wait for a buffer. None can miss it between its check and its wait.
     fn tell(&self) {
         drop(self.failure());
         self.changed.notify_all();
     }
 }
 
-/// Makes appended files.
+/// Creates appended files.
 pub struct Appender {
     writes: Sender<Write>,
     state: Arc<State>,
@@ -78,17 +78,17 @@ pub struct AppendedFile {
     hasher: Option<XxHash3_64>,
 }
 
-/// What a file has become.
+/// The result of a finished file.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Appended {
     /// Its length.
     pub len_bytes: u64,
-    /// The checksum of all of it, if it was hashed.
+    /// The checksum of the whole file, if it was hashed.
     pub sum: u64,
 }
 
 impl Appender {
-    /// A file that is empty, written in buffers of that length.
+    /// An empty file, written in buffers of that length.
     ///
     /// # Errors
     /// [`crate::Kind::Memory`] for the buffers.
@@ -116,7 +116,7 @@ impl AppendedFile {
     /// Adds bytes at the end.
     ///
     /// # Errors
-    /// What writing fails with, of these bytes or of some before.
+    /// The errors of writing these bytes or earlier ones.
     pub fn append(&mut self, bytes: &[u8]) -> Result<()> {
         if let Some(hasher) = &mut self.hasher {
             hasher.write(bytes);
@@ -139,11 +139,11 @@ impl AppendedFile {
         Ok(())
     }
 
-    /// Writes what is left, padded to whole blocks; whoever publishes the file cuts it to its
-    /// length.
+    /// Writes the rest, padded to whole blocks; the code that publishes the file truncates it to
+    /// its length.
     ///
     /// # Errors
-    /// As [`AppendedFile::append`].
+    /// The errors of [`AppendedFile::append`].
     pub fn finish(mut self) -> Result<Appended> {
         let len_bytes = self.at_bytes + self.filled as u64;
         if let Some(mut buf) = self.buf.take() {
@@ -180,17 +180,17 @@ impl AppendedFile {
             if let Some(buf) = self.pool.take() {
                 return Ok(buf);
             }
-            // Whoever has written wakes us up; a look now and then costs nothing.
+            // A completed write wakes this thread; a check now and then is cheap.
             drop(self.state.changed.wait_timeout(failure, LOOK_EVERY));
         }
     }
 }
 
-/// Runs `work`, which appends to files of `volume`, beside the thread that writes them; all is on
-/// the drives when this returns.
+/// Runs `work`, which appends to files of `volume`, in parallel with the writing thread; everything
+/// is on the drives on return.
 ///
 /// # Errors
-/// What `work` and writing fail with.
+/// The errors of `work` and of writing.
 pub fn write_files<T>(
     job: &Job,
     volume: &Volume,
@@ -213,7 +213,7 @@ pub fn write_files<T>(
             writes: send,
             state: Arc::clone(&state),
         };
-        // All files are dropped in it, and with them what the writer waits for.
+        // All files are dropped in `work`, which ends the writer's wait.
         let made = work(appender);
         let written = match writer.join() {
             Ok(written) => written,
@@ -223,10 +223,10 @@ pub fn write_files<T>(
     })
 }
 
-/// Makes the file at `path` of what `work` appends.
+/// Creates the file at `path` from the bytes that `work` appends.
 ///
 /// # Errors
-/// What `work` and writing fail with.
+/// The errors of `work` and of writing.
 pub fn append_to<T>(
     job: &Job,
     path: &Path,

@@ -1,12 +1,12 @@
-//! Lazy sequences: where items come from and what is done to each, until somebody consumes them.
+//! Lazy sequences: a source of items and the steps on each item, until a consumer runs.
 //!
 //! Contract (PALID, SPAA 2025, section 4: map, filter, reduce, scan; the names are those of
-//! ParlayLib, Blelloch, Anderson, Dhulipala, SPAA 2020): a [`Sequence`] is a value that describes;
-//! nothing is read before a consumer runs, and whatever stands between source and consumer is one
-//! loop over a batch, compiled together, without an intermediate array. Functions are called from
-//! several threads, so they are `Fn + Sync`; they may be called twice for an item (a `flat_map`
-//! whose results overflow their buffer). Effects that are idempotent are allowed, such as setting a
-//! bit of an atomic bitmap or storing the same value again; counting is not.
+//! ParlayLib, Blelloch, Anderson, Dhulipala, SPAA 2020): a [`Sequence`] is a description; nothing
+//! is read before a consumer runs. The steps between source and consumer are one loop over a batch,
+//! compiled together, without an intermediate array. Functions are called from several threads, so
+//! they are `Fn + Sync`. They may be called twice for an item (a `flat_map` whose results overflow
+//! their buffer). Idempotent effects are allowed, such as setting a bit of an atomic bitmap or
+//! storing the same value again; counting is not.
 //!
 //! Bounds: no memory of its own and no I/O.
 
@@ -15,24 +15,24 @@ use bytemuck::Pod;
 use crate::ends::Input;
 use outcore_io::Result;
 
-/// Most files-and-generators that one sequence may be zipped of.
+/// Largest number of sources that one sequence may zip.
 pub(crate) const SOURCES_MAX: usize = 8;
 
-/// One source below a sequence, before it is opened.
+/// One source of a sequence, before it is opened.
 #[derive(Debug, Clone)]
 pub struct Source {
-    /// Files in order; none for a generated sequence.
+    /// Files in order; empty for a generated sequence.
     pub inputs: Vec<Input>,
     /// Bytes of an element in the files; 0 for a generated sequence.
     pub element_bytes: usize,
-    /// Alignment that its elements need in memory.
+    /// Memory alignment of its elements.
     pub align_bytes: usize,
     /// Number of elements, for a generated sequence.
     pub count: u64,
 }
 
 impl Source {
-    /// A source of `count` positions that is generated: nothing is read for it.
+    /// A generated source of `count` positions, for which nothing is read.
     pub fn generated(count: u64) -> Self {
         Source {
             inputs: Vec::new(),
@@ -43,7 +43,7 @@ impl Source {
     }
 }
 
-/// How many items come out of one position of the sources.
+/// Number of items per position of the sources.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Yield {
     /// Exactly one.
@@ -54,15 +54,15 @@ pub enum Yield {
     Any,
 }
 
-/// Elements of all sources at neighbouring positions.
+/// Elements of all sources at consecutive positions.
 #[derive(Debug, Clone, Copy)]
 pub struct Batch<'b> {
-    /// Position of the first in the whole sequence.
+    /// Position of its first element in the whole sequence.
     pub first: u64,
     /// Number of positions.
     pub count: usize,
-    /// Whether it is looked at for a sample: its neighbours need not come, and it comes again when
-    /// all items are made.
+    /// Whether it is read for a sample: adjacent batches may be missing, and it is read again when
+    /// all items are produced.
     pub is_sample: bool,
     slices: [&'b [u8]; SOURCES_MAX],
 }
@@ -93,7 +93,7 @@ impl<'b> Batch<'b> {
         self
     }
 
-    /// The `count` positions from the `from`th on.
+    /// `count` positions from position `from` on.
     pub fn part(&self, from: usize, count: usize) -> Self {
         let mut slices = self.slices;
         for slice in &mut slices {
@@ -109,25 +109,25 @@ impl<'b> Batch<'b> {
     }
 }
 
-/// A step of the caller's own: whole batches at once.
+/// A custom step of the caller, on whole batches.
 pub trait BatchStep: Send + Sync {
-    /// What it makes of `count` items in `items`; `first` is the position of the first in the
-    /// input, where nothing was filtered before. The answer has whole items of the step's type: as
-    /// many as came in, no more, or any number, as the step was said to yield.
+    /// The result for the `count` items in `items`. `first` is the input position of the first one,
+    /// if nothing was filtered before. The result consists of whole items of the step's type: as
+    /// many as `items`, at most as many, or any number, according to the step's [`Yield`].
     ///
     /// # Errors
-    /// What the caller's code fails with; the job fails with it.
+    /// The errors of the caller's code; the job fails with them.
     fn run(&self, first: u64, items: &[u8]) -> Result<Vec<u8>>;
 }
 
-/// A lazy sequence of items; see the module for what its methods promise.
+/// A lazy sequence of items; see the module for the guarantees of its methods.
 ///
-/// Consumers (`reduce`, `write`, ...) are functions beside it: see [`super`].
+/// Consumers (`reduce`, `write`, ...) are separate functions: see [`super`].
 pub trait Sequence: Sync + Sized {
-    /// What it yields.
+    /// The type of its items.
     type Item: Send;
 
-    /// How many items a position of the sources yields.
+    /// Number of items per position of the sources.
     const YIELD: Yield;
 
     /// Appends its sources, in order.
@@ -139,17 +139,17 @@ pub trait Sequence: Sync + Sized {
     /// The items of a batch, in order.
     fn iter<'b>(&'b self, batch: Batch<'b>) -> impl Iterator<Item = Self::Item>;
 
-    /// Each item through `f`.
+    /// Applies `f` to each item.
     fn map<U: Send, F: Fn(Self::Item) -> U + Sync>(self, f: F) -> Map<Self, F> {
         Map { inner: self, f }
     }
 
-    /// The items for which `keep` is true, in order.
+    /// Keeps the items for which `keep` is true, in order.
     fn filter<F: Fn(&Self::Item) -> bool + Sync>(self, keep: F) -> Filter<Self, F> {
         Filter { inner: self, keep }
     }
 
-    /// All items that `f` makes of each, in order.
+    /// All results of `f` for each item, in order.
     fn flat_map<I, F>(self, f: F) -> FlatMap<Self, F>
     where
         I: IntoIterator,
@@ -159,8 +159,8 @@ pub trait Sequence: Sync + Sized {
         FlatMap { inner: self, f }
     }
 
-    /// Pairs with the items of `other` at the same positions. Both must be as long, and neither may
-    /// have been filtered: that is known when it is compiled, the lengths when it runs.
+    /// Pairs with the items of `other` at the same positions. Both must be equally long, which is
+    /// checked at run time, and neither may be filtered, which is checked at compile time.
     fn zip<S: Sequence>(self, other: S) -> Zip<Self, S> {
         const {
             assert!(
@@ -171,8 +171,8 @@ pub trait Sequence: Sync + Sized {
         Zip { a: self, b: other }
     }
 
-    /// Pairs of an item and its position, from 0. Only for sequences that have not been filtered:
-    /// that is known when it is compiled.
+    /// Pairs of an item and its position, from 0. Only for unfiltered sequences, which is checked
+    /// at compile time.
     fn enumerate(self) -> Enumerate<Self> {
         const {
             assert!(
@@ -184,15 +184,14 @@ pub trait Sequence: Sync + Sized {
     }
 }
 
-/// Numbers or records of files.
+/// Numbers or records in files.
 #[derive(Debug, Clone)]
 pub struct Files<T> {
     inputs: Vec<Input>,
     item: std::marker::PhantomData<fn() -> T>,
 }
 
-/// The elements of `inputs`, in order, as values of type `T` (little endian on every machine that
-/// this runs on).
+/// The elements of `inputs`, in order, as values of type `T` (always little-endian).
 pub fn read<T: Pod + Send>(inputs: &[Input]) -> Files<T> {
     Files {
         inputs: inputs.to_vec(),
@@ -231,7 +230,7 @@ pub struct Tabulate<F> {
     f: F,
 }
 
-/// `f(0)` to `f(count - 1)`, made where they are needed.
+/// `f(0)` to `f(count - 1)`, computed when needed.
 pub fn tabulate<T: Send, F: Fn(u64) -> T + Sync>(count: u64, f: F) -> Tabulate<F> {
     Tabulate { count, f }
 }

@@ -1,24 +1,26 @@
-//! The in-memory bucketer by itself: numbers into buffers, one a bucket, full buffers handed out.
+//! The in-memory bucketer alone: numbers into buffers, one per bucket; full buffers go to the
+//! caller.
 //!
-//! Model: PALID (Li, Khan, Dhulipala, SPAA 2025), section 3. It is the inner half of every
-//! distribution here (splitter tree and scatter loop, the very same), without the job around it:
-//! for applications that place their buckets themselves, and to measure what a distribution costs a
-//! thread beside its I/O.
+//! Model: PALID (Li, Khan, Dhulipala, SPAA 2025), section 3. This is the inner half of every
+//! distribution here (the same splitter tree and scatter loop), without the job around it. It is
+//! for applications that place their buckets themselves, and for measuring the CPU cost of a
+//! distribution per thread.
 //!
 //! Contract: [`Bucketer::distribute`] copies each key once, to the end of its bucket's buffer; keys
-//! of a bucket keep their order. A full buffer is exchanged for an empty one. One thread, one
-//! bucketer.
+//! of a bucket keep their order. A full buffer is exchanged for an empty one. Each thread needs its
+//! own bucketer.
 //!
-//! Bounds: one buffer a bucket and one spare, out of the caller's pool.
+//! Bounds: one buffer per bucket and one spare, from the caller's pool.
 
 use crate::partition::classify::Classifier;
 use crate::partition::kernel::Scatter;
 use outcore_io::memory::{Buf, Pool};
 use outcore_io::{Error, Result};
 
-/// Keys that are classified, then moved: their bucket numbers stay in the first-level cache.
+/// Keys that are classified together, then moved: their bucket numbers stay in the first-level
+/// cache.
 const BATCH: usize = 1024;
-/// Buckets at most: a distribution wider than this thrashes the second-level translation buffer.
+/// Largest number of buckets: more would thrash the second-level TLB.
 pub(crate) const BUCKETS_MAX: usize = 16_384;
 const OPERATION: &str = "distribute";
 
@@ -31,19 +33,20 @@ pub struct Bucketer {
 }
 
 impl Bucketer {
-    /// At most `buckets` buckets with about equal shares of `sample`, in the order of their keys,
-    /// and buffers of `pool`'s length, which is a multiple of 8.
+    /// At most `buckets` buckets with about equal shares of `sample`, in key order. The buffers
+    /// have the length of `pool`'s buffers, which must be a multiple of 8.
     ///
     /// # Errors
-    /// Usage: no buckets, or more than [`BUCKETS_MAX`]; memory: the pool has fewer buffers than one
-    /// more than there are buckets.
+    /// Usage: no buckets, or more than [`BUCKETS_MAX`]. Memory: the pool has fewer buffers than the
+    /// number of buckets plus one.
     pub fn new(mut sample: Vec<u64>, buckets: usize, pool: &Pool) -> Result<Self> {
         if !(1..=BUCKETS_MAX).contains(&buckets) {
             return Err(Error::usage(OPERATION, format!("{buckets} buckets"))
                 .hint(format!("take 1 to {BUCKETS_MAX}")));
         }
         sample.sort_unstable();
-        // Values that fill buckets get none of their own: here every bucket has a buffer to fill.
+        // Values that fill whole buckets get no bucket of their own, because here every bucket has
+        // a buffer to fill.
         let mut splitters: Vec<u64> = (1..buckets)
             .filter_map(|rank| sample.get(rank * sample.len() / buckets).copied())
             .collect();
@@ -65,21 +68,21 @@ impl Bucketer {
         })
     }
 
-    /// Number of buckets; fewer than asked for if the sample has too few values.
+    /// Number of buckets; fewer than requested if the sample has too few values.
     pub fn buckets(&self) -> usize {
         self.classifier.bucket_count()
     }
 
-    /// Bytes that a full buffer holds.
+    /// Size of a full buffer in bytes.
     pub fn buffer_bytes(&self) -> usize {
         self.scatter.capacity_bytes()
     }
 
-    /// Copies each of `keys` to its bucket. `full` is given a bucket's number and its full buffer,
-    /// and gives an empty one of the same length back. O(log buckets) a key.
+    /// Copies each of `keys` to its bucket. `full` receives a bucket's number and its full buffer,
+    /// and returns an empty one of the same length. O(log buckets) per key.
     ///
     /// # Errors
-    /// What `full` fails with; the keys of this call may have been moved or not.
+    /// The errors of `full`; some keys of this call may have been moved.
     pub fn distribute(
         &mut self,
         keys: &[u64],
@@ -132,8 +135,8 @@ mod tests {
     }
 
     proptest! {
-        /// Buckets one after another hold all keys, each bucket in the order of the input, and
-        /// every key of a bucket is at most any of the next.
+        /// The concatenated buckets hold all keys, each bucket in input order, and every key of a
+        /// bucket is at most any key of the next.
         #[test]
         fn every_key_is_in_one_bucket_and_buckets_are_in_order(
             keys in prop_oneof![

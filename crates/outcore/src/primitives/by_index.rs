@@ -1,12 +1,12 @@
-//! Items taken batch by batch with state of a thread's own, and what falls on each of n places.
+//! Batch-by-batch consumers with a state per thread, and reductions by index.
 //!
 //! Contract (ParlayLib, Blelloch, Anderson, Dhulipala, SPAA 2020: `reduce_by_index`,
-//! `histogram_by_index`): [`for_each_batch`] makes a state for each thread, hands it batches of
-//! items and gives the states back. [`reduce_by_index`] reduces the values that fall on each index;
-//! threads work in no order, so its operator must be commutative as well as associative.
+//! `histogram_by_index`): [`for_each_batch`] makes a state for each thread, passes it batches of
+//! items and returns the states. [`reduce_by_index`] reduces the values of each index. Threads work
+//! in no fixed order, so its operator must be commutative as well as associative.
 //!
-//! Bounds: one read of the sources. A table a thread where half of the memory holds them all, else
-//! one for all, in stripes that are locked for some 1,000 values at a time.
+//! Bounds: one read of the sources. One table per thread if half of the memory holds them all;
+//! otherwise one shared table, in stripes that are locked for about 1,000 values at a time.
 
 use std::sync::{Mutex, PoisonError};
 
@@ -19,9 +19,9 @@ use crate::ends::Forecast;
 use crate::job::Job;
 use outcore_io::{Kind, Result};
 
-/// Items that are handed on at once.
+/// Items that are passed on at once.
 const BATCH_ITEMS: usize = 1024;
-/// Parts of a table that several threads share, and values that wait for one.
+/// Stripes of a shared table, and values that wait for a stripe.
 const STRIPES: usize = 64;
 const STRIPE_VALUES: usize = 1024;
 
@@ -31,11 +31,11 @@ fn sources_of<S: Sequence>(sequence: &S) -> Vec<Source> {
     sources
 }
 
-/// Hands all items, some at a time, to `visit`, with the state that `make` made for the thread and
-/// the position of the first one (that of its source, where items are left out on the way). Gives
-/// the states. One state takes `state_bytes` of the job's memory.
+/// Passes all items, some at a time, to `visit`, with the thread's state from `make` and the
+/// position of the first item (or of its source, if items are filtered). Returns the states. One
+/// state uses `state_bytes` of the job's memory.
 ///
-/// `visit` sees each item once; batches come in no order.
+/// `visit` sees each item once; batches arrive in no fixed order.
 ///
 /// ```
 /// # fn main() -> outcore::Result<()> {
@@ -57,7 +57,7 @@ fn sources_of<S: Sequence>(sequence: &S) -> Vec<Source> {
 /// ```
 ///
 /// # Errors
-/// What `visit` fails with; as [`reduce`](super::reduce()).
+/// The errors of `visit` and of [`reduce`](super::reduce()).
 pub fn for_each_batch<S: Sequence, T: Send>(
     job: &Job,
     sequence: &S,
@@ -92,7 +92,7 @@ fn run<S: Sequence, T: Send>(
                     let part = batch.part(from, BATCH_ITEMS.min(batch.count - from));
                     let mut made = sequence.iter(part);
                     loop {
-                        // One position may become any number of items.
+                        // One position may yield any number of items.
                         items.extend(made.by_ref().take(BATCH_ITEMS));
                         if items.is_empty() {
                             break;
@@ -115,7 +115,7 @@ fn run<S: Sequence, T: Send>(
     Ok((states, pass.summary(pass.count(), 0)))
 }
 
-/// The values of each index from 0 to `count - 1`, reduced with `op` from `identity`: the items are
+/// The values of each index from 0 to `count - 1`, reduced with `op` from `identity`. The items are
 /// pairs of index and value.
 ///
 /// `op` must be associative and commutative.
@@ -136,8 +136,9 @@ fn run<S: Sequence, T: Send>(
 /// ```
 ///
 /// # Errors
-/// [`Kind::Usage`] for an index that is too large; [`Kind::Memory`] where the table does not fit:
-/// [`reduce_by_key`](super::reduce_by_key()) needs none; as [`reduce`](super::reduce()).
+/// [`Kind::Usage`] for an index that is too large; [`Kind::Memory`] if the table does not fit
+/// ([`reduce_by_key`](super::reduce_by_key()) needs no table); the errors of
+/// [`reduce`](super::reduce()).
 pub fn reduce_by_index<S, V>(
     job: &Job,
     sequence: &S,
@@ -201,7 +202,7 @@ where
         fixed_bytes: (count * size_of::<V>()) as u64,
         ..Demand::default()
     };
-    // Refused before the table is made.
+    // Checked before the table is made.
     drop(
         Pass::open(job, &sources_of(sequence), Lanes::Drives, demand).map_err(
             |error| match error.kind() {
@@ -248,10 +249,10 @@ where
     Ok((table, done))
 }
 
-/// How often each index from 0 to `count - 1` occurs.
+/// Counts the occurrences of each index from 0 to `count - 1`.
 ///
 /// # Errors
-/// As [`reduce_by_index`].
+/// The errors of [`reduce_by_index`].
 pub fn histogram_by_index<S>(job: &Job, sequence: S, count: usize) -> Result<(Vec<u64>, Summary)>
 where
     S: Sequence<Item = usize>,

@@ -1,13 +1,14 @@
-//! Neighbours with one key: `segmented_reduce`, and after a sort `reduce_by_key`, `group_by_key`.
+//! Consecutive items with one key: `segmented_reduce`, and, after a sort, `reduce_by_key` and
+//! `group_by_key`.
 //!
 //! Contract (ParlayLib, Blelloch, Anderson, Dhulipala, SPAA 2020: `reduce_by_key`, `group_by_key`;
-//! the sort that stands in front is that of [`sort`](mod@crate::sort)): [`segmented_reduce`]
-//! combines each run of neighbours that are the same, from left to right. [`reduce_by_key`] and
-//! [`group_by_key`] put the items in the order of a format first, whose keys say which belong
-//! together; the results come in that order, and their bytes depend on the items alone.
+//! the sort is that of [`sort`](mod@crate::sort)): [`segmented_reduce`] combines each run of equal
+//! consecutive items from left to right. [`reduce_by_key`] and [`group_by_key`] first sort the
+//! items by a format, whose keys define the groups. The results are in that order, and their bytes
+//! depend only on the items.
 //!
-//! Bounds: `segmented_reduce` is one read and one write; by key, the items are written, sorted and
-//! read once more. Memory is that of the sort, and for `group_by_key` the largest group.
+//! Bounds: `segmented_reduce` is one read and one write. By key, the items are also written, sorted
+//! and read once. Memory is that of the sort, and for `group_by_key` the largest group.
 
 use bytemuck::Pod;
 
@@ -24,8 +25,8 @@ use crate::key::sort_key::Tie;
 use outcore_io::memory::Reservation;
 use outcore_io::{Error, Result};
 
-/// Writes one item for each run of neighbours for which `same` is true: they are combined from left
-/// to right.
+/// Writes one item for each run of consecutive items for which `same` is true; it combines them
+/// from left to right.
 ///
 /// ```
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -49,7 +50,7 @@ use outcore_io::{Error, Result};
 /// ```
 ///
 /// # Errors
-/// As [`write`](super::write()).
+/// The errors of [`write`](super::write()).
 pub fn segmented_reduce<S>(
     job: &Job,
     sequence: &S,
@@ -113,7 +114,7 @@ where
     }
 }
 
-/// The order of items of type `T` by `format`, which must be as long.
+/// The order of items of type `T` by `format`, whose record length must equal the item length.
 fn order_of<T>(format: &RecordFormat) -> Result<Order> {
     let item_bytes = size_of::<T>();
     if format.record_bytes() != item_bytes {
@@ -127,15 +128,15 @@ fn order_of<T>(format: &RecordFormat) -> Result<Order> {
     Ok(Order::new(format, options))
 }
 
-/// Writes one item for each key of `format`, in order: those of one key are combined, in the order
-/// of their bytes.
+/// Writes one item for each key of `format`, in order; it combines the items of one key in the
+/// order of their bytes.
 ///
 /// `combine` must be associative and keep the key. For counts and sums by keys that fit in memory,
 /// [`reduce_by_index`](super::reduce_by_index()) needs no sort.
 ///
 /// # Errors
-/// [`crate::Kind::Usage`] for a format of another size; as [`sort`](crate::sort::sort) and
-/// [`write`](super::write()).
+/// [`crate::Kind::Usage`] for a format of another size; the errors of [`sort`](crate::sort::sort)
+/// and [`write`](super::write()).
 pub fn reduce_by_key<S>(
     job: &Job,
     sequence: &S,
@@ -160,13 +161,13 @@ where
     Ok(before.and(reduced))
 }
 
-/// Calls `each` with all items of a key of `format`, key by key in order; the items of one key come
+/// Calls `each` with all items of a key of `format`, key by key in order; the items of one key are
 /// in the order of their bytes. Scratch goes to the first drive of the job, or the current
 /// directory.
 ///
 /// # Errors
-/// [`crate::Kind::Memory`] for a group that does not fit into the memory; what `each` fails with;
-/// as [`reduce_by_key`].
+/// [`crate::Kind::Memory`] for a group that does not fit in memory; the errors of `each` and of
+/// [`reduce_by_key`].
 pub fn group_by_key<S>(
     job: &Job,
     sequence: &S,

@@ -1,12 +1,12 @@
-//! Items to files by a function of the caller's: `distribute`, and `partition` in two.
+//! Items to files by a function of the caller: `distribute`, and `partition` in two.
 //!
-//! Contract (PALID, SPAA 2025, section 3, bucketer): each bucket is a file that has its items in
-//! the order of the sequence; all files and the manifest that lists them appear together. Threads
-//! sort the results of a piece by bucket, counting first, and append each run when its turn has
-//! come; all drives are read side by side as far as the memory holds what came before its turn.
+//! Contract (PALID, SPAA 2025, section 3, bucketer): each bucket is a file that holds its items in
+//! the order of the sequence. All files and the manifest that lists them appear together. Threads
+//! group the results of a piece by bucket with a counting sort, and append each run when its turn
+//! comes. All drives are read in parallel as far as memory holds early results.
 //!
-//! Bounds: one read of the sources, one write of the results; a chunk for each bucket, a quarter
-//! of the memory in all.
+//! Bounds: one read of the sources, one write of the results; one chunk per bucket, together at
+//! most a quarter of the memory.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -31,21 +31,20 @@ use outcore_io::{Error, Result};
 /// The files of the buckets.
 #[derive(Debug, Clone)]
 pub struct BucketFiles {
-    /// One a bucket.
+    /// One per bucket.
     pub paths: Vec<PathBuf>,
-    /// The list of them, which is written too.
+    /// The list of the files, which is also written.
     pub manifest: PathBuf,
-    /// Replace files that exist.
+    /// Whether existing files are replaced.
     pub replace: bool,
-    /// The header of each file, with its own number of rows, where they are arrays of NumPy.
+    /// The header of each file, with the file's own number of rows, if they are NumPy arrays.
     pub header: Option<NpyHeader>,
 }
 
-/// Writes each item of `sequence` to the file of the bucket that `bucket` gives it; gives the
-/// number of items in each.
+/// Writes each item of `sequence` to the file of its `bucket`; returns the number of items in each.
 ///
 /// # Errors
-/// [`crate::Kind::Usage`] for a bucket that there is none of and files that exist; as
+/// [`crate::Kind::Usage`] for a bucket that does not exist and for existing files; the errors of
 /// [`write`](super::write()).
 pub fn distribute<S>(
     job: &Job,
@@ -69,11 +68,11 @@ where
     distribute_bytes(job, &Typed(sequence), &bucket, files)
 }
 
-/// As [`distribute`] by the position of an item too, from 0. Only for sequences with an item at
-/// each position, which have not been filtered: that is known when it is compiled.
+/// As [`distribute`], but the function also receives the item's position, from 0. Only for
+/// unfiltered sequences with one item per position, which is checked at compile time.
 ///
 /// # Errors
-/// As [`distribute`].
+/// The errors of [`distribute`].
 pub fn distribute_indexed<S>(
     job: &Job,
     sequence: &S,
@@ -99,10 +98,10 @@ where
     distribute_bytes(job, &Typed(sequence), &buckets, files)
 }
 
-/// Items for which `is_first` is true to the first file, the others to the second.
+/// Writes items for which `is_first` is true to the first file, the others to the second.
 ///
 /// # Errors
-/// As [`distribute`].
+/// The errors of [`distribute`].
 pub fn partition<S>(
     job: &Job,
     sequence: &S,
@@ -116,11 +115,11 @@ where
     distribute(job, sequence, |item| usize::from(!is_first(item)), files)
 }
 
-/// Appends the bucket of each of the items that lie one after another, the first of which has this
-/// position; where items are left out on the way, positions mean nothing.
+/// Appends the bucket of each of the given items, which are stored one after another. The position
+/// is that of the first one; it is meaningless if items are filtered.
 pub(crate) type BucketsOf<'a> = dyn Fn(u64, &[u8], &mut Vec<u32>) -> Result<()> + Sync + 'a;
 
-/// Distributes what `producer` makes.
+/// Distributes the items of `producer`.
 pub(crate) fn distribute_bytes(
     job: &Job,
     producer: &dyn Producer,
@@ -185,7 +184,7 @@ pub(crate) fn distribute_bytes(
     Ok((counts, pass.summary(records, 0)))
 }
 
-/// Copies items to `sorted`, bucket by bucket, each in order; gives the runs.
+/// Copies items to `sorted`, bucket by bucket, each in order; returns the runs.
 fn scatter(
     items: &[u8],
     item_bytes: usize,

@@ -1,13 +1,13 @@
-//! Steps of a table that make more of a record: several numbers, or a position before it.
+//! Steps of a table that enlarge a record: several numbers, or a position before it.
 //!
-//! Contract: [`expand`] hands on the numbers that all programs make of a row, row by row, in
-//! batches no longer than those that came; [`Numbered`] puts positions before items.
+//! Contract: [`expand`] passes on the results of all programs for each row, row by row, in batches
+//! no longer than the incoming ones. [`Numbered`] puts positions before items.
 
 use super::batch::{BatchStep, SOURCES_MAX};
 use crate::key::expr::{BATCH_ROWS, Program, Rows, Space};
 use outcore_io::Result;
 
-/// Calls `sink` with the numbers that all programs make of each row.
+/// Calls `sink` with the results of all programs for each row.
 pub(super) fn expand(
     programs: &[Program],
     spaces: &mut [Space],

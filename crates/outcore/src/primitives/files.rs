@@ -1,13 +1,13 @@
-//! A function on each of many files, whole: the file mapper.
+//! A function on each of many whole files: the file mapper.
 //!
 //! Contract (PALID, SPAA 2025, section 3, file mapper): [`map_files`] loads each file into memory,
-//! calls the function with its data on some thread, and gives the results in the order of the
-//! files. While a thread works on one file its next one is being read, from the drive that has
-//! least to do. A function that fails or panics fails the job in its own words, with the file's
+//! calls the function with its data on any thread, and returns the results in the order of the
+//! files. While a thread works on one file, its next one is read, from the drive with the fewest
+//! requests. A function that fails or panics fails the job with its own message and the file's
 //! name.
 //!
-//! Bounds: one read of the files; memory is that of the files in hand, at most [`FILES_A_THREAD`] a
-//! thread and as many as the job's memory holds: at least one must fit.
+//! Bounds: one read of the files. Memory is that of the current files: at most [`FILES_A_THREAD`]
+//! per thread, and as many as the job's memory holds. At least one must fit.
 
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -28,27 +28,27 @@ use outcore_io::port::{Port, Volume};
 use outcore_io::transfers::Transfers;
 use outcore_io::{Kind, Result};
 
-/// The name of what it does.
+/// The name of the phase.
 pub(super) const PHASE: &str = "map files";
-/// Files that a thread has in hand: one to work on, one that is being read.
+/// Files per thread: one to work on, one that is being read.
 const FILES_A_THREAD: usize = 2;
 /// Length of a read.
 const READ_BYTES: usize = 4 << 20;
-/// How long a thread waits for memory before it looks again.
+/// How long a thread waits for memory before it checks again.
 const LOOK_EVERY: Duration = Duration::from_millis(5);
 
 /// A file whose data are in memory.
 #[derive(Debug, Clone, Copy)]
 pub struct LoadedFile<'a> {
-    /// Its number among the inputs.
+    /// Its index among the inputs.
     pub index: usize,
     /// Its name.
     pub path: &'a Path,
-    /// Its data, which follow its header.
+    /// Its data, without its header.
     pub bytes: &'a [u8],
 }
 
-/// What `f` makes of each of `inputs`, in their order. Files are taken in no order.
+/// The results of `f` for each of `inputs`, in their order. Files are processed in no fixed order.
 ///
 /// ```
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -71,8 +71,8 @@ pub struct LoadedFile<'a> {
 /// ```
 ///
 /// # Errors
-/// What `f` fails with; [`Kind::Usage`] where it panics; [`Kind::Memory`] for a file that does not
-/// fit into the memory; what reading fails with.
+/// The errors of `f`; [`Kind::Usage`] if it panics; [`Kind::Memory`] for a file that does not fit
+/// in memory; the errors of reading.
 pub fn map_files<R: Send>(
     job: &Job,
     inputs: &[Input],
@@ -94,8 +94,8 @@ pub fn map_files<R: Send>(
     Ok((results, summary))
 }
 
-/// What `f` makes of each of `inputs`, with what `state` makes for the thread; and what is foretold
-/// of it, where this much is `written`.
+/// The results of `f` for each of `inputs`, with the thread's state from `state`; and the
+/// prediction, if this much is `written`.
 pub(super) fn each_file<T, R: Send>(
     job: &Job,
     volume: &Volume,
@@ -172,7 +172,7 @@ struct Files<'a> {
 struct Left {
     /// Indices of the files.
     files: ByDrive<usize>,
-    /// Files that take memory now.
+    /// Number of files that use memory now.
     in_hand: usize,
 }
 
@@ -186,17 +186,17 @@ impl Left {
     }
 }
 
-/// What [`Files::claim`] found.
+/// The result of [`Files::claim`].
 enum Claim {
     File(Loading),
-    /// No memory before somebody else is done with a file.
+    /// No memory before another thread has finished a file.
     Later,
     Never,
 }
 
 impl Files<'_> {
-    /// The next file for the thread of `port`, with memory for it, from the drive that has least to
-    /// do.
+    /// The next file for the thread of `port`, with memory for it, from the drive with the fewest
+    /// requests.
     fn claim(&self, port: &Port) -> Result<Claim> {
         let mut left = self.left.lock().unwrap_or_else(PoisonError::into_inner);
         let has_files = left.in_hand > 0;
@@ -232,7 +232,7 @@ impl Files<'_> {
         }))
     }
 
-    /// A file's memory is free again.
+    /// Releases a file's memory.
     fn give_back(&self) {
         let mut left = self.left.lock().unwrap_or_else(PoisonError::into_inner);
         left.in_hand -= 1;
@@ -246,7 +246,7 @@ impl Files<'_> {
     }
 }
 
-/// The blocks of a file that hold its data.
+/// The blocks of a file that contain its data.
 fn place_of(part: &InputPart) -> Range<u64> {
     match part.data_len_bytes {
         0 => 0..0,
@@ -254,20 +254,20 @@ fn place_of(part: &InputPart) -> Range<u64> {
     }
 }
 
-/// A file that is being read, or has been.
+/// A file that is being read, or has been read.
 struct Loading {
     index: usize,
     skip_bytes: usize,
     payload_bytes: usize,
     /// Memory that is not being read into.
     left: Option<Buf>,
-    /// Neighbouring pieces that have come, by where they begin.
+    /// Contiguous loaded pieces, by offset.
     done: Vec<(usize, Buf)>,
     missing: usize,
 }
 
 impl Loading {
-    /// All pieces as one, once none is missing.
+    /// Joins all pieces, once none is missing.
     fn join(&mut self) {
         self.done.sort_unstable_by_key(|(at, _)| *at);
         let joined = self.done.drain(..).map(|(_, buf)| buf);
@@ -289,7 +289,7 @@ impl Loading {
 /// One thread's files.
 struct FileReader<'a> {
     files: &'a Files<'a>,
-    /// Each with the number of the file and its place in the memory of that.
+    /// Each read has the number of the file and the offset in the file's memory.
     reads: Transfers<(usize, usize)>,
     loading: VecDeque<Loading>,
     is_over: bool,
@@ -305,14 +305,14 @@ impl<'a> FileReader<'a> {
         })
     }
 
-    /// The next file that has come, waiting for it; nothing at the end.
+    /// Waits for the next loaded file; `None` at the end.
     fn next(&mut self) -> Result<Option<Loading>> {
         loop {
             self.files.thread_group.check()?;
             self.fill()?;
             let ready = self.loading.iter().position(|file| file.missing == 0);
             if let Some(mut file) = ready.and_then(|index| self.loading.remove(index)) {
-                // Its place is taken while it is worked on.
+                // Its slot is used for another file while it is processed.
                 self.fill()?;
                 file.join();
                 return Ok(Some(file));
@@ -359,7 +359,7 @@ impl<'a> FileReader<'a> {
         self.loading.push_back(file);
     }
 
-    /// Takes back what has been read.
+    /// Collects completed reads.
     fn settle(&mut self) -> Result<()> {
         while let Some(read) = self.reads.take()? {
             let (index, at) = read.what;

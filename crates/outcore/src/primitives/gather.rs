@@ -1,11 +1,11 @@
-//! Elements by position: `gather`, the random reader's use by all threads.
+//! Elements by position: `gather`, by random reads on all threads.
 //!
-//! Contract: the result has the elements at the wanted positions, in the order in which they were
-//! asked for; or each is visited as it arrives ([`gather_each`]). How they are read is
-//! [`crate::read::gather`]'s. Positions beyond the memory are gathered chunk by chunk.
+//! Contract: the result has the elements at the wanted positions, in the requested order; or each
+//! element is visited as it arrives ([`gather_each`]). [`crate::read::gather`] does the reads. If
+//! the positions do not fit in memory, they are gathered chunk by chunk.
 //!
-//! Bounds: I/O is at most a block a position; memory is the result, some 80 bytes a position of a
-//! chunk and the reads in flight.
+//! Bounds: I/O is at most one block per position; memory is the result, about 80 bytes per position
+//! of a chunk, and the reads in flight.
 
 use std::ops::Range;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -25,12 +25,12 @@ use outcore_io::drive::Access;
 use outcore_io::port::Volume;
 use outcore_io::{Error, Kind, Result, units};
 
-/// The elements of `element_bytes` at `positions` of `inputs`, one after another in the order
-/// asked.
+/// The elements of `element_bytes` at `positions` of `inputs`, one after another in the requested
+/// order.
 ///
 /// # Errors
-/// [`Kind::Usage`] for a position past the end, [`Kind::Memory`] where the result does not fit,
-/// what reading fails with.
+/// [`Kind::Usage`] for a position beyond the end, [`Kind::Memory`] if the result does not fit, the
+/// errors of reading.
 pub fn gather(
     job: &Job,
     inputs: &[Input],
@@ -64,12 +64,12 @@ pub fn gather(
     Ok((result, summary))
 }
 
-/// Gives `visit` the elements of `element_bytes` at `positions` of `inputs` as they arrive, each
-/// with its place among those that were asked for: in any order, and on any thread. `state` makes
-/// what each thread visits them with; all of these come back.
+/// Passes the elements of `element_bytes` at `positions` of `inputs` to `visit` as they arrive,
+/// each with its index in `positions`: in any order, and on any thread. `state` makes a state per
+/// thread for `visit`; all states are returned.
 ///
 /// # Errors
-/// As [`gather`], and what `visit` fails with.
+/// The errors of [`gather`] and of `visit`.
 pub fn gather_each<S: Send>(
     job: &Job,
     inputs: &[Input],
@@ -89,17 +89,17 @@ pub fn gather_each<S: Send>(
     Ok((states, summary))
 }
 
-/// What is gathered.
+/// The elements to gather.
 struct Wanted<'a> {
     inputs: &'a [Input],
     element_bytes: usize,
     positions: &'a [u64],
-    /// What a thread's state holds of an element.
+    /// Bytes that a thread's state keeps per element.
     held_bytes: usize,
 }
 
 impl Wanted<'_> {
-    /// Gathers in chunks that the memory holds; after each, `take` gets the threads' states.
+    /// Gathers in chunks that fit in memory; after each, `take` receives the threads' states.
     fn gather<S: Send>(
         &self,
         job: &Job,
@@ -165,11 +165,11 @@ impl Wanted<'_> {
 }
 
 /// The elements of `element_bytes` at `ranges` of positions of `inputs`, range after range in the
-/// order asked. Ranges may overlap; a block that several need is read once for those that the
-/// memory holds together.
+/// requested order. Ranges may overlap; a block that several of them need is read once per chunk of
+/// ranges in memory.
 ///
 /// # Errors
-/// As [`gather`]; [`Kind::Usage`] for a range that ends before it starts.
+/// The errors of [`gather`]; [`Kind::Usage`] for a range that ends before it starts.
 pub fn gather_ranges(
     job: &Job,
     inputs: &[Input],
@@ -184,14 +184,14 @@ pub fn gather_ranges(
         return Err(Error::usage("gather", cause).hint("give where each starts and ends"));
     }
     let count: u64 = ranges.iter().map(|range| range.end - range.start).sum();
-    // Positions are what a plan is made of.
+    // A plan consists of positions.
     let list_bytes = count.saturating_mul(size_of::<u64>() as u64);
     let _positions = job.budget.reserve("positions of ranges", list_bytes)?;
     let positions: Vec<u64> = ranges.iter().cloned().flatten().collect();
     gather(job, inputs, element_bytes, &positions)
 }
 
-/// Gathers what is in `plan`; what each thread made of it.
+/// Gathers the elements of `plan`; returns the threads' states.
 fn gather_chunk<S: Send>(
     job: &Job,
     volume: &Volume,
@@ -221,7 +221,7 @@ fn gather_chunk<S: Send>(
 /// All items of `sequence`, in order, in memory.
 ///
 /// # Errors
-/// [`Kind::Memory`] if they do not fit beside the reads; what the pass fails with.
+/// [`Kind::Memory`] if they do not fit in addition to the reads; the errors of the pass.
 pub fn collect<S>(job: &Job, sequence: &S) -> Result<Vec<S::Item>>
 where
     S: Sequence,
@@ -244,7 +244,7 @@ where
         a.extend(b);
         a
     };
-    // How many there will be is not known, so half of the memory is kept from the reads.
+    // The number of items is unknown, so the reads get only half of the memory.
     let for_items = job
         .budget
         .reserve("room for items", job.budget.free_bytes() / 2)?;
@@ -258,7 +258,7 @@ where
     Ok(items)
 }
 
-/// Items that are in memory, to be written.
+/// Items in memory that are to be written.
 pub struct InMemory<'a> {
     /// One after another.
     pub bytes: &'a [u8],
@@ -302,7 +302,7 @@ impl Producer for InMemory<'_> {
     }
 }
 
-/// The items of a file as they are.
+/// The unchanged items of a file.
 pub(crate) struct FileItems {
     pub(crate) input: Input,
     /// Bytes of one.

@@ -1,13 +1,15 @@
-//! Elements at positions that are in files: `gather_to`, for more of both than the memory holds.
+//! Elements at positions that are stored in files: `gather_to`, for more of both than fit in
+//! memory.
 //!
-//! Contract: the output has the elements at the positions, in the order of these. Where positions
-//! and elements fit into the memory they are gathered at once. Otherwise positions are sorted with
-//! their places, elements are read in ascending order, and sorted back by place (sort, gather,
-//! sort: the permutation of external memory, Aggarwal and Vitter, CACM 31(9), 1988). Large elements
-//! are copied from their places one by one. The bytes do not depend on the way.
+//! Contract: the output has the elements at the positions, in the order of the positions. If
+//! positions and elements fit in memory, they are gathered at once. Otherwise the positions are
+//! sorted together with their places, the elements are read in ascending order, and then sorted
+//! back by place (sort, gather, sort: the permutation of external memory, Aggarwal and Vitter, CACM
+//! 31(9), 1988). Large elements are copied from their places one by one. The output bytes do not
+//! depend on the method.
 //!
-//! Bounds: in the second way two sorts, of 16 bytes per position and of 8 bytes more than an
-//! element, and one read of each block in which a wanted element is; memory is that of a sort.
+//! Bounds for the second method: two sorts, of 16 bytes per position and of 8 bytes more than an
+//! element, and one read of each block that holds a wanted element; memory is that of a sort.
 
 use std::sync::Arc;
 
@@ -38,7 +40,7 @@ use outcore_io::{Error, Result};
 
 /// Bytes of a position, and of a place.
 const POSITION_BYTES: usize = size_of::<u64>();
-/// A place and the position that is wanted there.
+/// A place, and the position that is wanted there.
 const PAIR: &str = "16/8:8:u64,0:8:u64";
 const PAIR_BYTES: usize = 2 * POSITION_BYTES;
 /// Elements that are gathered at once on their way to a sort.
@@ -47,11 +49,11 @@ const AT_ONCE: usize = 4096;
 const READS_BYTES: u64 = 1 << 20;
 
 /// Writes the elements of `element_bytes` at `positions` of `inputs`, one after another in the
-/// order asked, to `output`.
+/// requested order, to `output`.
 ///
 /// # Errors
-/// [`crate::Kind::Usage`] for positions that are no whole numbers, negative, or past the end;
-/// [`crate::Kind::Memory`] where not even the sorts fit; what reading and writing fail with.
+/// [`crate::Kind::Usage`] for positions that are not integers, negative, or beyond the end;
+/// [`crate::Kind::Memory`] if not even the sorts fit; the errors of reading and writing.
 pub fn gather_to(
     job: &Job,
     inputs: &[Input],
@@ -80,8 +82,8 @@ pub fn gather_to(
     sort_gather_sort(job, inputs, element_bytes, positions, output, replace)
 }
 
-/// The same for large elements, each of which is copied from its place. Positions fit into the
-/// memory: there are few elements of such a length.
+/// The same for large elements, each of which is copied from its place. The positions fit in
+/// memory, because there are few elements of such a length.
 fn copy_large(
     job: &Job,
     inputs: &[Input],
@@ -95,7 +97,7 @@ fn copy_large(
     let _positions = job.budget.reserve("positions to gather", list_bytes)?;
     let mut phases = Phases::start();
     let ends = Ends::open(job, inputs, output, element_bytes, Access::Read)?;
-    // Finds positions past the end.
+    // Detects positions beyond the end.
     let count = positions.len();
     let plan_bytes = GatherPlan::memory_bytes(count);
     let checked = job.budget.reserve("positions to gather", plan_bytes)?;
@@ -127,18 +129,18 @@ fn copy_large(
 
 /// Whether [`gather_to`] gathers `count` elements of `element_bytes` at once.
 pub fn fits(job: &Job, count: u64, element_bytes: usize) -> bool {
-    // The plan of a chunk of positions has a quarter, and its reads another.
+    // The plan of a chunk of positions uses a quarter, and its reads use another.
     let each_bytes = (POSITION_BYTES + element_bytes) as u64;
     count.saturating_mul(each_bytes) <= job.budget.free_bytes() / 2
 }
 
-/// How many positions there are.
+/// The number of positions.
 fn count_of(job: &Job, positions: &Table) -> Result<u64> {
     let bytes = super::sorted::most_bytes_of(job, positions)?;
     Ok(bytes / POSITION_BYTES as u64)
 }
 
-/// The same positions as `u64`, where whole numbers from 0 on are positions.
+/// The same positions as `u64`, if they are non-negative integers.
 fn checked(positions: &Table) -> Result<Table> {
     let (numbers, kind) = positions.numbers()?;
     if kind.is_float() || kind == NumberType::U128 {
@@ -151,7 +153,7 @@ fn checked(positions: &Table) -> Result<Table> {
     numbers.own(Arc::new(Positions { kind }), &format, schema, Yield::One)
 }
 
-/// Makes positions of numbers.
+/// Converts numbers to positions.
 struct Positions {
     kind: NumberType,
 }
@@ -240,7 +242,7 @@ fn sort_gather_sort(
     })
 }
 
-/// Elements after their places, in the order of their positions.
+/// Elements preceded by their places, in the order of their positions.
 struct Found<'a> {
     /// Places and positions, by position.
     pairs: Input,
@@ -265,7 +267,7 @@ impl Found<'_> {
         };
         let positions = pairs.iter().map(|pair| halves(pair).1);
         let plan = GatherPlan::new(self.parts, self.element_bytes, positions).map_err(|error| {
-            // By its place among all that were asked for, not among these.
+            // Reports its place among all requested positions, not among these.
             let last = pairs.iter().map(halves).max_by_key(|(_, position)| *position);
             let (place, position) = last.unwrap_or_default();
             let cause = format!(
@@ -345,7 +347,7 @@ impl Producer for Found<'_> {
     }
 }
 
-/// Elements of a file in which each has its place in front.
+/// Elements of a file, each preceded by its place.
 struct Placed {
     input: Input,
     element_bytes: usize,

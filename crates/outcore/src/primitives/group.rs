@@ -1,19 +1,21 @@
-//! Distinct items and how often each occurs: `count_by`, `unique`.
+//! Distinct items and their counts: `count_by`, `unique`.
 //!
-//! Contract: the result has each distinct item once, in the order in which `sort` puts such
-//! records, for `count_by` followed by its count (8 bytes, little endian). The bytes depend on the
-//! items alone. Whole items are compared; map to what is to be counted first. All NaNs in a key of
-//! floats are one: the result has the first of them.
+//! Contract: the result has each distinct item once, in the order of `sort` for such records; with
+//! `count_by`, its count follows (8 bytes, little-endian). The bytes depend only on the items.
+//! Whole items are compared, so map to the value to count first. All NaNs in a float key are equal;
+//! the result has the first of them.
 //!
-//! There are two ways to one result. *By hash*: each thread counts in a table of its own, full
-//! tables are added to a shared one, and that is sorted at the end: one read of the input, nothing
-//! on scratch. *By sort*: the items go from their pass straight into a sort, which keeps one of
-//! each for `unique`; for `count_by` the runs of equal items are then counted in one pass over the
-//! sorted ones. [`plan_group`] estimates the number of distinct items from a sample and chooses the
-//! way by it. If there turn out to be more of them than the tables hold, the sort takes over.
+//! There are two methods with one result.
+//! - *By hash*: each thread counts in its own table. Full tables are added to a shared one, which
+//!   is sorted at the end. This takes one read of the input and no scratch.
+//! - *By sort*: the items go directly from their pass into a sort, which keeps one of each for
+//!   `unique`. For `count_by`, one pass over the sorted items then counts the runs of equal ones.
 //!
-//! Bounds: the sample is [`SAMPLE_PIECES`] reads; by hash, half of the memory; by sort, what
-//! [`sort`](mod@crate::sort) takes.
+//! [`plan_group`] estimates the number of distinct items from a sample and chooses the method. If
+//! there are more distinct items than the tables hold, the sort takes over.
+//!
+//! Bounds: the sample is [`SAMPLE_PIECES`] reads; by hash, half of the memory; by sort, the bounds
+//! of [`sort`](mod@crate::sort).
 
 use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -45,38 +47,38 @@ use outcore_io::port::Volume;
 use outcore_io::units;
 use outcore_io::{Error, Result};
 
-/// Phases by name: of the way by hash, and of the way by sort.
+/// Phase names: of the method by hash, and of the method by sort.
 const COUNT: &str = "count";
 const COUNT_RUNS: &str = "count runs";
-/// Places of the input that are looked at, and bytes and positions at each.
+/// Number of sampled places of the input, and the bytes and positions at each.
 const SAMPLE_PIECES: u64 = 256;
 const SAMPLE_BYTES: u64 = 16 << 10;
 const SAMPLE_POSITIONS: u64 = 512;
 
-/// How distinct items were found.
+/// Method of finding distinct items.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum GroupedBy {
-    /// In tables, in memory.
+    /// With tables in memory.
     Hash,
-    /// Through a sort.
+    /// With a sort.
     Sort,
 }
 
-/// What the result has.
+/// Contents of the result.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Grouping {
-    /// Items alone.
+    /// Only items.
     Unique,
     /// Items and counts.
     Counted,
-    /// Items alone that occur as often as wanted.
+    /// Only items with the wanted number of occurrences.
     Only(Occurrences),
-    /// The same and their counts.
+    /// The same with their counts.
     OnlyCounted(Occurrences),
 }
 
 impl Grouping {
-    /// Of items that occur as often as wanted, with their counts if `is_counted`.
+    /// The grouping for items with the wanted number of occurrences, with counts if `is_counted`.
     pub fn of(is_counted: bool, occurrences: Occurrences) -> Self {
         match (is_counted, occurrences) {
             (false, Occurrences::Any) => Grouping::Unique,
@@ -86,7 +88,7 @@ impl Grouping {
         }
     }
 
-    /// Whether each item has its count behind it.
+    /// Whether a count follows each item.
     pub fn is_counted(self) -> bool {
         matches!(self, Grouping::Counted | Grouping::OnlyCounted(_))
     }
@@ -99,20 +101,21 @@ impl Grouping {
     }
 }
 
-/// How distinct items will be found.
+/// The plan for finding distinct items.
 #[derive(Debug, Clone, PartialEq)]
 pub struct GroupPlan {
     /// The pass over the input.
     pub pass: PassPlan,
-    /// The way.
+    /// The method.
     pub by: GroupedBy,
-    /// Items that come out of the input, about.
+    /// Estimated number of items of the input.
     pub items: u64,
-    /// Distinct ones, about, if all are about as frequent; at most that for few items.
+    /// Estimated number of distinct items, if all are about equally frequent; an upper bound for
+    /// few items.
     pub distinct: u64,
-    /// Distinct items that the tables hold.
+    /// Number of distinct items that the tables hold.
     pub held: u64,
-    /// Bytes that were read to find that out.
+    /// Bytes that were read for the estimates.
     pub sampled_bytes: u64,
 }
 
@@ -132,19 +135,19 @@ impl fmt::Display for GroupPlan {
     }
 }
 
-/// What was found.
+/// The result of grouping.
 #[derive(Debug, Clone, PartialEq)]
 pub struct GroupSummary {
     /// The pass; `records` are distinct items.
     pub pass: Summary,
-    /// The way that was taken.
+    /// The method that was used.
     pub by: GroupedBy,
 }
 
 /// Writes each distinct item of `sequence` and its count, in the order of `format`, to `output`.
 ///
 /// # Errors
-/// [`crate::Kind::Usage`] for a format of another size; as [`write`](super::write()).
+/// [`crate::Kind::Usage`] for a format of another size; the errors of [`write`](super::write()).
 pub fn count_by<S>(
     job: &Job,
     sequence: &S,
@@ -163,7 +166,7 @@ where
 /// Writes each distinct item of `sequence`, in the order of `format`, to `output`.
 ///
 /// # Errors
-/// As [`count_by`].
+/// The errors of [`count_by`].
 pub fn unique<S>(
     job: &Job,
     sequence: &S,
@@ -179,10 +182,10 @@ where
     group(job, &typed, format, Grouping::Unique, output, replace)
 }
 
-/// [`count_by`] or [`unique`] of what `producer` makes.
+/// [`count_by`] or [`unique`] of the items of `producer`.
 ///
 /// # Errors
-/// As [`count_by`].
+/// The errors of [`count_by`].
 pub fn group(
     job: &Job,
     producer: &dyn Producer,
@@ -234,9 +237,9 @@ pub fn group(
     })
 }
 
-/// How whole items are ordered, and which of them are the same.
+/// The order of whole items, and their equality.
 struct WholeItems {
-    /// With all bytes of an item as keys, where a key may be as long.
+    /// All bytes of an item as keys, if a key may be that long.
     format: RecordFormat,
     order: Order,
     is_all_key: bool,
@@ -287,16 +290,16 @@ fn put(into: &mut Vec<u8>, item: &[u8], count: u64, grouping: Grouping) {
     }
 }
 
-/// Memory of each table; the result is made from the shared one: as much again as that.
+/// Memory of each table; building the result takes as much again as the shared table.
 fn share_bytes(job: &Job) -> u64 {
     let threads = job.options.threads.max(1) as u64;
     job.budget.free_bytes() / 2 / (threads + 3)
 }
 
-/// How [`group`] would go about it. Reads a sample, or nothing of an input that fits in any case.
+/// The plan of [`group`]. Reads a sample, or nothing if the input fits in any case.
 ///
 /// # Errors
-/// As [`count_by`].
+/// The errors of [`count_by`].
 pub fn plan_group(
     job: &Job,
     producer: &dyn Producer,
@@ -309,7 +312,7 @@ pub fn plan_group(
     Ok(sample_and_plan(job, producer, &whole.format, grouping, consumer)?.0)
 }
 
-/// The same, and what the sample took.
+/// The same, with the cost of the sample.
 fn sample_and_plan(
     job: &Job,
     producer: &dyn Producer,
@@ -376,15 +379,15 @@ fn sample_and_plan(
     Ok((plan, done))
 }
 
-/// What a sample tells.
+/// The estimates from a sample.
 struct Sampled {
     items: u64,
     distinct: u64,
-    /// Whether there may be fewer.
+    /// Whether the actual number may be lower.
     is_bound: bool,
 }
 
-/// What was looked at.
+/// The sampled items.
 #[derive(Default)]
 struct Seen {
     positions: u64,
@@ -392,7 +395,8 @@ struct Seen {
     hashes: Vec<u64>,
 }
 
-/// Items, and distinct ones, that come out of the sources; without a look where they are `few`.
+/// Estimates the number of items, and of distinct items, that the sources yield; without a sample
+/// if they are `few`.
 fn sample_items(job: &Job, producer: &dyn Producer, few: u64) -> Result<(Sampled, Summary)> {
     let item_bytes = producer.item_bytes();
     let demand = Demand {
@@ -432,7 +436,7 @@ fn sample_items(job: &Job, producer: &dyn Producer, few: u64) -> Result<(Sampled
             let mut area = reader.area(pool)?;
             let mut made = 0;
             let mut add = |items: &mut [u8]| {
-                // Of a position that becomes many items, some are enough.
+                // If a position yields many items, some of them are enough.
                 let room = (SAMPLE_POSITIONS as usize).saturating_sub(hashes.len());
                 hashes.extend(items.chunks_exact(item_bytes).take(room).map(hash));
                 made += items.len() / item_bytes;
@@ -460,7 +464,7 @@ fn sample_items(job: &Job, producer: &dyn Producer, few: u64) -> Result<(Sampled
         distinct: distinct(hashes.len() as f64, taken, items) as u64,
         is_bound: false,
     };
-    // A look is not a pass.
+    // A sample does not count as a pass.
     let done = Summary {
         passes: 0,
         ..pass.summary(0, 0)
@@ -468,7 +472,7 @@ fn sample_items(job: &Job, producer: &dyn Producer, few: u64) -> Result<(Sampled
     Ok((found, done))
 }
 
-/// All counts, or nothing if there are more distinct items than places; and what that took.
+/// All counts, or `None` if there are more distinct items than slots; and the cost.
 fn by_hash(
     job: &Job,
     producer: &dyn Producer,
@@ -478,7 +482,7 @@ fn by_hash(
     let threads = job.options.threads.max(1) as u64;
     let most = CountTable::places(item_bytes, share_bytes(job));
     let places = match plan.sampled_bytes {
-        // There are no more items than that: few of them need no large tables.
+        // There are at most this many items, so few items need no large tables.
         0 => most.min(
             (plan.items as usize * 2)
                 .max(PLACES_MIN)
@@ -547,7 +551,7 @@ fn by_hash(
     Ok((Some(table), done))
 }
 
-/// The same job for a next step, its memory unused.
+/// The same job for a next step, with unused memory.
 pub(super) fn again(job: &Job) -> Job {
     Job {
         budget: Budget::new(job.budget.free_bytes()),
@@ -555,7 +559,7 @@ pub(super) fn again(job: &Job) -> Job {
     }
 }
 
-/// Sorts the items of `producer` into a file in `dir`; gives the file and what that took.
+/// Sorts the items of `producer` into a file in `dir`; returns the file and the cost.
 pub(super) fn sort_items(
     job: &Job,
     producer: &dyn Producer,
@@ -578,7 +582,7 @@ pub(super) fn sort_items(
         let done = sort_made(&again(job), producer, &file("sorted"), format, options)?;
         return Ok((sorted, done.into()));
     }
-    // How many items there will be is known once they are written.
+    // The number of items is known only after they are written.
     let written = produce(&again(job), producer, &file("items"), true)?;
     let items = [Input::raw(path("items"))];
     let options = SortOptions {
@@ -590,7 +594,7 @@ pub(super) fn sort_items(
     Ok((sorted, written.and(done.into())))
 }
 
-/// Whether a sort that keeps one record per key of `format` gives the distinct items.
+/// Whether a sort that keeps one record per key of `format` yields the distinct items.
 fn is_distinct_sort(producer: &dyn Producer, format: &RecordFormat, grouping: Grouping) -> bool {
     let can = can_sort_made(producer, SortOptions::default());
     can && grouping == Grouping::Unique && format.is_all_key()
@@ -619,7 +623,7 @@ fn by_sort(
     Ok(before.and(counted))
 }
 
-/// Runs of equal items of a file, each once with its length.
+/// Writes each run of equal items of a file once, with its length.
 fn count_runs(
     job: &Job,
     sorted: &Input,

@@ -1,15 +1,14 @@
-//! A function from file to file: each of many files becomes another one.
+//! A function from file to file: each of many files becomes another file.
 //!
 //! Contract (PALID, SPAA 2025, sections 3 and 4: file mapper, scatter-gather): [`map_files_to`]
-//! loads each file whole, and writes what the function makes of it to the file of the same number;
-//! the threads write side by side, and all files appear together, with a manifest that lists them.
-//! Behind [`distribute`](super::distribute()) this is scatter-gather: items go to buckets that fit
-//! in memory, each bucket is worked on by itself, and the results, one after another, are a
-//! sequence again.
+//! loads each whole file, and writes the function's result to the file of the same number. The
+//! threads write in parallel, and all files appear together, with a manifest that lists them. After
+//! [`distribute`](super::distribute()) this is scatter-gather: items go to buckets that fit in
+//! memory, each bucket is processed alone, and the concatenated results are a sequence again.
 //!
 //! Bounds: one read of the files, one write of the results; memory is that of
-//! [`map_files`](super::map_files()), what the function makes, and [`CHUNKS`] chunks of
-//! [`CHUNK_BYTES`] a thread.
+//! [`map_files`](super::map_files()), the function's results, and [`CHUNKS`] chunks of
+//! [`CHUNK_BYTES`] per thread.
 
 use std::sync::Arc;
 
@@ -24,19 +23,19 @@ use outcore_io::port::{Volume, VolumeFile};
 use outcore_io::transfers::Transfers;
 use outcore_io::{Error, Result, units};
 
-/// Bytes that are written at once, and chunks a thread.
+/// Bytes that are written at once, and chunks per thread.
 const CHUNK_BYTES: usize = 1 << 20;
 const CHUNKS: usize = 4;
 const PURPOSE: &str = "chunks of results";
 
-/// Bytes of the chunks that `threads` threads write with.
+/// Bytes of the write chunks of `threads` threads.
 pub(crate) fn written_chunks_bytes(threads: usize) -> u64 {
     (threads * CHUNKS * CHUNK_BYTES) as u64
 }
 
-/// Writes what `f` makes of each of `inputs` to the file of the same number in `outputs`; gives the
-/// bytes of each. Files are taken in no order. A header of `outputs` is that of each file, for as
-/// many rows as `f` made.
+/// Writes the result of `f` for each of `inputs` to the file of the same number in `outputs`;
+/// returns the bytes of each. Files are processed in no fixed order. A header in `outputs` becomes
+/// that of each file, with the number of rows that `f` returned.
 ///
 /// ```
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -65,8 +64,8 @@ pub(crate) fn written_chunks_bytes(threads: usize) -> u64 {
 /// ```
 ///
 /// # Errors
-/// [`crate::Kind::Usage`] for another number of outputs and files that exist; as
-/// [`map_files`](super::map_files()); what writing fails with. Nothing is left behind.
+/// [`crate::Kind::Usage`] for another number of outputs and for existing files; the errors of
+/// [`map_files`](super::map_files()) and of writing. No output remains then.
 pub fn map_files_to(
     job: &Job,
     inputs: &[Input],
@@ -158,7 +157,7 @@ struct Writer {
 }
 
 impl Writer {
-    /// Writes `front` and `made` to a file, the last block filled up with zeros.
+    /// Writes `front` and `made` to a file, with the last block padded with zeros.
     fn write(&mut self, file: &VolumeFile, front: &[u8], made: &[u8]) -> Result<()> {
         let mut at_bytes = 0;
         let mut left = [front, made];

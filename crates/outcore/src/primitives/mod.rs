@@ -1,8 +1,9 @@
-//! Parallel primitives on data larger than memory: map, filter, reduce and their like.
+//! Parallel primitives on data larger than memory: map, filter, reduce and similar ones.
 //!
-//! What ParlayLib (Blelloch, Anderson, Dhulipala, SPAA 2020) gives for memory and PALID (SPAA 2025,
-//! section 4) for drives: a [`Sequence`] over files or generated values is refined lazily and then
-//! consumed by one of the functions below, in one pass that writes nothing in between.
+//! These primitives offer what ParlayLib (Blelloch, Anderson, Dhulipala, SPAA 2020) offers for
+//! memory and PALID (SPAA 2025, section 4) for drives. A [`Sequence`] over files or generated
+//! values is refined lazily. One of the functions below then consumes it, in one pass that writes
+//! nothing in between.
 //!
 //! ```
 //! use outcore::primitives::{Sequence, reduce, tabulate};
@@ -26,19 +27,20 @@
 //! - [`select`]: `first`, `find_if`, `top_k`, `top_k_each`, `histogram`
 //! - [`distribute`](mod@distribute): files by bucket, `partition`
 //! - [`group`]: `count_by`, `unique`: by hash or by sort
-//! - `by_key`: `segmented_reduce`, `reduce_by_key`, `group_by_key`: neighbours with one key
-//! - `by_index`: `for_each_batch` with state a thread, `reduce_by_index`, `histogram_by_index`
-//! - [`sorted`]: `sort_items`: a sort of what a pass makes, with no file between
+//! - `by_key`: `segmented_reduce`, `reduce_by_key`, `group_by_key`: consecutive items with one key
+//! - `by_index`: `for_each_batch` with a state per thread, `reduce_by_index`, `histogram_by_index`
+//! - [`sorted`]: `sort_items`: sorts the results of a pass, with no file in between
 //! - [`turned`]: `reverse`, `windows`, `merge` of sorted files
 //! - `map_to`: `map_files_to`: a function from file to file
 //! - [`gather`](mod@gather): elements by position; all items in memory
 //! - [`gather_to`](mod@gather_to): the same from a file of positions to a file
-//! - [`lookup`](mod@lookup): where keys belong in sorted files
+//! - [`lookup`](mod@lookup): the ranks of keys in sorted files
 //! - [`appended`]: files that grow at their end while something else is computed
 //! - [`files`]: a function on each of many files
-//! - [`table`], `aggregate`, [`tables`]: the same with types that are known when it runs:
+//! - [`table`], `aggregate`, [`tables`]: the same with types that are known only at run time:
 //!   expressions
-//! - `pieces`, `pass`, `append`, `ahead`, [`producer`]: how: what is read next, sizes, order
+//! - `pieces`, `pass`, `append`, `ahead`, [`producer`]: the internals: what is read next, sizes,
+//!   order
 
 pub(crate) mod aggregate;
 mod ahead;

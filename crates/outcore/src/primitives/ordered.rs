@@ -1,10 +1,10 @@
-//! Items in order on one thread, where what is made of one depends on those before it.
+//! Items in order on one thread, for results that depend on earlier items.
 //!
-//! Contract: pieces are read ahead as in any pass; items come to `visit` batch by batch, in the
-//! order of the sequence, and what it makes of them is appended to the output.
+//! Contract: pieces are read ahead as in any pass. `visit` receives the items batch by batch, in
+//! the order of the sequence, and its results are appended to the output.
 //!
-//! N.B. one thread: runs of neighbours cross pieces, and joining them behind parallel pieces costs
-//! a second pass over the result.
+//! N.B. one thread: runs of items cross pieces, and joining them after parallel pieces would cost a
+//! second pass over the result.
 //!
 //! Bounds: one read of the sources, one write of the results; memory is that of a pass with one
 //! thread.
@@ -24,21 +24,21 @@ use outcore_io::Result;
 use outcore_io::memory::Pool;
 use outcore_io::output::Room;
 
-/// Results that are appended at once, about.
+/// Approximate number of result bytes that are appended at once.
 const RESULTS_BYTES: usize = 256 << 10;
 
-/// What is done with items in order.
+/// Processing of items in order.
 pub(crate) trait InOrder {
-    /// Takes items that lie one after another, and appends what it makes of them.
+    /// Takes items, stored one after another, and appends the results.
     ///
     /// # Errors
-    /// What the caller's functions fail with.
+    /// The errors of the caller's functions.
     fn visit(&mut self, items: &[u8], results: &mut Vec<u8>) -> Result<()>;
 
-    /// There are no more.
+    /// Called after the last item.
     ///
     /// # Errors
-    /// As [`InOrder::visit`].
+    /// The errors of [`InOrder::visit`].
     fn end(&mut self, results: &mut Vec<u8>) -> Result<()>;
 }
 
@@ -48,8 +48,8 @@ fn one_thread(job: &Job) -> Job {
     job
 }
 
-/// Hands the items of `producer` to `work` and appends what that makes to `output`, results of
-/// `result_bytes` each.
+/// Passes the items of `producer` to `work` and appends its results to `output`, `result_bytes`
+/// each.
 pub(crate) fn append_in_order(
     job: &Job,
     producer: &dyn Producer,
@@ -74,7 +74,7 @@ pub(crate) fn append_in_order(
         (None, Output::Pipe(pipe)) => Appender::to_pipe(&pass, pipe),
         (None, _) => return Ok(pass.summary(0, 0)),
     };
-    // Of this many items there are no more results.
+    // There are at most this many results.
     let most = match producer.yields() {
         Yield::Any => Forecast::Unknown,
         _ => Forecast::AtMost(pass.count() * result_bytes as u64),
@@ -112,7 +112,7 @@ pub(crate) fn append_in_order(
     }
 }
 
-/// Hands the items of `producer` to `visit`, batch by batch.
+/// Passes the items of `producer` to `visit`, batch by batch.
 pub(crate) fn visit_in_order(
     job: &Job,
     producer: &dyn Producer,

@@ -1,13 +1,13 @@
-//! One pass over the sources: sizes that follow from the memory, and each thread's reads.
+//! One pass over the sources: sizes from the available memory, and each thread's reads.
 //!
 //! Contract (PALID, SPAA 2025, section 3, file streamer): a [`Reader`] is one thread's window of
-//! pieces in flight. A piece is ready when all its sources have come; it is handed out whole, with
-//! every source aligned for its elements. What the user's functions do wrong fails the job in
-//! their own words ([`shield`]).
+//! pieces in flight. A piece is ready when all its sources have arrived. It is handed out whole,
+//! with every source aligned for its elements. A fault of the user's functions fails the job with
+//! their own message ([`shield`]).
 //!
-//! Bounds: memory is `window` slots for each source and the areas that the consumer asked for, a
-//! thread, seven eighths of the job's in all; I/O is one read of the sources, with neighbours
-//! sharing border blocks.
+//! Bounds: memory per thread is `window` slots for each source and the areas that the consumer
+//! requested, at most seven eighths of the job's memory in all. I/O is one read of the sources;
+//! adjacent pieces share border blocks.
 
 use std::any::Any;
 use std::collections::VecDeque;
@@ -29,37 +29,34 @@ use outcore_io::{Error, Kind, Result};
 
 /// Length of a piece on drives: larger reads gain nothing.
 const PIECE_BYTES: u64 = 1 << 20;
-/// Where drives like writes to begin: those of 1,000 KiB at multiples of 4 KiB took 1.1 times as
-/// long.
+/// Preferred alignment of writes: drives are slower with writes that begin at multiples of only 4
+/// KiB.
 const WRITE_ALIGN_BYTES: u64 = 64 << 10;
-/// Length of a piece in memory: what was copied is still in the cache when it is worked on.
+/// Length of a piece in memory: the copied bytes are still in the cache when they are processed.
 const RAM_PIECE_BYTES: u64 = 256 << 10;
-/// Pieces in flight a thread: for one drive, and for each further one. N.B. 16, and 12 areas for
-/// results, took 7 % from a map and a sum of 2 GiB on a drive of 1.5 GB/s each way, nothing from a
-/// scan, and added 5 % to a filter (medians of 5 by turns); 8 pieces of 4 MiB were no better than
-/// 16 of 1 MiB.
+/// Pieces in flight per thread: for one drive, and for each further one. Larger windows and larger
+/// pieces gain nothing.
 const WINDOW: usize = 6;
 const WINDOW_A_DRIVE: usize = 3;
-/// The least that a thread can work with.
+/// The smallest window that a thread can work with.
 const WINDOW_MIN: usize = 2;
 
-/// Reservations of a pass by name: what it reads, areas for its results, and what its consumer
-/// keeps beside them.
+/// Names of a pass's reservations: its reads, areas for its results, and its consumer's own memory.
 const INPUT: &str = "pieces to read";
 pub(crate) const RESULTS: &str = "areas for results";
 pub(crate) const BESIDE: &str = "what is kept beside the pieces";
 
-/// This many bytes, wherever they begin, in whole blocks.
+/// Whole blocks that contain this many bytes at any offset.
 fn with_borders(bytes: u64) -> u64 {
     block_ceil(bytes) + 2 * BLOCK_BYTES as u64
 }
 
-/// Calls the user's functions: a panic in them is their failure and not the engine's.
+/// Calls the user's functions: a panic in them is the user's failure, not the engine's.
 pub(crate) fn shield<T>(work: impl FnOnce() -> Result<T>) -> Result<T> {
     catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|panic| Err(panicked(panic)))
 }
 
-/// What a panic of the user's functions fails with: the error that it carries, if it does.
+/// The error for a panic of the user's functions: the error that the panic carries, if any.
 fn panicked(panic: Box<dyn Any + Send>) -> Error {
     let panic = match panic.downcast::<Error>() {
         Ok(error) => return *error,
@@ -70,16 +67,16 @@ fn panicked(panic: Box<dyn Any + Send>) -> Error {
         .hint("correct the function; nothing was left behind")
 }
 
-/// What a consumer wants beside the sources.
+/// What a consumer needs besides the sources.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Demand {
-    /// Bytes that a position becomes, at most (or as is usual, where there is no limit).
+    /// Result bytes per position: the maximum, or the usual number if there is no limit.
     pub(crate) out_bytes: usize,
-    /// Areas of a piece's results a thread.
+    /// Areas for a piece's results, per thread.
     pub(crate) areas: usize,
-    /// Bytes needed in any case, whatever the threads.
+    /// Bytes needed in any case, independent of the threads.
     pub(crate) fixed_bytes: u64,
-    /// Bytes needed a thread.
+    /// Bytes needed per thread.
     pub(crate) thread_bytes: u64,
 }
 
@@ -88,18 +85,18 @@ pub(crate) struct Demand {
 pub(crate) struct Geometry {
     /// Positions in a piece.
     pub(crate) items: u64,
-    /// Pieces in flight a thread.
+    /// Pieces in flight per thread.
     pub(crate) window: usize,
-    /// Areas for results a thread, and the size of each: a piece's results and two blocks.
+    /// Areas for results per thread, and the size of each: a piece's results and two blocks.
     pub(crate) areas: usize,
     pub(crate) area_bytes: usize,
     pub(crate) threads: usize,
-    /// What is left of the memory.
+    /// The rest of the memory.
     pub(crate) spare_bytes: u64,
 }
 
 /// A multiple of `grain` items of the given size that ends at a multiple of [`WRITE_ALIGN_BYTES`],
-/// unless that is longer than `bytes_max`.
+/// unless that exceeds `bytes_max`.
 fn aligned_unit(grain: u64, item_bytes: u64, bytes_max: u64) -> u64 {
     let even_bits = (grain * item_bytes).trailing_zeros();
     let aligned = grain * (WRITE_ALIGN_BYTES >> even_bits.min(WRITE_ALIGN_BYTES.ilog2()));
@@ -109,13 +106,12 @@ fn aligned_unit(grain: u64, item_bytes: u64, bytes_max: u64) -> u64 {
     }
 }
 
-/// Memory of a job with which a pass that needs `needed_bytes` finds what it wants: what others
-/// hold of it included, and more for what the caller keeps beside the pieces, of which there may be
-/// as much more as there is memory.
+/// Memory with which a pass that needs `needed_bytes` can run. It includes the memory that others
+/// hold, and what the caller keeps besides the pieces, which may grow with the memory.
 fn enough_bytes(needed_bytes: u64, demand: Demand, budget: &Budget) -> u64 {
     const LEAST_BYTES: u64 = 4 << 20;
     let free_bytes = budget.free_bytes().max(1);
-    // In eighths of what is free; seven of them are for the pass.
+    // In eighths of the free memory; seven of them are for the pass.
     let beside_eighths = (demand.fixed_bytes * 8).div_ceil(free_bytes).min(4);
     let growing_bytes = needed_bytes.saturating_sub(demand.fixed_bytes) * 8 / (7 - beside_eighths);
     let enough_bytes = growing_bytes.max(needed_bytes.div_ceil(7) * 8) + budget.used_bytes();
@@ -123,7 +119,7 @@ fn enough_bytes(needed_bytes: u64, demand: Demand, budget: &Budget) -> u64 {
 }
 
 impl Geometry {
-    /// Large pieces, many in flight, as far as the memory goes; then smaller ones, then fewer.
+    /// Large pieces with many in flight, if memory allows; then smaller pieces, then fewer.
     pub(crate) fn new(job: &Job, sources: &OpenSources, demand: Demand) -> Result<Self> {
         let is_generated = sources.position_bytes() == 0 && demand.out_bytes > 0;
         let grain = match is_generated {
@@ -159,7 +155,7 @@ impl Geometry {
             window: WINDOW + further,
             areas: match demand.areas {
                 0 => 0,
-                // Nothing is read: what is in flight are results alone.
+                // Nothing is read: only results are in flight.
                 areas if is_generated => 2 * areas,
                 areas => areas + further / 2,
             },
@@ -198,7 +194,7 @@ impl Geometry {
         Ok(sizes)
     }
 
-    /// The least memory that one thread needs.
+    /// The smallest memory that one thread needs.
     pub(crate) fn least_bytes(sources: &OpenSources, demand: Demand) -> u64 {
         let is_generated = sources.position_bytes() == 0 && demand.out_bytes > 0;
         let smallest = Geometry {
@@ -215,7 +211,7 @@ impl Geometry {
         smallest.ledger(sources, demand).bytes().div_ceil(7) * 8
     }
 
-    /// What a pass reserves, on all threads together.
+    /// The reservations of a pass, for all threads together.
     fn ledger(&self, sources: &OpenSources, demand: Demand) -> Ledger {
         let sources = sources.open.iter();
         let sources = sources.filter(|source| source.element_bytes > 0);
@@ -229,25 +225,25 @@ impl Geometry {
     }
 }
 
-/// A pass that is set up: sources open, sizes chosen.
+/// A prepared pass: sources open, sizes chosen.
 pub(crate) struct Pass<'a> {
     pub(crate) job: &'a Job,
     pub(crate) volume: Arc<Volume>,
     pub(crate) pieces: Pieces,
     pub(crate) sizes: Geometry,
     pub(crate) thread_group: ThreadGroup<'a>,
-    /// The memory of the pass: what its ledger names.
+    /// The memory of the pass, as named in its ledger.
     pub(crate) budget: Budget,
-    /// What a position counts for the progress where nothing is read: the bytes of its result.
+    /// Progress per position if nothing is read: the bytes of its result.
     generated_bytes: u64,
     phases: Mutex<PassPhases>,
 }
 
-/// The phases of a pass so far, beside what was predicted for them.
+/// The phases of a pass so far, with their predictions.
 struct PassPhases {
     ended: Phases,
     planned: Vec<PhasePlan>,
-    /// The one that has begun.
+    /// The current phase.
     current: Option<&'static str>,
 }
 
@@ -263,7 +259,7 @@ impl<'a> Pass<'a> {
         Self::open_on(volume, job, sources, lanes, demand)
     }
 
-    /// The same on a volume that others count their traffic on, too.
+    /// The same on a volume that also counts the traffic of others.
     pub(crate) fn open_on(
         volume: Arc<Volume>,
         job: &'a Job,
@@ -334,7 +330,7 @@ impl<'a> Pass<'a> {
 
     /// Begins a phase that reads and writes the given amounts.
     pub(crate) fn begin_reading(&self, name: &'static str, read: Forecast, written: Forecast) {
-        // Positions are counted, whatever share of their bytes is read anew.
+        // Progress counts positions, whatever share of their bytes is read again.
         let sources = &self.pieces.sources;
         let bytes = match (read.bytes(), sources.data_bytes()) {
             (Some(0), 0) => self.count() * self.generated_bytes,
@@ -354,7 +350,7 @@ impl<'a> Pass<'a> {
         self.phases.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Ends the phase and gives its results their names.
+    /// Ends the phase and publishes its results.
     pub(crate) fn publish(&self, publish: impl FnOnce(&Volume) -> Result<()>) -> Result<()> {
         let mut phases = self.phases();
         if let Some(name) = phases.current.take() {
@@ -371,7 +367,7 @@ impl<'a> Pass<'a> {
         Reader::new(self)
     }
 
-    /// The end: fails if a source changed meanwhile.
+    /// Ends the pass: fails if a source changed in the meantime.
     pub(crate) fn check_sources(&self) -> Result<()> {
         let sources = &self.pieces.sources.open;
         sources
@@ -379,7 +375,7 @@ impl<'a> Pass<'a> {
             .try_for_each(|source| check_unchanged(&self.volume, &source.parts, false))
     }
 
-    /// What was done: the number of results, and how many of their bytes went to a pipe.
+    /// The summary: the number of results, and how many of their bytes went to a pipe.
     pub(crate) fn summary(&self, records: u64, piped_bytes: u64) -> Summary {
         let mut phases = self.phases();
         if let Some(name) = phases.current.take() {
@@ -396,8 +392,8 @@ impl<'a> Pass<'a> {
         )
     }
 
-    /// Reads all pieces, in any order, and calls `visit` with each on some thread; `state` makes
-    /// what a thread needs, `end` takes it back.
+    /// Reads all pieces, in any order, and calls `visit` with each on any thread; `state` makes a
+    /// state per thread, and `end` takes it back.
     pub(crate) fn each_piece<S>(
         &self,
         state: impl Fn() -> Result<S> + Sync,
@@ -414,13 +410,13 @@ impl<'a> Pass<'a> {
     }
 }
 
-/// A piece that has come.
+/// A loaded piece.
 #[derive(Debug)]
 pub(crate) struct Loaded {
     pub(crate) piece: Piece,
-    /// What each source has read.
+    /// The bytes read from each source.
     bufs: [Option<Buf>; SOURCES_MAX],
-    /// Where its elements are: who read them, where they begin, and their length.
+    /// The elements of each source: the source that read them, their offset, and their length.
     places: [Option<(usize, usize, usize)>; SOURCES_MAX],
 }
 
@@ -450,7 +446,7 @@ struct Loading {
 /// One thread's reads.
 pub(crate) struct Reader<'a> {
     pass: &'a Pass<'a>,
-    /// Reads by slot and source; what is made of them is written after them.
+    /// Reads by slot and source; their results are written after them.
     pub(crate) transfers: Transfers<(usize, usize)>,
     pools: Vec<Option<Pool>>,
     loading: Vec<Option<Loading>>,
@@ -484,17 +480,17 @@ impl<'a> Reader<'a> {
         &self.pass.pieces
     }
 
-    /// Hands out no more pieces: what has been started is still finished.
+    /// Stops claiming pieces; reads in flight are still finished.
     pub(crate) fn stop(&mut self) {
         self.is_over = true;
     }
 
-    /// Whether nothing is being read and nothing is left to be.
+    /// Whether no read is in flight and no piece is left.
     pub(crate) fn is_done(&self) -> bool {
         self.is_over && self.ready.is_empty() && self.loading.iter().all(Option::is_none)
     }
 
-    /// The next piece that has come, waiting for it; nothing at the end.
+    /// Waits for the next loaded piece; `None` at the end.
     pub(crate) fn next(&mut self) -> Result<Option<Loaded>> {
         loop {
             self.pass.thread_group.check()?;
@@ -509,7 +505,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Calls `visit` with all pieces that are left.
+    /// Calls `visit` with all remaining pieces.
     fn each(&mut self, visit: &mut dyn FnMut(&mut Self, &Loaded) -> Result<()>) -> Result<()> {
         while let Some(loaded) = self.next()? {
             visit(self, &loaded)?;
@@ -518,7 +514,7 @@ impl<'a> Reader<'a> {
         Ok(())
     }
 
-    /// A piece that has come, if one has.
+    /// A loaded piece, if there is one.
     pub(crate) fn take_ready(&mut self) -> Option<Loaded> {
         self.ready.pop_front()
     }
@@ -551,7 +547,7 @@ impl<'a> Reader<'a> {
         let Some(slot) = self.loading.iter().position(Option::is_none) else {
             return Ok(false);
         };
-        // What is generated needs no slot: it is made when it is its turn, by whoever is free then.
+        // A generated piece needs no slot: a free thread makes it when it is next.
         let is_generated = self.pools.iter().all(Option::is_none);
         if is_generated && !self.ready.is_empty() {
             return Ok(false);
@@ -598,13 +594,13 @@ impl<'a> Reader<'a> {
         Ok(true)
     }
 
-    /// Starts what is handed in and takes back what has finished, reads and writes.
+    /// Starts submitted requests and collects completed ones, reads and writes.
     pub(crate) fn start(&mut self) -> Result<()> {
         self.transfers.start()?;
         self.settle()
     }
 
-    /// The same, waiting for a moment if no piece is ready.
+    /// The same, but waits for a moment if no piece is ready.
     pub(crate) fn wait(&mut self) -> Result<()> {
         if !self.ready.is_empty() {
             return self.start();
@@ -660,13 +656,13 @@ impl<'a> Reader<'a> {
         Ok(())
     }
 
-    /// A free area of `pool`, waiting for writes of this thread to give one back.
+    /// A free area of `pool`; waits until a write of this thread returns one.
     pub(crate) fn area(&mut self, pool: &Pool) -> Result<Buf> {
         self.transfers
             .buffer(pool, || self.pass.thread_group.check())
     }
 
-    /// Waits for all that is in flight.
+    /// Waits until nothing is in flight.
     pub(crate) fn drain(&mut self) -> Result<()> {
         self.transfers.finish(|| self.pass.thread_group.check())?;
         self.settle()

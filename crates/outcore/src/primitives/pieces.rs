@@ -1,19 +1,19 @@
 //! The sources of a pass as pieces: which positions a thread reads next, and from where.
 //!
-//! Contract: the sources are opened and must be equally long. Their positions are cut into
-//! *segments* wherever one of them goes on in another file, so that a piece is one read of each
-//! source, and segments into pieces of equal length. Pieces are handed out, each once, from
-//! *lanes*: the segments of one lane in order, and among lanes from the one whose drive has least
-//! to do. A lane is all that lies on one drive, or, where results must come in order, a stretch of
-//! the sequence.
+//! Contract: the sources are opened and must be equally long. Their positions are divided into
+//! *segments* wherever a source continues in another file, so that a piece is one read of each
+//! source. Segments are divided into pieces of equal length. Each piece is handed out once, from a
+//! *lane*: the segments of one lane in order, and among lanes from the one whose drive has the
+//! fewest requests. A lane is everything on one drive, or, if results must be in order, a stretch
+//! of the sequence.
 //!
-//! Where all results go one after another, lanes are neighbours on one drive, and those behind the
-//! one whose results are being placed ([`Pieces::set_front`]) are read *ahead*: of each drive the
-//! next one, as long as there is allowance for the results, so that no drive waits for another.
-//! What is claimed without allowance comes strictly in order.
+//! If all results go one after another, a lane is a series of adjacent segments on one drive. The
+//! lanes after the one whose results are being placed ([`Pieces::set_front`]) are read *ahead*: the
+//! next one of each drive, as long as there is allowance for the results, so that no drive waits
+//! for another. Pieces without allowance are claimed strictly in order.
 //!
-//! Piece length is a multiple of the *grain*, which depends on the sizes of elements alone: what
-//! is folded grain by grain comes out the same whatever memory and threads are.
+//! Piece length is a multiple of the *grain*, which depends only on the sizes of elements. A fold
+//! by grains has the same result for any memory and threads.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -30,19 +30,19 @@ use outcore_io::{Error, Result, units};
 const GRAIN_BYTES: u64 = 64 << 10;
 /// Grains are whole blocks unless that would make them larger than this.
 const GRAIN_BYTES_MAX: u64 = 256 << 10;
-/// The size that a generated element is counted with.
+/// The assumed size of a generated element.
 const GENERATED_BYTES: u64 = 8;
 
-/// A source that is open.
+/// An open source.
 #[derive(Debug)]
 pub(crate) struct OpenSource {
-    /// Its files; none for a generated one.
+    /// Its files; empty for a generated one.
     pub(crate) parts: Vec<InputPart>,
     pub(crate) element_bytes: usize,
     pub(crate) align_bytes: usize,
 }
 
-/// Positions at which each source stays in one file.
+/// Positions for which each source stays in one file.
 #[derive(Debug, Clone)]
 struct Segment {
     first: u64,
@@ -53,19 +53,19 @@ struct Segment {
     stretch: usize,
 }
 
-/// Neighbouring positions, read and worked on together.
+/// Consecutive positions, read and processed together.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Piece {
-    /// The segment it is of.
+    /// Its segment.
     pub(crate) segment: usize,
     /// Its number in the segment.
     pub(crate) number: u64,
     /// Its lane, and its number there.
     pub(crate) lane: usize,
     pub(crate) order: u64,
-    /// The stretch of the sequence that it is of.
+    /// Its stretch of the sequence.
     pub(crate) stretch: usize,
-    /// Room that results may take before their turn; 0 if they have to wait for it.
+    /// Room that its results may use before their turn; 0 if they have to wait for their turn.
     pub(crate) allowance_bytes: u64,
     /// Position of the first element.
     pub(crate) first: u64,
@@ -74,42 +74,41 @@ pub(crate) struct Piece {
     pub(crate) is_sample: bool,
 }
 
-/// How pieces follow each other.
+/// The order of pieces.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Lanes {
-    /// Drives work side by side; order does not matter.
+    /// Drives work in parallel; order does not matter.
     Drives,
-    /// This many stretches of the sequence side by side, each in order.
+    /// This many stretches of the sequence in parallel, each in order.
     Stretches(usize),
     /// This many stretches one after another, each in order.
     InOrder(usize),
 }
 
-/// What may be read before the results of all that comes before are placed.
+/// Limits on reading ahead of the results that are being placed.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Ahead {
     /// Room for results.
     pub(crate) free_bytes: u64,
-    /// Results of a piece, at most.
+    /// Largest size of a piece's results.
     pub(crate) piece_bytes: u64,
-    /// What a lane takes beside its results.
+    /// Room that a lane uses besides its results.
     pub(crate) lane_bytes: u64,
 }
 
-/// What a piece takes of one source.
+/// The part of one source that belongs to a piece.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct PieceRead {
-    /// The source whose read brings it: this one, or an earlier one that reads nearly the same
-    /// place.
+    /// The source that reads it: this one, or an earlier one that reads almost the same range.
     pub(crate) reader: usize,
-    /// Where in the file it begins, and its length.
+    /// Its offset in the file, and its length.
     pub(crate) from_bytes: u64,
     pub(crate) payload_bytes: usize,
-    /// Where the read ends that brings it, if it is its own.
+    /// The end of the read, if this source does the read.
     pub(crate) end_bytes: u64,
 }
 
-/// What a piece takes of all sources; none of generated ones.
+/// The parts of all sources that belong to a piece; `None` for generated ones.
 pub(crate) type PieceReads = [Option<PieceRead>; SOURCES_MAX];
 
 /// Open sources.
@@ -120,7 +119,7 @@ pub(crate) struct OpenSources {
     /// Number of positions.
     pub(crate) count: u64,
     lanes: Vec<Vec<usize>>,
-    /// Number of drives that they lie on.
+    /// Number of drives that hold them.
     drives: usize,
     is_in_order: bool,
 }
@@ -180,7 +179,8 @@ impl OpenSources {
         parts.map(|part| part.data_len_bytes).sum()
     }
 
-    /// Bytes that are read of all sources: what several take from one place of a file, once.
+    /// Bytes that are read from all sources; a range of a file that several sources share counts
+    /// once.
     pub(crate) fn read_bytes(&self) -> u64 {
         let segments = self.segments.iter().enumerate();
         let segments = segments.filter(|(_, segment)| segment.count > 0);
@@ -192,14 +192,14 @@ impl OpenSources {
         reads.map(|read| read.end_bytes - read.from_bytes).sum()
     }
 
-    /// What `piece` takes of each source.
+    /// The part of each source that belongs to `piece`.
     pub(crate) fn reads_of(&self, piece: &Piece) -> PieceReads {
         self.reads_at(piece.segment, piece.first, piece.count as u64)
     }
 
-    /// The same of `count` positions from `first` on. Sources that are one file, shifted by no more
-    /// than a block (the neighbours of windows), are read together: the block fits what is left at
-    /// the borders of a slot.
+    /// The same for `count` positions from `first` on. Sources that are one file, shifted by at
+    /// most a block (the consecutive items of windows), are read together: the extra block fits in
+    /// the margins of a slot.
     fn reads_at(&self, segment: usize, first: u64, count: u64) -> PieceReads {
         let mut reads: PieceReads = [None; SOURCES_MAX];
         let part_of =
@@ -239,7 +239,7 @@ impl OpenSources {
         self.open.iter().map(|source| source.element_bytes).sum()
     }
 
-    /// Whether all files lie in memory (tmpfs), so that a read is a copy and never waits.
+    /// Whether all files are in memory (tmpfs), so that a read is a copy and never waits.
     pub(crate) fn is_in_memory(&self) -> bool {
         let mut parts = self.open.iter().flat_map(|source| &source.parts);
         parts.all(|part| part.file.facts.is_in_memory)
@@ -250,12 +250,12 @@ impl OpenSources {
         self.segments.len()
     }
 
-    /// The stretch that a segment is of.
+    /// The stretch of a segment.
     pub(crate) fn stretch_of(&self, segment: usize) -> usize {
         self.segments[segment].stretch
     }
 
-    /// Bytes of the drive with the most of them.
+    /// Bytes on the drive that holds the most of them.
     pub(crate) fn fullest_drive_bytes(&self) -> u64 {
         let mut drives: BTreeMap<usize, u64> = BTreeMap::new();
         for part in self.open.iter().flat_map(|source| &source.parts) {
@@ -264,7 +264,7 @@ impl OpenSources {
         drives.into_values().max().unwrap_or(0)
     }
 
-    /// Positions that are folded together before anything else.
+    /// Number of positions that are folded together first.
     pub(crate) fn grain(&self) -> u64 {
         match self.position_bytes() as u64 {
             0 => grain_of(GENERATED_BYTES),
@@ -278,8 +278,8 @@ impl OpenSources {
     }
 }
 
-/// Positions of `bytes` each that are about [`GRAIN_BYTES`], whole blocks where that is not too
-/// long.
+/// Number of positions of `bytes` each that take about [`GRAIN_BYTES`], in whole blocks unless
+/// those are too long.
 pub(crate) fn grain_of(bytes: u64) -> u64 {
     let block_bytes = BLOCK_BYTES as u64;
     let unit = block_bytes / (1 << bytes.trailing_zeros().min(block_bytes.ilog2()));
@@ -308,7 +308,7 @@ fn cut(sources: &[OpenSource], count: u64, lanes: Lanes) -> Vec<Segment> {
         let mut parts = [0; SOURCES_MAX];
         let mut drive_index = None;
         for (place, source) in parts.iter_mut().zip(sources) {
-            // Of parts that begin here, only the last has elements.
+            // Of the parts that begin here, only the last one has elements.
             let after = source
                 .parts
                 .partition_point(|part| part.first_position <= pair[0]);
@@ -361,14 +361,14 @@ fn by_run(segments: &[Segment]) -> Vec<Vec<usize>> {
     runs.map(<[usize]>::to_vec).collect()
 }
 
-/// Where a lane stands.
+/// The progress of a lane.
 #[derive(Debug, Default)]
 struct LaneClaims {
-    /// Next of its segments, and next piece of that one.
+    /// Its next segment, and the next piece of that one.
     next: usize,
     number: u64,
     order: u64,
-    /// Whether allowance has been taken for it.
+    /// Whether it has taken allowance.
     is_ahead: bool,
 }
 
@@ -417,7 +417,7 @@ impl Pieces {
         }
     }
 
-    /// About `count` of the pieces, evenly spread, and at least one of each segment.
+    /// Keeps about `count` of the pieces, evenly spread, at least one of each segment.
     pub(crate) fn sampled(self, count: u64) -> Self {
         Pieces {
             stride: (self.len() / count.max(1)).max(1),
@@ -460,19 +460,19 @@ impl Pieces {
         }
     }
 
-    /// Allows to read ahead.
+    /// Permits reading ahead.
     pub(crate) fn read_ahead(&self, ahead: Ahead) {
         self.claims().ahead = ahead;
     }
 
-    /// Gives back allowance.
+    /// Returns allowance.
     pub(crate) fn give_back(&self, bytes: u64) {
         if bytes > 0 {
             self.claims().ahead.free_bytes += bytes;
         }
     }
 
-    /// Results of `lane` are being placed now, and those of all lanes before are.
+    /// Sets the lane whose results are being placed; those of all lanes before it are placed.
     pub(crate) fn set_front(&self, lane: usize) {
         let mut claims = self.claims();
         claims.front = lane;
@@ -485,7 +485,7 @@ impl Pieces {
         self.claims.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The next piece, of the lane whose drive has the least to do for `port`.
+    /// The next piece, from the lane whose drive has the fewest requests of `port`.
     pub(crate) fn next(&self, port: &Port) -> Option<Piece> {
         let mut claims = self.claims();
         while claims.first_open < self.lanes()
@@ -500,7 +500,7 @@ impl Pieces {
         Some(self.claim(&mut claims, lane, allowance_bytes))
     }
 
-    /// The drive from which `lane` goes on; nothing at its end.
+    /// The drive from which `lane` continues; `None` at its end.
     fn drive_of(&self, claims: &Claims, lane: usize) -> Option<Option<usize>> {
         let segment = self.sources.lanes[lane].get(claims.lanes[lane].next)?;
         Some(self.sources.segments[*segment].drive_index)
@@ -517,7 +517,7 @@ impl Pieces {
         least.map(|(lane, _)| (lane, 0))
     }
 
-    /// Only the next lane of each drive counts: later ones would take its allowance.
+    /// Only the next lane of each drive counts: later ones would use up its allowance.
     fn choose_in_order(&self, claims: &Claims, port: &Port) -> Option<(usize, u64)> {
         let Ahead {
             free_bytes,
@@ -626,7 +626,7 @@ mod tests {
         let mut port = volume.port().unwrap();
         let mut claimed = Vec::new();
         while let Some(piece) = pieces.next(&port) {
-            // The first three are in flight all the time: each drive has as much to do.
+            // The first three are always in flight: each drive has equally many requests.
             if let Some(buf) = pool.take() {
                 let file = &pieces.sources.part_of(&piece, 0).file;
                 port.submit(file, Op::Read, 0, buf, 0);
@@ -639,7 +639,7 @@ mod tests {
             (2, 0, 4096),
             (0, 1, 0),
             (1, 1, 4096),
-            // Without allowance strictly in order.
+            // Without allowance, strictly in order.
             (2, 1, 0),
             (3, 0, 0),
             (3, 1, 0),

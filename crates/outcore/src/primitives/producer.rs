@@ -1,9 +1,9 @@
-//! What makes the bytes of results out of batches: typed sequences, and columns with expressions.
+//! Producers turn batches into the bytes of results: typed sequences, and columns with expressions.
 //!
 //! Contract: a [`Producer`] writes the items of a batch, in order, through an [`Emit`]. An `Emit`
-//! has room for a piece; a producer of unknown length asks for room item by item and stops with
-//! [`Produced::Overflow`] where there is none, to be called again with one that hands its bytes
-//! on whenever it is full. Results are the same both times.
+//! has room for one piece. A producer of unknown length requests room item by item and stops with
+//! [`Produced::Overflow`] if there is none. It is then called again with an `Emit` that flushes its
+//! bytes whenever it is full. Both calls give the same results.
 
 use std::ops::ControlFlow;
 
@@ -12,19 +12,19 @@ use bytemuck::Pod;
 use super::batch::{Batch, Sequence, Source, Yield};
 use outcore_io::Result;
 
-/// How a call ended.
+/// The outcome of a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Produced {
-    /// Everything is in the area, or was handed on.
+    /// All results are in the area, or were flushed.
     All,
     /// There was no room.
     Overflow,
 }
 
-/// Takes what is in a full area.
+/// Receives the contents of a full area.
 type Flush<'a> = dyn FnMut(&mut [u8]) -> Result<()> + 'a;
 
-/// Where a producer puts its items.
+/// The destination of a producer's items.
 pub struct Emit<'a> {
     area: &'a mut [u8],
     len_bytes: usize,
@@ -32,7 +32,7 @@ pub struct Emit<'a> {
 }
 
 impl<'a> Emit<'a> {
-    /// Room for `area` and no more.
+    /// Room for exactly `area`.
     pub(crate) fn bounded(area: &'a mut [u8]) -> Self {
         Emit {
             area,
@@ -41,7 +41,7 @@ impl<'a> Emit<'a> {
         }
     }
 
-    /// Hands on what is in `area` whenever it is full.
+    /// Flushes `area` whenever it is full.
     pub(crate) fn streaming(area: &'a mut [u8], flush: &'a mut Flush<'a>) -> Self {
         Emit {
             area,
@@ -60,7 +60,7 @@ impl<'a> Emit<'a> {
         self.len_bytes == 0
     }
 
-    /// What is free of the area.
+    /// The free part of the area.
     pub fn free(&mut self) -> &mut [u8] {
         &mut self.area[self.len_bytes..]
     }
@@ -70,10 +70,10 @@ impl<'a> Emit<'a> {
         self.len_bytes += bytes;
     }
 
-    /// Makes room for `bytes` more; false if there is none.
+    /// Makes room for another `bytes`; false if there is none.
     ///
     /// # Errors
-    /// What handing on fails with.
+    /// The errors of flushing.
     pub fn reserve(&mut self, bytes: usize) -> Result<bool> {
         if self.area.len() - self.len_bytes >= bytes {
             return Ok(true);
@@ -86,7 +86,7 @@ impl<'a> Emit<'a> {
         Ok(self.area.len() >= bytes)
     }
 
-    /// Hands on what is left.
+    /// Flushes the rest.
     pub(crate) fn finish(&mut self) -> Result<()> {
         match &mut self.flush {
             Some(flush) if self.len_bytes > 0 => {
@@ -99,46 +99,45 @@ impl<'a> Emit<'a> {
     }
 }
 
-/// What one thread makes items with: writes those of a batch to an area, which begins at an address
-/// that items of every alignment can have. It fails with what the user's functions fail with, and
-/// handing on.
+/// Makes the items of one thread: writes those of a batch to an area, whose address is aligned for
+/// all types. It returns the errors of the user's functions and of flushing.
 pub type Maker<'p> = Box<dyn FnMut(Batch<'_>, &mut Emit<'_>) -> Result<Produced> + 'p>;
 
-/// Makes results of batches; see the module.
+/// Makes results from batches; see the module.
 ///
-/// N.B. passes take it as `dyn`, so that they are compiled once: it is called once a piece, and its
-/// loop over items is its own.
+/// N.B. passes take it as `dyn`, so that they are compiled only once: there is one call per piece,
+/// and the loop over items is inside.
 pub trait Producer: Sync {
     /// Its sources.
     fn sources(&self) -> Vec<Source>;
 
-    /// How many items a position yields.
+    /// Number of items per position.
     fn yields(&self) -> Yield;
 
     /// Bytes of an item.
     fn item_bytes(&self) -> usize;
 
-    /// Alignment that its items need while they are made.
+    /// Alignment of its items while they are made.
     fn align_bytes(&self) -> usize;
 
-    /// What a thread makes items with, and all that it keeps for that.
+    /// A maker for one thread, with its state.
     fn maker(&self) -> Maker<'_>;
 
-    /// Bytes of what a [`Maker`] keeps.
+    /// Bytes of the state of a [`Maker`].
     fn space_bytes(&self) -> usize {
         0
     }
 
-    /// For the progress: what is being done while its items are written.
+    /// For the progress: the name of the phase while its items are written.
     fn phase(&self) -> &'static str {
         "write"
     }
 
-    /// For a summary: what is done between source and consumer.
+    /// For a summary: the steps between source and consumer.
     fn steps(&self) -> String;
 }
 
-/// A typed sequence whose items have bytes.
+/// A typed sequence whose items can be written as bytes.
 pub(crate) struct Typed<'s, S>(pub(crate) &'s S);
 
 impl<S> Typed<'_, S>

@@ -1,14 +1,14 @@
-//! Folding a sequence to one value: any monoid, and the usual ones by name.
+//! Folds a sequence to one value: with any monoid, and with the usual ones by name.
 //!
 //! Contract (PALID, SPAA 2025, section 4: reduce; ParlayLib's `map_reduce`): items are folded grain
-//! by grain, a fixed number of positions that depends on the size of elements alone, and the
-//! grains' values are combined from left to right. So the result is the same bits for any number of
-//! threads and any memory, for functions that are associative only in the mathematician's sense
-//! (sums of floats) too; it depends on how the input is cut into files, since grains begin anew in
-//! each. Functions need not commute. An empty sequence gives the identity.
+//! by grain, and the grains' values are combined from left to right. A grain is a fixed number of
+//! positions that depends only on the size of elements. So the result has the same bits for any
+//! number of threads and any memory, even for functions that are only mathematically associative
+//! (sums of floats). It depends on how the input is divided into files, because grains begin anew
+//! in each file. Functions need not commute. An empty sequence gives the identity.
 //!
-//! Bounds: I/O is one read of the sources; memory beside the pass is a value a grain of the pieces
-//! in flight.
+//! Bounds: I/O is one read of the sources; memory besides the pass is one value per grain of the
+//! pieces in flight.
 
 use std::sync::{Mutex, PoisonError};
 
@@ -23,7 +23,7 @@ use outcore_io::Result;
 /// Folds `sequence` with `op`, which must be associative and have the identity `identity`.
 ///
 /// # Errors
-/// As [`super::write`](super::write()).
+/// The errors of [`super::write`](super::write()).
 pub fn reduce<S>(
     job: &Job,
     sequence: &S,
@@ -37,12 +37,12 @@ where
     fold(job, sequence, identity, &op, &op)
 }
 
-/// What `map` makes of each item, folded with `op`, which must be associative and have the identity
-/// `identity`; it need not commute. One pass with all steps of `sequence`, and no value is kept but
-/// those of grains.
+/// Applies `map` to each item and folds the results with `op`, which must be associative and have
+/// the identity `identity`; it need not commute. One pass with all steps of `sequence`; only the
+/// values of grains are kept.
 ///
-/// Over whole files it is [`map_files`](super::map_files()), whose results are in the order of the
-/// files and can be folded as they are.
+/// For whole files use [`map_files`](super::map_files()), whose results are in the order of the
+/// files and can be folded directly.
 ///
 /// ```
 /// # fn main() -> outcore::Result<()> {
@@ -65,7 +65,7 @@ where
 /// ```
 ///
 /// # Errors
-/// As [`reduce`].
+/// The errors of [`reduce`].
 pub fn map_reduce<S: Sequence, M: Clone + Send + Sync>(
     job: &Job,
     sequence: &S,
@@ -77,11 +77,11 @@ pub fn map_reduce<S: Sequence, M: Clone + Send + Sync>(
     fold(job, sequence, identity, step, &op)
 }
 
-/// Folds items into values of another type, and those with `combine`, as [`Iterator::fold`] would
-/// with `step` alone.
+/// Folds items into values of another type, and combines those with `combine`, as
+/// [`Iterator::fold`] would with `step` alone.
 ///
 /// # Errors
-/// As [`reduce`].
+/// The errors of [`reduce`].
 pub fn fold<S: Sequence, R: Clone + Send + Sync>(
     job: &Job,
     sequence: &S,
@@ -92,10 +92,10 @@ pub fn fold<S: Sequence, R: Clone + Send + Sync>(
     fold_with_summary(job, sequence, identity, step, combine).map(|(found, _)| found)
 }
 
-/// The same, and what was read for it.
+/// The same, with a summary of the reads.
 ///
 /// # Errors
-/// As [`reduce`].
+/// The errors of [`reduce`].
 pub fn fold_with_summary<S: Sequence, R: Clone + Send + Sync>(
     job: &Job,
     sequence: &S,
@@ -114,33 +114,33 @@ pub fn fold_with_summary<S: Sequence, R: Clone + Send + Sync>(
 /// Number of items.
 ///
 /// # Errors
-/// As [`reduce`].
+/// The errors of [`reduce`].
 pub fn count<S: Sequence>(job: &Job, sequence: &S) -> Result<u64> {
     let step = |count, _| count + 1;
     fold(job, sequence, 0, step, |a, b| a + b)
 }
 
-/// Numbers that have sums, least and greatest.
+/// Numbers that have sums, a minimum and a maximum.
 pub trait Summand: Copy + Send + Sync {
-    /// A sum of any number of them that is in a file: 128 bits for integers, `f64` for floats.
+    /// The type of a sum over the items of a file: 128 bits for integers, `f64` for floats.
     type Sum: Copy + Send + Sync;
 
     /// The empty sum.
     const ZERO: Self::Sum;
 
-    /// As a sum of one.
+    /// The sum of one item.
     fn to_sum(self) -> Self::Sum;
 
-    /// Both together.
+    /// The sum of both.
     fn add(a: Self::Sum, b: Self::Sum) -> Self::Sum;
 
     /// As a float, rounded.
     fn sum_to_f64(sum: Self::Sum) -> f64;
 
-    /// The smaller; of floats a NaN, if one is.
+    /// The smaller; NaN if one of two floats is NaN.
     fn least(self, other: Self) -> Self;
 
-    /// The larger; of floats a NaN, if one is.
+    /// The larger; NaN if one of two floats is NaN.
     fn greatest(self, other: Self) -> Self;
 }
 
@@ -209,7 +209,7 @@ floats!(f32, f64);
 /// `f64` for floats.
 ///
 /// # Errors
-/// As [`reduce`].
+/// The errors of [`reduce`].
 pub fn sum<S>(job: &Job, sequence: &S) -> Result<<S::Item as Summand>::Sum>
 where
     S: Sequence,
@@ -219,10 +219,10 @@ where
     fold(job, sequence, S::Item::ZERO, step, S::Item::add)
 }
 
-/// Arithmetic mean of all items; nothing for an empty sequence.
+/// Arithmetic mean of all items; `None` for an empty sequence.
 ///
 /// # Errors
-/// As [`reduce`].
+/// The errors of [`reduce`].
 pub fn mean<S>(job: &Job, sequence: &S) -> Result<Option<f64>>
 where
     S: Sequence,
@@ -235,10 +235,10 @@ where
     Ok((count > 0).then(|| S::Item::sum_to_f64(sum) / count as f64))
 }
 
-/// The smallest item; a NaN if there is one; nothing for an empty sequence.
+/// The smallest item; NaN if there is one; `None` for an empty sequence.
 ///
 /// # Errors
-/// As [`reduce`].
+/// The errors of [`reduce`].
 pub fn min<S>(job: &Job, sequence: &S) -> Result<Option<S::Item>>
 where
     S: Sequence,
@@ -247,10 +247,10 @@ where
     best(job, sequence, S::Item::least)
 }
 
-/// The largest item; a NaN if there is one; nothing for an empty sequence.
+/// The largest item; NaN if there is one; `None` for an empty sequence.
 ///
 /// # Errors
-/// As [`reduce`].
+/// The errors of [`reduce`].
 pub fn max<S>(job: &Job, sequence: &S) -> Result<Option<S::Item>>
 where
     S: Sequence,
@@ -276,7 +276,7 @@ where
     fold(job, sequence, None, step, combine)
 }
 
-/// Values of grains, combined in order within each segment as they come.
+/// Values of grains, combined in order within each segment as they arrive.
 struct InOrder<R> {
     segments: Vec<Mutex<Folded<R>>>,
 }
@@ -284,7 +284,7 @@ struct InOrder<R> {
 struct Folded<R> {
     next: u64,
     so_far: Option<R>,
-    /// Pieces that came before their turn, by number: no more than are in flight.
+    /// Early pieces, by number: at most as many as are in flight.
     waiting: Vec<(u64, Vec<R>)>,
 }
 
@@ -330,8 +330,8 @@ impl<R> InOrder<R> {
     }
 }
 
-/// The fold of each of `stretches` equal stretches but the last, which is not read; nothing for an
-/// empty one.
+/// The fold of each of `stretches` equal stretches except for the last, which is not read; `None`
+/// for an empty one.
 pub(crate) fn fold_stretches<R: Send>(
     job: &Job,
     sources: &[Source],
@@ -355,8 +355,8 @@ pub(crate) fn fold_stretches<R: Send>(
     Ok((folds, pass.summary(pass.count(), 0)))
 }
 
-/// Folds each grain of the sources with `grain` and combines the values from left to right; nothing
-/// for an empty sequence. `space` makes what a thread needs, of `space_bytes`.
+/// Folds each grain of the sources with `grain` and combines the values from left to right; `None`
+/// for an empty sequence. `space` makes a state of `space_bytes` per thread.
 pub(crate) fn fold_grains<R: Send, T>(
     job: &Job,
     sources: &[Source],
@@ -373,7 +373,7 @@ pub(crate) fn fold_grains<R: Send, T>(
     fold_open_pass(pass, space, grain, combine)
 }
 
-/// The same on a pass that was opened for it.
+/// The same on an open pass.
 pub(crate) fn fold_open_pass<R: Send, T>(
     pass: Pass<'_>,
     space: impl Fn() -> T + Sync,

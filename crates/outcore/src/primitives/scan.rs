@@ -1,20 +1,20 @@
 //! Prefix sums over any monoid, inclusive and exclusive.
 //!
 //! Contract (PALID, SPAA 2025, section 4: scan): item i of the result is the fold of the items up
-//! to i (inclusive), or before it (exclusive), from left to right, one by one: for floats the very
-//! bits that a loop over the data gives, as long as one pass is made. Pieces are read and mapped
-//! side by side, and each is scanned when its turn to be appended has come, from the value that the
-//! piece before it left: one read and one write, into one file or several.
+//! to i (inclusive), or before it (exclusive), from left to right, one by one. For floats the
+//! result has exactly the bits of a loop over the data, if there is only one pass. Pieces are read
+//! and mapped in parallel. Each is scanned when its turn to be appended comes, from the value that
+//! the previous piece left: one read and one write, into one file or several.
 //!
-//! Data that lie on three drives or more and are to become several shards are read twice, but for
-//! the last shard's: stretches are folded first, on all drives at once, and then scanned side by
-//! side, each from the fold of those before it. Twice is the least there: a drive has nothing to
-//! write before all that comes before its data has been read, and by then its own data should
-//! have been. On D drives that takes 2/D of what one reading in order does, which has one
-//! drive at work at a time.
+//! If the data are on three or more drives and the result is several shards, all stretches except
+//! for the last are read twice. They are first folded, on all drives at once, and then scanned in
+//! parallel, each from the fold of those before it. Two reads are the minimum here: a drive has
+//! nothing to write before all earlier data have been read, and by then its own data should have
+//! been read as well. On D drives this takes 2/D of the time of one read in order, which uses one
+//! drive at a time.
 //!
-//! N.B. block sums first and a second read everywhere moves 3 times the data instead of 2: on one
-//! drive, and on two, that gains nothing.
+//! N.B. block sums followed by a second read of everything move 3 times the data instead of 2,
+//! which gains nothing on one or two drives.
 //!
 //! Bounds: I/O is one read and one write of the data, or two reads and one write.
 
@@ -34,19 +34,19 @@ use crate::job::Job;
 use outcore_io::Result;
 use outcore_io::port::Volume;
 
-/// Whether an item counts for its own prefix.
+/// Whether an item is part of its own prefix.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Inclusion {
-    /// It does: the first result is the first item.
+    /// It is: the first result is the first item.
     Inclusive,
-    /// It does not: the first result is the identity.
+    /// It is not: the first result is the identity.
     Exclusive,
 }
 
 /// Writes the prefixes of `sequence` under `op`, with its identity `identity`, to `output`.
 ///
 /// # Errors
-/// As [`write`](super::write()).
+/// The errors of [`write`](super::write()).
 pub fn scan<S>(
     job: &Job,
     sequence: &S,
@@ -88,7 +88,7 @@ where
     };
     let states: Vec<Mutex<S::Item>> = starts.into_iter().map(Mutex::new).collect();
     let in_sequence = |results: &mut [u8], out: usize| {
-        // One value goes through all outputs where they are written one after another.
+        // Outputs that are written one after another share one value.
         let state = &states[out.min(states.len() - 1)];
         let mut state = state.lock().unwrap_or_else(PoisonError::into_inner);
         let items: &mut [S::Item] = bytemuck::cast_slice_mut(results);
@@ -114,22 +114,22 @@ where
     Ok(before.and(done))
 }
 
-/// How [`scan`] into `outs` files would go about it. Opens the sources and reads nothing.
+/// The plan of [`scan`] into `outs` files. Opens the sources and reads nothing.
 ///
 /// # Errors
-/// As [`scan`].
+/// The errors of [`scan`].
 pub(crate) fn plan_scan(job: &Job, producer: &dyn Producer, outs: usize) -> Result<PassPlan> {
     let is_folded = outs > 1 && is_faster_read_twice(job, &producer.sources())?;
     let fates = match is_folded {
-        // All stretches but the last are folded before.
+        // All stretches except for the last are folded first.
         true => &[Fate::Folded("reduce"), Fate::Written][..],
         false => &[Fate::Written],
     };
     plan_of(job, producer, "scan", fates)
 }
 
-/// Whether the data lie on enough drives that reading all at once, twice, takes less time than one
-/// after another: what memory can hold need not wait.
+/// Whether the data are on enough drives that reading all at once, twice, takes less time than one
+/// after another. Results that fit in memory need not wait.
 fn is_faster_read_twice(job: &Job, sources: &[Source]) -> Result<bool> {
     let volume = Volume::new(Arc::clone(&job.device), &[])?;
     let sources = OpenSources::open(&volume, sources, Lanes::Drives)?;

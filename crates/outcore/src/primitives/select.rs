@@ -1,12 +1,12 @@
-//! The first item, the largest items, and how many fall where.
+//! The first item, the largest items, and histograms.
 //!
-//! Contract: [`first`] and [`find_if`] give what stands first in the order of the sequence, on any
-//! number of threads, and stop reading soon after. [`top_k`] gives the largest `k`, largest first
-//! and equal ones in the order of the sequence; [`top_k_each`] more of them than the memory holds.
-//! [`histogram`] counts items by a number that a function gives each.
+//! Contract: [`first`] and [`find_if`] return the first match in the order of the sequence, for any
+//! number of threads, and stop reading soon after. [`top_k`] returns the largest `k` items in
+//! descending order, with equal ones in the order of the sequence; [`top_k_each`] returns more than
+//! memory holds. [`histogram`] counts items by the bin that a function computes for each.
 //!
-//! Bounds: I/O is at most one read of the sources, of [`top_k_each`] one for each this many as the
-//! memory selects; memory is twice `k` items and their places, or a counter a bin, a thread.
+//! Bounds: I/O is at most one read of the sources; for [`top_k_each`] one read per selection that
+//! fits in memory. Memory per thread is twice `k` items with their places, or a counter per bin.
 
 use std::cmp::Ordering;
 use std::sync::atomic::{AtomicU64, Ordering as Atomic};
@@ -21,18 +21,18 @@ use crate::job::Job;
 use outcore_io::units;
 use outcore_io::{Error, Kind, Result};
 
-/// The first item; nothing for an empty sequence. Filtered sequences are read as far as needed.
+/// The first item; `None` for an empty sequence. A filtered sequence is read as far as needed.
 ///
 /// # Errors
-/// As [`reduce`](super::reduce()).
+/// The errors of [`reduce`](super::reduce()).
 pub fn first<S: Sequence>(job: &Job, sequence: &S) -> Result<(Option<S::Item>, Summary)> {
     let mut sources = Vec::new();
     sequence.sources(&mut sources);
     let pass = Pass::open(job, &sources, Lanes::Stretches(1), Demand::default())?;
-    // It ends where one is found.
+    // It ends at the first match.
     let most = Forecast::AtMost(pass.pieces.sources.data_bytes());
     pass.begin_reading("find", most, Forecast::NOTHING);
-    // Position of the first piece that has any, and its first item.
+    // Position of the first piece with a match, and its first item.
     let nearest = AtomicU64::new(u64::MAX);
     let found = Mutex::new(None);
     pass.each_piece(
@@ -40,7 +40,7 @@ pub fn first<S: Sequence>(job: &Job, sequence: &S) -> Result<(Option<S::Item>, S
         |(), reader, loaded| {
             let place = loaded.piece.first;
             if place > nearest.load(Atomic::Relaxed) {
-                // Pieces are handed out in order: none that follows comes before this one.
+                // Pieces are handed out in order, so no later piece comes before this one.
                 reader.stop();
                 return Ok(());
             }
@@ -64,7 +64,7 @@ pub fn first<S: Sequence>(job: &Job, sequence: &S) -> Result<(Option<S::Item>, S
 /// The first item for which `wanted` is true, and its position.
 ///
 /// # Errors
-/// As [`reduce`](super::reduce()).
+/// The errors of [`reduce`](super::reduce()).
 pub fn find_if<S: Sequence>(
     job: &Job,
     sequence: S,
@@ -79,16 +79,16 @@ pub fn find_if<S: Sequence>(
     Ok(found)
 }
 
-/// Reads of the sources after which a sort takes less time.
+/// Number of reads of the sources above which a sort is faster.
 const READS_MAX: u64 = 4;
 
-/// The `k` largest items by `compare`, largest first, and of equal ones those that come first in
-/// the sequence; all if there are no more. One read where the memory holds them twice for each
-/// thread; up to four where it holds the result, and a part of it so often.
+/// The `k` largest items by `compare`, in descending order, with equal ones in the order of the
+/// sequence; all items if there are at most `k`. It takes one read if memory holds them twice per
+/// thread. It takes up to four if memory holds the result, and only a part of it twice per thread.
 ///
 /// # Errors
-/// [`crate::Kind::Memory`] where it does not: [`top_k_each`] hands out any number of them, and
-/// bytes can be sorted ([`crate::sort`]); as [`reduce`](super::reduce()).
+/// [`crate::Kind::Memory`] if the result does not fit in memory: use [`top_k_each`] for any number
+/// of items, or sort them as bytes ([`crate::sort`]); the errors of [`reduce`](super::reduce()).
 pub fn top_k<S>(
     job: &Job,
     sequence: &S,
@@ -102,8 +102,8 @@ where
     top_k_for(job, sequence, k, compare, 0)
 }
 
-/// The same for a caller who makes `more_bytes` of each item of the result, for which memory is
-/// left too.
+/// The same for a caller that makes `more_bytes` from each item of the result; leaves memory for
+/// these.
 pub(super) fn top_k_for<S>(
     job: &Job,
     sequence: &S,
@@ -118,7 +118,7 @@ where
     let selection = Selection::new(job, sequence, &compare);
     let count = selection.at_most(k as u64)?;
     let result_bytes = count.saturating_mul(size_of::<S::Item>() as u64);
-    // What was selected with is free by then.
+    // The memory of the selection is free by then.
     let later_bytes = result_bytes.saturating_add(count.saturating_mul(more_bytes));
     if later_bytes > job.budget.free_bytes() {
         return Err(too_many(count, later_bytes, job));
@@ -144,12 +144,12 @@ where
     Ok((found, summary))
 }
 
-/// As [`top_k`], but one after another to `each` and never together: any number of them, in
-/// `k / m` reads of the sources where the memory selects m at a time (an eighth of it over the size
-/// of an item and 16 bytes, less with more threads).
+/// As [`top_k`], but passes the items one after another to `each`, for any `k`, and never holds all
+/// of them. It takes `k / m` reads of the sources if memory selects m at a time (an eighth of
+/// memory divided by the size of an item plus 16 bytes, less with more threads).
 ///
 /// # Errors
-/// What `each` fails with; [`crate::Kind::Memory`] where not even one item fits; as
+/// The errors of `each`; [`crate::Kind::Memory`] if not even one item fits; the errors of
 /// [`reduce`](super::reduce()).
 pub fn top_k_each<S>(
     job: &Job,
@@ -167,11 +167,11 @@ where
     selection.passes(count, selection.chunk(count, 0), 0, each)
 }
 
-/// An item, and where it stands: its grain's first position, and its number in the grain. That
-/// depends on the sources alone.
+/// An item and its place: its grain's first position, and its number in the grain. The place
+/// depends only on the sources.
 type Placed<T> = (T, (u64, u64));
 
-/// What a thread has kept.
+/// The items that a thread has kept.
 struct Best<T> {
     items: Vec<Placed<T>>,
     /// The last of the first `k`, once there are that many.
@@ -205,7 +205,7 @@ where
         }
     }
 
-    /// No more than there can be.
+    /// Limits `k` to the number of items that there can be.
     fn at_most(&self, k: u64) -> Result<u64> {
         match S::YIELD {
             Yield::Any => Ok(k),
@@ -213,9 +213,9 @@ where
         }
     }
 
-    /// A pass that keeps `k` items twice for each thread and once more, beside `held_bytes`.
+    /// A pass that keeps `k` items twice per thread and once more, besides `held_bytes`.
     fn open(&self, k: u64, held_bytes: u64) -> Result<Pass<'a>> {
-        // Beyond any memory, and sums of it do not overflow.
+        // More than any memory, but sums of it do not overflow.
         let most = |bytes: u64| bytes.min(1 << 48);
         let kept_bytes = most(k.saturating_mul(2 * Self::KEPT_BYTES));
         let demand = Demand {
@@ -233,7 +233,7 @@ where
         k.min(free_bytes / (2 * Self::KEPT_BYTES * (threads + 1)))
     }
 
-    /// As many passes as it takes, each of `chunk` items at most, beside `held_bytes`.
+    /// As many passes as needed, each of at most `chunk` items, besides `held_bytes`.
     fn passes(
         &self,
         k: u64,
@@ -246,7 +246,7 @@ where
         loop {
             chunk = chunk.clamp(1, (k - found).max(1));
             let pass = match self.open(chunk, held_bytes) {
-                // Buffers took more than was left for them.
+                // Buffers took more memory than was left for them.
                 Err(error) if error.kind() == Kind::Memory && chunk > 1 => {
                     chunk /= 2;
                     continue;
@@ -274,7 +274,8 @@ where
         (self.compare)(&b.0, &a.0).then_with(|| a.1.cmp(&b.1))
     }
 
-    /// Hands out the first `k` that come after `behind`, in order, and returns the last of them.
+    /// Passes on the first `k` items that come after `behind`, in order, and returns the last of
+    /// them.
     fn pass(
         &self,
         pass: &Pass<'_>,
@@ -312,7 +313,7 @@ where
                     }
                     let len = best.items.len();
                     if len == best.items.capacity() {
-                        // Never more than was planned for.
+                        // Never more than planned.
                         best.items.reserve_exact(len.max(64).min(2 * k - len));
                     }
                     best.items.push(item);
@@ -362,10 +363,11 @@ fn too_many(k: u64, result_bytes: u64, job: &Job) -> Error {
     )
 }
 
-/// How many items `bin` puts into each of `bins`; those for which it gives nothing are left out.
+/// Counts how many items `bin` puts into each of `bins`; items for which it returns `None` are not
+/// counted.
 ///
 /// # Errors
-/// [`crate::Kind::Usage`] for a bin that there is none of; as [`reduce`](super::reduce()).
+/// [`crate::Kind::Usage`] for a bin that does not exist; the errors of [`reduce`](super::reduce()).
 pub fn histogram<S: Sequence>(
     job: &Job,
     sequence: &S,
@@ -407,7 +409,7 @@ pub fn histogram<S: Sequence>(
     Ok((counts, pass.summary(pass.count(), 0)))
 }
 
-/// The error for a bin or bucket that is not there.
+/// The error for a bin or bucket that does not exist.
 pub(crate) fn no_bin(bin: usize, bins: usize) -> Error {
     Error::usage("choose bucket", format!("the function gave {bin}, and {}", match bins {
         1 => "there is 1 bucket".to_string(),

@@ -1,14 +1,14 @@
-//! Sorting what a pass makes, without a file between the two.
+//! Sorts the results of a pass, without a file in between.
 //!
-//! Contract: [`sort_items`] is [`crate::sort::sort`] for the items of a sequence: they go from the
-//! pass that makes them straight to the buckets of the sort. A sample is made first, of which the
-//! splitters are chosen; so some items are made twice, and functions are called again for them. Of
-//! filters the plan takes the number of items from that sample; the output has room for all. A
-//! position that becomes any number of items has no such limit, so its items go to a pipe, or to a
-//! file first.
+//! Contract: [`sort_items`] is [`crate::sort::sort`] for the items of a sequence: they go from
+//! their pass directly to the buckets of the sort. The splitters come from a sample that is made
+//! first, so functions are called twice for some items. After filters, the plan estimates the
+//! number of items from that sample; the output has room for all. If a position may yield any
+//! number of items, there is no such limit, so the output must be a pipe, or the items are written
+//! to a file first.
 //!
-//! Bounds: the memory of a sort, which reads nothing itself and leaves what it would read in to the
-//! pass; I/O one read of the sources and the sample, and what a sort writes and reads back.
+//! Bounds: the memory of a sort, which reads nothing itself and leaves its read memory to the pass.
+//! I/O is one read of the sources, the sample, and the scratch I/O and output of a sort.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
@@ -33,17 +33,17 @@ use outcore_io::Result;
 use outcore_io::memory::Pool;
 use outcore_io::port::Volume;
 
-/// Places from which items are sampled, and about how many bytes of them at each.
+/// Number of sampled places, and about how many bytes of items at each.
 const SAMPLE_PIECES: u64 = 256;
 const SAMPLE_BYTES: u64 = 4 << 10;
-/// Of the number of items that a sample predicts, the part that the plan adds.
+/// The plan adds one part in this many to the number of items that a sample predicts.
 const SPARE_SHARE: u64 = 32;
 
-/// Writes the items of `sequence` to `output` in the order of `format`, whose records are as long
-/// as they are.
+/// Writes the items of `sequence` to `output` in the order of `format`, whose record length must
+/// equal the item length.
 ///
 /// # Errors
-/// As [`crate::sort::sort`]; what the sequence's functions fail with.
+/// The errors of [`crate::sort::sort`] and of the sequence's functions.
 pub(crate) fn sort_items<S>(
     job: &Job,
     sequence: &S,
@@ -58,27 +58,27 @@ where
     sort_made(job, &Typed(sequence), &output, format, options)
 }
 
-/// Whether [`sort_made`] sorts what `producer` makes into a file; else it has to be written to one
-/// first: where the place of items decides between equal ones, and where a position may become any
-/// number of them.
+/// Whether [`sort_made`] can sort the items of `producer` into a file. Otherwise they must be
+/// written to a file first: if the order of equal items depends on their position, or a position
+/// may yield any number of items.
 pub(crate) fn can_sort_made(producer: &dyn Producer, options: SortOptions) -> bool {
     can_sort(producer.yields(), options, false)
 }
 
-/// The same by what a position yields, and for a pipe, which needs no room for all items
-/// beforehand.
+/// The same by the yield of a position; also for a pipe, which needs no room for all items in
+/// advance.
 pub(crate) fn can_sort(yields: Yield, options: SortOptions, is_piped: bool) -> bool {
     !options.stable && !options.delete_input && (is_piped || yields != Yield::Any)
 }
 
-/// The same for what a producer makes, whose records are as long as its items.
+/// The same for the items of a producer, which must be as long as the records.
 ///
 /// # Errors
-/// As [`crate::sort::sort`]; what the producer fails with.
+/// The errors of [`crate::sort::sort`] and of the producer.
 ///
 /// # Panics
 /// For options that need a file first ([`SortOptions::stable`], [`SortOptions::delete_input`]), and
-/// for a producer that makes any number of items of a position, unless the output is a pipe.
+/// for a producer that yields any number of items per position, unless the output is a pipe.
 pub fn sort_made(
     job: &Job,
     producer: &dyn Producer,
@@ -93,22 +93,22 @@ pub fn sort_made(
     sort_from(job, &Made { producer, sample }, output, format, options)
 }
 
-/// Bytes of all that `producer` makes, at most. Opens its sources and reads nothing.
+/// Upper bound on the bytes of all items of `producer`. Opens its sources and reads nothing.
 pub(crate) fn most_bytes_of(job: &Job, producer: &dyn Producer) -> Result<u64> {
     let volume = Volume::new(Arc::clone(&job.device), &[])?;
     let sources = OpenSources::open(&volume, &producer.sources(), Lanes::Drives)?;
     Ok(sources.count * producer.item_bytes() as u64)
 }
 
-/// Items that a producer makes.
+/// The items of a producer.
 struct Made<'p> {
     producer: &'p dyn Producer,
-    /// Some of them, and the memory that one thread needs to make all, at least.
+    /// A sample of them, and the smallest memory with which one thread can make all.
     sample: OnceLock<(Vec<u8>, u64)>,
 }
 
 impl Made<'_> {
-    /// What a pass needs for them.
+    /// The memory that a pass over them needs.
     fn demand(&self) -> Demand {
         Demand {
             out_bytes: self.producer.item_bytes(),
@@ -119,7 +119,7 @@ impl Made<'_> {
     }
 
     /// Calls `take` with all items of a pass, some at a time, with the position of the first of
-    /// them; each thread has a state of its own, which it gives to `end`. Gives the number of
+    /// them. Each thread has its own state, which it passes to `end`. Returns the number of
     /// positions.
     fn each_run<T>(
         &self,
@@ -163,7 +163,7 @@ impl Source for Made<'_> {
             .iter()
             .map(|source| source.element_bytes as u64)
             .sum();
-        // A byte of text becomes a part of an item, and not one.
+        // A byte of text becomes a part of an item, not a whole one.
         let sampled_bytes = match self.producer.yields() {
             Yield::Any if position_bytes > 0 => position_bytes,
             _ => position_bytes.max(item_bytes),
@@ -193,7 +193,7 @@ impl Source for Made<'_> {
             _ => pass.count() * item_bytes,
         };
         let made = sample.len() as u64 / item_bytes;
-        // Kept for the splitters.
+        // Reserved for the splitters.
         let beside_bytes = Geometry::least_bytes(&pass.pieces.sources, self.demand());
         self.sample.get_or_init(|| (sample, beside_bytes));
         let made_of_bytes = Some(pass.pieces.sources.read_bytes());
@@ -235,8 +235,8 @@ impl Source for Made<'_> {
                 budget,
                 ..shared.job.clone()
             };
-            // Where memory is little, as many threads as it is enough for, and never more than the
-            // plan of the sort has buffers for.
+            // If memory is small, only as many threads as it is enough for, and never more than the
+            // sort's plan has buffers for.
             let enough = job.budget.limit_bytes() / least_bytes.max(1);
             let threads = job.options.threads.min(shared.plan.size.threads);
             job.options.threads = threads.clamp(1, enough.max(1) as usize);

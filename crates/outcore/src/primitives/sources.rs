@@ -1,6 +1,6 @@
-//! How much data files hold, before anything is read.
+//! The lengths of data files, before any data are read.
 //!
-//! Contract: files are opened and checked as a pass does it, and closed again.
+//! Contract: files are opened and checked as by a pass, and closed again.
 
 use std::sync::Arc;
 
@@ -23,19 +23,19 @@ pub(crate) fn data_bytes_of(job: &Job, files: &[Input], element_bytes: usize) ->
 /// The same for each file.
 ///
 /// # Errors
-/// As [`data_bytes_of`].
+/// The errors of [`data_bytes_of`].
 pub(crate) fn lengths_of(job: &Job, files: &[Input], element_bytes: usize) -> Result<Vec<u64>> {
     let volume = Volume::new(Arc::clone(&job.device), &[])?;
     let parts = open_inputs(&volume, files, element_bytes, Access::Read)?;
     Ok(parts.iter().map(|part| part.data_len_bytes).collect())
 }
 
-/// How one read of `files` of elements of `element_bytes` would go about it: the `steps` for
-/// people, in one `phase`, of which `moved` gives the reads and writes for files of this many bytes
-/// of data. Nothing is read.
+/// The plan for one read of `files` of elements of `element_bytes`: the `steps` for people, in one
+/// `phase`. `moved` computes the reads and writes from the data bytes of the files. Nothing is
+/// read.
 ///
 /// # Errors
-/// As for reading them.
+/// The errors of reading them.
 pub fn plan_files(
     job: &Job,
     files: &[Input],
@@ -59,10 +59,10 @@ pub fn plan_files(
     ))
 }
 
-/// The same of a merge of files of lines, of which one a key `is_unique`.
+/// The same for a merge of files of lines, with one line per key if `is_unique`.
 ///
 /// # Errors
-/// As [`plan_files`].
+/// The errors of [`plan_files`].
 pub fn plan_merge_of_lines(job: &Job, files: &[Input], is_unique: bool) -> Result<PassPlan> {
     let passes = merge_passes(job.budget.free_bytes(), files.len());
     let steps = match passes {

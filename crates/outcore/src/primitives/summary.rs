@@ -1,9 +1,9 @@
-//! What passes are about to do, and what they did: the figures that all fronts show.
+//! Predictions and results of passes: the figures that all front ends show.
 //!
-//! Contract: a plan predicts what drives do, phase by phase, at the rates of the job: how many
-//! bytes where that is known, a bound where it depends on the data, nothing else. What functions
-//! compute is not in it. A summary has what the engine counted, each phase beside what was
-//! predicted for it; of several passes, what they did together.
+//! Contract: a plan predicts the work of the drives, phase by phase, at the rates of the job: the
+//! number of bytes if it is known, a bound if it depends on the data, otherwise nothing. It does
+//! not include the computing time of functions. A summary has the engine's counts, each phase with
+//! its prediction, or the sums over several passes.
 
 use std::fmt;
 
@@ -16,33 +16,33 @@ use crate::sort::lines::LineSummary;
 use outcore_io::port::Volume;
 use outcore_io::units;
 
-/// Bytes of a write, about.
+/// Approximate length of a write.
 const WRITE_BYTES: f64 = (1 << 20) as f64;
 
-/// What a chain is about to do.
+/// The plan of a chain.
 #[derive(Debug, Clone, PartialEq)]
 pub struct PassPlan {
     /// The steps between source and consumer, and the consumer.
     pub steps: String,
-    /// Times that the sources are read.
+    /// How often the sources are read.
     pub reads: u32,
     /// Bytes that the sources hold.
     pub data_bytes: u64,
-    /// Bytes of a piece's largest source; 0 where nothing is read in pieces.
+    /// Bytes of a piece's largest source; 0 if nothing is read in pieces.
     pub piece_bytes: u64,
-    /// Pieces in flight a thread.
+    /// Pieces in flight per thread.
     pub window: usize,
     /// Threads.
     pub threads: usize,
-    /// What is moved, phase by phase.
+    /// The predictions, phase by phase.
     pub phases: Vec<PhasePlan>,
-    /// How fast the plan takes a drive to be.
+    /// The assumed speed of a drive.
     pub rates: DriveRates,
 }
 
 impl PassPlan {
-    /// How one read of files, or none, would go about it: a phase that reads and writes these
-    /// amounts on the drives of `volume`.
+    /// The plan of one read of files, or none: a phase that reads and writes these amounts on the
+    /// drives of `volume`.
     pub(crate) fn of_files(
         job: &Job,
         volume: &Volume,
@@ -74,12 +74,12 @@ impl PassPlan {
         }
     }
 
-    /// All phases together.
+    /// The sum of all phases.
     pub fn predicted(&self) -> PhasePlan {
         PhasePlan::total(&self.phases)
     }
 
-    /// Puts what was planned beside what was done, for jobs that do not know this plan.
+    /// Adds the predictions to finished phases, for jobs that do not know this plan.
     pub fn beside(&self, phases: &mut [Phase]) {
         beside(phases, &self.phases);
     }
@@ -110,7 +110,7 @@ impl fmt::Display for PassPlan {
     }
 }
 
-/// The predicted time of a phase that takes pieces of `items` positions, on a number of drives of
+/// The prediction for a phase that takes pieces of `items` positions, on a number of drives of
 /// these rates.
 pub(crate) fn plan_phase(
     name: &'static str,
@@ -132,10 +132,10 @@ pub(crate) fn plan_phase(
     PhasePlan::of_drives(name, read, written, reads + writes, rates, drive_count)
 }
 
-/// What a pass did, or several after one another.
+/// The result of a pass, or of several consecutive passes.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Summary {
-    /// Positions or items that the first pass read, where it was counted.
+    /// Positions or items that the first pass read, if they were counted.
     pub records_in: u64,
     /// Items of the result.
     pub records: u64,
@@ -149,15 +149,15 @@ pub struct Summary {
     pub written_bytes: u64,
     /// (name, bytes read, bytes written) of each drive.
     pub drives: Vec<(String, u64, u64)>,
-    /// Lines without a key that were left out.
+    /// Lines that were skipped because they have no key.
     pub skipped: u64,
     /// The phases of all passes, in order.
     pub phases: Vec<Phase>,
 }
 
 impl Summary {
-    /// What one pass over the drives of `volume` did, with its `phases` beside what was `planned`
-    /// of them: items in and out, and this many bytes to a pipe.
+    /// The summary of one pass over the drives of `volume`: its `phases` with the predictions in
+    /// `planned`, the items in and out, and the bytes to a pipe.
     pub(crate) fn of_pass(
         volume: &Volume,
         phases: Phases,
@@ -185,13 +185,13 @@ impl Summary {
         }
     }
 
-    /// The same, with phases beside what was `planned` of them.
+    /// The same, with the predictions in `planned` added to its phases.
     pub(crate) fn beside(mut self, planned: &[PhasePlan]) -> Self {
         beside(&mut self.phases, planned);
         self
     }
 
-    /// This and how its result was written, which is not a pass over the data.
+    /// Adds the writing of its result, which does not count as a pass over the data.
     pub(crate) fn and_unread(self, written: Summary) -> Self {
         self.and(Summary {
             passes: 0,
@@ -199,7 +199,7 @@ impl Summary {
         })
     }
 
-    /// This and what a later pass did: the result of that one, and what both moved.
+    /// Adds a later pass: the result is that of the later one, and the bytes are the sums.
     #[must_use]
     pub fn and(mut self, later: Summary) -> Self {
         for (name, read_bytes, written_bytes) in later.drives {

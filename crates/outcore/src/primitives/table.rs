@@ -1,13 +1,13 @@
-//! Sequences whose types are known when the program runs: records of files, refined by expressions.
+//! Sequences whose types are known only at run time: records in files, refined by expressions.
 //!
-//! Contract: a [`Table`] is to the shell and to Python what a typed [`Sequence`] is to Rust: lazy,
-//! refined by [`filter`](Table::filter) and [`map`](Table::map), which fuse into one pass. Steps
-//! work on batches of some 1,000 rows, column by column ([`crate::key::expr`]), and hand on dense
-//! rows. A step of the caller's own ([`BatchStep`]) takes its place among them. Results of
-//! expressions are big-endian if all numbers that they could name are, else in the byte order of
-//! this machine.
+//! Contract: a [`Table`] is for the shell and Python what a typed [`Sequence`] is for Rust. It is
+//! lazy and refined by [`filter`](Table::filter) and [`map`](Table::map), which fuse into one pass.
+//! Steps work on batches of about 1,000 rows, column by column ([`crate::key::expr`]), and pass on
+//! dense rows. A custom step of the caller ([`BatchStep`]) can be one of them. Results of
+//! expressions are big-endian if all numbers that they can name are; otherwise they have the byte
+//! order of this machine.
 //!
-//! Bounds: a few columns of a batch a step and thread.
+//! Bounds: a few columns of a batch per step and thread.
 
 use std::any::Any;
 use std::fmt;
@@ -25,7 +25,7 @@ use crate::key::expr::{BATCH_ROWS, Expr, Program, Rows, Schema, Space};
 use crate::key::record::{Endian, KeyKind, Number, NumberType, RecordFormat};
 use outcore_io::{Error, Result};
 
-/// Most steps of a table: each calls the next, on the stack of a thread.
+/// Largest number of steps of a table: each calls the next, on the stack of a thread.
 const STEPS_MAX: usize = 1000;
 
 #[derive(Clone)]
@@ -33,7 +33,7 @@ enum Step {
     Where(Program),
     Map(Program, Endian),
     Own(Arc<dyn BatchStep>, usize),
-    /// A number from each program, one after another.
+    /// The result of each program, one after another.
     Expand(Vec<Program>, Endian),
 }
 
@@ -41,7 +41,7 @@ enum Step {
 #[derive(Clone)]
 pub struct Table {
     sources: Vec<Source>,
-    /// What names mean after the steps so far.
+    /// The meaning of names after the steps so far.
     schema: Schema,
     format: RecordFormat,
     steps: Vec<Step>,
@@ -56,7 +56,7 @@ impl fmt::Debug for Table {
 }
 
 impl Table {
-    /// The records of `inputs`, whose numbers have the names of `schema`.
+    /// The records of `inputs`; `schema` names their numbers.
     pub fn read(inputs: &[Input], format: &RecordFormat, schema: Schema) -> Self {
         let align_bytes = match format.scalar() {
             Some(number) => number.bytes(),
@@ -98,11 +98,11 @@ impl Table {
         table.map("index")
     }
 
-    /// Several tables side by side, before anything was done to them: plain numbers are `x`, `y`,
-    /// `z`, `w`, fields of records `x.key0`, `y.key0`.
+    /// Combines several unrefined tables by position. Plain numbers are `x`, `y`, `z`, `w`; fields
+    /// of records are `x.key0`, `y.key0`.
     ///
     /// # Errors
-    /// [`crate::Kind::Usage`] for tables that have been refined, or too many.
+    /// [`crate::Kind::Usage`] for refined tables, or too many.
     pub fn zip(tables: &[Table]) -> Result<Self> {
         if let [only] = tables {
             return Ok(only.clone());
@@ -144,35 +144,35 @@ impl Table {
         })
     }
 
-    /// What its items are.
+    /// The type of its items.
     pub fn format(&self) -> &RecordFormat {
         &self.format
     }
 
-    /// What names mean in the next expression.
+    /// The meaning of names in the next expression.
     pub fn schema(&self) -> &Schema {
         &self.schema
     }
 
-    /// Only the records for which `condition` is true, in order.
+    /// Keeps only the records for which `condition` is true, in order.
     ///
     /// # Errors
-    /// [`crate::Kind::Usage`] for an expression without meaning.
+    /// [`crate::Kind::Usage`] for an invalid expression.
     pub fn filter(&self, condition: &str) -> Result<Self> {
         let expr: Expr = condition.parse()?;
         let program = Program::compile_condition(&expr, &self.schema)?;
         let mut table = self.then(Step::Where(program), format!("where {condition}"))?;
         table.yields = table.yields.max(Yield::AtMostOne);
-        // What is left no longer stands where it stood.
+        // The remaining records have new positions.
         table.schema.has_index = false;
         Ok(table)
     }
 
-    /// What `expression` makes of each record, called `x` from here on: a number, or of vectors,
-    /// element by element, a vector as long.
+    /// Replaces each record with the value of `expression`, called `x` from here on: a number, or,
+    /// element by element for a vector, a vector of the same length.
     ///
     /// # Errors
-    /// As [`Table::filter`].
+    /// The errors of [`Table::filter`].
     pub fn map(&self, expression: &str) -> Result<Self> {
         self.mapped(&expression.parse()?, expression, self.endian())
     }
@@ -187,7 +187,7 @@ impl Table {
         Ok(table)
     }
 
-    /// The byte order of what expressions make.
+    /// The byte order of the results of expressions.
     fn endian(&self) -> Endian {
         let numbers = self.schema.fields.iter().filter_map(|field| field.number);
         let mut ordered = numbers.filter(|number| number.bytes() > 1).peekable();
@@ -195,11 +195,12 @@ impl Table {
         if is_big { Endian::Big } else { Endian::NATIVE }
     }
 
-    /// All that `expressions` make of each record, one after another: numbers of one type, called
-    /// `x` from here on.
+    /// The results of all `expressions` for each record, one after another: numbers of one type,
+    /// called `x` from here on.
     ///
     /// # Errors
-    /// As [`Table::filter`]; [`crate::Kind::Usage`] for types that differ, and for no expression.
+    /// The errors of [`Table::filter`]; [`crate::Kind::Usage`] for types that differ, and for no
+    /// expression.
     pub fn flat_map(&self, expressions: &[String]) -> Result<Self> {
         let compile = |text: &String| Program::compile(&text.parse()?, &self.schema);
         let programs: Result<Vec<Program>> = expressions.iter().map(compile).collect();
@@ -224,11 +225,11 @@ impl Table {
         Ok(table)
     }
 
-    /// Each record with its position, from 0, in front, as records of `format` with the names of
+    /// Each record preceded by its position, from 0, as records of `format` with the names of
     /// `schema`.
     ///
     /// # Errors
-    /// [`crate::Kind::Usage`] where records were left out before, so that positions are not known.
+    /// [`crate::Kind::Usage`] if records were filtered before, because positions are then unknown.
     pub fn enumerate(&self, format: &RecordFormat, schema: Schema) -> Result<Self> {
         if !self.schema.has_index {
             let cause = "records were left out before, so that positions are not known";
@@ -246,7 +247,7 @@ impl Table {
         Ok(table)
     }
 
-    /// What `step` makes of whole batches: items of `format`, as many as `yields` says.
+    /// Applies `step` to whole batches: it returns items of `format`, as many as `yields` states.
     ///
     /// # Errors
     /// [`crate::Kind::Usage`] for too many steps.
@@ -303,15 +304,14 @@ impl Table {
         Ok((table.loaded(Endian::NATIVE)?, number.kind))
     }
 
-    /// The numbers as they are in a register, in this byte order.
+    /// The numbers as stored in a register, in this byte order.
     fn loaded(&self, endian: Endian) -> Result<Self> {
-        // A structured array calls it what it likes.
+        // A structured array may use any name for it.
         let name = self.schema.fields.first().map_or("x", |field| &field.name);
         self.mapped(&Expr::Column(name.to_string()), name, endian)
     }
 
-    /// The same with numbers that expressions can compute with as items, in the byte order that
-    /// they have.
+    /// The same with computable numbers as items, in their original byte order.
     ///
     /// # Errors
     /// [`crate::Kind::Usage`] for records that are not single numbers.
@@ -321,7 +321,7 @@ impl Table {
             && [number.bytes(), self.format.record_bytes()] == [key.len_bytes; 2]
         {
             return Ok(match number.kind {
-                // Halves are computed with as singles.
+                // Half-precision numbers are computed in single precision.
                 NumberType::F16 => {
                     let single = Number::new(NumberType::F32, number.endian);
                     (self.loaded(number.endian)?, single)
@@ -343,7 +343,7 @@ impl Table {
         Err(Error::usage("choose numbers", cause).hint(hint))
     }
 
-    /// Runs all steps over a batch and calls `sink` with the rows that come out.
+    /// Runs all steps over a batch and calls `sink` with the resulting rows.
     pub(crate) fn run(
         &self,
         space: &mut TableSpace,
@@ -351,7 +351,7 @@ impl Table {
         sink: &mut dyn FnMut(&Rows<'_>) -> Result<()>,
     ) -> Result<()> {
         let mut from = 0;
-        // The caller's own code is dear to call and does not live in the cache.
+        // The caller's own code is expensive to call and does not profit from the cache.
         let rows_max = match self.steps.first() {
             Some(Step::Own(..)) => batch.count,
             _ => BATCH_ROWS,
@@ -435,9 +435,9 @@ pub(crate) struct TableSpace {
 
 struct StepSpace {
     program: Option<Space>,
-    /// Of further programs.
+    /// Spaces of further programs.
     more: Vec<Space>,
-    /// Rows that a filter keeps, of each input.
+    /// Rows that a filter keeps, per input.
     kept: Vec<Vec<u8>>,
 }
 
@@ -547,8 +547,7 @@ fn run_steps(
     }
 }
 
-/// Numbers of this machine's byte order in that of `number`, which `turned` holds where it is
-/// another.
+/// Native numbers in the byte order of `number`; `turned` holds them if they had to be swapped.
 fn in_order<'b>(number: Number, native: &'b [u8], turned: &'b mut Vec<u8>) -> &'b [u8] {
     if number == Number::new(number.kind, Endian::NATIVE) {
         return native;
@@ -560,7 +559,7 @@ fn in_order<'b>(number: Number, native: &'b [u8], turned: &'b mut Vec<u8>) -> &'
     turned
 }
 
-/// Copies the records whose mask is 1 to `kept`; gives their number.
+/// Copies the records whose mask is 1 to `kept`; returns their number.
 fn keep(mask: &[u8], input: &[u8], kept: &mut Vec<u8>) -> usize {
     let record_bytes = input.len() / mask.len().max(1);
     kept.resize(input.len(), 0);
@@ -586,7 +585,7 @@ fn keep(mask: &[u8], input: &[u8], kept: &mut Vec<u8>) -> usize {
     count
 }
 
-/// Without branches: each record is written, and the next one over it unless it is kept.
+/// Branch-free: each record is written, and the next one overwrites it unless it is kept.
 fn keep_sized<const N: usize>(mask: &[u8], input: &[u8], kept: &mut [u8]) -> usize {
     let (input, kept) = (input.as_chunks::<N>().0, kept.as_chunks_mut::<N>().0);
     let mut count = 0;
@@ -597,7 +596,7 @@ fn keep_sized<const N: usize>(mask: &[u8], input: &[u8], kept: &mut [u8]) -> usi
     count
 }
 
-/// Records of several inputs side by side.
+/// Combines the records of several inputs by position.
 fn interleave(inputs: &[&[u8]], count: usize, into: &mut Vec<u8>) {
     for row in 0..count {
         for input in inputs {
@@ -629,7 +628,7 @@ impl Table {
                     &joined[..]
                 }
             };
-            // A function may make more of a batch than an area holds.
+            // A function may make more from a batch than an area holds.
             let mut left = &bytes[..rows.count * item_bytes];
             while !left.is_empty() {
                 if !out.reserve(left.len())? && !out.reserve(item_bytes)? {
@@ -679,7 +678,7 @@ impl Producer for Table {
     }
 }
 
-/// The numbers of a table as a typed sequence, for the consumers of those.
+/// The numbers of a table as a typed sequence, for typed consumers.
 pub struct Numbers<T> {
     table: Table,
     spaces: Mutex<Vec<TableSpace>>,
@@ -708,7 +707,7 @@ impl<T: Pod + Send> Numbers<T> {
 
 impl<T: Pod + Send> Sequence for Numbers<T> {
     type Item = T;
-    /// What is not filtered still goes the way of what may be.
+    /// Unfiltered tables use the same code as filtered ones.
     const YIELD: Yield = Yield::AtMostOne;
 
     fn sources(&self, into: &mut Vec<Source>) {
@@ -730,7 +729,8 @@ impl<T: Pod + Send> Sequence for Numbers<T> {
             Ok(())
         });
         if let Err(error) = outcome {
-            // An iterator cannot fail: the error takes the way of the caller's own panics.
+            // An iterator cannot return an error, so the error is passed as a panic, like those of
+            // the caller's code.
             let error: Box<dyn Any + Send> = Box::new(error);
             std::panic::resume_unwind(error);
         }

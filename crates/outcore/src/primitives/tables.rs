@@ -1,8 +1,7 @@
-//! Consumers of tables: the typed ones, chosen by the type that the items turn out to have.
+//! Consumers of tables: the typed consumers, selected by the items' run-time type.
 //!
-//! Contract: each does what the function of the same name does for typed sequences, for numbers of
-//! ten types ([`Table::numbers`]) or whole records. Floats are ordered as a sort orders them: all
-//! NaNs last.
+//! Contract: each works like the function of the same name for typed sequences, for numbers of ten
+//! types ([`Table::numbers`]) or whole records. Floats are ordered as in a sort: all NaNs last.
 
 use std::cmp::Ordering;
 use std::sync::Mutex;
@@ -23,13 +22,13 @@ use crate::key::expr::{BATCH_ROWS, CastType, Expr, Program, Rows};
 use crate::key::record::{Endian, Number, NumberType};
 use outcore_io::{Error, Result, units};
 
-/// How many numbers that came from a sort are read back at once.
+/// How many sorted numbers are read back at once.
 const TOP_CHUNK: u64 = 1 << 14;
 
-/// What prefixes are taken of.
+/// The operator of prefixes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ScanOp {
-    /// Sums, in the type of the items: integers wrap around.
+    /// Sums, in the items' type: integers wrap around.
     Sum,
     /// Products, likewise.
     Product,
@@ -46,7 +45,7 @@ trait Prefix: bytemuck::Pod + Send + Sync {
     fn compare(a: &Self, b: &Self) -> Ordering;
     fn to_f64(self) -> f64;
     fn scalar(self) -> Scalar;
-    /// The same with its bytes the other way round.
+    /// The same with its bytes reversed.
     fn turned(self) -> Self;
 }
 
@@ -113,8 +112,8 @@ macro_rules! float_prefix {
 }
 float_prefix!(f32, Scalar::Float32; f64, Scalar::Float);
 
-/// The number that `item` is, in the byte order of this machine: an item of a table of numbers
-/// ([`Table::numbers`]) of `kind`.
+/// The number that `item` is: an item of `kind` in the byte order of this machine, from a table of
+/// numbers ([`Table::numbers`]).
 ///
 /// # Panics
 /// If `item` has another length than such a number.
@@ -122,11 +121,10 @@ pub fn scalar_of(kind: NumberType, item: &[u8]) -> Scalar {
     with_type!(kind, T => T::scalar(bytemuck::pod_read_unaligned(item)))
 }
 
-/// Writes the prefixes of the numbers of `table` to `output`, in the byte order that the numbers
-/// have.
+/// Writes the prefixes of the numbers of `table` to `output`, in the numbers' byte order.
 ///
 /// # Errors
-/// As [`scan`](super::scan()), and usage for records that are not numbers.
+/// The errors of [`scan`](super::scan()), and usage for records that are not numbers.
 pub fn scan_table(
     job: &Job,
     table: &Table,
@@ -150,10 +148,10 @@ pub fn scan_table(
     })
 }
 
-/// The `k` largest numbers of `table`, largest first; or the smallest.
+/// The `k` largest numbers of `table` in descending order, or the smallest in ascending order.
 ///
 /// # Errors
-/// As [`top_k`](super::top_k), and usage for records that are not numbers.
+/// The errors of [`top_k`](super::top_k), and usage for records that are not numbers.
 pub fn top_table(
     job: &Job,
     table: &Table,
@@ -163,10 +161,10 @@ pub fn top_table(
     top_table_for(job, table, k, smallest, 0)
 }
 
-/// The same for a caller who makes `more_bytes` of each number, for which memory is left too.
+/// The same for a caller that makes `more_bytes` from each number; leaves memory for these.
 ///
 /// # Errors
-/// As [`top_table`].
+/// The errors of [`top_table`].
 pub fn top_table_for(
     job: &Job,
     table: &Table,
@@ -186,11 +184,11 @@ pub fn top_table_for(
     })
 }
 
-/// The numbers that [`top_table`] finds, one after another, through a sort: for more of them than
-/// the memory holds. Leaves nothing behind.
+/// The numbers of [`top_table`], one after another, by a sort: for more of them than memory holds.
+/// Removes its files.
 ///
 /// # Errors
-/// As [`top_table`] and [`sort`](mod@crate::sort); what `each` fails with.
+/// The errors of [`top_table`], [`sort`](mod@crate::sort) and `each`.
 pub fn top_by_sort(
     job: &Job,
     table: &Table,
@@ -220,11 +218,11 @@ pub fn top_by_sort(
     })
 }
 
-/// The position of the first record of `table` for which `condition` is true. No step may have
-/// filtered before.
+/// The position of the first record of `table` for which `condition` is true. No earlier step may
+/// filter.
 ///
 /// # Errors
-/// As [`first`], and usage for an expression without meaning.
+/// The errors of [`first`], and usage for an invalid expression.
 pub fn find_table(job: &Job, table: &Table, condition: &str) -> Result<(Option<u64>, Summary)> {
     let positions = format!("where({condition}, index, {})", u64::MAX);
     let table = table
@@ -236,20 +234,20 @@ pub fn find_table(job: &Job, table: &Table, condition: &str) -> Result<(Option<u
 /// The range of a histogram and the counts of its equal bins.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Histogram {
-    /// Least and greatest value that is counted.
+    /// Smallest and largest value that is counted.
     pub range: (f64, f64),
-    /// The counts; of a value on a border the bin above, but for the last.
+    /// The counts. A value on a border counts for the bin above, except for the last border.
     pub counts: Vec<u64>,
 }
 
 impl Histogram {
-    /// Where a bin begins, and the one before it ends.
+    /// Where a bin begins and the previous one ends.
     pub fn border(&self, bin: usize) -> f64 {
         border(self.range.0, self.range.1, self.counts.len(), bin)
     }
 }
 
-/// Where a bin begins, in a range that may be wider than any number.
+/// Where a bin begins, even if the range is wider than any number.
 fn border(low: f64, high: f64, bins: usize, bin: usize) -> f64 {
     match ((high - low) * bins as f64).is_finite() {
         true => low + (high - low) * bin as f64 / bins as f64,
@@ -260,10 +258,10 @@ fn border(low: f64, high: f64, bins: usize, bin: usize) -> f64 {
     }
 }
 
-/// Counts the numbers of `table` in `bins` equal bins of `range`, or of their own range.
+/// Counts the numbers of `table` in `bins` equal bins of `range`, or of the numbers' own range.
 ///
 /// # Errors
-/// As [`histogram`], and usage for records that are not numbers or a range that is none.
+/// The errors of [`histogram`], and usage for records that are not numbers or an invalid range.
 pub fn histogram_table(
     job: &Job,
     table: &Table,
@@ -288,7 +286,7 @@ pub fn histogram_table(
     let part = if width.is_finite() { 1.0 } else { 0.5 };
     let place_of = |value: f64| match width.is_finite() && scale.is_finite() {
         true => (value - low) * scale,
-        // The width of a wide range is not a number, nor is the scale of a narrow one.
+        // The width of a very wide range overflows, and so does the scale of a very narrow one.
         false => (value * part - low * part) / (high * part - low * part) * bins as f64,
     };
     let (counts, summary) = with_type!(kind, T => {
@@ -301,7 +299,7 @@ pub fn histogram_table(
                 return Some(0);
             }
             let near = (place_of(value) as usize).min(bins - 1);
-            // Rounding may have led to a neighbour.
+            // Rounding may have selected an adjacent bin.
             let begins = |bin: usize| border(low, high, bins, bin) <= value;
             Some(match near {
                 bin if !begins(bin) => bin.saturating_sub(1),
@@ -327,11 +325,11 @@ fn to_f64(scalar: Scalar) -> f64 {
     }
 }
 
-/// Writes each record of `table` to the file that `bucket`, an expression, numbers; gives the
-/// number of records in each. A condition is 0 or 1.
+/// Writes each record of `table` to the file whose number `bucket`, an expression, computes;
+/// returns the number of records in each. A condition is 0 or 1.
 ///
 /// # Errors
-/// As [`distribute`](super::distribute()), and usage for an expression without meaning.
+/// The errors of [`distribute`](super::distribute()), and usage for an invalid expression.
 pub fn distribute_table(
     job: &Job,
     table: &Table,
@@ -364,11 +362,11 @@ pub fn distribute_table(
     distribute_bytes(job, table, &buckets_of, files)
 }
 
-/// Writes each record of `table` to the file that `step` numbers: it makes an `i64` of each record
-/// of a batch. Gives the number of records in each.
+/// Writes each record of `table` to the file whose number `step` computes: an `i64` for each record
+/// of a batch. Returns the number of records in each.
 ///
 /// # Errors
-/// As [`distribute_table`], and what `step` fails with.
+/// The errors of [`distribute_table`] and of `step`.
 pub fn distribute_by(
     job: &Job,
     table: &Table,
@@ -397,7 +395,7 @@ pub fn distribute_by(
     distribute_bytes(job, table, &buckets_of, files)
 }
 
-/// A bucket as it is counted; what is none lies beyond all.
+/// The bucket as an index; an invalid number is beyond all buckets.
 fn bucket_of(number: i64) -> u32 {
     u32::try_from(number).unwrap_or(u32::MAX)
 }

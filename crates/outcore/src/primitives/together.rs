@@ -1,12 +1,12 @@
-//! Files that are written piece by piece and appear together: results that are made one after
-//! another, and may be larger than the memory.
+//! Files that are written piece by piece and appear together, for results that are made one after
+//! another and may exceed the memory.
 //!
-//! Contract: the length of each file is known before. Pieces come in any order and cover each file
-//! exactly once; all files are published by [`Together::publish`], or none: dropped before, nothing
-//! is left.
+//! Contract: the length of each file is known in advance. Pieces come in any order and cover each
+//! file exactly once. [`Together::publish`] publishes all files or none; dropping the value before
+//! leaves nothing.
 //!
 //! Bounds: memory is four areas of a 64th of it, at most 256 KiB each, and the border blocks that
-//! wait for their other side.
+//! wait for their other half.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -36,7 +36,7 @@ pub struct Together {
     writer: Writer,
     port: Port,
     pool: Pool,
-    /// Where each file begins among all, and where the last one ends.
+    /// Offset of each file in their concatenation, and the end of the last one.
     starts_bytes: Vec<u64>,
     phases: Phases,
 }
@@ -45,8 +45,8 @@ impl Together {
     /// Stages files of these lengths.
     ///
     /// # Errors
-    /// [`crate::Kind::Usage`] for a file that exists, unless `replace`, and for no file at all;
-    /// [`crate::Kind::Memory`]; what making files fails with.
+    /// [`crate::Kind::Usage`] for an existing file, unless `replace`, and for no file at all;
+    /// [`crate::Kind::Memory`]; the errors of creating files.
     pub fn create(job: &Job, files: &[(&Path, u64)], replace: bool) -> Result<Self> {
         if files.is_empty() {
             return Err(Error::usage("create output", "no file is named"));
@@ -85,7 +85,7 @@ impl Together {
     /// Writes a piece of a file.
     ///
     /// # Errors
-    /// What writing fails with, of this piece or of one before.
+    /// The errors of writing this piece or an earlier one.
     pub fn write(&mut self, file: usize, at_bytes: u64, mut bytes: &[u8]) -> Result<()> {
         let mut at_bytes = self.starts_bytes[file] + at_bytes;
         while !bytes.is_empty() {
@@ -113,7 +113,7 @@ impl Together {
         Ok(())
     }
 
-    /// Writes what waits: where the last file ends.
+    /// Writes the waiting border blocks; returns the end of the last file.
     fn finish(&mut self) -> Result<u64> {
         let end_bytes = self.starts_bytes.last().copied().unwrap_or(0);
         self.writer.finish(&mut self.port, end_bytes)?;
@@ -121,11 +121,11 @@ impl Together {
         Ok(end_bytes)
     }
 
-    /// Makes the files appear together with those of another output, which is no set and whose
+    /// Publishes the files together with those of another output, which is not a set and whose
     /// files have the lengths `other_lens_bytes`.
     ///
     /// # Errors
-    /// As [`Together::publish`].
+    /// The errors of [`Together::publish`].
     pub fn publish_with(mut self, other: StagedOutput, other_lens_bytes: &[u64]) -> Result<()> {
         self.finish()?;
         let lens_bytes = self.starts_bytes.windows(2).map(|ends| ends[1] - ends[0]);
@@ -134,10 +134,10 @@ impl Together {
         self.staged.publish_both(other, &self.volume, lens_bytes)
     }
 
-    /// Makes the files appear.
+    /// Publishes the files.
     ///
     /// # Errors
-    /// What writing and publishing fail with; nothing is left then.
+    /// The errors of writing and publishing; no file remains then.
     pub fn publish(mut self) -> Result<Summary> {
         let end_bytes = self.finish()?;
         self.staged.publish(&self.volume, end_bytes)?;

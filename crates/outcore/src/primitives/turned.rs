@@ -1,14 +1,14 @@
-//! The same items in another arrangement: `reverse`, `windows`, `merge` of files that are in order.
+//! The same items in another arrangement: `reverse`, `windows`, `merge` of sorted files.
 //!
 //! Contract: [`reverse`] writes the last item first. [`windows`] is a lazy sequence of the item at
-//! each position with those after it. [`merge`] writes the records of files, each in order, in one
-//! order; of equal ones those of the earlier file come first. Files that are not in order give a
-//! result that is not.
+//! each position with its successors. [`merge`] writes the records of sorted files in one order;
+//! among equal records those of the earlier file come first. If a file is not sorted, neither is
+//! the result.
 //!
-//! Bounds: `reverse` and `merge` are one read and one write, `windows` one read: neighbours come
-//! with what is read of the first of them, but for records so long that they begin in other blocks,
-//! which are read side by side. A merge runs on one thread; each file has its own reads in flight,
-//! with an equal share of the memory.
+//! Bounds: `reverse` and `merge` are one read and one write; `windows` is one read. A window's
+//! items come with the read of its first item, unless records are so long that they begin in other
+//! blocks; those are read in parallel. A merge runs on one thread; each file has its own reads in
+//! flight, with an equal share of the memory.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -39,11 +39,11 @@ use outcore_io::output::Room;
 use outcore_io::port::Volume;
 use outcore_io::{Error, Kind, Result};
 
-/// Bytes that are merged at once.
+/// Bytes of results that are merged at once.
 const MERGED_BYTES: usize = 256 << 10;
-/// Memory for the reads of one of the files, at least, where they are many.
+/// Smallest memory for the reads of one of many files.
 const SHARE_BYTES_LEAST: u64 = 128 << 10;
-/// Files that are merged at once, at most.
+/// Largest number of files that are merged at once.
 const MERGED_MAX: usize = 1024;
 /// The name of the phase.
 const MERGE: &str = "merge";
@@ -51,7 +51,7 @@ const MERGE: &str = "merge";
 /// Writes `sequence` to `output`, the last item first.
 ///
 /// # Errors
-/// As [`write`](super::write()).
+/// The errors of [`write`](super::write()).
 pub fn reverse<S>(job: &Job, sequence: &S, output: &Output, replace: bool) -> Result<Summary>
 where
     S: Sequence,
@@ -60,11 +60,11 @@ where
     reverse_items(job, &Typed(sequence), output, replace)
 }
 
-/// [`reverse`] of what `producer` makes. Items whose number is not known in advance are written
+/// [`reverse`] of the items of `producer`. If their number is unknown in advance, they are written
 /// once more.
 ///
 /// # Errors
-/// As [`reverse`].
+/// The errors of [`reverse`].
 pub(crate) fn reverse_items(
     job: &Job,
     producer: &dyn Producer,
@@ -107,14 +107,14 @@ pub(crate) fn reverse_items(
     Ok(written.and(reversed).and(piped))
 }
 
-/// Each position of files with the `K - 1` that follow it; see [`windows`].
+/// Each position of files with its `K - 1` successors; see [`windows`].
 #[derive(Debug, Clone)]
 pub struct Windows<T, const K: usize> {
     shifted: Vec<Vec<Input>>,
     item: std::marker::PhantomData<fn() -> T>,
 }
 
-/// The windows of `K` neighbours over the values in `inputs`: none where there are fewer.
+/// The windows of `K` consecutive values in `inputs`; none if there are fewer values.
 ///
 /// # Errors
 /// Files that are missing, or end within a value.
@@ -131,7 +131,7 @@ pub fn windows<T: Pod + Send, const K: usize>(
     })
 }
 
-/// `inputs` of items of `item_bytes`, `count` times, each shifted by one more item.
+/// `inputs` of items of `item_bytes`, repeated `count` times, each shifted by one more item.
 pub(crate) fn shifted(
     job: &Job,
     inputs: &[Input],
@@ -153,7 +153,7 @@ pub(crate) fn shifted(
     Ok((0..count as u64).map(part).collect())
 }
 
-/// The part of `inputs` of `len_bytes` that begins `from_bytes` after their beginning.
+/// The part of `inputs` of `len_bytes` that begins at `from_bytes`.
 fn part_of(
     inputs: &[Input],
     lens_bytes: &[u64],
@@ -201,13 +201,13 @@ impl<T: Pod + Send, const K: usize> Sequence for Windows<T, K> {
     }
 }
 
-/// Writes the records of `inputs`, each of which is in the order that [`sort`](crate::sort::sort)
-/// would give it with `format` and `options`, in that order to `output`. With `options.stable`
-/// equal keys keep the order of the files.
+/// Merges the records of `inputs` into `output`. Each input must be in the order that
+/// [`sort`](crate::sort::sort) gives with `format` and `options`. With `options.stable` equal keys
+/// keep the order of the files.
 ///
 /// # Errors
-/// [`Kind::Usage`] for shards, and for `unique`; [`Kind::Memory`] where there is too little for two
-/// files; what reading and writing fail with.
+/// [`Kind::Usage`] for shards, and for `unique`; [`Kind::Memory`] if there is too little for two
+/// files; the errors of reading and writing.
 pub fn merge(
     job: &Job,
     inputs: &[Input],
@@ -250,7 +250,7 @@ pub fn merge(
     })
 }
 
-/// The same of no more files than are merged at once.
+/// The same for at most as many files as are merged at once.
 fn merge_at_once(
     job: &Job,
     inputs: &[Input],
@@ -266,7 +266,7 @@ fn merge_at_once(
     let order = Order::new(format, OrderOptions { descending, tie });
     let scalar = ScalarOrder::of(format, descending).filter(ScalarOrder::is_identity);
     let mut merger = merge_of(&order, scalar);
-    // What the result takes, and of the rest a share for each file.
+    // The memory for the result; each file gets a share of the rest.
     let result_bytes = (result_demand(&one_thread(job)).fixed_bytes + (64 << 10)).div_ceil(7) * 8;
     let left_bytes = job.budget.free_bytes().saturating_sub(result_bytes);
     let share_bytes = left_bytes / inputs.len().max(1) as u64;
@@ -293,11 +293,10 @@ fn merge_at_once(
     )
 }
 
-/// How [`merge`] of the files that `producer` reads would go about it. Opens them and reads
-/// nothing.
+/// The plan of [`merge`] for the files of `producer`. Opens them and reads nothing.
 ///
 /// # Errors
-/// As [`merge`].
+/// The errors of [`merge`].
 pub(crate) fn plan_merge(job: &Job, producer: &dyn Producer) -> Result<PassPlan> {
     plan_of(
         &one_thread(job),
@@ -313,7 +312,7 @@ fn one_thread(job: &Job) -> Job {
     job
 }
 
-/// What the result of a merge takes.
+/// The memory for the result of a merge.
 fn result_demand(job: &Job) -> Demand {
     Demand {
         fixed_bytes: Appender::memory_bytes(1, 1, chunk_bytes(job, 1)) + MERGED_BYTES as u64,
@@ -345,10 +344,10 @@ fn open_run<'a>(
 /// One file that is merged.
 struct Run<'a> {
     reader: Reader<'a>,
-    /// LoadedRuns that came before their turn.
+    /// Pieces that arrived early.
     waiting: BTreeMap<u64, Loaded>,
     next: u64,
-    /// The piece that is being merged; none at the end.
+    /// The piece that is being merged; `None` at the end.
     loaded: Option<Loaded>,
 }
 
@@ -372,7 +371,7 @@ impl<'a> Run<'a> {
             self.loaded = self.waiting.remove(&self.next);
             if self.loaded.is_some() {
                 self.next += 1;
-                // The buffer that is free now is read into at once.
+                // The freed buffer is read into at once.
                 return self.reader.fill();
             }
             match self.reader.next()? {
@@ -383,7 +382,7 @@ impl<'a> Run<'a> {
     }
 }
 
-/// What the runs have in memory.
+/// The loaded part of each run.
 fn slices<'r>(runs: &'r [Run<'_>]) -> Vec<&'r [u8]> {
     let loaded = runs.iter().map(|run| run.loaded.as_ref());
     let bytes = loaded.map(|loaded| loaded.map_or(&[][..], |loaded| loaded.batch().bytes(0)));

@@ -1,12 +1,11 @@
-//! Writing a sequence: to a file, to shards, or to a pipe, whole or not at all.
+//! Writes a sequence to a file, to shards, or to a pipe, complete or not at all.
 //!
-//! Contract: the output holds the items in the order of the sequence; its bytes depend on the
-//! sources and the functions alone. Where each position yields one item, pieces are written at
-//! their final place, by any thread and without a copy ([`Writer`]). Where their number is known
-//! only afterwards (`filter`, `flat_map`), and for pipes, they are appended in order
-//! ([`super::append`]); an output of several shards then has in each what a stretch of the input
-//! became, so that all drives write at once. Into one output all drives are read side by side as
-//! far as the memory holds the results ([`super::ahead`]).
+//! Contract: the output holds the items in the order of the sequence; its bytes depend only on the
+//! sources and the functions. If each position yields one item, any thread writes pieces at their
+//! final place and without a copy ([`Writer`]). If their number is known only afterwards (`filter`,
+//! `flat_map`), and for pipes, they are appended in order ([`super::append`]). Each shard then
+//! holds the results of one stretch of the input, so that all drives write at once. For a single
+//! output, all drives are read in parallel as far as memory holds the results ([`super::ahead`]).
 //!
 //! Bounds: I/O is one read of the sources and one write of the result.
 
@@ -32,7 +31,7 @@ use outcore_io::memory::{BLOCK_BYTES, Pool};
 use outcore_io::output::{Room, ShardPlan, StagedOutput};
 use outcore_io::port::Volume;
 
-/// Areas for results a thread: one being filled, some in flight.
+/// Areas for results per thread: one being filled, some in flight.
 const AREAS: usize = 4;
 /// Slots for border blocks in flight.
 const EDGE_SLOTS: usize = 128;
@@ -40,9 +39,8 @@ const EDGE_SLOTS: usize = 128;
 /// Writes `sequence` to `output`.
 ///
 /// # Errors
-/// [`crate::Kind::Usage`] for an output that exists (unless `replace`), for sequences that cannot
-/// be zipped and for functions that panic; what reading and writing fail with. Nothing is left
-/// behind.
+/// [`crate::Kind::Usage`] for an existing output (unless `replace`), for sequences that cannot be
+/// zipped and for functions that panic; the errors of reading and writing. No output remains then.
 pub fn write<S>(job: &Job, sequence: &S, output: &Output, replace: bool) -> Result<Summary>
 where
     S: Sequence,
@@ -51,10 +49,10 @@ where
     produce(job, &Typed(sequence), output, replace)
 }
 
-/// Writes what `producer` makes to `output`; see [`write`].
+/// Writes the items of `producer` to `output`; see [`write`].
 ///
 /// # Errors
-/// As [`write`].
+/// The errors of [`write`].
 pub fn produce(
     job: &Job,
     producer: &dyn Producer,
@@ -68,26 +66,27 @@ pub fn produce(
     }
 }
 
-/// What becomes of the items of a pass; each but the last names the phase of that pass.
+/// The destination of the items of a pass; each variant except for the last two names the phase of
+/// that pass.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Fate {
-    /// They become a value or a few: nothing is written.
+    /// They are folded to one or a few values: nothing is written.
     Folded(&'static str),
-    /// The pass ends where it has found what it looks for.
+    /// The pass ends at the first match.
     Sought(&'static str),
-    /// They are written to files that a function chooses.
+    /// They are written to files that a function selects.
     Distributed(&'static str),
     /// They are written.
     Written,
-    /// They are written, or not: nobody has said yet.
+    /// Unknown yet: they may be written or not.
     Open,
 }
 
-/// How passes over the same sources would go about it, one for each of `fates`, the last of which
-/// ends with `consumer`. Opens the sources and reads nothing.
+/// The plan of passes over the same sources, one per element of `fates`; the last one ends with
+/// `consumer`. Opens the sources and reads nothing.
 ///
 /// # Errors
-/// As [`write`].
+/// The errors of [`write`].
 pub fn plan_of(
     job: &Job,
     producer: &dyn Producer,
@@ -136,8 +135,8 @@ pub fn plan_of(
     })
 }
 
-/// What items that `producer` makes of `count` positions have together, as far as that is known
-/// before.
+/// Total bytes of the items that `producer` makes for `count` positions, as far as they are known
+/// in advance.
 pub(crate) fn written_by(producer: &dyn Producer, count: u64) -> Forecast {
     let bytes = count * producer.item_bytes() as u64;
     match producer.yields() {
@@ -147,7 +146,7 @@ pub(crate) fn written_by(producer: &dyn Producer, count: u64) -> Forecast {
     }
 }
 
-/// Memory for the results of `producer` beside the reads.
+/// Memory for the results of `producer` besides the reads.
 pub(crate) fn demand_of(
     producer: &dyn Producer,
     outs: usize,
@@ -165,7 +164,7 @@ pub(crate) fn demand_of(
     }
 }
 
-/// Chunks of outputs: large, but all together no more than a quarter of the memory.
+/// Size of the outputs' chunks: large, but together at most a quarter of the memory.
 pub(crate) fn chunk_bytes(job: &Job, outs: usize) -> usize {
     let slots = outs + job.options.threads.max(1) * 4;
     let share = job.budget.limit_bytes() / 4 / slots as u64;
@@ -173,7 +172,7 @@ pub(crate) fn chunk_bytes(job: &Job, outs: usize) -> usize {
     1 << bytes.ilog2()
 }
 
-/// In which order items are written.
+/// The order in which items are written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Direction {
     /// The first one first.
@@ -182,8 +181,8 @@ pub(crate) enum Direction {
     Backward,
 }
 
-/// Writes items at their final place, by any thread; only of producers with one at each position,
-/// and to files.
+/// Writes items at their final place, by any thread; only for producers with one item per position,
+/// and for files.
 pub(crate) fn write_placed(
     job: &Job,
     producer: &dyn Producer,
@@ -209,11 +208,11 @@ pub(crate) fn write_placed(
     write_staged(pass, producer, staged, &[], output, direction)
 }
 
-/// Writes files that the caller makes appear together: what they hold is in memory.
+/// Writes files from memory that the caller publishes together.
 ///
 /// # Errors
-/// [`crate::Kind::Usage`] for a file that exists, unless `replace`; what writing fails with.
-/// Nothing is left behind.
+/// [`crate::Kind::Usage`] for an existing file, unless `replace`; the errors of writing. No output
+/// remains then.
 pub fn stage_together(job: &Job, files: &[(&Path, &[u8])], replace: bool) -> Result<Together> {
     let lens: Vec<(&Path, u64)> = files
         .iter()
@@ -226,14 +225,14 @@ pub fn stage_together(job: &Job, files: &[(&Path, &[u8])], replace: bool) -> Res
     Ok(together)
 }
 
-/// Writes what `producer` makes to the file `output`, and files beside it that are in memory; all
-/// of them appear, or none. Only of producers with one item at each position.
+/// Writes the items of `producer` to the file `output`, and further files from memory; either all
+/// of them appear or none. Only for producers with one item per position.
 ///
 /// # Errors
-/// As [`stage_together`].
+/// The errors of [`stage_together`].
 ///
 /// # Panics
-/// Where the output is not a file, or the producer has not one item at each position.
+/// If the output is not a file, or the producer does not make one item per position.
 pub fn produce_beside(
     job: &Job,
     producer: &dyn Producer,
@@ -280,15 +279,14 @@ fn open_placed<'j>(job: &'j Job, producer: &dyn Producer, output: &Output) -> Re
     };
     let sources = producer.sources();
     let lanes = match sources.iter().all(|source| source.element_bytes == 0) {
-        // Nothing is read: the drives of the outputs are those to keep busy.
+        // Nothing is read, so the drives of the outputs are to be kept busy.
         true => Lanes::Stretches(outs_of(output)),
         false => Lanes::Drives,
     };
     Pass::open(job, &sources, lanes, demand)
 }
 
-/// Writes what `producer` makes in `pass`, and then `rest`, to files that are staged, and publishes
-/// them.
+/// Writes the items of `producer` in `pass`, and then `rest`, to staged files, and publishes them.
 fn write_staged(
     pass: Pass<'_>,
     producer: &dyn Producer,
@@ -320,7 +318,7 @@ fn write_staged(
                 }
             };
             let phase = writer.phase(at_bytes);
-            // Where a header leaves items unaligned, they are made aligned and moved.
+            // If a header leaves items unaligned, they are made aligned and moved.
             let start = match phase.is_multiple_of(align_bytes) {
                 true => phase,
                 false => 0,
@@ -351,7 +349,7 @@ fn write_staged(
     Ok(pass.summary(count, 0))
 }
 
-/// Puts the last of `items` first.
+/// Reverses the order of `items`.
 fn turn_round(items: &mut [u8], item_bytes: usize) {
     let count = items.len() / item_bytes;
     let (front, behind) = items.split_at_mut(count.div_ceil(2) * item_bytes);
@@ -361,7 +359,7 @@ fn turn_round(items: &mut [u8], item_bytes: usize) {
     }
 }
 
-/// Writes the header of a file that has one.
+/// Writes the header of a file, if it has one.
 pub(crate) fn write_header(
     writer: &Writer,
     port: &mut outcore_io::port::Port,
@@ -392,7 +390,7 @@ fn write_appended(
     append_in_lanes(job, producer, output, replace, lanes, None)
 }
 
-/// Number of files of `output`, each of which takes a stretch of the result.
+/// Number of files of `output`, each of which receives a stretch of the result.
 pub(crate) fn outs_of(output: &Output) -> usize {
     match output {
         Output::Shards { paths, .. } => paths.len(),
@@ -400,8 +398,8 @@ pub(crate) fn outs_of(output: &Output) -> usize {
     }
 }
 
-/// Appends what `producer` makes, and `in_sequence` makes of that in order, to `output`; each of
-/// its files takes one of the stretches of `lanes`.
+/// Appends the items of `producer`, after `in_sequence` has changed them in order, to `output`;
+/// each of its files takes one of the stretches of `lanes`.
 pub(crate) fn append_in_lanes(
     job: &Job,
     producer: &dyn Producer,
@@ -414,7 +412,7 @@ pub(crate) fn append_in_lanes(
     let outs = outs_of(output);
     let mut demand = demand_of(producer, outs, job, false);
     if matches!(output, Output::Pipe(_)) {
-        // A pipe takes results from the areas that they were made in.
+        // A pipe receives results directly from their areas.
         demand.fixed_bytes = 0;
     }
     let pass = Pass::open(job, &producer.sources(), lanes, demand)?;
@@ -466,7 +464,7 @@ pub(crate) fn append_in_lanes(
     }
 }
 
-/// The maker of the header of one file.
+/// The function for the header of one file.
 pub(crate) fn header_of(output: &Output) -> Option<&MakeHeader> {
     match output {
         Output::File { header, .. } => header.as_ref(),

@@ -1,14 +1,14 @@
-//! What is to be read, by the drive that it lies on.
+//! Items to read, grouped by drive.
 //!
-//! Contract: a [`ByDrive`] has a queue for each drive, in the order in which things were given, and
-//! says which drive is next: the one that has the least to do for the port that asks, by turns
-//! among equals. So all drives read at once, and one that hesitates holds up only itself.
+//! Contract: a [`ByDrive`] has one queue per drive, in the order of insertion, and selects the next
+//! drive: the one with the fewest requests of the calling port, in rotation among equals. So all
+//! drives read at once, and a slow one delays only its own items.
 
 use std::collections::VecDeque;
 
 use outcore_io::port::Port;
 
-/// Things to be read, by drive.
+/// Items to read, by drive.
 #[derive(Debug)]
 pub(crate) struct ByDrive<T> {
     drives: Vec<(usize, VecDeque<T>)>,
@@ -16,7 +16,7 @@ pub(crate) struct ByDrive<T> {
 }
 
 impl<T> ByDrive<T> {
-    /// Things, each with the index of its drive.
+    /// Items, each with the index of its drive.
     pub(crate) fn of(things: impl IntoIterator<Item = (usize, T)>) -> Self {
         let mut drives: Vec<(usize, VecDeque<T>)> = Vec::new();
         for (drive_index, thing) in things {
@@ -28,12 +28,12 @@ impl<T> ByDrive<T> {
         ByDrive { drives, next: 0 }
     }
 
-    /// Whether all has been taken.
+    /// Whether all items have been taken.
     pub(crate) fn is_empty(&self) -> bool {
         self.drives.iter().all(|(_, queue)| queue.is_empty())
     }
 
-    /// The queue of the drive that is next, of which one thing is to be taken; none once all are
+    /// The queue of the next drive, from which the caller takes one item; `None` once all are
     /// empty.
     pub(crate) fn next(&mut self, port: &Port) -> Option<&mut VecDeque<T>> {
         let count = self.drives.len();

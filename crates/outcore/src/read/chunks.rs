@@ -1,8 +1,8 @@
-//! The input cut into pieces of equal length, each handed out once.
+//! The input in chunks of equal length, each handed out once.
 //!
-//! Contract: the input is the concatenation of its files' data. Where it is cut depends on that and
-//! on the length alone, so that what is defined by chunks does not depend on which thread reads
-//! them. Threads take them from whichever drive has least to do. Only descriptions are kept;
+//! Contract: the input is the concatenation of its files' data. The chunk boundaries depend only on
+//! the data and on the chunk length, so definitions by chunk do not depend on which thread reads
+//! it. Threads take chunks from the drive with the fewest requests. Only descriptions are kept;
 //! nothing is read.
 
 use std::collections::VecDeque;
@@ -14,7 +14,7 @@ use super::by_drive::ByDrive;
 use super::source::InputPart;
 use outcore_io::port::Port;
 
-/// A stretch of one file.
+/// A range of one file.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Stretch {
     pub(super) part: usize,
@@ -23,25 +23,26 @@ pub(super) struct Stretch {
     pub(super) to: u64,
 }
 
-/// The input in pieces of equal length, each handed out once.
+/// The input in chunks of equal length, each handed out once.
 #[derive(Debug)]
 pub(crate) struct Chunks {
     parts: Vec<InputPart>,
-    /// Bytes of data in front of each part.
+    /// Bytes of data before each part.
     starts_bytes: Vec<u64>,
     total_bytes: u64,
     chunk_bytes: u64,
-    /// Numbers of the chunks that begin on a drive.
+    /// Numbers of the chunks that begin on each drive.
     left: Mutex<ByDrive<Range<u64>>>,
-    /// Whether a reader has met a record that is longer than it may be.
+    /// Whether a reader has met a record that exceeds the limit.
     has_long_record: AtomicBool,
 }
 
 impl Chunks {
-    /// Cuts `parts` into chunks of `chunk_bytes`: for records of one length a multiple of it.
+    /// Divides `parts` into chunks of `chunk_bytes`: for records of one length, a multiple of that
+    /// length.
     ///
     /// # Panics
-    /// If that is 0.
+    /// If `chunk_bytes` is 0.
     pub(crate) fn new(parts: Vec<InputPart>, chunk_bytes: u64) -> Self {
         assert!(chunk_bytes > 0);
         let mut starts_bytes = Vec::with_capacity(parts.len());
@@ -71,12 +72,12 @@ impl Chunks {
         &self.parts
     }
 
-    /// Notes that a record is longer than its reader may hold.
+    /// Records that a record exceeds its reader's limit.
     pub(super) fn note_long_record(&self) {
         self.has_long_record.store(true, Ordering::Relaxed);
     }
 
-    /// Whether a record is longer than its reader may hold.
+    /// Whether a record exceeds its reader's limit.
     pub(crate) fn has_long_record(&self) -> bool {
         self.has_long_record.load(Ordering::Relaxed)
     }
@@ -93,8 +94,8 @@ impl Chunks {
         self.total_bytes.div_ceil(self.chunk_bytes)
     }
 
-    /// The next chunk for the thread of `port`, from the drive that has the least to do for it, by
-    /// turns among equals.
+    /// The next chunk for the thread of `port`, from the drive with the fewest requests of that
+    /// port, in rotation among equals.
     pub(super) fn next(&self, port: &Port) -> Option<u64> {
         let mut left = self.left.lock().unwrap_or_else(PoisonError::into_inner);
         let chunks = left.next(port)?;
@@ -107,7 +108,7 @@ impl Chunks {
         Some(number)
     }
 
-    /// The pieces of files that a chunk is made of.
+    /// The file ranges of a chunk.
     pub(super) fn stretches(&self, number: u64) -> VecDeque<Stretch> {
         let from = number * self.chunk_bytes;
         let to = (from + self.chunk_bytes).min(self.total_bytes);

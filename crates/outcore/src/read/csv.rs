@@ -1,38 +1,38 @@
-//! CSV: where its records end, and their fields.
+//! CSV: record boundaries and fields.
 //!
-//! Contract: RFC 4180, with any separator. A field that begins with a quote goes on to the quote
-//! that ends it; two quotes within are one; separators and newlines within belong to the field.
-//! Quotes inside other fields are bytes like any other (`5" disk`). Lines end with `\n` or `\r\n`,
-//! or with `\r` alone where no record of the file's front ends otherwise ([`line_end`]). [`Framer`]
-//! finds where records end, whatever pieces the text comes in; [`fields`] cuts a record, and
-//! [`value`] says what a field holds. Pure; each byte is looked at once.
+//! Contract: RFC 4180, with any separator. A field that begins with a quote extends to the closing
+//! quote; two quotes inside are one; separators and newlines inside belong to the field. Quotes
+//! inside other fields are ordinary bytes (`5" disk`). Lines end with `\n` or `\r\n`, or with `\r`
+//! alone if no record at the start of the file ends otherwise ([`line_end`]). [`Framer`] finds the
+//! ends of records in text that arrives in pieces, [`fields`] splits a record, and [`value`]
+//! decodes a field. Pure; each byte is read once.
 
 use memchr::{memchr, memchr2, memrchr};
 
 use super::terminators::Terminators;
 
-/// The byte order mark of UTF-8, which some programs write in front of a file.
+/// The byte order mark of UTF-8, which some programs write at the start of a file.
 pub const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
 
-/// Finds the ends of records in text that comes in pieces.
+/// Finds the ends of records in text that arrives in pieces.
 #[derive(Debug, Clone, Copy)]
 pub struct Framer {
     separator: u8,
-    /// What ends a line.
+    /// The byte that ends a line.
     end: u8,
     is_quoted: bool,
-    /// Whether a quote that comes next is inside quotes from there on: a field begins, or quotes
-    /// ended right before.
+    /// Whether a quote that comes next opens quotes: at the start of a field, or directly after
+    /// quotes were closed.
     may_open: bool,
 }
 
 impl Framer {
-    /// At the begin of a record, with `separator` between fields.
+    /// At the beginning of a record, with `separator` between fields.
     pub fn new(separator: u8) -> Self {
         Framer::ending(separator, b'\n')
     }
 
-    /// The same for a file whose lines end with `end` (see [`line_end`]).
+    /// The same for a file with the line end `end` (see [`line_end`]).
     pub fn ending(separator: u8, end: u8) -> Self {
         Framer {
             separator,
@@ -42,21 +42,21 @@ impl Framer {
         }
     }
 
-    /// What stands between fields.
+    /// The separator of fields.
     pub fn separator(&self) -> u8 {
         self.separator
     }
 
-    /// What ends a line.
+    /// The byte that ends a line.
     pub fn line_end(&self) -> u8 {
         self.end
     }
 
-    /// How many bytes at the front of `text` finish the record that was begun; none if it goes on.
+    /// Number of bytes of `text` that complete the current record; `None` if it continues.
     ///
-    /// Quotes within quotes come in pairs, so that each but the first of a field ends quotes, or
-    /// begins them again right after their end. One that stands inside a field that began without
-    /// is a byte like any other.
+    /// Quotes inside quotes come in pairs: each quote after the first one of a field closes the
+    /// quotes, or reopens them directly after they were closed. A quote inside an unquoted field is
+    /// an ordinary byte.
     pub fn end_of_record(&mut self, text: &[u8]) -> Option<usize> {
         let mut at = 0;
         loop {
@@ -80,7 +80,7 @@ impl Framer {
                 0 => self.may_open,
                 _ => text[place - 1] == self.separator,
             };
-            // A quote that ends quotes may turn out to be the first of a pair.
+            // A closing quote may turn out to be the first of a pair.
             self.may_open = self.is_quoted;
             self.is_quoted = !self.is_quoted && opens;
         }
@@ -92,11 +92,11 @@ impl Framer {
     }
 }
 
-/// How much of a file tells [`line_end`] what ends its lines.
+/// How much of a file [`line_end`] needs.
 pub const FRONT_BYTES: usize = 64 << 10;
 
-/// What ends the lines of a file of CSV with this front: a newline, or a carriage return where a
-/// line ends with one and none with a newline.
+/// The line end of a CSV file with this start: a newline, or a carriage return if a line ends with
+/// one and none with a newline.
 pub fn line_end(front: &[u8], separator: u8) -> u8 {
     let front = &front[..front.len().min(FRONT_BYTES)];
     let front = front.strip_prefix(BYTE_ORDER_MARK).unwrap_or(front);
@@ -111,8 +111,8 @@ pub fn line_end(front: &[u8], separator: u8) -> u8 {
     }
 }
 
-/// Where the first record begins that does not end with its line, in `text` of whole lines, the
-/// first of which begins a record. Only lines with quotes are looked at.
+/// The start of the first record that spans several lines, in `text` of whole lines, the first of
+/// which begins a record. Only lines with quotes are examined.
 pub fn first_across_lines(text: &[u8], separator: u8) -> Option<usize> {
     let mut at = 0;
     while let Some(quote) = memchr(b'"', &text[at..]) {
@@ -128,17 +128,17 @@ pub fn first_across_lines(text: &[u8], separator: u8) -> Option<usize> {
     None
 }
 
-/// The fields of a record, as they are written.
+/// The raw fields of a record.
 #[derive(Debug, Clone)]
 pub struct Fields<'a> {
     record: &'a [u8],
-    /// Where the next field begins; nowhere after the last.
+    /// Start of the next field; `None` after the last.
     from: Option<usize>,
-    /// Those that have not been passed, in quotes too.
+    /// The remaining separators, including those in quotes.
     separators: Terminators<'a>,
 }
 
-/// The fields of a record without its end of line.
+/// The fields of a record without its line end.
 pub fn fields(record: &[u8], separator: u8) -> Fields<'_> {
     let record = record.strip_suffix(b"\r").unwrap_or(record);
     Fields {
@@ -166,7 +166,7 @@ impl<'a> Iterator for Fields<'a> {
     }
 }
 
-/// How far the quotes reach with which a text begins; 0 if it begins with none.
+/// Length of the quoted part at the start of a text; 0 if it does not begin with a quote.
 fn quoted_len(text: &[u8]) -> usize {
     if text.first() != Some(&b'"') {
         return 0;
@@ -182,19 +182,19 @@ fn quoted_len(text: &[u8]) -> usize {
     text.len()
 }
 
-/// Whether a record without its end of line has several fields.
+/// Whether a record without its line end has several fields.
 pub fn has_columns(record: &[u8], separator: u8) -> bool {
     fields(record, separator).nth(1).is_some()
 }
 
-/// Whether a line, or a piece of one, has nothing in it but blanks.
+/// Whether a line, or a piece of one, contains only spaces and tabs.
 pub fn is_blank(line: &[u8], separator: u8) -> bool {
     let mut bytes = line.iter();
     bytes.all(|byte| *byte != separator && byte.is_ascii_whitespace())
 }
 
-/// What a field says, without its quotes; `unquoted` holds it where it is not said in one piece.
-/// Nothing if a quote does not end.
+/// The value of a field without its quotes; `unquoted` holds it if it is not contiguous. `None` if
+/// a quote is not closed.
 pub fn value<'a>(field: &'a [u8], unquoted: &'a mut Vec<u8>) -> Option<&'a [u8]> {
     let Some(inner) = field.strip_prefix(b"\"") else {
         return Some(field);
@@ -216,7 +216,7 @@ pub fn value<'a>(field: &'a [u8], unquoted: &'a mut Vec<u8>) -> Option<&'a [u8]>
                 rest = behind;
             }
             None => {
-                // What follows the quotes belongs to the field, as most readers have it.
+                // Text after the closing quote belongs to the field, as in most readers.
                 unquoted.extend_from_slice(rest);
                 return Some(unquoted);
             }
@@ -267,7 +267,7 @@ mod tests {
         assert_eq!(framer.end_of_record(b"a,\"b\r\n\"\r1"), Some(8));
     }
 
-    /// By definition, byte by byte: where records end, and whether the last quote has ended.
+    /// By definition, byte by byte: the ends of records, and whether the last quote is closed.
     fn ends_by_bytes(text: &[u8]) -> (Vec<usize>, bool) {
         let (mut ends, mut is_begin, mut is_quoted) = (Vec::new(), true, false);
         let mut at = 0;
@@ -305,7 +305,8 @@ mod tests {
             };
             let (first, second) = text.as_bytes().split_at(cut.min(text.len()));
             let wanted = ends_by_bytes(text.as_bytes());
-            // Quotes that end with a piece may be the first of a pair: only the next piece tells.
+            // A quote at the end of a piece may be the first of a pair: only the next piece
+            // decides.
             prop_assert_eq!(ends(&[first, second]), wanted.clone());
             prop_assert_eq!(ends(&[text.as_bytes()]), wanted);
         }

@@ -1,16 +1,16 @@
-//! FASTQ: where its records end, and their parts.
+//! FASTQ: record boundaries and parts.
 //!
-//! Contract: a record is four lines: `@` and a name, a sequence, `+` and any text, and one sign of
-//! quality per letter of the sequence. Lines end with `\n` or `\r\n`; the last line of a file need
-//! not end. A line of quality may begin with `@` or `+`, so [`Framer`] counts lines from the begin
-//! of a file, whatever pieces the text comes in, and checks each record. Sequences of several lines
-//! are a [`Fault`]. Pure; each byte is looked at twice.
+//! Contract: a record is four lines: `@` and a name, a sequence, `+` and any text, and one quality
+//! character per letter of the sequence. Lines end with `\n` or `\r\n`; the last line of a file
+//! need not be terminated. A quality line may begin with `@` or `+`, so [`Framer`] counts lines
+//! from the beginning of a file, in pieces of any length, and checks each record. A sequence of
+//! several lines is a [`Fault`]. Pure; each byte is read twice.
 
 use std::fmt;
 
 use memchr::{memchr, memchr2, memrchr};
 
-/// Lines of a record.
+/// Lines per record.
 const LINES: u8 = 4;
 
 /// Why text is not a record.
@@ -20,19 +20,19 @@ pub enum Fault {
     NoName,
     /// Its third line does not begin with `+`.
     NoPlus,
-    /// Sequence and quality have these lengths.
+    /// Sequence and quality have different lengths.
     Lengths {
         /// Letters of the sequence.
         letters: u64,
-        /// Signs of quality.
+        /// Quality characters.
         signs: u64,
     },
-    /// The file ends after so many of its lines.
+    /// The file ends after this many of its lines.
     CutShort {
-        /// The lines that are there.
+        /// The lines that exist.
         lines: u8,
     },
-    /// It holds a NUL.
+    /// It contains a NUL byte.
     Nul,
 }
 
@@ -65,23 +65,23 @@ impl fmt::Display for Fault {
     }
 }
 
-/// Finds the ends of records in text that comes in pieces.
+/// Finds the ends of records in text that arrives in pieces.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Framer {
-    /// The line of the record that comes next, or has been begun.
+    /// The current or next line of the record.
     line: u8,
     /// Bytes of that line.
     line_bytes: u64,
-    /// The last of them.
+    /// The last byte of that line.
     last: u8,
     /// Letters of the record's sequence.
     letters: u64,
-    /// Whether the line before ended with `\r\n`.
+    /// Whether the previous line ended with `\r\n`.
     is_crlf: bool,
 }
 
 impl Framer {
-    /// How many bytes at the front of `text` finish the record that was begun; none if it goes on.
+    /// Number of bytes of `text` that complete the current record; `None` if it continues.
     ///
     /// # Errors
     /// The text is not a record.
@@ -111,17 +111,17 @@ impl Framer {
         Ok(None)
     }
 
-    /// Ends the record that the end of a file leaves open.
+    /// Ends the record that is open at the end of a file.
     ///
     /// # Errors
-    /// It is not whole.
+    /// It is incomplete.
     pub fn finish(&mut self) -> Result<(), Fault> {
         let lines = self.line;
         if lines < LINES - 1 {
             *self = Framer::default();
             return Err(Fault::CutShort { lines });
         }
-        // The end of the last line is missing, so the lines before say how lines end.
+        // The last line is unterminated, so the lines before decide how lines end.
         let is_crlf = self.is_crlf;
         let ended = self.end_line();
         self.is_crlf = is_crlf;
@@ -133,7 +133,7 @@ impl Framer {
         self.is_crlf
     }
 
-    /// Looks at the first byte of a line.
+    /// Checks the first byte of a line.
     fn check_begin(&self, first: u8) -> Result<(), Fault> {
         match self.line {
             0 if first != b'@' => Err(Fault::NoName),
@@ -142,7 +142,7 @@ impl Framer {
         }
     }
 
-    /// Goes on to the next line.
+    /// Moves to the next line.
     fn end_line(&mut self) -> Result<(), Fault> {
         self.is_crlf = self.line_bytes > 0 && self.last == b'\r';
         let signs = self.line_bytes - u64::from(self.is_crlf);
@@ -158,13 +158,13 @@ impl Framer {
     }
 }
 
-/// A record without its last end of line. Its parts are looked for when they are asked for; a part
-/// is none where the record has fewer lines.
+/// A record without its last line end. Its parts are found on request; a part is `None` if the
+/// record has fewer lines.
 #[derive(Debug, Clone, Copy)]
 pub struct Record<'a>(pub &'a [u8]);
 
 impl<'a> Record<'a> {
-    /// The first line, from behind the `@` to the first blank.
+    /// The first line, from after the `@` to the first space.
     pub fn name(self) -> Option<&'a [u8]> {
         let title = &self.0[..memchr(b'\n', self.0)?];
         let title = title.strip_suffix(b"\r").unwrap_or(title);
@@ -180,14 +180,14 @@ impl<'a> Record<'a> {
         Some(line.strip_suffix(b"\r").unwrap_or(line))
     }
 
-    /// The signs of their quality.
+    /// The quality characters.
     pub fn quality(self) -> Option<&'a [u8]> {
         let line = &self.0[memrchr(b'\n', self.0)? + 1..];
         Some(line.strip_suffix(b"\r").unwrap_or(line))
     }
 }
 
-/// Whether a file with this front holds FASTQ: its first record is whole.
+/// Whether a file with this start contains FASTQ: its first record is complete.
 pub fn is_begun_by(front: &[u8]) -> bool {
     matches!(Framer::default().end_of_record(front), Ok(Some(_)))
 }
@@ -197,7 +197,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// The ends of records, or the fault, if `text` comes in pieces that are cut at `cuts`.
+    /// The ends of records, or the fault, if `text` arrives in pieces split at `cuts`.
     fn ends(text: &[u8], cuts: &[usize]) -> Result<Vec<usize>, Fault> {
         let (mut framer, mut ends, mut at) = (Framer::default(), Vec::new(), 0);
         let mut cuts: Vec<usize> = cuts.iter().map(|cut| cut % (text.len() + 1)).collect();

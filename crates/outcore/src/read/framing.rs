@@ -1,34 +1,34 @@
-//! Where records begin and end in a stream of bytes.
+//! Record boundaries in a stream of bytes.
 //!
-//! Contract: a [`Framing`] is asked about stretches of bytes in the order of the file and remembers
-//! what it has to from one to the next; it looks at each byte once, and does no I/O. Records are
-//! cut with their ends: a terminator is part of its record.
+//! Contract: a [`Framing`] receives ranges of bytes in the order of the file and keeps the
+//! necessary state from one to the next. It reads each byte once, and does no I/O. Records include
+//! their ends: a terminator is part of its record.
 
 use memchr::{memchr, memchr_iter, memrchr};
 
 use super::terminators::Terminators;
 
-/// Where records begin and end.
+/// Defines where records begin and end.
 pub(crate) trait Framing: Clone + Send + Sync {
-    /// Whether a record may begin at any byte, so that its begin has to be looked for; otherwise
-    /// chunks are cut at records.
+    /// Whether a record may begin at any byte, so that the code must search for it; otherwise
+    /// chunks are divided at records.
     const IS_SCANNED: bool;
 
-    /// How many bytes at the front of `bytes` finish a record of which `begun` is the front; none
-    /// if it continues after them. Remembers what it saw if it does.
+    /// Number of bytes of `bytes` that complete the record that starts with `begun`; `None` if it
+    /// continues, in which case the state is updated.
     fn first_end(&mut self, begun: &[u8], bytes: &[u8]) -> Option<usize>;
 
-    /// How many bytes at the front of `bytes`, which begin with a record, are whole records.
-    /// Remembers what it saw after them.
+    /// Number of bytes of `bytes`, which begin with a record, that are whole records. Updates the
+    /// state with the bytes after them.
     fn whole_end(&mut self, bytes: &[u8]) -> usize;
 
-    /// Where the first record begins after one that ends at or after `bytes[0]`.
+    /// The start of the first record after one that ends at or after `bytes[0]`.
     fn next_begin(&self, bytes: &[u8]) -> Option<usize>;
 
-    /// Ends a record that its file did not.
+    /// Completes a record that the file leaves open.
     ///
     /// # Errors
-    /// It cannot be: the words say why.
+    /// The record cannot be completed; the text says why.
     fn finish(&self, begun: &mut Vec<u8>) -> std::result::Result<(), &'static str>;
 }
 
@@ -63,7 +63,7 @@ impl Framing for FixedLength {
 /// Records that end with a byte: lines.
 #[derive(Debug, Clone, Copy)]
 pub struct Terminated {
-    /// The byte; it is part of the record.
+    /// The terminator; it is part of the record.
     pub terminator: u8,
 }
 
@@ -88,20 +88,19 @@ impl Framing for Terminated {
     }
 }
 
-/// How items of varying lengths lie one after another in memory.
+/// How items of varying lengths are stored one after another in memory.
 ///
-/// What is compared and counted of an item is its *content*; what goes from place to place is all
-/// of it.
+/// Comparisons and counts use only the *content* of an item; moves take all of it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ItemFraming {
-    /// A byte ends each item, and is in none of them: lines.
+    /// A byte ends each item, and occurs in none of them: lines.
     Terminated(u8),
-    /// Each item begins with the length of its content, four bytes in little-endian order: rows.
+    /// Each item begins with the length of its content, four bytes, little-endian: rows.
     LengthPrefixed,
 }
 
 impl ItemFraming {
-    /// Bytes of an item in front of its content.
+    /// Bytes of an item before its content.
     #[inline(always)]
     pub(crate) fn head_bytes(self) -> usize {
         match self {
@@ -119,7 +118,7 @@ impl ItemFraming {
         }
     }
 
-    /// Bytes of an item besides its content.
+    /// Bytes of an item other than its content.
     #[inline(always)]
     pub(crate) fn around_bytes(self) -> usize {
         self.head_bytes() + self.tail_bytes()
@@ -131,7 +130,7 @@ impl ItemFraming {
         &item[self.head_bytes()..item.len() - self.tail_bytes()]
     }
 
-    /// A whole item of this content.
+    /// A whole item with this content.
     pub(crate) fn item_of(self, content: &[u8]) -> Box<[u8]> {
         let mut item = Vec::with_capacity(content.len() + self.around_bytes());
         match self {
@@ -147,9 +146,8 @@ impl ItemFraming {
         item.into()
     }
 
-    /// Calls `found` with where the content of each item lies, of at most `items_max` whole items
-    /// from `from` on; gives where the next item begins, which is the end of `bytes` if there is
-    /// none.
+    /// Calls `found` with the range of the content of each of at most `items_max` whole items from
+    /// `from` on. Returns the start of the next item, or the end of `bytes`.
     #[inline]
     pub(crate) fn find(
         self,
@@ -190,7 +188,7 @@ impl ItemFraming {
         bytes.len()
     }
 
-    /// Where the content of each whole item of `bytes` lies, one after another.
+    /// The range of the content of each whole item of `bytes`.
     #[inline]
     pub(crate) fn spans(self, bytes: &[u8]) -> impl Iterator<Item = (usize, usize)> + '_ {
         let mut ends = match self {
@@ -212,7 +210,7 @@ impl ItemFraming {
         })
     }
 
-    /// The content of the first item of `bytes`, as far as it is there, and what follows it.
+    /// The content of the first item of `bytes`, as far as it is there, and the bytes after it.
     #[inline(always)]
     pub(crate) fn first(self, bytes: &[u8]) -> (&[u8], &[u8]) {
         let (begin, end) = match self {
@@ -228,8 +226,7 @@ impl ItemFraming {
         (&bytes[begin..end], &bytes[behind..])
     }
 
-    /// Number of items that end in `bytes`; those of length-prefixed ones only if an item begins at
-    /// their front.
+    /// Number of items that end in `bytes`; for length-prefixed items, `bytes` must begin with one.
     pub(crate) fn count(self, bytes: &[u8]) -> u64 {
         match self {
             ItemFraming::Terminated(terminator) => memchr_iter(terminator, bytes).count() as u64,
@@ -241,8 +238,8 @@ impl ItemFraming {
         }
     }
 
-    /// Where the item begins that holds the byte at `at`; `bytes` begin with an item. Where items
-    /// have their lengths in front, those before it are gone through.
+    /// The start of the item that contains the byte at `at`; `bytes` begin with an item. If items
+    /// are length-prefixed, this walks over the items before it.
     pub(crate) fn begin_of(self, bytes: &[u8], at: usize) -> usize {
         match self {
             ItemFraming::Terminated(terminator) => {
@@ -255,8 +252,8 @@ impl ItemFraming {
         }
     }
 
-    /// Where the first item begins after one that lies across the front of `bytes`; none where that
-    /// cannot be told.
+    /// The start of the first item after one that spans the start of `bytes`; `None` if it cannot
+    /// be determined.
     pub(crate) fn next_begin(self, bytes: &[u8]) -> Option<usize> {
         match self {
             ItemFraming::Terminated(terminator) => memchr(terminator, bytes).map(|at| at + 1),
@@ -307,7 +304,7 @@ mod tests {
                     prop_assert_eq!(first, &content[..]);
                     rest = behind;
                 }
-                // What is cut off is shown as far as it is there.
+                // A truncated item is shown as far as it exists.
                 let (first, behind) = framing.first(rest);
                 prop_assert!(behind.is_empty());
                 prop_assert!(contents.get(count).is_none_or(|content| content.starts_with(first)));

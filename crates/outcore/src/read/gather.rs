@@ -1,14 +1,14 @@
-//! Random reader: many small reads by position, sorted, merged and without repeats, at full depth.
+//! Random reader: many small reads by position, sorted, merged and deduplicated, at full depth.
 //!
 //! Contract (PALID, SPAA 2025, section 3, random reader): positions of elements, in any order and
 //! with repeats, become *runs*: reads of whole blocks, each of which serves all positions in it.
-//! Blocks that lie close together are read as one. [`GatherPlan`] is pure; a [`Gatherer`] is one
-//! thread's part in reading it: it takes runs from whichever drive has least to do for it and keeps
-//! as many in flight on each as a port allows. So no block is read twice, and each drive sees its
-//! reads in ascending order.
+//! Blocks that are close together are one read. [`GatherPlan`] is pure. A [`Gatherer`] is one
+//! thread's part of the reads: it takes runs from the drive with the fewest requests and keeps as
+//! many in flight on each drive as a port allows. So no block is read twice, and each drive
+//! receives its reads in ascending order.
 //!
-//! Bounds: I/O is at most a block a position; memory is the plan (24 bytes a position) and a
-//! window of slots a thread.
+//! Bounds: I/O is at most one block per position; memory is the plan (24 bytes per position) and a
+//! window of slots per thread.
 
 use std::collections::VecDeque;
 use std::sync::{Mutex, PoisonError};
@@ -20,18 +20,18 @@ use outcore_io::port::{LANE_DEPTH, Port, Volume};
 use outcore_io::transfers::{Arrival, ReadRange, Transfers};
 use outcore_io::{Error, Result, units};
 
-/// Blocks are read together if no more than this lies between them.
+/// Blocks with at most this gap between them are read together.
 const GAP_BYTES: u64 = 4 << 10;
-/// Longest run, beside the one element that it may be for.
+/// Longest run; a run for a longer element is exactly that element's blocks.
 const RUN_BYTES_MAX: u64 = 32 << 10;
 /// Runs that a thread takes at a time.
 const RUNS_AT_ONCE: usize = 8;
 
-/// One read and the wanted positions that it serves.
+/// One read, and the wanted positions that it serves.
 #[derive(Debug, Clone, Copy)]
 struct Run {
     part: u32,
-    /// First of the wanted, and the one after the last.
+    /// The first of these positions, and the one after the last.
     from: usize,
     to: usize,
     at_bytes: u64,
@@ -43,9 +43,9 @@ struct Run {
 pub(crate) struct GatherPlan<'a> {
     parts: &'a [InputPart],
     element_bytes: usize,
-    /// (position, place in the result), by position.
+    /// (position, index in the result), by position.
     wanted: Vec<(u64, usize)>,
-    /// Runs that nobody has taken, ascending on each drive.
+    /// Runs that no thread has taken, ascending on each drive.
     left: Mutex<ByDrive<Run>>,
     reads: usize,
     drives: usize,
@@ -151,7 +151,7 @@ impl<'a> GatherPlan<'a> {
         self.read_bytes
     }
 
-    /// Takes some runs of the drive that has the least to do for `port`, if any are left.
+    /// Takes some runs of the drive with the fewest requests of `port`, if any are left.
     fn take(&self, port: &Port, runs: &mut VecDeque<Run>) {
         let mut left = self.left.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(of_drive) = left.next(port) {
@@ -160,7 +160,7 @@ impl<'a> GatherPlan<'a> {
         }
     }
 
-    /// Gives `found` the elements that a read serves.
+    /// Passes the elements of a read to `found`.
     fn serve(
         &self,
         read: &Arrival<Run>,
@@ -188,10 +188,10 @@ pub(crate) struct Gatherer<'a> {
 }
 
 impl<'a> Gatherer<'a> {
-    /// A reader with as many slots as a port keeps in flight, or as `memory_bytes` hold.
+    /// A reader with as many slots as a port keeps in flight, or as many as fit in `memory_bytes`.
     ///
     /// # Errors
-    /// [`crate::Kind::Memory`] if there is no room for two.
+    /// [`crate::Kind::Memory`] if there is no room for two slots.
     pub(crate) fn new(
         plan: &'a GatherPlan<'a>,
         volume: &Volume,
@@ -207,11 +207,11 @@ impl<'a> Gatherer<'a> {
         })
     }
 
-    /// Reads until nothing is left, and gives `found` the place in the result and the bytes of each
-    /// element. `check` says when to stop.
+    /// Reads until nothing is left, and passes the index in the result and the bytes of each
+    /// element to `found`. `check` decides when to stop.
     ///
     /// # Errors
-    /// What reading, `check` and `found` fail with; [`crate::Kind::Corrupt`] for a file that became
+    /// The errors of reading, `check` and `found`; [`crate::Kind::Corrupt`] for a file that became
     /// shorter.
     pub(crate) fn run(
         &mut self,

@@ -1,21 +1,20 @@
-//! JSON as programs write it: with numbers that RFC 8259 does not have, and halves of characters.
+//! JSON as programs write it: with numbers that RFC 8259 lacks, and unpaired surrogates.
 //!
-//! Contract: [`strict`] makes JSON of the same length of a line in which Python and JavaScript
-//! wrote `NaN`, `Infinity` or `-Infinity`, or an escape of half a surrogate pair, so that what a
-//! parser finds stands at the same bytes. [`is_blank`] says which lines are no values. Pure; each
-//! byte is looked at once.
+//! Contract: [`strict`] converts a line in which Python or JavaScript wrote `NaN`, `Infinity` or
+//! `-Infinity`, or an escape of an unpaired surrogate, to JSON of the same length, so that a
+//! parser's byte offsets remain valid. [`is_blank`] recognises lines without values. Pure; each
+//! byte is read once.
 
-/// Names of numbers outside of strings, and numbers of the same length.
+/// Names of numbers outside of strings, and replacement numbers of the same length.
 const NUMBERS: [(&[u8], &[u8]); 2] = [(b"NaN", b"0.5"), (b"Infinity", b"0.500000")];
 
-/// Whether a line of JSON lines has nothing in it but blanks, and is no value.
+/// Whether a line of JSON Lines contains only white space, and so no value.
 #[inline]
 pub fn is_blank(line: &[u8]) -> bool {
     line.iter().all(u8::is_ascii_whitespace)
 }
 
-/// The line with other numbers and escapes in the place of those that JSON does not have; nothing
-/// if it has none of them.
+/// The line with valid numbers and escapes in place of the invalid ones; `None` if it has none.
 pub fn strict(line: &[u8]) -> Option<Vec<u8>> {
     let mut changed: Option<Vec<u8>> = None;
     let mut change = |at: usize, bytes: &[u8]| {

@@ -1,8 +1,8 @@
-//! How long the longest line of an input is.
+//! The length of the longest line of an input.
 //!
-//! Contract: [`measure`] reads the input once, and only looks for the ends of lines. A last line
-//! that its file does not end counts as if it were ended. Only jobs whose plan has too little room
-//! for a line ask.
+//! Contract: [`measure`] reads the input once, and only searches for the ends of lines. An
+//! unterminated last line counts as if it were terminated. Only jobs whose plan has too little room
+//! for a line call it.
 //!
 //! Bounds: a few reads in flight.
 
@@ -14,7 +14,7 @@ use outcore_io::port::{Port, Volume};
 use outcore_io::transfers::{Arrival, ReadRange, Transfers};
 use outcore_io::{Error, Kind, Result};
 
-/// Length of a read, and reads in flight.
+/// Length of a read, and number of reads in flight.
 const READ_BYTES: u64 = 256 << 10;
 const WINDOW: usize = 8;
 
@@ -29,16 +29,16 @@ pub(crate) struct Longest {
     pub(crate) of_each_file_bytes: u64,
 }
 
-/// Lines whose ends are met one after another.
+/// Measures lines, whose ends are found one after another.
 #[derive(Debug, Default)]
 struct Measure {
     longest_bytes: u64,
-    /// The longest lines of the files that have ended, together, and that of the current one.
+    /// The sum of the longest lines of finished files, and the longest line of the current one.
     of_files_bytes: u64,
     of_file_bytes: u64,
     lines: u64,
     bytes: u64,
-    /// Bytes of the line whose end has not been met.
+    /// Bytes so far of the current line.
     begun_bytes: u64,
 }
 
@@ -81,8 +81,8 @@ impl Measure {
     }
 }
 
-/// An error about a job with room for the longest line, at the place of a line that was `met` too
-/// long before.
+/// The error of a job that has room for the longest line, at the place of the too long line in
+/// `met`.
 pub(crate) fn located(error: Error, met: &Error) -> Error {
     let is_elsewhere = error.kind() != Kind::Memory || error.file_path().is_some();
     match (met.file_path(), met.offset_bytes()) {
@@ -91,23 +91,23 @@ pub(crate) fn located(error: Error, met: &Error) -> Error {
     }
 }
 
-/// One read: the place of the data in it, and whether the file ends behind them.
+/// One read: the range of the data in it, and whether the file ends after them.
 struct Piece {
     inside: Range<usize>,
     ends_file: bool,
 }
 
-/// Looks for the longest line of files. `check` says when to stop.
+/// Finds the longest line of files. `check` decides when to stop.
 ///
 /// # Errors
-/// What reading and `check` fail with.
+/// The errors of reading and of `check`.
 pub(crate) fn measure<'p>(
     volume: &Volume,
     parts: impl IntoIterator<Item = &'p InputPart>,
     terminator: u8,
     check: impl Fn() -> Result<()>,
 ) -> Result<Longest> {
-    // A plan that failed has taken what memory there was, or is about to give it back.
+    // A plan that failed holds the available memory, or is about to return it.
     let budget = Budget::new(WINDOW as u64 * READ_BYTES);
     let pool = Pool::new(&budget, "measure lines", READ_BYTES as usize, WINDOW)?;
     let mut parts = parts.into_iter().filter(|part| part.data_len_bytes > 0);
@@ -137,7 +137,7 @@ pub(crate) fn measure<'p>(
     };
     let mut seen = Measure::default();
     let take = |read: Arrival<Piece>| {
-        // A file that became shorter is found, and named, when its lines are read.
+        // The later read of the lines detects and reports a file that became shorter.
         let to = read.what.inside.end.min(read.len_bytes);
         let from = read.what.inside.start.min(to);
         seen.take(&read.buf[from..to], terminator);

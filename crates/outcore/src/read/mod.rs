@@ -1,7 +1,9 @@
-//! Streams over a volume: blocks in ([`source`]), whole records of any length in order (`regions`),
-//! the records of CSV ([`csv`], [`separator`]) and of [`fastq`], what JSON lacks ([`json`]), what
-//! text holds ([`text_kind`]), the ends of lines (`terminators`), how long lines are (`longest`),
-//! and random pieces for samples ([`sample`]).
+//! Streams over a volume:
+//! - blocks ([`source`]), and whole records of any length in order (`regions`)
+//! - the records of CSV ([`csv`], [`separator`]) and of [`fastq`], JSON beyond the standard
+//!   ([`json`]), the kinds of text ([`text_kind`])
+//! - the ends of lines (`terminators`), and the length of the longest line (`longest`)
+//! - random pieces for samples ([`sample`])
 
 pub(crate) mod by_drive;
 pub mod chunks;

@@ -1,19 +1,18 @@
-//! The input as regions of whole records, whatever their length: what shuffles and sorts of lines
-//! read.
+//! The input as regions of whole records of any length, for shuffles and sorts of lines.
 //!
-//! Contract: the input is the concatenation of its files' data, cut into [`Chunks`] of equal length
-//! (but for the last). A record belongs to the chunk in which its first byte lies. A
-//! [`RegionReader`], one a thread, takes chunks from whichever drive has least to do and gives
-//! their records in order, as [`Region`]s: the records that lie whole in a block where they were
-//! read, and copies of those that lie across a border of blocks. What a record is says its
-//! [`Framing`]. Records do not run from one file into the next; a last one that is not ended is
-//! ended here.
+//! Contract: the input is the concatenation of its files' data, divided into [`Chunks`] of equal
+//! length (except for the last). A record belongs to the chunk that contains its first byte. Each
+//! thread has a [`RegionReader`], which takes chunks from the drive with the fewest requests and
+//! returns their records in order, as [`Region`]s. A region consists of the whole records in a
+//! block, in place, and copies of the records that span two blocks. A [`Framing`] defines where
+//! records end. Records do not continue from one file into the next; an unterminated last record is
+//! terminated here.
 //!
-//! Bounds: regions of `open_chunks` chunks are given by turns, each with a window of reads of
-//! `block_bytes` from the pool, and a record of at most `record_bytes_max` that is being put
-//! together. Where all of them has been asked for, the chunks that follow are read ahead in what is
-//! left of the windows: a chunk may be no longer than one read. Each byte is read once, but for a
-//! block or two at the borders of chunks.
+//! Bounds: the reader alternates among `open_chunks` chunks, each with a window of reads of
+//! `block_bytes` from the pool, and a record of at most `record_bytes_max` that is being assembled.
+//! When all of them have been requested, the following chunks are read ahead in the rest of the
+//! windows, because a chunk may be as short as one read. Each byte is read once, except for a block
+//! or two at the boundaries of chunks.
 
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -29,28 +28,28 @@ use outcore_io::port::{Port, Transfer};
 use outcore_io::units;
 use outcore_io::{Error, Kind, Result};
 
-/// Marks the tokens of reads made here; owners of the port use others.
+/// Marks the tokens of reads made here; owners of the port use other tokens.
 pub(crate) const REGION_TOKENS: u64 = 1 << 61;
 
-/// The longest line, however large the memory: offsets in memory have 32 bits, half of which a
-/// bucket of lines may take.
+/// The longest line, for any memory: offsets in memory have 32 bits, and a bucket of lines may use
+/// half of that range.
 pub(crate) const LINE_BYTES_LIMIT: usize = 1 << 30;
 
-/// From this length on a record is long.
+/// A record of at least this length is long.
 const LONG_RECORD_BYTES: usize = 4 << 20;
 
-/// Whole records, neighbours in one file, in order: `head`, then those in `body`, then `tail`.
+/// Consecutive whole records of one file: `head`, then those in `body`, then `tail`.
 #[derive(Debug)]
 pub(crate) struct Region {
     /// Number of the chunk.
     pub chunk: u64,
     /// Index of the file.
     pub part: usize,
-    /// Where in the file's data the first record begins.
+    /// Offset of the first record in the file's data.
     pub at_bytes: u64,
-    /// Bytes of the input that this is further than the region before; for progress.
+    /// Bytes of the input since the previous region; for progress.
     pub advance_bytes: u64,
-    /// Whether nothing of the chunk comes later.
+    /// Whether it is the last region of the chunk.
     pub ends_chunk: bool,
     head: Vec<u8>,
     buf: Option<Buf>,
@@ -59,21 +58,20 @@ pub(crate) struct Region {
 }
 
 impl Region {
-    /// Stretches of whole records, in order; some may be empty.
+    /// Ranges of whole records, in order; some may be empty.
     pub(crate) fn slices(&self) -> [&[u8]; 3] {
         let body = self.buf.as_ref().map_or(&[][..], |buf| &buf[..]);
         [&self.head, &body[self.body.clone()], &self.tail]
     }
 }
 
-/// A read that has been asked for.
+/// A requested read.
 struct Read {
     stretch: Stretch,
-    /// Data from..to of the file that are wanted of it.
+    /// The wanted range of the file's data.
     from: u64,
     to: u64,
-    /// Whether it is the first of its stretch, and begins where the begin of a record is looked
-    /// for.
+    /// Whether it is the first of its stretch, where the start of a record must be found.
     is_first: bool,
     token: u64,
     buf: Option<Buf>,
@@ -83,61 +81,61 @@ struct Read {
 struct OpenChunk<F> {
     number: u64,
     framing: F,
-    /// Not asked for: stretches, and how far the first of them has been.
+    /// Stretches that are not requested yet, and how much of the first one is.
     left: VecDeque<Stretch>,
     next_from: Option<u64>,
     reads: VecDeque<Read>,
-    /// The front of a record that goes on in the next read, and where it begins.
+    /// The start of a record that continues in the next read, and its offset.
     begun: Vec<u8>,
     begun_at: u64,
     /// Whether records of the current stretch have begun.
     is_inside: bool,
-    /// Whether a region of it has been given.
+    /// Whether a region of it has been returned.
     is_begun: bool,
 }
 
-/// How a [`RegionReader`] reads.
+/// The sizes of a [`RegionReader`].
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct RegionSizes {
     /// Length of a read.
     pub block_bytes: usize,
-    /// Chunks open at once.
+    /// Chunks that are open at once.
     pub open_chunks: usize,
-    /// Reads in flight in each.
+    /// Reads in flight per chunk.
     pub reads_a_chunk: usize,
     /// The longest record.
     pub record_bytes_max: usize,
 }
 
 impl RegionSizes {
-    /// Length of the pool's buffers: a read and its borders.
+    /// Length of the pool's buffers: a read and its margins.
     pub(crate) fn slot_bytes(&self) -> usize {
         block_ceil(self.block_bytes as u64) as usize + 3 * BLOCK_BYTES
     }
 
-    /// Buffers a thread.
+    /// Buffers per thread.
     pub(crate) fn slots(&self) -> usize {
-        // One in the hands of the owner.
+        // The owner holds one more.
         self.reads() + 1
     }
 
-    /// Reads of all chunks.
+    /// Reads over all chunks.
     fn reads(&self) -> usize {
         self.open_chunks * self.reads_a_chunk
     }
 }
 
-/// One thread's way through the chunks.
+/// One thread's progress through the chunks.
 pub(crate) struct RegionReader<'a, F> {
     chunks: &'a Chunks,
     framing: F,
     sizes: RegionSizes,
     pool: Pool,
     open: Vec<OpenChunk<F>>,
-    /// Open chunk to look at first.
+    /// Open chunk to check first.
     turn: usize,
     next_token: u64,
-    /// Reads that have been asked for and not been given.
+    /// Reads that have been requested and not returned.
     reads: usize,
     is_out: bool,
 }
@@ -159,7 +157,7 @@ impl<'a, F: Framing> RegionReader<'a, F> {
         }
     }
 
-    /// Whether all has been given that there is.
+    /// Whether all regions have been returned.
     pub(crate) fn is_done(&self) -> bool {
         self.is_out && self.open.is_empty()
     }
@@ -188,15 +186,15 @@ impl<'a, F: Framing> RegionReader<'a, F> {
                 is_inside: false,
                 is_begun: false,
             };
-            // So that it counts for the choice of the next one's drive.
+            // So that it counts when the next chunk's drive is selected.
             self.fill(&mut open_chunk, port)?;
             self.open.push(open_chunk);
         }
         Ok(())
     }
 
-    /// Whether a chunk more may be opened: there are fewer than are given by turns, or there is
-    /// nothing left to ask for of those that are open.
+    /// Whether another chunk may be opened: fewer are open than alternate, or all open ones have
+    /// been requested completely.
     fn has_room(&self) -> bool {
         let is_all_asked_for = || self.open.iter().all(|open| open.left.is_empty());
         self.reads < self.sizes.reads()
@@ -210,7 +208,7 @@ impl<'a, F: Framing> RegionReader<'a, F> {
             };
             let is_first = open_chunk.next_from.is_none();
             let from = open_chunk.next_from.unwrap_or(match F::IS_SCANNED {
-                // The byte in front says whether a record begins here.
+                // The byte before decides whether a record begins here.
                 true => stretch.from.saturating_sub(1),
                 false => stretch.from,
             });
@@ -220,7 +218,7 @@ impl<'a, F: Framing> RegionReader<'a, F> {
                 open_chunk.left.pop_front();
                 open_chunk.next_from = None;
                 if F::IS_SCANNED {
-                    // The last record ends beyond it, mostly not far.
+                    // The last record ends beyond it, usually not far.
                     to = (to + BLOCK_BYTES as u64 / 2).min(len_bytes);
                 }
             } else {
@@ -261,8 +259,8 @@ impl<'a, F: Framing> RegionReader<'a, F> {
         })
     }
 
-    /// Takes back a read that has ended, one whose token has [`REGION_TOKENS`] in it; its owner has
-    /// looked for a fault.
+    /// Takes back a completed read whose token contains [`REGION_TOKENS`]; its owner has checked
+    /// for a fault.
     pub(crate) fn settle(&mut self, transfer: Transfer) -> Result<()> {
         let mut reads = self
             .open
@@ -281,7 +279,7 @@ impl<'a, F: Framing> RegionReader<'a, F> {
         Ok(())
     }
 
-    /// The next region, if its bytes have come; then the owner polls, unless all is done.
+    /// The next region, if its bytes have arrived; otherwise the owner polls, unless all is done.
     pub(crate) fn take(&mut self, port: &mut Port) -> Result<Option<Region>> {
         let count = self.open.len();
         let begun = self.open.iter().filter(|open| open.is_begun).count();
@@ -289,7 +287,7 @@ impl<'a, F: Framing> RegionReader<'a, F> {
         let is_ready = |open: &OpenChunk<F>| {
             (open.is_begun || may_begin) && open.reads.front().is_some_and(|r| r.buf.is_some())
         };
-        // Whatever has come of one chunk first: changing it costs its owner something.
+        // First all arrived reads of one chunk, because switching chunks costs the owner something.
         let ready = (0..count)
             .map(|step| (self.turn + step) % count)
             .find(|&index| is_ready(&self.open[index]));
@@ -304,7 +302,7 @@ impl<'a, F: Framing> RegionReader<'a, F> {
         Ok(Some(region))
     }
 
-    /// What the first read of an open chunk finishes.
+    /// The region that the first read of an open chunk completes.
     fn region(&mut self, open_chunk: &mut OpenChunk<F>, port: &mut Port) -> Result<Region> {
         let mut read = open_chunk.reads.pop_front().ok_or_else(nothing_read)?;
         self.reads -= 1;
@@ -354,7 +352,7 @@ impl<'a, F: Framing> RegionReader<'a, F> {
             self.end_stretch(open_chunk, &mut region)?;
             region.ends_chunk = open_chunk.reads.is_empty() && open_chunk.left.is_empty();
         } else if to >= stretch.to {
-            // A long record: it continues beyond what was thought to be enough.
+            // A long record continues beyond the estimated range.
             let len_bytes = part.data_len_bytes;
             let more = to..(to + self.sizes.block_bytes as u64).min(len_bytes);
             let read = self.read(port, stretch, more, false)?;
@@ -382,8 +380,8 @@ impl<'a, F: Framing> RegionReader<'a, F> {
         }
     }
 
-    /// Cuts `body`, which begins at `offset_bytes` of the buffer, into whole records and the front
-    /// of another.
+    /// Divides `body`, which begins at `offset_bytes` of the buffer, into whole records and the
+    /// start of another.
     fn cut(
         &self,
         open_chunk: &mut OpenChunk<F>,
@@ -414,8 +412,8 @@ impl<'a, F: Framing> RegionReader<'a, F> {
         Ok(())
     }
 
-    /// Appends to the front of a record. A long one gets all the room that it may take at once:
-    /// memory that nothing has touched costs nothing, and growth by doubling would.
+    /// Appends to the start of a record. A long record gets all the room that it may use at once:
+    /// untouched memory costs nothing, while growth by doubling would.
     fn append(&self, open_chunk: &mut OpenChunk<F>, bytes: &[u8]) {
         let begun = &mut open_chunk.begun;
         let wanted_bytes = begun.len() + bytes.len();
@@ -426,8 +424,7 @@ impl<'a, F: Framing> RegionReader<'a, F> {
         begun.extend_from_slice(bytes);
     }
 
-    /// Whether a record that begins `at_bytes` after the beginning of a part's data may have this
-    /// length.
+    /// Whether a record that begins at `at_bytes` of a part's data may have this length.
     fn check_length(&self, part: usize, at_bytes: u64, len_bytes: usize) -> Result<()> {
         if len_bytes <= self.sizes.record_bytes_max {
             return Ok(());
@@ -449,7 +446,7 @@ impl<'a, F: Framing> RegionReader<'a, F> {
             .hint(hint))
     }
 
-    /// Ends a record that the file has not ended.
+    /// Completes a record that the file leaves open.
     fn end_stretch(&self, open_chunk: &mut OpenChunk<F>, region: &mut Region) -> Result<()> {
         open_chunk.is_inside = false;
         if open_chunk.begun.is_empty() {
@@ -490,7 +487,7 @@ mod tests {
     use outcore_io::memory::Budget;
     use outcore_io::port::Volume;
 
-    /// All records of `files` by chunk, read with one port, and those that belong there.
+    /// All records of `files` by chunk, read with one port, and the expected ones.
     fn read<F: Framing>(
         files: &[Vec<u8>],
         framing: F,

@@ -1,9 +1,9 @@
 //! Samples: elements from random places of the input, one from each equal stretch.
 //!
-//! Contract: the input is cut into as many stretches as there are reads, and each read starts at
-//! a seeded place inside its stretch, so that sorted, periodic and random inputs all give splitters
-//! that cut evenly. Reads go through one port, many in flight over all drives.
-//! Bounds: `reads * read_bytes` of I/O, a few hundred buffers of memory beside the sample itself.
+//! Contract: the input is divided into as many stretches as there are reads. Each read starts at a
+//! seeded place inside its stretch, so that sorted, periodic and random inputs all give splitters
+//! that divide evenly. Reads go through one port, with many in flight over all drives. Bounds:
+//! `reads * read_bytes` of I/O; a few hundred buffers of memory in addition to the sample itself.
 
 use super::source::InputPart;
 use outcore_io::Result;
@@ -17,7 +17,7 @@ pub(crate) const SAMPLE: &str = "sample";
 /// Reads in flight while sampling.
 const WINDOW: usize = 128;
 
-/// splitmix64 of `seed` and `index`: the place inside a stretch.
+/// splitmix64 of `seed` and `index`: determines the place inside a stretch.
 pub fn random(seed: u64, index: u64) -> u64 {
     let mut z = seed.wrapping_add(index.wrapping_add(1).wrapping_mul(0x9E37_79B9_7F4A_7C15));
     z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
@@ -25,13 +25,13 @@ pub fn random(seed: u64, index: u64) -> u64 {
     z ^ (z >> 31)
 }
 
-/// Whether item `index` is one of a share `rate` of all, each of which is drawn by itself.
+/// Whether item `index` belongs to a share `rate` of all; each item is drawn independently.
 pub fn is_drawn(seed: u64, index: u64, rate: f64) -> bool {
     const ALL: f64 = 18_446_744_073_709_551_616.0;
     rate >= 1.0 || (random(seed, index) as f64) < rate * ALL
 }
 
-/// `count` of the numbers below `all`, in order, each drawn from all of them.
+/// `count` numbers below `all`, in order, each drawn from all of them.
 pub fn draw_places(all: u64, count: u64, seed: u64) -> Vec<u64> {
     let draw = |index| ((u128::from(random(seed, index)) * u128::from(all)) >> 64) as u64;
     let mut places: Vec<u64> = (0..count).map(draw).collect();
@@ -39,8 +39,8 @@ pub fn draw_places(all: u64, count: u64, seed: u64) -> Vec<u64> {
     places
 }
 
-/// About how many different items there are among `total`, if all are about as frequent and `seen`
-/// were different of `taken`. Solves `seen = all (1 - exp(-taken / all))`.
+/// Estimates the number of different items among `total`, if all are about equally frequent and
+/// `seen` of `taken` were different. Solves `seen = all (1 - exp(-taken / all))`.
 pub fn distinct(seen: f64, taken: f64, total: f64) -> f64 {
     let (mut low, mut high) = (seen, total.max(seen));
     for _ in 0..60 {
@@ -53,7 +53,7 @@ pub fn distinct(seen: f64, taken: f64, total: f64) -> f64 {
     high
 }
 
-/// Where one read of a sample goes.
+/// The target of one read of a sample.
 struct SampleRead {
     part: usize,
     at_bytes: u64,
@@ -107,7 +107,7 @@ pub fn sample(
     let mut gathered = Vec::new();
     let take = |read: Arrival<SampleRead>| {
         let skip = (read.what.at_bytes - block_floor(read.what.at_bytes)) as usize;
-        // A file that became shorter is found, and named, when its blocks are read.
+        // The later read of the blocks detects and reports a file that became shorter.
         let end = (skip + read.what.len_bytes as usize).min(read.len_bytes);
         let whole = end.saturating_sub(skip) / element_bytes * element_bytes;
         gathered.extend_from_slice(&read.buf[skip..skip + whole]);

@@ -1,21 +1,21 @@
-//! Which byte stands between the fields of CSV, by a sample of its records.
+//! Infers the separator of CSV fields from a sample of the records.
 //!
-//! Contract: [`likely_separator`] keeps the usual byte wherever the header has it and all records
-//! agree, and chooses another one only if every record of the sample has as many fields as the
-//! header. Pure.
+//! Contract: [`likely_separator`] keeps the usual separator if the header contains it and all
+//! records agree. It selects another one only if every record of the sample has as many fields as
+//! the header. Pure.
 
 use std::path::Path;
 
 use super::csv::{BYTE_ORDER_MARK, Framer, fields, line_end};
 
-/// The bytes that may stand between fields, the most usual first.
+/// Possible separators, the most usual first.
 pub const SEPARATORS: [u8; 4] = [b',', b';', b'\t', b'|'];
-/// Records that are looked at.
+/// Number of sampled records.
 const RECORDS_MAX: usize = 200;
 
-/// The byte between the fields of CSV that begins with `head`: `usual`, unless all records of the
-/// sample agree on another one. `is_all` says that `head` is the whole text; else its last record
-/// may be cut off.
+/// The separator of CSV that begins with `head`: `usual`, unless all records of the sample agree on
+/// another one. `is_all` means that `head` is the whole text; otherwise its last record may be
+/// truncated.
 pub fn likely_separator(head: &[u8], usual: u8, is_all: bool) -> u8 {
     let head = head.strip_prefix(BYTE_ORDER_MARK).unwrap_or(head);
     if fields_of_all(head, usual, is_all).is_some() {
@@ -23,7 +23,7 @@ pub fn likely_separator(head: &[u8], usual: u8, is_all: bool) -> u8 {
     }
     let others = SEPARATORS.into_iter().filter(|other| *other != usual);
     let counted = others.filter_map(|other| Some((fields_of_all(head, other, is_all)?, other)));
-    // Of those with as many fields, the first.
+    // Among equal numbers of fields, the first one.
     let best = counted.fold(None, |best: Option<(usize, u8)>, found| match best {
         Some(best) if best.0 >= found.0 => Some(best),
         _ => Some(found),
@@ -31,7 +31,7 @@ pub fn likely_separator(head: &[u8], usual: u8, is_all: bool) -> u8 {
     best.map_or(usual, |(_, other)| other)
 }
 
-/// What is said of a separator that is not the usual one.
+/// The note about an unusual separator.
 pub fn separator_note(name: &Path, separator: u8) -> String {
     format!(
         "{}: a sample of the records has `{}` between fields; -t names another separator",
@@ -40,7 +40,8 @@ pub fn separator_note(name: &Path, separator: u8) -> String {
     )
 }
 
-/// How many fields each record has, if all of the sample have the same number, of two or more.
+/// The number of fields per record, if all records of the sample have the same number, at least
+/// two.
 fn fields_of_all(head: &[u8], separator: u8, is_all: bool) -> Option<usize> {
     let line_end = line_end(head, separator);
     let (mut rest, mut count) = (head, None);
@@ -79,15 +80,15 @@ mod tests {
             (b"\xef\xbb\xbfa\tb\r\n1\t2\r\n", b',', b'\t'),
             (b"a|b|c\n1|2|3\n", b',', b'|'),
             (b"a,b\n1,2\n", b'\t', b','),
-            // The usual one stays where it is in use.
+            // The usual one stays if it is in use.
             (b"a,b;c\n1,2;3\n", b',', b','),
             (b"a,b\n1;2,2;3\n", b',', b','),
-            // One column, whatever its text has.
+            // One column, whatever its text contains.
             (b"notes\nhello; world\nwell; well\n", b',', b','),
             (b"\"a;b\"\n\"c;d\"\n", b',', b','),
-            // Records that differ say nothing.
+            // Records that differ prove nothing.
             (b"a;b\n1;2\n3\n", b',', b','),
-            // Blank lines and a record that is cut off do not count.
+            // Blank lines and a truncated record do not count.
             (b"a;b\n\n1;2\n3", b',', b';'),
             (b"", b',', b','),
         ];

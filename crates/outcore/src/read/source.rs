@@ -1,10 +1,10 @@
-//! The input as blocks: which piece of which file a thread reads next.
+//! The input as blocks: which range of which file a thread reads next.
 //!
 //! Contract (PALID, SPAA 2025, section 3, file streamer): the input is the concatenation of its
 //! files' data. [`Blocks`] hands out pieces of about `block_bytes`, a whole number of elements
-//! each, to any number of threads, from whichever drive has least to do, so that all read at once.
-//! Each block knows the position of its first element in the whole input. Reads are widened to
-//! 4 KiB borders for direct I/O, so neighbours may read a border block twice.
+//! each, to any number of threads, from the drive with the fewest requests, so that all drives read
+//! at once. Each block knows the position of its first element in the whole input. Reads are
+//! extended to 4 KiB boundaries for direct I/O, so adjacent blocks may both read a border block.
 
 use std::sync::{Mutex, PoisonError};
 
@@ -14,7 +14,7 @@ use outcore_io::port::{Port, Volume, VolumeFile};
 use outcore_io::transfers::{Arrival, ReadRange, Transfers};
 use outcore_io::{Error, Result};
 
-/// One input file: where its data lie and where they stand in the whole input.
+/// One input file: the range of its data, and their position in the whole input.
 #[derive(Debug, Clone)]
 pub struct InputPart {
     /// The open file.
@@ -27,16 +27,16 @@ pub struct InputPart {
     pub first_position: u64,
 }
 
-/// A piece of input to be read.
+/// A piece of input to read.
 #[derive(Debug, Clone)]
 pub struct Block {
     /// Index of the file among the parts.
     pub part: usize,
-    /// Where the read starts (a 4 KiB border).
+    /// Offset of the read (a multiple of 4 KiB).
     pub read_at_bytes: u64,
     /// Length of the read (a multiple of 4 KiB).
     pub read_len_bytes: usize,
-    /// Where the first element starts inside what was read.
+    /// Offset of the first element in the bytes read.
     pub skip_bytes: usize,
     /// Bytes of whole elements.
     pub payload_bytes: usize,
@@ -44,7 +44,7 @@ pub struct Block {
     pub position: u64,
 }
 
-/// Neighbouring blocks of one file that have been handed out together.
+/// Consecutive blocks of one file that are handed out together.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Stretch {
     part: usize,
@@ -58,7 +58,7 @@ pub struct Blocks {
     parts: Vec<InputPart>,
     element_bytes: u64,
     block_bytes: u64,
-    /// Of each file its index and its next block.
+    /// For each file its index and its next block.
     left: Mutex<ByDrive<(usize, u64)>>,
 }
 
@@ -88,17 +88,17 @@ impl Blocks {
         block_ceil(self.block_bytes) as usize + 2 * BLOCK_BYTES
     }
 
-    /// The next block for the thread of `port`, or nothing when all are out.
+    /// The next block for the thread of `port`; `None` if all are handed out.
     pub fn next(&self, port: &Port) -> Option<Block> {
         let mut one = self.next_stretch(u64::MAX, port)?;
         self.next_of(&mut one)
     }
 
-    /// Reads the blocks that other threads leave to this one, ahead into buffers of `pool`, and
-    /// gives each to `visit` with its elements, in no order.
+    /// Reads the blocks that no other thread takes, ahead into buffers of `pool`, and passes each
+    /// to `visit` with its elements, in no fixed order.
     ///
     /// # Errors
-    /// What reading, `check` and `visit` fail with; corrupt for a file that became shorter.
+    /// The errors of reading, `check` and `visit`; corrupt for a file that became shorter.
     pub fn read_each(
         &self,
         volume: &Volume,
@@ -127,10 +127,9 @@ impl Blocks {
         Transfers::new(volume)?.read_each(pool, check, next, take)
     }
 
-    /// The next blocks of a file on the drive that has the least to do for `port`, by turns among
-    /// equals: one in `share` of those left of the file, at least one. So a drive that hesitates
-    /// holds up only itself. A thread that works through stretches meets its blocks mostly in their
-    /// order.
+    /// The next blocks of a file on the drive with the fewest requests of `port`, in rotation among
+    /// equals: one in `share` of the file's remaining blocks, at least one. So a slow drive delays
+    /// only its own blocks. A thread that processes stretches receives its blocks mostly in order.
     pub(crate) fn next_stretch(&self, share: u64, port: &Port) -> Option<Stretch> {
         let mut left = self.left.lock().unwrap_or_else(PoisonError::into_inner);
         let files = left.next(port)?;
@@ -175,7 +174,7 @@ impl Blocks {
     }
 }
 
-/// The error for a read of `part` that ended at `at_bytes` of the file, before its data did.
+/// The error for a read of `part` that ended at `at_bytes` of the file, before the end of its data.
 pub(crate) fn became_shorter(part: &InputPart, at_bytes: u64) -> Error {
     Error::changed_input(
         "read input",

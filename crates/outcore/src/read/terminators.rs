@@ -1,31 +1,30 @@
-//! Where a terminator lies in a stretch of bytes: 64 bytes are compared at once, and what was hit
-//! is kept as bits.
+//! Finds a terminator in bytes: compares 64 bytes at once and keeps the hits as bits.
 //!
-//! Contract: [`Terminators`] gives the places of one byte, ascending. Each byte of the stretch is
+//! Contract: [`Terminators`] returns the offsets of one byte value, ascending. Each byte is
 //! compared once.
 //!
-//! N.B. `memchr_iter` begins a new search behind each hit, and takes 4.5 times as long; words of
-//! eight bytes in place of vectors take 2 to 4 times as long (docs/decisions/0022).
+//! N.B. `memchr_iter` starts a new search after each hit and takes 4.5 times as long. Eight-byte
+//! words in place of vectors take 2 to 4 times as long (docs/decisions/0022).
 
 #![allow(unsafe_code)]
 
-/// Bytes that are compared at once: a bit of the mask each.
+/// Bytes that are compared at once: one bit of the mask each.
 const BLOCK_BYTES: usize = 64;
 
-/// The places of a byte in a stretch of bytes.
+/// The offsets of a byte value in a slice.
 #[derive(Debug, Clone)]
 pub(crate) struct Terminators<'a> {
     terminator: u8,
-    /// What has not been compared.
+    /// Bytes that have not been compared.
     rest: &'a [u8],
-    /// Where the block ends that was compared last.
+    /// The end of the block that was compared last.
     block_end: usize,
-    /// The hits in it that have not been given, the first one lowest.
+    /// Its hits that have not been returned, the first one in the lowest bit.
     hits: u64,
 }
 
 impl<'a> Terminators<'a> {
-    /// Those in `bytes`.
+    /// The offsets in `bytes`.
     #[inline(always)]
     pub(crate) fn of(terminator: u8, bytes: &'a [u8]) -> Self {
         Terminators {
@@ -59,7 +58,7 @@ impl Iterator for Terminators<'_> {
     }
 }
 
-/// Which bytes of a block are `byte`, the first one lowest.
+/// Which bytes of a block are `byte`, the first one in the lowest bit.
 #[inline(always)]
 fn hits_in(block: &[u8; BLOCK_BYTES], byte: u8) -> u64 {
     #[cfg(target_arch = "x86_64")]
@@ -80,7 +79,7 @@ fn hits_in(block: &[u8; BLOCK_BYTES], byte: u8) -> u64 {
     }
 }
 
-/// The same by words of eight bytes, which any machine has.
+/// The same with eight-byte words, for any machine.
 #[cfg(any(test, not(target_arch = "x86_64")))]
 fn hits_in_words(block: &[u8; BLOCK_BYTES], byte: u8) -> u64 {
     const LOW: u64 = u64::MAX / 0xFF;
@@ -88,13 +87,13 @@ fn hits_in_words(block: &[u8; BLOCK_BYTES], byte: u8) -> u64 {
     let (parts, _) = block.as_chunks();
     parts.iter().rev().fold(0, |hits, &part| {
         let differs = u64::from_le_bytes(part) ^ (LOW * u64::from(byte));
-        // The upper bit of each byte that is zero, all of which are gathered in the highest byte.
+        // The upper bit of each zero byte; they are all gathered in the highest byte.
         let is_hit = !(((differs & REST) + REST) | differs | REST);
         (hits << 8) | ((is_hit >> 7).wrapping_mul(0x0102_0408_1020_4080) >> 56)
     })
 }
 
-/// The same of fewer bytes.
+/// The same for fewer bytes.
 #[cold]
 fn hits_in_few(bytes: &[u8], byte: u8) -> u64 {
     let mut block = [!byte; BLOCK_BYTES];

@@ -1,11 +1,11 @@
-//! What text holds, by the name of its file.
+//! The kind of text in a file, by its name.
 //!
-//! Contract: the one list of endings that say so; one more ending of a compressed file is left
-//! aside. Pure.
+//! Contract: the only list of extensions that determine it; one further extension of a compressed
+//! file is ignored. Pure.
 
 use std::path::Path;
 
-/// How names of such files end.
+/// Extensions and their kinds.
 const ENDINGS: [(&str, TextKind); 7] = [
     ("csv", TextKind::Csv),
     ("tsv", TextKind::Csv),
@@ -15,10 +15,10 @@ const ENDINGS: [(&str, TextKind); 7] = [
     ("fastq", TextKind::Fastq),
     ("fq", TextKind::Fastq),
 ];
-/// How names of compressed files of text end.
+/// Extensions of compressed text files.
 const PACKED: [&str; 4] = ["gz", "zst", "bz2", "xz"];
 
-/// What text holds.
+/// The kind of a text's contents.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TextKind {
     /// Records of CSV.
@@ -30,7 +30,7 @@ pub enum TextKind {
 }
 
 impl TextKind {
-    /// What a name says, one more ending for compressed files left aside.
+    /// The kind by the file name, without one further extension for compressed files.
     pub fn of_name(name: &Path) -> Option<Self> {
         let ending = ending_of(name)?;
         let known = ENDINGS.iter().find(|(known, _)| *known == ending);
@@ -43,8 +43,7 @@ impl TextKind {
     }
 }
 
-/// The byte that stands between fields of CSV in a file of this name, unless its records say
-/// otherwise.
+/// The separator of CSV fields in a file of this name, unless its records show another one.
 pub fn usual_separator(name: &Path) -> u8 {
     match ending_of(name).as_deref() {
         Some("tsv") => b'\t',
@@ -52,7 +51,7 @@ pub fn usual_separator(name: &Path) -> u8 {
     }
 }
 
-/// The ending of a name, without that of a compressed file.
+/// The extension of a name, without that of a compressed file.
 fn ending_of(name: &Path) -> Option<String> {
     let ending = name.extension()?.to_str()?;
     match PACKED.contains(&ending) {

@@ -1,17 +1,18 @@
-//! Building a view: sorted runs, each written once.
+//! Builds a view: sorted runs, each written once.
 //!
-//! Contract: the input is cut into runs of consecutive records that fill an area of memory each. A
-//! thread reads a run, sorts it where it lies, adds its index and writes it from there, while other
-//! areas are being filled from each drive and written to each (lines, which cannot change places,
-//! are put in order in small buffers as they are written); the runs are spread over the drives by
-//! weight. Where a reader could not merge so many, they are merged in groups first
-//! ([`super::plan`]). All is staged in private directories; the view appears with its manifest,
-//! after everything is durable, and a job that is killed leaves the view as it was, or whole, or to
-//! be finished by who comes next. What is in memory at the end can stay there for a first read
+//! Contract: the input is divided into runs of consecutive records that each fill an area of
+//! memory. A thread reads a run, sorts it in place, adds its index and writes it from there, while
+//! other areas are filled from each drive and written to each. (Lines cannot be moved, so they are
+//! ordered in small buffers as they are written.) The runs are spread over the drives by weight. If
+//! a reader could not merge that many runs, they are merged in groups first ([`super::plan`]).
+//!
+//! All files are staged in private directories, and the view appears with its manifest after
+//! everything is durable. If the job is killed, the view is unchanged, or complete, or the next
+//! sweep completes it. Runs in memory at the end can stay there for a first read
 //! ([`BuildOptions::keeps_runs`]).
 //!
-//! Bounds: memory as planned; one read and one write of the data, plus 24 bytes a block, and one
-//! more of each for a merge beforehand.
+//! Bounds: memory as planned; one read and one write of the data, plus 24 bytes per block, and
+//! another of each for a preceding merge.
 
 use std::collections::VecDeque;
 use std::path::Path;
@@ -44,12 +45,12 @@ use outcore_io::memory::Buf;
 use outcore_io::port::Volume;
 use outcore_io::{Error, Kind, Result};
 
-/// What building a view did.
+/// The result of building a view.
 #[derive(Debug, Clone)]
 pub struct BuildSummary {
     /// Records sorted.
     pub records: u64,
-    /// Bytes of them.
+    /// Their bytes.
     pub bytes: u64,
     /// Wall time.
     pub seconds: f64,
@@ -57,7 +58,7 @@ pub struct BuildSummary {
     pub read_bytes: u64,
     /// Bytes written to all drives.
     pub written_bytes: u64,
-    /// Runs that readers merge.
+    /// Number of runs that readers merge.
     pub runs: u64,
     /// Bytes of runs that are still in memory.
     pub resident_bytes: u64,
@@ -69,13 +70,13 @@ pub struct BuildSummary {
     pub plan: ViewPlan,
 }
 
-/// Builds a view of `inputs`, in the given order, in `dir`, which must be there, and opens it. What
-/// the inputs hold is a [`ViewType`], or a reference to the format of records. Runs are spread over
-/// the drives of the job, or lie in `dir` if there are none.
+/// Builds a view of `inputs`, in the given order, in the existing directory `dir`, and opens it.
+/// The type of the inputs is a [`ViewType`], or a reference to the format of records. Runs are
+/// spread over the drives of the job, or stored in `dir` without drives.
 ///
 /// # Errors
-/// [`Kind::Usage`] for requests that make no sense, [`Kind::Memory`] if the plan does not fit,
-/// [`Kind::NoSpace`], [`Kind::Io`], [`Kind::Corrupt`], [`Kind::Interrupted`]; nothing is left then.
+/// [`Kind::Usage`] for invalid requests, [`Kind::Memory`] if the plan does not fit,
+/// [`Kind::NoSpace`], [`Kind::Io`], [`Kind::Corrupt`], [`Kind::Interrupted`]; nothing remains then.
 pub fn build(
     job: &Job,
     inputs: &[Input],
@@ -90,11 +91,11 @@ pub fn build(
     build_from(job, From::Files(inputs), dir, &what, options)
 }
 
-/// The same of rows that `source` makes. Which of equal rows comes first is not known, so `rows`
-/// must have an order whose tie is that of bytes.
+/// The same for rows of `source`. The order of equal rows is unknown, so `rows` must have an order
+/// with bytes as the tie-break.
 ///
 /// # Errors
-/// As [`build`], and what `source` fails with.
+/// The errors of [`build`] and of `source`.
 pub fn build_rows(
     job: &Job,
     source: &dyn RowSource,
@@ -135,7 +136,7 @@ fn build_from(
     finish(job, dir, built, &orders_of(what))
 }
 
-/// The orders to open what was just built: its own.
+/// The orders for opening a view that was just built: its own.
 fn orders_of(what: &ViewType) -> impl Fn(&str) -> Result<SharedKey> {
     let what = what.clone();
     move |name: &str| match what.item_order() {
@@ -145,10 +146,10 @@ fn orders_of(what: &ViewType) -> impl Fn(&str) -> Result<SharedKey> {
 }
 
 /// Sorts `inputs` into further runs of the view in `dir`; its format and order stay. Equal records
-/// of a stable view come after those that were there. Open views keep showing what they showed.
+/// of a stable view come after the earlier ones. Open views do not change.
 ///
 /// # Errors
-/// As [`build`]; the view is as it was then.
+/// The errors of [`build`]; the view is then unchanged.
 pub fn append(
     job: &Job,
     inputs: &[Input],
@@ -158,10 +159,10 @@ pub fn append(
     append_with(job, inputs, dir, options, &own_orders)
 }
 
-/// The same for views whose lines may have any of `orders`.
+/// The same for views of lines with any of `orders`.
 ///
 /// # Errors
-/// As [`append`], and what `orders` fails with.
+/// The errors of [`append`] and of `orders`.
 pub fn append_with(
     job: &Job,
     inputs: &[Input],
@@ -172,11 +173,11 @@ pub fn append_with(
     append_from(job, From::Files(inputs), None, dir, options, orders)
 }
 
-/// Sorts the rows that `source` makes into further runs of the view of such `rows` in `dir`.
+/// Sorts the rows of `source` into further runs of the view in `dir`, which must have such `rows`.
 ///
 /// # Errors
-/// As [`append`], and what `source` fails with; [`Kind::Usage`] for a view of other rows, as one
-/// that was built anew since somebody looked.
+/// The errors of [`append`] and of `source`; [`Kind::Usage`] for a view of other rows, for example
+/// one that was rebuilt in the meantime.
 pub fn append_rows(
     job: &Job,
     source: &dyn RowSource,
@@ -210,7 +211,7 @@ fn append_from(
 ) -> Result<(SortedView, BuildSummary)> {
     let old = match manifest::tidy(job, dir)? {
         Some(old) => old,
-        // Says what is missing.
+        // Reports what is missing.
         None => {
             let volume = Volume::new(Arc::clone(&job.device), &job.options.drives)?;
             Manifest::read(job, &volume, dir)?
@@ -240,21 +241,21 @@ fn append_from(
     finish(job, dir, built, orders)
 }
 
-/// Opens what was built; what is still in memory goes with it.
+/// Opens the new view, with the runs that are still in memory.
 fn finish(
     job: &Job,
     dir: &Path,
     built: Built,
     orders: LineOrders<'_>,
 ) -> Result<(SortedView, BuildSummary)> {
-    // The view is published: whoever interrupts the job now must not be told that nothing was done.
+    // The view is published, so an interruption now must not report that nothing was done.
     let finishing = Job {
         control: Arc::default(),
         ..job.clone()
     };
     let view = SortedView::open_with(&finishing, dir, orders)?;
     let mut view = view.watched(Arc::clone(&job.control));
-    // Runs stay in memory as long as a reader has room beside them; the oldest go first.
+    // Runs stay in memory as long as a reader has room in addition; the oldest are dropped first.
     let (mut kept, mut summary) = (VecDeque::from(built.kept), built.summary);
     while !kept.is_empty() && view.reader_bytes(1) < view.needed_bytes() {
         kept.pop_front();
@@ -273,40 +274,40 @@ fn finish(
     Ok((view, summary))
 }
 
-/// What is sorted into runs.
+/// The data to sort into runs.
 #[derive(Clone, Copy)]
 enum From<'a> {
     Files(&'a [Input]),
     Rows(&'a dyn RowSource),
 }
 
-/// The files of an input, open.
+/// The open files of an input.
 #[derive(Clone, Copy)]
 struct OpenFiles<'a> {
     volume: &'a Volume,
     parts: &'a [InputPart],
 }
 
-/// What is to be built.
+/// The view to build.
 struct Request<'a> {
     from: From<'a>,
     dir: &'a Path,
     options: BuildOptions,
-    /// The view that is there.
+    /// The existing view.
     old: Option<&'a Manifest>,
     /// Whether its runs stay.
     appends: bool,
 }
 
-/// Runs as they were first sorted.
+/// Runs after the first sort.
 struct FirstRuns {
     level: Level,
-    /// Those that are still in memory.
+    /// Runs that are still in memory.
     kept: Vec<(u32, Buf)>,
     plan: ViewPlan,
 }
 
-/// A view that is in place.
+/// A published view.
 struct Built {
     kept: Vec<(u32, Buf)>,
     started: Instant,
@@ -384,7 +385,7 @@ impl Request<'_> {
         })
     }
 
-    /// The runs of files, as first sorted, with those that are still in memory.
+    /// The first runs of files, with those that are still in memory.
     fn runs_of_files(
         &self,
         job: &Job,
@@ -408,7 +409,7 @@ impl Request<'_> {
         };
         let cut = self.cut(job, files, what, size, shape.as_ref());
         let (mut plan, shape, cuts) = match (cut, size.lines) {
-            // Once more, with room for the longest line.
+            // Again, with room for the longest line.
             (Err(error), Some(lines)) if error.kind() == Kind::Memory => {
                 let longest_bytes = longest_line(job, files, what)?;
                 let lines = LineLengths {
@@ -443,7 +444,7 @@ impl Request<'_> {
         Ok(FirstRuns { level, kept, plan })
     }
 
-    /// The plan for files of a size, and the runs that they are cut into.
+    /// The plan for files of a size, and the runs that they are divided into.
     fn cut(
         &self,
         job: &Job,
@@ -471,7 +472,7 @@ impl Request<'_> {
         Ok((plan, shape, cuts))
     }
 
-    /// The same of rows; none stay in memory.
+    /// The same for rows; none stay in memory.
     fn runs_of_rows(
         &self,
         job: &Job,
@@ -488,7 +489,7 @@ impl Request<'_> {
         let mut plan = plan_rows(size, shape.as_ref().map(|shape| shape.block_units))?;
         let shape = shape.unwrap_or_else(|| self.new_shape(job, what, &plan));
         job.control.show_plan(&plan);
-        // A sample says how long rows are: there may be more runs than planned.
+        // The lengths of rows come from a sample, so there may be more runs than planned.
         let is_last = plan.may_be_last();
         let level = GrowingLevel::begin(
             *places,
@@ -503,7 +504,7 @@ impl Request<'_> {
         plan.set_runs(level.runs.len() as u64)?;
         match (is_last, plan.merges.is_empty()) {
             (true, false) => return Err(plan.too_many_runs()),
-            // They share files: one more pass gives them their own.
+            // The runs share files; one more pass gives them their own.
             (false, true) => plan.merges = vec![1],
             _ => {}
         }
@@ -517,7 +518,7 @@ impl Request<'_> {
         Shape::new(what, self.options.order, plan.block_records, id)
     }
 
-    /// Of runs that are, or are not, those of the view.
+    /// The generation of runs that are, or are not, those of the view.
     fn generation(&self, is_last: bool) -> Generation {
         match is_last {
             true => Generation::Last {
@@ -527,7 +528,7 @@ impl Request<'_> {
         }
     }
 
-    /// What the plan has to know.
+    /// The parameters of the plan.
     fn size(
         &self,
         job: &Job,
@@ -567,7 +568,7 @@ impl Request<'_> {
         numbers.and_then(Iterator::max).unwrap_or(0)
     }
 
-    /// Gives runs and manifest their names, if the view is still what it was.
+    /// Publishes runs and manifest, if the view has not changed.
     fn publish(&self, job: &Job, level: Level) -> Result<()> {
         let now = Manifest::look(job, self.dir)?;
         let is_same = match (&now, self.old) {
@@ -585,7 +586,7 @@ impl Request<'_> {
         match (self.appends, self.old) {
             (true, Some(old)) => level.publish(self.dir, &old.runs, None),
             (_, old) => {
-                // A copy's manifest names no runs of the original's.
+                // A copy's manifest names no runs of the original.
                 let old = old.filter(|old| old.owns_runs(self.dir));
                 level.publish(self.dir, &[], old.map(Manifest::to_replaced))
             }
@@ -593,7 +594,7 @@ impl Request<'_> {
     }
 }
 
-/// Reads lines for the longest of them; nothing where records are none.
+/// Finds the longest of the lines; `None` for records.
 fn longest_line(job: &Job, files: OpenFiles<'_>, what: &ViewType) -> Result<Option<u64>> {
     let Some(lines) = what.lines() else {
         return Ok(None);
@@ -605,7 +606,7 @@ fn longest_line(job: &Job, files: OpenFiles<'_>, what: &ViewType) -> Result<Opti
     Ok(Some(longest.bytes))
 }
 
-/// Fails for more bytes in front of lines, or in the description of rows, than a manifest takes.
+/// Fails if the text before lines, or the description of rows, is too long for a manifest.
 fn check_front(what: &ViewType) -> Result<()> {
     let description_bytes = what.rows().map_or(0, |rows| rows.description.len());
     if description_bytes > FRONT_BYTES_MAX {
@@ -621,7 +622,7 @@ fn check_front(what: &ViewType) -> Result<()> {
     Err(Error::usage("build view", cause).hint("a view holds 1 MiB of them: shorten the header"))
 }
 
-/// Merges groups of runs of a level into those of the next.
+/// Merges groups of runs of one level into the runs of the next.
 fn merge_level(job: &Job, level: Level, next: Level, group: usize) -> Result<Level> {
     merge_groups(job, &level, &next, group)?;
     level.close();

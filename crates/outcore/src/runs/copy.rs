@@ -1,13 +1,14 @@
-//! Merged records on their way into a stream, in order, by one thread or several.
+//! Writes merged records to a stream, in order, with one thread or several.
 //!
 //! Contract: [`SortedView::copy_to`] writes a range while it is merged. Short records take longer
-//! to merge than to write, so several threads merge: each takes every n-th *segment* of the range
+//! to merge than to write, so several threads merge. Each takes every n-th *segment* of the range
 //! and fills its own buffers, which hold a whole segment, while the segments before it are written.
-//! Whoever writes takes the segments in turn. It ends early if nobody wants more.
+//! The writing thread takes the segments alternately from the threads. The copy ends early if the
+//! reader of the stream goes away.
 //!
-//! Bounds: a segment is so long that the blocks at its borders, which two threads read, and those
-//! that are looked at to find them are at most a hundredth of it; where the memory has no room for
-//! that, one thread merges. Half of the memory at most is for segments.
+//! Bounds: the blocks at a segment's borders, which two threads read, and those that are read to
+//! find them, are at most a hundredth of the segment. If memory has no room for such long segments,
+//! one thread merges. Segments use at most half of the memory.
 
 use std::io::Write;
 use std::ops::Range;
@@ -17,41 +18,41 @@ use super::{SortedView, ViewReader};
 use outcore_io::threads::spawn_scoped;
 use outcore_io::{Error, Kind, Result};
 
-/// Size of a buffer, if records are not longer.
+/// Size of a buffer, unless records are longer.
 const BUFFER_BYTES: usize = 1 << 20;
-/// Buffers of one thread that merges alone.
+/// Buffers of a thread that merges alone.
 const BUFFERS: usize = 4;
 /// Longer records are merged by one thread: copying them costs more than comparing their keys, and
-/// who reads them one after another copies no faster.
+/// several threads do not copy faster.
 const SHORT_RECORD_BYTES: usize = 256;
-/// A segment has this many blocks of each run at least: one at either end is read twice.
+/// Smallest number of blocks of each run per segment: one at either end is read twice.
 const SEGMENT_BLOCKS: u64 = 250;
 
 /// How a range is copied.
 struct CopyPlan {
-    /// How many merge.
+    /// Number of merging threads.
     threads: usize,
-    /// Units of a segment.
+    /// Units per segment.
     segment_units: u64,
-    /// Buffers of each thread.
+    /// Buffers per thread.
     buffers: usize,
-    /// Size of each.
+    /// Their size.
     buffer_bytes: usize,
 }
 
-/// Why a pipe could not be written.
+/// The error for a failed write to a pipe.
 pub(super) fn write_error(error: &std::io::Error) -> Error {
     Error::io("write output", error)
 }
 
-/// Buffers on their way.
+/// A full buffer, or an error.
 type Full = Result<Vec<u8>>;
 
 impl SortedView {
     /// Writes the records of `range` to a stream, in order, while the next ones are merged.
     ///
     /// # Errors
-    /// What reading the view or writing the stream fails with.
+    /// The errors of reading the view and of writing the stream.
     pub fn copy_to(&self, range: Range<u64>, out: &mut (dyn Write + Send)) -> Result<()> {
         self.copy_units(self.units_of(range)?, out)
     }
@@ -66,7 +67,8 @@ impl SortedView {
             let mut ways = Vec::with_capacity(plan.threads);
             let mut merging = Vec::with_capacity(plan.threads);
             for thread in 0..plan.threads {
-                // There is room for all buffers in both: only a lack of buffers holds a thread up.
+                // There is room for all buffers in both channels, so a thread only waits for
+                // buffers.
                 let (full, to_write) = sync_channel::<Full>(plan.buffers + 1);
                 let (written, empty) = sync_channel::<Vec<u8>>(plan.buffers);
                 for _ in 0..plan.buffers {
@@ -75,18 +77,18 @@ impl SortedView {
                 ways.push((to_write, written));
                 let (plan, range) = (&plan, range.clone());
                 let name = format!("outcore-merge{} of {}", thread + 1, plan.threads);
-                // An early end takes the ways away, and with them all that still merge.
+                // An early end drops the channels, which ends all merging threads.
                 merging.push(spawn_scoped(scope, &name, move || {
                     let merged =
                         self.merge_segments(plan, thread, range, reader_bytes, &full, &empty);
                     if let Err(error) = merged {
-                        // Nobody may be there any more.
+                        // The receiver may be gone.
                         let _ = full.send(Err(error));
                     }
                 })?);
             }
             let wrote = self.write_segments(&plan, range, &ways, out);
-            // Those that still merge find that nobody wants more.
+            // Threads that still merge find their channels closed.
             drop(ways);
             for thread in merging {
                 thread.join().map_err(|_| {
@@ -134,7 +136,7 @@ impl SortedView {
         alone
     }
 
-    /// Takes what the threads have merged, segment by segment.
+    /// Writes the results of the threads, segment by segment.
     fn write_segments(
         &self,
         plan: &CopyPlan,
@@ -153,14 +155,14 @@ impl SortedView {
                 out.write_all(&buffer)
                     .map_err(|error| write_error(&error))?;
                 left -= (buffer.len() / self.unit_bytes()) as u64;
-                // It may have ended.
+                // The thread may have ended.
                 let _ = written.send(buffer);
             }
         }
         Ok(())
     }
 
-    /// What one thread does: every n-th segment, into the buffers that come back empty.
+    /// Body of one thread: merges every n-th segment into the buffers that are returned empty.
     fn merge_segments(
         &self,
         plan: &CopyPlan,

@@ -1,63 +1,63 @@
-//! Where the merge happens: a seam for drives that merge what they store.
+//! An interface for drives that merge what they store.
 //!
-//! Model: ActiveSort (Lee et al.), section 5: the host tells the drive where the runs lie and what
-//! their keys are, and then reads the merged file as if it were there. [`MergeDevice::open`] is
-//! that call, [`MergeStream::read`] that file. [`HostMerge`] is the one backend: this machine
-//! merges. Whoever reads a view from several threads opens a stream on each.
+//! Model: ActiveSort (Lee et al.), section 5: the host tells the drive where the runs are and what
+//! their keys are, and then reads the merged file as if it existed. [`MergeDevice::open`] is that
+//! call, [`MergeStream::read`] that file. [`HostMerge`] is the only backend: this machine merges. A
+//! program that reads a view from several threads opens one stream per thread.
 
 use std::path::PathBuf;
 
 use super::{SortedView, ViewReader, ViewType};
 use outcore_io::Result;
 
-/// A run, for who merges it.
+/// The location of a run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RunLocation {
     /// Its file.
     pub path: PathBuf,
-    /// Where its first record is.
+    /// Offset of its first record.
     pub start_bytes: u64,
-    /// How many it has.
+    /// Number of its records.
     pub records: u64,
 }
 
-/// What is to be merged: the runs and the key that orders them.
+/// The runs to merge, and the key that orders them.
 #[derive(Debug, Clone, PartialEq)]
 pub struct RunsAbout {
-    /// The runs; equal records come in their order.
+    /// The runs; equal records are in their order.
     pub runs: Vec<RunLocation>,
-    /// Length of a record, place and type of its keys; or lines, and what their order is called.
+    /// Length of a record, offset and type of its keys; or lines, and the name of their order.
     pub what: ViewType,
     /// Largest keys first.
     pub descending: bool,
-    /// Equal keys in the order of the runs, not by the bytes of their records.
+    /// Equal keys are in the order of the runs, not by the bytes of their records.
     pub stable: bool,
 }
 
-/// Something that can merge runs.
+/// A device that can merge runs.
 pub trait MergeDevice {
     /// The merged file of `runs`, for the calling thread.
     ///
     /// # Errors
-    /// Runs that are missing, or more than it can merge.
+    /// Runs that are missing, or more runs than it can merge.
     fn open(&self, runs: &RunsAbout) -> Result<Box<dyn MergeStream>>;
 }
 
 /// The merged file.
 pub trait MergeStream {
-    /// Reads from `offset_bytes` on; gives how many bytes there were, fewer than `buffer` holds
+    /// Reads from `offset_bytes` on; returns the number of bytes, less than the length of `buffer`
     /// only at the end.
     ///
     /// # Errors
-    /// What reading the runs fails with.
+    /// The errors of reading the runs.
     fn read(&mut self, offset_bytes: u64, buffer: &mut [u8]) -> Result<usize>;
 }
 
 /// This machine, for the runs of one view.
 pub struct HostMerge<'a> {
-    /// The view whose runs are merged.
+    /// The view with the runs.
     pub view: &'a SortedView,
-    /// Memory of each stream.
+    /// Memory per stream.
     pub memory_bytes: u64,
 }
 
@@ -80,7 +80,7 @@ impl MergeStream for ViewReader {
 }
 
 impl SortedView {
-    /// What a [`MergeDevice`] must know of it.
+    /// The facts about it that a [`MergeDevice`] needs.
     pub fn about(&self) -> RunsAbout {
         let runs = self.set.runs.iter().map(|run| RunLocation {
             path: run.file.path.to_path_buf(),

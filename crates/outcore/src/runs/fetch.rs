@@ -1,13 +1,13 @@
-//! Blocks of runs on their way into memory, for one thread.
+//! Reads blocks of runs into memory, for one thread.
 //!
-//! Contract: [`Fetcher::fetch`] starts to read a stretch of blocks into a slot of its pool; what
-//! has come is handed out by [`Fetcher::take_arrived`] as [`RunBlocks`]s, in any order. What a run
-//! still has in memory since it was sorted is copied instead. [`RunBlocks`]s that were read must be
-//! checked ([`Fetcher::check`]) before their records are used. A failed or short read is an error
-//! that names run, drive and offset.
+//! Contract: [`Fetcher::fetch`] starts to read a stretch of blocks into a slot of its pool.
+//! [`Fetcher::take_arrived`] returns arrived stretches as [`RunBlocks`]s, in any order. Blocks of a
+//! run that is still in memory since its sort are copied instead. [`RunBlocks`]s that were read
+//! must be checked ([`Fetcher::check`]) before their records are used. A failed or short read is an
+//! error with run, drive and offset.
 //!
-//! Memory: the pool, and a description of each stretch in flight. A block that no slot holds, for a
-//! line in it is long, takes memory of its own from the job's budget while it is here.
+//! Memory: the pool, and a description of each stretch in flight. A block that exceeds a slot
+//! because it contains a long line uses separate memory from the job's budget as long as it exists.
 
 use std::sync::Arc;
 
@@ -42,7 +42,7 @@ impl RunBlocks {
 /// The name under which pieces of runs are reserved.
 pub(super) const PIECES: &str = "pieces of runs";
 
-/// One thread's way to the blocks.
+/// One thread's access to the blocks.
 pub(super) struct Fetcher {
     set: Arc<RunSet>,
     control: Arc<Control>,
@@ -73,14 +73,14 @@ impl Fetcher {
         self.pool.free_slots()
     }
 
-    /// The most blocks of a run that fit a slot.
+    /// Largest number of blocks of a run that fit in a slot.
     pub(super) fn blocks_max(&self) -> u64 {
         let shape = &self.set.shape;
         let slack_bytes = slack_bytes(shape.is_aligned());
         ((self.pool.slot_bytes() - slack_bytes) / shape.block_bytes()).max(1) as u64
     }
 
-    /// A stretch of this many blocks, or of fewer, down to one, so that it fits a slot.
+    /// A stretch of this many blocks, or of fewer, but at least one, so that it fits in a slot.
     pub(super) fn fit(&self, run: usize, first_block: u64, blocks: u64) -> Stretch {
         let mut blocks = blocks.max(1);
         loop {
@@ -92,12 +92,12 @@ impl Fetcher {
         }
     }
 
-    /// Whether no slot holds it.
+    /// Whether it exceeds a slot.
     pub(super) fn is_long(&self, stretch: &Stretch) -> bool {
         stretch.read_len_bytes > self.pool.slot_bytes()
     }
 
-    /// Whether nothing is on its way.
+    /// Whether nothing is in flight.
     pub(super) fn is_idle(&self) -> bool {
         self.arrived.is_empty() && self.reads.is_empty()
     }
@@ -116,7 +116,7 @@ impl Fetcher {
         }
     }
 
-    /// The error for a stretch that there is no memory for.
+    /// The error for a stretch without memory.
     pub(super) fn no_room(&self, stretch: &Stretch) -> Error {
         let run = &self.set.runs[stretch.run];
         let hint = match self.is_long(stretch) {
@@ -134,7 +134,7 @@ impl Fetcher {
             .hint(hint)
     }
 
-    /// Starts to bring a stretch; false if no slot is free.
+    /// Starts to fetch a stretch; false if no slot is free.
     pub(super) fn fetch(&mut self, stretch: Stretch) -> bool {
         let Some(mut slot) = self.take_slot(&stretch) else {
             return false;
@@ -159,19 +159,19 @@ impl Fetcher {
         true
     }
 
-    /// Fails when the job is to stop.
+    /// Fails if the job is to stop.
     pub(super) fn check_stop(&self) -> Result<()> {
         self.control.check()
     }
 
-    /// Starts what was asked for and looks for what has come.
+    /// Starts requests and collects completed ones.
     pub(super) fn start(&mut self) -> Result<()> {
         self.control.check()?;
         self.reads.start()?;
         self.look()
     }
 
-    /// The same, waiting for a moment if nothing is here.
+    /// The same, but waits for a moment if nothing has arrived.
     pub(super) fn wait(&mut self) -> Result<()> {
         if !self.arrived.is_empty() {
             return self.start();
@@ -197,7 +197,7 @@ impl Fetcher {
         Ok(())
     }
 
-    /// What has come since the last look.
+    /// The blocks that have arrived since the last call.
     pub(super) fn take_arrived(&mut self) -> std::vec::Drain<'_, RunBlocks> {
         self.arrived.drain(..)
     }
@@ -211,7 +211,7 @@ impl Fetcher {
         Ok(())
     }
 
-    /// Waits for all that is in flight and forgets it.
+    /// Waits for everything in flight and discards it.
     pub(super) fn drain(&mut self) -> Result<()> {
         self.reads.forget()?;
         self.arrived.clear();
@@ -219,20 +219,20 @@ impl Fetcher {
     }
 }
 
-/// Bytes of a slot for one block, or for `blocks`. Slots of lines hold what is a little longer,
-/// too.
+/// Bytes of a slot for one block, or for `blocks`. Slots for lines also hold slightly longer
+/// blocks.
 pub(super) fn slot_bytes(set: &RunSet, blocks: usize) -> usize {
     let nominal_bytes = set.shape.block_bytes();
     let longest_bytes = set.longest_block_bytes().min(LONG_BLOCKS * nominal_bytes);
     let bytes = (blocks * nominal_bytes).max(longest_bytes) + slack_bytes(set.shape.is_aligned());
-    // As a pool rounds them, so that what is planned is what is taken.
+    // Rounded as by a pool, so that the plan matches the allocation.
     bytes.next_multiple_of(BLOCK_BYTES)
 }
 
-/// Blocks of lines that are longer than this are read into memory of their own.
+/// Blocks of lines longer than this many blocks are read into separate memory.
 pub(super) const LONG_BLOCKS: usize = 2;
 
-/// Room in a slot beside the blocks, for reads that are widened to 4 KiB borders.
+/// Room in a slot in addition to the blocks, for reads that are extended to 4 KiB boundaries.
 pub(super) fn slack_bytes(is_aligned: bool) -> usize {
     match is_aligned {
         true => 0,

@@ -1,16 +1,16 @@
-//! The index of a run: what is known of each of its blocks without reading it.
+//! The index of a run: facts about each of its blocks, available without reading it.
 //!
 //! Layout of an entry, integers little-endian: the first bytes of the order string of the block's
-//! first record, 16 a word ([`Shape::prefix`]), each word a big-endian integer; the block's XXH3;
-//! and for lines, where the first line of the block begins in the run and how many lines come
-//! before it.
+//! first record, 16 per word ([`Shape::prefix`]), each word a big-endian integer; the block's XXH3;
+//! and for lines, the offset in the run of the block's first line and the number of lines before
+//! it.
 //!
-//! Contract: block `j` holds the records that begin in units `j * B` to `(j + 1) * B` of the run,
-//! so that the number of blocks is known from the run's length alone, and a record's block from its
-//! place. A block in which no line begins is empty, and its entry is that of the next line's. An
-//! [`Indexer`] makes the index from the bytes of the run as they go by.
+//! Contract: block `j` holds the records that begin in units `j * B` to `(j + 1) * B` of the run.
+//! The run's length alone therefore determines the number of blocks, and a record's place its
+//! block. A block in which no line begins is empty, and its entry is that of the next line's block.
+//! An [`Indexer`] makes the index from the bytes of the run as they pass.
 //!
-//! Memory: an entry a block; the indexer of lines keeps one line that has not ended yet.
+//! Memory: one entry per block; the indexer of lines keeps one unfinished line.
 
 use std::hash::Hasher;
 
@@ -24,18 +24,18 @@ use outcore_io::checksum::{block_checksum, bytes_checksum};
 /// Bytes of a row's length.
 const ROW_HEAD_BYTES: usize = size_of::<u32>();
 
-/// What is kept of each block of a run.
+/// The entries of the blocks of a run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Index {
     /// Words of a prefix; more than one for lines.
     words: usize,
     prefixes: Vec<u128>,
     pub(crate) checksums: Vec<u64>,
-    /// Where the first line of each block begins; for lines only.
+    /// The offset of the first line of each block; only for lines.
     starts: Vec<u64>,
-    /// How many lines of the run come before that one.
+    /// The number of lines of the run before that line.
     ranks: Vec<u64>,
-    /// Lines of the run.
+    /// Number of lines of the run.
     pub(crate) lines: u64,
 }
 
@@ -65,7 +65,7 @@ impl Index {
         prefix
     }
 
-    /// How many of the blocks `from..to` have a prefix less than that, from the front on.
+    /// Number of leading blocks of `from..to` with a smaller prefix.
     pub(crate) fn count_less(&self, from: usize, to: usize, prefix: &Prefix) -> usize {
         let (mut lo, mut hi) = (from, to);
         while lo < hi {
@@ -78,12 +78,12 @@ impl Index {
         lo - from
     }
 
-    /// Where the first line of a block begins, if these are lines and there is such a block.
+    /// The offset of the first line of a block, if these are lines and the block exists.
     pub(crate) fn start(&self, block: u64) -> Option<u64> {
         self.starts.get(block as usize).copied()
     }
 
-    /// How many lines come before that one.
+    /// The number of lines before that line.
     pub(crate) fn rank(&self, block: u64) -> Option<u64> {
         self.ranks.get(block as usize).copied()
     }
@@ -103,7 +103,7 @@ impl Index {
         self.prefixes.extend_from_slice(&prefix[..self.words]);
     }
 
-    /// Writes the entries to `out`, which is long enough, and fills the rest with zeros.
+    /// Writes the entries to `out`, which must be long enough, and fills the rest with zeros.
     pub(crate) fn write_to(&self, out: &mut [u8]) {
         let step = entry_bytes(self.words);
         let (entries, padding) = out.split_at_mut(self.blocks() * step);
@@ -122,7 +122,7 @@ impl Index {
         padding.fill(0);
     }
 
-    /// Adds entries as they were written.
+    /// Adds entries in their written form.
     pub(crate) fn read_from(&mut self, entries: &[u8]) {
         let word = |bytes: &[u8]| {
             let mut word = [0; 8];
@@ -143,16 +143,15 @@ impl Index {
         }
     }
 
-    /// Checksum of the whole index, kept in the manifest.
+    /// Checksum of the whole index, stored in the manifest.
     pub(crate) fn checksum(&self) -> u64 {
         let mut bytes = vec![0; self.blocks() * entry_bytes(self.words)];
         self.write_to(&mut bytes);
         bytes_checksum(&bytes)
     }
 
-    /// Whether places and ranks of lines go up, as far as the run goes, and each block of
-    /// `block_bytes` has the line that begins in it, or that of the next: whoever searches the
-    /// index relies on it.
+    /// Whether offsets and ranks of lines ascend within the run, and each block of `block_bytes`
+    /// has the first line that begins in it, or that of the next block: searches rely on this.
     pub(crate) fn is_sound(&self, block_bytes: u64, run_bytes: u64, lines: u64) -> bool {
         let blocks = self.starts.iter().enumerate();
         let holds_its_line = |(block, start): (usize, &u64)| {
@@ -177,16 +176,15 @@ pub(crate) struct Indexer<'a> {
     shape: &'a Shape,
     run: u32,
     index: Index,
-    /// Bytes seen.
+    /// Bytes seen so far.
     at_bytes: u64,
-    /// The last block that has been begun, and what has been seen of it; for lines.
+    /// The current block, and its contents so far; for lines.
     block: Option<u64>,
     hash: XxHash3_64,
     is_at_line: bool,
-    /// A first line of a block that has not ended.
+    /// An unfinished first line of a block.
     open: Option<Vec<u8>>,
-    /// Of a row that has not ended: its length, as far as it is known, and how much of the rest is
-    /// to come.
+    /// For an unfinished row: its length, as far as it is known, and the number of remaining bytes.
     row_head: Vec<u8>,
     row_left_bytes: usize,
 }
@@ -208,7 +206,7 @@ impl<'a> Indexer<'a> {
         }
     }
 
-    /// The next bytes of the run: of records, all but the last ones whole blocks.
+    /// Adds the next bytes of the run; for records, in whole blocks except for the last ones.
     pub(crate) fn add(&mut self, bytes: &[u8]) {
         match &self.shape.rule {
             Rule::Records { .. } => self.add_records(bytes),
@@ -246,7 +244,8 @@ impl<'a> Indexer<'a> {
                 }
                 continue;
             }
-            // The block ends after the first terminator that lets a line begin in the next one.
+            // The block ends after the first terminator after which a line begins in the next
+            // block.
             let skip = (next_bytes.saturating_sub(self.at_bytes + 1) as usize).min(rest.len());
             let end = memchr::memchr(terminator, &rest[skip..]).map(|end| skip + end + 1);
             let (here, behind) = rest.split_at(end.unwrap_or(rest.len()));
@@ -258,7 +257,7 @@ impl<'a> Indexer<'a> {
         }
     }
 
-    /// Rows say in front how long they are, and may come in any pieces.
+    /// Rows begin with their length, and may arrive in any pieces.
     fn add_rows(&mut self, bytes: &[u8]) {
         let (mut at, mut hashed) = (0, 0);
         while at < bytes.len() {
@@ -298,7 +297,7 @@ impl<'a> Indexer<'a> {
         self.hash.write(&bytes[hashed..]);
     }
 
-    /// Ends the block that is under way and begins the one of the line that begins here.
+    /// Ends the current block and begins that of the line that begins here.
     fn begin_block(&mut self) {
         let block = self.at_bytes / self.shape.block_units;
         self.end_block();
@@ -324,7 +323,7 @@ impl<'a> Indexer<'a> {
         }
     }
 
-    /// How many blocks have been begun without a prefix.
+    /// Number of blocks without a prefix so far.
     fn without_prefix(&self) -> usize {
         self.index.starts.len() - self.index.prefixes.len() / self.index.words
     }
@@ -342,14 +341,14 @@ impl<'a> Indexer<'a> {
         }
     }
 
-    /// The index of all that was added.
+    /// The index of everything that was added.
     pub(crate) fn finish(mut self) -> Index {
         if self.index.words == 1 {
             return self.index;
         }
         self.end_open();
         self.end_block();
-        // Behind a long last line no other begins.
+        // No other line begins after a long last line.
         let blocks = self.at_bytes.div_ceil(self.shape.block_units);
         for number in self.block.map_or(0, |last| last + 1)..blocks {
             self.index.starts.push(self.at_bytes);
@@ -458,7 +457,7 @@ mod tests {
         assert_eq!(whole.prefix(1), shape.prefix(b"dd"));
         assert_eq!(whole.longest_bytes(42), 26);
         assert!(whole.is_sound(8, 42, 6) && !whole.is_sound(8, 41, 6));
-        // Of blocks of another size it is not an index.
+        // It is not a valid index for another block size.
         for block_bytes in [4, 9, 16] {
             assert!(!whole.is_sound(block_bytes, 42, 6), "{block_bytes}");
         }

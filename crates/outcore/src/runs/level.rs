@@ -1,13 +1,13 @@
-//! Runs that are being written: all of one generation, staged together.
+//! One generation of runs that are being written, staged together.
 //!
-//! Contract: [`Level::stage`] reserves a place for every run, spread over the drives by weight: a
-//! file each for the runs of a view, one file a drive for runs that are merged once more. Until
-//! [`Level::publish`] they lie in private directories and are gone if the job is; it makes them
-//! durable and gives them and the manifest their names, all or none: whoever sweeps what a job left
-//! that was killed in between finishes it. Where it shows only on the way how many runs there are,
-//! and how long, a [`GrowingLevel`] gives each its place when it is full. Nothing is written here.
+//! Contract: [`Level::stage`] reserves a place for every run, spread over the drives by weight: one
+//! file per run for the runs of a view, one file per drive for runs that are merged again. Until
+//! [`Level::publish`] they are in private directories and are removed if the job ends. Publishing
+//! makes them durable and gives them and the manifest their names, all or none; a sweep finishes
+//! this if the job is killed during it. If the number and lengths of runs are unknown in advance, a
+//! [`GrowingLevel`] gives each run its place when it is full. This module writes no data.
 //!
-//! Memory: the indexes of the runs, which their writers hand in.
+//! Memory: the indexes of the runs, which their writers supply.
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -22,7 +22,7 @@ use outcore_io::Result;
 use outcore_io::output::{Room, ShardPlan, StagedOutput};
 use outcore_io::port::{Volume, VolumeFile};
 
-/// Where runs may lie.
+/// Possible places for runs.
 #[derive(Clone, Copy)]
 pub(super) struct Places<'a> {
     pub(super) volume: &'a Arc<Volume>,
@@ -31,7 +31,7 @@ pub(super) struct Places<'a> {
 }
 
 impl Places<'_> {
-    /// The drive for each run, as they come in `turns`.
+    /// The drive of each run, in the order of `turns`.
     fn spread(&self, stored_bytes: &[u64], turns: impl IntoIterator<Item = usize>) -> Vec<usize> {
         let mut taken_bytes = vec![0u64; self.drives.len()];
         let mut chosen = vec![0; stored_bytes.len()];
@@ -41,8 +41,8 @@ impl Places<'_> {
         chosen
     }
 
-    /// The drive for a run of this many bytes: the one with the least for its weight, of which it
-    /// takes them.
+    /// The drive for a run of this many bytes: the one with the least data for its weight; adds the
+    /// bytes to it.
     fn choose(&self, taken_bytes: &mut [u64], bytes: u64) -> usize {
         let load = |drive: usize| {
             let after_bytes = taken_bytes[drive] + bytes;
@@ -60,8 +60,8 @@ impl Places<'_> {
         drive
     }
 
-    /// The name of a run's file on a drive: with the view's id, and with when it was made, since
-    /// the runs that are added to a view and to a copy of it must never have one name.
+    /// The name of a run's file on a drive. It contains the view's id and the time of creation,
+    /// because runs that are added to a view and to its copy must never have the same name.
     fn path_of(&self, drive: usize, id: u64, made: u32, name: &str) -> PathBuf {
         let drive_dir = &self.drives[drive].dir;
         let file = format!("{name}-{id:016x}-{made:08x}");
@@ -73,19 +73,19 @@ impl Places<'_> {
     }
 }
 
-/// Which generation of runs.
+/// The generation of runs.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Generation {
-    /// Those that are merged once more.
+    /// Runs that are merged again.
     Passing,
-    /// Those of the view; whether its manifest may replace one.
+    /// Runs of the view, and whether its manifest may replace one.
     Last {
-        /// It may.
+        /// Whether it may.
         replace: bool,
     },
 }
 
-/// Runs that are being written, all of one generation.
+/// One generation of runs that are being written.
 pub(super) struct Level {
     pub(super) volume: Arc<Volume>,
     pub(super) shape: Shape,
@@ -98,7 +98,7 @@ pub(super) struct LevelRun {
     pub(super) file: VolumeFile,
     pub(super) base_bytes: u64,
     pub(super) number: u32,
-    /// Records, or bytes of lines or rows.
+    /// Number of records, or bytes of lines or rows.
     pub(super) units: u64,
     pub(super) index: Mutex<Index>,
 }
@@ -110,8 +110,8 @@ impl LevelRun {
 }
 
 impl Level {
-    /// Stages the files of runs of these numbers of units, which are written in the order of
-    /// `turns`: one for each if they are those of the view, else one a drive.
+    /// Stages the files of runs with these numbers of units, which are written in the order of
+    /// `turns`: one file per run if they are those of the view, otherwise one per drive.
     pub(super) fn stage(
         places: &Places<'_>,
         shape: &Shape,
@@ -181,7 +181,7 @@ impl Level {
         })
     }
 
-    /// The runs, to be read.
+    /// The runs, for reading.
     pub(super) fn to_set(&self, range: std::ops::Range<usize>) -> RunSet {
         let runs = self.runs[range].iter().map(|run| {
             let index = run.index.lock().unwrap_or_else(PoisonError::into_inner);
@@ -213,8 +213,8 @@ impl Level {
         (records.sum(), units * self.shape.unit_bytes as u64)
     }
 
-    /// Makes the runs durable and gives them their names, together with a manifest that names them
-    /// after `known` and says what it `replaces`.
+    /// Makes the runs durable and publishes them, together with a manifest that lists them after
+    /// the `known` ones and says what it `replaces`.
     pub(super) fn publish(
         self,
         dir: &Path,
@@ -249,7 +249,7 @@ impl Level {
     }
 }
 
-/// When runs were made, as it goes into their names.
+/// The time of creation of runs for their names.
 fn made_now(shape: &Shape) -> u32 {
     (random(now_seed(), shape.id) >> 32) as u32
 }
@@ -258,18 +258,18 @@ fn run_name(number: u32) -> String {
     format!("{RUN}{number:04}")
 }
 
-/// A level whose runs get their places one after another, from any thread.
+/// A level whose runs get their places one after another, on any thread.
 pub(super) struct GrowingLevel<'a> {
     places: Places<'a>,
     shape: &'a Shape,
     first_number: u32,
     made: u32,
-    /// Whether its runs are merged once more: they share a file a drive.
+    /// Whether its runs are merged again: they share one file per drive.
     is_passing: bool,
     state: Mutex<Grown>,
 }
 
-/// What it has come to.
+/// Its state so far.
 struct Grown {
     output: StagedOutput,
     taken_bytes: Vec<u64>,
@@ -277,7 +277,7 @@ struct Grown {
 }
 
 impl<'a> GrowingLevel<'a> {
-    /// One without runs.
+    /// A level without runs.
     pub(super) fn begin(
         places: Places<'a>,
         shape: &'a Shape,
@@ -317,7 +317,7 @@ impl<'a> GrowingLevel<'a> {
         })
     }
 
-    /// The place of one more run, of this many units.
+    /// The place of another run, of this many units.
     pub(super) fn add(&self, units: u64) -> Result<LevelRun> {
         let bytes = self.shape.stored_bytes(units);
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
@@ -378,7 +378,7 @@ impl<'a> GrowingLevel<'a> {
     }
 }
 
-/// Another number for each view ever made.
+/// A unique number for each view ever made.
 pub(super) fn now_seed() -> u64 {
     let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
     now.map_or(1, |now| now.as_nanos() as u64)

@@ -1,16 +1,15 @@
-//! Where keys belong in a view, and in a file of sorted lines: the ranks of many keys at once.
+//! The ranks of many keys in a view, or in a file of sorted lines.
 //!
 //! Contract: the rank of a key is the number of records whose keys come before it in the order of
-//! the view, or, from the right, do not come after it. Ranks come in the order in which keys were
-//! asked for.
+//! the view, or, from the right, do not come after it. Ranks are returned in the order of the keys.
 //!
-//! A file of sorted lines is searched as a view of one run whose index is made by one read of the
+//! A file of sorted lines is searched as a view of one run, whose index is made by one read of the
 //! file ([`SortedView::of_sorted_lines`]). That read also checks that the lines ascend.
 //!
-//! Bounds: at most one block of each run a key (two where keys are longer than the index tells),
-//! each once for all keys that are looked for at the same time; all with as many reads in flight as
-//! there are slots. Memory: 112 bytes a key and run and 240 bytes a key of those, 40 bytes a key of
-//! all, and the slots.
+//! Bounds: per key, at most one block of each run (two if keys are longer than the prefixes of the
+//! index), each once for all keys that are searched at the same time, with as many reads in flight
+//! as there are slots. Memory: 112 bytes per key and run and 240 bytes per key for the keys that
+//! are searched at the same time, 40 bytes per key for all keys, and the slots.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -35,16 +34,16 @@ use outcore_io::{Error, Kind, Result, units};
 const LOOKUP: &str = "look up keys";
 /// The name of the phase.
 const PHASE: &str = "look up";
-/// Memory of a key beside its searches: its own bytes, its prefix, its rank.
+/// Memory of a key in addition to its searches: its bytes, its prefix, its rank.
 const KEY_BYTES: u64 = 240;
-/// Memory of a key for as long as all are looked for: its place, its rank twice, its bytes' place
-/// for a thread.
+/// Memory per key for the whole lookup: its place, its rank twice, the place of its bytes for a
+/// thread.
 const RANK_BYTES: u64 = 40;
-/// Memory of a search of a key in a run.
+/// Memory of the search of a key in a run.
 const SEARCH_BYTES: u64 = 112;
-/// Blocks in flight a thread, at most.
+/// Largest number of blocks in flight per thread.
 const WINDOW_MAX: u64 = 64;
-/// Fewer keys are not split for the sake of more threads.
+/// Fewer keys are not divided among more threads.
 const KEYS_MIN: usize = 64;
 /// Bytes of a read of sorted lines, and reads in flight.
 const READ_BYTES_MIN: u64 = 64 << 10;
@@ -54,18 +53,18 @@ const WINDOW_BYTES_MAX: u64 = 64 << 20;
 
 impl SortedView {
     /// The ranks of `keys`: whole records of which only the keys count, or lines without
-    /// terminators. With `counts_equal`, records whose keys are equal count, too.
+    /// terminators. With `counts_equal`, records with equal keys also count.
     ///
     /// # Errors
-    /// [`Kind::Usage`] for what has no key, [`Kind::Memory`] where not even some keys fit; what
-    /// reading fails with.
+    /// [`Kind::Usage`] for an invalid key, [`Kind::Memory`] if not even some keys fit; the errors
+    /// of reading.
     pub fn lookup(&self, keys: &[&[u8]], counts_equal: bool) -> Result<(Vec<u64>, Phase)> {
         let rank =
             |cuts: &[Cut], ranks: &mut [u64]| ranks[0] = cuts.iter().map(|cut| cut.rank).sum();
         self.search(keys, counts_equal, 1, rank)
     }
 
-    /// `width` numbers for each of `keys`, which `tell` makes of its cuts in all runs.
+    /// `width` numbers for each of `keys`, which `tell` computes from its cuts in all runs.
     pub(super) fn search(
         &self,
         keys: &[&[u8]],
@@ -90,14 +89,14 @@ impl SortedView {
         let slot_bytes = slot_bytes(&self.set, 1);
         let slots = (share_bytes / 2 / slot_bytes as u64).clamp(1, WINDOW_MAX) as usize;
         let left_bytes = share_bytes.saturating_sub((slots * slot_bytes) as u64);
-        // Half of what is left is for blocks that no slot holds.
+        // Half of the rest is for blocks that exceed a slot.
         let at_once = (left_bytes / 2 / each_bytes) as usize;
         if at_once == 0 {
             let cause = format!("{share_bytes} bytes are left for each thread");
             return Err(Error::new(Kind::Memory, LOOKUP, cause)
                 .hint("allow more with --memory, or use fewer --threads"));
         }
-        // Neighbouring keys share blocks: each thread takes some, one stretch after another.
+        // Adjacent keys share blocks, so each thread takes stretches of consecutive keys.
         let stretch = keys.len().div_ceil(group.threads() * 4).clamp(1, at_once);
         self.job.control.begin_phase(PHASE, keys.len() as u64);
         let stretches = Mutex::new(places.chunks(stretch));
@@ -161,13 +160,13 @@ impl SortedView {
         ))
     }
 
-    /// The lines of the file `path`, which ascend, as a view of one run; nothing is written. Reads
-    /// the file once.
+    /// The ascending lines of the file `path` as a view of one run; nothing is written. Reads the
+    /// file once.
     ///
     /// # Errors
-    /// [`Kind::Usage`] for lines that do not ascend, [`Kind::Memory`] where the index does not fit
-    /// (88 bytes a block of at least 16 KiB) or a line is longer than an eighth of the memory; what
-    /// reading fails with.
+    /// [`Kind::Usage`] for lines that do not ascend, [`Kind::Memory`] if the index does not fit (88
+    /// bytes per block of at least 16 KiB) or a line is longer than an eighth of the memory; the
+    /// errors of reading.
     pub fn of_sorted_lines(job: &Job, path: &Path, lines: &LineType) -> Result<Self> {
         let volume = Volume::new(Arc::clone(&job.device), &[])?;
         let file = volume.open(path, Access::Read)?;
@@ -213,7 +212,7 @@ fn index_lines(
     terminator: u8,
 ) -> Result<Index> {
     job.control.begin_phase("index lines", len_bytes);
-    // What comes before its turn is kept: so this much is read before the next bytes are asked for.
+    // Early results are kept, so this many bytes may be read before the next ones are requested.
     let free_bytes = job.budget.free_bytes();
     let read_bytes = 1
         << (free_bytes / 32)
@@ -223,7 +222,7 @@ fn index_lines(
         .min(WINDOW_BYTES_MAX)
         .next_multiple_of(read_bytes);
     let line_bytes = (free_bytes / 8).max(READ_BYTES_MIN);
-    // Beside them two lines are kept, to be compared.
+    // Two lines for the comparison are also in memory.
     let kept_bytes = window_bytes + 2 * line_bytes;
     let _kept = job.budget.reserve("lines", kept_bytes)?;
     let pool = Pool::new(&job.budget, "lines", read_bytes as usize, READS)?;
@@ -268,13 +267,12 @@ fn index_lines(
     }
     set.volume.check_unchanged(file, false)?;
     let mut index = indexer.finish();
-    // A last line without an end is one all the same.
+    // An unterminated last line is also a line.
     index.lines += u64::from(order.finish().map_err(located)?);
     Ok(index)
 }
 
-/// Appends bytes to a line that takes no more memory than its longest possible form, or these
-/// bytes.
+/// Appends bytes to a line, whose memory is at most that of the longest line, or of these bytes.
 fn append_within(line: &mut Vec<u8>, bytes: &[u8], len_max_bytes: usize) {
     let len_bytes = line.len() + bytes.len();
     if len_bytes > line.capacity() {
@@ -284,22 +282,22 @@ fn append_within(line: &mut Vec<u8>, bytes: &[u8], len_max_bytes: usize) {
     line.extend_from_slice(bytes);
 }
 
-/// Checks that lines ascend, which come in bytes that begin and end anywhere.
+/// Checks that lines ascend; they arrive in bytes that begin and end anywhere.
 struct LineOrder<'s> {
     shape: &'s Shape,
     terminator: u8,
-    /// A line that goes on in the next bytes may have so many.
+    /// Largest length of a line that spans several calls.
     len_max_bytes: usize,
-    /// Lines that have ended.
+    /// Number of finished lines.
     count: u64,
-    /// The last of them.
+    /// The last finished line.
     last: Vec<u8>,
-    /// What has come of the next.
+    /// The beginning of the next line.
     begun: Vec<u8>,
 }
 
 impl LineOrder<'_> {
-    /// Takes the bytes that follow.
+    /// Takes the next bytes.
     fn add(&mut self, bytes: &[u8]) -> Result<()> {
         let mut rest = bytes;
         let mut last = None;
@@ -324,7 +322,7 @@ impl LineOrder<'_> {
         self.begin(rest)
     }
 
-    /// Keeps bytes of a line that has not ended.
+    /// Keeps bytes of an unfinished line.
     fn begin(&mut self, bytes: &[u8]) -> Result<()> {
         if self.begun.len() + bytes.len() > self.len_max_bytes {
             let cause = format!(
@@ -352,7 +350,7 @@ impl LineOrder<'_> {
             .hint("sort the file first, in the order of bytes: `outcore sort` or `LC_ALL=C sort`"))
     }
 
-    /// Whether there is a last line without an end.
+    /// Whether there is an unterminated last line.
     fn finish(self) -> Result<bool> {
         let is_there = !self.begun.is_empty();
         if is_there {

@@ -1,18 +1,18 @@
-//! The manifest of a view: what ties its runs together, and how they are found again.
+//! The manifest of a view, which lists its runs and how to find them again.
 //!
-//! Contract: `view.json` in the view's directory, [metadata](outcore_io::metadata) with a checksum,
-//! names format, order, block size and every run with its place, length and the checksum of its
-//! index (what section 5 of the ActiveSort paper asks an interface to carry: key and record
-//! lengths, key type, sizes and places of runs). It appears last, together with the runs or not at
-//! all ([`super::level`]), so a directory with a manifest is a whole view. Opening reads the
-//! manifest and the runs' indexes, and checks both; no record is read.
+//! Contract: `view.json` in the view's directory is [metadata](outcore_io::metadata) with a
+//! checksum. It contains format, order, block size and every run with its place, length and the
+//! checksum of its index. (Section 5 of the ActiveSort paper requires the same of an interface: key
+//! and record lengths, key type, sizes and places of runs.) The manifest appears last, together
+//! with the runs or not at all ([`super::level`]), so a directory with a manifest is a whole view.
+//! Opening reads the manifest and the runs' indexes, and checks both; it reads no record.
 //!
-//! Runs that a manifest replaces are removed after it is there. It names them, so that who changes
-//! the view next removes what a killed job did not come to ([`tidy`]).
+//! Runs that a manifest replaces are removed after the manifest is in place. It lists them, so that
+//! the next change of the view removes those that a killed job left ([`tidy`]).
 //!
-//! Runs belong to a view's id and directory ([`ViewDir`]). Those inside of the directory go where
-//! it goes; those on other drives are the original's, however often its directory is copied: no
-//! copy removes them, or adds to them.
+//! Runs belong to a view's id and directory ([`ViewDir`]). Runs inside the directory move and are
+//! copied with it. Runs on other drives belong to the original, however often its directory is
+//! copied: no copy removes them or adds to them.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -48,22 +48,22 @@ const LINES: &str = "lines";
 const ROWS: &str = "rows";
 const READ_BYTES: usize = 1 << 20;
 const READS_MIN: usize = 4;
-/// As many reads of short indexes are in flight.
+/// Reads of short indexes in flight.
 const READS_MAX: usize = 16;
 const OPEN: &str = "open view";
-/// No view has larger blocks, or more data; within them no sum of sizes overflows.
+/// Limit on the size of a block, and on the data of a view; within them no sum of sizes overflows.
 const BLOCK_BYTES_MAX: u64 = 1 << 30;
 const DATA_BYTES_MAX: u64 = 1 << 56;
 
-/// The manifest as it is written.
+/// The manifest in its written form.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Manifest {
     pub(super) id: String,
-    /// The directory that it was written into.
+    /// The directory for which it was written.
     #[serde(rename = "home")]
     original_dir: ViewDir,
-    /// As [`RecordFormat::parse_type`] reads it, or [`LINES`], or [`ROWS`].
+    /// In the notation of [`RecordFormat::parse_type`], or [`LINES`], or [`ROWS`].
     #[serde(rename = "type")]
     record_type: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -74,28 +74,28 @@ pub(super) struct Manifest {
     key_bytes: usize,
     descending: bool,
     stable: bool,
-    /// How NaNs compare, if a key holds floats.
+    /// How NaNs compare, if a key contains floats.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     nans: Option<Nans>,
     pub(super) records: u64,
-    /// Units of a block: records, or bytes of lines.
+    /// Units per block: records, or bytes of lines.
     #[serde(rename = "block_records")]
     pub(super) block_units: u64,
     pub(super) runs: Vec<ManifestRun>,
-    /// Runs of the view that was here before, which may still be there.
+    /// Runs of the previous view, which may still exist.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     replaces: Option<Replaced>,
 }
 
-/// How NaNs of different bits compare in a view.
+/// How NaNs with different bits compare in a view.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 enum Nans {
-    /// They are one key, in which bits only break ties.
+    /// They are one key; bits only break ties.
     One,
 }
 
-/// The runs of a view that another one has replaced.
+/// The runs of a replaced view.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Replaced {
@@ -108,18 +108,18 @@ pub(super) struct Replaced {
     runs: Vec<PathBuf>,
 }
 
-/// What a manifest says of lines.
+/// The part of a manifest about lines.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct ManifestLines {
     terminator: u8,
-    /// Their end in the sorted file, if it is another one.
+    /// Their terminator in the sorted file, if it is another one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     file_terminator: Option<u8>,
-    /// The bytes in front of them, each as the character of its number.
+    /// The bytes before them, each as the character of its number.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     front: String,
-    /// The name of their order, for who made the view.
+    /// The name of their order, for the program that made the view.
     order: String,
 }
 
@@ -147,13 +147,13 @@ impl ManifestLines {
     }
 }
 
-/// What a manifest says of rows.
+/// The part of a manifest about rows.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct ManifestRows {
     /// The bytes of their description, each as the character of its number.
     description: String,
-    /// The name of their order, for who made the view.
+    /// The name of their order, for the program that made the view.
     order: String,
 }
 
@@ -177,12 +177,12 @@ impl ManifestRows {
     }
 }
 
-/// Bytes as text: each as the character of its number.
+/// Bytes as text: each byte as the character of its number.
 fn text_of(bytes: &[u8]) -> String {
     bytes.iter().copied().map(char::from).collect()
 }
 
-/// The bytes of such a text, if it is one, and not too long.
+/// The bytes of such a text; `None` if it is invalid or too long.
 fn bytes_of(text: &str) -> Option<Vec<u8>> {
     let bytes: Option<Vec<u8>> = text.chars().map(|c| u8::try_from(c).ok()).collect();
     bytes.filter(|bytes| bytes.len() <= FRONT_BYTES_MAX)
@@ -192,7 +192,7 @@ fn bytes_of(text: &str) -> Option<Vec<u8>> {
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct ManifestRun {
-    /// Relative to the view's directory if it lies there.
+    /// Relative to the view's directory if it is inside.
     #[serde(
         serialize_with = "outcore_io::metadata::paths::write_path",
         deserialize_with = "outcore_io::metadata::paths::read_path"
@@ -248,7 +248,7 @@ impl Manifest {
         }
     }
 
-    /// What all runs have in common.
+    /// The common properties of all runs.
     pub(super) fn shape(&self, path: &Path, orders: LineOrders<'_>) -> Result<Shape> {
         let what: ViewType = match (&self.lines, &self.rows) {
             (Some(lines), _) => lines.to_type(path, orders)?.into(),
@@ -281,7 +281,7 @@ impl Manifest {
         Ok(Shape::new(&what, self.order(), self.block_units, id))
     }
 
-    /// The order of its records; lines and rows bring theirs.
+    /// The order of its records; lines and rows have their own.
     pub(super) fn order(&self) -> ViewOrder {
         ViewOrder {
             descending: self.descending,
@@ -322,23 +322,22 @@ impl Manifest {
         Ok(manifest)
     }
 
-    /// What its file belongs to.
+    /// The `place` of its metadata.
     fn place(&self) -> String {
         format!("view {}", self.id)
     }
 
-    /// Whether it has runs that do not lie in its directory.
+    /// Whether it has runs outside of its directory.
     fn has_runs_elsewhere(&self) -> bool {
         self.runs.iter().any(|run| run.path.is_absolute())
     }
 
-    /// Whether the view in `dir`, which this is the manifest of, may do with all of its runs as it
-    /// likes.
+    /// Whether this manifest, in `dir`, may change or remove all of its runs.
     pub(super) fn owns_runs(&self, dir: &Path) -> bool {
         !self.has_runs_elsewhere() || self.original_dir.is(dir)
     }
 
-    /// Fails for a copy of a view whose runs on other drives are the original's: what is added to
+    /// Fails for a copy of a view whose runs on other drives belong to the original: additions to
     /// one would be lost with the other.
     pub(super) fn refuse_to_add_to_a_copy(&self, dir: &Path) -> Result<()> {
         match self.owns_runs(dir) {
@@ -347,8 +346,8 @@ impl Manifest {
         }
     }
 
-    /// Fails unless the runs on other drives are this view's, or surely those of the view that it
-    /// is a copy of: else whoever replaces the view would leave them behind unseen.
+    /// Fails unless the runs on other drives belong to this view, or certainly to the view that it
+    /// is a copy of. Otherwise replacing the view would leave them behind unnoticed.
     pub(super) fn refuse_to_forget_runs(&self, job: &Job, dir: &Path) -> Result<()> {
         let original = self.original_dir.dir();
         let is_there = || {
@@ -374,7 +373,7 @@ impl Manifest {
             .hint("build a view in another directory, from the inputs or from what `outcore view materialize` writes")
     }
 
-    /// Its runs, to be named by what replaces it.
+    /// Its runs, to be listed by the manifest that replaces it.
     pub(super) fn to_replaced(&self) -> Replaced {
         Replaced {
             id: self.id.clone(),
@@ -392,7 +391,7 @@ impl Manifest {
         self.id == other.id && self.run_paths() == other.run_paths()
     }
 
-    /// As it is written.
+    /// Its written form.
     pub(super) fn to_bytes(&self) -> Result<Vec<u8>> {
         let owner = Owner {
             name: NAME,
@@ -401,7 +400,7 @@ impl Manifest {
         FORM.seal(owner, self)
     }
 
-    /// The manifest of the view that is in `dir` already, if there is one.
+    /// The manifest of the existing view in `dir`, if there is one.
     pub(super) fn look(job: &Job, dir: &Path) -> Result<Option<Self>> {
         let volume = Volume::new(Arc::clone(&job.device), &job.options.drives)?;
         match Manifest::read(job, &volume, dir) {
@@ -411,14 +410,14 @@ impl Manifest {
         }
     }
 
-    /// Whether reading it failed since none is there.
+    /// Whether reading it failed because it does not exist.
     pub(super) fn is_missing(error: &Error) -> bool {
         error.raw_errno() == Some(rustix::io::Errno::NOENT.raw_os_error())
     }
 }
 
-/// Finishes what jobs that were killed left of the view in `dir`; gives its manifest, if there is
-/// one. To be called before a view is changed.
+/// Finishes the work of killed jobs on the view in `dir`; returns its manifest, if there is one.
+/// Call it before a view is changed.
 pub(super) fn tidy(job: &Job, dir: &Path) -> Result<Option<Manifest>> {
     job.device.sweep_private_dirs(dir)?;
     let manifest = Manifest::look(job, dir)?;
@@ -430,23 +429,23 @@ pub(super) fn tidy(job: &Job, dir: &Path) -> Result<Option<Manifest>> {
     Ok(manifest)
 }
 
-/// Removes runs of a view that has been replaced: those in its directory, and, if it `owns` them,
-/// those on other drives.
+/// Removes runs of a replaced view: those in its directory and, if it `owns` them, those on other
+/// drives.
 pub(super) fn remove_runs(job: &Job, dir: &Path, replaced: &Replaced, owns: bool) {
     let is_inside = |path: &Path| path.components().count() == 1;
     let is_its = |path: &&PathBuf| {
         is_run_name(path, &replaced.id) && (is_inside(path) || (owns && path.is_absolute()))
     };
     for path in replaced.runs.iter().filter(is_its) {
-        // What cannot be removed is only space.
+        // A run that cannot be removed only wastes space.
         let _ = job.device.remove(&dir.join(path));
     }
 }
 
-/// Front of the last part of a run's name.
+/// Prefix of the last part of a run's path.
 pub(super) const RUN: &str = "run-";
 
-/// Whether a path ends as those of the runs of the view `id` do ([`super::level`]):
+/// Whether a path ends like those of the runs of the view `id` ([`super::level`]):
 /// `run-NUMBER-ID-MADE`.
 fn is_run_name(path: &Path, id: &str) -> bool {
     let name = path.file_name().unwrap_or_default().to_string_lossy();
@@ -464,7 +463,7 @@ fn broken(path: &Path, cause: &str) -> Error {
     FORM.damage(cause).path(path)
 }
 
-/// Opens all runs and reads their indexes; gives also the memory that these take.
+/// Opens all runs and reads their indexes; also returns the memory of the indexes.
 pub(super) fn open_runs(
     job: &Job,
     volume: Volume,
@@ -520,7 +519,7 @@ pub(super) fn open_runs(
     Ok((set, reservation))
 }
 
-/// The indexes of all runs of a view, each as it was written.
+/// The indexes of all runs of a view, in their written form.
 fn read_indexes(job: &Job, set: &RunSet, about: &[ManifestRun]) -> Result<Vec<Index>> {
     let shape = &set.shape;
     let mut wanted = Vec::with_capacity(set.runs.len());
@@ -551,7 +550,7 @@ fn read_indexes(job: &Job, set: &RunSet, about: &[ManifestRun]) -> Result<Vec<In
     Ok(indexes)
 }
 
-/// Reads `len_bytes` from `at_bytes` (a 4 KiB border) of a file.
+/// Reads `len_bytes` from `at_bytes` (a multiple of 4 KiB) of a file.
 pub(super) fn read_range(
     job: &Job,
     volume: &Volume,
@@ -567,8 +566,8 @@ pub(super) fn read_range(
     Ok(all)
 }
 
-/// Reads this many bytes from a 4 KiB border on of each of some files, and gives them to `take` in
-/// order.
+/// Reads this many bytes from a 4 KiB boundary of each of several files, and passes them to `take`
+/// in order.
 fn read_ranges(
     job: &Job,
     volume: &Volume,

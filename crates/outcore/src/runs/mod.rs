@@ -1,23 +1,23 @@
 //! Sorted views: a sorted file whose last merge happens while it is read.
 //!
 //! Model: ActiveSort (Lee et al., "Accelerating External Sorting via On-the-fly Data Merge in
-//! Active SSDs"): after the runs are formed, data that are read once move two reads and one write,
-//! where a sort that writes its result moves three and two. Here the host merges; [`MergeDevice`]
-//! is where a drive that computes could stand in.
+//! Active SSDs"): after the runs are formed, data that are read once take two reads and one write,
+//! while a sort that writes its result takes three and two. Here the host merges; [`MergeDevice`]
+//! is the interface for a drive that could merge.
 //!
-//! Contract: a view is a directory with a manifest and sorted runs, spread over drives, that
-//! [`build`] makes and [`SortedView::open`] opens again. Whatever is read through a [`ViewReader`],
-//! in any order, equals the file that [`crate::sort::sort`] would have written, byte for byte.
-//! Every block is checked against its checksum before it is merged: a run that is gone, too short
-//! or rotten is an error that names run, drive and offset, never wrong data.
+//! Contract: a view is a directory with a manifest and sorted runs, spread over drives. [`build`]
+//! makes it and [`SortedView::open`] opens it. Reads through a [`ViewReader`], in any order, return
+//! exactly the bytes of the file that [`crate::sort::sort`] would have written. Every block is
+//! verified against its checksum before it is merged. A missing, truncated or damaged run is an
+//! error with run, drive and offset, never wrong data.
 //!
-//! Records are of one length, or lines, or rows of any bytes that somebody makes ([`ViewType`]).
-//! Places in runs count units: records, or bytes of lines and rows; such a view is read by bytes,
-//! and its items are found by their number.
+//! Records have one length, or are lines, or are generated rows of any bytes ([`ViewType`]). Places
+//! in runs count units: records, or bytes of lines and rows. A view of lines or rows is read by
+//! bytes, and its items are found by number.
 //!
-//! Bounds: memory of the job; the index takes 24 bytes a block of 16 KiB to 1 MiB, 88 where there
-//! are lines; a reader at least two blocks a run. A seek reads one block of each run, and now and
-//! then a second one.
+//! Bounds: memory of the job. The index takes 24 bytes per block of 16 KiB to 1 MiB, 88 for lines;
+//! a reader takes at least two blocks per run. A seek reads one block of each run, and occasionally
+//! a second one.
 
 mod build;
 mod copy;
@@ -72,20 +72,19 @@ use outcore_io::port::Volume;
 use outcore_io::units;
 use outcore_io::{Error, Kind, Result};
 
-/// Slots of a reader beyond two a run, for what will be needed first.
+/// Slots of a reader beyond two per run, for the pieces that are needed first.
 const SPARE_SLOTS: usize = 12;
-/// What comes before a place inside a line is merged and left out in parts of this size.
+/// The bytes before a place inside a line are merged and discarded in parts of this size.
 const SKIP_BYTES: usize = 64 << 10;
-/// Pieces of runs that are longer than this read no faster.
+/// Longer pieces of runs read no faster.
 const PIECE_BYTES_MAX: usize = 1 << 20;
 /// Shorter pieces cost drives more than they gain.
 const PIECE_BYTES_MIN: usize = 128 << 10;
-/// All pieces of a reader are no longer, if they need not be: half of them are being merged, and
-/// would be out of the cache before they are. N.B. 2 GiB of u64 in 128 runs took 6.0 s of user time
-/// in pieces of 1 MiB and 4.4 s in shorter ones (docs/decisions/0022).
+/// Limit on the pieces of a reader, unless they must be longer: half of them are being merged, and
+/// should still be in the cache then (docs/decisions/0022).
 const PIECES_BYTES_MAX: usize = 64 << 20;
 
-/// A sorted file that is merged while it is read. Clones share all of it.
+/// A sorted file that is merged while it is read. Clones share everything.
 #[derive(Clone)]
 pub struct SortedView {
     set: Arc<RunSet>,
@@ -94,18 +93,18 @@ pub struct SortedView {
     index: Arc<Reservation>,
 }
 
-/// What a view is.
+/// Facts about a view.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ViewInfo {
     /// Its directory.
     pub dir: PathBuf,
-    /// Records.
+    /// Number of records.
     pub records: u64,
-    /// What they are.
+    /// Their type.
     pub what: ViewType,
-    /// How they are ordered.
+    /// Their order.
     pub order: ViewOrder,
-    /// Bytes that are read for one record, if no more are wanted.
+    /// Bytes that are read for a single record.
     pub block_bytes: usize,
     /// Memory for the index.
     pub index_bytes: u64,
@@ -114,27 +113,27 @@ pub struct ViewInfo {
 }
 
 impl SortedView {
-    /// Opens the view in `dir`, with what `job` may use. Reads its manifest and the indexes of its
-    /// runs, 24 bytes a block.
+    /// Opens the view in `dir`, with the resources of `job`. Reads its manifest and the indexes of
+    /// its runs, 24 bytes per block.
     ///
     /// # Errors
-    /// [`Kind::Io`] if a run or the manifest is missing, [`Kind::Corrupt`] if one is not what was
-    /// written, [`Kind::Memory`] if the index does not fit, [`Kind::Usage`] for lines in an order
-    /// that is not the engine's own.
+    /// [`Kind::Io`] if a run or the manifest is missing, [`Kind::Corrupt`] if one is damaged,
+    /// [`Kind::Memory`] if the index does not fit, [`Kind::Usage`] for lines in an order that is
+    /// not the engine's own.
     pub fn open(job: &Job, dir: &Path) -> Result<Self> {
         Self::open_with(job, dir, &own_orders)
     }
 
-    /// The same for views whose lines may have any of `orders`.
+    /// The same for views of lines with any of `orders`.
     ///
     /// # Errors
-    /// As [`SortedView::open`], and what `orders` fails with.
+    /// The errors of [`SortedView::open`] and of `orders`.
     pub fn open_with(job: &Job, dir: &Path, orders: LineOrders<'_>) -> Result<Self> {
         let volume = Volume::new(Arc::clone(&job.device), &job.options.drives)?;
         let manifest = match Manifest::read(job, &volume, dir) {
-            // A build that was killed while it published is finished by who sweeps.
+            // A sweep finishes a build that was killed while it published.
             Err(error) if Manifest::is_missing(&error) => {
-                // Where it may not write, there is no view all the same.
+                // If the sweep has no write access, there is simply no view.
                 let _ = job.device.sweep_private_dirs(dir);
                 Manifest::read(job, &volume, dir)?
             }
@@ -149,7 +148,7 @@ impl SortedView {
         })
     }
 
-    /// The same view, watched and stopped through `control`.
+    /// The same view, observed and stopped through `control`.
     #[must_use]
     pub fn watched(mut self, control: Arc<Control>) -> Self {
         self.job.control = control;
@@ -166,7 +165,7 @@ impl SortedView {
         self.len() == 0
     }
 
-    /// What a read gives a whole number of: the size of a record, or 1 for lines.
+    /// Reads return a multiple of this: the size of a record, or 1 for lines.
     pub fn unit_bytes(&self) -> usize {
         self.set.shape.unit_bytes
     }
@@ -176,18 +175,18 @@ impl SortedView {
         self.front().len() as u64 + self.set.units() * self.unit_bytes() as u64
     }
 
-    /// What stands before the first record in the sorted file: the header of CSV. No rank counts
+    /// The bytes before the first record in the sorted file: the header of CSV. Ranks do not count
     /// it.
     pub fn front(&self) -> &[u8] {
         self.set.shape.front()
     }
 
-    /// What it holds.
+    /// The type of its contents.
     pub fn what(&self) -> &ViewType {
         &self.set.shape.what
     }
 
-    /// What the records are, if they are not lines.
+    /// The format of the records, unless they are lines or rows.
     pub fn format(&self) -> Option<&RecordFormat> {
         self.what().records()
     }
@@ -202,11 +201,10 @@ impl SortedView {
         self.set.volume.traffic_bytes()
     }
 
-    /// What reading `units` units of all runs is predicted to take, while the given amount is
-    /// written.
+    /// The prediction for reading `units` units of all runs while the given amount is written.
     fn plan_phase(&self, name: &'static str, units: u64, written: Forecast) -> PhasePlan {
         let set = &self.set;
-        // A part begins and ends within blocks, which are read whole: in each run about one more.
+        // A part begins and ends inside blocks, which are read whole: about one more per run.
         let edge_units = set.runs.len() as u64 * set.shape.block_units;
         let read_units = match units {
             0 => 0,
@@ -215,7 +213,7 @@ impl SortedView {
         let read_bytes = read_units * self.unit_bytes() as u64;
         let is_resident = set.runs.iter().any(|run| run.resident.is_some());
         let read = match is_resident {
-            // What is still in memory is not read.
+            // Runs that are still in memory are not read.
             true => Forecast::AtMost(read_bytes),
             false => Forecast::About(read_bytes),
         };
@@ -231,7 +229,7 @@ impl SortedView {
         )
     }
 
-    /// What it is.
+    /// Facts about it.
     pub fn info(&self) -> ViewInfo {
         let shape = &self.set.shape;
         let drives = self.set.volume.drives();
@@ -251,7 +249,7 @@ impl SortedView {
         }
     }
 
-    /// Memory for each of `readers` readers, so that all fit what the job has left.
+    /// Memory for each of `readers` readers, so that all fit in the job's remaining memory.
     pub fn reader_bytes(&self, readers: usize) -> u64 {
         let budget = &self.job.budget;
         budget.free_bytes() / 16 * 15 / readers.max(1) as u64
@@ -273,26 +271,26 @@ impl SortedView {
         Ok(reader)
     }
 
-    /// The same for who must tell lines apart: they end as they do in runs, also where the sorted
-    /// file ends them with a byte that they may hold.
+    /// The same for callers that must separate lines: lines end as in runs, even if the sorted file
+    /// ends them with a byte that they may contain.
     ///
     /// # Errors
-    /// As [`SortedView::reader`].
+    /// The errors of [`SortedView::reader`].
     pub fn reader_of_runs(&self, memory_bytes: u64) -> Result<ViewReader> {
         ViewReader::new(&self.job, Arc::clone(&self.set), memory_bytes)
     }
 
-    /// The least memory of a reader: two blocks of each run.
+    /// Smallest memory of a reader: two blocks of each run.
     pub fn needed_bytes(&self) -> u64 {
         needed_bytes(&self.set)
     }
 
-    /// Of `readers` readers side by side, those that fit the memory: at least one.
+    /// How many of `readers` parallel readers fit in memory: at least one.
     pub fn readers_that_fit(&self, readers: usize) -> usize {
         self.readers_beside(readers, 0)
     }
 
-    /// The same, where each takes this much more.
+    /// The same if each takes this much additional memory.
     fn readers_beside(&self, readers: usize, each_bytes: u64) -> usize {
         let needed_bytes = needed_bytes(&self.set) + each_bytes;
         let fit = self.reader_bytes(1) / needed_bytes.max(1);
@@ -301,8 +299,8 @@ impl SortedView {
             .clamp(1, readers.max(1))
     }
 
-    /// The places of a range of records in units. For lines two are looked for, unless all are
-    /// wanted.
+    /// The places of a range of records, in units. For lines, two places are looked up, unless the
+    /// range is everything.
     fn units_of(&self, range: Range<u64>) -> Result<Range<u64>> {
         if self.set.shape.items().is_none() {
             return Ok(range);
@@ -315,8 +313,7 @@ impl SortedView {
         Ok(reader.next.unwrap_or(0)..reader.end)
     }
 
-    /// Ranges of equal length, one after another, that `parts` threads or processes can read side
-    /// by side.
+    /// Consecutive ranges of equal length that `parts` threads or processes can read in parallel.
     pub fn split(&self, parts: u64) -> Vec<Range<u64>> {
         let records = u128::from(self.len());
         let border = |part: u64| (records * u128::from(part) / u128::from(parts.max(1))) as u64;
@@ -331,20 +328,20 @@ pub struct ViewReader {
     set: Arc<RunSet>,
     fetcher: Fetcher,
     merge: MergeReader,
-    /// The unit of the sorted file that the merge gives next, if it has been started.
+    /// The next unit of the sorted file from the merge, if it has been started.
     next: Option<u64>,
-    /// End of the range that was sought, in units.
+    /// End of the current range, in units.
     end: u64,
     /// Units read since the last seek.
     since_seek: u64,
-    /// A record of which a part was asked for, and its rank.
+    /// A partly requested record, and its rank.
     part: Vec<u8>,
     part_rank: Option<u64>,
     /// Whether lines end as in the sorted file, not as in runs.
     ends_as_in_file: bool,
 }
 
-/// The least memory of a reader.
+/// Smallest memory of a reader.
 fn needed_bytes(set: &RunSet) -> u64 {
     (slot_bytes(set, 1) * (2 * set.runs.len() + SPARE_SLOTS)) as u64
 }
@@ -365,13 +362,13 @@ impl ViewReader {
             return Err(Error::new(Kind::Memory, "open reader", cause)
                 .hint("allow more with --memory, or use fewer --threads"));
         }
-        // Where nothing waits for a drive, what counts is that pieces stay in the cache.
+        // If no reads wait for a drive, it matters most that pieces stay in the cache.
         let is_in_memory = |run: &run_set::Run| run.file.facts.is_in_memory;
         let piece_bytes_max = match set.runs.iter().all(is_in_memory) {
             true => PIECE_BYTES_MAX / 8,
             false => (PIECES_BYTES_MAX / slots).clamp(PIECE_BYTES_MIN, PIECE_BYTES_MAX),
         };
-        // What long lines take of their own.
+        // Separate memory for long lines.
         let longest_bytes = set.longest_block_bytes();
         let own_bytes = match longest_bytes > LONG_BLOCKS * shape.block_bytes() {
             true => (memory_bytes / 2).min((longest_bytes * runs) as u64 + (1 << 20)),
@@ -407,16 +404,17 @@ impl ViewReader {
         self.len() == 0
     }
 
-    /// Blocks read so far.
+    /// Number of blocks read so far.
     pub fn blocks_read(&self) -> u64 {
         self.fetcher.blocks_fetched
     }
 
-    /// Goes to a range of ranks: [`ViewReader::read`] gives its records. Of a short range single
-    /// blocks are read; of a long one as much ahead as there is room for, and nothing past its end.
+    /// Moves to a range of ranks, whose records [`ViewReader::read`] returns. For a short range
+    /// single blocks are read; for a long range as much is read ahead as there is room for, but
+    /// nothing past its end.
     ///
     /// # Errors
-    /// [`Kind::Usage`] for a range beyond the end; what reading fails with.
+    /// [`Kind::Usage`] for a range beyond the end; the errors of reading.
     pub fn seek(&mut self, range: Range<u64>) -> Result<()> {
         let records = self.len();
         if range.start > range.end || range.end > records {
@@ -448,7 +446,7 @@ impl ViewReader {
         let is_long = wanted >= (2 * shape.block_units * runs.len() as u64) as f64;
         let is_end_wanted = is_long || measure == Measure::Records;
         self.next = None;
-        // Gives back the buffers of what was being merged: the selection may need all.
+        // Releases the buffers of the current merge: the selection may need all.
         self.merge = MergeReader::new(&self.set);
         let mut selector = Selector::new(&self.set, &mut self.fetcher)?;
         let to = match is_end_wanted {
@@ -467,7 +465,7 @@ impl ViewReader {
         Ok(())
     }
 
-    /// Leaves out what comes before `begin` of the line at whose front the merge stands.
+    /// Discards the part before `begin` of the line at which the merge is positioned.
     fn skip_to(&mut self, at: u64, begin: u64) -> Result<()> {
         let unit_bytes = self.set.shape.unit_bytes;
         let mut left = (begin - at) as usize * unit_bytes;
@@ -488,7 +486,7 @@ impl ViewReader {
         mut given: Vec<fetch::RunBlocks>,
         is_long: bool,
     ) -> Result<()> {
-        // Blocks after the first would be out of turn.
+        // Blocks after the first one would be in the wrong order.
         let set = Arc::clone(&self.set);
         given.retain(|piece| piece.stretch.first_block == set.block_of(from[piece.stretch.run]));
         self.since_seek = 0;
@@ -496,11 +494,11 @@ impl ViewReader {
             .start(&mut self.fetcher, from, to, given, is_long)
     }
 
-    /// Reads as many whole records as fit `out` and are left of the range; gives the bytes. Of
-    /// lines it reads as many bytes as fit, and goes on inside a line the next time.
+    /// Reads as many whole records of the range as fit in `out`; returns the number of bytes. For
+    /// lines, reads as many bytes as fit, and continues inside a line at the next call.
     ///
     /// # Errors
-    /// What reading fails with; seek again after that.
+    /// The errors of reading; seek again after an error.
     pub fn read(&mut self, out: &mut [u8]) -> Result<usize> {
         let Some(next) = self.next else {
             return Err(Error::usage("read view", "no place to read from")
@@ -519,13 +517,13 @@ impl ViewReader {
         Ok(len_bytes)
     }
 
-    /// Appends the next rows of the range to `rows`, of `bytes_max` bytes or one more row than
-    /// that; none if none are left. `grow` is told before how many bytes `rows` is going to have,
-    /// to reserve them: a row may be long.
+    /// Appends the next rows of the range to `rows`: `bytes_max` bytes, and the rest of the last
+    /// row; nothing at the end. `grow` is called before with the new size of `rows`, to reserve
+    /// memory: a row may be long.
     ///
     /// # Errors
-    /// As [`ViewReader::read`], and what `grow` fails with; [`Kind::Usage`] where the view does not
-    /// hold rows.
+    /// The errors of [`ViewReader::read`] and of `grow`; [`Kind::Usage`] if the view does not
+    /// contain rows.
     pub fn read_rows(
         &mut self,
         rows: &mut RowBatch,
@@ -548,32 +546,32 @@ impl ViewReader {
         })
     }
 
-    /// Bytes that are left of the range.
+    /// Remaining bytes of the range.
     pub fn left_bytes(&self) -> u64 {
         let units = self.next.map_or(0, |next| self.end - next);
         units * self.set.shape.unit_bytes as u64
     }
 
-    /// The rank of the first record whose key is not before that of `record`, which is a whole
-    /// record of which only the key fields count, or a line without its terminator.
+    /// The rank of the first record whose key is not before that of `record`: a whole record of
+    /// which only the key fields count, or a line without its terminator.
     ///
     /// # Errors
-    /// [`Kind::Usage`] for what has no key; what reading fails with.
+    /// [`Kind::Usage`] for an invalid key; the errors of reading.
     pub fn seek_key(&mut self, record: &[u8]) -> Result<u64> {
         self.set.shape.check_key(record)?;
         self.next = None;
-        // Gives back the buffers of what was being merged: the selection may need all.
+        // Releases the buffers of the current merge: the selection may need all.
         self.merge = MergeReader::new(&self.set);
         let mut selector = Selector::new(&self.set, &mut self.fetcher)?;
         let cut = selector.cut_at_key(record)?;
         selector.records_before(&cut)
     }
 
-    /// Reads the bytes of the sorted file from `offset_bytes` on; gives how many there were, fewer
-    /// than `out` holds only at the end. Reading on is cheap, anything else a seek.
+    /// Reads the bytes of the sorted file from `offset_bytes` on; returns their number, less than
+    /// the length of `out` only at the end. Sequential reads are cheap; any other read is a seek.
     ///
     /// # Errors
-    /// What reading fails with.
+    /// The errors of reading.
     pub fn read_at(&mut self, offset_bytes: u64, out: &mut [u8]) -> Result<usize> {
         let front = self.set.shape.front();
         let from = usize::try_from(offset_bytes).map_or(front.len(), |at| at.min(front.len()));
@@ -585,7 +583,7 @@ impl ViewReader {
         }
     }
 
-    /// The same after the front.
+    /// The same, with offsets that do not count the bytes before the first record.
     fn read_data_at(&mut self, offset_bytes: u64, out: &mut [u8]) -> Result<usize> {
         let record_bytes = self.set.shape.unit_bytes;
         let total_bytes = self.set.units() * record_bytes as u64;
@@ -619,8 +617,8 @@ impl ViewReader {
         Ok(done)
     }
 
-    /// Makes `unit` the next one: at once if it is, by a seek if not. Who reads on for a while is
-    /// taken to want all.
+    /// Moves to `unit`: at no cost if it is next, otherwise by a seek. A caller that has read
+    /// sequentially for a while is assumed to want everything.
     fn go_to(&mut self, unit: u64) -> Result<()> {
         let units = self.set.units();
         if self.next == Some(unit) && self.end == units {
@@ -632,7 +630,7 @@ impl ViewReader {
         }
         let runs = &self.set.runs;
         self.next = None;
-        // Gives back the buffers of what was being merged: the selection may need all.
+        // Releases the buffers of the current merge: the selection may need all.
         self.merge = MergeReader::new(&self.set);
         let mut selector = Selector::new(&self.set, &mut self.fetcher)?;
         let from = selector.cut_at(Measure::Units, unit)?.before;

@@ -1,12 +1,11 @@
-//! Merged records on their way out of a view: to a longer run, a sorted file, shards, or a pipe.
+//! Writes merged records of a view: to a longer run, a sorted file, shards, or a pipe.
 //!
 //! Contract: [`SortedView::write_file`] writes the sorted file as a sort would have written it:
-//! absent or whole, every byte at its final place, in parallel by as many threads as have memory
-//! for a reader. [`SortedView::write_to`] does so with a range of records. Runs that are merged
-//! beforehand go to the files of the next level, each by one thread. Pipes are written by
-//! [`super::copy`].
+//! absent or complete, every byte at its final place, in parallel by as many threads as have memory
+//! for a reader. [`SortedView::write_to`] does the same with a range of records. Merges before the
+//! last one write the files of the next level, one thread per run. [`super::copy`] writes to pipes.
 //!
-//! Memory: a reader a thread, and a few buffers of 1 MiB.
+//! Memory: one reader per thread, and a few buffers of 1 MiB.
 
 use std::io::Write;
 use std::ops::Range;
@@ -36,17 +35,17 @@ use outcore_io::{Error, Result};
 const MERGE: &str = "merge";
 /// The name under which buffers for merged records are reserved.
 const MERGED: &str = "merged records";
-/// Buffers of a writer, and their size if records are not longer.
+/// Buffers of a writer, and their size unless records are longer.
 const BUFFERS: usize = 4;
 const BUFFER_BYTES: usize = 1 << 20;
 const BUFFER_BYTES_MIN: usize = 64 << 10;
 
-/// What writing a view out did.
+/// The result of writing a view.
 #[derive(Debug, Clone)]
 pub struct WriteSummary {
     /// Records written.
     pub records: u64,
-    /// Bytes of them.
+    /// Their bytes.
     pub bytes: u64,
     /// Wall time.
     pub seconds: f64,
@@ -56,16 +55,16 @@ pub struct WriteSummary {
     pub written_bytes: u64,
     /// (name, bytes read, bytes written) of each drive.
     pub drives: Vec<(String, u64, u64)>,
-    /// Its phases, beside what was predicted for them.
+    /// Its phases, with their predictions.
     pub phases: Vec<Phase>,
 }
 
 impl SortedView {
-    /// Writes the sorted file to `output`, with what stands before its first record.
+    /// Writes the sorted file to `output`, including the bytes before its first record.
     ///
     /// # Errors
-    /// As [`crate::sort::sort`]; [`Kind::Usage`] where several files or a header of another kind
-    /// leave no place for what stands in front.
+    /// The errors of [`crate::sort::sort`]; [`Kind::Usage`] if several files or a header of another
+    /// kind leave no place for the bytes before the first record.
     pub fn write_file(&self, output: &Output, replace: bool) -> Result<WriteSummary> {
         let (all, front) = (0..self.len(), self.front());
         if front.is_empty() {
@@ -94,11 +93,11 @@ impl SortedView {
         }
     }
 
-    /// What [`SortedView::write_to`] of `range` is predicted to take; of lines, where a part begins
-    /// is looked up.
+    /// The prediction for [`SortedView::write_to`] of `range`; for lines, looks up where a part
+    /// begins.
     ///
     /// # Errors
-    /// What looking fails with.
+    /// The errors of the lookup.
     pub fn plan_write(&self, range: Range<u64>) -> Result<PhasePlan> {
         let units = self.units_of(range.start..range.end.min(self.len()).max(range.start))?;
         Ok(self.plan_units(units.end - units.start))
@@ -109,10 +108,10 @@ impl SortedView {
         self.plan_phase(MERGE, units, data_bytes.into())
     }
 
-    /// Writes the records of `range` to `output`, and nothing else.
+    /// Writes only the records of `range` to `output`.
     ///
     /// # Errors
-    /// As [`crate::sort::sort`].
+    /// The errors of [`crate::sort::sort`].
     pub fn write_to(
         &self,
         range: Range<u64>,
@@ -180,7 +179,7 @@ impl SortedView {
         BUFFER_BYTES.max(self.unit_bytes()) + BLOCK_BYTES
     }
 
-    /// The job with the memory of a merge of this many units into files, and its threads.
+    /// The job with the memory for merging this many units into files, and its number of threads.
     fn merging(&self, units: u64) -> Result<(Job, usize)> {
         let buffers_bytes = Pool::total_bytes(self.merged_bytes(), BUFFERS);
         let wanted = self.readers_beside(self.job.options.threads, buffers_bytes);
@@ -193,7 +192,7 @@ impl SortedView {
         Ok((self.job.under(&ledger)?, threads))
     }
 
-    /// Every thread merges a part of a range of units and writes it to its place.
+    /// Every thread merges a part of a range of units and writes it at its place.
     fn write_parts(
         &self,
         job: &Job,
@@ -243,17 +242,17 @@ fn to_usize(bytes: u64) -> usize {
     usize::try_from(bytes).unwrap_or(usize::MAX)
 }
 
-/// Merges each `group` runs of `level` into a run of `next`.
+/// Merges every `group` runs of `level` into a run of `next`.
 pub(super) fn merge_groups(job: &Job, level: &Level, next: &Level, group: usize) -> Result<()> {
     let groups = next.runs.len();
     let shape = &level.shape;
     let blocks: u64 = next.runs.iter().map(|run| shape.blocks_of(run.units)).sum();
-    // Those of the runs that are read, and those of the runs that are written.
+    // The indexes of the runs that are read, and of those that are written.
     let index_bytes = 2 * shape.index_bytes(blocks + level.runs.len() as u64);
     let threads = ThreadGroup::new(job, groups as u64).threads();
     let buffers = BUFFERS * threads;
     let memory_bytes = job.budget.free_bytes();
-    // A quarter of the memory at most.
+    // At most a quarter of the memory.
     let share_bytes = memory_bytes / (4 * buffers as u64);
     let buffer_bytes = share_bytes.clamp(BUFFER_BYTES_MIN as u64, BUFFER_BYTES as u64) as usize;
     let chunk_bytes = chunk_bytes(shape, buffer_bytes);
@@ -294,12 +293,12 @@ pub(super) fn merge_groups(job: &Job, level: &Level, next: &Level, group: usize)
     })
 }
 
-/// Whole blocks in as many bytes, one at least.
+/// The whole blocks in this many bytes, at least one.
 pub(super) fn chunk_bytes(shape: &Shape, bytes: usize) -> usize {
     (bytes / shape.block_bytes()).max(1) * shape.block_bytes()
 }
 
-/// Writes one run as its records come, and its index after them.
+/// Writes the records of one run as they arrive, and then its index.
 pub(super) struct RunWriter<'a> {
     job: &'a Job,
     volume: &'a Volume,
@@ -308,14 +307,14 @@ pub(super) struct RunWriter<'a> {
     pool: &'a Pool,
     writes: &'a mut Transfers<()>,
     indexer: Indexer<'a>,
-    /// Where in the run the next write goes: a 4 KiB border.
+    /// Offset in the run of the next write: a multiple of 4 KiB.
     at_bytes: u64,
-    /// Blocks need not end at 4 KiB borders: what is over goes in front of the next ones.
+    /// Blocks need not end at 4 KiB boundaries: the rest is written before the next ones.
     over: Vec<u8>,
 }
 
 impl<'a> RunWriter<'a> {
-    /// For a run of a level, with buffers of `pool`; nothing else goes through `writes`.
+    /// For a run of a level, with buffers of `pool`; nothing else may use `writes`.
     pub(super) fn new(
         job: &'a Job,
         volume: &'a Volume,
@@ -337,8 +336,8 @@ impl<'a> RunWriter<'a> {
         }
     }
 
-    /// Writes what `read` puts into buffers of `chunk_bytes`, 4 KiB less than those of the pool,
-    /// until it puts nothing there.
+    /// Writes the bytes that `read` puts into buffers of `chunk_bytes`, 4 KiB less than those of
+    /// the pool, until `read` returns none.
     pub(super) fn take(
         &mut self,
         chunk_bytes: usize,
@@ -362,7 +361,7 @@ impl<'a> RunWriter<'a> {
         }
     }
 
-    /// Writes what is over and the index, which the run of the level gets.
+    /// Writes the rest and the index, which is stored in the run of the level.
     pub(super) fn finish(mut self) -> Result<()> {
         let mut buf = self.buffer()?;
         let filled = self.over.len();

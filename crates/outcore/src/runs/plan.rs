@@ -1,17 +1,19 @@
-//! The plan of a view: runs, areas, blocks, merges beforehand, predicted traffic. Pure.
+//! The plan of a view: runs, areas, blocks, preceding merges, predicted traffic. Pure.
 //!
-//! Contract: [`plan_view`] turns sizes into a [`ViewPlan`] before anything is read; printing it is
-//! `--explain`. Every run fits an *area*. Each thread sorts one, for each drive one is being filled
-//! and one written, and as many again let none of them wait for another, unless so small areas made
-//! so many runs that they were hard to merge; as many once more, if runs of numbers are as long
-//! even so. Up to 64 runs of numbers are shorter than the memory would allow, since a reader merges
-//! them easily. The sort's own space, the index and, where the runs are kept in memory for a first
-//! read, a reader are counted too. Runs that are more than a reader with most of the memory, or a
-//! process with its open files, can merge are merged beforehand, in groups.
+//! Contract: [`plan_view`] turns sizes into a [`ViewPlan`] before anything is read; `--explain`
+//! prints it. Every run fits in an *area*. One round of areas is one per thread that sorts, and per
+//! drive one that is filled and one that is written. A second round lets none of them wait for
+//! another; it is omitted if such small areas would make so many runs that merging them would be
+//! hard. There is a third round if runs of numbers stay as long even so.
+//!
+//! Up to 64 runs of numbers are shorter than memory would allow, because a reader merges that many
+//! easily. The sort's own space, the index and, if runs stay in memory for a first read, a reader
+//! also count. If there are more runs than a reader with most of the memory can merge, or a process
+//! can have open, they are merged in groups first.
 //!
 //! | in ActiveSort | here |
 //! |---|---|
-//! | N records | `data_bytes / record_bytes`; of lines, bytes are planned for |
+//! | N records | `data_bytes / record_bytes`; for lines, the plan counts bytes |
 //! | M memory | `memory_bytes` |
 //! | N / M runs | `runs` |
 
@@ -27,44 +29,44 @@ use crate::sort::lines::lines_text;
 use outcore_io::memory::{BLOCK_BYTES, Ledger, Pool, block_ceil};
 use outcore_io::{Error, Kind, Result, units};
 
-/// Runs of one view at most: each is an open file.
+/// Largest number of runs of a view: each is an open file.
 const RUNS_MAX: u64 = 512;
-/// Pieces of input files in one run at most.
+/// Largest number of pieces of input files in one run.
 pub(super) const INPUT_PIECES_MAX: usize = 64;
-/// A run is at most so long: records in it are found by 32 bits.
+/// Longest run: records in it have 32-bit offsets.
 const AREA_BYTES_MAX: u64 = 1 << 30;
 /// Shorter areas are not worth a run.
 const AREA_BYTES_MIN: u64 = 64 << 10;
-/// How many lines of the mean length a block of lines holds.
+/// Number of mean-length lines in a block of lines.
 const BLOCK_LINES: u64 = 16;
-/// Buffers in which a thread puts sorted lines, and their size.
+/// Buffers into which a thread puts sorted lines, and their size.
 pub(super) const LINE_BUFFERS: usize = 4;
-/// Reservations by name.
+/// Names of reservations.
 pub(super) const RUNS: &str = "runs";
 pub(super) const SPACE: &str = "sort space";
 pub(super) const INDEX: &str = "the view's index";
 pub(super) const LINES: &str = "sorted lines";
 
-/// How a view is made.
+/// The plan for building a view.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ViewPlan {
-    /// What was planned for.
+    /// The parameters of the plan.
     pub size: ViewSize,
-    /// Records of a block; bytes, of lines.
+    /// Records per block; bytes for lines.
     pub block_records: u64,
-    /// Threads that sort runs: the job's, or as many as the memory feeds.
+    /// Threads that sort runs: the job's, or as many as memory can supply.
     pub sort_threads: usize,
-    /// Records of a run, as first sorted; bytes, of lines.
+    /// Records per run after the first sort; bytes for lines.
     pub run_records: u64,
-    /// Runs, as first sorted, if the input is one file.
+    /// Number of runs after the first sort, if the input is one file.
     pub runs: u64,
-    /// Bytes of an area, of which a run fills one.
+    /// Bytes of an area; a run fills one.
     pub area_bytes: usize,
-    /// Areas.
+    /// Number of areas.
     pub areas: usize,
-    /// Drives that are read and written at once.
+    /// Number of drives that are read and written at once.
     pub drives: usize,
-    /// How many runs become one in each merge beforehand; nothing if there is none.
+    /// The number of runs that each preceding merge combines into one; empty if there is none.
     pub merges: Vec<u64>,
     /// Predicted bytes read to make it.
     pub predicted_read_bytes: u64,
@@ -72,25 +74,25 @@ pub struct ViewPlan {
     pub predicted_written_bytes: u64,
     /// Predicted time at the rates of the drives.
     pub predicted_seconds: f64,
-    /// What of it each phase does.
+    /// The predictions of each phase.
     pub phases: Vec<PhasePlan>,
 }
 
 /// The plan for a view.
 ///
 /// # Errors
-/// [`Kind::Memory`](crate::Kind::Memory) with one that would do, if the memory is too little for
+/// [`Kind::Memory`](crate::Kind::Memory) with a sufficient size, if there is too little memory for
 /// records of that size.
 pub fn plan_view(size: ViewSize) -> Result<ViewPlan> {
     plan_with(size, block_units_for)
 }
 
-/// Units of a block for data of that size.
+/// Units per block for data of that size.
 fn block_units_for(size: &ViewSize) -> u64 {
-    // The index of everything takes an eighth of the memory at most.
+    // The index of all data takes at most an eighth of the memory.
     let blocks_max = (size.memory_bytes / 8 / size.entry_bytes()).max(1);
     let least_bytes = (size.data_bytes / blocks_max).next_power_of_two();
-    // Slots for blocks of long lines shall not take all of it.
+    // Slots for blocks of long lines must not take all of it.
     let share_bytes = size.memory_bytes / 1024;
     let lines_bytes = size.lines.map_or(0, |lines| BLOCK_LINES * lines.line_bytes);
     let lines_bytes = lines_bytes.min(share_bytes);
@@ -98,8 +100,8 @@ fn block_units_for(size: &ViewSize) -> u64 {
     block_units(size.record_bytes, size.data_bytes.max(wanted_bytes))
 }
 
-/// The plan for runs of rows that somebody makes: each thread fills an area, sorts it and writes it
-/// from there. In blocks of `block_units`, if that is given.
+/// The plan for runs of generated rows: each thread fills an area, sorts it and writes it from
+/// there. Uses blocks of `block_units`, if given.
 pub(super) fn plan_rows(size: ViewSize, block_units: Option<u64>) -> Result<ViewPlan> {
     let lines = size.lines.map_or(1, |lines| lines.line_bytes);
     let items = rows_text(size.job.data_bytes, lines);
@@ -132,7 +134,7 @@ pub fn has_plan_of_rows(size: ViewSize) -> bool {
     plan_for(size, block_units, alone).is_some()
 }
 
-/// What is planned for, in words.
+/// Text about the size, for errors.
 fn rows_text(data_bytes: u64, row_bytes: u64) -> String {
     let rows = data_bytes / row_bytes.max(1);
     format!("in about {}", units::counted(rows, "row"))
@@ -143,7 +145,7 @@ pub(super) fn plan_in_blocks(size: ViewSize, block_records: u64) -> Result<ViewP
     plan_with(size, |_| block_records)
 }
 
-/// The plan in blocks that depend on the memory.
+/// The plan with block sizes that depend on the memory.
 fn plan_with(size: ViewSize, block_records: impl Fn(&ViewSize) -> u64) -> Result<ViewPlan> {
     let items = match size.lines {
         Some(lines) => lines_text(size.job.data_bytes, lines.line_bytes),
@@ -153,8 +155,7 @@ fn plan_with(size: ViewSize, block_records: impl Fn(&ViewSize) -> u64) -> Result
         ),
     };
     plan_within(size.job, "plan view", &items, |job| {
-        // Runs are merged by all threads of the job; little memory is better sorted by few than by
-        // none.
+        // All threads of the job merge runs; with little memory, a few threads sort them.
         let threads = size.threads.max(1);
         let size = ViewSize {
             job: JobSize { threads, ..job },
@@ -164,11 +165,11 @@ fn plan_with(size: ViewSize, block_records: impl Fn(&ViewSize) -> u64) -> Result
         let mut fewer = (1..=threads).rev();
         fewer.find_map(|threads| {
             let plan = plan_for(size, block_records, Busy::least(threads))?;
-            // All drives are kept busy, or a half of them, and so on.
+            // Tries to keep all drives busy, then half of them, and so on.
             let halves = std::iter::successors(Some(size.drive_count), |&drives| {
                 (drives > 1).then_some(drives / 2)
             });
-            // What fits the areas goes through each of them once.
+            // Data that fit in the areas go through each area once.
             let most = if plan.runs > plan.areas as u64 { 2 } else { 1 };
             let mut better = halves.flat_map(|drives| {
                 (1..=most).rev().map(move |rounds| Busy {
@@ -194,18 +195,16 @@ fn plan_with(size: ViewSize, block_records: impl Fn(&ViewSize) -> u64) -> Result
     })
 }
 
-/// What areas keep busy.
+/// Threads and drives that areas keep busy.
 #[derive(Clone, Copy)]
 struct Busy {
-    /// Threads, with an area each.
+    /// Threads, with one area each.
     threads: usize,
-    /// Drives, with one that is filled and one that is written each.
+    /// Drives, with one area that is filled and one that is written each.
     drives: usize,
-    /// How many times as many areas there are. With one round a drive idles while the thread that
-    /// wrote its area sorts the next one: a view of 2 GiB in 512 MiB took 4.1 s on 2 cores, 2.8 s
-    /// with two rounds and 2.7 s with three. A third is taken where numbers have runs as long even
-    /// so: with more of them loaded ahead, the same took 1.98 s on a faster disk, against 2.33 s
-    /// with two rounds.
+    /// The number of rounds of areas. With one round, a drive is idle while the thread that wrote
+    /// its area sorts the next one. A third round is used if numbers have runs of the same length
+    /// even so.
     rounds: u64,
 }
 
@@ -243,7 +242,7 @@ fn plan_for(size: ViewSize, block_records: u64, busy: Busy) -> Option<ViewPlan> 
         None => 0,
     };
     let areas = busy.areas();
-    // What the space takes, however short the run is.
+    // The space for even the shortest run.
     let least_space_bytes = size.sort_space_bytes(0);
     let fixed_bytes = size.memory_bytes / 32
         + index_bytes
@@ -251,7 +250,7 @@ fn plan_for(size: ViewSize, block_records: u64, busy: Busy) -> Option<ViewPlan> 
         + buffers_bytes
         + threads * least_space_bytes;
     let usable_bytes = size.memory_bytes.saturating_sub(fixed_bytes);
-    // Areas, their index and sort space for bytes of a run: all grow with it, nearly in proportion.
+    // Areas, their index and sort space for the bytes of a run: all grow nearly in proportion.
     let index_of = |run_bytes: u64| size.entry_bytes() * (run_bytes / block_bytes + 1);
     let beside_bytes = AREA_SLACK_BYTES + size.entry_bytes() + BLOCK_BYTES as u64;
     let mib_bytes = areas * ((1 << 20) + index_of(1 << 20)) + threads * size.mib_space_bytes();
@@ -265,8 +264,9 @@ fn plan_for(size: ViewSize, block_records: u64, busy: Busy) -> Option<ViewPlan> 
         return None;
     }
     let mut run_records = room_bytes / record_bytes;
-    // Data that fit several areas are spread evenly, so that all threads have some; who reads them
-    // has few runs to merge. Rows fill areas as they come: shorter ones would only make more runs.
+    // Data that fit in several areas are spread evenly, so that all threads have work; a reader
+    // still has few runs to merge. Rows fill areas as they arrive, so shorter runs would only mean
+    // more runs.
     let is_made = busy.drives == 0;
     let records = size.data_bytes / record_bytes;
     if records <= run_records * areas && !is_made {
@@ -284,7 +284,7 @@ fn plan_for(size: ViewSize, block_records: u64, busy: Busy) -> Option<ViewPlan> 
         false => records.div_ceil(run_records),
     };
     let merges = merges(size, slot_bytes, runs)?;
-    // Lines and rows may be longer than those that were looked at.
+    // Lines and rows may be longer than those of the sample.
     let longest_bytes = match size.lines.is_some() || is_made {
         true => room_bytes,
         false => run_records * record_bytes,
@@ -306,12 +306,12 @@ fn plan_for(size: ViewSize, block_records: u64, busy: Busy) -> Option<ViewPlan> 
         phases: Vec::new(),
     };
     plan.predict(index_bytes);
-    // Runs that are shorter than a block have an entry of the index each.
+    // Each run shorter than a block has one index entry.
     (plan.ledger().bytes() <= size.memory_bytes).then_some(plan)
 }
 
-/// How many runs are merged into one in each pass beforehand, so that in the end one reader with
-/// most of the memory can merge them all; none if that cannot be done.
+/// How many runs each preceding pass merges into one, so that one reader with most of the memory
+/// can finally merge them all; `None` if that is impossible.
 fn merges(size: ViewSize, slot_bytes: u64, runs: u64) -> Option<Vec<u64>> {
     let reader_bytes = size.memory_bytes / 8 * 5;
     let readable = |bytes: u64| (bytes / slot_bytes).saturating_sub(SPARE_SLOTS as u64) / 2;
@@ -330,12 +330,12 @@ fn merges(size: ViewSize, slot_bytes: u64, runs: u64) -> Option<Vec<u64>> {
     Some(merges)
 }
 
-/// Room in an area beside the records: for pieces that begin at 4 KiB borders.
+/// Additional room in an area: for pieces that begin at 4 KiB boundaries.
 const AREA_SLACK_BYTES: u64 = (INPUT_PIECES_MAX as u64 * 3 + 4) * BLOCK_BYTES as u64;
 
 impl ViewPlan {
-    /// Whether more runs than those of `other` cost neither a merge beforehand nor more than a
-    /// quarter of the memory for who reads them.
+    /// Whether more runs than those of `other` cost a reader neither a preceding merge nor more
+    /// than a quarter of the memory.
     fn is_as_easily_read_as(&self, other: &ViewPlan) -> bool {
         let slots = 2 * self.view_runs() + SPARE_SLOTS as u64;
         let reader_bytes = slots * self.size.slot_bytes(self.block_records);
@@ -343,15 +343,15 @@ impl ViewPlan {
         self.merges.len() == other.merges.len() && (is_little || self.runs <= other.runs)
     }
 
-    /// Whether the runs can be those of the view, even if they become more than planned by a
-    /// quarter and one a thread.
+    /// Whether the runs can be those of the view, even if there are more than planned by a quarter
+    /// plus one per thread.
     pub(super) fn may_be_last(&self) -> bool {
         let slot_bytes = self.size.slot_bytes(self.block_records);
         let runs = self.runs + self.runs / 4 + self.sort_threads as u64;
         merges(self.size, slot_bytes, runs).is_some_and(|merges| merges.is_empty())
     }
 
-    /// The error for runs that became more than a reader can merge.
+    /// The error for more runs than a reader can merge.
     pub(super) fn too_many_runs(&self) -> Error {
         let cause = format!(
             "{}, which is more than was planned for and can be read in {}",
@@ -367,12 +367,12 @@ impl ViewPlan {
         self.size.line_bytes_max().min(room_bytes)
     }
 
-    /// What the runs lie in, while they are sorted and as long as they are kept.
+    /// The reservation for the runs while they are sorted, and as long as they are kept.
     pub(super) fn runs_ledger(&self, areas: usize) -> Ledger {
         Ledger::new("runs in memory").always(RUNS, Pool::total_bytes(self.area_bytes, areas))
     }
 
-    /// What sorting runs reserves beside them: `index_bytes` of index, and buffers of `chunk_bytes`
+    /// The other reservations of sorting runs: `index_bytes` of index, and buffers of `chunk_bytes`
     /// for lines.
     pub(super) fn sort_ledger(&self, index_bytes: u64, chunk_bytes: usize) -> Ledger {
         let threads = self.sort_threads;
@@ -387,8 +387,8 @@ impl ViewPlan {
             .always(LINES, lines_bytes)
     }
 
-    /// All that the sort of the view's runs reserves, about: how input files are cut into runs
-    /// tells how long the index is.
+    /// Approximate reservations for sorting the view's runs: the exact length of the index depends
+    /// on how input files are divided into runs.
     pub fn ledger(&self) -> Ledger {
         let block_bytes = self.block_records * self.size.record_bytes as u64;
         let blocks = self.runs * self.run_records.div_ceil(self.block_records);
@@ -397,12 +397,12 @@ impl ViewPlan {
             .always(RUNS, Pool::total_bytes(self.area_bytes, self.areas))
     }
 
-    /// Bytes of a run, as first sorted.
+    /// Bytes per run after the first sort.
     pub fn run_bytes(&self) -> u64 {
         self.run_records * self.size.record_bytes as u64
     }
 
-    /// Plans for the runs that the input's files really make.
+    /// Plans for the actual runs of the input's files.
     ///
     /// # Errors
     /// [`Kind::Memory`] if this many cannot be merged.
@@ -429,7 +429,7 @@ impl ViewPlan {
         self.size.data_bytes / block_bytes * self.size.entry_bytes()
     }
 
-    /// Tells traffic and time: each pass reads and writes all data, and writes an index.
+    /// Predicts traffic and time: each pass reads and writes all data, and writes an index.
     fn predict(&mut self, index_bytes: u64) {
         let size = self.size;
         let (read_bytes, written_bytes) =
@@ -463,7 +463,7 @@ impl ViewPlan {
         self.predicted_seconds = self.phases.iter().filter_map(|phase| phase.seconds).sum();
     }
 
-    /// Runs of the view that is made.
+    /// Number of runs of the finished view.
     pub fn view_runs(&self) -> u64 {
         let merged = |runs: u64, group: &u64| runs.div_ceil(*group);
         self.merges.iter().fold(self.runs, merged)
@@ -565,7 +565,7 @@ mod tests {
                             ..size((1 << shift) / 400 * 400 * 4096, 1 << memory_shift)
                         };
                         let Ok(plan) = plan_view(size) else {
-                            // A tebibyte in 64 MiB is asked too much where runs stay in memory.
+                            // 64 MiB are too little for a tebibyte if runs stay in memory.
                             assert!((shift, memory_shift) >= (28, 26), "{size:?}");
                             assert!(shift > 28 || memory_shift == 26, "{size:?}");
                             continue;
@@ -705,11 +705,11 @@ mod tests {
         let large = plan_view(size(2 << 30, 512 << 20)).unwrap();
         assert_eq!((large.runs, large.run_bytes()), (64, 32 << 20), "{large:?}");
         assert_eq!(large.areas, 12, "{large}");
-        // What fits the areas fills each once, and larger data have more runs anyway.
+        // Data that fit in the areas fill each once, and larger data have more runs anyway.
         let (few, many) = (size(256 << 20, 512 << 20), size(8 << 30, 512 << 20));
         assert_eq!(plan_view(few).unwrap().runs, 4);
         assert!(plan_view(many).unwrap().run_bytes() > 40 << 20);
-        // A size that is asked for, runs that stay in memory and records keep the longest.
+        // A requested size, runs that stay in memory, and records keep the longest runs.
         let asked = |bytes| ViewSize {
             run_bytes: Some(bytes),
             ..large.size

@@ -1,14 +1,14 @@
-//! The input of a view, cut into the runs that it will have.
+//! The input of a view, divided into its future runs.
 //!
-//! Contract: runs take consecutive records, as many as the plan says, out of parts of input files.
-//! Nothing is read here; lines are cut by [`super::sort_lines`], which has to find where they end.
+//! Contract: runs take consecutive records, as many as planned, from parts of input files. Nothing
+//! is read here; [`super::sort_lines`] divides lines, because it must find where they end.
 
 use std::collections::BTreeMap;
 
 use super::plan::INPUT_PIECES_MAX;
 use crate::read::source::InputPart;
 
-/// A run to be: where its records come from.
+/// A future run: the origin of its records.
 #[derive(Debug, Default)]
 pub(super) struct PlannedRun {
     /// Records, or bytes of lines.
@@ -21,7 +21,7 @@ pub(super) struct PlannedRun {
 pub(super) struct FilePart {
     /// Which part of the input.
     pub(super) part: usize,
-    /// Where it begins in the part's file.
+    /// Its offset in the part's file.
     pub(super) at_bytes: u64,
     pub(super) len_bytes: u64,
     /// Whether its last line has no terminator.
@@ -36,8 +36,8 @@ impl PlannedRun {
     }
 }
 
-/// The runs in the order in which threads take them, about: one of each drive by turns. Neighbours
-/// in it are written at the same time, so they belong on different drives.
+/// The approximate order in which threads take the runs: alternately from each drive. Runs that are
+/// adjacent in this order are written at the same time, so they belong on different drives.
 pub(super) fn by_turns(cuts: &[PlannedRun], parts: &[InputPart]) -> Vec<usize> {
     let mut taken: BTreeMap<usize, usize> = BTreeMap::new();
     let turns = cuts.iter().enumerate().map(|(run, cut)| {
@@ -51,7 +51,7 @@ pub(super) fn by_turns(cuts: &[PlannedRun], parts: &[InputPart]) -> Vec<usize> {
     turns.into_iter().map(|(_, _, run)| run).collect()
 }
 
-/// Cuts the input into runs of consecutive records.
+/// Divides the input into runs of consecutive records.
 pub(super) fn cut_runs(
     parts: &[InputPart],
     run_records: u64,

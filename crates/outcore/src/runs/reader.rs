@@ -1,15 +1,15 @@
-//! Reading a view in order, from any place: pieces of runs are prefetched and merged.
+//! Reads a view in order, from any place: pieces of runs are prefetched and merged.
 //!
 //! Model: forecasting (Knuth, TAOCP volume 3, section 5.4.6): the run whose last record in memory
-//! comes first is the one that needs its next block first. The index knows the first record of
-//! every block, so the order in which blocks will be needed is known before they are read.
+//! comes first is the first to need its next block. The index contains the first record of every
+//! block, so the order in which blocks are needed is known before they are read.
 //!
-//! Contract: each run has the piece that is being merged and, when reading on, at least one more on
-//! its way; what is left of the slots is filled with the pieces that will be needed first. A reader
-//! of a few records reads single blocks and nothing ahead. Everything that is merged has been
-//! checked against the index. After an error a reader must be started again.
+//! Contract: each run has the piece that is being merged and, in sequential reads, at least another
+//! one in flight. The remaining slots are filled with the pieces that are needed first. A read of a
+//! few records reads single blocks and nothing ahead. All merged data have been checked against the
+//! index. After an error a reader must be started again.
 //!
-//! Memory: the pool that the caller gave; two slots a run at least.
+//! Memory: the caller's pool; at least two slots per run.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -20,9 +20,9 @@ use crate::merge::item_rule::Prefix;
 use crate::merge::{LoadedRuns, Merge};
 use outcore_io::{Error, Kind, Result};
 
-/// What comes after the piece that is being merged.
+/// The piece after the one that is being merged.
 enum Ahead {
-    /// On its way: the first block of it.
+    /// In flight: its first block.
     Coming(u64),
     Here(RunBlocks),
 }
@@ -37,29 +37,29 @@ impl Ahead {
 #[derive(Default)]
 struct RunState {
     current: Option<RunBlocks>,
-    /// Bytes of the current piece's payload that belong to the range.
+    /// Bytes of the current piece's payload inside the range.
     current_bytes: usize,
     ahead: VecDeque<Ahead>,
-    /// Blocks from here to `end_block` have not been asked for.
+    /// Blocks from here to `end_block` have not been requested.
     next_block: u64,
     end_block: u64,
     /// The unit after the last.
     end: u64,
-    /// Blocks to ask for at once, the next time.
+    /// Number of blocks of the next request.
     step_blocks: u64,
 }
 
-/// A merge that has been started somewhere.
+/// A merge that has been started at some place.
 pub(super) struct MergeReader {
     set: Arc<RunSet>,
     core: Box<dyn Merge>,
     runs: Vec<RunState>,
     heads: Vec<usize>,
-    /// The run that has no more in memory.
+    /// The run without further records in memory.
     used_up: Option<usize>,
     /// Whether to read ahead.
     is_reading_on: bool,
-    /// Units left in the range.
+    /// Units left of the range.
     left: u64,
 }
 
@@ -77,7 +77,7 @@ impl MergeReader {
     }
 
     /// Starts at the units `from` of the runs, where records begin, to end before `to`. `given` are
-    /// pieces that are in memory already. With `is_reading_on`, all of the range will be wanted.
+    /// pieces that are already in memory. `is_reading_on` means that the whole range will be read.
     pub(super) fn start(
         &mut self,
         fetcher: &mut Fetcher,
@@ -133,12 +133,12 @@ impl MergeReader {
         Ok(())
     }
 
-    /// All of what is left will be wanted.
+    /// Announces that the rest will be read completely.
     pub(super) fn read_on(&mut self) {
         self.is_reading_on = true;
     }
 
-    /// Fills `out`, a whole number of units and no more than are left.
+    /// Fills `out` with a whole number of units, at most the remaining ones.
     pub(super) fn read(&mut self, fetcher: &mut Fetcher, out: &mut [u8]) -> Result<()> {
         let units = (out.len() / self.set.shape.unit_bytes) as u64;
         if units > self.left {
@@ -149,10 +149,10 @@ impl MergeReader {
             )
             .hint("a bug: please report it"));
         }
-        // A failure leaves nothing to be read.
+        // After a failure nothing is left to read.
         let left = std::mem::take(&mut self.left);
         let mut filled = 0;
-        // Pieces that gave nothing, one after another: no more than there are runs.
+        // Consecutive pieces without records: at most as many as there are runs.
         let mut empty = 0;
         while filled < out.len() {
             if let Some(run) = self.used_up.take() {
@@ -212,7 +212,7 @@ impl MergeReader {
         }
     }
 
-    /// Fails if a run's next piece is neither here nor coming for want of memory.
+    /// Fails if a run's next piece is neither in memory nor in flight for lack of memory.
     fn check_room(&self, fetcher: &Fetcher, run: usize) -> Result<()> {
         let state = &self.runs[run];
         let is_wanted = state.ahead.is_empty() && state.next_block < state.end_block;
@@ -222,7 +222,7 @@ impl MergeReader {
         }
     }
 
-    /// Puts what has come in its place.
+    /// Assigns arrived pieces to their runs.
     fn settle(&mut self, fetcher: &mut Fetcher) {
         for piece in fetcher.take_arrived() {
             let first = piece.stretch.first_block;
@@ -233,8 +233,8 @@ impl MergeReader {
         }
     }
 
-    /// Asks for pieces: that of the run that needs one now; when reading on, one for each run that
-    /// has none ahead, and more of those that will be needed first.
+    /// Requests pieces: that of the run that needs one now. In sequential reads, also one for each
+    /// run that has none ahead, and more of those that are needed first.
     fn ask(&mut self, fetcher: &mut Fetcher, needed: Option<usize>) -> Result<()> {
         let mut is_any = false;
         if let Some(run) = needed
@@ -250,7 +250,7 @@ impl MergeReader {
             for run in lacking {
                 is_any |= self.ask_for(fetcher, run, false);
             }
-            // Every run's own slots stay free for it.
+            // Every run's own slots stay reserved for it.
             let mut spare = self.spare_slots(fetcher);
             while spare > 0 {
                 let runs = (0..self.runs.len()).filter(|&run| self.is_unasked(run));
@@ -272,7 +272,7 @@ impl MergeReader {
         Ok(())
     }
 
-    /// Slots beyond two for each run that has more to come.
+    /// Slots beyond two for each unfinished run.
     fn spare_slots(&self, fetcher: &Fetcher) -> usize {
         let owed: usize = self
             .runs
@@ -290,14 +290,14 @@ impl MergeReader {
         self.runs[run].next_block < self.runs[run].end_block
     }
 
-    /// When the next piece of a run will be needed: when its first record comes.
+    /// When the next piece of a run will be needed: at its first record.
     fn forecast(&self, run: usize) -> Prefix {
         let block = self.runs[run].next_block as usize;
         self.set.runs[run].index.prefix(block)
     }
 
-    /// Asks for the next piece of a run; false if it has none or there is no slot. What has no slot
-    /// of its size waits until it is needed.
+    /// Requests the next piece of a run; false if it has none or there is no slot. A piece without
+    /// a slot of its size waits until it is needed.
     fn ask_for(&mut self, fetcher: &mut Fetcher, run: usize, is_needed: bool) -> bool {
         let blocks_max = match self.is_reading_on {
             true => fetcher.blocks_max(),
@@ -319,13 +319,14 @@ impl MergeReader {
         state.ahead.push_back(Ahead::Coming(state.next_block));
         state.next_block += stretch.blocks;
         skip_empty(&self.set, run, state);
-        // The first record is there after one block a run; what follows is read in larger pieces.
+        // The first record takes only one block per run; the following ones are read in larger
+        // pieces.
         state.step_blocks = (4 * state.step_blocks).min(blocks_max);
         true
     }
 }
 
-/// Goes on to the next block in which a line begins.
+/// Moves to the next block in which a line begins.
 fn skip_empty(set: &RunSet, run: usize, state: &mut RunState) {
     let start = |block: u64| set.start(run, block);
     while state.next_block < state.end_block
@@ -335,7 +336,7 @@ fn skip_empty(set: &RunSet, run: usize, state: &mut RunState) {
     }
 }
 
-/// What of each run can be merged now.
+/// The part of each run that can be merged now.
 fn slices(runs: &[RunState]) -> Vec<&[u8]> {
     runs.iter().map(slice).collect()
 }

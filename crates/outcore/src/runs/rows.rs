@@ -1,12 +1,12 @@
-//! Runs of rows that somebody makes.
+//! Runs of generated rows.
 //!
-//! Contract: [`form_runs`] lets all threads make rows ([`RowSource`]). Each fills an area of its
-//! own with them, and when that is full, puts them in order and writes them as a run, whose length
-//! is known by then. How many runs there are is known at the end. Rows that are longer than the
-//! plan allows, and rows without a key, are errors.
+//! Contract: [`form_runs`] lets all threads generate rows ([`RowSource`]). Each thread fills its
+//! own area; when that is full, it sorts the rows and writes them as a run, whose length is known
+//! by then. The number of runs is known at the end. Rows longer than the plan allows, and rows
+//! without a key, are errors.
 //!
-//! Memory: as planned ([`super::plan`]): an area, references and keys, and buffers a thread; the
-//! index of each run from the job's budget as it is made.
+//! Memory: as planned ([`super::plan`]): an area, references and keys, and buffers per thread; the
+//! index of each run comes from the job's budget when it is made.
 
 use std::sync::{Mutex, PoisonError};
 
@@ -26,8 +26,7 @@ use outcore_io::memory::{BLOCK_BYTES, Buf, Pool, Reservation};
 use outcore_io::transfers::Transfers;
 use outcore_io::{Error, Kind, Result, units};
 
-/// What the plan has to know of rows: how long they and their keys are is told by the source's
-/// sample.
+/// The parameters of a plan for rows; the source's sample shows the lengths of rows and keys.
 pub(super) fn size_of_rows(
     job: &Job,
     source: &dyn RowSource,
@@ -74,7 +73,7 @@ fn no_key(why: &str) -> Error {
     Error::corrupt("sort rows", format!("a row has no key: {why}")).hint("a bug: please report it")
 }
 
-/// What the threads that form runs share.
+/// State that the threads share.
 struct Forming<'a> {
     job: &'a Job,
     thread_group: &'a ThreadGroup<'a>,
@@ -83,7 +82,7 @@ struct Forming<'a> {
     sizes: LineSizes,
     run_bytes: usize,
     row_bytes_max: u64,
-    /// What is written, with the memory of its index.
+    /// Finished runs, with the memory of their indexes.
     done: Mutex<Vec<(LevelRun, Reservation)>>,
 }
 
@@ -134,7 +133,7 @@ pub(super) fn form_runs(
         .into_inner()
         .unwrap_or_else(PoisonError::into_inner);
     if done.is_empty() {
-        // A view has a run, be it of nothing.
+        // A view has at least one run, possibly empty.
         done.push((level.add(0)?, job.budget.reserve(INDEX, 0)?));
     }
     Ok(level.finish(done.into_iter().map(|(run, _)| run).collect()))
@@ -145,7 +144,7 @@ fn no_area() -> Error {
         .hint("a bug: please report it; more --memory or fewer --threads may avoid it")
 }
 
-/// A thread that forms runs.
+/// One thread that forms runs.
 struct Former<'a> {
     forming: &'a Forming<'a>,
     area: Buf,
@@ -155,12 +154,12 @@ struct Former<'a> {
 }
 
 impl Former<'_> {
-    /// Takes rows; writes a run each time that no more go in.
+    /// Takes rows; writes a run whenever the area is full.
     fn take(&mut self, rows: &RowBatch) -> Result<()> {
         let forming = self.forming;
         forming.thread_group.check()?;
         let bytes = rows.as_bytes();
-        // What is copied at once: rows from `from` to `to`.
+        // The rows that are copied at once: from `from` to `to`.
         let (mut from, mut to) = (0, 0);
         for (_, end) in ItemFraming::LengthPrefixed.spans(bytes) {
             let row_bytes = (end - to) as u64;
@@ -183,7 +182,7 @@ impl Former<'_> {
         self.filled += rows.len();
     }
 
-    /// Writes what is in the area, in order.
+    /// Writes the rows of the area, in order.
     fn write_run(&mut self) -> Result<()> {
         let forming = self.forming;
         let (job, shape) = (forming.job, forming.level.shape());

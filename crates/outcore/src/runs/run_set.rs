@@ -1,9 +1,9 @@
-//! The sorted runs of a view: where they lie and how what is read of them is checked.
+//! The sorted runs of a view: their places, and the verification of reads.
 //!
-//! Contract: a [`RunSet`] is what is known of all runs of a view, in the order that decides between
-//! equal records. Its index is in memory; every block that is read is checked against it, seeded by
-//! view, run and place, so that a block that rotted, or came from elsewhere, is named and never
-//! merged. What a run looks like: [`super::shape`].
+//! Contract: a [`RunSet`] describes all runs of a view, in the order that decides between equal
+//! records. Its index is in memory. Every block that is read is checked against it, seeded by view,
+//! run and place, so that a damaged or foreign block is reported and never merged. For the form of
+//! a run see [`super::shape`].
 
 use std::sync::Arc;
 
@@ -20,15 +20,15 @@ pub(crate) struct Run {
     pub(crate) file: VolumeFile,
     /// Its number in the view, which seeds its checksums.
     pub(crate) number: u32,
-    /// Where it begins in its file; a 4 KiB border.
+    /// Its offset in its file; a multiple of 4 KiB.
     pub(crate) base_bytes: u64,
     pub(crate) units: u64,
-    /// Its records; as many as units but for lines.
+    /// Its number of records; equal to that of units except for lines.
     pub(crate) records: u64,
     pub(crate) index: Arc<Index>,
     /// Bytes of its longest block of lines.
     pub(crate) longest_block_bytes: usize,
-    /// Its records, as far as they are still in memory since they were sorted.
+    /// Its records, if they are still in memory since they were sorted.
     pub(crate) resident: Option<Arc<Buf>>,
 }
 
@@ -39,16 +39,16 @@ pub(crate) struct RunSet {
     pub(crate) runs: Vec<Run>,
 }
 
-/// Neighbouring blocks of one run, and the read that brings them.
+/// Consecutive blocks of one run, and the read that contains them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Stretch {
     pub(crate) run: usize,
     pub(crate) first_block: u64,
     pub(crate) blocks: u64,
-    /// Where the read starts in the file, and its length: 4 KiB borders.
+    /// Offset in the file and length of the read: multiples of 4 KiB.
     pub(crate) read_at_bytes: u64,
     pub(crate) read_len_bytes: usize,
-    /// Where the blocks start in what was read, and their length.
+    /// Offset of the blocks in the bytes read, and their length.
     pub(crate) skip_bytes: usize,
     pub(crate) payload_bytes: usize,
 }
@@ -64,7 +64,7 @@ impl RunSet {
         self.runs.iter().map(|run| run.units).sum()
     }
 
-    /// The unit at which a block begins; the run's end for the one after the last.
+    /// The unit at which a block begins; for the one after the last, the run's end.
     pub(crate) fn start(&self, run: usize, block: u64) -> u64 {
         let facts = &self.runs[run];
         match self.shape.rule {
@@ -73,7 +73,7 @@ impl RunSet {
         }
     }
 
-    /// How many records of the run come before a block.
+    /// Number of records of the run before a block.
     pub(crate) fn rank_of_block(&self, run: usize, block: u64) -> u64 {
         let facts = &self.runs[run];
         match self.shape.rule {
@@ -96,18 +96,18 @@ impl RunSet {
         block
     }
 
-    /// Bytes of the longest block, more than [`Shape::block_bytes`] only where lines are long.
+    /// Bytes of the longest block; more than [`Shape::block_bytes`] only if lines are long.
     pub(crate) fn longest_block_bytes(&self) -> usize {
         let longest = self.runs.iter().map(|run| run.longest_block_bytes).max();
         longest.unwrap_or(0).max(self.shape.block_bytes())
     }
 
-    /// The block in which the record begins that holds a unit.
+    /// The block in which the record that contains a unit begins.
     pub(crate) fn block_with(&self, run: usize, unit: u64) -> u64 {
         self.block_behind(run, unit + 1).saturating_sub(1)
     }
 
-    /// `blocks` blocks of a run from `first_block` on, or those that are left of it.
+    /// `blocks` blocks of a run from `first_block` on, or the remaining ones.
     pub(crate) fn stretch(&self, run: usize, first_block: u64, blocks: u64) -> Stretch {
         let (shape, facts) = (&self.shape, &self.runs[run]);
         let blocks = blocks.min(shape.blocks_of(facts.units) - first_block);

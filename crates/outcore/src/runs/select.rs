@@ -1,17 +1,17 @@
-//! From a rank or a key to its place in every run.
+//! Finds the place of a rank or a key in every run.
 //!
 //! Model: multi-sequence selection (Varman, Scheufler, Iyer, Ricard, "Merging multiple lists on
 //! hierarchical-memory multiprocessors", JPDC 1991): the records before rank i are a prefix of each
-//! run. A first pivot comes from the index alone: the sample whose rank, estimated with half a
-//! block for each run, is next to i. One block of each run tells its rank exactly. It is about
-//! sqrt(k / 12) blocks away from i, so that further pivots, chosen by interpolation, mostly lie in
-//! the blocks that are here already.
+//! run. The first pivot comes only from the index: the sample whose rank, estimated with half a
+//! block for each run, is nearest to i. One block of each run determines its exact rank. It is
+//! about sqrt(k / 12) blocks away from i, so further pivots, chosen by interpolation, are mostly in
+//! blocks that are already in memory.
 //!
-//! Ranks count units or records ([`Measure`]): for lines a place in the sorted text, or the number
-//! of a line. A unit inside a line has the cut in front of that line.
+//! Ranks count units or records ([`Measure`]): for lines, an offset in the sorted text, or the
+//! number of a line. For a unit inside a line, the cut is before that line.
 //!
-//! Contract: records are ordered by their order strings, equal ones by run and place; so every rank
-//! has one cut, whatever is repeated. Blocks are checked before they are looked at. At most two
+//! Contract: records are ordered by their order strings, equal ones by run and place, so every rank
+//! has exactly one cut, even with duplicates. Blocks are checked before they are used. At most two
 //! blocks of each run are in memory at once.
 
 use std::cmp::Ordering;
@@ -23,7 +23,7 @@ use super::shape::Shape;
 use crate::merge::item_rule::Prefix;
 use outcore_io::{Error, Kind, Result};
 
-/// What a rank counts.
+/// The unit of a rank.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Measure {
     Units,
@@ -33,9 +33,9 @@ pub(super) enum Measure {
 /// The place of a rank in every run, in units.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct RankSplit {
-    /// In front of the record that holds the rank.
+    /// Before the record that contains the rank.
     pub(super) before: Vec<u64>,
-    /// Behind that record, if it begins before the rank.
+    /// After that record, if it begins before the rank.
     pub(super) through: Vec<u64>,
 }
 
@@ -48,19 +48,19 @@ impl RankSplit {
     }
 }
 
-/// A question that is answered with yes by the first records of every run and with no by the rest.
+/// A predicate that is true for the first records of every run and false for the rest.
 trait Pivot {
-    /// Whether a record is before the cut; it begins at `unit` of the run.
+    /// Whether the record that begins at `unit` of the run is before the cut.
     fn is_before(&self, run: usize, unit: u64, record: &[u8]) -> bool;
-    /// The same, told from its prefix, if that is enough.
+    /// The same from its prefix, if that is enough.
     fn is_prefix_before(&self, run: usize, unit: u64, prefix: &Prefix) -> Option<bool>;
-    /// The cut in a run where it is known.
+    /// The cut in a run, if it is known.
     fn known(&self, _run: usize) -> Option<u64> {
         None
     }
 }
 
-/// Records whose prefix is less.
+/// Records with a smaller prefix.
 struct PrefixPivot<'a> {
     shape: &'a Shape,
     prefix: Prefix,
@@ -84,7 +84,7 @@ struct RecordPivot<'a> {
     prefix: Prefix,
 }
 
-/// A record that was looked at, and where it begins and ends.
+/// A record that was read, with its start and end.
 struct Found {
     from: u64,
     to: u64,
@@ -116,7 +116,8 @@ impl Pivot for RecordPivot<'_> {
     }
 }
 
-/// Records whose keys come before that of `record`, or are equal to it if these count.
+/// Records whose keys come before that of `record`; if equal ones count, also those with equal
+/// keys.
 struct KeyPivot<'a> {
     shape: &'a Shape,
     record: &'a [u8],
@@ -168,32 +169,32 @@ impl Pivot for KeyPivot<'_> {
     }
 }
 
-/// A border between two records of a run.
+/// A boundary between two records of a run.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Cut {
-    /// The unit at which the one behind it begins.
+    /// The unit at which the record after it begins.
     pub(super) unit: u64,
-    /// Records in front of it.
+    /// Number of records before it.
     pub(super) rank: u64,
 }
 
-/// Bounds of the cut in a run: it is at `lo` or behind it, and not behind `hi`.
+/// Bounds of the cut in a run: at `lo` or after it, and not after `hi`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Bounds {
     lo: u64,
     hi: u64,
 }
 
-/// A key that is looked for in a run, and between which units its place is.
+/// The search for a key in a run, with the units between which its place is.
 struct Search {
     key: u32,
     run: u32,
     bounds: Bounds,
-    /// The block that is to be read next.
+    /// The block to read next.
     block: u64,
 }
 
-/// Looks for cuts; keeps the blocks that it has read.
+/// Finds cuts; keeps the blocks that it has read.
 pub(super) struct Selector<'a> {
     set: Arc<RunSet>,
     fetcher: &'a mut Fetcher,
@@ -210,19 +211,19 @@ impl<'a> Selector<'a> {
         })
     }
 
-    /// The blocks that are here.
+    /// The blocks in memory.
     pub(super) fn into_pieces(self) -> Vec<RunBlocks> {
         self.cached.into_iter().flatten().collect()
     }
 
-    /// Where in each run the first record is whose key is not before that of `record`.
+    /// For each run, the place of the first record whose key is not before that of `record`.
     pub(super) fn cut_at_key(&mut self, record: &[u8]) -> Result<Vec<u64>> {
         let set = Arc::clone(&self.set);
         let (lo, hi) = self.whole();
         self.cuts(&KeyPivot::new(&set.shape, record, false), &lo, &hi)
     }
 
-    /// Where in each run the rank `rank` is.
+    /// For each run, the place of the rank `rank`.
     pub(super) fn cut_at(&mut self, measure: Measure, rank: u64) -> Result<RankSplit> {
         let set = Arc::clone(&self.set);
         let (mut lo, mut hi) = self.whole();
@@ -249,15 +250,14 @@ impl<'a> Selector<'a> {
             if below == 0 || above == 0 {
                 break;
             }
-            // Each round brings the bounds closer, unless the index and the runs contradict each
-            // other.
+            // Each round narrows the bounds, unless the index and the runs contradict each other.
             let is_apart = lo.iter().zip(&hi).all(|(lo, hi)| lo <= hi);
             if !is_apart || known.as_ref() == Some(&(lo.clone(), hi.clone())) {
                 return Err(self.contradiction(0, 0));
             }
             known = Some((lo.clone(), hi.clone()));
             if measure == Measure::Units && set.shape.items().is_none() {
-                // Where every unit is a record, a cut is no further than the rank is.
+                // If every unit is a record, the distance to a cut is at most the distance in rank.
                 match tighten(&mut lo, &mut hi, rank) {
                     Some(closer) => (below, above) = closer,
                     None => below = rank - lo.iter().sum::<u64>(),
@@ -271,7 +271,7 @@ impl<'a> Selector<'a> {
                 break;
             };
             let share = u128::from(width) * u128::from(below) / u128::from(below + above);
-            // Now and then the middle, so that no data make the search slow.
+            // Uses the middle now and then, so that no data make the search slow.
             let step = if round % 4 == 0 {
                 width / 2
             } else {
@@ -304,10 +304,10 @@ impl<'a> Selector<'a> {
         Ok(RankSplit::at(if below == 0 { lo } else { hi }))
     }
 
-    /// Where in each run the first record is that is not before each of `keys`, or comes after it
-    /// if equal ones count: all runs of a key, then those of the next. Each round reads the blocks
-    /// that all keys wait for, with as many reads in flight as there are slots; the keys of a block
-    /// are looked at while it is here.
+    /// For each of `keys` and each run, the place of the first record that is not before the key,
+    /// or, if equal ones count, comes after it: first all runs of one key, then those of the next.
+    /// Each round reads the blocks that keys wait for, with as many reads in flight as there are
+    /// slots, and advances the keys of a block while it is in memory.
     pub(super) fn cuts_at_keys(&mut self, keys: &[&[u8]], counts_equal: bool) -> Result<Vec<Cut>> {
         let set = Arc::clone(&self.set);
         let pivots = keys
@@ -378,8 +378,8 @@ impl<'a> Selector<'a> {
         Ok(cuts)
     }
 
-    /// Looks for a key in a run as far as the blocks allow that are here; true, with the cut kept,
-    /// if it is found.
+    /// Searches a key in a run as far as the loaded blocks allow; true, with the cut stored, if it
+    /// is found.
     fn advance(&self, pivot: &dyn Pivot, search: &mut Search, cuts: &mut [Cut]) -> Result<bool> {
         let run = search.run as usize;
         let missing = match self.narrow(pivot, run, &mut search.bounds)? {
@@ -397,7 +397,7 @@ impl<'a> Selector<'a> {
         Ok(missing.is_ok())
     }
 
-    /// How many records of all runs come before the cuts, which [`Selector::cuts`] has given.
+    /// Number of records of all runs before the cuts, which are results of [`Selector::cuts`].
     pub(super) fn records_before(&mut self, cuts: &[u64]) -> Result<u64> {
         self.count(Measure::Records, cuts)
     }
@@ -416,7 +416,7 @@ impl<'a> Selector<'a> {
         Ok(counted)
     }
 
-    /// What is before a cut in one run; the block that has to be here for that, if it is not.
+    /// The number of units or records before a cut in one run; the missing block if one is needed.
     fn count_in(&self, measure: Measure, run: usize, cut: u64) -> std::result::Result<u64, u64> {
         let set = &self.set;
         let Some(rule) = set.shape.items().filter(|_| measure == Measure::Records) else {
@@ -442,7 +442,7 @@ impl<'a> Selector<'a> {
         (vec![0; runs.len()], hi)
     }
 
-    /// The prefix of a block's first record whose rank is about `rank`.
+    /// The prefix of the first record of a block whose rank is about `rank`.
     fn estimate(&self, measure: Measure, rank: u64) -> Option<Prefix> {
         let set = &self.set;
         let runs = &set.runs;
@@ -461,7 +461,7 @@ impl<'a> Selector<'a> {
             let mut estimated = 0.0;
             for (run, facts) in runs.iter().enumerate() {
                 let cut = lo[run] + facts.index.count_less(lo[run], hi[run], &prefix);
-                // The cut is somewhere in the block in front of that.
+                // The cut is somewhere in the block before that.
                 estimated += match cut {
                     0 => 0.0,
                     cut => {
@@ -510,8 +510,7 @@ impl<'a> Selector<'a> {
         }
     }
 
-    /// Closes the bounds of the cut in one run; gives the block that is missing for that, if one
-    /// is.
+    /// Narrows the bounds of the cut in one run; returns the missing block, if one is needed.
     fn narrow(&self, pivot: &dyn Pivot, run: usize, bounds: &mut Bounds) -> Result<Option<u64>> {
         if let Some(known) = pivot.known(run) {
             let known = known.clamp(bounds.lo, bounds.hi);
@@ -541,7 +540,7 @@ impl<'a> Selector<'a> {
                 },
             };
             match is_before {
-                // How long a line is, only its block says.
+                // Only its block shows how long a line is.
                 true if set.shape.items().is_some() => bounds.lo = unit,
                 true => bounds.lo = unit + 1,
                 false => bounds.hi = unit,
@@ -551,7 +550,7 @@ impl<'a> Selector<'a> {
         Ok(None)
     }
 
-    /// Fails for bounds that are no closer than they were: such a search would never end.
+    /// Fails for bounds that have not been narrowed: such a search would never end.
     fn check_closer(&self, run: usize, before: Bounds, now: Bounds) -> Result<()> {
         let is_closer = now != before && now.lo >= before.lo && now.hi <= before.hi;
         match is_closer {
@@ -591,7 +590,7 @@ impl<'a> Selector<'a> {
         Ok(None)
     }
 
-    /// The record that holds a unit, if its block is here, with the units where it begins and ends.
+    /// The record that contains a unit, if its block is in memory, with its start and end.
     fn found(&self, run: usize, unit: u64) -> Option<((u64, u64), &[u8])> {
         self.found_in(run, self.set.block_with(run, unit), unit)
     }
@@ -611,7 +610,7 @@ impl<'a> Selector<'a> {
         Some(((first + from as u64, first + to as u64), content))
     }
 
-    /// What a block holds, if it is here.
+    /// The contents of a block, if it is in memory.
     fn cached(&self, run: usize, block: u64) -> Option<&[u8]> {
         let mut pieces = self.cached[run].iter();
         pieces
@@ -619,7 +618,7 @@ impl<'a> Selector<'a> {
             .map(RunBlocks::payload)
     }
 
-    /// What a block holds.
+    /// The contents of a block.
     fn block(&mut self, run: usize, block: u64) -> Result<&[u8]> {
         if self.cached(run, block).is_none() {
             self.load(&[(run, block)])?;
@@ -627,7 +626,7 @@ impl<'a> Selector<'a> {
         self.cached(run, block).ok_or_else(no_block)
     }
 
-    /// The record of a run that holds a unit.
+    /// The record of a run that contains a unit.
     fn record(&mut self, run: usize, unit: u64) -> Result<Found> {
         let block = self.set.block_with(run, unit);
         self.block(run, block)?;
@@ -663,8 +662,8 @@ impl<'a> Selector<'a> {
     }
 }
 
-/// Brings bounds as close as the rank alone allows; gives the distances from their sums to it, or
-/// nothing if one of them is zero.
+/// Narrows bounds as far as the rank alone allows; returns the distances of their sums from it, or
+/// `None` if one of them is zero.
 fn tighten(lo: &mut [u64], hi: &mut [u64], rank: u64) -> Option<(u64, u64)> {
     let below = rank - lo.iter().sum::<u64>();
     for (lo, hi) in lo.iter().zip(hi.iter_mut()) {

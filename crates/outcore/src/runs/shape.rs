@@ -1,13 +1,13 @@
-//! The shape of a view's runs: how records are compared, how many a block holds, where bytes lie.
+//! The form of a view's runs: how records compare, how many are in a block, where bytes are stored.
 //!
-//! Layout of a run, from a 4 KiB border of its file: its records, one after another; zeros up to
-//! the next 4 KiB border; then its *index* ([`super::index`]), an entry a block.
+//! Layout of a run, from a 4 KiB boundary of its file: its records, one after another; zeros up to
+//! the next 4 KiB boundary; then its *index* ([`super::index`]), one entry per block.
 //!
-//! Contract: a place in a run counts *units*: records, or bytes where the records are lines or
-//! rows. A block holds the records that begin in as many units, the last one of a run excepted: for
-//! records of one length these are its units; a block of lines begins with its first line and ends
-//! with its last, however far that goes. Everything here is arithmetic and comparison; nothing is
-//! read.
+//! Contract: a place in a run counts *units*: records, or bytes if the records are lines or rows. A
+//! block holds the records that begin in a fixed number of units; the last block of a run may have
+//! fewer. For records of one length these are its units. A block of lines begins with its first
+//! line and ends with the end of its last line, however long that is. Everything here is arithmetic
+//! and comparison; nothing is read.
 
 use std::cmp::Ordering;
 
@@ -22,7 +22,7 @@ use outcore_io::checksum::BlockLocation;
 use outcore_io::memory::{BLOCK_BYTES, block_ceil};
 use outcore_io::{Error, Result};
 
-/// Bytes of an entry beside its prefix, and what lines add.
+/// Bytes of an entry in addition to its prefix, and the additional bytes for lines.
 const CHECKSUM_BYTES: usize = 8;
 const PLACE_BYTES: usize = 16;
 
@@ -34,9 +34,9 @@ pub(super) const fn entry_bytes(words: usize) -> usize {
     }
 }
 
-/// Blocks are at least so long, if records are not longer: a seek reads one or two of each run.
+/// Smallest block, unless records are longer: a seek reads one or two of each run.
 const BLOCK_BYTES_MIN: u64 = 16 << 10;
-/// Blocks are at most so long, if records are not longer.
+/// Largest block, unless records are longer.
 const BLOCK_BYTES_MAX: u64 = 1 << 20;
 /// Blocks grow so that there are about this many.
 pub(super) const BLOCKS_WANTED: u64 = 1 << 19;
@@ -52,17 +52,17 @@ pub(crate) enum Rule {
     Items(ItemRule),
 }
 
-/// What all runs have in common.
+/// The common properties of all runs.
 #[derive(Debug, Clone)]
 pub(crate) struct Shape {
     pub(crate) what: ViewType,
     pub(crate) view_order: ViewOrder,
     pub(crate) rule: Rule,
-    /// Bytes of a record, or 1 where records are lines or rows.
+    /// Bytes of a record, or 1 if records are lines or rows.
     pub(crate) unit_bytes: usize,
-    /// Units of a block.
+    /// Units per block.
     pub(crate) block_units: u64,
-    /// Seeds checksums; another one for each view ever made.
+    /// Seeds checksums; unique to each view ever made.
     pub(crate) id: u64,
 }
 
@@ -104,7 +104,7 @@ impl Shape {
         }
     }
 
-    /// How lines or rows are compared, if these are some.
+    /// How lines or rows compare; `None` for records.
     pub(crate) fn items(&self) -> Option<&ItemRule> {
         match &self.rule {
             Rule::Items(rule) => Some(rule),
@@ -112,7 +112,7 @@ impl Shape {
         }
     }
 
-    /// What stands before the first record in the sorted file.
+    /// The bytes before the first record in the sorted file.
     pub(crate) fn front(&self) -> &[u8] {
         self.what.lines().map_or(&[], |lines| &lines.front)
     }
@@ -127,12 +127,12 @@ impl Shape {
         units.div_ceil(self.block_units)
     }
 
-    /// Whether blocks begin at 4 KiB borders, so that nothing beside them is read with them.
+    /// Whether blocks begin at 4 KiB boundaries, so that a read contains nothing else.
     pub(crate) fn is_aligned(&self) -> bool {
         self.items().is_none() && self.block_bytes().is_multiple_of(BLOCK_BYTES)
     }
 
-    /// Words of a prefix that count.
+    /// Number of significant words of a prefix.
     pub(super) fn prefix_words(&self) -> usize {
         match self.rule {
             Rule::Records { .. } => 1,
@@ -140,7 +140,7 @@ impl Shape {
         }
     }
 
-    /// The first bytes of a record's order string: 16, of lines and rows 64.
+    /// The first bytes of a record's order string: 16, or 64 for lines and rows.
     pub(crate) fn prefix(&self, record: &[u8]) -> Prefix {
         let order = match &self.rule {
             Rule::Records { order, .. } => order,
@@ -155,7 +155,7 @@ impl Shape {
         prefix
     }
 
-    /// Of the prefix of a record, what tells its key.
+    /// A mask for the part of a record's prefix that belongs to its key.
     pub(crate) fn key_mask(&self) -> Prefix {
         let mut mask = [u128::MAX; PREFIX_WORDS];
         if let Rule::Records { order, .. } = &self.rule {
@@ -173,12 +173,12 @@ impl Shape {
         matches!(&self.rule, Rule::Records { order, .. } if order.words() <= 2)
     }
 
-    /// Whether prefixes whose keys are equal mean equal keys.
+    /// Whether prefixes with equal key parts mean equal keys.
     pub(crate) fn is_key_in_prefix(&self) -> bool {
         matches!(&self.rule, Rule::Records { order, .. } if order.key_bytes() <= 16)
     }
 
-    /// The order of two records, but for their places.
+    /// The order of two records, without their places.
     pub(crate) fn compare(&self, a: &[u8], b: &[u8]) -> Ordering {
         match &self.rule {
             Rule::Records { order, .. } => order.compare(a, b),
@@ -194,7 +194,7 @@ impl Shape {
         }
     }
 
-    /// Fails for what has no key of these records.
+    /// Fails for an invalid key of these records.
     pub(crate) fn check_key(&self, record: &[u8]) -> Result<()> {
         match &self.what {
             ViewType::Records(_) if record.len() != self.unit_bytes => {
@@ -213,7 +213,7 @@ impl Shape {
         }
     }
 
-    /// What merges them.
+    /// The merge for them.
     pub(crate) fn merge(&self) -> Box<dyn Merge> {
         match &self.rule {
             Rule::Records { order, scalar } => merge_of(order, *scalar),
@@ -221,7 +221,7 @@ impl Shape {
         }
     }
 
-    /// Where a block belongs, for its checksum.
+    /// The location of a block, for its checksum.
     pub(super) fn place_of(&self, run: u32, block: u64) -> BlockLocation {
         BlockLocation {
             drive: run,
@@ -230,7 +230,7 @@ impl Shape {
         }
     }
 
-    /// Bytes of an index of this many blocks, in memory and as it is written.
+    /// Bytes of an index of this many blocks, in memory and in its written form.
     pub(crate) fn index_bytes(&self, blocks: u64) -> u64 {
         blocks * entry_bytes(self.prefix_words()) as u64
     }
@@ -242,8 +242,8 @@ impl Shape {
     }
 }
 
-/// Records of a block for data of `data_bytes`: as short as an index of moderate size allows, and
-/// beginning at 4 KiB borders where the record's size lets a block of moderate size do so.
+/// Records per block for data of `data_bytes`: as few as an index of moderate size allows, with
+/// blocks that begin at 4 KiB boundaries if the record's size permits that with moderate blocks.
 pub(super) fn block_units(unit_bytes: usize, data_bytes: u64) -> u64 {
     let record_bytes = unit_bytes as u64;
     let wanted = (data_bytes / BLOCKS_WANTED)

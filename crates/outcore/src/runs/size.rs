@@ -1,8 +1,7 @@
-//! What a view is made of and with: sizes that its plan depends on. Pure, but for the sample of
-//! lines.
+//! The parameters of a view's plan. Pure, except for the sample of lines.
 //!
-//! Contract: how long lines and rows are is told by a sample; everything that is reserved by them
-//! follows from these lengths.
+//! Contract: a sample shows the lengths of lines and rows; all reservations for them follow from
+//! these lengths.
 
 use std::ops::Deref;
 use std::sync::Arc;
@@ -26,45 +25,46 @@ const LINE_BUFFER_BYTES_MAX: u64 = 1 << 20;
 /// The share of the memory that the longest line may take, as in a sort of lines.
 const LINE_SHARE: u64 = 32;
 const LINE_BYTES_MIN: u64 = 64 << 10;
-/// Runs that are merged easily: while there are no more, shorter ones are sorted faster, in less
-/// memory, and sooner.
+/// Number of runs that are merged easily: up to this number, shorter runs are sorted faster, in
+/// less memory, and sooner.
 const EASY_RUNS: u64 = 64;
-/// Runs that are no longer are not shortened.
+/// Runs of at most this length are not shortened.
 const EASY_RUN_BYTES_MIN: u64 = 16 << 20;
-/// References to lines beyond those that the mean length predicts.
+/// References to lines beyond the number that the mean length predicts.
 const LINES_SPARE: u64 = 1024;
-/// Lines of the mean length in the run from which the space for a MiB is found.
+/// Mean-length lines in the run from which the space per MiB is computed.
 const LINES_SEEN: u64 = 16;
-/// Bytes of a key of each of these, at most.
+/// Largest number of key bytes of each of these.
 const KEY_BYTES_SPARE: u64 = 256;
 
-/// What a view is made of and with.
+/// The parameters of a view's plan.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct ViewSize {
-    /// How much there is to sort, and with what.
+    /// The size of the job.
     pub job: JobSize,
     /// Size of a record; 1 for lines and rows.
     pub record_bytes: usize,
     /// Whether records are scalars.
     pub is_scalar: bool,
-    /// How long lines or rows are, if records are some.
+    /// Lengths of lines or rows, if records are lines or rows.
     pub lines: Option<LineLengths>,
-    /// Keep in memory what fits, for who reads the view next.
+    /// Whether runs that fit stay in memory, for the next read of the view.
     pub keeps_runs: bool,
-    /// Runs of that size instead of the largest that fit.
+    /// A requested run size, in place of the largest that fits.
     pub run_bytes: Option<u64>,
 }
 
-/// Lengths of lines or rows, as a sample tells them.
+/// Lengths of lines or rows from a sample.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LineLengths {
     /// Bytes of a line with its terminator, or of a row with its length.
     pub line_bytes: u64,
-    /// Bytes of a key, if that is not the line.
+    /// Bytes of a key, unless the line is its own key.
     pub key_bytes: Option<u64>,
-    /// Of rows that somebody makes: the bytes that are read for them.
+    /// For generated rows: the bytes that are read to generate them.
     pub made_of_bytes: Option<u64>,
-    /// The longest line where it was measured, or row where that is known: there is room for it.
+    /// The longest line if it was measured, or the longest row if it is known: there is room for
+    /// it.
     pub longest_bytes: Option<u64>,
 }
 
@@ -78,12 +78,12 @@ impl LineLengths {
         }
     }
 
-    /// Lines of a run that are sorted at once: more are sorted in several passes over it.
+    /// Number of lines of a run that are sorted at once: more are sorted in several passes over it.
     pub(super) fn lines_max(&self, run_bytes: u64) -> u64 {
         run_bytes / 4 * 5 / self.line_bytes + LINES_SPARE
     }
 
-    /// Bytes of their keys, among which there may be that of the longest.
+    /// Bytes of their keys, which may include that of the longest line.
     pub(super) fn keys_bytes_max(&self, run_bytes: u64) -> u64 {
         let Some(key_bytes) = self.key_bytes else {
             return 0;
@@ -97,16 +97,16 @@ impl LineLengths {
     }
 }
 
-/// Room in which the key of an item of this length is made: that of a row is a part of it.
+/// Room in which the key of an item of this length is made: for a row, the key is a part of it.
 pub(super) const fn key_room_bytes(item_bytes: usize, is_row: bool) -> usize {
     let times = if is_row { 1 } else { 2 };
     times * item_bytes + 64
 }
 
-/// Looks into the lines of `inputs` for what a plan has to know.
+/// The parameters of a plan, from a sample of the lines of `inputs`.
 ///
 /// # Errors
-/// What opening and reading the inputs fails with.
+/// The errors of opening and reading the inputs.
 pub fn size_of_lines(
     job: &Job,
     inputs: &[Input],
@@ -135,7 +135,7 @@ impl Deref for ViewSize {
 }
 
 impl ViewSize {
-    /// Space that a sort of this many bytes needs beside the data.
+    /// Space for sorting this many bytes, in addition to the data.
     pub(super) fn sort_space_bytes(&self, run_bytes: u64) -> u64 {
         match (&self.lines, self.is_scalar) {
             (Some(lines), _) => {
@@ -146,10 +146,10 @@ impl ViewSize {
         }
     }
 
-    /// What a MiB of a run adds to that, within some KiB.
+    /// The additional space per MiB of a run, to within some KiB.
     pub(super) fn mib_space_bytes(&self) -> u64 {
-        // A few more numbers than these are split into twice as many parts. A run of
-        // this length holds some lines, however long they are.
+        // A few more numbers than these are split into twice as many parts. A run of this length
+        // contains some lines, however long they are.
         let lines_bytes = self
             .lines
             .map_or(0, |lines| LINES_SEEN.saturating_mul(lines.line_bytes));
@@ -167,7 +167,7 @@ impl ViewSize {
     pub(super) fn slot_bytes(&self, block_records: u64) -> u64 {
         let block_bytes = block_records * self.record_bytes as u64;
         let is_aligned = self.lines.is_none() && block_bytes.is_multiple_of(BLOCK_BYTES as u64);
-        // A block of lines is longer than its units by a line.
+        // A block of lines is longer than its units by one line.
         let share_bytes = self.memory_bytes / 128;
         let more_bytes = self.lines.map_or(0, |lines| {
             block_bytes.max((2 * lines.line_bytes).min(share_bytes))
@@ -175,18 +175,18 @@ impl ViewSize {
         block_bytes + more_bytes + slack_bytes(is_aligned) as u64
     }
 
-    /// Whether runs may be shorter than the memory allows, since nobody asks for others.
+    /// Whether runs may be shorter than memory allows, because no size was requested.
     pub(super) fn has_easy_runs(&self) -> bool {
         self.is_scalar && !self.keeps_runs && self.run_bytes.is_none()
     }
 
-    /// Numbers of a run of data that fill all areas several times, if a run may have `run_records`:
-    /// fewer where half as many runs more, and [`EASY_RUNS`] at most, are read in a little of the
-    /// memory. A seek looks at a block of each run.
+    /// Numbers per run for data that fill all areas several times, if a run may have `run_records`.
+    /// It is fewer if half as many runs again, at most [`EASY_RUNS`], can be read in a small part
+    /// of the memory. A seek reads a block of each run.
     ///
-    /// N.B. 2 GiB of u64 in 512 MiB take a sixth less processor time in 64 runs than in 43, and
-    /// leave memory for half as many areas more; runs of 16 and 24 MiB gain no more. Lines gain
-    /// nothing, and are merged more slowly (docs/decisions/0022).
+    /// N.B. moderately shorter runs of numbers take less processor time and leave memory for more
+    /// areas; still shorter ones gain nothing. Lines gain nothing, and are merged more slowly
+    /// (docs/decisions/0022).
     pub(super) fn easy_run_records(&self, slot_bytes: u64, run_records: u64) -> u64 {
         let record_bytes = self.record_bytes as u64;
         let longest_runs = self.data_bytes.div_ceil(run_records * record_bytes);
@@ -205,7 +205,7 @@ impl ViewSize {
         (self.memory_bytes / LINE_SHARE).max(least_bytes)
     }
 
-    /// The longest line, where it was measured.
+    /// The longest line, if it was measured.
     pub(super) fn longest_bytes(&self) -> u64 {
         let lines = self.lines.as_ref();
         lines.and_then(|lines| lines.longest_bytes).unwrap_or(0)

@@ -1,14 +1,14 @@
-//! Runs of lines: where the input is cut, and how an area of lines is put in order.
+//! Runs of lines: dividing the input, and sorting the lines of an area.
 //!
-//! Contract: [`cut_lines`] cuts the input between lines, so that each run fits its area, reading
-//! only what lies around the cuts. [`Passes`] gives the lines of an area in order, as references:
-//! all at once where their references, and keys where lines are not their own, fit the space that
-//! was planned from a sample; otherwise the first ones, then those after them, in as many passes
-//! over the area as it takes (selection by repeated partition: of a full space the later half is
-//! forgotten). So no input needs more memory than was planned.
+//! Contract: [`cut_lines`] divides the input between lines, so that each run fits in its area; it
+//! reads only the surroundings of the cuts. [`Passes`] returns the lines of an area in order, as
+//! references. If all references (and keys, if lines are not their own) fit in the space that was
+//! planned from a sample, there is one pass. Otherwise each pass over the area returns the first
+//! lines after those of the previous pass (selection by repeated partition: of a full space, the
+//! later half is discarded). So no input needs more memory than planned.
 //!
-//! Bounds: the space; for cuts 64 KiB each, more only where lines are longer. A pass puts out half
-//! of what the space holds at least.
+//! Bounds: the space; for cuts 64 KiB each, more only if lines are longer. A pass returns at least
+//! half of what the space holds.
 
 use memchr::{memchr, memrchr};
 
@@ -27,7 +27,7 @@ use outcore_io::port::Volume;
 use outcore_io::units;
 use outcore_io::{Error, Result};
 
-/// What is read at once to find the end of a line.
+/// Bytes that are read at once to find the end of a line.
 const LOOK_BYTES: u64 = 64 << 10;
 
 /// Lengths of runs and lines.
@@ -37,7 +37,7 @@ pub(super) struct RunSizes {
     pub(super) line_bytes_max: u64,
 }
 
-/// Cuts the input into runs of whole lines.
+/// Divides the input into runs of whole lines.
 pub(super) fn cut_lines(
     job: &Job,
     volume: &Volume,
@@ -68,7 +68,7 @@ pub(super) fn cut_lines(
                     sizes.line_bytes_max,
                 )? {
                     Some(to_bytes) => to_bytes,
-                    // The next line is longer than what is left of this run.
+                    // The next line is longer than the rest of this run.
                     None if current.units > 0 => {
                         cuts.push(std::mem::take(&mut current));
                         continue;
@@ -98,7 +98,7 @@ pub(super) fn cut_lines(
     Ok(cuts)
 }
 
-/// Looks for the ends of lines in files.
+/// Finds the ends of lines in files.
 struct Look<'a> {
     job: &'a Job,
     volume: &'a Volume,
@@ -107,8 +107,8 @@ struct Look<'a> {
 }
 
 impl Look<'_> {
-    /// Where the last line ends that begins at or after `from` and ends at `to` at the latest, and
-    /// not further in front of it than `reach_bytes`.
+    /// The end of the last line that begins at or after `from` and ends at `to` at the latest, at
+    /// most `reach_bytes` before `to`.
     fn last_end(
         &self,
         part: &InputPart,
@@ -130,7 +130,7 @@ impl Look<'_> {
         Ok(None)
     }
 
-    /// Where the line ends that begins at `from` and goes on past `to`.
+    /// The end of the line that begins at `from` and extends past `to`.
     fn next_end(&self, part: &InputPart, from: u64, to: u64) -> Result<u64> {
         let end_bytes = part.data_at_bytes + part.data_len_bytes;
         let last = end_bytes.min(from + self.sizes.line_bytes_max);
@@ -148,7 +148,7 @@ impl Look<'_> {
             true => Ok(end_bytes),
             false => {
                 let before = self.last_end(part, from, to, u64::MAX)?;
-                // Who cuts looks for the longest line then.
+                // The caller then measures the longest line.
                 Err(line_too_long(self.sizes.line_bytes_max)
                     .path(&part.file.path)
                     .offset(before.unwrap_or(from)))
@@ -168,8 +168,8 @@ fn line_too_long(line_bytes_max: u64) -> Error {
     Error::new(crate::Kind::Memory, "sort lines", cause).hint("allow more with --memory")
 }
 
-/// The memory to allow so that a run has room for a row of `item_bytes`. Now it has room for
-/// `item_bytes_max`, which grows with the memory. Rows that come may be longer.
+/// A memory size with which a run has room for a row of `item_bytes`. The current room is
+/// `item_bytes_max`, which grows with the memory. Later rows may be longer.
 pub(super) fn allow_for_item(job: &Job, item_bytes: u64, item_bytes_max: u64) -> String {
     let times = 2 * item_bytes.div_ceil(item_bytes_max.max(1));
     let enough_bytes = job.options.memory_bytes.saturating_mul(times).min(1 << 60);
@@ -183,7 +183,7 @@ pub(super) struct LineSpace {
     keys: Vec<u8>,
 }
 
-/// How much of it may be used, and how long a line may be.
+/// How much of it may be used, and the longest permitted line.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct SpaceSizes {
     pub(super) lines_max: usize,
@@ -197,13 +197,13 @@ pub(super) struct Passes<'a> {
     area: &'a [u8],
     space: &'a mut LineSpace,
     sizes: SpaceSizes,
-    /// The last line that was given, if there may be more.
+    /// The last line returned, if there may be more.
     after: Option<Ref>,
     is_begun: bool,
 }
 
 impl<'a> Passes<'a> {
-    /// Of `area`, in which each line has its end.
+    /// The passes over `area`, in which each line is terminated.
     pub(super) fn new(
         rule: &'a ItemRule,
         area: &'a [u8],
@@ -223,7 +223,7 @@ impl<'a> Passes<'a> {
         }
     }
 
-    /// The next lines; none after the last.
+    /// The next lines; `None` after the last.
     pub(super) fn next(&mut self) -> Result<Option<&[Ref]>> {
         if self.area.is_empty() || (self.is_begun && self.after.is_none()) {
             return Ok(None);
@@ -270,7 +270,7 @@ impl<'a> Passes<'a> {
         }
     }
 
-    /// The first lines after those that were given: as many as the space holds, or half of that.
+    /// The first lines after those already returned: as many as the space holds, or half of that.
     fn collect_next(&mut self) -> Result<()> {
         let (rule, area) = (self.rule, self.area);
         let LineSpace { refs, keys } = &mut *self.space;
@@ -282,7 +282,7 @@ impl<'a> Passes<'a> {
                 return Err(line_too_long(self.sizes.line_bytes_max));
             }
             if self.after.is_none() {
-                // Comparisons do not say that a line has no key.
+                // A comparison does not report that a line has no key.
                 keys.clear();
                 reference(rule, area, from, end, keys)?;
             }
@@ -350,7 +350,7 @@ fn reference(
     }
 }
 
-/// The error for a line without a key; its offset is that of the line in the area.
+/// The error for a line without a key; its offset is the line's offset in the area.
 fn no_key(why: &NoKey, from: usize) -> Error {
     Error::corrupt("sort lines", format!("a line has no key: {}", why.0)).offset(from as u64)
 }

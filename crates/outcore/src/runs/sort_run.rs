@@ -1,10 +1,10 @@
-//! One run sorted where it lies in memory.
+//! Sorts one run in place in memory.
 //!
-//! Contract: [`sort_run`] brings the records of an area into the order of the view, in place:
-//! scalar numbers as native integers, records by reference and then moved along the cycles of the
-//! permutation, so that no second copy of the data is needed. Equal records are ordered as the view
-//! wants. Memory: the radix sort's space for numbers; entries and their space for records. The
-//! caller plans both, and keeps them from run to run.
+//! Contract: [`sort_run`] sorts the records of an area into the order of the view, in place. Scalar
+//! numbers are sorted as native integers. Records are sorted by reference and then moved along the
+//! cycles of the permutation, so that no second copy of the data is needed. Equal records are
+//! ordered as the view requires. Memory: the radix sort's space for numbers; entries and their
+//! space for records. The caller plans both, and reuses them from run to run.
 
 use crate::key::scalar::ScalarClass;
 use crate::partition::no_buffer;
@@ -19,7 +19,7 @@ use super::shape::{Rule, Shape};
 /// Records whose keys are made at once.
 const BATCH: usize = 512;
 
-/// What a sort of runs needs beside them.
+/// The memory of a sort of runs, in addition to the runs.
 #[derive(Debug)]
 pub(super) struct RunSpace {
     /// For numbers.
@@ -30,7 +30,7 @@ pub(super) struct RunSpace {
 }
 
 impl RunSpace {
-    /// One with `numbers` to sort numbers in; whoever sorts records needs none.
+    /// With `numbers` as the space for sorting numbers; records need none.
     pub(super) fn new(numbers: Option<Buf>) -> Self {
         RunSpace {
             numbers,

@@ -1,10 +1,10 @@
-//! Sorting runs: several threads read areas, put them in order and write them.
+//! Sorts runs: several threads read areas, sort them and write them.
 //!
 //! Contract: every run of the level is read once, sorted and written with its index, by the thread
 //! that took it. Threads fill areas from all drives while they sort others and write others to all
-//! drives; records are sorted where they lie and written from there, lines are put in order in
-//! small buffers on their way out. Short reads are errors that name the input. With `keeps`, areas
-//! that nobody needs keep what was written.
+//! drives. Records are sorted in place and written from there; lines are ordered in small buffers
+//! as they are written. Short reads are errors that name the input. With `keeps`, unused areas keep
+//! the written data.
 //!
 //! Memory: the areas, the sort's space, the indexes of the runs, and the buffers of lines, all as
 //! planned.
@@ -35,7 +35,7 @@ use outcore_io::{Error, Kind, Result};
 /// Largest transfers.
 const TRANSFER_BYTES: usize = 4 << 20;
 
-/// What the threads that sort runs share.
+/// State that the sorting threads share.
 struct Sorting<'a> {
     job: &'a Job,
     thread_group: ThreadGroup<'a>,
@@ -44,19 +44,19 @@ struct Sorting<'a> {
     cuts: &'a [PlannedRun],
     level: &'a Level,
     areas: Pool,
-    /// The runs that nobody has taken.
+    /// Runs that no thread has taken.
     left: Mutex<ByDrive<usize>>,
     /// Areas that a thread fills at once.
     loads_max: usize,
     keeps: bool,
-    /// What sorting lines takes.
+    /// Sizes for sorting lines.
     lines: Option<LineSizes>,
     /// Written runs that are still in memory, the oldest first.
     kept: Mutex<VecDeque<(u32, Buf)>>,
 }
 
 impl Sorting<'_> {
-    /// The next run, from the drive that has least to do for the thread of `port`.
+    /// The next run, from the drive with the fewest requests of the thread's `port`.
     fn take_run(&self, port: &Port) -> Option<usize> {
         let mut left = self.left.lock().unwrap_or_else(PoisonError::into_inner);
         left.next(port)?.pop_front()
@@ -67,8 +67,8 @@ impl Sorting<'_> {
         left.is_empty()
     }
 
-    /// An error of a line, whose offset is a place in the area of a run, with the file and the line
-    /// there. What a drive says has a file already.
+    /// An error of a line, whose offset is relative to the area of a run, with the file and the
+    /// line there. A drive's error already has a file.
     fn with_line(&self, cut: &PlannedRun, error: Error) -> Error {
         if error.kind() != Kind::Corrupt || error.file_path().is_some() {
             return error;
@@ -106,7 +106,7 @@ impl Sorting<'_> {
     }
 }
 
-/// What a thread takes to sort lines or rows.
+/// The sizes for sorting lines or rows.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct LineSizes {
     space: SpaceSizes,
@@ -114,7 +114,7 @@ pub(super) struct LineSizes {
 }
 
 impl LineSizes {
-    /// Puts the items of `area` in order as they are written.
+    /// Sorts the items of `area` as they are written.
     pub(super) fn write_sorted(
         &self,
         rule: &ItemRule,
@@ -146,7 +146,7 @@ impl LineSizes {
     }
 }
 
-/// Reads, sorts and writes all runs; gives those that are still in memory.
+/// Reads, sorts and writes all runs; returns those that are still in memory.
 pub(super) fn sort_runs(
     job: &Job,
     volume: &Volume,
@@ -163,7 +163,7 @@ pub(super) fn sort_runs(
         .sum();
     let index_bytes = level.shape.index_bytes(blocks);
     let areas = plan.areas.min(cuts.len()).max(1);
-    // Runs may stay in memory longer than all else.
+    // Runs may stay in memory longer than everything else.
     let runs = plan.runs_ledger(areas).open(&job.budget)?;
     let lines = LineSizes::of(plan, &level.shape);
     let chunk_bytes = lines.map_or(0, |lines| lines.chunk_bytes);
@@ -224,7 +224,7 @@ pub(super) fn sort_runs(
 /// An area that is being filled or written.
 struct Area {
     run: usize,
-    /// Parts of it, by their offset.
+    /// Its parts, by offset.
     parts: Vec<(usize, Buf)>,
     transfers_left: usize,
     /// Offset and length of the records of each piece that is read.
@@ -232,7 +232,7 @@ struct Area {
 }
 
 impl Area {
-    /// All parts as one again.
+    /// Joins all parts.
     fn join(&mut self) -> Result<Buf> {
         self.parts.sort_unstable_by_key(|(offset, _)| *offset);
         let mut parts = self.parts.drain(..).map(|(_, buf)| buf);
@@ -281,15 +281,15 @@ impl Worker<'_> {
         }
     }
 
-    /// An area that is full; not always the oldest, since drives are not equally fast.
+    /// A full area; not always the oldest, because drives are not equally fast.
     fn take_loaded(&mut self) -> Option<Area> {
         let is_full = |area: &Area| area.transfers_left == 0;
         let at = self.loading.iter().position(is_full)?;
         Some(self.loading.remove(at))
     }
 
-    /// Begins to fill an area, if there is a free one and a run left, from the drive that has least
-    /// to do; true if it did.
+    /// Begins to fill an area, if there is a free one and a run left, from the drive with the
+    /// fewest requests; true if it did.
     fn start_load(&mut self) -> bool {
         if self.loading.len() >= self.sorting.loads_max || self.sorting.is_all_taken() {
             return false;
@@ -358,7 +358,7 @@ impl Worker<'_> {
     fn sort_and_write(&mut self, mut area: Area) -> Result<()> {
         let shape = &self.sorting.level.shape;
         let mut whole = area.join()?;
-        // Pieces of several files lie apart.
+        // Pieces of several files are not contiguous.
         let mut len = 0;
         let pieces = &self.sorting.cuts[area.run].pieces;
         for (&(offset, piece_len), piece) in area.pieces.iter().zip(pieces) {
@@ -404,13 +404,13 @@ impl Worker<'_> {
         Ok(())
     }
 
-    /// Puts the lines of an area in order as they are written.
+    /// Sorts the lines of an area as they are written.
     fn sort_and_write_lines(&mut self, run: usize, text: &[u8], rule: &ItemRule) -> Result<()> {
         let (sorting, level) = (self.sorting, self.sorting.level);
         let (Some(sizes), Some(buffers)) = (sorting.lines, &self.buffers) else {
             return Err(no_area());
         };
-        // What is being loaded goes on through the other port.
+        // Loads continue through the other port.
         let mut writes = Transfers::new(sorting.volume)?;
         let cut = &sorting.cuts[run];
         let writer = RunWriter::new(
@@ -428,7 +428,7 @@ impl Worker<'_> {
         Ok(())
     }
 
-    /// Takes back what has been read and written.
+    /// Collects completed reads and writes.
     fn settle(&mut self) -> Result<()> {
         while let Some(done) = self.transfers.take()? {
             match done.what.is_write {
@@ -444,7 +444,7 @@ impl Worker<'_> {
         let Some(area) = self.loading.iter_mut().find(|area| area.run == run) else {
             return Ok(());
         };
-        // Short reads end a file: all bytes of the piece must have come.
+        // A short read means the end of the file: all bytes of the piece must have arrived.
         let end = offset_bytes + len_bytes;
         let pieces = area.pieces.iter().zip(&self.sorting.cuts[run].pieces);
         for (&(from, len), piece) in pieces {

@@ -1,12 +1,13 @@
-//! What a view holds: records of one length, lines, or rows, and how they are ordered.
+//! The contents of a view: records of one length, lines, or rows, and their order.
 //!
-//! Contract: pure definitions. An order of lines or rows is code, which a manifest cannot hold: it
-//! holds the order's name, and whoever opens such a view brings the orders that names mean
-//! ([`LineOrders`]). A view of rows also has a description, which is whatever their maker needs to
-//! read them again.
+//! Contract: pure definitions. An order of lines or rows is code, which a manifest cannot store. It
+//! stores the order's name, and a program that opens such a view supplies the orders that names
+//! mean ([`LineOrders`]). A view of rows also has a description: whatever its maker needs to read
+//! the rows again.
 //!
-//! The sorted file may have more than lines as they lie in runs: bytes in front of them, as CSV has
-//! its header, and another end of lines, as where records hold newlines and runs end them with NUL.
+//! The sorted file may differ from the lines as stored in runs. It may have bytes before them (the
+//! header of CSV), and another terminator, for example if records contain newlines and runs
+//! terminate them with NUL.
 
 use std::fmt;
 use std::sync::Arc;
@@ -16,7 +17,7 @@ use crate::key::scalar::ScalarOrder;
 use crate::key::sort_key::{ByteOrder, SharedKey, Tie};
 use outcore_io::{Error, Result};
 
-/// The orders of lines and rows that names in manifests mean.
+/// The meaning of the names of line and row orders in manifests.
 pub type LineOrders<'a> = &'a dyn Fn(&str) -> Result<SharedKey>;
 
 /// How the records of a view are ordered.
@@ -24,13 +25,13 @@ pub type LineOrders<'a> = &'a dyn Fn(&str) -> Result<SharedKey>;
 pub struct ViewOrder {
     /// Largest keys first.
     pub descending: bool,
-    /// Equal keys in the order of the input, not by the bytes of their records.
+    /// Equal keys are in the order of the input, not by the bytes of their records.
     pub stable: bool,
 }
 
 impl ViewOrder {
-    /// How records of `format` are sorted as integers; nothing where they are not. NaNs of
-    /// different bits are one key, among which places may count, and different integers.
+    /// How records of `format` are sorted as integers; `None` if they are not. NaNs with different
+    /// bits are one key, whose positions may matter, but different integers.
     pub(crate) fn scalar(&self, format: &RecordFormat) -> Option<ScalarOrder> {
         let is_one_key = self.stable && format.has_floats();
         ScalarOrder::of(format, self.descending).filter(|_| !is_one_key)
@@ -42,19 +43,19 @@ impl ViewOrder {
     }
 }
 
-/// The most bytes in front of the lines, and of the description of rows.
+/// Limit on the bytes before the lines, and on the description of rows.
 pub(crate) const FRONT_BYTES_MAX: usize = 1 << 20;
 
 /// Lines, and their order.
 #[derive(Clone)]
 pub struct LineType {
-    /// What ends a line, in the input and in runs.
+    /// The terminator of a line, in the input and in runs.
     pub terminator: u8,
-    /// What ends it in the sorted file.
+    /// The terminator in the sorted file.
     pub file_terminator: u8,
-    /// What stands before the first line in the sorted file; at most [`FRONT_BYTES_MAX`].
+    /// The bytes before the first line in the sorted file; at most [`FRONT_BYTES_MAX`].
     pub front: Arc<[u8]>,
-    /// The order's name in the manifest; empty for the order of bytes.
+    /// The order's name in the manifest; empty for byte order.
     pub order_name: String,
     /// The order itself.
     pub order: SharedKey,
@@ -66,7 +67,7 @@ impl LineType {
         Self::ordered(terminator, String::new(), Arc::new(ByteOrder))
     }
 
-    /// Lines in an order and its name. The file has nothing but them.
+    /// Lines in a named order. The file contains nothing else.
     pub fn ordered(terminator: u8, order_name: String, order: SharedKey) -> Self {
         LineType {
             terminator,
@@ -77,12 +78,12 @@ impl LineType {
         }
     }
 
-    /// The byte that ends lines in the sorted file, if it is not that of runs.
+    /// The byte that ends lines in the sorted file, if it differs from that of runs.
     pub fn other_end(&self) -> Option<u8> {
         (self.file_terminator != self.terminator).then_some(self.file_terminator)
     }
 
-    /// Ends lines that were read from runs as the sorted file ends them.
+    /// Converts the terminators of lines from those of runs to those of the sorted file.
     pub(super) fn end_as_in_file(&self, lines: &mut [u8]) {
         if let Some(end) = self.other_end() {
             let ends = lines.iter_mut().filter(|byte| **byte == self.terminator);
@@ -91,7 +92,7 @@ impl LineType {
     }
 }
 
-/// What can be said of an order of lines or rows in general.
+/// The general properties of an order of lines or rows.
 pub(super) fn view_order_of(order: &SharedKey) -> ViewOrder {
     ViewOrder {
         descending: order.is_descending(),
@@ -119,10 +120,10 @@ impl PartialEq for LineType {
     }
 }
 
-/// Rows of any bytes, each with its length in front, and their order.
+/// Rows of any bytes, each preceded by its length, and their order.
 #[derive(Clone)]
 pub struct RowType {
-    /// What their maker needs to read them again; at most 1 MiB.
+    /// Data that their maker needs to read them again; at most 1 MiB.
     pub description: Arc<[u8]>,
     /// The order's name in the manifest.
     pub order_name: String,
@@ -145,7 +146,7 @@ impl PartialEq for RowType {
     }
 }
 
-/// What a view holds.
+/// The contents of a view.
 #[derive(Debug, Clone, PartialEq)]
 pub enum ViewType {
     /// Records of one length.
@@ -157,7 +158,7 @@ pub enum ViewType {
 }
 
 impl ViewType {
-    /// The records' format, if they are not lines or rows.
+    /// The records' format, unless they are lines or rows.
     pub fn records(&self) -> Option<&RecordFormat> {
         match self {
             ViewType::Records(format) => Some(format),
@@ -190,7 +191,7 @@ impl ViewType {
         }
     }
 
-    /// What positions in a run count: a record, or a byte of lines or rows.
+    /// The unit of positions in a run: a record, or a byte of lines or rows.
     pub(super) fn unit_bytes(&self) -> usize {
         self.records().map_or(1, RecordFormat::record_bytes)
     }
@@ -208,7 +209,7 @@ impl From<LineType> for ViewType {
     }
 }
 
-/// The orders that the engine knows: that of bytes.
+/// The orders that the engine knows: byte order.
 pub(super) fn own_orders(name: &str) -> Result<SharedKey> {
     match name {
         "" => Ok(Arc::new(ByteOrder)),
@@ -222,13 +223,13 @@ pub(super) fn own_orders(name: &str) -> Result<SharedKey> {
 /// How a view is built.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct BuildOptions {
-    /// The order of records; lines bring theirs.
+    /// The order of records; lines have their own.
     pub order: ViewOrder,
-    /// Replace a view that is there.
+    /// Whether an existing view is replaced.
     pub replace: bool,
-    /// Keep in memory what is there at the end, so that a first read need not read it again. The
-    /// memory is the job's until the view is dropped. Of lines and rows nothing is kept.
+    /// Keeps the data that are in memory at the end, so that a first read need not read them again.
+    /// The memory belongs to the job until the view is dropped. Lines and rows are not kept.
     pub keeps_runs: bool,
-    /// Runs of that size, instead of the largest that fit the memory.
+    /// A run size, in place of the largest that fits in memory.
     pub run_bytes: Option<u64>,
 }

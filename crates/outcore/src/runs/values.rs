@@ -1,12 +1,12 @@
-//! What a view has for keys: all records that are equal to each.
+//! The records of a view that are equal to given keys.
 //!
-//! Contract: the records come key after key in the order in which keys were asked for, and for one
-//! key in the order of the view. A key that no record has gives nothing.
+//! Contract: the records are returned key by key, in the order of the given keys, and for one key
+//! in the order of the view. A key without records returns nothing.
 //!
-//! Bounds: the two searches of [`super::lookup`], and one read of each block that holds something
-//! wanted, in the order of places with as many reads in flight as there are slots. Memory: what is
-//! found, 40 bytes for each block of each key, 32 bytes a key and run, the slots, and once more
-//! what is found for one key with 16 bytes a record where several runs have such records.
+//! Bounds: the two searches of [`super::lookup`], and one read of each block with wanted records,
+//! in the order of places with as many reads in flight as there are slots. Memory: the records
+//! found, 40 bytes per block and key, 32 bytes per key and run, and the slots. If several runs have
+//! records of one key, also a second copy of that key's records with 16 bytes per record.
 
 use std::sync::Arc;
 
@@ -22,8 +22,7 @@ const PHASE: &str = "read what was found";
 /// Blocks in flight.
 const WINDOW_MAX: u64 = 128;
 
-/// What is wanted of a block: from where to where, in units of the run, and where it comes in the
-/// result, in bytes.
+/// The wanted part of a block: a range of units of the run, and its place in the result, in bytes.
 struct Wanted {
     run: usize,
     block: u64,
@@ -36,7 +35,7 @@ impl SortedView {
     /// of the sorted file. Keys are as in [`SortedView::lookup`].
     ///
     /// # Errors
-    /// As [`SortedView::lookup`]; [`Kind::Memory`] where what is found does not fit.
+    /// The errors of [`SortedView::lookup`]; [`Kind::Memory`] if the result does not fit.
     pub fn values(&self, keys: &[&[u8]]) -> Result<(Vec<u8>, Vec<Phase>)> {
         let budget = &self.job.budget;
         let runs = self.set.runs.len();
@@ -118,8 +117,7 @@ impl SortedView {
         Ok((found, vec![first, second, Phase { predicted, ..phase }]))
     }
 
-    /// Brings the records of one key, which are those of one run after another, in the order of the
-    /// view.
+    /// Sorts the records of one key, which are grouped by run, into the order of the view.
     fn bring_in_order(&self, records: &mut [u8]) -> Result<()> {
         let shape = &self.set.shape;
         let reserve = |count: usize| {
@@ -155,7 +153,7 @@ impl SortedView {
         Ok(())
     }
 
-    /// Copies what is wanted, in the order of blocks, to its places.
+    /// Copies the wanted records, in the order of blocks, to their places.
     fn copy_wanted(&self, wanted: &[Wanted], found: &mut [u8]) -> Result<()> {
         let slot_bytes = slot_bytes(&self.set, 1);
         let free_bytes = self.reader_bytes(1);
@@ -201,7 +199,7 @@ impl SortedView {
     }
 }
 
-/// Says what did not fit.
+/// The error for a result that does not fit.
 fn too_many(error: Error, found_bytes: u64) -> Error {
     match error.kind() {
         Kind::Memory => {

@@ -1,9 +1,9 @@
-//! Checking a view without merging it.
+//! Verifies a view without merging it.
 //!
-//! Contract: [`SortedView::verify`] reads every block of every run once and checks its checksum,
-//! the order of records inside each run, and that the index says of each block what is there. With
-//! these three, and the counts of the manifest, whatever is merged from the runs is sorted and
-//! whole. The first fault ends it, with its run, drive and offset.
+//! Contract: [`SortedView::verify`] reads every block of every run once. It checks the block's
+//! checksum, the order of records inside each run, and that the index describes each block
+//! correctly. With these checks, and the counts of the manifest, every merge of the runs is sorted
+//! and complete. The first fault ends it, with its run, drive and offset.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -20,11 +20,11 @@ use outcore_io::memory::{BLOCK_BYTES, Pool};
 
 /// The name of the phase.
 const VERIFY: &str = "verify";
-/// Pieces in flight a thread, and how many where the memory does not hold that many blocks.
+/// Pieces in flight per thread, and their number if memory does not hold that many blocks.
 const WINDOW: usize = 8;
 const WINDOW_LEAST: usize = 4;
 
-/// What checking a view found: nothing wrong.
+/// The result of a successful check.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ViewReport {
     /// Records checked.
@@ -35,12 +35,12 @@ pub struct ViewReport {
     pub seconds: f64,
     /// Bytes read.
     pub read_bytes: u64,
-    /// The check, beside what was predicted for it.
+    /// The check, with its prediction.
     pub phase: Phase,
 }
 
 impl SortedView {
-    /// What [`SortedView::verify`] is predicted to take.
+    /// The prediction for [`SortedView::verify`].
     pub fn plan_verify(&self) -> PhasePlan {
         let units = self.set.runs.iter().map(|run| run.units).sum();
         self.plan_phase(VERIFY, units, Forecast::NOTHING)
@@ -49,7 +49,7 @@ impl SortedView {
     /// Checks all blocks and their order.
     ///
     /// # Errors
-    /// [`crate::Kind::Corrupt`] for a block that is not what was written or out of order.
+    /// [`crate::Kind::Corrupt`] for a block that is damaged or out of order.
     pub fn verify(&self) -> Result<ViewReport> {
         let mut phases = Phases::start_on(&self.set.volume);
         let shape = &self.set.shape;
@@ -84,8 +84,7 @@ impl SortedView {
         })
     }
 
-    /// Checks the runs that this thread takes, one after another, while what comes next is on its
-    /// way.
+    /// Checks the runs that this thread takes, one after another, while the next blocks are read.
     fn verify_runs(
         &self,
         fetcher: &mut Fetcher,
@@ -101,7 +100,7 @@ impl SortedView {
                 }
             }
         };
-        // Blocks of a run that are not asked for, stretches that are, in order, and what has come.
+        // Blocks of a run that are not requested, requested stretches in order, and arrived blocks.
         let mut wanted = next();
         let mut coming: VecDeque<Stretch> = VecDeque::new();
         let mut here: Vec<RunBlocks> = Vec::new();
@@ -155,7 +154,7 @@ impl SortedView {
         }
     }
 
-    /// Checks the order of a piece that follows `last`; gives its own last record.
+    /// Checks the order of a piece that follows `last`; returns its own last record.
     fn check_order(&self, piece: &RunBlocks, last: Option<Vec<u8>>) -> Result<Option<Vec<u8>>> {
         let (shape, run) = (&self.set.shape, piece.stretch.run);
         let facts = &self.set.runs[run];
@@ -178,8 +177,8 @@ impl SortedView {
         Ok(previous.map(<[u8]>::to_vec))
     }
 
-    /// The same of lines and rows, and that each block begins where the index says, with as many
-    /// lines before it.
+    /// The same for lines and rows; also checks that each block begins where the index says, with
+    /// as many lines before it.
     fn check_items(
         &self,
         piece: &RunBlocks,

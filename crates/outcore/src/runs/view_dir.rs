@@ -1,9 +1,9 @@
-//! The directory of a view, known again.
+//! The identity of a view's directory.
 //!
-//! Contract: a [`ViewDir`] is a directory as it was when a manifest was written into it. It is the
-//! same one under another name ([`ViewDir::is`]): a directory that is renamed keeps its inode
-//! number and the time at which it was made, and a copy has others. Where the file system does not
-//! tell when it was made, the name must be the same too. No I/O but a look at the directory.
+//! Contract: a [`ViewDir`] describes a directory at the time when a manifest was written into it.
+//! [`ViewDir::is`] recognises it under another name: a renamed directory keeps its inode number and
+//! its time of birth, while a copy has others. If the file system does not report the time of
+//! birth, the name must also be the same. No I/O except for reading the directory's status.
 
 use std::fs;
 use std::os::unix::fs::MetadataExt as _;
@@ -12,7 +12,7 @@ use std::time::UNIX_EPOCH;
 
 use serde::{Deserialize, Serialize};
 
-/// A directory that a view was written into.
+/// A directory into which a view was written.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct ViewDir {
@@ -22,14 +22,14 @@ pub(super) struct ViewDir {
         deserialize_with = "outcore_io::metadata::paths::read_path"
     )]
     dir: PathBuf,
-    /// 0 where the directory is not one of the system's.
+    /// 0 if the directory is not one of the system's.
     inode: u64,
-    /// When it was made; 0 where that is not known.
+    /// Its time of birth; 0 if unknown.
     made_ns: u64,
 }
 
 impl ViewDir {
-    /// That of `dir`, as it is now.
+    /// The current identity of `dir`.
     pub(super) fn of(dir: &Path) -> Self {
         let absolute = || std::path::absolute(dir).unwrap_or_else(|_| dir.to_path_buf());
         let name = fs::canonicalize(dir).unwrap_or_else(|_| absolute());
@@ -43,7 +43,7 @@ impl ViewDir {
         }
     }
 
-    /// What it was called.
+    /// Its name at that time.
     pub(super) fn dir(&self) -> &Path {
         &self.dir
     }
@@ -74,7 +74,7 @@ mod tests {
         assert_eq!(original.is(&other), original.made_ns != 0);
         fs::create_dir(&one).unwrap();
         assert!(!original.is(&one));
-        // Drives in memory have names alone.
+        // Drives in memory have only names.
         let named = ViewDir::of(Path::new("/no/such/view"));
         assert!(named.is(Path::new("/no/such/view")) && !named.is(Path::new("/no/such/other")));
     }

@@ -1,13 +1,14 @@
-//! The first phase: every record goes to a bucket by random draws, and buckets too large are
-//! distributed again.
+//! The first phase: every record goes to a bucket by random draws, and buckets that are too large
+//! are distributed again.
 //!
 //! Contract: a worker reads chunks of the input in order and routes their records by the tree
-//! ([`super::tree`]) through several levels at once. Segments list where chunks go on in them, so
-//! that the order inside a bucket is the order of the input, whoever wrote what. A bucket that is
-//! larger than an area is read back by one worker and distributed further; different ones by all.
+//! ([`super::tree`]) through several levels at once. Segments record where chunks continue in them,
+//! so that the order inside a bucket is the order of the input, whichever worker wrote what. One
+//! worker reads a bucket that is larger than an area back and distributes it further; all workers
+//! do this for different buckets.
 //!
-//! Bounds: the plan's buffers; the input and each bucket distributed again are read once and
-//! written at most once.
+//! Bounds: the plan's buffers. The input, and each bucket that is distributed again, are read once
+//! and written at most once.
 
 use super::Shared;
 use super::plan::{INPUT, LONG_READ};
@@ -24,11 +25,11 @@ use crate::read::regions::{Chunks, RegionReader};
 use outcore_io::Result;
 use outcore_io::memory::Pool;
 
-/// A node's records.
+/// The records of a node.
 pub(super) type NodeBucket = Bucket<Node>;
 
 impl<R> Shared<'_, R> {
-    /// What one thread of the first distribution, or of a later one, is for.
+    /// The task of one thread of the first distribution, or of a later one.
     fn scattering(&self, is_split: bool, levels: u32) -> Scattering {
         let plan = self.plan;
         let resident = match plan.distributions {
@@ -45,7 +46,7 @@ impl<R> Shared<'_, R> {
         }
     }
 
-    /// Whether a bucket has to be distributed further before it can be permuted.
+    /// Whether a bucket must be distributed further before it can be permuted.
     fn is_oversized(&self, bucket: &NodeBucket) -> bool {
         let stored = bucket.stored_bytes();
         let refs_bytes =
@@ -54,7 +55,7 @@ impl<R> Shared<'_, R> {
     }
 }
 
-/// Distributes the whole input; buckets of the first level of distribution, in order.
+/// Distributes the whole input; returns the buckets of the first level of distribution, in order.
 pub(super) fn distribute_input<R: Records>(
     shared: &Shared<'_, R>,
     chunks: &Chunks,
@@ -90,7 +91,7 @@ pub(super) fn distribute_input<R: Records>(
     Ok(buckets_of(Node::ROOT, plan.levels, outs))
 }
 
-/// Buckets of `levels` levels below `root` from what each worker has put there.
+/// Buckets of `levels` levels below `root`, from the parts of all workers.
 fn buckets_of(root: Node, levels: u32, outs: Vec<Vec<Out>>) -> Vec<NodeBucket> {
     let buckets = (0..fan_out(levels)).map(|index| NodeBucket {
         kind: root.below(levels, index),
@@ -99,7 +100,7 @@ fn buckets_of(root: Node, levels: u32, outs: Vec<Vec<Out>>) -> Vec<NodeBucket> {
     join_outs(buckets.collect(), outs)
 }
 
-/// Distributes buckets further that do not fit an area, until all do, or the tree ends.
+/// Distributes buckets that do not fit in an area further, until all do, or the tree ends.
 pub(super) fn split_oversized<R: Records>(
     shared: &Shared<'_, R>,
     buckets: Vec<NodeBucket>,
@@ -116,8 +117,8 @@ pub(super) fn split_oversized<R: Records>(
     })
 }
 
-/// Distributes one bucket by as many further levels as it takes for its buckets to fit an area, if
-/// the buffers allow it.
+/// Distributes one bucket by as many further levels as its buckets need to fit in an area, if the
+/// buffers allow it.
 fn split<R: Records>(shared: &Shared<'_, R>, bucket: NodeBucket) -> Result<Vec<NodeBucket>> {
     let plan = shared.plan;
     let left = shared.tree.levels - bucket.kind.level;
@@ -136,7 +137,8 @@ fn split<R: Records>(shared: &Shared<'_, R>, bucket: NodeBucket) -> Result<Vec<N
         .job
         .budget
         .reserve(LONG_READ, plan.long_read_bytes())?;
-    // Each chunk's input runs come one after another so, and walks go on where they were left.
+    // In this order each chunk's input runs are consecutive, and walks continue where they were
+    // left.
     let source = BucketSource::as_made(bucket.segments);
     scatter_segments(&mut worker, &mut mover, &source, pool)?;
     let outs = worker.finish(false)?;

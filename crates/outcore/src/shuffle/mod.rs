@@ -1,17 +1,17 @@
-//! Shuffle: input files in, their records in a random order out, whole or not at all.
+//! Shuffle: input files in, their records in a random order out, complete or absent.
 //!
 //! Model: P. Sanders, "Random permutations on distributed, external and hierarchical memory"
-//! (1998), as PALID (Li, Khan, Dhulipala, SPAA 2025) has it on drives: draw a bucket for every
+//! (1998), in PALID's version for drives (Li, Khan, Dhulipala, SPAA 2025): draw a bucket for every
 //! record, then permute bucket by bucket.
 //!
-//! Contract: every order is equally likely. Which one it is depends on the seed, the epoch, the
-//! input's bytes and the length of a record alone ([`tree`]): not on threads, drives or memory, so
-//! that a shuffle can be repeated elsewhere. No key is stored. Inputs are only read; on any failure
-//! nothing is left behind. Lines that their file does not end are ended.
+//! Contract: every order is equally likely. The order depends only on the seed, the epoch, the
+//! input's bytes and the length of a record ([`tree`]), not on threads, drives or memory, so a
+//! shuffle can be repeated elsewhere. No key is stored. Inputs are only read; no output remains
+//! after a failure. Unterminated last lines are terminated.
 //!
-//! Bounds: memory as planned ([`plan`]); I/O 2 reads and 2 writes of the data, less what stays in
-//! memory; one more of each for every further distribution. One hash a record and level, three
-//! bits each.
+//! Bounds: memory as planned ([`plan`]). I/O is 2 reads and 2 writes of the data, minus the data
+//! that stay in memory; one more of each for every further distribution. One hash per record and
+//! level, with four bits each.
 
 mod distribute;
 mod order;
@@ -47,7 +47,7 @@ use outcore_io::output::{Room, StagedOutput};
 use outcore_io::port::Volume;
 use outcore_io::{Error, Kind, Result};
 
-/// What is shuffled.
+/// The unit of a shuffle.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Unit {
     /// Records of one length.
@@ -55,11 +55,11 @@ pub enum Unit {
         /// The length.
         record_bytes: usize,
     },
-    /// Lines, ended by a byte.
+    /// Lines with a terminator.
     Lines {
-        /// The byte.
+        /// The terminator.
         terminator: u8,
-        /// Whether blank lines are left out, as they are no rows of JSON lines.
+        /// Whether blank lines are skipped, because they are not rows of JSON Lines.
         drops_blanks: bool,
     },
 }
@@ -67,17 +67,17 @@ pub enum Unit {
 /// Options of a shuffle.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ShuffleOptions {
-    /// What is shuffled.
+    /// The unit.
     pub unit: Unit,
-    /// Chooses the order.
+    /// Determines the order.
     pub seed: u64,
-    /// Chooses another one, independent of it, for the same seed.
+    /// Selects another, independent order for the same seed.
     pub epoch: u64,
-    /// Replace an output that exists.
+    /// Whether an existing output is replaced.
     pub replace: bool,
 }
 
-/// What a shuffle did.
+/// The result of a shuffle.
 #[derive(Debug, Clone)]
 pub struct ShuffleSummary {
     /// Records in the output.
@@ -100,7 +100,7 @@ pub struct ShuffleSummary {
     pub plan: ShufflePlan,
 }
 
-/// What all threads of a shuffle share.
+/// State that all threads of a shuffle share.
 pub(super) struct Shared<'a, R> {
     partition: Partition<'a>,
     plan: &'a ShufflePlan,
@@ -119,9 +119,9 @@ impl<'a, R> Deref for Shared<'a, R> {
 /// Writes the records of `inputs`, in the given order, to `output` in a random order.
 ///
 /// # Errors
-/// [`Kind::Usage`] for requests that make no sense, [`Kind::Memory`] if the plan does not fit or a
-/// line is too long for it, [`Kind::NoSpace`], [`Kind::Io`], [`Kind::Corrupt`] (scratch that
-/// rotted, input that changed), [`Kind::Interrupted`].
+/// [`Kind::Usage`] for invalid requests, [`Kind::Memory`] if the plan does not fit or a line is too
+/// long for it, [`Kind::NoSpace`], [`Kind::Io`], [`Kind::Corrupt`] (damaged scratch, changed
+/// input), [`Kind::Interrupted`].
 ///
 /// [`Kind::Usage`]: crate::Kind::Usage
 /// [`Kind::Memory`]: crate::Kind::Memory
@@ -178,7 +178,7 @@ pub fn shuffle(
     }
 }
 
-/// Shuffles large records: draws say which one is where, and each is copied from there.
+/// Shuffles large records: draws determine where each one goes, and each is copied from its place.
 fn shuffle_large(
     job: &Job,
     inputs: &[Input],
@@ -228,14 +228,14 @@ fn shuffle_large(
 /// Lines that are longer than a plan allows.
 #[derive(Debug, Default)]
 struct LongLines {
-    /// The longest line, where it was measured.
+    /// The longest line, if it was measured.
     longest_bytes: Option<u64>,
     /// Whether there are any.
     are_met: AtomicBool,
 }
 
-/// Shuffles lines; once more on one thread, with room for one long line at a time, where one is
-/// longer than the plan allows.
+/// Shuffles lines. If a line exceeds the plan's limit, it shuffles again on one thread, with room
+/// for one long line at a time.
 fn shuffle_lines(
     job: &Job,
     inputs: &[Input],
@@ -288,7 +288,7 @@ fn run<R: Records>(
     let element_bytes = record_bytes.unwrap_or(1);
     let ends = Ends::open(job, inputs, output, element_bytes, Access::Read)?;
     let data_bytes = ends.data_bytes;
-    // Lines that their file does not end get a byte more.
+    // An unterminated last line gets another byte.
     let (room, output_bytes) = match record_bytes {
         Some(_) => (Room::Exactly, data_bytes),
         None => (Room::AtMost, data_bytes + ends.parts.len() as u64),

@@ -1,16 +1,17 @@
-//! Records in the order of a shuffle, read from the input: the shuffle that is never written.
+//! Records in the order of a shuffle, read directly from the input: the shuffle is never written.
 //!
-//! Contract: [`Shuffled::read`] gives any stretch of what [`super::shuffle`] with the same seed and
-//! epoch would write, straight from the input: which records those are follows from the seed
-//! without reading a byte ([`super::tree`]), and they are then fetched in the order in which they
-//! lie on the drives, neighbours in one read. So any number of processes can each take their part
-//! of one order, and go on where they stopped. Records of one length only: where lines lie is not
-//! known beforehand.
+//! Contract: [`Shuffled::read`] returns any range of the output that [`super::shuffle`] with the
+//! same seed and epoch would write, directly from the input. The seed determines which records
+//! those are, without a read ([`super::tree`]). They are then fetched in the order of their places
+//! on the drives, adjacent ones in one read. So any number of processes can each take their part of
+//! one order, and continue where they stopped. Only for records of one length, because the places
+//! of lines are not known in advance.
 //!
-//! Complexity: opening draws for every record once (a few nanoseconds a level), a read draws for
-//! every record one level down and those near the stretch further; so stretches should be long
-//! ([`Shuffled::stretch_records`]). I/O is the stretch, in whole blocks. Memory: 8 bytes a leaf,
-//! once and for each thread, and [`REF_BYTES`] a record of a stretch beside the records.
+//! Complexity: opening makes a draw for every record once (a few nanoseconds per level). A read
+//! makes a draw for every record at one level, and further draws for those near the range; so
+//! ranges should be long ([`Shuffled::stretch_records`]). I/O is the range, in whole blocks.
+//! Memory: 8 bytes per leaf, once and for each thread, and [`REF_BYTES`] per record of a range in
+//! addition to the records.
 
 use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -28,13 +29,13 @@ use outcore_io::port::{Port, Volume};
 use outcore_io::transfers::{Arrival, ReadRange, Transfers};
 use outcore_io::{Error, Result, units};
 
-/// What a record of a stretch takes in memory while it is fetched.
+/// Additional memory per record of a range while it is fetched.
 const REF_BYTES: u64 = 8 + 16;
-/// Records nearer than this are read together, in reads of at most this size.
+/// Records closer than this are read together, in reads of at most this size.
 const GAP_BYTES: u64 = 16 << 10;
 const READ_BYTES_MAX: u64 = 1 << 20;
 const READS_IN_FLIGHT: usize = 64;
-/// Elements that are drawn for at once.
+/// Elements for which draws are made at once.
 const BATCH: usize = 4096;
 
 /// The order of a shuffle over files that stay open.
@@ -46,17 +47,17 @@ pub struct Shuffled {
     chunk_records: u64,
     count: u64,
     tree: Tree,
-    /// Where in the output each leaf ends.
+    /// The end of each leaf in the output.
     leaf_ends: Vec<u64>,
     _memory: Reservation,
 }
 
-/// One read that fetches neighbours.
+/// One read of adjacent records.
 struct Fetch {
     part: usize,
     from_bytes: u64,
     to_bytes: u64,
-    /// Which of the wanted records.
+    /// The range of the wanted records.
     wanted: Range<usize>,
 }
 
@@ -64,7 +65,7 @@ impl Shuffled {
     /// The order that `seed` and `epoch` give the records of `inputs`.
     ///
     /// # Errors
-    /// As [`super::shuffle`], for the input's part.
+    /// The errors of [`super::shuffle`] about the input.
     pub fn open(
         job: &Job,
         inputs: &[Input],
@@ -100,7 +101,7 @@ impl Shuffled {
         self.count
     }
 
-    /// Whether there is none.
+    /// Whether there are no records.
     pub fn is_empty(&self) -> bool {
         self.count == 0
     }
@@ -110,10 +111,10 @@ impl Shuffled {
         self.record_bytes as usize
     }
 
-    /// The longest stretch that the memory allows at once; shorter ones cost as much computation.
+    /// The longest range that memory allows at once; shorter ones cost the same computation.
     pub fn stretch_records(&self) -> u64 {
         let free_bytes = self.job.budget.limit_bytes() - self.job.budget.used_bytes();
-        // Half for the stretch itself, which is the caller's, and what it takes to find it.
+        // Half is for the range itself, which belongs to the caller, and for finding it.
         let each_bytes = self.record_bytes + REF_BYTES;
         (free_bytes / 2 / each_bytes).clamp(1, self.count.max(1))
     }
@@ -170,12 +171,12 @@ impl Shuffled {
         Ok(ends)
     }
 
-    /// Fills `out` with the records from place `from` of the output on; `out` is a whole number of
-    /// records long.
+    /// Fills `out` with the records of the output from position `from` on; `out` is a whole number
+    /// of records long.
     ///
     /// # Errors
     /// [`Kind::Usage`] beyond the end, [`Kind::Memory`] for more than
-    /// [`Shuffled::stretch_records`], and those of reading.
+    /// [`Shuffled::stretch_records`], and the errors of reading.
     ///
     /// [`Kind::Usage`]: crate::Kind::Usage
     /// [`Kind::Memory`]: crate::Kind::Memory
@@ -183,10 +184,10 @@ impl Shuffled {
         self.read_watched(&self.job.control, from, out)
     }
 
-    /// The same, watched and stopped by a control of its own.
+    /// The same, observed and stopped by a separate control.
     ///
     /// # Errors
-    /// As [`Shuffled::read`].
+    /// The errors of [`Shuffled::read`].
     pub fn read_watched(&self, control: &Arc<Control>, from: u64, out: &mut [u8]) -> Result<()> {
         let job = Job {
             control: Arc::clone(control),
@@ -215,7 +216,7 @@ impl Shuffled {
         check_unchanged(&self.volume, &self.parts, false)
     }
 
-    /// Which records of the input come one after another in the whole output.
+    /// The input positions of the records of the whole output, in order.
     pub(super) fn positions(&self) -> Result<Vec<u64>> {
         if self.count == 0 {
             return Ok(Vec::new());
@@ -225,7 +226,7 @@ impl Shuffled {
         self.elements(&self.job, 0..self.count)
     }
 
-    /// Which records of the input come at places `range` of the output, in order.
+    /// The input positions of the records at `range` of the output, in order.
     fn elements(&self, job: &Job, range: Range<u64>) -> Result<Vec<u64>> {
         let ends = &self.leaf_ends;
         let first = ends.partition_point(|&end| end <= range.start);
@@ -262,7 +263,7 @@ impl Shuffled {
         Ok(order)
     }
 
-    /// Leaf and number of those records of a chunk that go to `leaves`, in the order of the input.
+    /// Leaf and number of the records of a chunk that go to `leaves`, in the order of the input.
     fn elements_of_chunk(
         &self,
         job: &Job,
@@ -276,7 +277,7 @@ impl Shuffled {
             here.extend((first_record..first_record + count).map(|element| (0, element)));
             return Ok(here);
         }
-        // Only what goes to a child that is wanted is drawn for again.
+        // Further draws are only made for records of wanted children.
         let below = self.tree.levels - 1;
         let of_child = fan_out(below);
         let wanted = leaves.start / of_child..(leaves.end - 1) / of_child + 1;
@@ -343,12 +344,12 @@ impl Shuffled {
         Transfers::new(&self.volume)?.read_each(&pool, check, next, take)
     }
 
-    /// Where a record begins in its file.
+    /// The offset of a record in its file.
     fn at_bytes(&self, part: &InputPart, element: u64) -> u64 {
         part.data_at_bytes + (element - part.first_position) * self.record_bytes
     }
 
-    /// Reads for records in ascending order: near ones together.
+    /// Reads for records in ascending order; adjacent ones together.
     fn fetches(&self, wanted: &[(u64, u32)]) -> Vec<Fetch> {
         let mut fetches: Vec<Fetch> = Vec::new();
         for (index, &(element, _)) in wanted.iter().enumerate() {

@@ -1,9 +1,10 @@
-//! What a shuffle does with a bucket: permute it in memory, and write it at its final place.
+//! A shuffle processes a bucket: permutes it in memory, and writes it at its final place.
 //!
-//! Contract: the records of a bucket are named by references into the area, in the order of the
-//! input; what is left of the tree draws a leaf for each name, each leaf is permuted, and records
-//! are gathered in that order into buffers laid out like the output; numbers are dealt there right
-//! away, as far as a leaf fits ([`crate::partition::task`]). Into a pipe buckets go in turn.
+//! Contract: references into the area name the records of a bucket, in the order of the input. The
+//! remaining levels of the tree draw a leaf for each name, and each leaf is permuted. Records are
+//! gathered in that order into buffers that are aligned like the output; numbers are moved there
+//! directly, as far as a leaf fits ([`crate::partition::task`]). For a pipe, buckets are written in
+//! order.
 //!
 //! Bounds: the plan's areas, output buffers and names.
 
@@ -28,25 +29,24 @@ use outcore_io::memory::{Buf, Pool, block_ceil};
 use outcore_io::units;
 use outcore_io::{Error, Kind, Result};
 
-/// How long a thread rests that waits for memory which others will give back.
+/// How long a thread sleeps while it waits for memory that others will release.
 const REST: Duration = Duration::from_micros(200);
 
-/// What one worker does with the buckets of a shuffle.
+/// One worker's processing of the buckets of a shuffle.
 struct Permuting<'a, R: Records> {
     shared: &'a Shared<'a, R>,
     names: &'a Pool,
-    /// Whether buckets wait for nothing but memory.
+    /// Whether buckets wait for nothing except for memory.
     may_wait: bool,
 }
 
 /// The records of a bucket.
 #[derive(Debug)]
 struct Names {
-    /// Where they lie, leaf by leaf; after that, to which leaf each goes, in the order of the
-    /// input.
+    /// Their places, leaf by leaf; after that the leaf of each, in the order of the input.
     buf: Buf,
     count: usize,
-    /// Where the references of each leaf end.
+    /// The end of the references of each leaf.
     ends: Vec<usize>,
     /// How many leaves, from the first, are permuted.
     permuted: usize,
@@ -58,7 +58,7 @@ impl Names {
         count * (size_of::<P>() + size_of::<u16>())
     }
 
-    /// Places, and leaves.
+    /// The places, and the leaves.
     fn parts<P: Pod>(&mut self) -> (&mut [P], &mut [u16]) {
         let used = &mut self.buf[..Self::bytes::<P>(self.count)];
         let (refs, leaves) = used.split_at_mut(self.count * size_of::<P>());
@@ -68,7 +68,7 @@ impl Names {
         )
     }
 
-    /// Where the references of a leaf lie.
+    /// The range of a leaf's references.
     fn range(&self, leaf: usize) -> Range<usize> {
         let from = match leaf {
             0 => 0,
@@ -90,7 +90,7 @@ pub(super) fn permute<R: Records>(
     if let Some(bytes) = stored.clone().find(|&bytes| bytes > plan.long_area_bytes()) {
         return Err(too_long(shared, bytes));
     }
-    // The longest line goes by itself.
+    // The longest line is processed alone.
     let is_alone: Vec<bool> = stored.map(|bytes| bytes > plan.area_bytes()).collect();
     let threads = plan.size.threads;
     let names = Pool::new(budget, REFS, plan.refs_bytes as usize, threads)?;
@@ -142,7 +142,7 @@ impl<R: Records> BucketWork<Node> for Permuting<'_, R> {
         let (runs, _) = loaded.load.runs();
         let mut names = self.name(bucket, &runs, &area)?;
         let spot = worker.place(&loaded, |_| bucket.counts.bytes)?;
-        // The next byte to be written: a record and an offset inside it.
+        // The next byte to write: a record and an offset inside it.
         let mut next: (usize, usize) = (0, 0);
         worker.emit(spot, |out| {
             next = self.fill(bucket, &area, &mut names, next, out);
@@ -151,8 +151,8 @@ impl<R: Records> BucketWork<Node> for Permuting<'_, R> {
 }
 
 impl<R: Records> Permuting<'_, R> {
-    /// Memory for more records than were planned for, which a leaf of very short lines has; where
-    /// buckets wait for nothing else, it waits until other threads have given theirs back.
+    /// Memory for more records than planned, which a leaf of very short lines has. If buckets wait
+    /// for nothing else, waits until other threads release theirs.
     fn more_names(&self, names_bytes: usize) -> Result<Pool> {
         let budget = &self.shared.job.budget;
         let spare_bytes = self.shared.plan.spare_refs_bytes();
@@ -204,7 +204,7 @@ impl<R: Records> Permuting<'_, R> {
                 });
             }
         } else {
-            // Which leaf each goes to, and how many to each: draws need no records.
+            // The leaf of each, and the number per leaf: draws need no records.
             let mut walk = Walk::new(tree, bucket.kind, levels, 0);
             let mut rest = &mut *leaves;
             for run in runs {
@@ -231,9 +231,9 @@ impl<R: Records> Permuting<'_, R> {
         Ok(names)
     }
 
-    /// Fills `out` with the records of a bucket from byte `next.1` of record `next.0` on; gives
-    /// where it ended. Leaves are permuted as late as that, for then they are in the cache when
-    /// they are used.
+    /// Fills `out` with the records of a bucket from byte `next.1` of record `next.0` on; returns
+    /// where it stopped. Leaves are permuted only here, so that they are in the cache when they are
+    /// used.
     fn fill(
         &self,
         bucket: &NodeBucket,

@@ -1,8 +1,8 @@
 //! The plan of a shuffle.
 //!
-//! Contract: [`plan_shuffle`] is pure; it is [`crate::partition::plan`] with a tree of random
-//! draws: powers of its fan-out as numbers of buckets, which are nearly equal. The permutation does
-//! not depend on the plan (see [`super::tree`]).
+//! Contract: [`plan_shuffle`] is pure. It is [`crate::partition::plan`] with a tree of random
+//! draws: the numbers of buckets are powers of its fan-out, and buckets are nearly equal. The
+//! permutation does not depend on the plan (see [`super::tree`]).
 
 use std::fmt;
 
@@ -20,20 +20,20 @@ use outcore_io::Result;
 use outcore_io::memory::{BLOCK_BYTES, Ledger, Pool};
 use outcore_io::units;
 
-/// Most levels of one distribution: beyond 4096 buckets every store misses the caches.
+/// Largest number of levels of one distribution: beyond 4096 buckets every store misses the caches.
 const LEVELS_MAX: u32 = 3;
-/// Chunks of the input that a thread has open, at most.
+/// Largest number of chunks of the input that a thread has open.
 const OPEN_CHUNKS_MAX: usize = 8;
-/// Reservations by name, beside those that all distributions have: lines longer than a buffer where
-/// a bucket is distributed again, and what buckets are loaded, permuted and written in.
+/// Names of reservations, in addition to those of all distributions: for lines longer than a buffer
+/// when a bucket is distributed again, and for loading, permuting and writing buckets.
 pub(super) const LONG_READ: &str = "long lines that are read back";
 pub(super) const PERMUTING: &str = "buckets that are permuted, and their output";
 pub(super) const REFS: &str = "references to records";
 /// The phase in which records are copied.
 pub(super) const COPY: &str = "copy";
 
-/// What is kept of a record of a bucket while it is permuted: itself if it is a small number, else
-/// where it is, of lines with the length; and which leaf it goes to.
+/// Bytes per record of a bucket while it is permuted: the record itself if it is a small number,
+/// otherwise its place, for lines with the length; and its leaf.
 pub(super) fn place_bytes(record_bytes: Option<usize>) -> u64 {
     let place_bytes = match record_bytes {
         Some(8) | None => 8,
@@ -42,35 +42,35 @@ pub(super) fn place_bytes(record_bytes: Option<usize>) -> u64 {
     place_bytes + 2
 }
 
-/// Of a record that is copied from its place: the place, and what it takes to find it.
+/// For a record that is copied from its place: its place, and the memory for finding it.
 const PLACE_BYTES: u64 = 32;
 const PLACES: &str = "places of records";
 
-/// What a shuffle is about, in numbers.
+/// The parameters of a shuffle.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct ShuffleSize {
-    /// How much there is to shuffle, and with what.
+    /// The size of the job.
     pub job: JobSize,
-    /// Length of a record; none for lines.
+    /// Length of a record; `None` for lines.
     pub record_bytes: Option<usize>,
-    /// Length of the longest line with its terminator, where that was measured.
+    /// Length of the longest line with its terminator, if it was measured.
     pub longest_bytes: Option<u64>,
 }
 
-/// How a shuffle will be done.
+/// The plan of a shuffle.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ShufflePlan {
-    /// What it is for.
+    /// The size that it is for.
     pub size: ShuffleSize,
     /// Buckets, buffers and traffic.
     pub common: PartitionPlan,
-    /// Levels of draws in all.
+    /// Total number of levels of draws.
     pub tree_levels: u32,
-    /// Levels of one distribution; the rest is drawn when a bucket is in memory.
+    /// Levels of one distribution; the remaining draws are made when a bucket is in memory.
     pub levels: u32,
     /// Levels of all distributions together.
     pub drawn_levels: u32,
-    /// Memory for the references to a bucket's records, a thread.
+    /// Memory per thread for the references to a bucket's records.
     pub refs_bytes: u64,
 }
 
@@ -92,16 +92,16 @@ impl ShuffleSize {
         self.record_bytes.is_some_and(|bytes| bytes > LARGE_BYTES)
     }
 
-    /// The tree of random draws, whatever its seed.
+    /// The tree of random draws, for any seed.
     fn tree(&self) -> Tree {
         Tree::new(0, 0, self.data_bytes, self.record_bytes.unwrap_or(1) as u64)
     }
 }
 
 impl ShufflePlan {
-    /// Buffers per thread for buckets that are distributed again though only one distribution is
-    /// planned: lines may be shorter or longer than planned, and the other buffers hold what stays
-    /// in memory.
+    /// Buffers per thread for buckets that are distributed again although only one distribution is
+    /// planned. Lines may be shorter or longer than planned, and the other buffers hold resident
+    /// data.
     fn split_slots(&self) -> usize {
         match (self.size.record_bytes, self.distributions) {
             (None, 0 | 1) => FAN_OUT,
@@ -109,14 +109,14 @@ impl ShufflePlan {
         }
     }
 
-    /// Memory for lines across blocks.
+    /// Memory for lines that span blocks.
     fn across_bytes(&self) -> u64 {
         let longest = self.size.longest_bytes;
         longest.unwrap_or_else(|| self.common.across_bytes(self.open_chunks))
     }
 
-    /// Memory of a thread for a long line that is read back. Its buffer grows by doubling; a
-    /// measured line touches only its own length.
+    /// Memory per thread for a long line that is read back. Its buffer grows by doubling; a
+    /// measured line uses only its own length.
     pub(super) fn long_read_bytes(&self) -> u64 {
         match (self.size.record_bytes, self.size.longest_bytes) {
             (Some(_), _) => 0,
@@ -125,13 +125,13 @@ impl ShufflePlan {
         }
     }
 
-    /// Size of an area for a bucket that is permuted alone, since the longest line is in it.
+    /// Size of an area for a bucket that is permuted alone, because it contains the longest line.
     pub(super) fn long_area_bytes(&self) -> usize {
         let longest = self.size.longest_bytes.unwrap_or(0) as usize;
         (self.area_bytes() + longest).next_multiple_of(BLOCK_BYTES)
     }
 
-    /// Levels that a bucket is distributed further by at once, at most.
+    /// Largest number of levels by which a bucket is distributed further at once.
     pub(super) fn split_levels_max(&self) -> u32 {
         match self.distributions {
             0 | 1 => 1,
@@ -144,8 +144,8 @@ impl ShufflePlan {
         self.common.segment_sizes(self.split_slots())
     }
 
-    /// Runs of the input that are noted, at most: one in each segment, and one in each bucket
-    /// whenever a thread turns from one chunk of the input to another.
+    /// Upper bound on the recorded runs of the input: one in each segment, and one in each bucket
+    /// whenever a thread changes to another chunk of the input.
     fn input_runs(&self) -> u64 {
         let data_bytes = self.size.data_bytes;
         let chunks = data_bytes.div_ceil(self.size.tree().chunk_bytes);
@@ -157,7 +157,7 @@ impl ShufflePlan {
         self.data_segments() + 1 + runs.min(data_bytes / 8)
     }
 
-    /// All that the shuffle reserves.
+    /// All reservations of the shuffle.
     pub fn ledger(&self) -> Ledger {
         let memory_bytes = self.size.memory_bytes;
         self.reservations()
@@ -165,7 +165,7 @@ impl ShufflePlan {
             .filled("permute", REFS, memory_bytes)
     }
 
-    /// Memory for the references to buckets that have more records than planned, all threads
+    /// Memory for the references to buckets with more records than planned, for all threads
     /// together.
     pub(super) fn spare_refs_bytes(&self) -> u64 {
         let refs_bytes = |ledger: &Ledger| {
@@ -208,31 +208,31 @@ impl Planned for ShufflePlan {
             .during("permute", REFS, refs_bytes)
     }
 
-    /// Of each bucket and thread the last segment is part full.
+    /// For each bucket and thread the last segment is partly full.
     fn segments_wanted(&self) -> (u64, u64) {
         let segments = self.data_segments() + (self.bucket_count * self.size.threads) as u64;
         (segments, segments)
     }
 
     fn work(&self) -> (f64, KindCosts) {
-        // How long lines are is not looked at; the bytes are most of it.
+        // Line lengths are not sampled; the bytes dominate.
         let item_bytes = self.size.record_bytes.unwrap_or(64);
         let items = self.size.data_bytes as f64 / item_bytes as f64;
         (items, self.size.costs.shuffle)
     }
 
-    /// In a small bucket the processor's caches hold what is permuted.
+    /// The processor's caches hold a small bucket during its permutation.
     fn detour(&self) -> f64 {
         let misses = (self.bucket_bytes_max as f64 / f64::from(4 << 20)).max(1.0);
         1.0 + 0.05 * misses.log2()
     }
 }
 
-/// Plans the shuffle of `size`, on fewer threads where the memory is too small for all of them.
+/// Plans the shuffle of `size`, on fewer threads if the memory is too small for all of them.
 ///
 /// # Errors
-/// [`Kind::Memory`](crate::Kind::Memory) with the least memory that would do if it does not fit
-/// even one.
+/// [`Kind::Memory`](crate::Kind::Memory) with the least memory that is enough, if there is too
+/// little even for one thread.
 pub fn plan_shuffle(size: ShuffleSize) -> Result<ShufflePlan> {
     let items = match size.record_bytes {
         Some(record_bytes) => format!(
@@ -260,7 +260,7 @@ pub fn plan_shuffle(size: ShuffleSize) -> Result<ShufflePlan> {
     })
 }
 
-/// What a shuffle reserves that copies records from their places.
+/// The reservations of a shuffle that copies records from their places.
 fn copies_ledger(size: &ShuffleSize) -> Ledger {
     let record_bytes = size.record_bytes.unwrap_or(1) as u64;
     let places_bytes = size.data_bytes / record_bytes * PLACE_BYTES;
@@ -315,7 +315,8 @@ fn plan_copies(size: ShuffleSize) -> ShufflePlan {
 fn candidates(size: ShuffleSize, distributions: u32) -> impl Iterator<Item = ShufflePlan> {
     let tree_levels = size.tree().levels;
     let all_levels = (0..=tree_levels.min(LEVELS_MAX)).flat_map(move |levels| {
-        // The first goes down as far as it can; those after it no further than they must.
+        // The first distribution goes down as far as it can, the later ones only as far as they
+        // must.
         let least = levels * (distributions - 1) + u32::from(distributions > 1);
         let drawn = least.max(levels)..=(levels * distributions).min(tree_levels);
         drawn.map(move |drawn_levels| (levels, drawn_levels))
@@ -349,9 +350,9 @@ fn with_levels(
         Some(record_bytes) => record_bytes,
         None => (share_bytes / 40 / open_chunks).clamp(64 << 10, 256 << 20),
     };
-    // Draws are uniform: what a bucket gets beyond its share is a few standard deviations of its
-    // number of records; lines differ in length besides, and a long one or two may be in a bucket
-    // of short ones.
+    // Draws are uniform: a bucket exceeds its share by a few standard deviations of its number of
+    // records. Lines also differ in length, and a bucket of short ones may contain one or two long
+    // ones.
     let spread_bytes = match size.record_bytes {
         Some(record_bytes) => (6.0 * (average_bytes as f64 * record_bytes as f64).sqrt()) as u64,
         None => average_bytes / 4 + 2 * line_bytes_usual as u64,

@@ -1,8 +1,8 @@
-//! What a shuffle moves: records of one length, or lines.
+//! The records of a shuffle: of one length, or lines.
 //!
-//! Contract: [`Records`] is all that the rest of a shuffle asks: how records are found in the
-//! input, moved to buckets, named in an area of memory, and gathered from it. The two
-//! implementations are monomorphised; nothing is decided for each record.
+//! Contract: [`Records`] is the whole interface for the rest of a shuffle: how records are found in
+//! the input, moved to buckets, named in an area of memory, and gathered from it. The two
+//! implementations are monomorphised; no decision is made per record.
 
 use std::marker::PhantomData;
 
@@ -22,7 +22,7 @@ use crate::read::terminators::Terminators;
 pub(super) trait Records: Sync {
     /// How they are found in the input.
     type Framing: Framing;
-    /// Where one lies in an area.
+    /// The place of one in an area.
     type Ref: Pod + Send;
     /// How they are moved to their buckets.
     type Mover: Mover<Route = RandomRoute>;
@@ -32,12 +32,11 @@ pub(super) trait Records: Sync {
     /// A worker's mover.
     fn mover(&self, route: RandomRoute) -> Self::Mover;
 
-    /// Calls `visit` with a reference to each of `count` records, one after another from `at` in
-    /// `area`.
+    /// Calls `visit` with a reference to each of `count` consecutive records from `at` in `area`.
     fn refs(&self, area: &[u8], at: usize, count: usize, visit: impl FnMut(Self::Ref));
 
-    /// Puts each of the records that lie one after another from `at` in `area` to the end of its
-    /// leaf: `leaves` says which that is, `ends` where each ends in `refs`, before and after.
+    /// Appends each of the consecutive records from `at` in `area` to its leaf: `leaves` has the
+    /// leaf of each, and `ends` the end of each leaf in `refs`, before and after.
     fn scatter(
         &self,
         area: &[u8],
@@ -56,15 +55,15 @@ pub(super) trait Records: Sync {
         });
     }
 
-    /// Permutes the records of a leaf, the next ones of the output; where it costs nothing more,
-    /// the first of them go to `out` rather than to `refs`. Gives how many, and their bytes.
+    /// Permutes the records of a leaf, the next ones of the output. If that costs nothing, the
+    /// first of them go directly to `out` instead of `refs`; returns their number and bytes.
     fn permute(&self, mut rng: DrawRng, refs: &mut [Self::Ref], _out: &mut [u8]) -> (usize, usize) {
         rng.shuffle(refs);
         (0, 0)
     }
 
-    /// Fills `out` with records in the order of `refs`, from byte `next.1` of record `next.0`, as
-    /// far as both go; gives how many bytes these are, and where it ended.
+    /// Fills `out` with records in the order of `refs`, from byte `next.1` of record `next.0` on,
+    /// until either ends; returns the number of bytes, and where it stopped.
     fn gather(
         &self,
         area: &[u8],
@@ -74,8 +73,8 @@ pub(super) trait Records: Sync {
     ) -> (usize, (usize, usize));
 }
 
-/// Numbers, which are moved themselves where others have references moved: what is in order of
-/// the output then lies so, and nothing has to be looked for.
+/// Numbers, which are moved themselves instead of references: the ordered numbers are then
+/// contiguous, and no place must be looked up.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Numbers<K>(pub(super) PhantomData<K>);
 
@@ -110,7 +109,7 @@ impl<K: Pod + Send + Sync> Records for Numbers<K> {
 
     fn permute(&self, mut rng: DrawRng, refs: &mut [K], out: &mut [u8]) -> (usize, usize) {
         let len = out.len() / size_of::<K>() * size_of::<K>();
-        // Behind a header of odd length the output's numbers may lie astray.
+        // After a header of odd length the output's numbers may be misaligned.
         let out = bytemuck::try_cast_slice_mut(&mut out[..len]).unwrap_or_default();
         let dealt = out.len().min(refs.len());
         rng.deal(refs, &mut out[..dealt]);
@@ -182,7 +181,7 @@ impl Records for Fixed {
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Lines {
     pub(super) terminator: u8,
-    /// Whether blank lines are left out.
+    /// Whether blank lines are skipped.
     pub(super) drops_blanks: bool,
 }
 
@@ -234,7 +233,7 @@ impl Records for Lines {
     }
 }
 
-/// [`gather`] where the length is known when compiling: whole records in the middle.
+/// [`gather`] for a length that is known at compile time, with whole records in the middle.
 fn gather_fixed<const LEN: usize>(
     area: &[u8],
     refs: &[u32],
@@ -265,13 +264,13 @@ fn gather_fixed<const LEN: usize>(
 mod tests {
     use super::*;
 
-    /// Gathers in pieces of each length, and looks whether that is `whole`.
+    /// Gathers in pieces of each length, and checks whether the result is `whole`.
     fn check<R: Records>(records: &R, area: &[u8], refs: &[R::Ref], whole: &[u8]) {
         for step in 1..80 {
             let mut out = vec![0; whole.len()];
             let mut next = (0, 0);
             for chunk in out.chunks_mut(step) {
-                // Places become known while it goes on, some at a time.
+                // Places become known during the gather, some at a time.
                 let known = refs.len().min(next.0 + 2);
                 let (some, after) = records.gather(area, &refs[..known], next, chunk);
                 let (rest, after) = records.gather(area, refs, after, &mut chunk[some..]);

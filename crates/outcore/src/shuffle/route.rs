@@ -1,11 +1,12 @@
-//! The route of a shuffle: every item goes where the random draws of its chunk's walk say.
+//! The route of a shuffle: every item goes where the random draws of its chunk's walk lead.
 //!
-//! Contract: draws are a function of a chunk and of how many of its items came before
-//! ([`super::tree`]), so a [`RandomRoute`] is told where chunks begin and go on. Positions of runs
-//! name the chunk and the number of its items before, in the node that is distributed: the order
-//! inside a bucket is the order of the input, whoever wrote what.
+//! Contract: draws are a function of a chunk and of the number of its items before
+//! ([`super::tree`]), so a [`RandomRoute`] is told where chunks begin and continue. Positions of
+//! runs contain the chunk and the number of its items before, in the node that is being
+//! distributed. The order inside a bucket is therefore the order of the input, whichever worker
+//! wrote what.
 //!
-//! Bounds: the walks of a few chunks, a word a node each.
+//! Bounds: the walks of a few chunks, one word per node each.
 
 use std::collections::VecDeque;
 
@@ -14,8 +15,8 @@ use crate::partition::route::{Batch, Route};
 use crate::partition::scatter::{RunStart, ScatterWorker};
 use outcore_io::Result;
 
-/// Bits of a position below the number of the chunk: how many of the chunk's items came before, in
-/// the node.
+/// Bits of a position below the number of the chunk: the number of the chunk's items before, in the
+/// node.
 const NUMBER_BITS: u32 = 44;
 /// Chunks whose walk is remembered.
 const OPEN_MAX: usize = 16;
@@ -25,16 +26,16 @@ pub(super) fn chunk_and_number(position: u64) -> (u64, u64) {
     (position >> NUMBER_BITS, position & ((1 << NUMBER_BITS) - 1))
 }
 
-/// Where a chunk's items have got to.
+/// The progress of a chunk's items.
 struct Open {
     chunk: u64,
     walk: Walk,
-    /// Of each bucket, how many of the chunk's items are in its input runs; those of the first
-    /// chunk that is open are with the worker.
+    /// For each bucket, the number of the chunk's items in its input runs; the worker has those of
+    /// the first open chunk.
     counts: Vec<u64>,
 }
 
-/// From a node several levels down.
+/// The route from a node several levels down.
 pub(super) struct RandomRoute {
     tree: Tree,
     root: Node,
@@ -52,7 +53,7 @@ impl RandomRoute {
         }
     }
 
-    /// Goes on with a chunk where it was left.
+    /// Continues a chunk where it was left.
     pub(super) fn open_chunk(&mut self, worker: &mut ScatterWorker<'_>, chunk: u64) {
         if self.open.front().is_some_and(|open| open.chunk == chunk) {
             return;
@@ -77,7 +78,7 @@ impl RandomRoute {
         self.open.push_front(next);
     }
 
-    /// Nothing comes of the first of the chunks that are open any more.
+    /// Ends the first of the open chunks.
     pub(super) fn end_chunk(&mut self, worker: &mut ScatterWorker<'_>) {
         self.open.pop_front();
         let none = vec![0; self.bucket_count()];
@@ -109,7 +110,7 @@ impl Route for RandomRoute {
             return;
         };
         if open.walk.number() != number {
-            // It was forgotten among too many others.
+            // It was dropped because too many others were open.
             let mut counts = vec![0; count];
             open.walk.begin(chunk);
             for _ in 0..number {

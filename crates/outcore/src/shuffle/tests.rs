@@ -1,8 +1,7 @@
-//! Shuffles on real files, beside the permutation by its definition.
+//! Tests of shuffles on real files against the permutation by its definition.
 //!
-//! Contract: the expected bytes come from [`permutation`], which knows nothing of buffers, passes
-//! or threads; every case runs with resources that keep the data in memory and with some that do
-//! not.
+//! Contract: the expected bytes come from [`permutation`], which has no buffers, passes or threads.
+//! Every case runs with resources that keep the data in memory and with some that do not.
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
@@ -21,7 +20,7 @@ use outcore_io::drive::testing::{FaultDevice, RamDevice, RamOptions};
 #[path = "../../tests/support/often.rs"]
 mod often;
 
-/// What a run may use.
+/// The resources of a run.
 #[derive(Debug, Clone, Copy)]
 struct Resources {
     memory_bytes: u64,
@@ -87,7 +86,7 @@ fn shuffled(
     (std::fs::read(path).unwrap(), summary)
 }
 
-/// The records of an input, a last line ended.
+/// The records of an input, with a last line terminated.
 fn records_of(files: &[Vec<u8>], unit: Unit) -> Vec<Vec<u8>> {
     match unit {
         Unit::Records { record_bytes } => files
@@ -126,7 +125,7 @@ fn expected(files: &[Vec<u8>], options: ShuffleOptions) -> Vec<u8> {
             chunk_counts[(at / tree.chunk_bytes) as usize] += 1;
             at += record.len() as u64;
         }
-        // A terminator that was not there takes no place in the input.
+        // A missing terminator takes no place in the input.
         at = at.min(
             files
                 .iter()
@@ -361,7 +360,7 @@ fn what_is_read_in_the_order_of_a_shuffle_is_what_it_writes() {
     assert_eq!(job.budget.used_bytes(), 0);
 }
 
-/// A shuffle on three drives in memory that goes through scratch, with a fault; what it returned,
+/// A shuffle on three drives in memory that goes through scratch, with a fault; returns its result,
 /// and the device.
 fn shuffle_with_fault(
     input: &[u8],
@@ -416,7 +415,7 @@ fn a_fault_at_any_io_is_an_error_with_its_place_or_made_good_and_leaves_nothing(
                 match result {
                     Ok(summary) => {
                         assert!(summary.plan.distributions > 0, "{}", summary.plan);
-                        // A bit flipped in the input is nobody's to know.
+                        // A flipped bit in the input cannot be detected.
                         let got = device.get("/d1/out").unwrap();
                         assert!(fault == "flip" || got == expected, "{spec}");
                         assert_eq!(list.len(), 2, "{spec}: {list:?}");

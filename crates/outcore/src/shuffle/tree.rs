@@ -3,47 +3,47 @@
 //!
 //! Model: P. Sanders, "Random permutations on distributed, external and hierarchical memory",
 //! Information Processing Letters 67 (1998): draw one of a few buckets for every element, keep the
-//! order inside them, go on in each, and permute what is small by Fisher and Yates. Draws are
+//! order inside them, continue in each, and permute small ones by Fisher and Yates. Draws are
 //! independent and fair, and leaves are permuted uniformly, so all permutations are equally likely.
 //!
-//! Contract: the permutation depends on the seed, the epoch, the bytes of the data and the length
-//! of a record, and on nothing else. The tree has [`FAN_OUT`] children a node and so many levels
-//! that a leaf holds about [`LEAF_BYTES`] at most. An element is named by its chunk of the input
-//! (see [`crate::read::regions`]) and by how many of that chunk came before it *in the node*; the
-//! child it goes to is a hash of seed, node, chunk and that number. So whoever reads a chunk can
-//! draw for its elements through several levels at once, no matter what others do, and whoever
-//! reads a bucket again needs to know only where chunks begin in it; no key is ever stored.
+//! Contract: the permutation depends only on the seed, the epoch, the bytes of the data and the
+//! length of a record. The tree has [`FAN_OUT`] children per node and enough levels that a leaf
+//! holds at most about [`LEAF_BYTES`]. An element is identified by its chunk of the input (see
+//! [`crate::read::regions`]) and by the number of that chunk's elements before it *in the node*.
+//! Its child is a hash of seed, node, chunk and that number. A reader of a chunk can therefore draw
+//! for its elements through several levels at once, independently of others. A reader of a bucket
+//! only needs to know where chunks begin in it. No key is ever stored.
 //!
-//! Complexity: one hash an element and level. Memory: a word a node above the buckets.
+//! Complexity: one hash per element and level. Memory: one word per node above the buckets.
 
 use crate::partition::kernel::mixing::{choose_below, mix, mix_all, mix_onto, mix_row};
 
 /// Children of a node.
 pub(crate) const FAN_OUT: usize = 16;
 const FAN_OUT_BITS: u32 = FAN_OUT.trailing_zeros();
-/// What a leaf holds at most, about.
+/// Approximate maximum size of a leaf.
 pub(crate) const LEAF_BYTES: u64 = 1 << 20;
-/// Records that a leaf holds at least, about, once there are more than a few.
+/// Approximate minimum number of records of a leaf, once there are more than a few.
 const LEAF_RECORDS: u64 = 16;
-/// Elements that are drawn for at once.
+/// Elements for which draws are made at once.
 const BATCH: usize = 1024;
-/// Chunks at most: what begins where in each bucket is kept in memory.
+/// Largest number of chunks: memory holds the start of each chunk in each bucket.
 const CHUNKS_MAX: u64 = 1024;
 
 const GOLDEN: u64 = 0x9E37_79B9_7F4A_7C15;
 
-/// The child that a hash chooses.
+/// The child that a hash selects.
 #[inline]
 fn child(hash: u64) -> u16 {
     (hash >> (u64::BITS - FAN_OUT_BITS)) as u16
 }
 
-/// A hash of two words, the second of them a small number mostly.
+/// A hash of two words; the second one is usually a small number.
 fn mix2(key: u64, value: u64) -> u64 {
     mix(mix(key ^ GOLDEN).wrapping_add(value.wrapping_add(1).wrapping_mul(GOLDEN)))
 }
 
-/// A node: which of those of its level.
+/// A node: its level, and its number in the level.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Node {
     pub(crate) level: u32,
@@ -100,13 +100,13 @@ impl Tree {
         mix2(mix2(self.key, u64::from(node.level)), node.index)
     }
 
-    /// The numbers that permute a leaf.
+    /// The random numbers that permute a leaf.
     pub(crate) fn rng(&self, leaf: Node) -> DrawRng {
         DrawRng::new(mix2(self.node_key(leaf), u64::MAX))
     }
 }
 
-/// The way of one chunk's elements from a node through several levels.
+/// The paths of one chunk's elements from a node through several levels.
 #[derive(Debug)]
 pub(crate) struct Walk {
     tree: Tree,
@@ -115,7 +115,7 @@ pub(crate) struct Walk {
     chunk: u64,
     /// Elements that have passed the root.
     number: u64,
-    /// Of each node above the last level what the next element's hash is made from: the node's key
+    /// For each node above the last level, the input of the next element's hash: the node's key
     /// plus [`GOLDEN`] for each element that has passed it.
     states: Vec<u64>,
 }
@@ -136,7 +136,7 @@ impl Walk {
         walk
     }
 
-    /// Goes to the first element of a chunk.
+    /// Moves to the first element of a chunk.
     pub(crate) fn begin(&mut self, chunk: u64) {
         self.chunk = chunk;
         self.number = 0;
@@ -148,12 +148,12 @@ impl Walk {
         }
     }
 
-    /// How many elements of the chunk have passed the root.
+    /// Number of elements of the chunk that have passed the root.
     pub(crate) fn number(&self) -> u64 {
         self.number
     }
 
-    /// Goes to element `number` of `chunk` in the root; for free if it is the next one.
+    /// Moves to element `number` of `chunk` in the root; at no cost if it is the next one.
     pub(crate) fn seek(&mut self, chunk: u64, number: u64) {
         if self.levels == 0 {
             return;
@@ -166,8 +166,8 @@ impl Walk {
         }
     }
 
-    /// Where the next elements go; as [`Walk::next`], but level by level: first what each hash is
-    /// made of, which is where one element waits for another, then all hashes at once.
+    /// The destinations of the next elements, as in [`Walk::next`], but level by level: first the
+    /// inputs of the hashes, which depend on the previous elements, then all hashes at once.
     pub(crate) fn fill(&mut self, nodes: &mut [u16]) {
         self.number += nodes.len() as u64;
         if self.levels == 0 {
@@ -197,7 +197,7 @@ impl Walk {
         }
     }
 
-    /// Where the next element goes: a node of the last level, counted from 0.
+    /// The destination of the next element: a node of the last level, counted from 0.
     #[inline]
     pub(crate) fn next(&mut self) -> usize {
         self.number += 1;
@@ -214,14 +214,14 @@ impl Walk {
     }
 }
 
-/// Numbers that are made at once, two of each word.
+/// Numbers that are made at once, two from each word.
 const BATCH_DRAWS: usize = 128;
 
-/// Uniform numbers: splitmix64, by halves, the upper one first.
+/// Uniform random numbers: splitmix64, in halves, the upper one first.
 #[derive(Debug)]
 pub(crate) struct DrawRng {
     state: u64,
-    /// Words of which the halves from `next` on are to come.
+    /// Words of which the halves from `next` on are unused.
     ready: [u64; BATCH_DRAWS / 2],
     next: usize,
 }
@@ -273,13 +273,13 @@ impl DrawRng {
         (product >> 32) as u32
     }
 
-    /// Puts `items` into an order of which each is equally likely (Fisher and Yates; Durstenfeld).
+    /// Permutes `items` uniformly (Fisher and Yates; Durstenfeld).
     pub(crate) fn shuffle<T: Copy>(&mut self, items: &mut [T]) {
         self.deal(items, &mut []);
     }
 
-    /// The same, but the first items in the new order go to `out`, as many as it holds, and those
-    /// after them to their places in `items`.
+    /// The same, but the first items in the new order go to `out`, as many as it holds, and the
+    /// others to their places in `items`.
     ///
     /// # Panics
     /// If `out` is longer than `items`.
@@ -310,8 +310,8 @@ impl DrawRng {
     }
 }
 
-/// Swaps `items[last]`, which has its final place then, with another, and puts it into `out` rather
-/// if that goes so far.
+/// Swaps `items[last]`, which is then final, with another; puts it into `out` instead if that
+/// extends so far.
 #[inline(always)]
 fn swap_out<T: Copy>(items: &mut [T], out: &mut [T], last: usize, other: u32) {
     let item = items[other as usize];
@@ -323,7 +323,7 @@ fn swap_out<T: Copy>(items: &mut [T], out: &mut [T], last: usize, other: u32) {
 }
 
 /// The permutation by its definition: for chunks of this many elements, the places of all elements
-/// in the order of the output. The oracle of every faster way.
+/// in the order of the output. The oracle of every faster implementation.
 #[cfg(test)]
 pub(crate) fn permutation(tree: Tree, chunk_counts: &[usize]) -> Vec<usize> {
     let mut starts = vec![0];
@@ -370,7 +370,7 @@ mod tests {
         }
     }
 
-    /// Chi-square of counts that should be equal, as standard deviations from its mean.
+    /// The chi-square of counts that should be equal, in standard deviations from its mean.
     fn deviation(counts: &[u64]) -> f64 {
         let total: u64 = counts.iter().sum();
         let expected = total as f64 / counts.len() as f64;
@@ -420,7 +420,7 @@ mod tests {
             fixed += order.iter().enumerate().filter(|(i, e)| i == *e).count() as u64;
             followers += order.windows(2).filter(|w| w[1] == w[0] + 1).count() as u64;
         }
-        // Both are near Poisson with mean 1 a permutation.
+        // Both are nearly Poisson with mean 1 per permutation.
         for (name, seen) in [("fixed points", fixed), ("followers", followers)] {
             let deviation = (seen as f64 - rounds as f64) / (rounds as f64).sqrt();
             assert!(
@@ -476,7 +476,7 @@ mod tests {
 
     #[test]
     fn what_is_dealt_at_once_is_what_is_swapped_one_by_one() {
-        // Long enough that numbers are drawn again.
+        // Long enough that some numbers are drawn again.
         for (count, dealt) in [(0, 0), (1, 1), (129, 77), (300, 300), (1 << 19, 400_000)] {
             let items: Vec<u32> = (0..count).collect();
             let mut one_by_one = items.clone();

@@ -1,5 +1,5 @@
 //! Distribution: one pass over the input, or over a bucket of an earlier pass, that moves every
-//! element into its bucket.
+//! element to its bucket.
 //!
 //! Model: PALID (SPAA 2025), section 3 (in-memory bucketer, batched writer) and 4 (samplesort).
 //!
@@ -7,11 +7,10 @@
 //! once ([`crate::partition::pass`]). The input is encoded as it is read. Elements of an equality
 //! bucket of scalars are only counted.
 //!
-//! Bounds: memory is the segment pool, the read pool and one description a segment; a worker never
-//! waits for another's buffer (each has its own share, resident segments are taken within a
-//! reservation). I/O reads the source once and writes each element at most once. In ordered jobs a
-//! worker takes blocks in the order in which it was given them, and segments list the runs of the
-//! input in them.
+//! Bounds: memory is the segment pool, the read pool and one description per segment. A worker
+//! never waits for another's buffer (each has its own share, and resident segments are taken within
+//! a reservation). I/O reads the source once and writes each element at most once. In ordered jobs
+//! a worker takes blocks in order, and segments list the runs of the input in them.
 
 use super::elements::Elements;
 use super::plan::INPUT;
@@ -30,7 +29,7 @@ use outcore_io::Result;
 use outcore_io::memory::{Buf, Pool, block_ceil, block_floor};
 
 impl<E: Elements> Shared<'_, E> {
-    /// What one thread of a distribution is for.
+    /// The task of one thread of a distribution.
     fn scattering(&self, resident: Resident, is_split: bool, buckets: usize) -> Scattering {
         Scattering {
             spilling: Spilling { resident, is_split },
@@ -41,7 +40,7 @@ impl<E: Elements> Shared<'_, E> {
         }
     }
 
-    /// Where order counts, long stretches leave fewer runs to remember.
+    /// If order matters, long stretches leave fewer runs to remember.
     fn take_share(&self) -> TakeShare {
         match self.plan.is_sequential {
             true => TakeShare::long(self.plan.size.threads),
@@ -85,17 +84,17 @@ pub(crate) fn distribute_input<E: Elements>(
     Ok(buckets_of(shared, splitters, 0, outs))
 }
 
-/// One thread's way into the buckets of the first distribution.
+/// One thread's entry to the buckets of the first distribution.
 pub(crate) struct Inlet<'a, E: Elements> {
     elements: &'a E,
     worker: ScatterWorker<'a>,
     mover: FixedMover<E::Items, KeyRoute<'a, E>>,
-    /// Whether part-filled buffers stay in memory.
+    /// Whether partly filled buffers stay in memory.
     keep_partials: bool,
 }
 
 impl<'a, E: Elements> Inlet<'a, E> {
-    /// Into the buckets of `splitters`. As many of them stay in memory as there are reservations
+    /// Into the buckets of `splitters`; as many of them stay in memory as there are reservations
     /// for.
     pub(crate) fn new(
         shared: &'a Shared<'_, E>,
@@ -119,7 +118,7 @@ impl<'a, E: Elements> Inlet<'a, E> {
         })
     }
 
-    /// Takes elements as they are in the input, at an address at which they can be looked at.
+    /// Takes unencoded input elements, at an address that is aligned for them.
     pub(crate) fn take(&mut self, payload: &mut [u8], position: u64) -> Result<()> {
         take_run(
             self.elements,
@@ -131,14 +130,14 @@ impl<'a, E: Elements> Inlet<'a, E> {
         self.worker.poll(false)
     }
 
-    /// What came to each bucket.
+    /// The contents of each bucket.
     pub(crate) fn finish(self) -> Result<Vec<Out>> {
         self.worker.finish(self.keep_partials)
     }
 }
 
-/// Encodes neighbours of the input, the first of them number `position`, and moves them to their
-/// buckets.
+/// Encodes consecutive input elements, the first of which has number `position`, and moves them to
+/// their buckets.
 fn take_run<E: Elements>(
     elements: &E,
     worker: &mut ScatterWorker<'_>,
@@ -161,8 +160,8 @@ fn take_run<E: Elements>(
     mover.take(worker, run)
 }
 
-/// Distributes the segments of a bucket by `splitters`, which was made for elements that share
-/// `depth` keys.
+/// Distributes the segments of a bucket by `splitters`, which are for elements that share `depth`
+/// keys.
 pub(crate) fn distribute_by_key<E: Elements>(
     shared: &Shared<'_, E>,
     segments: Vec<Segment>,
@@ -176,7 +175,7 @@ pub(crate) fn distribute_by_key<E: Elements>(
     Ok(buckets_of(shared, splitters, depth, outs))
 }
 
-/// Distributes the segments of a bucket on all threads; gives what each has of every bucket.
+/// Distributes the segments of a bucket on all threads; returns each thread's part of every bucket.
 pub(crate) fn distribute_segments<E: Elements, R: Route>(
     shared: &Shared<'_, E>,
     segments: Vec<Segment>,
@@ -196,7 +195,7 @@ pub(crate) fn distribute_segments<E: Elements, R: Route>(
     })
 }
 
-/// Scalars that are all equal are only counted.
+/// If all scalars of a bucket are equal, they are only counted.
 fn count_equal<E: Elements>(
     shared: &Shared<'_, E>,
     splitters: &KeySplitters<E::Key>,
@@ -208,7 +207,7 @@ fn count_equal<E: Elements>(
     }
 }
 
-/// The buckets of splitters from what each worker has put there.
+/// The buckets of splitters, from the parts of all workers.
 pub(crate) fn buckets_of<E: Elements>(
     shared: &Shared<'_, E>,
     splitters: &KeySplitters<E::Key>,
@@ -233,8 +232,8 @@ pub(crate) fn buckets_of<E: Elements>(
     buckets
 }
 
-/// Moves scalars that a header of odd length put astray to where they can be looked at as such;
-/// gives where the payload starts.
+/// Moves scalars that are misaligned because of a header of odd length; returns where the payload
+/// starts.
 fn align_payload<E: Elements>(elements: &E, block: &Block, buf: &mut Buf) -> usize {
     if !elements.is_scalar() {
         return block.skip_bytes;
@@ -247,7 +246,7 @@ fn align_payload<E: Elements>(elements: &E, block: &Block, buf: &mut Buf) -> usi
     start
 }
 
-/// Frees the whole blocks of the file under a block that has been distributed.
+/// Frees the whole blocks of the file under a distributed block.
 fn free_input<E>(shared: &Shared<'_, E>, blocks: &Blocks, block: &Block) -> Result<()> {
     let start = block.read_at_bytes + block.skip_bytes as u64;
     let (from, to) = (

@@ -1,10 +1,11 @@
-//! What is sorted: scalars or records, through one trait for the loops of distribute and sort.
+//! The elements of a sort: scalars or records, through one trait for the loops of distribution and
+//! sort.
 //!
-//! Contract: [`Elements`] gives the unsigned key by which elements are classified, moves elements
-//! into buckets, and says how deep the order goes. A scalar is its own key, turned into a
-//! native unsigned integer when it is first read and back when it is written at last, so scratch
-//! holds ordered integers. A record keeps its bytes; its key at depth d is word d of its order
-//! string ([`crate::key::order`]): a bucket whose records share a word is split by the next.
+//! Contract: [`Elements`] returns the unsigned key for classification, moves elements into buckets,
+//! and states how deep the order goes. A scalar is its own key: it is converted to a native
+//! unsigned integer when it is first read, and back when it is finally written, so scratch holds
+//! ordered integers. A record keeps its bytes; its key at depth d is word d of its order string
+//! ([`crate::key::order`]), and a bucket whose records share a word is split by the next word.
 //! Everything here is monomorphised per key type; no allocation, no branch on configuration.
 
 use std::cmp::Ordering;
@@ -19,7 +20,7 @@ use outcore_io::{Error, Kind, Result};
 
 /// Elements of one size with an order.
 pub(crate) trait Elements: Sync {
-    /// What they are classified by.
+    /// The type of the keys for classification.
     type Key: Key;
     /// How they are moved to their buckets.
     type Items: FixedItems;
@@ -28,12 +29,11 @@ pub(crate) trait Elements: Sync {
     fn element_bytes(&self) -> usize;
     /// Whether an element is its key, so that equal keys are equal elements.
     fn is_scalar(&self) -> bool;
-    /// Number of keys that an element has, one after another; elements that share all of them
-    /// are equal in the order.
+    /// Number of keys per element; elements that share all of them are equal in the order.
     fn depth_end(&self) -> usize;
-    /// Turns input bytes into the form that is classified and kept on scratch.
+    /// Converts input bytes to the form that is classified and kept on scratch.
     fn encode(&self, payload: &mut [u8]) -> Result<()>;
-    /// Turns that form back into the bytes of the input.
+    /// Converts that form back to the input's bytes.
     fn decode(&self, payload: &mut [u8]) -> Result<()>;
     /// The keys at `depth` of all elements of `payload`; `space` holds them if they must be made.
     fn keys<'a>(
@@ -42,11 +42,11 @@ pub(crate) trait Elements: Sync {
         depth: usize,
         space: &'a mut Vec<Self::Key>,
     ) -> Result<&'a [Self::Key]>;
-    /// How they are moved to their buckets.
+    /// How elements are moved to their buckets.
     fn items(&self) -> Self::Items;
     /// Compares two elements from `depth` on.
     fn compare_from(&self, a: &[u8], b: &[u8], depth: usize) -> Ordering;
-    /// Whether two elements have the same key in the user's sense (`--unique`).
+    /// Whether two elements have the same key in the sense of `--unique`.
     fn is_same_key(&self, a: &[u8], b: &[u8]) -> bool;
 }
 
@@ -66,12 +66,12 @@ impl<K> Scalars<K> {
     }
 }
 
-/// The native integers in a payload; it starts at a multiple of their size.
+/// The native integers in a payload, which starts at a multiple of their size.
 pub(crate) fn as_keys<K: Key>(payload: &[u8]) -> Result<&[K]> {
     bytemuck::try_cast_slice(payload).map_err(|e| misaligned(&e))
 }
 
-/// As [`as_keys`], to be changed.
+/// As [`as_keys`], mutable.
 pub(crate) fn as_keys_mut<K: Key>(payload: &mut [u8]) -> Result<&mut [K]> {
     bytemuck::try_cast_slice_mut(payload).map_err(|e| misaligned(&e))
 }
@@ -177,7 +177,7 @@ impl Elements for Wholes {
         Ok(())
     }
 
-    /// Unlike numbers, records may lie anywhere.
+    /// Unlike numbers, records need no alignment.
     fn keys<'a>(
         &self,
         payload: &'a [u8],

@@ -1,14 +1,14 @@
 //! References to records, sorted by a leading word.
 //!
-//! Contract: [`sort_entries`] sorts references by their words and keeps the order of equal ones,
-//! which the caller breaks with [`each_tie`]. Bounds: [`entries_bytes`].
+//! Contract: [`sort_entries`] sorts references by their words and keeps the order of equal ones;
+//! the caller breaks ties with [`each_tie`]. Bounds: [`entries_bytes`].
 
 use super::radix::{self, Item, space_bytes, space_len};
 
-/// A reference to a record: its leading word and where it is.
+/// A reference to a record: its leading word and its place.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Entry {
-    /// The word of the order string that is sorted by.
+    /// The current word of the order string.
     pub(crate) word: u64,
     /// Offset of the record in its area, in bytes.
     pub(crate) at_bytes: u32,
@@ -61,7 +61,7 @@ mod tests {
 
     use super::*;
 
-    /// Random words, or ascending and descending runs of few, one after another.
+    /// Random words, or consecutive short ascending and descending runs.
     fn any_words() -> impl Strategy<Value = Vec<u64>> {
         let run = (0u64..50, 1u64..6, any::<bool>(), 1usize..2000);
         let runs = prop::collection::vec(run, 0..6).prop_map(|runs| {
@@ -92,7 +92,7 @@ mod tests {
                 .map(|&(word, at_bytes)| Entry { word, at_bytes })
                 .collect();
             expected.sort();
-            // The space is longer than it need be the second time.
+            // The space is longer than necessary the second time.
             let mut space = Vec::new();
             sort_entries(&mut entries.clone(), &mut space);
             entries.truncate(words.len() / 2 + 1);

@@ -1,17 +1,16 @@
-//! A tree of losers: which of several sorted runs has the element that comes next.
+//! A loser tree: finds which of several sorted runs has the next element.
 //!
 //! Source: Knuth, The Art of Computer Programming, volume 3, section 5.4.1. Each inner node keeps
-//! the element that lost there, so that replacing the winner costs one comparison a level:
-//! ceil(log2 k) for k runs.
+//! the element that lost there, so replacing the winner costs one comparison per level: ceil(log2
+//! k) for k runs.
 //!
-//! Contract: the caller says which of two heads comes first, and may give the one that loses
-//! another word; heads are a word of a key and the number of a run. A run that has ended is marked
-//! with [`ENDED`] and must lose to all others. Memory: two nodes a run while the tree is being
-//! built, then one. No I/O.
+//! Contract: the caller decides which of two heads comes first, and may change the loser's word; a
+//! head is a word of a key and the number of a run. An ended run is marked with [`ENDED`] and must
+//! lose to all others. Memory: two nodes per run while the tree is being built, then one. No I/O.
 
 use std::hint::select_unpredictable;
 
-/// Marks a run that has ended: it comes after all others, whatever their keys.
+/// Marks an ended run: it comes after all others, whatever their keys.
 pub(crate) const ENDED: u32 = 1 << 31;
 
 /// The head of a run in the tree.
@@ -21,7 +20,7 @@ pub(crate) struct Node<K> {
     pub(crate) run: u32,
 }
 
-/// The runs' heads; the least of them is known, and who lost to whom.
+/// The runs' heads: the smallest is known, and the loser of each comparison.
 #[derive(Debug)]
 pub(crate) struct LoserTree<K> {
     /// The winner, then the losers of inner nodes 1 and up.
@@ -50,7 +49,7 @@ impl<K> Node<K> {
 }
 
 impl<K: Copy> LoserTree<K> {
-    /// A tree over the given heads, one a run; `beats` tells whether the first comes before the
+    /// A tree over the given heads, one per run; `beats` returns whether the first comes before the
     /// second. `none` is the key of leaves without a run.
     pub(crate) fn new(
         heads: &[Node<K>],
@@ -78,13 +77,13 @@ impl<K: Copy> LoserTree<K> {
         LoserTree { nodes }
     }
 
-    /// The head that comes first.
+    /// The first head.
     #[inline(always)]
     pub(crate) fn winner(&self) -> Node<K> {
         self.nodes[0]
     }
 
-    /// Puts the next head of the winner's run in its place and finds the new winner.
+    /// Replaces the winner with the next head of its run and finds the new winner.
     #[inline(always)]
     pub(crate) fn replace(
         &mut self,
@@ -97,7 +96,7 @@ impl<K: Copy> LoserTree<K> {
         while inner > 0 {
             let met = &mut self.nodes[inner];
             let is_beaten = beats(met, &mut winner);
-            // Who wins is a coin's toss: a branch would be missed every other time.
+            // The winner is unpredictable, so a branch would be mispredicted every other time.
             let (won, lost) = (
                 Node {
                     key: select_unpredictable(is_beaten, met.key, winner.key),

@@ -1,16 +1,17 @@
-//! External samplesort: input files in, one sorted output, whole or not at all.
+//! External samplesort: input files in, one sorted output, complete or absent.
 //!
 //! Model: PALID (Li, Khan, Dhulipala, SPAA 2025), section 4: sample, splitters, one distribution
-//! pass with per-thread bucket buffers, then each bucket is read, sorted in memory and written at
+//! pass with per-thread bucket buffers. Then each bucket is read, sorted in memory and written at
 //! its final offset while the next ones load. Oversized buckets are distributed again; buckets of
 //! equal elements are not sorted.
 //!
 //! Contract: the output is the input's elements ordered by key, then by their bytes (or by their
-//! place in the input if stable). Its bytes depend on the input and the options alone. Inputs are
-//! only read, unless the caller asked for them to be freed. On any failure nothing is left behind.
+//! position in the input if stable). Its bytes depend only on the input and the options. Inputs are
+//! only read, unless the caller asked for them to be freed. No output remains after a failure.
 //!
-//! Bounds: memory as planned ([`crate::sort::plan`]); I/O 2 reads and 2 writes of the data, less
-//! what stays in memory, plus the sample; one more of each for every further level.
+//! Bounds: memory as planned ([`crate::sort::plan`]). I/O is 2 reads and 2 writes of the data,
+//! minus the data that stay in memory, plus the sample; one more read and write for every further
+//! level.
 
 mod distribute;
 pub(crate) mod elements;
@@ -47,7 +48,7 @@ use outcore_io::drive::Access;
 use outcore_io::output::Room;
 use outcore_io::{Error, Result};
 
-/// What the steps before a sort need beside its plan, as a reservation.
+/// The reservation for the steps before a sort, in addition to its plan.
 const BESIDE: &str = "steps before the sort";
 
 /// Options of a sort.
@@ -57,18 +58,18 @@ pub struct SortOptions {
     pub descending: bool,
     /// Equal keys keep their order in the input.
     pub stable: bool,
-    /// One element a key: the first of them in the order.
+    /// One element per key: the first in the order.
     pub unique: bool,
-    /// Replace an output that exists.
+    /// Whether an existing output is replaced.
     pub replace: bool,
-    /// Give blocks of the input back to the file system once they have been read, where scratch
-    /// needs their room. Data that are then only in memory or on scratch are lost if the job fails:
-    /// the input is marked before the first block goes (see [`outcore_io::consumed`]), and whoever
-    /// removes it afterwards removes the marker.
+    /// Frees blocks of the input once they have been read, if scratch needs their room. If the job
+    /// fails, data that are then only in memory or on scratch are lost. The input is marked before
+    /// its first block is freed (see [`outcore_io::consumed`]); the code that removes the input
+    /// afterwards removes the marker.
     pub delete_input: bool,
 }
 
-/// What a sort did.
+/// The result of a sort.
 #[derive(Debug, Clone)]
 pub struct SortSummary {
     /// Elements in the output.
@@ -79,7 +80,7 @@ pub struct SortSummary {
     pub read_bytes: u64,
     /// Bytes written to all drives.
     pub written_bytes: u64,
-    /// Times that data were read and written: those of which this was done most often.
+    /// How often data were read and written: the maximum over the data.
     pub passes: u32,
     /// Most scratch in use at once.
     pub scratch_bytes: u64,
@@ -94,8 +95,8 @@ pub struct SortSummary {
 /// Sorts `inputs`, in the given order, into `output`.
 ///
 /// # Errors
-/// [`Kind::Usage`] for requests that make no sense, [`Kind::Memory`] if the plan does not fit,
-/// [`Kind::NoSpace`], [`Kind::Io`], [`Kind::Corrupt`] (scratch that rotted, input that changed),
+/// [`Kind::Usage`] for invalid requests, [`Kind::Memory`] if the plan does not fit,
+/// [`Kind::NoSpace`], [`Kind::Io`], [`Kind::Corrupt`] (damaged scratch, changed input),
 /// [`Kind::Interrupted`].
 pub fn sort(
     job: &Job,
@@ -107,7 +108,7 @@ pub fn sort(
     sort_from(job, &Files(inputs), &output, format, options)
 }
 
-/// Sorts what a source gives; as [`sort`].
+/// Sorts the elements of a source; see [`sort`].
 pub(crate) fn sort_from(
     job: &Job,
     source: &impl Source,
@@ -162,15 +163,15 @@ pub fn plan(
     })
 }
 
-/// Scalars that are sorted as integers: not floats whose places count, or of which one of each is
-/// kept, since NaNs of different bits are one key and different integers.
+/// Scalars that are sorted as integers. `None` for floats if their positions count or if one of
+/// each is kept, because NaNs with different bits are one key and different integers.
 fn scalar_order(format: &RecordFormat, options: SortOptions) -> Option<ScalarOrder> {
     let is_one_key = (options.stable || options.unique) && format.has_floats();
     ScalarOrder::of(format, options.descending).filter(|_| !is_one_key)
 }
 
-/// Records that are sorted as integers: not where their places count, nor where one of several with
-/// the same key is kept.
+/// Records that are sorted as integers; `None` if their positions count, or if one record per key
+/// is kept.
 fn whole_order(format: &RecordFormat, options: SortOptions) -> Option<WholeOrder> {
     let order = WholeOrder::of(format, options.descending)?;
     let is_whole = !options.stable && (!options.unique || order.covers_record());
@@ -221,8 +222,7 @@ where
     job.control.show_plan(&plan);
     let job = &job.under(&plan.ledger())?;
     let scratch = ends.scratch(job, plan.scratch_bytes, plan.distributions > 0)?;
-    // What stays in memory saves no room by being freed early, and would be lost if the job were
-    // killed.
+    // Freeing the blocks of data that stay in memory saves no room, and a kill would lose the data.
     let is_consumed = options.delete_input && plan.distributions > 0;
     let paths = source.files().iter().map(|input| input.path.as_path());
     let consumed = is_consumed.then(|| Consumed::new(paths));
@@ -273,8 +273,8 @@ fn choose_splitters<E: Elements>(
     let buckets_max = plan.bucket_count + plan.spare_buckets();
     let wanted = plan.bucket_count;
     let splitters = KeySplitters::choose(shared.elements, sample, true, 0, wanted, buckets_max)?;
-    // A bucket more than planned takes a buffer a thread from what may stay in memory; a few, that
-    // even the fewest splitters make, come out of the buffers for splits.
+    // An additional bucket takes one buffer per thread from the segments that may stay in memory. A
+    // few, which even the fewest splitters make, come from the buffers for splits.
     let extra = splitters.bucket_count().saturating_sub(plan.bucket_count);
     shared.take_resident(extra.min(plan.spare_buckets()) * plan.size.threads);
     Ok(splitters)

@@ -1,7 +1,7 @@
 //! The plan of a sort of numbers or records.
 //!
-//! Contract: [`plan_sort`] is pure; it is [`crate::partition::plan`] with splitters from a sample:
-//! any number of buckets up to what one distribution can have, and space in which a bucket is
+//! Contract: [`plan_sort`] is pure. It is [`crate::partition::plan`] with splitters from a sample,
+//! any number of buckets up to the limit of one distribution, and space in which a bucket is
 //! sorted.
 
 use std::fmt;
@@ -21,38 +21,38 @@ use crate::read::sample::SAMPLE;
 use outcore_io::memory::{BLOCK_BYTES, Ledger, Pool, block_ceil};
 use outcore_io::{Result, units};
 
-/// Most buckets where that saves a whole pass over data of many terabytes; numbers of buckets have
-/// 16 bits.
+/// Largest number of buckets if that saves a whole pass over many terabytes; bucket numbers have 16
+/// bits.
 const WIDE_BUCKETS_MAX: usize = 16384;
-/// Buffers a thread for splitting a bucket that turned out too large.
+/// Buffers per thread for splitting a bucket that turned out too large.
 const SPLIT_SLOTS: usize = 18;
-/// Places a bucket at which the input is sampled.
+/// Places per bucket at which the input is sampled.
 const SAMPLE_PLACES: u64 = 4;
-/// The reservation for what buckets are loaded, sorted and written in.
+/// The reservation for loading, sorting and writing buckets.
 pub(crate) const SORTING: &str = "buckets that are sorted, and their output";
 
-/// What a sort is about, in numbers.
+/// The parameters of a sort.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct SortSize {
-    /// How much there is to sort, and with what.
+    /// The size of the job.
     pub job: JobSize,
     /// Bytes of an element.
     pub element_bytes: usize,
     /// Whether an element is a scalar (sorted in place) or a record (sorted by reference).
     pub is_scalar: bool,
-    /// Whether the place in the input is kept (`--stable`).
+    /// Whether positions in the input are kept (`--stable`).
     pub is_ordered: bool,
 }
 
-/// How a sort will be done.
+/// The plan of a sort.
 #[derive(Debug, Clone, PartialEq)]
 pub struct SortPlan {
-    /// What it is for.
+    /// The size that it is for.
     pub size: SortSize,
     /// Buckets, buffers and traffic.
     pub common: PartitionPlan,
-    /// Whether threads take long stretches of the input instead of turns: where order counts, this
-    /// leaves fewer runs to remember.
+    /// Whether threads take long stretches of the input instead of alternating: if order matters,
+    /// this leaves fewer runs to remember.
     pub is_sequential: bool,
     /// Random places at which the input is sampled.
     pub sample_reads: usize,
@@ -63,8 +63,8 @@ pub struct SortPlan {
 stands_on_common!(SortSize, SortPlan);
 
 impl SortSize {
-    /// Memory for a bucket while it is sorted, besides the bucket itself: the radix sort's copy
-    /// for scalars, references and their copy for records.
+    /// Memory for sorting a bucket, in addition to the bucket itself: the radix sort's copy for
+    /// scalars, references and their copy for records.
     pub fn sort_space_bytes(&self, bucket_bytes: usize) -> u64 {
         if self.is_scalar {
             block_ceil(numbers_space_bytes(bucket_bytes as u64, self.element_bytes))
@@ -73,17 +73,14 @@ impl SortSize {
         }
     }
 
-    /// The largest bucket, in the mean, whose sort is fast. N.B. of u64 on a Zen 4 with 32 MiB of
-    /// cache, buckets of 4 and 8 MiB take the same time of the processors. Those of 16 MiB took 3
-    /// ns an element more before their split went past the caches; now 8 GiB take 15.7 s in 512 MiB
-    /// with 16 MiB and 16.2 with 8, and 13.7 and 15.1 in 2 GiB (medians by turns), for half as many
-    /// buckets are filled by writes that are twice as long.
+    /// The largest mean size of buckets that sort quickly. Larger buckets mean fewer and longer
+    /// writes during the distribution.
     const BUCKET_BYTES_GOOD: usize = 16 << 20;
 }
 
 impl SortPlan {
-    /// Buckets, beyond those planned, that the first distribution may have where values are
-    /// frequent: each takes a buffer a thread from the segments that may stay in memory.
+    /// Additional buckets that the first distribution may have for frequent values: each takes one
+    /// buffer per thread from the segments that may stay in memory.
     pub fn spare_buckets(&self) -> usize {
         let own = match self.distributions {
             0 => self.data_segments() as usize,
@@ -93,7 +90,7 @@ impl SortPlan {
         spare.min(self.bucket_count)
     }
 
-    /// Slots for segment buffers in all.
+    /// Total slots for segment buffers.
     pub fn segment_slots(&self) -> usize {
         self.slots(SPLIT_SLOTS)
     }
@@ -103,8 +100,8 @@ impl SortPlan {
         self.common.segment_sizes(SPLIT_SLOTS)
     }
 
-    /// Runs of the input that an ordered job notes, at most: in each of the last buckets as many as
-    /// there are stretches of input that one thread took, and one in each of `segments`.
+    /// Upper bound on the input runs that an ordered job records: in each of the last buckets one
+    /// per stretch of input that a thread took, and one in each of `segments`.
     fn input_runs(&self, segments: u64) -> u64 {
         if !self.size.is_ordered {
             return 0;
@@ -114,14 +111,14 @@ impl SortPlan {
         let stretches = match (self.is_sequential, self.size.threads) {
             (false, _) => blocks as f64,
             (true, 1) => 1.0,
-            // Each takes one in 2 P of what is left.
+            // Each takes one in 2 P of the rest.
             (true, threads) => 2.0 * threads as f64 * ((blocks as f64).ln() + 1.0),
         };
         let stretches = stretches.min(blocks as f64);
         segments + ((self.bucket_count_last * stretches) as u64).min(records)
     }
 
-    /// All that the sort reserves.
+    /// All reservations of the sort.
     pub fn ledger(&self) -> Ledger {
         self.reservations()
             .filled("sample", SAMPLE, self.size.memory_bytes)
@@ -159,14 +156,14 @@ impl Planned for SortPlan {
             )
     }
 
-    /// Those beyond the data's own are for equality buckets.
+    /// Segments beyond those of the data are for equality buckets.
     fn segments_wanted(&self) -> (u64, u64) {
         let segments = self.data_segments();
         let equality_buckets = self.bucket_count * self.size.threads;
         (segments, segments + equality_buckets as u64)
     }
 
-    /// A nudge towards buckets whose sort is fast, where the drives do not care.
+    /// A small preference for buckets that sort quickly, if the drives do not decide.
     fn detour(&self) -> f64 {
         let oversize = self.bucket_bytes_max as f64 / SortSize::BUCKET_BYTES_GOOD as f64;
         1.0 + 0.02 * oversize.log2().abs()
@@ -181,9 +178,9 @@ impl Planned for SortPlan {
         (items, costs)
     }
 
-    /// Hundreds of sampled elements a bucket, from a few places a bucket: in sorted input the
-    /// elements of one place are neighbours and tell no more than one. At most 1/16 of the data is
-    /// read.
+    /// Hundreds of sampled elements per bucket, from a few places per bucket: in sorted input, the
+    /// elements of one place are adjacent and say no more than a single one. Reads at most 1/16 of
+    /// the data.
     fn choose_sample(&mut self) -> (f64, f64) {
         let size = self.size;
         let element_bytes = size.element_bytes as u64;
@@ -206,11 +203,11 @@ impl Planned for SortPlan {
     }
 }
 
-/// Plans the sort of `size`, on fewer threads where the memory is too small for all of them.
+/// Plans the sort of `size`, on fewer threads if the memory is too small for all of them.
 ///
 /// # Errors
-/// [`Kind::Memory`](crate::Kind::Memory) with the least memory that would do if it does not fit
-/// even one.
+/// [`Kind::Memory`](crate::Kind::Memory) with the least memory that is enough, if there is too
+/// little even for one thread.
 pub fn plan_sort(size: SortSize) -> Result<SortPlan> {
     let items = format!(
         "in records of {}",
@@ -247,12 +244,12 @@ fn candidates(
             1 => wanted.max(size.threads as u64),
             _ => (wanted as f64).powf(1.0 / f64::from(distributions)).ceil() as u64,
         };
-        // Too many for one distribution: make the buckets larger, as far as memory goes.
+        // Too many for one distribution: makes the buckets larger, as far as memory allows.
         let count = each.clamp(1, buckets_max as u64) as usize;
         let count_last = (count as f64).powf(f64::from(distributions));
         let average_bytes = (size.data_bytes as f64 / count_last).ceil() as usize;
-        // A sample of hundreds a bucket leaves the largest within a third of the average; small
-        // buckets vary more.
+        // With a sample of hundreds per bucket, the largest one is within a third of the average;
+        // small buckets vary more.
         let bytes_max = average_bytes.saturating_mul(3) / 2 + 2 * segment_bytes;
         let buckets = Buckets {
             distributions,
@@ -269,8 +266,7 @@ fn candidates(
 fn with_buckets(size: SortSize, buckets: Buckets) -> SortPlan {
     let wishes = Wishes {
         element_bytes: Some(size.element_bytes),
-        // N.B. six take more from what stays in memory than they give: 2 GiB in 512 MiB took as
-        // long.
+        // N.B. more areas take more from resident segments than they gain.
         areas: 4,
         has_chunks: !size.is_scalar,
         open_chunks_max: 1,

@@ -1,43 +1,44 @@
-//! The radix sort of what lies in memory: one split into parts that the first-level cache holds,
-//! and two passes over each part.
+//! In-memory radix sort: one split into parts that fit in the first-level cache, and two passes
+//! over each part.
 //!
 //! Models: the split is the first step of a radix sort by the most significant digit (McIlroy,
-//! Bostic and McIlroy, "Engineering radix sort", 1993); parts are sorted by the least significant
-//! digit (Knuth, TAOCP 3, 5.2.5) of just enough leading bits to tell their items apart, and
+//! Bostic and McIlroy, "Engineering radix sort", 1993). Parts are sorted by the least significant
+//! digit (Knuth, TAOCP 3, 5.2.5) of just enough leading bits to distinguish their items, and
 //! finished by insertion.
 //!
-//! Contract: [`sort`] orders items by their words and keeps the order of equal ones, in a space of
-//! the caller's that is kept from one call to the next. Digits are counted from the least word on:
-//! items of a bucket lie close together, but may straddle a power of two. Parts of what is larger
-//! than the caches are prefetched with the room that they are sorted into. Numbers that are split
-//! into more parts than the first-level cache has lines go past the caches, where the space has
-//! room for that ([`numbers_space_bytes`]).
+//! Contract: [`sort`] sorts items by their words and keeps the order of equal ones, in a space of
+//! the caller that can be reused for the next call. Digits are counted from the smallest word,
+//! because items of a bucket are close together but may straddle a power of two. If the data are
+//! larger than the caches, parts are prefetched with their destinations. Numbers that are split
+//! into more parts than the first-level cache has lines are written past the caches, if the space
+//! has room for that ([`numbers_space_bytes`]).
 //!
-//! Bounds: the items once more and [`PART_MAX`] of them ([`space_len`]); nothing is allocated but
-//! for parts that no digit tells apart well. Every split narrows the words by a bit at least and
-//! mostly by ten or more, so that the depth of the recursion is less than a word's bits.
+//! Bounds: a copy of the items and [`PART_MAX`] more ([`space_len`]). Nothing else is allocated,
+//! except for parts whose digits do not distinguish items well. Every split narrows the words by at
+//! least one bit, and usually by ten or more, so the depth of the recursion is less than a word's
+//! bits.
 //!
 //! N.B. voracious_radix_sort takes 1.5 times as long on u64, rdst 1.9 times, vectorised quicksorts
-//! 1.4 times or more. Unchecked indices in the three loops that move items save 6 %, which is not
-//! worth `unsafe`; splits by 10 bits at most and parts that are not prefetched take 1.1 times as
-//! long where the data fit the second-level cache, and 1.2 to 1.8 times beyond. A split into more
-//! than 1,024 parts takes 1.5 times as long by plain stores; one into fewer parts does so past the
-//! caches (docs/decisions/0022).
+//! at least 1.4 times. Unchecked indices in the three loops that move items save 6 %, which is not
+//! worth `unsafe`. Limiting splits to 10 bits and omitting the prefetch of parts takes 1.1 times as
+//! long if the data fit in the second-level cache, and 1.2 to 1.8 times otherwise. With plain
+//! stores, a split into more than 1,024 parts takes 1.5 times as long; with fewer parts, writing
+//! past the caches does (docs/decisions/0022).
 
 use crate::partition::classify::Key;
 use crate::partition::kernel::bounds::{bounds_u32, bounds_u64};
 use crate::partition::kernel::fetch_all;
 use crate::partition::kernel::parts::{HAS_STORES_PAST_CACHES, lines_bytes, split_past_caches};
 
-/// What can be sorted: its word says where it belongs.
+/// A sortable item: its word defines its order.
 pub(crate) trait Item: Copy {
-    /// What it is sorted by.
+    /// The type of its word.
     type Word: Key;
 
-    /// What this item is sorted by.
+    /// Its word.
     fn word(&self) -> Self::Word;
 
-    /// The least and the greatest word of `items`, which are not empty.
+    /// The smallest and the largest word of `items`, which must not be empty.
     fn bounds(items: &[Self]) -> (Self::Word, Self::Word) {
         let start = (Self::Word::MAX, items[0].word());
         items.iter().fold(start, |(least, most), item| {
@@ -46,7 +47,7 @@ pub(crate) trait Item: Copy {
     }
 
     /// Moves `items` to `parts` as [`split_past_caches`] does; false if `room` is too small, or for
-    /// items that it does not take: nothing has been moved then.
+    /// unsupported items, in which case nothing has been moved.
     fn split_past_caches(
         _items: &[Self],
         _parts: &mut [Self],
@@ -58,7 +59,7 @@ pub(crate) trait Item: Copy {
     }
 }
 
-/// What numbers have in common.
+/// The common implementation for numbers.
 macro_rules! number {
     ($number:ty) => {
         type Word = $number;
@@ -100,29 +101,28 @@ impl Item for u128 {
     number!(u128);
 }
 
-/// Items of a part that is sorted in cache, at most.
+/// Largest number of items of a part that is sorted in cache.
 const PART_MAX: usize = 2048;
-/// The number of items that a split aims at in a part is between half of this and this, as a power
-/// of two.
+/// The number of items per part that a split aims at, as a power of two; it is between half of this
+/// and this.
 const PART_LOG: u32 = 10;
-/// Bits that one split looks at, at most.
+/// Largest number of bits in one split.
 const SPLIT_BITS_MAX: u32 = 13;
-/// Most splits look at no more.
+/// Most splits use at most this number.
 const SPLIT_BITS_FEW: u32 = 10;
-/// More bytes than the caches hold for sure: of them, the next part is prefetched while one is
-/// sorted.
+/// More bytes than the caches hold: for such data, the next part is prefetched while one is sorted.
 const FETCHED_BYTES_MIN: usize = 1 << 20;
-/// Values of a digit of a part's two passes.
+/// Number of values of a digit in a part's two passes.
 const DIGITS: usize = 256;
-/// Bits of a part's two passes.
+/// Bits in a part's two passes.
 const PASSES_BITS: u32 = 16;
-/// Fewer are sorted faster by comparing.
+/// For fewer items, comparison sorting is faster.
 const SMALL: usize = 64;
-/// Moves an item with which a part is finished by insertion; of spread keys it takes a tenth of
+/// Moves per item with which a part is finished by insertion; evenly spread keys need a tenth of
 /// one.
 const MOVES_MAX: usize = 4;
 
-/// Items of space that sorting `item_count` items takes.
+/// Number of items of space for sorting `item_count` items.
 pub(crate) const fn space_len(item_count: usize) -> usize {
     item_count
         + if item_count < PART_MAX {
@@ -143,7 +143,7 @@ pub(crate) const fn numbers_space_bytes(numbers_bytes: u64, number_bytes: usize)
     space_bytes(numbers_bytes, number_bytes) + lines_bytes as u64
 }
 
-/// The same in bytes, for items of `item_bytes` each that are `items_bytes` together.
+/// The same in bytes, for items of `item_bytes` each with `items_bytes` in total.
 pub(crate) const fn space_bytes(items_bytes: u64, item_bytes: usize) -> u64 {
     let part_bytes = (PART_MAX * item_bytes) as u64;
     items_bytes
@@ -154,10 +154,10 @@ pub(crate) const fn space_bytes(items_bytes: u64, item_bytes: usize) -> u64 {
         }
 }
 
-/// Sorts `items` by their words, equal ones in the order in which they came.
+/// Sorts `items` by their words; equal ones keep their order.
 ///
 /// # Panics
-/// When `space` is shorter than [`space_len`] says.
+/// If `space` is shorter than [`space_len`].
 pub(crate) fn sort<T: Item>(items: &mut [T], space: &mut [T]) {
     if items.len() < SMALL {
         return items.sort_by_key(T::word);
@@ -170,8 +170,8 @@ pub(crate) fn sort<T: Item>(items: &mut [T], space: &mut [T]) {
     sort_here(items, space, part, lines);
 }
 
-/// Sorts `items` where they are; `other` is as long, and `part` has room for one part. A split of
-/// many uses `lines`, which may be too few.
+/// Sorts `items` in place; `other` has the same length, and `part` has room for one part. A split
+/// into many parts uses `lines`, which may be too few.
 fn sort_here<T: Item>(items: &mut [T], other: &mut [T], part: &mut [T], lines: &mut [T]) {
     if items.len() < SMALL {
         return items.sort_by_key(T::word);
@@ -193,8 +193,8 @@ fn sort_here<T: Item>(items: &mut [T], other: &mut [T], part: &mut [T], lines: &
     });
 }
 
-/// Sorts `items` into `sorted`, which is as long. From `least` on, their words differ in the lowest
-/// `bits` bits alone.
+/// Sorts `items` into `sorted`, which has the same length. Relative to `least`, their words differ
+/// only in the lowest `bits` bits.
 fn sort_over<T: Item>(
     items: &mut [T],
     sorted: &mut [T],
@@ -212,9 +212,9 @@ fn sort_over<T: Item>(
     });
 }
 
-/// Splits `items` by their highest bits into parts, one after another in `parts`. Each is handed to
-/// `each` with the room in `items` at the same place, and the number of bits in which its words
-/// differ still; they differed in `bits` bits from `least` on.
+/// Splits `items` by their highest bits into consecutive parts in `parts`. `each` receives every
+/// part with the same range of `items` as free room, and the number of bits in which its words
+/// still differ; relative to `least`, they differed in `bits` bits.
 fn split<T: Item>(
     items: &mut [T],
     parts: &mut [T],
@@ -224,7 +224,7 @@ fn split<T: Item>(
     each: impl FnMut(&mut [T], &mut [T], u32),
 ) {
     let split_bits = split_bits(items.len()).min(bits);
-    // Few of many bits take little room on the stack, however often parts are split again.
+    // Small splits use little stack, however often parts are split again.
     match split_bits <= SPLIT_BITS_FEW {
         true => split_by::<T, { 1 << SPLIT_BITS_FEW }>(
             items,
@@ -241,7 +241,7 @@ fn split<T: Item>(
     }
 }
 
-/// The same by `split_bits` of the bits, into `PARTS_MAX` parts at most, a power of two; past the
+/// The same by `split_bits` of the bits, into at most `PARTS_MAX` parts, a power of two; past the
 /// caches if there are `lines` for that.
 fn split_by<T: Item, const PARTS_MAX: usize>(
     items: &mut [T],
@@ -285,8 +285,8 @@ fn split_by<T: Item, const PARTS_MAX: usize>(
     }
 }
 
-/// Sorts `items` into `sorted` by as many of the highest of `bits` bits as tell them apart, and
-/// finishes by the others.
+/// Sorts `items` into `sorted` by as many of the highest of `bits` bits as distinguish them, and
+/// then by the other bits.
 fn sort_part<T: Item>(
     items: &mut [T],
     sorted: &mut [T],
@@ -308,21 +308,22 @@ fn sort_part<T: Item>(
     finish(sorted, items, part, digits);
 }
 
-/// The two digits that a part is sorted by.
+/// The two digits by which a part is sorted.
 #[derive(Clone, Copy)]
 struct Digits<W> {
-    /// No word is less.
+    /// The smallest word.
     least: W,
-    /// Bits after both digits.
+    /// Number of bits after both digits.
     bits_left: u32,
     low_bits: u32,
 }
 
 impl<W: Key> Digits<W> {
-    /// Those of so many items whose words differ in the lowest `bits` bits alone, from `least` on.
+    /// The digits for this many items whose words, relative to `least`, differ only in the lowest
+    /// `bits` bits.
     fn of(item_count: usize, least: W, bits: u32) -> Self {
-        // With four bits more than count them, one item in sixteen agrees with another in all of
-        // them.
+        // With four bits more than their number needs, one item in sixteen agrees with another in
+        // all of them.
         let used_bits = (ceil_log(item_count) + 4).min(PASSES_BITS).min(bits);
         Digits {
             least,
@@ -347,8 +348,8 @@ impl<W: Key> Digits<W> {
         word.cell(self.least, self.bits_left + self.low_bits) & (DIGITS - 1)
     }
 
-    /// Sorts `items` into `between` by the low digit; where the first item of each high digit
-    /// belongs.
+    /// Sorts `items` into `between` by the low digit; returns the place of the first item of each
+    /// high digit.
     fn pass_low<T: Item<Word = W>>(&self, items: &[T], between: &mut [T]) -> [u32; DIGITS] {
         let (mut low_places, mut high_places) = ([0u32; DIGITS], [0u32; DIGITS]);
         for item in items {
@@ -365,7 +366,7 @@ impl<W: Key> Digits<W> {
         high_places
     }
 
-    /// Sorts what lies `between` into `sorted` by the high digit.
+    /// Sorts the items in `between` into `sorted` by the high digit.
     fn pass_high<T: Item<Word = W>>(
         &self,
         between: &[T],
@@ -380,13 +381,12 @@ impl<W: Key> Digits<W> {
     }
 }
 
-/// Puts items that are sorted by their digits in order by the bits after these; `other` is as long.
+/// Sorts items that are sorted by their digits by the remaining bits; `other` has the same length.
 fn finish<T: Item>(sorted: &mut [T], other: &mut [T], part: &mut [T], digits: Digits<T::Word>) {
     if digits.bits_left == 0 || insert(sorted) {
         return;
     }
-    // Many agree in all bits that were looked at: what tells these apart lies in the bits after
-    // them.
+    // Many agree in all bits so far: only the remaining bits distinguish them.
     let agree = |a: &T, b: &T| digits.both(a.word()) == digits.both(b.word());
     let mut from = 0;
     for group in sorted.chunk_by_mut(agree) {
@@ -396,8 +396,8 @@ fn finish<T: Item>(sorted: &mut [T], other: &mut [T], part: &mut [T], digits: Di
     }
 }
 
-/// Sorts what is nearly sorted; false where it is not, and items are left in any order that the
-/// insertions so far have made.
+/// Sorts nearly sorted items; false if they are not, with the items in the order of the insertions
+/// so far.
 fn insert<T: Item>(items: &mut [T]) -> bool {
     let mut moves_left = MOVES_MAX * items.len();
     for index in 1..items.len() {
@@ -420,7 +420,7 @@ fn insert<T: Item>(items: &mut [T]) -> bool {
     true
 }
 
-/// Bits that a split of so many items looks at.
+/// Number of bits of a split of this many items.
 const fn split_bits(item_count: usize) -> u32 {
     match ceil_log(item_count).saturating_sub(PART_LOG) {
         0 => 1,
@@ -429,12 +429,12 @@ const fn split_bits(item_count: usize) -> u32 {
     }
 }
 
-/// The number of bits that count `item_count` items.
+/// Number of bits for counting `item_count` items.
 const fn ceil_log(item_count: usize) -> u32 {
     usize::BITS - item_count.saturating_sub(1).leading_zeros()
 }
 
-/// Makes counts to places: where the first of each is.
+/// Converts counts to places: the start of each.
 fn sum_up(counts: &mut [u32]) {
     let mut sum = 0;
     for count in counts {
@@ -449,7 +449,7 @@ mod tests {
     use super::*;
     use crate::partition::kernel::mixing::mix;
 
-    /// A word and where it stood.
+    /// A word and its original place.
     type Placed = (u64, u32);
 
     impl Item for Placed {
@@ -460,22 +460,23 @@ mod tests {
         }
     }
 
-    /// Words as they come in buckets: spread, crowded at many scales, in few values, in runs.
+    /// Words as they occur in buckets: spread, clustered at many scales, few different values,
+    /// runs.
     fn any_words() -> impl Strategy<Value = Vec<u64>> {
         let words = |count: usize, kind: u8, seed: u64, spread: u32| {
             let word = move |index: u64| {
                 let mixed = mix(index ^ seed);
                 match kind {
                     0 => mixed >> spread,
-                    // As many of each length.
+                    // Equally many of each length.
                     1 => mixed >> (mix(mixed) % 64),
                     2 => (mixed % 7) << spread,
                     3 => index >> (spread % 5),
                     4 => (count as u64 - index) << (spread % 40),
-                    // Nearly all agree in many leading bits.
+                    // Almost all agree in many leading bits.
                     5 if mixed.is_multiple_of(100) => mixed,
                     5 => (1 << 62) + (mixed >> (spread % 20 + 44)),
-                    // Astride of a power of two.
+                    // On both sides of a power of two.
                     _ => (1u64 << spread)
                         .wrapping_add(mixed % 3000)
                         .wrapping_sub(1500),
@@ -506,7 +507,7 @@ mod tests {
             assert_eq!(has_room, HAS_STORES_PAST_CACHES);
             let mut expected = numbers.clone();
             expected.sort_unstable();
-            // Where they begin in a line makes no difference.
+            // The alignment within a line makes no difference.
             for skipped in 0..3 {
                 let mut found = numbers[skipped..].to_vec();
                 sort(&mut found, &mut space[skipped..]);

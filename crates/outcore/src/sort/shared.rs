@@ -1,5 +1,5 @@
-//! What the threads of a sort of numbers or records share beside the [`Partition`]: elements, plan,
-//! and the inputs that are given back while they are read.
+//! State that the threads of a sort of numbers or records share in addition to the [`Partition`]:
+//! elements, plan, and the inputs that are freed while they are read.
 
 use std::ops::{Deref, Range};
 
@@ -11,13 +11,13 @@ use outcore_io::drive::PrivateDir;
 use outcore_io::output::StagedOutput;
 use outcore_io::port::VolumeFile;
 
-/// What all threads of a sort share.
+/// State that all threads of a sort share.
 pub(crate) struct Shared<'a, E> {
     pub(crate) partition: Partition<'a>,
     pub(crate) elements: &'a E,
     pub(crate) plan: &'a SortPlan,
-    /// The inputs whose blocks are given back to the file system once they are distributed, and the
-    /// output, which has what was read of them in the end.
+    /// The inputs whose blocks are freed once they are distributed, and the output, which will
+    /// contain their data.
     pub(crate) consumed: Option<(Consumed, Option<&'a StagedOutput>)>,
 }
 
@@ -30,7 +30,7 @@ impl<'a, E> Deref for Shared<'a, E> {
 }
 
 impl<E> Shared<'_, E> {
-    /// Gives the blocks of an input back, for good: it is marked before the first ones go.
+    /// Frees blocks of an input permanently; the input is marked before the first ones are freed.
     pub(crate) fn free_input(&self, file: &VolumeFile, blocks: Range<u64>) -> Result<()> {
         let Some((consumed, output)) = &self.consumed else {
             return Ok(());

@@ -1,8 +1,8 @@
-//! What is sorted: files, or elements that somebody makes while they are sorted.
+//! The source of a sort: files, or elements that are generated while they are sorted.
 //!
-//! Contract: a [`Source`] says how much there is, before anything is planned, shows a sample, and
-//! brings each of its elements to a bucket once. Where it cannot know how many elements there are,
-//! the plan is for about as many; more than that only make buckets larger, which are then split.
+//! Contract: a [`Source`] states its size before anything is planned, shows a sample, and moves
+//! each of its elements to a bucket once. If it does not know the number of elements, the plan uses
+//! an estimate; more elements only make buckets larger, which are then split.
 
 use super::distribute::{Inlet, buckets_of, distribute_input};
 use super::elements::Elements;
@@ -17,21 +17,21 @@ use crate::read::sample::sample;
 use outcore_io::Result;
 use outcore_io::memory::Budget;
 
-/// How much is sorted.
+/// The size of the data.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Amount {
-    /// Bytes of all elements, as far as that is known.
+    /// Bytes of all elements, as far as they are known.
     pub(crate) data_bytes: u64,
-    /// Bytes of all elements, at most.
+    /// Upper bound on the bytes of all elements.
     pub(crate) most_bytes: u64,
-    /// Memory that bringing them takes beside what the plan has for reading.
+    /// Memory for producing them, in addition to the plan's memory for reading.
     pub(crate) beside_bytes: u64,
-    /// Bytes that are read for items that are made of others, a sample of which has been looked at.
+    /// Bytes that are read for generated items, if a sample of them already exists.
     pub(crate) made_of_bytes: Option<u64>,
 }
 
 impl Amount {
-    /// This many bytes.
+    /// Exactly this many bytes.
     pub(crate) fn exactly(data_bytes: u64) -> Self {
         Amount {
             data_bytes,
@@ -41,26 +41,26 @@ impl Amount {
         }
     }
 
-    /// Whether it is known.
+    /// Whether the size is exact.
     pub(crate) fn is_exact(&self) -> bool {
         self.data_bytes == self.most_bytes
     }
 }
 
-/// What is sorted.
+/// A source of elements to sort.
 pub(crate) trait Source: Sync {
-    /// The files that are read as they are; none where elements are made.
+    /// The files to read unchanged; empty if elements are generated.
     fn files(&self) -> &[Input] {
         &[]
     }
 
-    /// How much there is.
+    /// Its size.
     fn amount(&self, job: &Job, ends: &Ends<'_>) -> Result<Amount>;
 
-    /// Some elements from all over, one after another.
+    /// Some elements from all over the data, one after another.
     fn sample<E: Elements>(&self, shared: &Shared<'_, E>, ends: &Ends<'_>) -> Result<Vec<u8>>;
 
-    /// Brings all elements to the buckets of `splitters`.
+    /// Moves all elements to the buckets of `splitters`.
     fn distribute<E: Elements>(
         &self,
         shared: &Shared<'_, E>,
@@ -104,8 +104,8 @@ impl Source for Files<'_> {
     }
 }
 
-/// Calls `feed` with what makes a thread's way into the buckets, and with the memory that the plan
-/// has for reading, and `beside_bytes` more; `feed` gives what all threads have brought.
+/// Calls `feed` with a function that makes a thread's inlet to the buckets, and with the plan's
+/// memory for reading plus `beside_bytes`. `feed` returns the results of all threads.
 pub(crate) fn distribute_made<'s, E: Elements>(
     shared: &'s Shared<'_, E>,
     splitters: &'s KeySplitters<E::Key>,

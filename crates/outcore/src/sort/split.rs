@@ -1,12 +1,13 @@
-//! Buckets that turned out too large for the memory, distributed again until none is.
+//! Distributes buckets that turned out too large for the memory again, until none is.
 //!
-//! Contract: order is kept; a bucket whose elements share a word of the order is split by the next
-//! word, equal elements of an ordered job by their place in the input, equal elements of any other
-//! job anywhere. Each split makes at least eight buckets. As far as the beginnings of its segments
-//! are like the rest of them, none but a heavy value's own holds much more than a quarter; in any
-//! case each split tells elements apart, so the splitting ends. Reads and writes the bucket once a
-//! split, and reads a little more to sample it; the scratch of what has been read is used again,
-//! and so is the memory. PALID (SPAA 2025), section 4, splits likewise.
+//! Contract: order is kept. A bucket whose elements share a word of the order is split by the next
+//! word; equal elements of an ordered job are split by their position in the input, and equal
+//! elements of other jobs anywhere. Each split makes at least eight buckets. If the beginnings of
+//! its segments are representative, no bucket holds much more than a quarter, except for that of a
+//! heavy value. In any case each split distinguishes elements, so the splitting ends. Each split
+//! reads and writes the bucket once, and reads a little more for the sample. The scratch space and
+//! the memory of segments are reused after they are read. PALID (SPAA 2025), section 4, splits in
+//! the same way.
 
 use std::sync::atomic::Ordering;
 
@@ -20,17 +21,18 @@ use crate::partition::refine::{Refined, look_at_segments, refine};
 use crate::partition::route::{PositionRoute, Route};
 use outcore_io::Result;
 
-/// Segments that are looked at to split a bucket again.
+/// Segments that are sampled to split a bucket again.
 const SPLIT_SAMPLE_SEGMENTS: usize = 64;
 /// Elements taken from each.
 const SPLIT_SAMPLE_ELEMENTS: usize = 512;
-/// Most bytes of all of them.
+/// Limit on the bytes of all of them.
 const SPLIT_SAMPLE_BYTES_MAX: u64 = 2 << 20;
-/// Fewest buckets of a split: see [`crate::partition::classify::Classifier::from_sample`].
+/// Smallest number of buckets of a split: see
+/// [`crate::partition::classify::Classifier::from_sample`].
 const SPLIT_BUCKETS_MIN: usize = 8;
 
 /// Distributes buckets that are too large for the memory again, until none is; keeps the order.
-/// Gives how many times, at most, an element was distributed here, too.
+/// Also returns how often, at most, an element was distributed here.
 pub(crate) fn split_oversized<E: Elements>(
     shared: &Shared<'_, E>,
     mut buckets: Vec<Bucket>,
@@ -55,11 +57,11 @@ pub(crate) fn split_oversized<E: Elements>(
     })
 }
 
-/// Ranges for a split of `bytes`, and the most buckets that there are buffers for: those beyond the
-/// ranges are for frequent values.
+/// Number of ranges for a split of `bytes`, and the largest number of buckets with buffers: those
+/// beyond the ranges are for frequent values.
 fn split_bucket_counts<E>(shared: &Shared<'_, E>, bytes: u64) -> (usize, usize) {
     let plan = shared.plan;
-    // What may still stay in memory is reserved.
+    // Segments that may still stay in memory are reserved.
     let reserved = shared.resident_left.load(Ordering::Relaxed).max(0) as usize;
     let free = shared.segment_pool.free_slots().saturating_sub(reserved) / plan.size.threads;
     let affordable = free.saturating_sub(plan.writes_in_flight);
@@ -78,7 +80,7 @@ fn split_by_key<E: Elements>(shared: &Shared<'_, E>, bucket: Bucket) -> Result<V
     distribute_by_key(shared, bucket.segments, &splitters, depth)
 }
 
-/// Equal elements whose order in the input counts are told apart by their place in it.
+/// Splits equal elements, whose input order matters, by their position in the input.
 fn split_by_position<E: Elements>(shared: &Shared<'_, E>, bucket: Bucket) -> Result<Vec<Bucket>> {
     let bytes = bucket.counts.items * shared.elements.element_bytes() as u64;
     let (count, _) = split_bucket_counts(shared, bytes);
@@ -92,7 +94,7 @@ fn split_by_position<E: Elements>(shared: &Shared<'_, E>, bucket: Bucket) -> Res
     Ok(join_outs(parts, outs))
 }
 
-/// Equal elements in any order: a list of segments is cut anywhere.
+/// Splits equal elements in any order: the list of segments is divided anywhere.
 fn split_equal(bucket: Bucket, bucket_bytes_max: u64, element_bytes: u64) -> Vec<Bucket> {
     let mut parts: Vec<Bucket> = Vec::new();
     let mut open_bytes = u64::MAX;

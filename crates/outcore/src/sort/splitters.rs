@@ -1,26 +1,27 @@
-//! The route of a sort: how one distribution tells buckets apart by keys, as many as it takes.
+//! The route of a sort: how one distribution separates buckets by as many keys as necessary.
 //!
 //! Contract: a [`KeySplitters`] maps each element to one of its buckets, in the order of the
-//! elements, by way of a [`KeyRoute`] a thread. It is a tree of classifiers: the root cuts by the
-//! first key at which a sample differs; a value of that key that is frequent enough to fill several
-//! buckets is split further by the keys after it. Keys that a node's whole sample shares are only
-//! compared: what lies below or above them goes to a first and a last bucket. So records with long
-//! common prefixes, or with few different first keys, are distributed once, not once a key.
+//! elements, through one [`KeyRoute`] per thread. It is a tree of classifiers. The root divides by
+//! the first key in which a sample differs; a value of that key that is frequent enough to fill
+//! several buckets is split further by the keys after it. Keys that the whole sample of a node
+//! shares are only compared: elements below or above them go to a first and a last bucket. So
+//! records with long common prefixes, or with few different first keys, are distributed once, not
+//! once per key.
 //!
-//! Bounds: a key a batch and word of prefix for the root, a key an element for each node below it;
-//! no memory but the splitters.
+//! Bounds: one key per batch and prefix word for the root, one key per element for each node below
+//! it; no memory except for the splitters.
 
 use super::elements::Elements;
 use crate::partition::classify::{Classifier, Key};
 use crate::partition::route::{Batch, Route};
 use outcore_io::Result;
 
-/// Elements of a sample that are looked at together.
+/// Elements of a sample that are processed together.
 const BATCH: usize = 512;
-/// Share of a range that a value fills to get a bucket of its own: two of nearly a range each and
-/// some of a third would be too large together.
+/// Share of a range that a value must fill to get a bucket of its own: a bucket with two values of
+/// nearly a range each, or with some of a third, would be too large.
 const HEAVY_SHARE: f64 = 0.5;
-/// Stand for what lies around a node's prefix, until it gets its bucket.
+/// Placeholders for the buckets around a node's prefix.
 const BELOW: u16 = u16::MAX - 1;
 const ABOVE: u16 = u16::MAX;
 
@@ -30,27 +31,28 @@ pub(crate) struct KeySplitters<K> {
     buckets: Vec<Known>,
 }
 
-/// What is known of the elements of a bucket.
+/// Facts about the elements of a bucket.
 struct Known {
-    /// Keys that they share, from the distribution's depth on.
+    /// Number of keys that they share, from the distribution's depth on.
     shared: usize,
-    /// Whether the splitters looked at no more than that.
+    /// Whether the splitters examined no further keys.
     is_equal: bool,
-    /// Whether the sample has elements of it; few are expected otherwise.
+    /// Whether the sample contains elements of it; otherwise few are expected.
     is_sampled: bool,
 }
 
 /// One classifier of the tree.
 struct Node<K> {
-    /// Keys in front of the prefix, from the distribution's depth on, that all its elements share.
+    /// Number of keys before the prefix, from the distribution's depth on, that all its elements
+    /// share.
     depth: usize,
-    /// Keys in front of the classified one.
+    /// Keys before the classified one.
     prefix: Vec<K>,
     classifier: Classifier<K>,
-    /// Buckets of what is around the prefix.
+    /// Buckets of the elements around the prefix.
     below: u16,
     above: u16,
-    /// What becomes of the classifier's buckets.
+    /// The destinations of the classifier's buckets.
     inner: Vec<Inner<K>>,
     /// Whether the classifier's buckets are those of the splitters.
     is_plain: bool,
@@ -61,12 +63,12 @@ enum Inner<K> {
     Node(Box<Node<K>>),
 }
 
-/// The way of one thread's elements, which share `depth` keys, to the buckets of splitters.
+/// One thread's route from elements, which share `depth` keys, to the buckets of splitters.
 pub(crate) struct KeyRoute<'a, E: Elements> {
     elements: &'a E,
     splitters: &'a KeySplitters<E::Key>,
     depth: usize,
-    /// Keys that had to be made.
+    /// Keys that were made.
     space: Vec<E::Key>,
 }
 
@@ -109,7 +111,7 @@ impl<K: Key> KeySplitters<K> {
         self.buckets[bucket].is_equal
     }
 
-    /// The key that all elements of a bucket share, where they do and have no others.
+    /// The key that all elements of a bucket share, if they have only that key.
     pub(crate) fn equal_key(&self, bucket: usize) -> Option<K> {
         match self.root.is_plain {
             true => self.root.classifier.equal_key(bucket),
@@ -117,14 +119,14 @@ impl<K: Key> KeySplitters<K> {
         }
     }
 
-    /// Keys that all elements of a bucket share, for elements that shared `depth` before.
+    /// Number of keys that all elements of a bucket share, for elements that shared `depth` before.
     pub(crate) fn depth_of(&self, bucket: usize, depth: usize) -> usize {
         depth + self.buckets[bucket].shared
     }
 
-    /// Chooses splitters for `ranges_wanted` ranges, and at most `buckets_max` buckets (or five)
-    /// with those of heavy values, from elements that share `depth` keys. The sample is in the form
-    /// of the input if `is_input`, else in that of scratch.
+    /// Selects splitters for `ranges_wanted` ranges, and at most `buckets_max` buckets (at least
+    /// five) including those of heavy values, from elements that share `depth` keys. The sample has
+    /// the input's form if `is_input`, otherwise that of scratch.
     pub(crate) fn choose<E: Elements<Key = K>>(
         elements: &E,
         sample: &[u8],
@@ -155,16 +157,16 @@ impl<K: Key> KeySplitters<K> {
     }
 }
 
-/// What a tree grows on.
+/// The inputs for growing a tree.
 struct Ground<'a, E> {
     elements: &'a E,
     is_input: bool,
     depth: usize,
-    /// Whether there are too few buckets to give what lies between sampled values its own.
+    /// Whether there are too few buckets for the gaps between sampled values to get their own.
     is_tight: bool,
 }
 
-/// A sample, looked at from the first key at which it differs.
+/// A sample, from the first key in which it differs.
 struct View<'a, K> {
     sample: &'a [u8],
     depth: usize,
@@ -174,7 +176,7 @@ struct View<'a, K> {
 }
 
 impl<E: Elements> Ground<'_, E> {
-    /// Looks at a sample whose elements share `depth` keys.
+    /// Examines a sample whose elements share `depth` keys.
     fn look<'s>(&self, sample: &'s [u8], depth: usize) -> Result<View<'s, E::Key>> {
         let mut prefix = Vec::new();
         loop {
@@ -253,8 +255,9 @@ impl<E: Elements> Ground<'_, E> {
         })
     }
 
-    /// A bucket of elements that share their first `shared` keys; returns its number. What the
-    /// sample has nothing of joins its neighbour if that is empty too, or if buckets are scarce.
+    /// Adds a bucket of elements that share their first `shared` keys; returns its number. A bucket
+    /// without sampled elements joins the previous one if that is also empty, or if buckets are
+    /// scarce.
     fn add(
         &self,
         shared: usize,
@@ -280,7 +283,8 @@ impl<E: Elements> Ground<'_, E> {
         buckets.len() as u16 - 1
     }
 
-    /// The sampled elements of a heavy value that is worth several ranges, and how many.
+    /// The sampled elements of a heavy value that is worth several ranges, and the number of
+    /// ranges.
     fn further(
         &self,
         view: &View<'_, E::Key>,
@@ -295,7 +299,7 @@ impl<E: Elements> Ground<'_, E> {
         }
         let from = view.sorted.partition_point(|&other| other < key);
         let to = view.sorted.partition_point(|&other| other <= key);
-        // To the nearest: one and a half are too large for one.
+        // Rounded to the nearest: one and a half are too large for one.
         let share = (2 * ranges * (to - from) / view.sorted.len()).div_ceil(2);
         if share < 2 {
             return None;
@@ -323,7 +327,7 @@ impl<K: Key> Node<K> {
         if self.is_plain {
             return Ok(());
         }
-        // From the last key of the prefix to the first: the first that differs decides.
+        // From the last key of the prefix to the first: the first one that differs decides.
         for (index, shared) in self.prefix.iter().enumerate().rev() {
             let keys = elements.keys(batch, depth + index, space)?;
             for (key, bucket) in keys.iter().zip(&mut *buckets) {
@@ -348,7 +352,7 @@ impl<K: Key> Node<K> {
         Ok(())
     }
 
-    /// The bucket of one element, which shares the keys in front of the node.
+    /// The bucket of one element, which shares the keys before the node.
     fn locate<E: Elements<Key = K>>(
         &self,
         elements: &E,
@@ -386,7 +390,7 @@ fn sample_keys<E: Elements>(
 ) -> Result<Vec<E::Key>> {
     let mut keys = Vec::with_capacity(sample.len() / elements.element_bytes());
     let mut space = Vec::new();
-    // Scalars are looked at as native integers, which a Vec<u8> need not be aligned for.
+    // Scalars are read as native integers, for which a Vec<u8> may be misaligned.
     let mut aligned: Vec<u128> = Vec::new();
     for piece in sample.chunks(elements.element_bytes() * BATCH) {
         aligned.resize(piece.len().div_ceil(size_of::<u128>()), 0);
@@ -411,7 +415,7 @@ mod tests {
 
     const RECORD_BYTES: usize = 32;
 
-    /// Records of four words, each of few values, some more frequent than others.
+    /// Records of four words, each with few values, some more frequent than others.
     fn any_records(count: usize) -> impl Strategy<Value = Vec<u8>> {
         let word = prop_oneof![8 => Just(1u64), 4 => 0u64..4, 1 => any::<u64>()];
         let record = prop::array::uniform4(word);
@@ -432,7 +436,7 @@ mod tests {
         ) {
             let format = RecordFormat::parse_type("32/0:32").unwrap();
             let elements = Records::new(Order::new(&format, OrderOptions::default()));
-            // Elements of one distribution share all keys before its depth.
+            // The elements of a distribution share all keys before its depth.
             let set = |mut records: Vec<u8>| {
                 for record in records.chunks_mut(RECORD_BYTES) {
                     record[..8 * depth].fill(7);

@@ -1,12 +1,11 @@
-//! What a sort does with a bucket: sort it in memory, and write it at its final place.
+//! A sort processes a bucket: sorts it in memory, and writes it at its final place.
 //!
-//! Contract: a bucket of scalars is loaded where it will be written from: laid out
-//! like the output (`address % 4096 == offset % 4096`), sorted in place, handed to the writer
-//! without a copy. Records are loaded as they are on scratch, sorted by reference, and gathered in
-//! chunks laid out like the output ([`crate::partition::task`]).
+//! Contract: a bucket of scalars is loaded at an address that is aligned like its place in the
+//! output (`address % 4096 == offset % 4096`), sorted in place, and passed to the writer without a
+//! copy. Records are loaded as they are on scratch, sorted by reference, and gathered in chunks
+//! that are aligned like the output ([`crate::partition::task`]).
 //!
-//! Bounds: the worker's areas and chunks, plus the sort's space, which is kept from bucket to
-//! bucket.
+//! Bounds: the worker's areas and chunks, plus the sort's space, which is reused for each bucket.
 
 use super::elements::{Elements, as_keys_mut};
 use super::in_memory::{Entry, each_tie, sort_entries};
@@ -26,13 +25,12 @@ use outcore_io::Result;
 use outcore_io::memory::{Buf, Pool};
 use outcore_io::output::StagedOutput;
 
-/// What one worker does with the buckets of a sort.
+/// One worker's processing of the buckets of a sort.
 struct Sorting<'a, E: Elements> {
     shared: &'a Shared<'a, E>,
     tasks: &'a Tasks<'a, ()>,
     is_unique: bool,
-    /// For scalars: the radix sort's space, one slot a worker, of which this worker has taken its
-    /// own.
+    /// For scalars: the radix sort's space, one slot per worker; this worker has taken its own.
     spaces: Option<Pool>,
     space: Option<Buf>,
     /// For records.
@@ -144,9 +142,9 @@ where
     E: Elements,
     E::Key: Item + Into<u128>,
 {
-    /// Brings all elements of a bucket of scalars together at the place from which they are
-    /// written: gaps after short segments are closed, segments in memory are copied after them, and
-    /// the room in front of the first whole block is filled from the end.
+    /// Gathers all elements of a bucket of scalars at the place from which they are written. Closes
+    /// gaps after short segments, copies segments in memory after them, and fills the room before
+    /// the first whole block from the end.
     fn gather_scalars(&self, loaded: &mut Loaded<()>, area: &mut Buf) -> (usize, usize) {
         let mut end = loaded.load.loaded_from;
         for &(number, offset) in &loaded.load.offsets {
@@ -170,8 +168,8 @@ where
         (start, total)
     }
 
-    /// Where the scalars of a bucket start in its area: at the place in the block from which they
-    /// are written, unless the output's header puts that astray for numbers.
+    /// Start of a bucket's scalars in its area: aligned like the output, unless the output's header
+    /// makes numbers misaligned there.
     fn aligned_start(&self, task: &BucketTask) -> usize {
         let phase = self.tasks.phase(task);
         phase - phase % self.shared.elements.element_bytes()
@@ -204,7 +202,7 @@ where
         worker.emit_area(spot, area, start)
     }
 
-    /// A bucket of equal elements that were only counted.
+    /// Writes a bucket of equal elements that were only counted.
     fn write_copies(
         &mut self,
         worker: &mut TaskWorker<'_, ()>,
@@ -267,7 +265,7 @@ where
             entries.dedup_by(|b, a| elements.is_same_key(record(a), record(b)));
         }
         let spot = self.place(worker, &loaded, &area, &mut entries)?;
-        // The next byte to be written: an entry and an offset inside its record.
+        // The next byte to write: an entry and an offset inside its record.
         let mut next = (0, 0);
         let range = |entry: Entry| (entry.at_bytes as usize, element_bytes);
         worker.emit(spot, |out| {
@@ -278,8 +276,8 @@ where
         Ok(())
     }
 
-    /// Where a bucket's records go; drops the first if one a key is written, and the bucket before
-    /// ended with its key.
+    /// The place of a bucket's records; drops the first if one record per key is written, and the
+    /// previous bucket ended with its key.
     fn place<'w>(
         &self,
         worker: &TaskWorker<'w, ()>,
@@ -307,7 +305,7 @@ where
         })
     }
 
-    /// One entry a record, in the order of the input if the job is ordered.
+    /// One entry per record, in the order of the input if the job is ordered.
     fn make_entries(
         &mut self,
         loaded: &Loaded<()>,
@@ -352,7 +350,7 @@ where
     }
 }
 
-/// Keeps one of each run of equal keys at the front; gives their number.
+/// Keeps one of each run of equal keys at the start; returns their number.
 fn dedup<K: Key>(keys: &mut [K]) -> usize {
     let mut kept = 0;
     for index in 0..keys.len() {

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""The conformance kit for Python: the data of the cases, and the order they must come out in.
+"""The conformance kit for Python: the data of the cases, and their expected order.
 
-`cases()` gives the table, `fill(case)` a case's input, `sort(data, format, options)` the naive
-sort. Data and order are those of `support/patterns.rs` and `support/oracle.rs`, written again from
-their definitions; run as a program, this file checks every case of at most RECORDS records (its
-argument, 3000 if none) against the table's checksums.
+`cases()` returns the table, `fill(case)` a case's input, and `sort(data, format, options)` the
+result of the naive sort. Data and order are those of `support/patterns.rs` and
+`support/oracle.rs`, implemented again from their definitions. Run as a program, this file checks
+every case of at most RECORDS records (its argument, by default 3000) against the table's checksums.
 """
 
 import functools
@@ -139,7 +139,7 @@ def fill(case):
 
 
 def _ordinal(data, kind, endian, by_bits):
-    """A number as something that compares in the order wanted; NaNs by their bits, if these count."""
+    """A number as a value in comparison order; NaNs by their bits, if these count."""
     if kind[0] != "f":
         return int.from_bytes(data, endian, signed=kind[0] == "i")
     bits = int.from_bytes(data, endian)
@@ -175,7 +175,7 @@ def _key_of(record, keys, by_bits=False):
 
 
 def sort(data, format, options=()):
-    """What must come out: key, then the bits of NaNs and all bytes (place in the input with `stable`)."""
+    """The expected output: by key, then by the bits of NaNs and all bytes (with `stable`, by position)."""
     size, keys = parse(format)
     is_descending = "descending" in options
     records = [data[at:at + size] for at in range(0, len(data), size)]

@@ -1,7 +1,7 @@
-//! The conformance kit of expressions: six rows, and what each expression of a list gives for them.
+//! The conformance kit of expressions: six rows, and the values of a list of expressions for them.
 //!
-//! Contract: `expressions.txt` has the expressions, their values or what their error says. The
-//! evaluators (`crates/outcore-table/tests/table/expressions.rs`), the command and Python
+//! Contract: `expressions.txt` contains the expressions with their values or words of their errors.
+//! The evaluators (`crates/outcore-table/tests/table/expressions.rs`), the command and Python
 //! (`python/tests/test_expressions.py`) run all of it.
 
 pub(crate) const A: [i64; 6] = [7, -7, 0, i64::MAX, i64::MIN, 5];
@@ -16,20 +16,20 @@ pub(crate) struct Line {
     pub(crate) text: String,
     /// Its value in each row.
     pub(crate) expected: Vec<String>,
-    /// Words of the error of records, if there is one.
+    /// Words of the error for records, if there is one.
     pub(crate) records_fail: Option<String>,
-    /// The same of tables.
+    /// The same for tables.
     pub(crate) tables_fail: Option<String>,
 }
 
-/// All of them.
+/// All lines.
 pub(crate) fn lines() -> Vec<Line> {
     let lines = include_str!("expressions.txt")
         .lines()
         .filter(|line| !line.is_empty() && !line.starts_with('#'));
     lines
         .map(|line| {
-            // The first field may hold the sign itself.
+            // The first field may contain the separator itself.
             let mut fields: Vec<&str> = line.split(" | ").collect();
             let last = fields.last().copied().unwrap_or_default();
             let fails = ["records:", "tables:", "both:"].into_iter();

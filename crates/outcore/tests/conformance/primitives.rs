@@ -1,12 +1,12 @@
-//! The conformance kit of the primitives: cases, their inputs, and what must come out.
+//! The conformance kit of the primitives: cases, their inputs, and their expected outputs.
 //!
-//! Contract: `primitives.json` lists the cases; three drivers run each of them, through the engine,
-//! the command and Python, against naive oracles of their own language (this one, and
-//! `python/tests/test_conformance.py`). Inputs follow from a case alone: item i is ((i + seed) *
-//! 0x9E3779B97F4A7C15 mod 2^64 >> 1) % below, a line its hexadecimal digits so many times over;
-//! each file of a merge or of a segmented reduction is in order. A shuffle has no naive oracle: its
-//! output is a permutation whose digest is that of the case, whoever makes it. `reduce_by_key` and
-//! `segmented_reduce` count equal items, which the command and Python call `count-by`.
+//! Contract: `primitives.json` lists the cases. Three drivers run each of them, through the engine,
+//! the command and Python, against naive oracles in their own language (this one, and
+//! `python/tests/test_conformance.py`). A case alone determines its input: item i is ((i + seed) *
+//! 0x9E3779B97F4A7C15 mod 2^64 >> 1) % below; a line is its hexadecimal digits, repeated; each file
+//! of a merge or of a segmented reduction is sorted. A shuffle has no naive oracle: its output is a
+//! permutation with the digest of the case, for all drivers. `reduce_by_key` and `segmented_reduce`
+//! count equal items, which the command and Python call `count-by`.
 
 use serde_json::Value;
 
@@ -39,22 +39,22 @@ impl Case {
         self.text("type") == "lines"
     }
 
-    /// Whether the output is a shard on each drive.
+    /// Whether the output is one shard per drive.
     pub(crate) fn is_sharded(&self) -> bool {
         self.number("drives") > 1 && !self.is_lines() && self.text("do") != "merge"
     }
 
-    /// Whether each file of the input is in order.
+    /// Whether each file of the input is sorted.
     fn is_in_order(&self) -> bool {
         ["merge", "segmented_reduce"].contains(&self.text("do"))
     }
 
-    /// The condition of a case that has one, for `x`.
+    /// The condition of a case on `x`, if it has one.
     pub(crate) fn condition(&self) -> String {
         format!("x % {} == {}", self.number("mod"), self.number("is"))
     }
 
-    /// The expression of a case that maps, for `x`.
+    /// The expression of a case that maps `x`.
     pub(crate) fn expression(&self) -> String {
         format!("x * {} + {}", self.number("a"), self.number("b"))
     }
@@ -68,7 +68,7 @@ impl Case {
         item % self.number("mod") == self.number("is")
     }
 
-    /// The numbers of the input; `further` is 1 for what it is zipped with.
+    /// The numbers of the input; `further` is 1 for the input that it is zipped with.
     fn items(&self, further: u64) -> Vec<u64> {
         let (seed, below) = (self.number("seed") + further, self.number("below"));
         let item = |i: u64| ((i + seed).wrapping_mul(GOLDEN) >> 1) % below;
@@ -99,7 +99,7 @@ impl Case {
     pub(crate) fn files(&self, further: u64) -> Vec<Vec<u8>> {
         let count = self.number("count") as usize;
         let files = self.number("files") as usize;
-        // Of uneven lengths.
+        // Of unequal lengths.
         let ends: Vec<usize> = (1..=files)
             .map(|file| count * file * file / (files * files))
             .collect();
@@ -132,14 +132,14 @@ impl Case {
             .collect()
     }
 
-    /// The positions that a gather asks for.
+    /// The positions of a gather.
     pub(crate) fn positions(&self) -> Vec<u64> {
         let count = self.number("count");
         let position = |at: u64| at.wrapping_mul(2_654_435_761) % count;
         (0..self.number("positions")).map(position).collect()
     }
 
-    /// Fails unless `output` is what must come out: bytes of items and lines, text of other
+    /// Fails unless `output` is the expected one: bytes for items and lines, text for other
     /// results.
     pub(crate) fn check(&self, output: &[u8]) {
         let name = self.text("name");
@@ -318,7 +318,7 @@ fn counted<T: Ord>(items: Vec<T>) -> Vec<(T, u64)> {
     counts.into_iter().collect()
 }
 
-/// As the command prints it.
+/// As printed by the command.
 fn reduced(how: &str, items: &[u64]) -> String {
     let sum: u128 = items.iter().map(|item| u128::from(*item)).sum();
     let whole = |value: Option<u64>| value.map_or("none".to_string(), |value| value.to_string());

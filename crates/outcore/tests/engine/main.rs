@@ -1,8 +1,8 @@
 //! The engine against naive oracles, as one program: its parts share their devices and are linked
 //! once.
 //!
-//! Contract: each part says where its expected bytes come from; none shares code with the engine.
-//! What counts the heap of a whole process has one of its own (`heap.rs`).
+//! Contract: each part states the origin of its expected bytes; none shares code with the engine.
+//! The test of the heap of a whole process is a separate program (`heap.rs`).
 
 #![allow(clippy::unwrap_used, unreachable_pub)]
 

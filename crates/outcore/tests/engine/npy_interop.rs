@@ -1,5 +1,5 @@
 //! NumPy itself reads the headers that outcore writes, and outcore reads those that NumPy writes.
-//! Skips, saying so, where python3 has no NumPy.
+//! Skips with a message if python3 has no NumPy.
 
 use std::fs;
 use std::process::Command;

@@ -1,9 +1,9 @@
-//! The conformance kit's table: one list of sorts that engine, command and Python must agree on.
+//! The conformance kit's table: one list of sorts on which engine, command and Python must agree.
 //!
-//! Contract: [`cases`] builds the list; `tests/conformance/cases.json` is the same list with
-//! checksums (CRC-32) of input and expected output, for runners in other languages, and a test
-//! holds the two together. A runner makes the input ([`super::patterns`], or `conformance.py`),
-//! sorts it, and compares the checksum.
+//! Contract: [`cases`] builds the list. `tests/conformance/cases.json` is the same list with
+//! checksums (CRC-32) of input and expected output, for runners in other languages; a test keeps
+//! the two equal. A runner makes the input ([`super::patterns`], or `conformance.py`), sorts it,
+//! and compares the checksum.
 
 use outcore::key::RecordFormat;
 use outcore::sort::SortOptions;
@@ -14,25 +14,25 @@ use super::patterns::{Payload, Values, fill};
 /// One sort.
 #[derive(Debug, Clone)]
 pub struct Case {
-    /// Record format as text, as `--type` takes it.
+    /// Record format as text, in the notation of `--type`.
     pub format: &'static str,
-    /// How keys come about.
+    /// The pattern of the keys.
     pub values: Values,
-    /// What is outside the keys.
+    /// The bytes outside of the keys.
     pub payload: Payload,
     /// Number of records.
     pub records: usize,
-    /// Chooses the data.
+    /// Determines the data.
     pub seed: u64,
     /// Largest keys first.
     pub descending: bool,
     /// Equal keys stay in the order of the input.
     pub stable: bool,
-    /// One record a key.
+    /// One record per key.
     pub unique: bool,
 }
 
-/// A case as it stands in the file.
+/// A case as stored in the file.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[allow(missing_docs)]
 pub struct CaseLine {
@@ -42,7 +42,7 @@ pub struct CaseLine {
     pub payload: String,
     pub records: usize,
     pub seed: u64,
-    /// Of `descending`, `stable`, `unique`.
+    /// Some of `descending`, `stable`, `unique`.
     pub options: Vec<String>,
     pub input_crc32: u32,
     pub output_records: usize,
@@ -50,7 +50,7 @@ pub struct CaseLine {
 }
 
 impl Case {
-    /// The format, read.
+    /// The parsed format.
     pub fn record_format(&self) -> RecordFormat {
         RecordFormat::parse_type(self.format).unwrap()
     }
@@ -81,7 +81,7 @@ impl Case {
         set.map(|(_, name)| name.to_string()).collect()
     }
 
-    /// Names the case in messages.
+    /// The name of the case in messages.
     pub fn name(&self) -> String {
         let mut name = format!(
             "{} {} {} x{}",
@@ -97,7 +97,7 @@ impl Case {
         name
     }
 
-    /// The case as it stands in the file, given its input and what must come out.
+    /// The case as stored in the file, from its input and its expected output.
     pub fn line(&self, input: &[u8], output: &[u8]) -> CaseLine {
         CaseLine {
             name: self.name(),
@@ -159,13 +159,14 @@ pub const VALUES: [Values; 15] = [
     Values::Reversed,
 ];
 
-/// The eight ways to set descending, stable and unique.
+/// The eight combinations of descending, stable and unique.
 pub fn option_sets() -> impl Iterator<Item = (bool, bool, bool)> {
     (0..8).map(|bits| (bits & 1 != 0, bits & 2 != 0, bits & 4 != 0))
 }
 
-/// The table. Every format meets every option and, over the table, every pattern; sizes lie at
-/// the borders of blocks (4 KiB), segments (up to 256 KiB) and small memories (a few MiB).
+/// The table. Every format is combined with every option and, over the table, with every pattern;
+/// sizes are around the boundaries of blocks (4 KiB), segments (up to 256 KiB) and small memories
+/// (a few MiB).
 pub fn cases() -> Vec<Case> {
     let mut all = Vec::new();
     let mut turn = 0;
@@ -188,7 +189,7 @@ pub fn cases() -> Vec<Case> {
         });
     };
     let formats: Vec<&str> = NUMBERS.iter().chain(&RECORDS).copied().collect();
-    // Every format with every option, the patterns going round.
+    // Every format with every option, rotating the patterns.
     for (index, format) in formats.iter().enumerate() {
         let record_bytes = RecordFormat::parse_type(format).unwrap().record_bytes();
         for (set, options) in option_sets().enumerate() {
@@ -201,7 +202,7 @@ pub fn cases() -> Vec<Case> {
             );
         }
     }
-    // Every pattern on the types that take the two ways through the engine.
+    // Every pattern on the types that use the two paths through the engine.
     for format in ["u64", "f32be", "16/0:8:u64", "gensort"] {
         for (index, values) in VALUES.into_iter().enumerate() {
             let record_bytes = RecordFormat::parse_type(format).unwrap().record_bytes();
@@ -213,7 +214,7 @@ pub fn cases() -> Vec<Case> {
             push(format, 100_000 / record_bytes, values, sets[index % 3]);
         }
     }
-    // Sizes at borders.
+    // Sizes at boundaries.
     for format in ["u32", "u128be", "gensort", "4999/4990:8:u64be"] {
         let record_bytes = RecordFormat::parse_type(format).unwrap().record_bytes();
         let borders = [0, 4096, 65_536, 262_144, 1 << 20];

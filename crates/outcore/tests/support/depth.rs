@@ -1,12 +1,12 @@
-//! Reads in flight, weighed by the virtual clock of in-memory drives.
+//! Reads in flight, weighted by the virtual clock of in-memory drives.
 //!
-//! Contract: jobs run on one thread over in-memory drives, whose clock passes only while somebody
-//! waits. For each phase, and apart for its inputs and for scratch, the reads in flight are weighed
-//! by the time for which they were. The median over the time in which there were any is at least
-//! [`DEPTH_LEAST`] reads, or at least [`BYTES_LEAST`] bytes: what keeps a drive busy is the number
-//! of bytes in flight on it (its rate times its latency), and plans make reads long where memory
-//! allows it, of up to 4 MiB, since a long read costs less of the processor than many short ones. A
-//! plan with little memory has short reads, and then their number counts.
+//! Contract: jobs run on one thread over in-memory drives, whose clock advances only while a caller
+//! waits. For each phase, and separately for its inputs and for scratch, the numbers of reads in
+//! flight are weighted by their durations. The median over the time with any reads is at least
+//! [`DEPTH_LEAST`] reads, or at least [`BYTES_LEAST`] bytes. The number of bytes in flight keeps a
+//! drive busy (its rate times its latency). If memory allows it, plans make reads long, up to 4
+//! MiB, because a long read costs less processor time than many short ones. A plan with little
+//! memory has short reads, and then their number counts.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -18,40 +18,40 @@ use outcore_io::drive::{Device, Op};
 
 use super::devices::{HookDevice, is_scratch};
 
-/// The least median of reads in flight.
+/// The smallest median of reads in flight.
 pub const DEPTH_LEAST: usize = 8;
-/// The least median of bytes in flight where there are fewer reads: 256 KiB on each drive, which is
-/// what a drive of 2.5 GB/s moves in 100 us.
+/// The smallest median of bytes in flight with fewer reads: 256 KiB per drive, which a drive of 2.5
+/// GB/s moves in 100 us.
 const BYTES_LEAST: usize = DRIVES * (256 << 10);
-/// What is waited for for less is over before a window fills, or comes long before it is wanted.
+/// A shorter phase is over before a window fills, or its reads come long before they are needed.
 const NS_LEAST: u64 = 2_000_000;
 pub const DRIVES: usize = 4;
 
-/// What is read of in a phase.
+/// The target of the reads in a phase.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Reading {
     pub phase: String,
     pub is_scratch: bool,
 }
 
-/// Nanoseconds at each value of something that changes.
+/// Nanoseconds at each value of a changing number.
 type Times = BTreeMap<usize, u64>;
 
-/// For how long how many reads, and bytes of reads, were in flight.
+/// The durations of each number of reads, and of bytes of reads, in flight.
 #[derive(Default)]
 struct Depths {
     now_ns: u64,
-    /// Reads and their bytes: of inputs, and of scratch.
+    /// Reads and their bytes: for inputs, and for scratch.
     in_flight: [(usize, usize); 2],
     times: BTreeMap<Reading, (Times, Times)>,
 }
 
-/// What was in flight in a phase for half of the time or longer.
+/// The reads in flight in a phase for at least half of the time.
 #[derive(Debug, Clone)]
 pub struct InFlight {
     reads: usize,
     bytes: usize,
-    /// For how long there were any.
+    /// The total duration with any reads.
     ns: u64,
 }
 
@@ -76,8 +76,8 @@ fn median_of(times: &Times) -> usize {
 }
 
 impl Depths {
-    /// A transfer begins, or ends, now. Time that the end of a write ends was spent waiting for
-    /// that, while reads that had come stood ready.
+    /// A transfer begins, or ends, now. Time that ends with the completion of a write was spent
+    /// waiting for the write, while completed reads were ready.
     fn turn(
         &mut self,
         now_ns: u64,
@@ -133,7 +133,7 @@ pub fn drives() -> RamDevice {
     })
 }
 
-/// Runs `work` on a job of one thread with this much memory, whose drives `ram` has; returns the
+/// Runs `work` on a job of one thread with this much memory, on the drives of `ram`; returns the
 /// medians of each phase.
 pub fn medians_on(
     ram: &RamDevice,
@@ -173,12 +173,12 @@ pub fn medians_on(
     depths.medians()
 }
 
-/// Checks each phase that is waited for for a while, and that these were among all.
+/// Checks each phase that waits for reads for some time, and that the given phases were among them.
 pub fn check(what: &str, medians: &[(Reading, InFlight)], phases: &[(&str, bool)]) {
     check_for(what, medians, phases, DEPTH_LEAST);
 }
 
-/// The same for another depth, where a job has too little memory for more.
+/// The same for another depth, if a job has too little memory for more.
 pub fn check_for(
     what: &str,
     medians: &[(Reading, InFlight)],
@@ -203,9 +203,9 @@ pub fn check_for(
     }
 }
 
-/// Checks that every phase that reads for a while has a median of this many reads in flight, and
-/// that there are such phases. What is read before the first one, such as footers, says where the
-/// next read goes.
+/// Checks that every phase that reads for some time has a median of this many reads in flight, and
+/// that there are such phases. Data that are read before the first one, such as footers, determine
+/// where the next read goes.
 pub fn check_reads(what: &str, medians: &[(Reading, InFlight)], reads_least: usize) {
     eprintln!("{what}: {medians:?}");
     let long: Vec<_> = medians

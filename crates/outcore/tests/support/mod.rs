@@ -1,4 +1,5 @@
-//! What the integration tests share: the conformance kit, the oracle, jobs and devices for tests.
+//! Shared parts of the integration tests: the conformance kit, the oracle, jobs and devices for
+//! tests.
 //!
 //! Other crates' tests include the kit by path (`#[path = "../../outcore/tests/support/mod.rs"]`).
 
@@ -14,7 +15,7 @@ pub mod patterns;
 pub mod runs;
 pub mod watchdog;
 
-/// Whether long sweeps were asked for (`OUTCORE_TEST_LONG=1`); says so, once, where they were not.
+/// Whether long sweeps were requested (`OUTCORE_TEST_LONG=1`); prints a message once if not.
 pub fn is_long() -> bool {
     static IS_LONG: std::sync::OnceLock<bool> = std::sync::OnceLock::new();
     *IS_LONG.get_or_init(|| {

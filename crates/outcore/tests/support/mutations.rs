@@ -1,14 +1,14 @@
-//! Damaged inputs for the checks of the fuzz targets, where there is no fuzzer.
+//! Damaged inputs for the checks of the fuzz targets, without a fuzzer.
 //!
 //! Contract: each input is one of the seeds with a few bytes changed, inserted, removed or
-//! repeated; the number of an input that fails is printed and makes the same input again.
-//! `OUTCORE_MUTATIONS` asks for more of them (`make mutations`).
+//! repeated. The number of a failing input is printed and reproduces it. `OUTCORE_MUTATIONS` sets a
+//! larger number of inputs (`make mutations`).
 
 use outcore::read::sample::random;
 
-/// What parsers give meaning to: half of the bytes that are put in.
+/// Bytes with a meaning for parsers: half of the inserted bytes.
 const TELLING: &[u8] = b"()[]{}\"\\:,.+-*/%<>=&|^~ \n\r\t0123456789eExyzrnMhVbR\x00\xff";
-/// Inputs where nothing asks for more; callers give shares of it.
+/// Default number of inputs; callers use shares of it.
 pub const INPUTS: u64 = 4000;
 
 /// Checks the seeds, then `inputs` damaged ones.

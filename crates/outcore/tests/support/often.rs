@@ -1,10 +1,10 @@
 //! How many cases of a property are tried.
 //!
-//! Contract: as many as the caller finds enough for every day, or as many as `PROPTEST_CASES` says.
+//! Contract: the caller's default number, or that of `PROPTEST_CASES`.
 
 use proptest::prelude::ProptestConfig;
 
-/// The configuration of a property of which `few` cases are enough.
+/// The configuration of a property for which `few` cases are enough.
 pub fn tried(few: u32) -> ProptestConfig {
     match std::env::var_os("PROPTEST_CASES") {
         Some(_) => ProptestConfig::default(),

@@ -1,19 +1,18 @@
-//! The naive sort: the order of the manual, compared key by key, with no regard for speed.
+//! The naive sort: the order of the manual, compared key by key, without regard for speed.
 //!
 //! Contract: written from the definition, not from the engine. Keys are read as numbers and
-//! compared as such: integers by value; floats by value with -0.0 before 0.0 and NaNs behind all
-//! numbers, where all of them are equal; bytes as unsigned bytes; several numbers one after
-//! another. A descending field, and a descending job, turn keys round. Equal keys: by the bits of
-//! NaNs as unsigned integers, in the direction of the key, then by the whole record as unsigned
-//! bytes, never reversed; with `stable` by the place in the input. `unique` keeps the first record
-//! of each key in that order.
+//! compared as such: integers by value; floats by value with -0.0 before 0.0 and all NaNs last and
+//! equal; bytes as unsigned bytes; several numbers one after another. A descending field, and a
+//! descending job, reverse keys. Ties go by the bits of NaNs as unsigned integers, in the direction
+//! of the key, then by the whole record as unsigned bytes, never reversed; with `stable`, by the
+//! position in the input. `unique` keeps the first record of each key in that order.
 
 use std::cmp::Ordering;
 
 use outcore::key::{Endian, KeyField, KeyKind, Number, NumberType, RecordFormat};
 use outcore::sort::SortOptions;
 
-/// The bits of a number, whatever its byte order.
+/// The bits of a number, independent of its byte order.
 fn bits(bytes: &[u8], endian: Endian) -> u128 {
     let mut bits = 0;
     for index in 0..bytes.len() {
@@ -26,7 +25,7 @@ fn bits(bytes: &[u8], endian: Endian) -> u128 {
     bits
 }
 
-/// Whether NaNs of different bits are one.
+/// Whether NaNs with different bits are equal.
 #[derive(Clone, Copy, PartialEq)]
 enum Nans {
     One,
@@ -39,7 +38,7 @@ fn compare_floats((a, bits_a): (f64, u128), (b, bits_b): (f64, u128), nans: Nans
         (true, true) => bits_a.cmp(&bits_b),
         (true, false) => Ordering::Greater,
         (false, true) => Ordering::Less,
-        // Equal floats of different bits are the two zeros: the negative one first.
+        // Equal floats with different bits are the two zeros: the negative one is first.
         (false, false) => match a.partial_cmp(&b) {
             Some(Ordering::Equal) => b.is_sign_negative().cmp(&a.is_sign_negative()),
             Some(unequal) => unequal,
@@ -63,7 +62,7 @@ fn compare_numbers(a: &[u8], b: &[u8], number: Number, nans: Nans) -> Ordering {
         }
         NumberType::F32 => {
             let float = |bits: u128| f64::from(f32::from_bits(bits as u32));
-            // Widening may change a NaN's bits, so those of the file are compared.
+            // Widening may change a NaN's bits, so the original bits are compared.
             compare_floats((float(a), a), (float(b), b), nans)
         }
         NumberType::F64 => {
@@ -112,10 +111,10 @@ fn compare_with(
     if descending { order.reverse() } else { order }
 }
 
-/// What the engine must make of `input`.
+/// The expected result of the engine for `input`.
 pub fn sorted(input: &[u8], format: &RecordFormat, options: SortOptions) -> Vec<u8> {
     let mut records: Vec<&[u8]> = input.chunks_exact(format.record_bytes()).collect();
-    // A stable sort, so that with `stable` the place in the input decides.
+    // A stable sort, so that with `stable` the position in the input decides.
     records.sort_by(|a, b| {
         let keys = compare_keys(a, b, format, options.descending);
         if options.stable {

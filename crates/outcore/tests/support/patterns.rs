@@ -1,14 +1,14 @@
-//! Seeded input data that any language can make again: the data of the conformance kit.
+//! Seeded input data that any language can generate: the data of the conformance kit.
 //!
-//! Contract: [`fill`] is a pure function of format, pattern, payload, seed and number of records,
-//! defined by the few lines below and nothing else, so that `conformance.py` gives the same bytes.
+//! Contract: [`fill`] is a pure function of format, pattern, payload, seed and number of records.
+//! The few lines below define it completely, so that `conformance.py` makes the same bytes.
 //!
-//! `mix` is the finaliser of splitmix64 (Steele, Lea, Flood 2014) and
-//! `random(seed, stream, n) = mix(mix(seed + stream * G) + n * G)` with G = 0x9E3779B97F4A7C15, all
-//! modulo 2^64. A record is filled with payload, then each key element (a number, or a whole field
-//! of bytes) is overwritten. Element number e of record i, with E elements a record, draws
-//! `a = random(seed, 2, i * E + e)` and `b = random(seed, 3, i * E + e)`, and becomes `w`
-//! big-endian bytes, reversed for little-endian numbers:
+//! `mix` is the finaliser of splitmix64 (Steele, Lea, Flood 2014) and `random(seed, stream, n) =
+//! mix(mix(seed + stream * G) + n * G)` with G = 0x9E3779B97F4A7C15, all modulo 2^64. A record is
+//! filled with payload, then each key element (a number, or a whole field of bytes) is overwritten.
+//! Element number e of record i, with E elements per record, draws `a = random(seed, 2, i * E + e)`
+//! and `b = random(seed, 3, i * E + e)`, and becomes `w` big-endian bytes, reversed for
+//! little-endian numbers:
 //!
 //! | pattern | bytes |
 //! |---|---|
@@ -17,19 +17,19 @@
 //! | `zipf` | as `few`, of number `b mod 2^(a mod 21)` |
 //! | `periodic:P` | as `few`, of number `i mod P` |
 //! | `exponential` | as `uniform`, the first `a mod (w + 1)` bytes zero |
-//! | `prefix` | `5A`, but the last one or two (`1 + a mod 2`, at most w) as `uniform` |
-//! | `narrow` | as `uniform` if `a mod 1000 = 0`, else the number `100 + b mod 4096` |
+//! | `prefix` | `5A`, except for the last one or two (`1 + a mod 2`, at most w) as `uniform` |
+//! | `narrow` | as `uniform` if `a mod 1000 = 0`, otherwise the number `100 + b mod 4096` |
 //! | `special` | two bytes of SPECIAL (`a mod 12`), then FILL (`b mod 4`) |
 //! | `sorted`, `reversed` | the number `i`, or `n - 1 - i` |
 //!
 //! The bytes of a stream and counter c are `random(seed, 100 * stream + k, c)` for k = 0, 1, ...,
 //! each as 8 little-endian bytes. Payload `random` is stream 1, counter i; `coarse` repeats the
-//! byte `random(seed, 1, i) mod 4`, so that whole records are equal often.
+//! byte `random(seed, 1, i) mod 4`, so that whole records are often equal.
 
 use outcore::key::{Endian, KeyKind, RecordFormat};
 
 const GOLDEN: u64 = 0x9E37_79B9_7F4A_7C15;
-/// First two bytes of numbers that are borders of some type: extremes, infinities, NaNs.
+/// First two bytes of boundary values of some type: extremes, infinities, NaNs.
 const SPECIAL: [[u8; 2]; 12] = [
     [0x00, 0x00],
     [0xFF, 0xFF],
@@ -65,7 +65,7 @@ fn random_bytes(seed: u64, stream: u64, counter: u64, out: &mut [u8]) {
     }
 }
 
-/// How key elements come about; the table above.
+/// Patterns of key elements; see the table above.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[allow(missing_docs)]
 pub enum Values {
@@ -99,7 +99,7 @@ impl Values {
     }
 }
 
-/// What is outside the keys.
+/// Patterns of the bytes outside of the keys.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Payload {
     /// Random bytes: records differ.
@@ -118,7 +118,7 @@ impl Payload {
     }
 }
 
-/// One key element: where it lies and whether it is written backwards.
+/// One key element: its place, and whether its bytes are reversed.
 struct Element {
     offset: usize,
     width: usize,
@@ -177,7 +177,7 @@ pub fn fill(
     out
 }
 
-/// Which element is drawn.
+/// The element that is drawn.
 struct Place {
     seed: u64,
     record: u64,

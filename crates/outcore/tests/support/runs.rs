@@ -1,9 +1,10 @@
-//! Jobs for tests: a sort in numbers, run on drives in memory, with the promises checked after it.
+//! Jobs for tests: the parameters of a sort, run on drives in memory, with the guarantees checked
+//! afterwards.
 //!
-//! Contract: [`Sort::on_ram`] sets up drives `/d0` to `/d7`, [`Sort::on_files`] directories `d0` to
-//! `d7`; both run and check what holds for every run, failed or not: inputs are unchanged, nothing
-//! but inputs and published output is left, all memory is given back and never more than the limit
-//! was taken.
+//! Contract: [`Sort::on_ram`] sets up drives `/d0` to `/d7`, and [`Sort::on_files`] directories
+//! `d0` to `d7`. Both run the sort and check the guarantees of every run, successful or not: inputs
+//! are unchanged, only inputs and published output are left, all memory is returned, and the limit
+//! was never exceeded.
 
 use std::fs;
 use std::io::{self, Write};
@@ -25,49 +26,49 @@ use outcore_io::drive::testing::{RamDevice, RamOptions};
 
 use super::watchdog::Watchdog;
 
-/// Where the result goes.
+/// The destination of the result.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Target {
-    /// One file, `/d0/out`, with so many bytes of header.
+    /// One file, `/d0/out`, with this many bytes of header.
     File { header_bytes: usize },
-    /// So many shards, `/d{i}/out-{i}`, going round over the drives, and a manifest.
+    /// This many shards, `/d{i}/out-{i}`, rotating over the drives, and a manifest.
     Shards(usize),
     /// A pipe.
     Pipe,
 }
 
-/// A sort to be tested.
+/// A sort to test.
 #[derive(Debug, Clone)]
 pub struct Sort {
-    /// What the records are.
+    /// The record format.
     pub format: RecordFormat,
-    /// Of the sort.
+    /// Options of the sort.
     pub options: SortOptions,
-    /// Where the result goes.
+    /// The destination of the result.
     pub target: Target,
-    /// Bytes in front of the data of each input.
+    /// Bytes before the data of each input.
     pub header_bytes: usize,
     /// The data, one file each: input i is `/d{i mod drives}/in-{i}`.
     pub inputs: Vec<Vec<u8>>,
-    /// The memory cap; raised to what the plan needs at least.
+    /// The memory limit; raised to the smallest one for which there is a plan.
     pub memory_bytes: u64,
     /// Threads.
     pub threads: usize,
     /// Drives for scratch.
     pub drives: usize,
-    /// Of the job and the device.
+    /// Seed of the job and the device.
     pub seed: u64,
     /// Room on all drives together.
     pub capacity_bytes: u64,
-    /// The test itself changes inputs while they are read.
+    /// Whether the test itself changes inputs while they are read.
     pub is_disturbed: bool,
-    /// What the drives' directories lie in.
+    /// The parent of the drives' directories.
     pub root: PathBuf,
 }
 
-/// The files that a device has, looked at from outside.
+/// The files of a device, seen from outside.
 pub trait Files {
-    /// The bytes of a file, if there is one of that name.
+    /// The bytes of a file, if it exists.
     fn get(&self, path: &Path) -> Option<Vec<u8>>;
     /// Names of all files, sorted.
     fn list(&self) -> Vec<PathBuf>;
@@ -117,13 +118,13 @@ impl Files for Folder {
     }
 }
 
-/// What a run gave.
+/// The result of a run.
 pub struct Ran {
-    /// As [`sort`] returned.
+    /// The result of [`sort`].
     pub result: Result<SortSummary>,
-    /// The data written, shards one after another, without header; none if there is no output.
+    /// The data written, shards one after another, without header; `None` without an output.
     pub output: Option<Vec<u8>>,
-    /// What was run.
+    /// A description of the run.
     pub what: String,
 }
 
@@ -133,7 +134,7 @@ pub struct PipeEnd(pub Arc<Mutex<Vec<u8>>>);
 
 impl Write for PipeEnd {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        // Short writes, as pipes do them.
+        // Short writes, as with pipes.
         let len = bytes.len().min(10_007);
         self.0.lock().unwrap().extend_from_slice(&bytes[..len]);
         Ok(len)
@@ -145,7 +146,7 @@ impl Write for PipeEnd {
 }
 
 impl Sort {
-    /// A plain sort of one input on one drive and one thread, with as little memory as can be.
+    /// A plain sort of one input on one drive and one thread, with as little memory as possible.
     pub fn of(format: &RecordFormat, input: Vec<u8>) -> Self {
         Sort {
             format: format.clone(),
@@ -168,7 +169,7 @@ impl Sort {
         self.inputs.concat()
     }
 
-    /// Cuts one input into `count` files at element borders, of unequal length.
+    /// Divides one input into `count` files at element boundaries, of unequal length.
     pub fn split_input(mut self, count: usize) -> Self {
         let data = self.data();
         let record_bytes = self.format.record_bytes();
@@ -181,7 +182,7 @@ impl Sort {
     }
 
     fn size(&self) -> SortSize {
-        // NaNs of different bits are one key, and different scalars.
+        // NaNs with different bits are one key, but different scalars.
         let is_one_key = (self.options.stable || self.options.unique) && self.format.has_floats();
         let is_scalar = self.format.scalar().is_some() && !is_one_key;
         SortSize {
@@ -209,7 +210,7 @@ impl Sort {
         plan_sort(SortSize { job, ..size })
     }
 
-    /// The least memory from `memory_bytes` on, to 64 KiB, with which it can be planned.
+    /// The smallest memory from `memory_bytes` on, to 64 KiB, for which there is a plan.
     pub fn least_memory(&self) -> u64 {
         let size = self.size();
         let is_enough = |memory_bytes| self.plan_in(memory_bytes).is_ok();
@@ -232,7 +233,7 @@ impl Sort {
         enough
     }
 
-    /// The plan that it would get.
+    /// Its plan.
     pub fn plan(&self) -> SortPlan {
         self.plan_in(self.least_memory()).unwrap()
     }
@@ -256,7 +257,7 @@ impl Sort {
         bytes
     }
 
-    /// Where an input lies.
+    /// The path of an input.
     pub fn input_path(&self, index: usize) -> PathBuf {
         self.drive(index).join(format!("in-{index}"))
     }
@@ -317,7 +318,7 @@ impl Sort {
         }
     }
 
-    /// The data in what was published, if anything was.
+    /// The published data, if there are any.
     pub fn published(&self, files: &dyn Files) -> Option<Vec<u8>> {
         match self.target {
             Target::File { header_bytes } => {
@@ -360,7 +361,7 @@ impl Sort {
         here.run(&Folder(here.root.clone()), &job)
     }
 
-    /// Runs `job`, whose device has these `files`, and checks what always holds.
+    /// Runs `job`, whose device has these `files`, and checks the guarantees of all runs.
     pub fn run(&self, files: &dyn Files, job: &Job) -> Ran {
         let _watchdog = Watchdog::new(self.describe(), Duration::from_secs(120));
         let old = self.published(files);
@@ -415,7 +416,7 @@ impl Sort {
         assert_eq!(files.list(), expected, "nothing is left over");
     }
 
-    /// One line with all that it takes to run it again.
+    /// One line with all parameters for running it again.
     pub fn describe(&self) -> String {
         format!(
             "{} {:?} to {:?}, {} bytes in {} inputs (+{}), {} of memory, {} threads, {} drives, \
@@ -435,7 +436,7 @@ impl Sort {
 }
 
 impl Ran {
-    /// The output of a run that must not fail.
+    /// The output of a run that must succeed.
     pub fn unwrap(self) -> (SortSummary, Vec<u8>) {
         match self.result {
             Ok(summary) => (summary, self.output.unwrap()),
@@ -449,7 +450,7 @@ impl Ran {
     }
 }
 
-/// Compares output with what is expected, without printing megabytes.
+/// Compares output with the expected bytes, without printing megabytes.
 pub fn assert_same(output: &[u8], expected: &[u8], record_bytes: usize, what: &str) {
     if output == expected {
         return;

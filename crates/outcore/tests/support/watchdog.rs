@@ -1,20 +1,20 @@
-//! A limit on the time that a test may hang: no test waits for ever.
+//! A limit on the time that a test may hang: no test waits forever.
 //!
-//! Contract: aborts the process with the test's name when the limit is over; costs one thread a
+//! Contract: aborts the process with the test's name when the time is over; costs one thread per
 //! test.
 
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-/// Ends the process, saying what hung, unless it is dropped in time.
+/// Ends the process with a message about what hung, unless it is dropped in time.
 pub struct Watchdog {
     alive: Option<Sender<()>>,
     thread: Option<JoinHandle<()>>,
 }
 
 impl Watchdog {
-    /// Watches over what lives as long as the value: `limit` is generous, for machines under load.
+    /// Watches the scope of this value: `limit` is generous, for machines under load.
     pub fn new(what: impl Into<String>, limit: Duration) -> Self {
         let what = what.into();
         let (alive, ended) = channel::<()>();

@@ -1,18 +1,19 @@
-//! Files that appear together: what is to be renamed, and whether it was decided.
+//! Files that appear together: the renames to do, and whether they are decided.
 //!
-//! Contract: each private directory of a set holds a `record` of the renames out of it, and the
-//! first one (the coordinator) a `commit`, whose durable appearance decides for all of them. A
-//! record is valid only in the directory that it was written for: it holds the directory's name and
-//! the inode numbers of it and of the one above. It names files, never paths: a file of its own
-//! directory becomes one in the directory above, or in a folder there of a dataset volume. What a
-//! target was when the set was decided is part of the record; a file that has appeared or changed
-//! since is not overwritten: ours is put beside it, under the name followed by [`ASIDE`], and the
-//! process that swept is told.
+//! Contract: each private directory of a set holds a `record` of the renames out of it. The first
+//! one (the coordinator) also holds a `commit`, whose durable appearance decides for all of them.
+//! - A record is valid only in the directory that it was written for: it holds the directory's name
+//!   and the inode numbers of it and its parent.
+//! - A record names files, never paths. A file of its own directory moves to the parent, or to a
+//!   folder of a dataset volume in the parent.
+//! - The record describes each target as it was when the set was decided. A file that has appeared
+//!   or changed since is not overwritten: the new file is put next to it, under the name followed
+//!   by [`ASIDE`], and the process that swept reports it.
 //!
-//! The coordinator goes only when all members are done or gone, a member only when it has seen the
-//! coordinator. What cannot be seen (a drive that is not mounted: another inode number above)
-//! leaves all as it is. Numbers of devices are not part of a record: they change with the order in
-//! which drives are found.
+//! The coordinator is removed only when all members are done or gone, a member only when it has
+//! seen the coordinator. If a directory cannot be seen (a drive that is not mounted: the parent has
+//! another inode number), everything stays as it is. Device numbers are not part of a record,
+//! because they change with the order in which drives are found.
 //!
 //! See decisions 0002 and 0012.
 
@@ -39,17 +40,17 @@ use crate::threads;
 
 const RECORD: &str = "record";
 pub(super) const COMMIT: &str = "commit";
-/// What small files of private directories begin with, before the checksum of the rest.
+/// Prefix of small files in private directories; the checksum of the rest follows it.
 const SEAL: &str = "outcore private file, version 1, checksum ";
 const SEALED_BYTES_MAX: u64 = 64 << 20;
-/// Folders of a dataset volume, in which files of a set may appear.
+/// Folders of a dataset volume in which files of a set may appear.
 const FOLDERS: [&str; 2] = ["data", "datasets"];
-/// Behind the name of a file whose place was taken by another.
+/// Suffix of a file whose target name was taken by another file.
 pub(super) const ASIDE: &str = ".outcore-unpublished";
 const ASIDE_MAX: u32 = 100;
 const PUBLISH: &str = "publish output";
 
-/// Which directory something was written for.
+/// The directory that a file was written for.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct DirIdentity {
@@ -68,16 +69,16 @@ impl DirIdentity {
     }
 }
 
-/// A directory of the set, to be found again.
+/// A directory of the set, with what is needed to find it again.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Member {
-    /// The directory above, from the root.
+    /// The parent's path from the root.
     parent: Vec<u8>,
     place: DirIdentity,
 }
 
-/// What is to be renamed out of one directory.
+/// The renames out of one directory.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Record {
@@ -91,16 +92,16 @@ struct Record {
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Entry {
-    /// The file in the private directory; nothing where `to` is only removed.
+    /// The file in the private directory; `None` if `to` is only removed.
     from: Option<Vec<u8>>,
-    /// The folder beside the private directory.
+    /// The folder next to the private directory.
     folder: Option<String>,
     to: Vec<u8>,
-    /// What had the name when the set was decided.
+    /// The file that had the name when the set was decided.
     known: Option<Known>,
 }
 
-/// A file as it was.
+/// A file's identity at that time.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Known {
@@ -121,7 +122,7 @@ impl Known {
     }
 }
 
-/// That a set is decided.
+/// The decision of a set.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Commit {
@@ -130,14 +131,14 @@ struct Commit {
     members: Vec<Member>,
 }
 
-/// What became of a directory whose owner is gone.
+/// What happened to a directory whose owner is gone.
 #[derive(Debug)]
 pub(super) enum Settled {
-    /// Nothing is left to be done; files that were put aside.
+    /// Nothing is left to do; holds the files that were put aside.
     Done(Vec<PathBuf>),
-    /// That cannot be told or done now.
+    /// The sweep cannot see or do it now.
     Later,
-    /// What it holds is not what was written there.
+    /// The directory does not hold what was written there.
     Invalid(&'static str),
 }
 
@@ -181,7 +182,7 @@ pub(super) fn read_whole(dir: impl AsFd, name: &str) -> std::io::Result<Vec<u8>>
     Ok(bytes)
 }
 
-/// `value` as the contents of the file `name`: with a checksum over both.
+/// `value` as the contents of the file `name`, with a checksum over both.
 pub(crate) fn seal(name: &str, value: &impl Serialize) -> Result<Vec<u8>> {
     let text = serde_json::to_string(value)
         .map_err(|error| Error::usage("write commit record", error.to_string()))?;
@@ -189,7 +190,7 @@ pub(crate) fn seal(name: &str, value: &impl Serialize) -> Result<Vec<u8>> {
     Ok(format!("{SEAL}{sum:016x}\n{text}\n").into_bytes())
 }
 
-/// What [`seal`] made; nothing if it is anything else.
+/// The value that [`seal`] wrote; `None` for anything else.
 pub(crate) fn unseal<T: DeserializeOwned>(name: &str, bytes: &[u8]) -> Option<T> {
     let text = str::from_utf8(bytes).ok()?.strip_prefix(SEAL)?;
     let (sum, text) = text.strip_suffix('\n')?.split_once('\n')?;
@@ -201,9 +202,9 @@ fn sum_of(name: &str, text: &str) -> u64 {
     bytes_checksum(format!("{name}\n{text}").as_bytes())
 }
 
-/// Decides that `renames` are to be done whatever happens next: out of the directories, each with
-/// its lock, or into one of them for what is to be removed. With `replace`, files that are there
-/// now may be overwritten.
+/// Decides that `renames` will be done whatever happens next: out of the directories (each given
+/// with its lock), or into one of them for a file to be removed. With `replace`, existing files may
+/// be overwritten.
 pub(super) fn decide(
     locked: &[(&File, &Held)],
     renames: &[(PathBuf, PathBuf)],
@@ -249,7 +250,7 @@ pub(super) fn decide(
         };
         records.push((place, seal(RECORD, &record)?));
     }
-    // Several at once: a sync waits for the drive, and one of its journal does for many.
+    // In parallel: a sync waits for the drive, and one journal sync serves many.
     threads::each("outcore-sync", &records, |((lock, held), record)| {
         let written = lock
             .sync_all()
@@ -321,7 +322,7 @@ fn folder_of(
     }
 }
 
-/// Takes back that a set was decided: its files have been renamed, or will never be.
+/// Takes back the decision of a set: its files have been renamed, or never will be.
 pub(super) fn revoke(dir: impl AsFd) -> std::result::Result<(), Errno> {
     match unlinkat(dir, COMMIT, AtFlags::empty()) {
         Err(Errno::NOENT) => Ok(()),
@@ -329,7 +330,7 @@ pub(super) fn revoke(dir: impl AsFd) -> std::result::Result<(), Errno> {
     }
 }
 
-/// Whether the set of a directory is certainly decided: its files have their places, or will.
+/// Whether the set of a directory is certainly decided: its files are in place, or will be.
 pub(super) fn is_decided(opened: &Opened<'_>) -> bool {
     let bytes = read_whole(opened.dir, RECORD).unwrap_or_default();
     let Some(record) = unseal::<Record>(RECORD, &bytes) else {
@@ -343,7 +344,7 @@ pub(super) fn is_decided(opened: &Opened<'_>) -> bool {
     matches!(decision, Decision::Decided(_))
 }
 
-/// Finishes what the owner of a directory had decided. The directory's lock is held.
+/// Finishes what the owner of a directory had decided. The caller holds the directory's lock.
 pub(super) fn settle(opened: &Opened<'_>) -> Settled {
     let record: Record = match read_whole(opened.dir, RECORD) {
         Ok(bytes) => match unseal(RECORD, &bytes) {
@@ -381,11 +382,11 @@ pub(super) fn settle(opened: &Opened<'_>) -> Settled {
     }
 }
 
-/// Whether a set was decided.
+/// Whether a set is decided.
 enum Decision {
     Decided(Commit),
     Undecided,
-    /// It cannot be seen now.
+    /// The coordinator is not visible now.
     Unknown,
 }
 
@@ -393,7 +394,7 @@ fn commit_in(dir: impl AsFd, record: &Record) -> Decision {
     match read_whole(dir, COMMIT) {
         Ok(bytes) => match unseal::<Commit>(COMMIT, &bytes) {
             Some(commit) if commit.set == record.set => Decision::Decided(commit),
-            // Another set's, in a directory of the same name.
+            // It belongs to another set, in a directory of the same name.
             Some(_) => Decision::Undecided,
             None => Decision::Unknown,
         },
@@ -402,7 +403,7 @@ fn commit_in(dir: impl AsFd, record: &Record) -> Decision {
     }
 }
 
-/// What the coordinator of a member's record says.
+/// The decision that the coordinator of a member's record holds.
 fn decision_of(record: &Record) -> Decision {
     match find(&record.coordinator) {
         Found::Here(_, dir) => commit_in(&dir, record),
@@ -411,9 +412,9 @@ fn decision_of(record: &Record) -> Decision {
     }
 }
 
-/// A directory of a set, looked for.
+/// The result of looking for a directory of a set.
 enum Found {
-    /// The directory above, and it.
+    /// Its parent, and the directory itself.
     Here(Arc<OwnedFd>, Arc<OwnedFd>),
     Gone,
     Unknown,
@@ -427,7 +428,7 @@ fn find(member: &Member) -> Found {
     let Ok(parent) = open_dir(CWD, Path::new(OsStr::from_bytes(&member.parent)), true) else {
         return Found::Unknown;
     };
-    // Another directory has the name of the one above: the drive is not mounted.
+    // Another directory has the name of the parent: the drive is not mounted.
     if !fstat(&parent).is_ok_and(|found| found.st_ino == member.place.parent_inode) {
         return Found::Unknown;
     }
@@ -455,7 +456,7 @@ fn settle_set(opened: &Opened<'_>, record: &Record, commit: &Commit) -> Settled 
                 continue;
             }
         };
-        // Held while its files are renamed, so that two sweeps do not meet.
+        // Held while its files are renamed, so that two sweeps do not collide.
         let Ok(Some(_lock)) = lock_of(&dir) else {
             is_done = false;
             continue;
@@ -471,7 +472,7 @@ fn settle_set(opened: &Opened<'_>, record: &Record, commit: &Commit) -> Settled 
             is_done = false;
             continue;
         };
-        // A later set's directory of the same name is not this one's concern.
+        // A later set's directory of the same name does not concern this set.
         if theirs.set != record.set {
             continue;
         }
@@ -494,7 +495,7 @@ fn settle_set(opened: &Opened<'_>, record: &Record, commit: &Commit) -> Settled 
     }
 }
 
-/// Whether an entry names files only, in places where sets appear.
+/// Whether an entry names only files, in places where sets appear.
 fn is_plain(entry: &Entry) -> bool {
     let is_name = |name: &[u8]| {
         !name.is_empty()
@@ -509,7 +510,7 @@ fn is_plain(entry: &Entry) -> bool {
         && entry.folder.as_ref().is_none_or(is_folder)
 }
 
-/// Does what of a directory's record is not done yet.
+/// Does the renames of a directory's record that are not done yet.
 fn apply(opened: &Opened<'_>, record: &Record) -> Settled {
     let mut aside = Vec::new();
     for entry in &record.entries {
@@ -522,7 +523,8 @@ fn apply(opened: &Opened<'_>, record: &Record) -> Settled {
     Settled::Done(aside)
 }
 
-/// Does one of a record's renames, if it is not done; gives where the file is, if not at its place.
+/// Does one of a record's renames, if it is not done. Returns the file's path if it is not at its
+/// target.
 fn apply_entry(opened: &Opened<'_>, entry: &Entry) -> std::result::Result<Option<PathBuf>, Errno> {
     let folder = folder_of(opened.parent, entry.folder.as_deref())?;
     let to = At::inside(&folder, OsStr::from_bytes(&entry.to));
@@ -546,7 +548,7 @@ fn apply_entry(opened: &Opened<'_>, entry: &Entry) -> std::result::Result<Option
     };
     let mut aside = None;
     match &now {
-        // A link took the place of a rename, and the process ended between its two halves.
+        // A link replaced the rename, and the process ended between its two halves.
         Some(now) if now.st_ino == ours.st_ino && now.st_dev == ours.st_dev => {
             unlinkat(opened.dir, &from.name, AtFlags::empty())?;
         }
@@ -562,12 +564,12 @@ fn apply_entry(opened: &Opened<'_>, entry: &Entry) -> std::result::Result<Option
             }
         }
     }
-    // Durable before the record goes.
+    // Must be durable before the record is removed.
     rustix::fs::fsync(&folder)?;
     Ok(aside)
 }
 
-/// Puts a file beside its place, which another has taken.
+/// Puts a file next to its target, which another file has taken.
 fn put_aside(
     opened: &Opened<'_>,
     entry: &Entry,

@@ -1,9 +1,9 @@
-//! What private directories hold, and how it is removed: by handle, never through a link.
+//! The contents of private directories, and their removal by handle, never through a link.
 //!
-//! Contract: every file that we put into a private directory has a name of a shape that
-//! [`is_known`] tells; a directory with any other name in it is not removed by a sweep. [`remove`]
-//! removes what a name in an open directory stands for: a file, or a directory of ours with all
-//! below it, never across a mount or a link.
+//! Contract: every file that outcore puts into a private directory has a name that [`is_known`]
+//! recognises. A sweep does not remove a directory that contains any other name. [`remove`] removes
+//! the entry of a name in an open directory: a file, or a directory of ours with its contents,
+//! never across a mount or a link.
 
 use std::ffi::{OsStr, OsString};
 use std::mem::MaybeUninit;
@@ -17,28 +17,29 @@ use rustix::io::Errno;
 use super::super::places::open_dir;
 use super::{LOCK, is_private_name};
 
-/// What the names of our files are made of: `WORD` or `WORD-NUMBER`, with an ending or without.
+/// First words of our files' names, which are `WORD` or `WORD-NUMBER`, with or without an
+/// extension.
 const WORDS: [&str; 24] = [
     "bench", "commit", "copy", "file", "input", "io-trace", "items", "keep", "log", "manifest",
     "made", "marker", "output", "part", "plain", "probe", "record", "replaced", "scratch", "share",
     "sorted", "trace", "view", "volume",
 ];
 const ENDINGS: [&str; 4] = ["bin", "json", "npy", "outcore.json"];
-/// What the ending of a run of a view begins with.
+/// Prefix of the extension of a run of a view.
 const RUN: &str = "run";
-/// First words of the names of files that are of no use before they have left the directory.
+/// First words of the names of files that are useless before they have left the directory.
 const STAGED: [&str; 11] = [
     "bench", "copy", "input", "items", "output", "part", "plain", "probe", "scratch", "share",
     "sorted",
 ];
 /// First words of the names of hidden files.
 const HIDDEN: [&str; 2] = [".fuse_hidden", ".nfs"];
-/// A page of names.
+/// A page of directory entries.
 const ENTRIES_BYTES: usize = 4096;
-/// Directories of ours, in which anything may lie; so may it in those whose names are numbers.
+/// Directories of ours that may contain anything, like those whose names are numbers.
 const TREES: [&str; 2] = ["tree", "view"];
 
-/// Whether a file or directory of that name may be one of ours.
+/// Whether a file or directory of that name may be ours.
 pub(super) fn is_known(name: &OsStr) -> bool {
     let Some(name) = name.to_str() else {
         return false;
@@ -68,7 +69,7 @@ pub(super) fn is_hidden(name: &OsStr) -> bool {
 }
 
 /// Whether a name in an open directory is a file of a job that has decided nothing yet. Such a file
-/// has a name of ours and no other one, is of this user, and is closed to all others.
+/// has one of our names and no other link, belongs to this user, and is closed to all others.
 pub(super) fn is_staged(dir: impl AsFd, name: &OsStr) -> bool {
     let own = rustix::process::geteuid().as_raw();
     let is_word = name.to_str().is_some_and(|name| {
@@ -83,7 +84,7 @@ pub(super) fn is_staged(dir: impl AsFd, name: &OsStr) -> bool {
         })
 }
 
-/// The names in an open directory; without another descriptor where there is none left.
+/// The names in an open directory; needs no further descriptor if none is left.
 pub(super) fn names_in(dir: impl AsFd) -> Result<Vec<OsString>, Errno> {
     let mut names = Vec::new();
     let mut add = |name: &[u8]| {
@@ -110,7 +111,7 @@ pub(super) fn names_in(dir: impl AsFd) -> Result<Vec<OsString>, Errno> {
     Ok(names)
 }
 
-/// Removes `name` from `dir`, with all below it if it is a directory.
+/// Removes `name` from `dir`, with its contents if it is a directory.
 pub(super) fn remove(dir: impl AsFd, name: &OsStr) -> Result<(), Errno> {
     let dir = dir.as_fd();
     let found = statat(dir, name, AtFlags::SYMLINK_NOFOLLOW)?;
@@ -118,7 +119,7 @@ pub(super) fn remove(dir: impl AsFd, name: &OsStr) -> Result<(), Errno> {
         return unlinkat(dir, name, AtFlags::empty());
     }
     if found.st_mode & 0o700 != 0o700 {
-        // One that was unpacked may not let its owner in.
+        // An unpacked directory may deny access to its owner.
         rustix::fs::chmodat(dir, name, Mode::RWXU, AtFlags::empty())?;
     }
     let below = open_dir(dir, Path::new(name), false)?;

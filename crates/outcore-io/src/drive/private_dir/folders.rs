@@ -1,9 +1,9 @@
 //! Directories around a private one: folders that are made in it, and the directory that its owner
 //! makes next to it.
 //!
-//! Contract: as the folder's: all goes by handles, and no link is followed. A note ([`MADE`]) says
-//! which directory the owner has made, so a sweep removes that one with the private one if nothing
-//! else is in it.
+//! Contract: as for private directories, everything goes by handle and no link is followed. A note
+//! ([`MADE`]) names the directory that the owner has made. A sweep removes that directory together
+//! with the private one, if nothing else is in it.
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
@@ -20,8 +20,8 @@ use crate::error::{Error, Result};
 pub(super) const MADE: &str = "made";
 
 impl PrivateDir {
-    /// Says, durably, that the owner makes the directory `name` next to this one. A sweep of this
-    /// one sweeps that one first, and removes it if it is empty.
+    /// Records, durably, that the owner makes the directory `name` next to this one. A sweep of
+    /// this directory first sweeps the named one and removes it if it is empty.
     pub(crate) fn note_made(&self, name: &OsStr) -> Result<()> {
         match &self.owner {
             Owner::Lock(..) => self.write_file(MADE, &seal(MADE, &name.as_bytes())?),
@@ -29,8 +29,8 @@ impl PrivateDir {
         }
     }
 
-    /// Makes a directory below this one with the mode of any new directory. `name` is the path from
-    /// here; the directories above it exist.
+    /// Makes a directory below this one with the default mode of new directories. `name` is the
+    /// relative path; its parent directories exist.
     pub(crate) fn make_folder(&self, name: &Path) -> Result<()> {
         let failed =
             |errno: Errno| Error::errno(MAKE, errno.raw_os_error()).path(self.path.join(name));

@@ -1,8 +1,8 @@
-//! The private directories in a directory, and the removal of those that dead jobs have left.
+//! Lists private directories, and removes those that dead jobs have left.
 //!
-//! Contract: [`list`] gives the state of each ([`State`]). [`sweep`] removes those whose owners are
-//! gone, after it has finished the renames that they had decided. It leaves alone all that is not
-//! certainly ours.
+//! Contract: [`list`] returns the state of each ([`State`]). [`sweep`] removes the directories
+//! whose owners are gone, after it has finished the renames that they had decided. It leaves alone
+//! everything that is not certainly ours.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
@@ -22,23 +22,23 @@ use super::folders::MADE;
 use super::{KEEP, Kept, LOCK, LOCK_TEXT, is_private, lock_of, remove_locked};
 use crate::error::{Error, Kind, Result};
 
-/// The operation that errors name where private directories are looked for.
+/// The operation that errors of a search for private directories name.
 pub(crate) const LOOK: &str = "look for scratch";
 
-/// How a private directory stands.
+/// The state of a private directory.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum State {
-    /// Its owner lives.
+    /// Its owner is alive.
     InUse,
     /// Its owner is gone.
     LeftOver,
     /// Its owner is gone, and it holds the only copy of parts of this file.
     Kept(PathBuf),
-    /// It is not as ours are, for this reason, and is left alone.
+    /// It does not look like a directory of ours, for this reason, and is left alone.
     Unknown(String),
 }
 
-/// The names in `parent` that private directories have, and that directory, open.
+/// The names in `parent` that have the form of private directories, and `parent` itself, open.
 fn named_in(places: &Places, parent: &Path) -> Result<(Arc<OwnedFd>, Vec<OsString>)> {
     let failed = |errno: Errno| Error::errno(LOOK, errno.raw_os_error()).path(parent);
     let above = places.dir(parent).map_err(failed)?;
@@ -48,7 +48,7 @@ fn named_in(places: &Places, parent: &Path) -> Result<(Arc<OwnedFd>, Vec<OsStrin
     Ok((above, names))
 }
 
-/// This user's private directories in `parent`, and how each one stands.
+/// This user's private directories in `parent`, each with its state.
 pub fn list(parent: &Path) -> Result<Vec<(PathBuf, State)>> {
     let (above, names) = named_in(&Places::default(), parent)?;
     let found = names.into_iter().filter_map(|name| {
@@ -58,20 +58,20 @@ pub fn list(parent: &Path) -> Result<Vec<(PathBuf, State)>> {
     Ok(found.collect())
 }
 
-/// Whether there is any private directory in `parent`, anybody's.
+/// Whether `parent` contains any private directory, of any user.
 pub fn has_any(parent: &Path) -> Result<bool> {
     Ok(!named_in(&Places::default(), parent)?.1.is_empty())
 }
 
-/// How a private directory stands, the directory, and its lock.
+/// The state of a private directory, the directory, and its lock.
 type Looked = (State, Arc<OwnedFd>, Option<File>);
 
-/// Opens a directory of that name and says how it stands, with its lock if that could be taken;
-/// nothing if it is not of this user alone.
+/// Opens a directory of that name and finds its state, with its lock if that could be taken. `None`
+/// if the directory is not private to this user.
 fn look_at(above: &Arc<OwnedFd>, name: &OsStr) -> std::result::Result<Option<Looked>, Errno> {
     let dir = match open_dir(above, Path::new(name), false) {
         Ok(dir) if is_private(&dir) => dir,
-        // A link, a file, or what anybody may have made.
+        // A link, a file, or a directory that any user may have made.
         Ok(_) | Err(Errno::LOOP | Errno::NOTDIR | Errno::ACCESS) => return Ok(None),
         Err(errno) => return Err(errno),
     };
@@ -122,7 +122,7 @@ fn look_at(above: &Arc<OwnedFd>, name: &OsStr) -> std::result::Result<Option<Loo
     Ok(Some((state, dir, Some(lock))))
 }
 
-/// What a directory is kept for.
+/// The files that a directory is kept for.
 fn kept_in(dir: &Arc<OwnedFd>) -> std::result::Result<Vec<Kept>, State> {
     let damaged = || State::Unknown("what it is kept for cannot be read".to_string());
     match commit::read_whole(dir, KEEP) {
@@ -132,13 +132,13 @@ fn kept_in(dir: &Arc<OwnedFd>) -> std::result::Result<Vec<Kept>, State> {
     }
 }
 
-/// What a sweep did with a directory.
+/// The result of sweeping a directory.
 pub(super) enum Swept {
-    /// Removed; files of its set that were put aside.
+    /// Removed, with the files of its set that were put aside.
     Removed(Vec<PathBuf>),
     Gone,
     InUse,
-    /// Left as it is, and why.
+    /// Left as it is, for this reason.
     Left(String),
 }
 
@@ -174,14 +174,14 @@ pub(super) fn sweep_one(
         }
     }
     let Some(lock) = lock else {
-        // It is being made, or was just removed: an empty one can go, and nothing else.
+        // It is being made or was just removed: it may be removed only if it is empty.
         return match unlinkat(parent, name, AtFlags::REMOVEDIR) {
             Ok(()) => Ok(Swept::Removed(Vec::new())),
             Err(_) => Ok(Swept::Gone),
         };
     };
     remove_made(parent_path, parent, &dir);
-    // The lock is held while removing, so that two sweeps do not meet.
+    // The lock is held during the removal, so that two sweeps do not collide.
     match commit::settle(&opened) {
         Settled::Done(aside) => match remove_locked(parent, name, &dir, lock) {
             Ok(()) | Err(Errno::NOENT | Errno::STALE) => Ok(Swept::Removed(aside)),
@@ -212,12 +212,12 @@ pub(in crate::drive) fn sweep_in(places: &Places, parent: &Path) -> Result<Vec<P
 /// Removes the private directories in `parent` whose owners are gone.
 ///
 /// # Errors
-/// A directory that cannot be read; once, that a file of a set was put beside its place.
+/// A directory cannot be read; or, reported once, a file of a set was put aside.
 pub fn sweep(parent: &Path) -> Result<Vec<PathBuf>> {
     sweep_in(&Places::default(), parent)
 }
 
-/// What is said once of files that could not have their places.
+/// The one-time report about files whose targets were taken.
 pub(super) fn told(aside: &[PathBuf]) -> Option<Error> {
     let first = aside.first()?;
     let more = match aside.len() {
@@ -237,7 +237,7 @@ pub(super) fn told(aside: &[PathBuf]) -> Option<Error> {
 }
 
 /// Sweeps the directory that the owner of `dir` has made in `parent`, if there is one, and removes
-/// it if it is empty then.
+/// it if it is then empty.
 fn remove_made(parent_path: &Path, parent: &Arc<OwnedFd>, dir: &Arc<OwnedFd>) {
     let noted = commit::read_whole(dir, MADE).ok();
     let name: Option<Vec<u8>> = noted.and_then(|bytes| commit::unseal(MADE, &bytes));
@@ -252,15 +252,15 @@ fn remove_made(parent_path: &Path, parent: &Arc<OwnedFd>, dir: &Arc<OwnedFd>) {
     let path = parent_path.join(name);
     for inside in contents::names_in(&made).unwrap_or_default() {
         if is_private_name(&inside) {
-            // What cannot be removed keeps the directory.
+            // The directory stays if something in it cannot be removed.
             let _ = sweep_one(&path, &made, &inside);
         }
     }
     let _ = unlinkat(parent, name, AtFlags::REMOVEDIR);
 }
 
-/// Whether files of a set that was decided still wait in a private directory in `parent`; if so,
-/// whether its job runs. Directories of other users cannot be looked into.
+/// Whether files of a decided set still wait in a private directory in `parent`; if so, whether its
+/// job is running. Directories of other users are not visible.
 pub(crate) fn unpublished_in(parent: &Path) -> Option<bool> {
     let (above, names) = named_in(&Places::default(), parent).ok()?;
     let is_waiting = |name: &OsStr| {

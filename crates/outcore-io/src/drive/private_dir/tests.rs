@@ -1,7 +1,7 @@
 //! Tests of private directories: what is removed, what never is, and how sets appear.
 //!
-//! Contract: each works in directories of its own, as the user that runs it; what needs root is
-//! skipped without.
+//! Contract: each test works in directories of its own, as the current user; parts that need root
+//! are skipped for other users.
 
 use std::fs;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt, symlink};
@@ -29,7 +29,7 @@ fn make_private(path: &Path) {
     fs::DirBuilder::new().mode(0o700).create(path).unwrap();
 }
 
-/// What a dead owner leaves.
+/// Leaves a directory as a dead owner would.
 pub(in crate::drive) fn leave(path: &Path, files: &[&str]) {
     make_private(path);
     fs::write(path.join(LOCK), LOCK_TEXT).unwrap();
@@ -63,7 +63,7 @@ fn what_a_dead_owner_left_is_swept() {
     fs::create_dir(left.join("0")).unwrap();
     fs::write(left.join("0/name of a dataset"), b"data").unwrap();
     leave(&left.join(NAMES[1]), &["output-0"]);
-    // Killed while it was made.
+    // Its maker was killed during `make`.
     make_private(&parent.join(NAMES[1]));
     make_private(&parent.join(NAMES[2]));
     fs::write(parent.join(NAMES[2]).join(LOCK), b"").unwrap();
@@ -76,12 +76,12 @@ fn what_a_dead_owner_left_is_swept() {
 #[test]
 fn only_what_is_certainly_ours_is_ever_removed() {
     let parent = parent("ours");
-    // Another name, of the user's own; and ours with a file that is none of ours.
+    // A directory of the user with another name, and one of ours with a foreign file.
     leave(&parent.join(".outcore-results"), &["f"]);
     leave(&parent.join(".outcore-00112233"), &["scratch-0"]);
     leave(&parent.join(".outcore-0123456789AB"), &["scratch-0"]);
     leave(&parent.join(NAMES[0]), &["scratch-0", "work"]);
-    // No lock file of ours.
+    // Without a lock file of ours.
     let unlocked = parent.join(NAMES[1]);
     make_private(&unlocked);
     fs::write(unlocked.join("scratch-0"), b"data").unwrap();
@@ -102,7 +102,7 @@ fn only_what_is_certainly_ours_is_ever_removed() {
     fs::remove_dir_all(parent).unwrap();
 }
 
-/// A file as a job makes it in its private directory.
+/// A file as a job creates it in its private directory.
 fn write_closed(path: &Path, bytes: &[u8]) {
     fs::write(path, bytes).unwrap();
     fs::set_permissions(path, PermissionsExt::from_mode(0o600)).unwrap();
@@ -121,7 +121,7 @@ fn a_lock_that_a_power_loss_has_emptied_saves_no_scratch_and_no_file_of_another(
         emptied();
         write_closed(&left.join("output-12"), b"data");
         assert_eq!(sweep(&parent).unwrap(), std::slice::from_ref(&left));
-        // A file that another may have put there, or that may be the only copy, stays.
+        // A file that another program may have put there, or that may be the only copy, stays.
         let spoilers: [&dyn Fn(); 7] = [
             &|| fs::write(left.join("scratch-1"), b"for all to read").unwrap(),
             &|| fs::hard_link(left.join("scratch-0"), parent.join("other name")).unwrap(),
@@ -185,7 +185,7 @@ fn a_link_in_the_place_of_a_private_directory_leads_nobody_to_other_files() {
     fs::write(&inside, b"ours").unwrap();
     fs::rename(dir.path(), parent.join("hidden")).unwrap();
     symlink(&victim, dir.path()).unwrap();
-    // Names in it are those of the directory that was made; without its handle there are none.
+    // Names below it resolve to the directory that was made; without its handle there are none.
     assert!(places.at(&inside).unwrap().stat().is_ok());
     assert_eq!(Places::default().at(&inside).unwrap_err(), Errno::NOTDIR);
     dir.write_file("keep", b"x").unwrap();
@@ -240,7 +240,7 @@ fn what_is_kept_for_a_file_stays_until_its_marker_is_gone() {
     fs::rename(&unmounted, &away).unwrap();
     fs::remove_file(&marker).unwrap();
     assert_eq!(sweep(&parent).unwrap(), [path]);
-    // What is elsewhere now needs no keeping.
+    // Data that are elsewhere now need no directory.
     fs::write(&marker, b"data").unwrap();
     let dir = make(&parent);
     dir.keep_for(&pairs).unwrap();
@@ -252,8 +252,8 @@ fn what_is_kept_for_a_file_stays_until_its_marker_is_gone() {
     }
 }
 
-/// What a job leaves that died before or after its commit: the coordinator's directory below
-/// `first`, another with a staged file below `second`.
+/// Leaves the directories of a job that died before or after its commit: the coordinator's below
+/// `first`, and another with a staged file below `second`.
 fn leave_set(first: &Path, second: &Path, is_committed: bool) -> (PathBuf, PathBuf) {
     let dirs = [first, second].map(make);
     let [home, other] = [0, 1].map(|index: usize| dirs[index].path().to_path_buf());
@@ -313,14 +313,14 @@ fn shards_wait_for_a_drive_that_is_not_mounted_or_a_record_that_cannot_be_read()
     assert!(sweep(&second).unwrap().is_empty());
     fs::remove_dir(&first).unwrap();
     fs::rename(&away, &first).unwrap();
-    // A record that is there and is not a file.
+    // A record that exists but is not a file.
     let commit = home.join("commit");
     fs::rename(&commit, home.join("kept")).unwrap();
     fs::create_dir(&commit).unwrap();
     assert!(sweep(&second).unwrap().is_empty());
     fs::remove_dir(&commit).unwrap();
     fs::rename(home.join("kept"), &commit).unwrap();
-    // The coordinator waits for its members too.
+    // The coordinator also waits for its members.
     let away = second.with_extension("away");
     fs::rename(&second, &away).unwrap();
     assert!(sweep(&first).unwrap().is_empty());
@@ -334,7 +334,8 @@ fn shards_wait_for_a_drive_that_is_not_mounted_or_a_record_that_cannot_be_read()
 
 #[test]
 fn a_file_that_a_job_did_not_know_is_not_overwritten_by_whoever_finishes_it() {
-    // One appears; one that was to be replaced is written to; one stays as it was, and is replaced.
+    // One file appears; one that was to be replaced is written to; one stays as it was, and is
+    // replaced.
     for (before, after, is_replaced) in [
         (None, Some("the user's own"), false),
         (Some("old"), Some("the user's own"), false),
@@ -361,7 +362,7 @@ fn a_file_that_a_job_did_not_know_is_not_overwritten_by_whoever_finishes_it() {
         }
         assert_eq!(fs::read(&shard).unwrap() == b"data", is_replaced);
         assert!(list(&parent).unwrap().is_empty());
-        // It is told once.
+        // It is reported once.
         assert!(sweep(&parent).unwrap().is_empty());
         fs::remove_dir_all(parent).unwrap();
     }
@@ -375,7 +376,7 @@ fn a_commit_without_leave_to_replace_refuses_what_is_there() {
     let renames = [(dirs[0].path().join("output"), parent.join("shard"))];
     let error = PrivateDir::commit(&dirs, &renames, false).unwrap_err();
     assert!(error.to_string().contains("--force"), "{error}");
-    // Nor does a record name files of other directories.
+    // A record must not name files of other directories either.
     let renames = [(dirs[0].path().join("output"), parent.join("other/shard"))];
     assert!(PrivateDir::commit(&dirs, &renames, true).is_err());
     let renames = [(parent.join("a"), parent.join("b"))];
@@ -388,7 +389,7 @@ fn a_commit_without_leave_to_replace_refuses_what_is_there() {
 fn a_record_works_only_in_the_directory_that_it_was_written_for() {
     let [first, second] = ["moved-a", "moved-b"].map(parent);
     leave_set(&first, &first, true);
-    // On a stick of somebody else's, and copied by hand.
+    // On another user's USB stick, copied by hand.
     for entry in fs::read_dir(&first).unwrap() {
         let from = entry.unwrap().path();
         let to = second.join(from.file_name().unwrap());
@@ -436,7 +437,7 @@ fn what_others_could_have_made_is_not_looked_into() {
     let parent = parent("planted");
     let planted = parent.join(NAMES[0]);
     leave(&planted, &["scratch-0"]);
-    // Open to others, or a link to something closed.
+    // Open to others, or a link to a closed directory.
     fs::set_permissions(&planted, PermissionsExt::from_mode(0o777)).unwrap();
     symlink(&planted, parent.join(NAMES[1])).unwrap();
     assert!(sweep(&parent).unwrap().is_empty());
@@ -452,7 +453,7 @@ fn what_others_could_have_made_is_not_looked_into() {
     fs::remove_dir_all(parent).unwrap();
 }
 
-/// A file system in memory with room for a page or two; none where this user may not mount one.
+/// A file system in memory with room for one or two pages; `false` if this user may not mount one.
 fn small_file_system(path: &Path) -> bool {
     let mounted = std::process::Command::new("mount")
         .args(["-t", "tmpfs", "-o", "size=4k", "outcore-test"])

@@ -1,8 +1,8 @@
-//! One drive under load: its file, and what the loads on it are.
+//! One drive under load: its file, and the loads on it.
 //!
 //! Contract: a [`ProbedDrive`] owns a file in a private directory and removes it when dropped.
-//! Reads stay inside what has been written, since file systems answer for the rest without asking
-//! the drive.
+//! Reads stay inside the written part, because file systems answer reads of other parts without
+//! asking the drive.
 //!
 //! Bounds: those of a [`Load`]: memory is depth times block.
 
@@ -21,14 +21,14 @@ use crate::memory::{Budget, Pool};
 
 /// Bytes of a sequential transfer.
 const BLOCK_LARGE_BYTES: usize = 1 << 20;
-/// With less than this a measurement says nothing.
+/// Smallest file for a meaningful measurement.
 const FILE_BYTES_MIN: u64 = 4 << 20;
 const WAIT: Duration = Duration::from_millis(50);
 
 /// A drive that is being measured: its file, and how much of it has been written.
 pub(super) struct ProbedDrive {
     device: Arc<dyn Device>,
-    /// Which probe is its own.
+    /// Index of its results in the probe's report.
     pub(super) index: usize,
     pub(super) file_system: u64,
     pub(super) facts: FileFacts,
@@ -60,7 +60,8 @@ impl ProbedDrive {
         let dir = device.make_private_dir(&spec.dir)?;
         let path = dir.path().join("probe");
         let file = device.open(&path, Access::Create)?;
-        // Writes inside a file of full length run side by side; those at its end take turns.
+        // Writes inside a file of full length run in parallel; appending writes run one after
+        // another.
         device.allocate(file, file_bytes)?;
         Ok(ProbedDrive {
             device: Arc::clone(device),
@@ -75,8 +76,8 @@ impl ProbedDrive {
         })
     }
 
-    /// One transfer of `len_bytes` at `offset_bytes`, from memory that begins `skew_bytes` after a
-    /// 4 KiB border; whether it works.
+    /// Tries one transfer of `len_bytes` at `offset_bytes`, from memory that begins `skew_bytes`
+    /// after a 4 KiB boundary; returns whether it works.
     pub(super) fn try_one(
         &self,
         op: Op,
@@ -125,7 +126,7 @@ impl ProbedDrive {
         }
     }
 
-    /// Moves blocks as `load` says until its time is over. Reads stay in what has been written.
+    /// Runs `load` until its time is over. Reads stay inside the written part.
     pub(super) fn run(
         &self,
         load: Load,
@@ -147,7 +148,8 @@ impl ProbedDrive {
         };
         let ready = Runner::new(&self.device, &[place], load);
         if let Some(gate) = gate {
-            // Everybody is here before anybody fails, or the others would wait for ever.
+            // All threads reach the gate before any of them fails; otherwise the others would wait
+            // forever.
             gate.wait();
         }
         ready?.run(&mut Watched {
@@ -157,7 +159,7 @@ impl ProbedDrive {
     }
 }
 
-/// Who watches the load of a lane.
+/// The observer of a drive's load.
 struct Watched<'a> {
     lane: &'a ProbedDrive,
     options: &'a ProbeOptions<'a>,
@@ -176,7 +178,7 @@ impl Observer for Watched<'_> {
 impl Drop for ProbedDrive {
     fn drop(&mut self) {
         self.device.close(self.file);
-        // Where directories are more than names the file would go with its own anyway.
+        // On devices with real directories, the private directory would remove the file anyway.
         let _ = self.device.remove(&self.path);
     }
 }
@@ -187,12 +189,12 @@ fn no_buffer() -> Error {
     )
 }
 
-/// Large blocks, one after another.
+/// Large sequential blocks.
 pub(super) fn large(op: Op, depth: u32, limit_ns: u64) -> Load {
     Load::sequential(op, BLOCK_LARGE_BYTES, depth, limit_ns)
 }
 
-/// Small reads at random.
+/// Small random reads.
 pub(super) fn small_reads(depth: u32, limit_ns: u64) -> Load {
     Load::random(Op::Read, BLOCK_BYTES, depth, limit_ns)
 }

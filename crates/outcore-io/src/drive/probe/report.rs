@@ -1,7 +1,7 @@
-//! What a probe found: values for `drives.toml`, a table for people, and the grouping of drives.
+//! The results of a probe: values for `drives.toml`, a table for people, and the groups of drives.
 //!
-//! Contract: pure; nothing is measured here. Everything that goes into the drives file was
-//! measured, and what is doubtful about it stands in the notes.
+//! Contract: pure; nothing is measured here. Every value for the drives file was measured, and the
+//! notes list any doubts about it.
 
 use std::fmt;
 
@@ -11,50 +11,50 @@ use crate::config::{DriveSet, DriveSpec, GroupSpec};
 use crate::error::Result;
 use crate::units;
 
-/// What was found about one drive.
+/// Results for one drive.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct DriveProbe {
-    /// As it goes into `drives.toml`.
+    /// The drive as it is written to `drives.toml`.
     pub spec: DriveSpec,
-    /// Sequential reads of 1 MiB: (requests in flight, bytes a second).
+    /// Sequential reads of 1 MiB: (requests in flight, bytes per second).
     pub read_by_depth: Vec<(u32, u64)>,
-    /// Random reads of 4 KiB: (requests in flight, reads a second).
+    /// Random reads of 4 KiB: (requests in flight, reads per second).
     pub iops_by_depth: Vec<(u32, u64)>,
-    /// Bytes of the file that was measured with.
+    /// Size of the file used for the measurement.
     pub file_bytes: u64,
-    /// Whether it lies in memory.
+    /// Whether the file is in memory.
     pub is_in_memory: bool,
-    /// The drive named before it that is the same one.
+    /// An earlier name of the same drive.
     pub same_as: Option<String>,
-    /// What one should know about these figures.
+    /// Caveats for the reader of these figures.
     pub notes: Vec<String>,
 }
 
 /// All drives at once.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Together {
-    /// Reads of all drives at the same time, bytes a second.
+    /// Reads of all drives at the same time, bytes per second.
     pub read_bytes_per_s: u64,
     /// Writes of all drives at the same time.
     pub write_bytes_per_s: u64,
-    /// Reads as a part of the sum of the drives alone.
+    /// Reads as a share of the sum of the single drives.
     pub read_share: f64,
-    /// Writes as a part of the sum of the drives alone.
+    /// Writes as a share of the sum of the single drives.
     pub write_share: f64,
 }
 
-/// What was found about all drives.
+/// Results for all drives.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct ProbeReport {
-    /// The drives, in the order in which they were named.
+    /// The drives, in the order in which the user named them.
     pub drives: Vec<DriveProbe>,
     /// All at once, if there is more than one.
     pub together: Option<Together>,
-    /// Ceilings that drives share.
+    /// Limits that drives share.
     pub groups: Vec<GroupSpec>,
-    /// Processors of this machine; each drive had one thread.
+    /// Processors of this machine; each drive uses one thread.
     pub processors: usize,
-    /// Time that it took.
+    /// Duration of the probe.
     pub seconds: f64,
 }
 
@@ -125,7 +125,7 @@ impl ProbeReport {
         }
     }
 
-    /// Puts drives into a group with a ceiling.
+    /// Puts drives into a group with a limit.
     pub(super) fn add_group(
         &mut self,
         members: &[usize],
@@ -144,7 +144,7 @@ impl ProbeReport {
         });
     }
 
-    /// Drives that are one and the same share what that one can do.
+    /// Puts several names of one drive into a group with the rates of that drive.
     pub(super) fn group_twins(&mut self) {
         for twin in 0..self.drives.len() {
             let same_as = self.drives[twin].same_as.clone();
@@ -163,7 +163,7 @@ impl ProbeReport {
         }
     }
 
-    /// The drives and groups as a drives file holds them.
+    /// The drives and groups as a drives file stores them.
     pub fn drive_set(&self) -> DriveSet {
         DriveSet {
             drives: self.drives.iter().map(|drive| drive.spec.clone()).collect(),
@@ -172,8 +172,8 @@ impl ProbeReport {
     }
 }
 
-/// Which of `count` drives share ceilings, by asking about pairs. If no pair does, though all
-/// together fall short, the ceiling is common to all.
+/// Finds which of `count` drives share limits, by testing pairs. If no pair does, although all
+/// together fall short, the limit is common to all.
 pub(super) fn find_groups(
     count: usize,
     mut is_shared: impl FnMut(usize, usize) -> Result<bool>,
@@ -181,7 +181,7 @@ pub(super) fn find_groups(
     let mut group_of: Vec<usize> = (0..count).collect();
     for first in 0..count {
         for second in first + 1..count {
-            // Drives already known to be together need no further proof.
+            // Drives already known to be in one group need no further test.
             if group_of[first] != group_of[second] && is_shared(first, second)? {
                 let (kept, gone) = (group_of[first], group_of[second]);
                 group_of
@@ -206,7 +206,7 @@ pub(super) fn find_groups(
     Ok(groups)
 }
 
-/// Columns, each as wide as its widest cell; numbers to the right.
+/// Columns, each as wide as its widest cell; numbers are right-aligned.
 fn table(f: &mut fmt::Formatter<'_>, rows: &[Vec<String>]) -> fmt::Result {
     let width = |column: usize| -> usize {
         let cells = rows.iter().filter_map(|row| row.get(column));

@@ -1,8 +1,8 @@
-//! Latencies, counted: how long requests waited, with percentiles.
+//! A histogram of request latencies, with percentiles.
 //!
 //! Contract: [`Latencies`] counts nanoseconds in buckets whose width is an eighth of their octave,
 //! so a percentile is at most 12.5 % above the true one. Recording takes a few nanoseconds and no
-//! memory; counters of several threads or drives are added. 4 KiB each.
+//! memory. Histograms of several threads or drives can be added. Each takes 4 KiB.
 
 const SUB_BITS: u32 = 3;
 const BUCKETS: usize = (64 - SUB_BITS as usize) << SUB_BITS;
@@ -54,7 +54,7 @@ fn last_of(bucket: usize) -> u64 {
 }
 
 impl Latencies {
-    /// Counts one.
+    /// Counts one latency.
     pub fn record(&mut self, ns: u64) {
         self.counts[bucket_of(ns).min(BUCKETS - 1)] += 1;
         self.count += 1;
@@ -72,12 +72,12 @@ impl Latencies {
         self.max_ns = self.max_ns.max(other.max_ns);
     }
 
-    /// How many.
+    /// Number of latencies.
     pub fn count(&self) -> u64 {
         self.count
     }
 
-    /// Their mean; 0 of none.
+    /// Their mean; 0 if there are none.
     pub fn mean_ns(&self) -> u64 {
         self.sum_ns.checked_div(self.count).unwrap_or(0)
     }
@@ -87,7 +87,7 @@ impl Latencies {
         self.max_ns
     }
 
-    /// The smallest duration that a share of `percent` does not exceed; 0 of none.
+    /// The smallest duration that a share of `percent` does not exceed; 0 if there are none.
     pub fn percentile_ns(&self, percent: f64) -> u64 {
         let wanted = (self.count as f64 * percent / 100.0).ceil().max(1.0) as u64;
         let mut seen = 0;

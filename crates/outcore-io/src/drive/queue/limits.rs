@@ -1,32 +1,33 @@
-//! What the kernel's block queue of a drive takes: depth and length of a request.
+//! Limits of a drive's block queue in the kernel: depth and length of a request.
 //!
 //! Contract: read from `/sys/dev/block/MAJ:MIN/queue` (documented in the kernel's
-//! Documentation/ABI/stable/sysfs-block); a drive without one (btrfs, tmpfs, network) gets careful
-//! defaults. More requests than `nr_requests` would make the kernel park submissions on worker
-//! threads, and longer ones would be cut there, so that one slot here were several below.
+//! Documentation/ABI/stable/sysfs-block). A drive without such a directory (btrfs, tmpfs, network)
+//! gets cautious defaults. With more requests than `nr_requests`, the kernel would park submissions
+//! on worker threads. It would split longer requests, so one slot here would be several slots
+//! there.
 
 use std::fs;
 use std::path::Path;
 
 use crate::memory::BLOCK_BYTES;
 
-/// No merged transfer is longer.
+/// Longest merged transfer.
 pub(crate) const MERGE_BYTES_MAX: usize = 512 << 10;
-/// Slots of a drive that says nothing else.
+/// Slots of a drive that reports no limit.
 pub const TAGS_DEFAULT: usize = 32;
-/// No drive gets more slots.
+/// Largest number of slots of a drive.
 pub(crate) const TAGS_MAX: usize = 128;
 
 /// Limits of one drive's queue in the kernel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct QueueLimits {
-    /// Requests that it holds.
+    /// Requests that the queue holds.
     pub requests_max: usize,
-    /// Pieces of memory that one request has.
+    /// Memory segments per request.
     pub segments_max: usize,
-    /// Length of one request.
+    /// Longest request.
     pub transfer_bytes_max: usize,
-    /// Whether it sits in a NUMA node, and which.
+    /// The NUMA node of the drive, if it is known.
     pub numa_node: Option<usize>,
 }
 
@@ -42,7 +43,7 @@ impl Default for QueueLimits {
 }
 
 impl QueueLimits {
-    /// Those of the block device `major:minor`.
+    /// Limits of the block device `major:minor`.
     pub(crate) fn of_device(major: u32, minor: u32) -> Self {
         let device = Path::new("/sys/dev/block").join(format!("{major}:{minor}"));
         // A partition has no queue of its own.
@@ -67,7 +68,7 @@ impl QueueLimits {
         }
     }
 
-    /// Longest merged transfer: one request of the kernel.
+    /// Longest merged transfer that is still one request of the kernel.
     pub fn merge_bytes_max(&self) -> usize {
         let by_segments = self.segments_max.saturating_mul(BLOCK_BYTES);
         by_segments
@@ -75,7 +76,7 @@ impl QueueLimits {
             .clamp(BLOCK_BYTES, MERGE_BYTES_MAX)
     }
 
-    /// The most slots that make sense.
+    /// Largest useful number of slots.
     pub fn tags_max(&self) -> usize {
         self.requests_max.min(TAGS_MAX)
     }

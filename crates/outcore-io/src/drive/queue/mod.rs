@@ -1,27 +1,27 @@
-//! Serving one drive: what waits for it, in which order it goes out, and what is merged on the way.
+//! Serving one drive: which entries wait, in which order they go out, and which are merged.
 //!
-//! Contract: a [`DriveQueue`] is a state machine without I/O of its own. Entries go in by
-//! [`DriveQueue::submit`], unsorted and in batches; [`DriveQueue::poll`] gives the next transfer
-//! that may start, or nothing; [`DriveQueue::finish`] says that one is over. Whoever holds it does
-//! the I/O.
+//! Contract: a [`DriveQueue`] is a state machine without I/O of its own. The caller adds entries
+//! with [`DriveQueue::submit`], unsorted and in batches. [`DriveQueue::poll`] returns the next
+//! transfer that may start, if any. [`DriveQueue::finish`] reports that a transfer is over. The
+//! caller performs the I/O.
 //!
-//! Model: Falcon (Kumar and Huang, ATC 2017, sections 3.2 and 3.3). What has come in becomes
-//! a *run* once the run before it is out: sorted by address if it did not arrive sorted, neighbours
-//! of one direction merged into one transfer whoever submitted them, up to [`Policy`]'s cap. An
-//! entry thus waits for one run and its own, so nothing starves. A tag (a slot of the drive) is
-//! taken when a transfer starts and not before; what finds none waits here and holds up no other
-//! drive.
+//! Model: Falcon (Kumar and Huang, ATC 2017, sections 3.2 and 3.3). The entries that have arrived
+//! become a *run* once the previous run is out. A run is sorted by address if it did not arrive
+//! sorted. Adjacent entries of one direction are merged into one transfer, whoever submitted them,
+//! up to [`Policy`]'s limit. An entry thus waits for at most one run and its own, so nothing
+//! starves. A transfer takes a tag (a slot of the drive) only when it starts. Entries without a
+//! free tag wait here and do not delay other drives.
 //!
-//! Order: of two entries that overlap, one of them a write, the one that came first is over before
-//! the other starts. Sorting never changes that (a run with such a pair goes out as it came), nor
-//! does a class overtake another over the same bytes. All other entries may finish in any order.
+//! Order: if two entries overlap and one of them is a write, the first one is over before the
+//! second starts. Sorting never changes that (a run with such a pair goes out in order of arrival),
+//! and no class overtakes another over the same bytes. All other entries may finish in any order.
 //!
 //! Classes: foreground goes before background. Background writes leave a few slots free, so a read
-//! finds one at once; among [`FOREGROUND_STREAK_MAX`] foreground transfers one of the background
-//! goes.
+//! finds one at once. After [`FOREGROUND_STREAK_MAX`] foreground transfers in a row, one background
+//! transfer goes.
 //!
-//! Bounds: what is waiting is bounded by the submitter (see [`crate::port`]), what is in flight by
-//! the tags. A poll costs a scan over the transfers in flight, some 128 at most.
+//! Bounds: the submitter bounds the waiting entries (see [`crate::port`]), and the tags bound those
+//! in flight. A poll scans the transfers in flight, at most about 128.
 
 mod latency;
 mod limits;
@@ -38,34 +38,34 @@ pub use latency::Latencies;
 pub use limits::{QueueLimits, TAGS_DEFAULT};
 pub use tags::TagPool;
 
-/// Foreground transfers in a row while the background waits.
+/// Longest series of foreground transfers while background entries wait.
 const FOREGROUND_STREAK_MAX: u32 = 64;
 
-/// Who goes first.
+/// Priority of an entry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Class {
-    /// Somebody waits for it.
+    /// A caller waits for it.
     #[default]
     Foreground,
-    /// It has time: write-back, rebuilding, copying.
+    /// Not urgent: write-back, rebuilding, copying.
     Background,
 }
 
 /// How one drive is served.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Policy {
-    /// Most bytes of a merged transfer; 0 never merges. A longer entry goes out as it is.
+    /// Longest merged transfer in bytes; 0 never merges. A longer entry goes out unchanged.
     pub merge_bytes_max: usize,
-    /// Most entries of a merged transfer.
+    /// Most entries per merged transfer.
     pub segments_max: usize,
     /// Slots that background writes leave free.
     pub reserved_slots: usize,
-    /// Whether runs are sorted by address; otherwise entries go out as they came.
+    /// Whether runs are sorted by address; otherwise entries go out in order of arrival.
     pub sorts: bool,
 }
 
 impl Policy {
-    /// Each entry for itself, in the order of arrival.
+    /// Every entry alone, in order of arrival.
     pub const AS_IT_COMES: Policy = Policy {
         merge_bytes_max: 0,
         segments_max: 1,
@@ -74,18 +74,18 @@ impl Policy {
     };
 }
 
-/// Where a transfer goes: what is compared, merged and kept apart.
+/// The range and kind of a transfer: used to compare, merge and order entries.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Span {
     /// Direction.
     pub op: Op,
-    /// Who goes first.
+    /// Priority.
     pub class: Class,
     /// File on the drive.
     pub file: FileId,
     /// Where in the file.
     pub offset_bytes: u64,
-    /// How long.
+    /// Length.
     pub len_bytes: usize,
 }
 
@@ -113,19 +113,19 @@ struct Entry<T> {
     cargo: T,
 }
 
-/// What waits for one drive and what it is doing. `T` travels with each entry, untouched.
+/// The entries that wait for one drive and those in flight. `T` travels with each entry, untouched.
 #[derive(Debug)]
 pub struct DriveQueue<T> {
     policy: Policy,
     tags: Arc<TagPool>,
     group_tags: Option<Arc<TagPool>>,
-    /// Order of the next arrival; those that go again have the number 0.
+    /// Number of the next arrival; entries that are submitted again have the number 0.
     next_number: u64,
-    /// What came in since the run was formed.
+    /// Entries that arrived since the run was formed.
     incoming: VecDeque<Entry<T>>,
-    /// Whether that is ascending and free of overlaps.
+    /// Whether `incoming` is ascending and free of overlaps.
     is_ascending: bool,
-    /// What goes out now.
+    /// The entries that go out now.
     run: VecDeque<Entry<T>>,
     background: VecDeque<Entry<T>>,
     flying: Vec<Span>,
@@ -135,8 +135,8 @@ pub struct DriveQueue<T> {
 }
 
 impl<T> DriveQueue<T> {
-    /// An idle drive. Slots come from `tags`, and from `group_tags` too where a controller's drives
-    /// share them.
+    /// An idle drive. Slots come from `tags`, and also from `group_tags` if the drives of a
+    /// controller share slots.
     pub fn new(policy: Policy, tags: Arc<TagPool>, group_tags: Option<Arc<TagPool>>) -> Self {
         DriveQueue {
             policy,
@@ -154,17 +154,17 @@ impl<T> DriveQueue<T> {
         }
     }
 
-    /// Entries that wait.
+    /// Number of waiting entries.
     pub fn waiting(&self) -> usize {
         self.incoming.len() + self.run.len() + self.background.len()
     }
 
-    /// Transfers that have started and are not over.
+    /// Number of transfers in flight.
     pub fn in_flight(&self) -> usize {
         self.flying.len()
     }
 
-    /// Takes an entry in.
+    /// Adds an entry.
     pub fn submit(&mut self, span: Span, cargo: T) {
         let entry = Entry {
             span,
@@ -183,15 +183,15 @@ impl<T> DriveQueue<T> {
             return;
         }
         if let Some(last) = self.incoming.back() {
-            // What is ascending stays as it came, so overlaps are no matter.
+            // Ascending entries keep their order of arrival, so overlaps are harmless.
             self.is_ascending &=
                 (last.span.file.0, last.span.offset_bytes) <= (span.file.0, span.offset_bytes);
         }
         self.incoming.push_back(entry);
     }
 
-    /// Takes an entry in again that went out merged and failed: it goes next, and alone, so that an
-    /// error is that of the entry it belongs to.
+    /// Adds an entry again that went out merged and failed. It goes next, and alone, so that an
+    /// error belongs to the right entry.
     pub fn submit_alone(&mut self, span: Span, cargo: T) {
         self.run.push_front(Entry {
             span,
@@ -201,7 +201,8 @@ impl<T> DriveQueue<T> {
         });
     }
 
-    /// Takes back what waits and `is_meant`, each to `take`; the rest keeps its order.
+    /// Removes the waiting entries for which `is_meant` holds and passes each to `take`; the rest
+    /// keep their order.
     pub fn withdraw(&mut self, is_meant: impl Fn(&T) -> bool, mut take: impl FnMut(Span, T)) {
         for list in [&mut self.incoming, &mut self.run, &mut self.background] {
             for entry in std::mem::take(list) {
@@ -213,9 +214,8 @@ impl<T> DriveQueue<T> {
         }
     }
 
-    /// The next transfer that may start now; its entries' cargo goes to `take`, in the order of
-    /// their places. Nothing if nothing waits, no slot is free, or what is next must wait for
-    /// another.
+    /// The next transfer that may start now; passes its entries' cargo to `take`, in order of
+    /// offset. `None` if nothing waits, no slot is free, or the next entry must wait for another.
     pub fn poll(&mut self, mut take: impl FnMut(T)) -> Option<Span> {
         if self.run.is_empty() {
             self.form_run();
@@ -248,7 +248,7 @@ impl<T> DriveQueue<T> {
         Some(merged)
     }
 
-    /// Whether something waits or is in flight that must be over before a transfer of `span`
+    /// Whether a waiting entry or a transfer in flight must be over before a transfer of `span`
     /// starts.
     pub(crate) fn conflicts_with(&self, span: &Span) -> bool {
         let waiting = [&self.incoming, &self.run, &self.background];
@@ -257,8 +257,8 @@ impl<T> DriveQueue<T> {
             || self.flying.iter().any(|flying| flying.conflicts_with(span))
     }
 
-    /// Says that a transfer that [`DriveQueue::poll`] gave is over; its slot is free again. Whether
-    /// it was in flight.
+    /// Reports that a transfer that [`DriveQueue::poll`] returned is over, and frees its slot.
+    /// Returns whether it was in flight.
     pub fn finish(&mut self, span: &Span) -> bool {
         let Some(index) = self.flying.iter().position(|flying| flying == span) else {
             return false;
@@ -273,7 +273,7 @@ impl<T> DriveQueue<T> {
         true
     }
 
-    /// Sleeps until a slot may be free that another submitter holds.
+    /// Sleeps until another submitter may have freed a slot.
     pub fn wait_for_tag(&self, limit: std::time::Duration) {
         match &self.group_tags {
             Some(group) if self.tags.has_free() => group.wait(limit),
@@ -296,7 +296,7 @@ impl<T> DriveQueue<T> {
         self.is_ascending = true;
     }
 
-    /// Whether two entries of the run, which is sorted, must keep their order.
+    /// Whether two entries of the sorted run must keep their order.
     fn has_conflicts(&self) -> bool {
         if self.run.iter().all(|entry| entry.span.op == Op::Read) {
             return false;
@@ -344,8 +344,8 @@ impl<T> DriveQueue<T> {
         self.flying.push(span);
     }
 
-    /// The background goes when nothing else waits, or has waited long enough and overtakes nothing
-    /// over the same bytes.
+    /// The background goes if nothing else waits, or if it has waited long enough and overtakes
+    /// nothing over the same bytes.
     fn is_turn_of_background(&self) -> bool {
         let Some(head) = self.background.front() else {
             return false;

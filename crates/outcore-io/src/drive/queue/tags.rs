@@ -1,9 +1,10 @@
-//! Slots of a drive's queue, counted: taken when a transfer starts, given back when it is over.
+//! Counts the slots of a drive's queue: a transfer takes one when it starts and returns it when it
+//! is over.
 //!
-//! Contract: at most [`TagPool::limit`] are out at once, whoever asks. A pool belongs to one drive,
-//! or to the drives of a controller that serves a limited number of requests at once; submitters of
-//! several threads share it. Taking never blocks; [`TagPool::wait`] sleeps for those who have
-//! nothing else to wait for.
+//! Contract: at most [`TagPool::limit`] slots are taken at once by all submitters. A pool belongs
+//! to one drive, or to the drives of a controller that serves a limited number of requests at once.
+//! Submitters of several threads share it. Taking never blocks; [`TagPool::wait`] sleeps, for
+//! submitters that have nothing else to wait for.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Condvar, Mutex, PoisonError};
@@ -31,12 +32,12 @@ impl TagPool {
         }
     }
 
-    /// Slots in all.
+    /// Total number of slots.
     pub fn limit(&self) -> usize {
         self.limit
     }
 
-    /// Slots that are out.
+    /// Slots that are taken.
     pub fn taken(&self) -> usize {
         self.taken.load(Ordering::SeqCst)
     }
@@ -55,7 +56,7 @@ impl TagPool {
             .is_ok()
     }
 
-    /// Gives a slot back.
+    /// Returns a slot.
     pub fn put(&self) {
         self.taken.fetch_sub(1, Ordering::SeqCst);
         if self.sleepers.load(Ordering::SeqCst) > 0 {

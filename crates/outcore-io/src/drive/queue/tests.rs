@@ -1,5 +1,5 @@
-//! What a drive's queue promises, against a naive model: everything goes out once, in slots, merged
-//! with neighbours only, and in an order that nobody who reads the drive could tell from that of
+//! Tests a drive's queue against a naive model: every entry goes out once, within the slots, merged
+//! only with adjacent entries. A reader of the drive cannot distinguish the order from that of
 //! arrival.
 
 use std::collections::HashMap;
@@ -40,7 +40,7 @@ fn queue(tags: usize) -> DriveQueue<usize> {
     DriveQueue::new(policy(512 << 10), Arc::new(TagPool::new(tags)), None)
 }
 
-/// All that may start now.
+/// Every transfer that may start now.
 fn start(queue: &mut DriveQueue<usize>) -> Vec<(Span, Vec<usize>)> {
     let mut started = Vec::new();
     let mut cargo = Vec::new();
@@ -192,8 +192,9 @@ fn any_step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// Who waits for whom: for each pair of entries that touch the same block, one of them a write, the
-/// first is over before the second starts. Checked on every start, with a list of what is not over.
+/// The order of dependent entries: for each pair of entries that touch the same block, one of them
+/// a write, the first is over before the second starts. Checked at every start against a list of
+/// unfinished entries.
 struct Model {
     spans: Vec<Span>,
     is_over: Vec<bool>,

@@ -1,9 +1,9 @@
-//! The trace of a [`super::RecordingDevice`]: records, thread clocks, and the file they go to.
+//! The trace of a [`super::RecordingDevice`]: records, thread clocks, and the trace file.
 //!
-//! Contract: the format of `docs/formats/io-trace.md` version 1, little-endian. The caller holds
-//! the lock and gives the time; nothing here asks a clock. Threads, drives and files are numbered
-//! in the order in which they are first seen. The header is written at once and again whenever a
-//! drive is new, in the room set aside for it. Memory: the write buffer and one entry a thread,
+//! Contract: writes the format of `docs/formats/io-trace.md` version 1, little-endian. The caller
+//! holds the lock and passes the time; no code here reads a clock. Threads, drives and files are
+//! numbered in order of first appearance. The header is written at once, and again whenever a drive
+//! is new, into the space reserved for it. Memory: the write buffer and one entry per thread,
 //! drive, open file and inode.
 
 use std::collections::HashMap;
@@ -21,10 +21,10 @@ const MAGIC: [u8; 8] = *b"\x89OCIO\r\n\x1a";
 const VERSION: u16 = 1;
 pub(super) const RECORD_BYTES: usize = 64;
 const PREAMBLE_BYTES: usize = 16;
-/// Room for the names of drives, which are not known at the start.
+/// Space for the names of drives, which are unknown at the start.
 const DRIVES_JSON_BYTES: usize = 16 << 10;
 const BUFFER_BYTES: usize = 256 << 10;
-/// The drive number of what belongs to none.
+/// Drive number of operations without a drive.
 const DRIVE_NONE: u8 = 255;
 /// Largest length of one record; freed ranges may be longer.
 pub(super) const LEN_BYTES_MAX: u64 = 2 << 30;
@@ -40,20 +40,20 @@ pub(super) const FLAG_FAILED: u8 = 0x10;
 
 pub(super) const OPERATION: &str = "write I/O trace";
 
-/// What the trace says about the job it is of.
+/// Facts about the traced job.
 #[derive(Debug, Clone, Default)]
 pub struct TraceAbout {
     /// Program and version.
     pub program: String,
     /// The command line.
     pub command: Option<String>,
-    /// When the job began, in nanoseconds since 1970; left out where runs are to be compared.
+    /// When the job began, in nanoseconds since 1970; omitted if runs are to be compared.
     pub started_unix_ns: Option<u64>,
-    /// Whatever else is worth knowing: plan, memory, threads.
+    /// Other facts: plan, memory, threads.
     pub job: serde_json::Value,
 }
 
-/// A trace that is complete.
+/// Summary of a complete trace.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TraceSummary {
     /// Requests recorded.
@@ -66,7 +66,7 @@ pub struct TraceSummary {
     pub bytes: u64,
 }
 
-/// The trace that is being written. All times count from its start.
+/// A trace that is being written. All times count from its start.
 pub(super) struct Trace {
     out: BufWriter<File>,
     header: Header,
@@ -77,7 +77,7 @@ pub(super) struct Trace {
     phase: u32,
     phase_start_ns: u64,
     requests_before_phase: u64,
-    /// When the last request or thread of the phase ended, as far as nothing came after it.
+    /// When the last request or thread of the phase ended, so far.
     quiet_since_ns: u64,
     threads: HashMap<ThreadId, Thread>,
     threads_count: u32,
@@ -153,7 +153,7 @@ struct Thread {
     submitted: u64,
     reaped: u64,
     blocked_ns: u64,
-    /// Time and CPU time at its last event, where the system tells the latter.
+    /// Time and CPU time at its last event, if the system reports CPU time.
     ran: Option<(u64, u64)>,
     /// Time and blocked time at the last submission or the phase's start.
     at_submit: (u64, u64),
@@ -197,7 +197,7 @@ impl Thread {
         record
     }
 
-    /// Counts time in which the thread did not run, whatever it waited for, as blocked.
+    /// Counts time in which the thread did not run as blocked, whatever it waited for.
     fn tick(&mut self, now_ns: u64, cpu_ns: u64) {
         if let Some((then_ns, then_cpu_ns)) = self.ran {
             let ran_ns = cpu_ns.saturating_sub(then_cpu_ns);
@@ -208,7 +208,7 @@ impl Thread {
 
     fn block(&mut self, from_ns: u64, to_ns: u64) {
         if self.ran.is_some() {
-            // It did not run then, which has been counted.
+            // It was not running then, and that time has been counted.
             return;
         }
         self.blocked_ns += to_ns.saturating_sub(from_ns);
@@ -257,11 +257,11 @@ impl Trace {
         Ok(trace)
     }
 
-    /// Writes the header (again), as long as it was the first time.
+    /// Writes the header (again), with the same length as the first time.
     fn write_header(&mut self) -> Result<()> {
         let mut json = header_json(&self.header)?;
         if json.len() >= self.json_bytes {
-            // Too many long names: their numbers must do.
+            // The names are too long together, so their numbers replace them.
             for (number, drive) in self.header.drives.iter_mut().enumerate() {
                 drive.name = format!("d{number}");
             }
@@ -288,7 +288,7 @@ impl Trace {
         self.out.write_all(&record.encode()).map_err(|e| failed(&e))
     }
 
-    /// Number of the drive that holds `file_system`, which gets the name of `dir` if it is new.
+    /// Number of the drive that holds `file_system`; a new drive gets the name of `dir`.
     pub(super) fn drive_of(&mut self, file_system: u64, dir: &Path) -> Result<u8> {
         if let Some(number) = self.drives.iter().position(|known| *known == file_system) {
             return Ok(number as u8);
@@ -313,7 +313,7 @@ impl Trace {
         Ok(())
     }
 
-    /// A thread comes with a queue, or for one operation.
+    /// Adds a thread that has a queue, or performs one operation.
     pub(super) fn join(&mut self, id: ThreadId) -> Result<()> {
         if let Some(thread) = self.threads.get_mut(&id) {
             thread.queues += 1;
@@ -337,7 +337,7 @@ impl Trace {
         Ok(())
     }
 
-    /// All threads' clocks start anew, when the last thing before was over.
+    /// Restarts all threads' clocks at the time when the last earlier operation was over.
     fn start_phase(&mut self) -> Result<()> {
         self.phase += 1;
         self.phase_start_ns = self.quiet_since_ns;
@@ -354,7 +354,7 @@ impl Trace {
         })
     }
 
-    /// A thread gives a queue back; with its last one it ends.
+    /// Removes a queue of a thread; the thread ends with its last queue.
     pub(super) fn leave(&mut self, id: ThreadId, now_ns: u64) -> Result<()> {
         let Some(thread) = self.threads.get_mut(&id) else {
             return Ok(());
@@ -375,7 +375,7 @@ impl Trace {
         self.write(&end)
     }
 
-    /// The record of a request as it is submitted; its end is still missing.
+    /// The record of a request at submission, without its end.
     pub(super) fn submit(
         &mut self,
         id: ThreadId,
@@ -402,7 +402,7 @@ impl Trace {
         }))
     }
 
-    /// Writes a request whose completion its thread has taken.
+    /// Writes the record of a request whose completion its thread has taken.
     pub(super) fn complete(&mut self, id: ThreadId, record: Record, now_ns: u64) -> Result<()> {
         if let Some(thread) = self.threads.get_mut(&id) {
             thread.reap(now_ns);
@@ -418,7 +418,7 @@ impl Trace {
         })
     }
 
-    /// Notes how long a thread has run until now.
+    /// Notes how long a thread has run so far.
     pub(super) fn tick(&mut self, id: ThreadId, now_ns: u64, cpu_ns: u64) {
         if let Some(thread) = self.threads.get_mut(&id) {
             thread.tick(now_ns, cpu_ns);
@@ -431,7 +431,8 @@ impl Trace {
         }
     }
 
-    /// Ends the trace. Requests still in flight stay out of it, and the end mark with them.
+    /// Ends the trace. If requests are still in flight, the trace has no records of them and no end
+    /// mark.
     pub(super) fn finish(mut self, now_ns: u64) -> Result<TraceSummary> {
         if self.in_flight == 0 {
             let mut left: Vec<(u16, ThreadId)> = Vec::new();
@@ -484,7 +485,7 @@ mod tests {
         let mut thread = Thread::default();
         thread.tick(1_000, 500);
         thread.submit(1_000);
-        // Ran for 200 of 1,000, whether it waited for a drive or for another thread.
+        // It ran for 200 of 1,000, whether it waited for a drive or for another thread.
         thread.tick(2_000, 700);
         thread.block(1_500, 2_000);
         thread.reap(2_000);

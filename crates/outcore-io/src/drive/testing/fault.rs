@@ -1,11 +1,11 @@
-//! Faults on purpose: a [`Device`] that fails, kills or corrupts at a chosen I/O.
+//! Fault injection: a [`Device`] that fails, kills or corrupts at a chosen I/O.
 //!
 //! Contract: wraps any device and counts its operations (reads and writes as they complete, and
-//! every call that changes a file or a name), one counter for all threads. When the count
-//! reaches the chosen number, the chosen fault happens, once: an error number, a flipped bit in
-//! what was read, or SIGKILL or SIGSTOP to the own process. A test that waits for the stop can
-//! change files at that point before it sends SIGCONT. Tests walk the number from 1 to the end of a
-//! small job, so each I/O of a job is tried. Written as text: `eio@12`, `eio@3:write`,
+//! every call that changes a file or a name), with one counter for all threads. When the count
+//! reaches the chosen number, the chosen fault happens once: an error number, a flipped bit in the
+//! data read, or SIGKILL or SIGSTOP to the own process. A test that waits for the stop can change
+//! files at that point before it sends SIGCONT. Tests walk the number from 1 to the end of a small
+//! job, so each I/O of a job is tried. Faults are written as text: `eio@12`, `eio@3:write`,
 //! `enospc@5:write`, `flip@7:read`, `kill@9`, `stop@2:read`.
 
 use std::ffi::OsStr;
@@ -22,12 +22,12 @@ use crate::drive::{Access, Completion, Device, FileFacts, FileId, FileSystem, Op
 use crate::drive::{PrivateDir, Queue, QueueLimits, Request, Waker};
 use crate::error::{Error, Result};
 
-/// What happens.
+/// Kind of fault.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Fault {
     /// The operation fails with this error number.
     Errno(i32),
-    /// One bit of what was read is flipped.
+    /// One bit of the data read is flipped.
     FlipBit,
     /// The process is killed right after the operation.
     Kill,
@@ -50,14 +50,14 @@ pub enum Counted {
     Control,
 }
 
-/// A fault and when it happens: at the `nth` (from 1) operation of those counted.
+/// A fault and when it happens: at the `nth` (from 1) of the counted operations.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FaultPlan {
-    /// What.
+    /// The fault.
     pub fault: Fault,
-    /// When.
+    /// Its number.
     pub nth: u64,
-    /// Of which.
+    /// The operations that count.
     pub counted: Counted,
 }
 
@@ -97,7 +97,7 @@ impl FromStr for FaultPlan {
     }
 }
 
-/// A device with a fault in it.
+/// A device with an injected fault.
 pub struct FaultDevice {
     inner: Arc<dyn Device>,
     trigger: Arc<Trigger>,
@@ -109,7 +109,7 @@ struct Trigger {
 }
 
 impl Trigger {
-    /// Counts one operation; gives the fault if it is due now.
+    /// Counts one operation; returns the fault if it is due now.
     fn count(&self, kind: Counted) -> Option<Fault> {
         if self.plan.counted != Counted::All && self.plan.counted != kind {
             return None;

@@ -1,13 +1,13 @@
 //! In-memory drives with a seed: files in memory, completions in seeded order, a virtual clock.
 //!
 //! Contract: the same seed and the same calls give the same completions in the same order at the
-//! same virtual times, on any machine; with one thread a whole job is therefore repeatable to the
-//! byte. Transfers are cut short at seeded places and resumed like the kernel's, so the paths for
-//! short I/O run in every test. A capacity makes writes fail with `ENOSPC` like a full drive.
+//! same virtual times, on any machine. With one thread a whole job is therefore repeatable to the
+//! byte. Transfers are cut short at seeded places and resumed as with the kernel, so every test
+//! runs the paths for short I/O. A capacity makes writes fail with `ENOSPC` like a full drive.
 //!
-//! Model: a request takes a fixed latency, a seeded jitter of up to the same, and its bytes over a
-//! bandwidth, on one of a few independent channels. Time passes only while somebody waits.
-//! Memory: the bytes of all files. For tests and simulation, not for data.
+//! Model: a request takes a fixed latency, a seeded jitter of up to the same length, and its bytes
+//! divided by a bandwidth, on one of a few independent channels. Time passes only while a caller
+//! waits. Memory: the bytes of all files. For tests and simulation, not for data.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -30,11 +30,11 @@ const BYTES_PER_NS: u64 = 2;
 /// Settings of a [`RamDevice`].
 #[derive(Debug, Clone, Copy)]
 pub struct RamOptions {
-    /// Chooses jitter, order and short transfers.
+    /// Determines jitter, order and short transfers.
     pub seed: u64,
     /// Bytes that all files together may hold.
     pub capacity_bytes: u64,
-    /// Cut about one transfer in this many short; 0 for never.
+    /// About one transfer in this many is cut short; 0 for never.
     pub short_one_in: u32,
 }
 
@@ -64,7 +64,7 @@ struct State {
     files: Vec<RamFile>,
     open: Vec<Option<usize>>,
     names: HashMap<PathBuf, usize>,
-    /// Factors by which drives are slower than others, by file system.
+    /// Slowdown factors of drives, by file system.
     slowness: HashMap<u64, u64>,
 }
 
@@ -105,13 +105,14 @@ impl State {
             .sum()
     }
 
-    /// One system call's worth of `request` from `start`; minus the error number on failure.
+    /// One system call's worth of `request` from `start`; returns the negative error number on
+    /// failure.
     fn transfer_once(&mut self, request: &mut Request, start: usize) -> i32 {
         let mut wanted = request.buf.len() - start;
         let cut = self.options.short_one_in;
         if cut > 0 && wanted > BLOCK_BYTES && self.next_random().is_multiple_of(u64::from(cut)) {
-            // At least a block, as the kernel does: a direct transfer that is resumed at a block
-            // border and gets less than it had before would look like the end of the file.
+            // At least one block, as in the kernel: otherwise a direct transfer that is resumed at
+            // a block boundary and gets less than before would look like the end of the file.
             let spare = (wanted - BLOCK_BYTES) as u64;
             wanted = BLOCK_BYTES + (self.next_random() % spare) as usize;
         }
@@ -178,7 +179,7 @@ impl RamDevice {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Puts a file there, as if it had always been.
+    /// Adds a file as if it had always existed.
     pub fn put(&self, path: impl AsRef<Path>, bytes: Vec<u8>) {
         let mut state = self.state();
         let path = path.as_ref().to_path_buf();
@@ -191,7 +192,7 @@ impl RamDevice {
         state.names.insert(path, index);
     }
 
-    /// The bytes of a file, if there is one of that name.
+    /// The bytes of a file, if it exists.
     pub fn get(&self, path: impl AsRef<Path>) -> Option<Vec<u8>> {
         let state = self.state();
         state
@@ -207,7 +208,7 @@ impl RamDevice {
         names
     }
 
-    /// From now on the drive that holds `path` takes `factor` times as long for everything.
+    /// From now on, every request to the drive that holds `path` takes `factor` times as long.
     pub fn slow_down(&self, path: impl AsRef<Path>, factor: u64) {
         let drive = file_system_of(path.as_ref());
         self.state().slowness.insert(drive, factor);
@@ -424,7 +425,7 @@ impl Device for RamDevice {
 struct RamQueue {
     device: RamDevice,
     depth_max: usize,
-    /// Requests in flight with the virtual time at which each is due.
+    /// Requests in flight, with the virtual time at which each is due.
     waiting: Vec<(u64, Request)>,
 }
 

@@ -1,20 +1,20 @@
-//! Calls, by the names of functions and casts.
+//! Calls of functions and casts, by name.
 //!
-//! Contract: a name that is in no list, and other values than a function takes, are errors that
-//! name what there is.
+//! Contract: an unknown name, or a wrong number of arguments, is an error that lists the
+//! alternatives.
 
 use outcore_io::{Error, Result};
 
 use super::functions::{CASTS, Cast, CastType, FUNCTIONS, READ, has_name};
 use super::tree::Expr;
 
-/// Most digits of a decimal.
+/// Largest number of digits of a decimal.
 const DIGITS_MAX: u8 = 38;
 
-/// The call of `name` with `values`.
+/// The call of `name` with the arguments `values`.
 ///
 /// # Errors
-/// Usage: no function of that name, or of other values.
+/// Usage: an unknown function, or wrong arguments.
 pub(super) fn call(name: &str, mut values: Vec<Expr>) -> Result<Expr> {
     if let Some(cast) = Cast::named(name) {
         if let CastType::Decimal { .. } = cast.to {

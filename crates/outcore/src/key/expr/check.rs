@@ -1,9 +1,9 @@
-//! Values that an operation has no result for, and rows in which that matters.
+//! Operands without a result, and rows in which that matters.
 //!
-//! Contract: an integer has no result for a division by zero and for a negative power, and records
+//! Contract: integers have no result for a division by zero or for a negative power, and records
 //! have no null for it. A [`Guard`](super::registers::Guard) is a condition of the row under which
-//! a result is used. Where one of an operation's guards does not hold, a missing result is no
-//! fault.
+//! a result is used. A missing result is not a fault if one of the operation's guards does not
+//! hold.
 
 use super::column::{Space, Step, with_type};
 use super::registers::view;
@@ -13,14 +13,14 @@ use crate::key::record::NumberType;
 /// A row in which an operation has no result.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Fault {
-    /// Its place among the values of the batch.
+    /// Its index in the batch.
     pub(super) at: usize,
     /// The right operand.
     pub(super) operand: i64,
 }
 
 impl Step {
-    /// Whether it is an operation of integers that some values have no result for.
+    /// Whether it is an integer operation without a result for some operands.
     pub(super) fn may_fail(&self) -> bool {
         let Step::Arithmetic { operator, kind, .. } = self else {
             return false;
@@ -32,7 +32,7 @@ impl Step {
         }
     }
 
-    /// The first of `n` values that it has no result for, in a row where that matters.
+    /// The first fault among `n` values, in a row in which it matters.
     #[allow(clippy::unnecessary_cast, reason = "of one of the types it is none")]
     pub(super) fn fault(&self, space: &Space, n: usize) -> Option<Fault> {
         if !self.may_fail() {
@@ -62,7 +62,7 @@ impl Step {
                 Binary::Power => operand < zero,
                 _ => operand == zero,
             };
-            // Without a branch in the loop: almost always there is none.
+            // Branch-free loop: almost always there is no fault.
             if !operands.iter().fold(false, |any, operand| any | is_wrong(*operand)) {
                 return None;
             }

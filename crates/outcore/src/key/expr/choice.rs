@@ -1,7 +1,7 @@
 //! Lists, ranges, cases, calls and casts, compiled for records.
 //!
-//! Contract: as [`super::program`]. A part whose value depends on a condition is compiled under a
-//! [`Guard`] of it.
+//! Contract: as [`super::program`]. A part whose value matters only under a condition is compiled
+//! with a [`Guard`] for it.
 
 use super::ColumnType;
 use super::column::Step;
@@ -60,7 +60,7 @@ impl Compiler<'_> {
             let guard = |is_so| Guard { register, is_so };
             let value = self.guarded(guard(true), &arm.value)?;
             arms.push((register, value));
-            // What follows matters only where no arm before it holds.
+            // The rest matters only if no earlier arm holds.
             self.guards.push(guard(false));
         }
         let mut made = self.expression(otherwise)?;
@@ -125,7 +125,7 @@ impl Compiler<'_> {
         Ok(Operand::Column(register, into))
     }
 
-    /// One where the truth value in a register holds, the other where it does not.
+    /// `a` if the truth value in a register holds, otherwise `b`.
     fn choose(&mut self, condition: usize, a: Operand, b: Operand) -> Result<Operand> {
         let kind = ColumnType::Number(common(a, b));
         let a = self.as_kind(a, kind)?;

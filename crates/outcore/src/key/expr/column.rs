@@ -1,9 +1,9 @@
 //! Columns and the loops over them.
 //!
 //! Contract: a register is space for the values of a batch, of any type, aligned to 8 bytes: one
-//! for each row, or `width` side by side for each row of a program over vectors. Each loop is one
-//! operation over whole columns, without branches on anything but the operation and the type, which
-//! are chosen outside of it.
+//! per row, or `width` adjacent values per row of a program over vectors. Each loop is one
+//! operation over whole columns. Branches depend only on the operation and the type, and are
+//! outside of the loop.
 
 use std::cmp::Ordering;
 
@@ -15,15 +15,15 @@ use super::tree::{Binary, Unary};
 use super::types::order_of;
 use crate::key::record::{Endian, Number, NumberType};
 
-/// Most rows of a batch.
+/// Largest number of rows of a batch.
 pub(crate) const BATCH_ROWS: usize = 1024;
 
-/// Rows of the inputs, as they lie in memory.
+/// Rows of the inputs, as stored in memory.
 #[derive(Debug, Clone, Copy)]
 pub struct Rows<'b> {
     /// Position of the first in the whole input.
     pub first: u64,
-    /// How many, at most [`BATCH_ROWS`].
+    /// Number of rows, at most [`BATCH_ROWS`].
     pub count: usize,
     /// The records of each input, one after another.
     pub inputs: &'b [&'b [u8]],
@@ -32,7 +32,7 @@ pub struct Rows<'b> {
 /// A column of results.
 #[derive(Debug, Clone, Copy)]
 pub struct Column<'s> {
-    /// What it holds.
+    /// The type of its values.
     pub kind: ColumnType,
     /// The values, in the byte order of this machine, aligned to 8 bytes.
     pub bytes: &'s [u8],
@@ -44,7 +44,7 @@ pub struct Space {
     pub(super) registers: Vec<Vec<u64>>,
 }
 
-/// One operation of a program; `to` is always a register of its own.
+/// One operation of a program; `to` is always a separate register.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Step {
     Load {
@@ -53,7 +53,7 @@ pub(super) enum Step {
         offset_bytes: usize,
         record_bytes: usize,
         number: Number,
-        /// Whether it is as many numbers as the program is wide, or one for all of them.
+        /// Whether it has as many numbers as the program is wide, or one number for all of them.
         is_vector: bool,
     },
     Index {
@@ -71,7 +71,7 @@ pub(super) enum Step {
         kind: NumberType,
         a: usize,
         b: usize,
-        /// What must hold of a row for its result to matter.
+        /// Conditions of a row under which its result matters.
         guards: Vec<Guard>,
     },
     /// `//` or `%` of integers by a constant.
@@ -131,8 +131,8 @@ pub(super) enum Step {
     },
 }
 
-/// Calls `$body` with `$t` as the type of `$kind`, which is never 128 bits wide; halves are loaded
-/// as `f32`.
+/// Calls `$body` with `$t` as the type of `$kind`, which never has 128 bits; half-precision numbers
+/// are loaded as `f32`.
 macro_rules! with_type {
     ($kind:expr, $t:ident => $body:expr) => {
         match $kind {
@@ -181,7 +181,7 @@ macro_rules! with_type {
 }
 pub(crate) use with_type;
 
-/// Arithmetic of one type, as NumPy has it.
+/// Arithmetic of one type, with NumPy semantics.
 trait Value: bytemuck::Pod + PartialOrd {
     fn plus(self, b: Self) -> Self;
     fn minus(self, b: Self) -> Self;
@@ -230,7 +230,7 @@ macro_rules! integer {
                 let rest = self.wrapping_rem(b);
                 if rest != 0 && (rest < 0) != (b < 0) { rest.wrapping_add(b) } else { rest }
             }
-            /// Of `b` from 0 on: others are refused before ([`Step::fault`]).
+            /// For `b` of at least 0: negative ones are rejected before ([`Step::fault`]).
             fn power(self, b: Self) -> Self {
                 let (mut base, mut left, mut result) = (self, b as u64, 1 as Self);
                 while left > 0 {
@@ -288,7 +288,7 @@ macro_rules! float {
                 if b == 0.0 {
                     return self / b;
                 }
-                // By what divides without a rest, so that rounding cannot lead to a neighbour.
+                // An exact division, so that rounding cannot lead to an adjacent integer.
                 let rest = self % b;
                 let mut quotient = (self - rest) / b;
                 if rest != 0.0 && (rest < 0.0) != (b < 0.0) {
@@ -347,7 +347,7 @@ macro_rules! float {
 }
 float!(f32, f64);
 
-/// What `hash` makes of a number's bits: splitmix64's mixing.
+/// The value of `hash` for a number's bits: splitmix64's mixing.
 pub fn hash_of_bits(bits: u64) -> u64 {
     let mut z = bits.wrapping_add(0x9E37_79B9_7F4A_7C15);
     z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
@@ -373,7 +373,7 @@ impl Step {
         }
     }
 
-    /// Does it for all rows, `width` values each.
+    /// Runs the step for all rows, `width` values each.
     pub(super) fn run(&self, space: &mut Space, rows: &Rows<'_>, width: usize) {
         let n = rows.count * width;
         let mut target = std::mem::take(&mut space.registers[self.target()]);
@@ -478,8 +478,8 @@ impl Step {
     }
 }
 
-/// Gathers `n` values, `width` of each record: neighbours, or of what is not a vector the same one.
-/// Halves become singles.
+/// Gathers `n` values, `width` from each record: adjacent ones for a vector, otherwise the same one
+/// repeated. Half precision becomes single precision.
 fn load(
     to: &mut [u64],
     bytes: &[u8],
@@ -492,14 +492,15 @@ fn load(
         return;
     }
     let places: &mut [u8] = bytemuck::cast_slice_mut(to);
-    // From the last on: a single is stored over halves that have been read.
+    // From the last one on: a single-precision value overwrites half-precision values that have
+    // already been read.
     for at in (0..values.0).rev() {
         let half = half::f16::from_ne_bytes([places[2 * at], places[2 * at + 1]]);
         places[4 * at..4 * at + 4].copy_from_slice(&half.to_f32().to_ne_bytes());
     }
 }
 
-/// The same, as the numbers are in the file except for their byte order.
+/// The same, with the numbers as in the file except for their byte order.
 fn gather(
     to: &mut [u64],
     bytes: &[u8],
@@ -566,7 +567,7 @@ fn cast(to: &mut [u64], a: &[u64], from: ColumnType, into: ColumnType, n: usize)
     }
 }
 
-/// What an operator makes of two floats.
+/// The function of an operator on two floats.
 pub fn float_operation(operator: Binary) -> fn(f64, f64) -> f64 {
     match operator {
         Binary::Add => f64::plus,
@@ -631,14 +632,14 @@ fn logic(operator: Binary, to: &mut [u8], a: &[u8], b: &[u8]) {
     }
 }
 
-/// Whole numbers of both kinds, of which no type of 64 bits holds all.
+/// Integers of both kinds, for which no 64-bit type holds all values.
 fn compare_mixed(operator: Binary, to: &mut [u8], unsigned: &[u64], signed: &[i64]) {
     map2(to, unsigned, signed, |a, b| {
         u8::from(holds(operator, i128::from(a).cmp(&i128::from(b))))
     });
 }
 
-/// Whole numbers and floats, without rounding.
+/// Integers and floats, without rounding.
 fn compare_real<T: Copy + Into<i128>>(operator: Binary, to: &mut [u8], whole: &[T], real: &[f64]) {
     map2(to, whole, real, |a, b| {
         u8::from(holds(operator, order_of(a.into(), b)))
@@ -665,7 +666,7 @@ fn apply(to: &mut [u64], a: &[u64], function: Function, kind: NumberType, n: usi
             Function::Hash => map1(view_mut::<u64>(to, n), a, Value::hash),
             #[allow(clippy::eq_op)]
             Function::IsNan => map1(view_mut::<u8>(to, n), a, |a| u8::from(a != a)),
-            // One loop a function, so that each can be vectorised.
+            // One loop per function, so that each can be vectorised.
             Function::Abs => map1(view_mut::<T>(to, n), a, |a| a.apply(Function::Abs)),
             Function::Sqrt => map1(view_mut::<T>(to, n), a, |a| a.apply(Function::Sqrt)),
             Function::Floor => map1(view_mut::<T>(to, n), a, |a| a.apply(Function::Floor)),

@@ -1,14 +1,14 @@
-//! A place in the text of an expression.
+//! A position in the text of an expression.
 //!
-//! Contract: moves only forwards unless its owner sets it back. Errors name the place as a count of
-//! characters from 1, and show no more of a long text than what is around it.
+//! Contract: moves only forwards unless its owner sets it back. Errors give the position as a count
+//! of characters from 1, and show only the surroundings of the position in a long text.
 
 use outcore_io::Error;
 
-/// Most characters that an error shows on either side of the place.
+/// Number of characters that an error shows on either side of the position.
 const AROUND_MAX: usize = 40;
 
-/// A text and how far it has been read.
+/// A text, and how far it has been read.
 #[derive(Debug)]
 pub(super) struct Cursor<'a> {
     text: &'a str,
@@ -17,22 +17,22 @@ pub(super) struct Cursor<'a> {
 }
 
 impl<'a> Cursor<'a> {
-    /// The beginning of `text`; errors advise `hint`.
+    /// The beginning of `text`; errors contain `hint`.
     pub(super) fn new(text: &'a str, hint: &'static str) -> Self {
         Cursor { text, at: 0, hint }
     }
 
-    /// How much was read, in bytes.
+    /// Number of bytes read.
     pub(super) fn at(&self) -> usize {
         self.at
     }
 
-    /// Goes back to where [`Cursor::at`] was `at`.
+    /// Goes back to the position `at`, a result of [`Cursor::at`].
     pub(super) fn set_back(&mut self, at: usize) {
         self.at = at;
     }
 
-    /// What has not been read.
+    /// The unread text.
     pub(super) fn rest(&self) -> &'a str {
         &self.text[self.at..]
     }
@@ -42,17 +42,17 @@ impl<'a> Cursor<'a> {
         self.rest().is_empty()
     }
 
-    /// Reads `len_bytes`, which end where a character ends.
+    /// Reads `len_bytes`, up to a character boundary.
     pub(super) fn advance(&mut self, len_bytes: usize) {
         self.at += len_bytes;
     }
 
-    /// Reads blanks.
+    /// Reads spaces.
     pub(super) fn skip_space(&mut self) {
         self.at = self.text.len() - self.rest().trim_start().len();
     }
 
-    /// Reads blanks, and `token` if it comes next.
+    /// Reads spaces, and `token` if it comes next.
     pub(super) fn take(&mut self, token: &str) -> bool {
         self.skip_space();
         let is_there = self.rest().starts_with(token);
@@ -62,7 +62,7 @@ impl<'a> Cursor<'a> {
         is_there
     }
 
-    /// Reads blanks, and `word`, in letters of either case, if it comes next and ends there.
+    /// Reads spaces, and the whole word `word`, in any case, if it comes next.
     pub(super) fn take_word(&mut self, word: &str) -> bool {
         self.skip_space();
         let is_there = self.has_word(word);
@@ -72,8 +72,8 @@ impl<'a> Cursor<'a> {
         is_there
     }
 
-    /// Reads blanks; of `operators` (text, meaning, how tightly it binds) the one that comes next,
-    /// which is not read: the longest that fits. Words end where words end.
+    /// Reads spaces and returns the longest of `operators` (text, meaning, binding strength) that
+    /// comes next, without reading it. An operator that is a word must be a whole word.
     pub(super) fn operator<T: Copy>(
         &mut self,
         operators: &[(&'static str, T, u8)],
@@ -89,14 +89,14 @@ impl<'a> Cursor<'a> {
         found.max_by_key(|(text, _, _)| text.len()).copied()
     }
 
-    /// Whether `word`, in letters of either case, comes next and ends there.
+    /// Whether the whole word `word`, in any case, comes next.
     pub(super) fn has_word(&self, word: &str) -> bool {
         let front = self.rest().get(..word.len());
         let is_word = front.is_some_and(|front| front.eq_ignore_ascii_case(word));
         is_word && !self.rest()[word.len()..].starts_with(is_in_name)
     }
 
-    /// A usage error of `cause` at this place.
+    /// A usage error with `cause` at this position.
     pub(super) fn wrong(&self, cause: &str) -> Error {
         let place = self.text[..self.at].chars().count() + 1;
         let shown = self.shown();
@@ -107,7 +107,7 @@ impl<'a> Cursor<'a> {
         Error::usage("read expression", format!("{cause} {found}")).hint(self.hint)
     }
 
-    /// The text, or what is around the place of a long one.
+    /// The text; of a long text, the surroundings of the position.
     pub(super) fn shown(&self) -> String {
         let (before, after) = self.text.split_at(self.at);
         let from = before.char_indices().rev().nth(AROUND_MAX);
@@ -120,7 +120,7 @@ impl<'a> Cursor<'a> {
     }
 }
 
-/// Whether names and words may hold a character.
+/// Whether names and words may contain a character.
 pub(super) fn is_in_name(c: char) -> bool {
     c.is_alphanumeric() || c == '_'
 }

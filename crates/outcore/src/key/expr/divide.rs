@@ -1,21 +1,21 @@
-//! Whole numbers divided by one that is known when the program is compiled, without a division.
+//! Division of integers by a constant of the program, without a division instruction.
 //!
 //! Model: T. Granlund, P. Montgomery, "Division by invariant integers using multiplication", PLDI
-//! 1994, figure 4.1, for 64 bits. Narrower numbers are divided as 64 bits wide ones. Quotients are
-//! rounded down, so those of negative numbers are made of non-negative ones: with all bits flipped
-//! a number below zero becomes one that is not, and so does the quotient.
+//! 1994, figure 4.1, for 64 bits. Narrower numbers are divided as 64-bit numbers. Quotients are
+//! rounded down, so those of negative numbers are derived from non-negative ones: flipping all bits
+//! makes a negative number non-negative, and flips the quotient in the same way.
 //!
-//! Contract: [`Divisor`] gives for every number, the least of its type included, what
-//! [`super::column`]'s own `//` and `%` give; a divisor of zero is not for this file.
+//! Contract: for every number, including the minimum of its type, [`Divisor`] gives the same result
+//! as `//` and `%` in [`super::column`]. The divisor is never zero.
 //!
-//! N.B. the crate `strength_reduce` knows neither signs nor rounding down, and multiplies 64 by 128
-//! bits where 64 by 64 are enough.
+//! N.B. the crate `strength_reduce` supports neither signs nor rounding down, and multiplies 64 by
+//! 128 bits where 64 by 64 are enough.
 
 use super::registers::{map1, view, view_mut};
 use super::tree::Binary;
 use crate::key::record::NumberType;
 
-/// A divisor, and the constants that stand in for it.
+/// A divisor, and the constants that replace it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Divisor {
     value: i128,
@@ -27,21 +27,21 @@ pub(super) struct Divisor {
 trait Dividend: bytemuck::Pod {
     /// The quotient, rounded down.
     fn floor_divided_by(self, divisor: &Divisor) -> Self;
-    /// What is left, with the sign of the divisor.
+    /// The remainder, with the sign of the divisor.
     fn modulo_by(self, divisor: &Divisor) -> Self;
-    /// The same where the divisor is two to the power of `bits`.
+    /// The same for a divisor of two to the power of `bits`.
     fn floor_divided_by_power(self, bits: u32) -> Self;
     fn modulo_power(self, bits: u32) -> Self;
 }
 
 impl Divisor {
-    /// A divisor; nothing for zero and for what has more than 64 bits.
+    /// A divisor; `None` for zero and for more than 64 bits.
     pub(super) fn new(value: i128) -> Option<Self> {
         let magnitude = u64::try_from(value.unsigned_abs()).ok()?;
         if magnitude == 0 {
             return None;
         }
-        // The least number of bits of a power of two that is not below the divisor.
+        // The number of bits of the smallest power of two that is not below the divisor.
         let bits = u64::BITS - (magnitude - 1).leading_zeros();
         let excess = (1u128 << bits) - u128::from(magnitude);
         let multiplier = (excess << u64::BITS) / u128::from(magnitude) + 1;
@@ -52,13 +52,13 @@ impl Divisor {
         })
     }
 
-    /// The number of bits that it shifts by, if it is a power of two.
+    /// The shift count, if it is a power of two.
     pub(super) fn power(&self) -> Option<u32> {
         let value = u64::try_from(self.value).ok()?;
         value.is_power_of_two().then(|| value.trailing_zeros())
     }
 
-    /// A number over the magnitude, rounded down.
+    /// A number divided by the magnitude, rounded down.
     #[inline(always)]
     fn quotient(&self, number: u64) -> u64 {
         let high = ((u128::from(self.multiplier) * u128::from(number)) >> u64::BITS) as u64;
@@ -133,8 +133,8 @@ unsigned!(u8, u16, u32, u64);
 macro_rules! signed {
     ($($t:ty, $unsigned:ty);*) => {$(
         dividend!($t, |number, divisor| {
-            // By a negative divisor: the number with the other sign, which for the least number
-            // is right without one, is divided by the magnitude.
+            // For a negative divisor, the negated number is divided by the magnitude; for the
+            // minimum of the type, the wrapped negation is correct as an unsigned number.
             let (turned, is_below) = match divisor.value < 0 {
                 true => (number.wrapping_neg(), number > 0),
                 false => (number, number < 0),
@@ -166,7 +166,7 @@ mod tests {
         ($t:ty, $number:expr, $by:expr) => {{
             let (number, by): ($t, $t) = ($number as $t, $by as $t);
             if let Some(divisor) = Divisor::new(by as i128) {
-                // Only the least number over -1 wraps around.
+                // Only the minimum divided by -1 wraps around.
                 let (quotient, rest) = floored(number as i128, by as i128);
                 let (quotient, rest) = (quotient as $t, rest as $t);
                 prop_assert_eq!(
@@ -187,7 +187,7 @@ mod tests {
         }};
     }
 
-    /// Numbers of all lengths, and those beside powers of two, of both signs.
+    /// Numbers of all lengths and both signs, and those next to powers of two.
     fn number() -> impl Strategy<Value = i128> {
         let any = (any::<u64>(), 0u32..64).prop_map(|(bits, shift)| i128::from(bits >> shift));
         let near = (0u32..65, -2i128..3).prop_map(|(bits, more)| (1 << bits) + more);

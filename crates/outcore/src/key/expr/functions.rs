@@ -1,39 +1,40 @@
-//! The functions and casts of expressions: names, what they take, what they give.
+//! The functions and casts of expressions: names, arguments, results.
 //!
-//! Contract: one list, of which the parser, both evaluators, the help of the command and the guide
-//! are made. A function of [`Place::Tables`] works on texts, times or nulls, which records have
-//! not.
+//! Contract: a single list, from which the parser, both evaluators, the help of the command and the
+//! guide are built. A function of [`Place::Tables`] works on texts, times or nulls, which records
+//! do not have.
 
 use outcore_io::Error;
 
 use crate::key::record::NumberType;
 
-/// What a call of an unknown function, or with other values, fails with as an operation.
+/// The operation in errors about calls of unknown functions, or with wrong arguments.
 pub(super) const READ: &str = "read expression";
 
-/// Which evaluators have a function.
+/// Which evaluators support a function.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Place {
     /// Records and tables.
     Both,
-    /// Tables alone.
+    /// Only tables.
     Tables,
 }
 
 /// A function of the list.
 #[derive(Debug, Clone, Copy)]
 pub struct Entry {
-    /// What it is.
+    /// The function.
     pub function: Function,
     /// Its names, the first of which the help shows.
     pub names: &'static [&'static str],
-    /// Names of its values; `[...]` holds those that may be left out, `...` any number more.
+    /// Names of its arguments; `[...]` encloses optional ones, `...` means any number of further
+    /// ones.
     pub values: &'static str,
-    /// What it gives.
+    /// Its result.
     pub text: &'static str,
     /// The group in which the help shows it.
     pub group: Group,
-    /// Who has it.
+    /// The evaluators that support it.
     pub place: Place,
 }
 
@@ -64,7 +65,7 @@ impl Group {
 
 macro_rules! functions {
     ($($group:ident $place:ident $function:ident $names:tt ($values:literal) $text:literal;)*) => {
-        /// A function by what it does.
+        /// A function by its effect.
         #[derive(Debug, Clone, Copy, PartialEq, Eq)]
         #[allow(missing_docs)]
         pub enum Function {
@@ -141,12 +142,12 @@ functions! {
     Times Tables TryStrptime ["try_strptime"] ("s, format") "strptime, with null for texts of another format";
 }
 
-/// The type that a cast makes.
+/// The result type of a cast.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CastType {
     /// Truth values.
     Bool,
-    /// Numbers; never halves nor 128 bits.
+    /// Numbers; never half precision or 128 bits.
     Number(NumberType),
     /// Texts.
     Text,
@@ -156,11 +157,11 @@ pub enum CastType {
     Timestamp,
     /// Months, days and parts of a day.
     Interval,
-    /// So many digits, and so many of them behind the point.
+    /// Decimals with this many digits, and this many of them after the point.
     Decimal {
-        /// All digits.
+        /// Number of digits.
         digits: u8,
-        /// Those behind the point.
+        /// Digits after the point.
         scale: u8,
     },
 }
@@ -168,9 +169,9 @@ pub enum CastType {
 /// A cast.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Cast {
-    /// What it makes.
+    /// Its result type.
     pub to: CastType,
-    /// Whether what does not fit becomes null.
+    /// Whether an impossible conversion becomes null.
     pub is_tried: bool,
 }
 
@@ -220,9 +221,9 @@ impl Cast {
 }
 
 impl Function {
-    /// What the list says of it.
+    /// Its entry in the list.
     pub fn entry(self) -> &'static Entry {
-        // Entries stand in the order of the enum.
+        // Entries are in the order of the enum.
         &FUNCTIONS[self as usize]
     }
 
@@ -233,12 +234,12 @@ impl Function {
 }
 
 impl Entry {
-    /// How it is called, as `substr(s, first[, count])`.
+    /// Its signature, as `substr(s, first[, count])`.
     pub fn form(&self) -> String {
         format!("{}({})", self.names[0], self.values)
     }
 
-    /// What records have not that it works on, if it is for tables alone.
+    /// The type that it works on and records lack, if it is only for tables.
     pub(super) fn lacked(&self) -> &'static str {
         match self.group {
             Group::Texts => "texts",
@@ -247,7 +248,7 @@ impl Entry {
         }
     }
 
-    /// Whether it takes so many values.
+    /// Whether it accepts this number of arguments.
     pub(super) fn takes(&self, count: usize) -> bool {
         let named = |text: &str| text.split(',').filter(|part| has_name(part)).count();
         let needed = self.values.split('[').next().map_or(0, named);
@@ -256,12 +257,12 @@ impl Entry {
     }
 }
 
-/// Whether a part of the values' names is a value, and not the sign for more of them.
+/// Whether a part of the arguments' names is a name, and not the mark for further ones.
 pub(super) fn has_name(part: &str) -> bool {
     part.contains(|c: char| c.is_ascii_alphabetic())
 }
 
-/// What is for tables alone, with the reason.
+/// The error for a feature that only tables have, with the reason.
 pub(super) fn for_tables(what: &str, records_lack: &str) -> Error {
     let cause = format!("{what} is for tables: records have no {records_lack}");
     let both = FUNCTIONS.iter().filter(|entry| entry.place == Place::Both);

@@ -1,25 +1,26 @@
-//! Expressions, as users write them: `x * 2 + 1`, `price * n > 100 and country in ('de', 'fr')`.
+//! Expressions in the users' notation: `x * 2 + 1`, `price * n > 100 and country in ('de', 'fr')`.
 //!
 //! Contract: there is one grammar ([`Expr`], [`Named`]) and one list of functions ([`FUNCTIONS`])
 //! for records and tables. Two evaluators walk the tree: [`Program`] here, for the numbers of
-//! records, and that of `outcore-table`, for columns of Arrow. Both give the same values; what one
-//! of them cannot do is an error with a hint. `docs/guide/expressions.md` describes the language.
+//! records, and that of `outcore-table`, for columns of Arrow. Both give the same values; a feature
+//! that one of them lacks is an error with a hint. `docs/guide/expressions.md` describes the
+//! language.
 //!
-//! [`Program`] is an expression compiled for a [`Schema`], which says what names mean. A program
-//! works on batches of at most [`BATCH_ROWS`] rows, one operation over a whole column at a time, so
-//! that the compiler's vector instructions do the work and the columns stay in the cache (Boncz,
+//! A [`Program`] is an expression compiled for a [`Schema`], which defines the meaning of names. A
+//! program works on batches of at most [`BATCH_ROWS`] rows, one operation over a whole column at a
+//! time, so that the compiler can use vector instructions and the columns stay in the cache (Boncz,
 //! Zukowski, Nes, "MonetDB/X100", CIDR 2005).
 //!
-//! Types of records are those of NumPy 2's promotion, and literals take the type of what they meet
-//! (NEP 50). Integers wrap around. Casts cut integers and clamp floats. An integer divided by zero,
-//! and one to a negative power, are errors. They are none in a row where the result does not
-//! matter: on the right of `and` and `or`, and in the branches of `where` and `case`. NaN equals
-//! itself and is larger than all numbers, as in a sort.
+//! Types of records follow NumPy 2's promotion, and literals take the type of the other operand
+//! (NEP 50). Integers wrap around. Casts truncate integers and clamp floats. An integer divided by
+//! zero, or raised to a negative power, is an error. It is not an error in a row where the result
+//! does not matter: on the right of `and` and `or`, and in the branches of `where` and `case`. NaN
+//! equals itself and is larger than all numbers, as in a sort.
 //!
 //! Vectors: `x[2]` is an element, `x` alone all of them. Operators and functions then work element
-//! by element, on vectors of one length and single numbers, and give a vector as long. Only a map
-//! can make a vector ([`Program::compile_elementwise`]); where one number or truth value is wanted,
-//! a vector is an error.
+//! by element, on vectors of one length and single numbers, and return a vector of that length.
+//! Only a map can produce a vector ([`Program::compile_elementwise`]); where one number or truth
+//! value is expected, a vector is an error.
 
 mod calls;
 mod check;
@@ -55,42 +56,42 @@ pub(crate) use column::{BATCH_ROWS, with_type};
 
 /// The position of a row in the whole input.
 pub(crate) const INDEX: &str = "index";
-/// Names of the numbers of inputs that are zipped.
+/// Names of the numbers of zipped inputs.
 const INPUT_NAMES: [&str; 8] = ["x", "y", "z", "w", "x4", "x5", "x6", "x7"];
 
 impl FromStr for Expr {
     type Err = Error;
 
-    /// Reads an expression.
+    /// Parses an expression.
     ///
     /// # Errors
-    /// [`crate::Kind::Usage`] with the place where it stops making sense.
+    /// [`crate::Kind::Usage`] with the position of the first error.
     fn from_str(text: &str) -> Result<Self> {
         parse::parse(text)
     }
 }
 
 impl Named {
-    /// Reads `name = expression` or `expression as name`, or several of them with commas between.
+    /// Parses `name = expression` or `expression as name`, or a comma-separated list of them.
     ///
     /// # Errors
-    /// As [`Expr::from_str`]; [`crate::Kind::Usage`] for an expression without a name.
+    /// The errors of [`Expr::from_str`]; [`crate::Kind::Usage`] for an expression without a name.
     pub fn parse_all(text: &str) -> Result<Vec<Self>> {
         parse::named(text)
     }
 }
 
-/// What a column holds.
+/// The type of a column's values.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum ColumnType {
-    /// Truth values, a byte each.
+    /// Truth values, one byte each.
     Bool,
     /// Numbers in the byte order of this machine; never 128 bits.
     Number(NumberType),
 }
 
 impl ColumnType {
-    /// Bytes of a value.
+    /// Bytes per value.
     pub const fn bytes(self) -> usize {
         match self {
             ColumnType::Bool => 1,
@@ -121,17 +122,17 @@ impl fmt::Display for ColumnType {
 pub struct SchemaField {
     /// Its name in expressions.
     pub name: String,
-    /// The input it is of.
+    /// The input that it belongs to.
     pub input: usize,
-    /// Where it is in the record.
+    /// Its offset in the record.
     pub offset_bytes: usize,
-    /// What it is; nothing for bytes, which expressions cannot use.
+    /// Its type; `None` for bytes, which expressions cannot use.
     pub number: Option<Number>,
-    /// How many there are.
+    /// Number of elements.
     pub count: usize,
 }
 
-/// What names mean: the numbers in the records of one input, or of several that are zipped.
+/// The meaning of names: the numbers in the records of one input, or of several zipped ones.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Schema {
     /// Bytes of a record of each input.
@@ -201,7 +202,7 @@ impl Schema {
         Schema::of_columns(&[(INPUT_NAMES[0], number)])
     }
 
-    /// Plain numbers, an input each.
+    /// Plain numbers, one input each.
     pub fn of_columns(columns: &[(&str, NumberType)]) -> Self {
         let field = |(input, (name, kind)): (usize, &(&str, NumberType))| SchemaField {
             name: (*name).to_string(),
@@ -217,8 +218,8 @@ impl Schema {
         }
     }
 
-    /// Several side by side: plain numbers are called `x`, `y`, `z`, `w`; fields of records have
-    /// that and a point in front of their names.
+    /// Combines several schemas. Plain numbers are called `x`, `y`, `z`, `w`; for fields of
+    /// records, that name and a point come before the field's name.
     pub fn zip(schemas: &[Schema]) -> Self {
         let mut all = Schema {
             has_index: true,

@@ -1,9 +1,9 @@
 //! Text to [`Expr`]: precedence climbing over a handful of tokens.
 //!
-//! Contract: one pass; only a word that may be a column or the beginning of something longer is
-//! looked behind. Nesting and the number of values are limited, so that neither reading a text nor
-//! walking or dropping what was read exhausts the stack: a chain of operators is a tree as deep as
-//! it has values. Errors are those of [`Cursor`]. Words such as `case`, `between` and `end` are
+//! Contract: one pass, with look-ahead only for a word that may be a column or the beginning of a
+//! longer construct. Nesting and the number of values are limited, so that reading a text, walking
+//! its tree and dropping it never exhaust the stack: a chain of operators is a tree as deep as its
+//! number of values. Errors are those of [`Cursor`]. Words such as `case`, `between` and `end` are
 //! columns wherever they cannot be anything else.
 
 use outcore_io::{Error, Result};
@@ -16,14 +16,14 @@ use crate::key::column::quoted;
 
 /// Deepest nesting of brackets, operators and calls.
 const DEPTH_MAX: usize = 128;
-/// Most values, operators with one operand and calls of an expression.
+/// Largest number of values, unary operators and calls of an expression.
 pub(super) const PARTS_MAX: usize = 1000;
-/// What errors advise.
+/// The hint of errors.
 const HINT: &str = "write for example x * 2 + 1, x > 10 and x % 2 == 0, or country in ('de', 'fr')";
 /// What to do about an expression beyond the limits.
 const SPLIT: &str = "split it into several steps, each of which computes a part";
 
-/// Binary operators: text, what it is, how tightly it binds.
+/// Binary operators: text, meaning, binding strength.
 const BINARY: [(&str, Binary, u8); 25] = [
     ("or", Binary::Or, 1),
     ("||", Binary::Or, 1),
@@ -56,14 +56,14 @@ const COMPARE: u8 = 4;
 const SIGN: u8 = 11;
 const POWER: u8 = 12;
 
-/// Words that are never columns unless they stand in backquotes.
+/// Words that are columns only in backquotes.
 const WORDS: [&str; 8] = ["and", "or", "not", "in", "is", "null", "true", "false"];
-/// Words that stand between or behind operands.
+/// Words that come between or after operands.
 const BEHIND: [&str; 10] = [
     "and", "or", "not", "in", "is", "mod", "between", "like", "ilike", "as",
 ];
 
-/// Reads a whole text.
+/// Parses a whole text.
 pub(super) fn parse(text: &str) -> Result<Expr> {
     let mut parser = Parser::new(text);
     let expr = parser.expression(0)?;
@@ -205,7 +205,7 @@ impl<'a> Parser<'a> {
         is_there
     }
 
-    /// What stands behind an operand at [`Parser::is_at_test`].
+    /// Parses the test that follows an operand; see [`Parser::is_at_test`].
     fn test(&mut self, left: Expr) -> Result<Expr> {
         if self.cursor.take_word("is") {
             let is_so = !self.cursor.take_word("not");
@@ -244,7 +244,7 @@ impl<'a> Parser<'a> {
         })
     }
 
-    /// Values with commas between, up to and with `)`.
+    /// Comma-separated values, including the final `)`.
     fn list(&mut self) -> Result<Vec<Expr>> {
         let mut values = Vec::new();
         if self.cursor.take(")") {
@@ -294,7 +294,7 @@ impl<'a> Parser<'a> {
         }
     }
 
-    /// `!` that is not part of `!=`.
+    /// A `!` that is not part of `!=`.
     fn take_not(&mut self) -> bool {
         let rest = self.cursor.rest();
         let is_there = rest.starts_with('!') && !rest.starts_with("!=");
@@ -361,7 +361,7 @@ impl<'a> Parser<'a> {
             .wrong("an element is a number in brackets, as in x[0],"))
     }
 
-    /// Whether the word `case` comes next, and what is behind it can only be a value.
+    /// Whether the word `case` comes next, followed by text that can only be a value.
     fn is_at_case(&mut self) -> bool {
         let before = self.cursor.at();
         let mut is_there = self.cursor.take_word("case");
@@ -404,7 +404,7 @@ impl<'a> Parser<'a> {
         Ok(Expr::Case(Box::new(case)))
     }
 
-    /// The names of fields of objects, each behind a point that follows at once.
+    /// The names of objects' fields, each after a point without a space before it.
     fn fields(&mut self) -> Result<String> {
         let mut path = String::new();
         loop {
@@ -430,7 +430,7 @@ impl<'a> Parser<'a> {
         }
     }
 
-    /// A name, in backquotes if it is none of letters, digits and `_`.
+    /// A name; in backquotes if it has characters other than letters, digits and `_`.
     fn name(&mut self) -> Result<Option<String>> {
         self.cursor.skip_space();
         let rest = self.cursor.rest();
@@ -451,7 +451,7 @@ impl<'a> Parser<'a> {
         Ok(Some(name.to_owned()))
     }
 
-    /// A text in quotes, which are written twice inside of it.
+    /// A text in quotes, which are doubled inside it.
     fn text(&mut self) -> Result<String> {
         let mut chars = self.cursor.rest().char_indices();
         let quote = chars.next().map_or('\'', |(_, quote)| quote);
@@ -507,7 +507,7 @@ impl<'a> Parser<'a> {
     }
 }
 
-/// The value with the other sign; a literal stays one.
+/// The negated value; a literal remains a literal.
 fn negated(value: Expr) -> Expr {
     match value {
         Expr::Int(number) => Expr::Int(-number),

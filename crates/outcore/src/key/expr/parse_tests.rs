@@ -1,6 +1,6 @@
-//! What the parser makes of texts.
+//! Tests of the parser.
 //!
-//! Contract: trees are written out, so that a change of the grammar shows.
+//! Contract: trees are written out, so that a change of the grammar is visible.
 
 use super::parse::{named, parse};
 use super::tree::Expr;
@@ -197,7 +197,7 @@ fn no_expression_exhausts_the_stack() {
         assert!(error.to_string().len() < 400, "{error}");
         assert!(error.next_step().unwrap().contains("several steps"));
     }
-    // What is within the limits is read, walked and dropped.
+    // A text within the limits can be parsed, walked and dropped.
     for text in [
         format!("x{}", "+x".repeat(999)),
         "x is null".to_string(),

@@ -1,9 +1,8 @@
-//! Expressions compiled for a schema: types decided, constants folded, one step an operation.
+//! Expressions compiled for a schema: types resolved, constants folded, one step per operation.
 //!
-//! Contract: what has no meaning is rejected here, so running can fail only for a value that an
-//! operation has no result for ([`super::check`]). Types are those of [`super::types`]. Equal loads
-//! are shared. A program over vectors computes their elements side by
-//! side: each column has `width` values a row.
+//! Contract: invalid expressions are rejected here, so running can fail only for an operand without
+//! a result ([`super::check`]). Types are those of [`super::types`]. Equal loads are shared. A
+//! program over vectors computes their elements together: each column has `width` values per row.
 
 use super::check::Fault;
 use super::column::{BATCH_ROWS, Column, Rows, Space, Step, float_operation, holds};
@@ -18,9 +17,9 @@ use super::{COMPILE, ColumnType, INDEX, Schema};
 use crate::key::record::NumberType;
 use outcore_io::{Error, Result, units};
 
-/// Most steps and constants of a program: bounds its space.
+/// Largest number of steps and constants of a program, which bounds its space.
 const REGISTERS_MAX: usize = 256;
-/// Why an integer has no negative power, and what does.
+/// Why an integer has no negative power, and what to use instead.
 const NEGATIVE_POWER: &str = "an integer cannot be raised to a negative power";
 const AS_FLOAT: &str = "compute with floats: f64(x) ** -1, or 1 / x";
 /// Why an integer cannot be divided by zero, and what to do.
@@ -38,18 +37,18 @@ pub struct Program {
     registers: usize,
     result: usize,
     kind: ColumnType,
-    /// Values that each row has in each column.
+    /// Number of values per row in each column.
     width: usize,
     /// Whether the positions of rows are those in the input.
     has_index: bool,
 }
 
 impl Program {
-    /// Compiles `expr` for records of `schema`: one value for each.
+    /// Compiles `expr` for records of `schema`: one value per record.
     ///
     /// # Errors
-    /// [`crate::Kind::Usage`] for unknown names, types that do not go together, literals that do
-    /// not fit, and vectors.
+    /// [`crate::Kind::Usage`] for unknown names, incompatible types, literals that do not fit, and
+    /// vectors.
     pub fn compile(expr: &Expr, schema: &Schema) -> Result<Self> {
         let (program, vector) = Self::compiled(expr, schema)?;
         let Some((name, count)) = vector else {
@@ -66,15 +65,15 @@ impl Program {
     }
 
     /// As [`Program::compile`], but vectors are allowed: operations work element by element and
-    /// make [`Program::width`] values of each record.
+    /// produce [`Program::width`] values per record.
     ///
     /// # Errors
-    /// As [`Program::compile`], and for vectors of different lengths.
+    /// The errors of [`Program::compile`], and vectors of different lengths.
     pub(crate) fn compile_elementwise(expr: &Expr, schema: &Schema) -> Result<Self> {
         Self::compiled(expr, schema).map(|(program, _)| program)
     }
 
-    /// The program, and the vector that makes it one of vectors.
+    /// The program, and the vector that makes it a program over vectors.
     fn compiled(expr: &Expr, schema: &Schema) -> Result<(Self, Option<(String, usize)>)> {
         let mut compiler = Compiler {
             schema,
@@ -102,22 +101,22 @@ impl Program {
     /// As [`Program::compile`], for a condition: numbers count as true unless they are zero.
     ///
     /// # Errors
-    /// As [`Program::compile`].
+    /// The errors of [`Program::compile`].
     pub(crate) fn compile_condition(expr: &Expr, schema: &Schema) -> Result<Self> {
         Self::compile(&expr.clone().cast(CastType::Bool), schema)
     }
 
-    /// What it computes.
+    /// The type of its results.
     pub fn kind(&self) -> ColumnType {
         self.kind
     }
 
-    /// How many values of that kind it makes of each record.
+    /// Number of results per record.
     pub fn width(&self) -> usize {
         self.width
     }
 
-    /// Most rows that it takes at once.
+    /// Largest number of rows per call.
     pub(crate) fn rows_max(&self) -> usize {
         (BATCH_ROWS / self.width).max(1)
     }
@@ -136,7 +135,7 @@ impl Program {
     pub fn space(&self) -> Space {
         let mut registers = vec![vec![0; self.rows_max() * self.width]; self.registers];
         for (register, constant) in &self.constants {
-            // As the widest of their kind; a cast makes the type that is needed.
+            // Stored in the widest type of their kind; a cast converts to the type that is needed.
             let bits = match constant {
                 Constant::Int(value) => *value as u64,
                 Constant::Float(value) => value.to_bits(),
@@ -158,12 +157,11 @@ impl Program {
     /// The results for `rows`.
     ///
     /// # Errors
-    /// [`crate::Kind::Usage`] for an integer divided by zero or to a negative power, where that
+    /// [`crate::Kind::Usage`] for an integer divided by zero or raised to a negative power, if that
     /// matters.
     ///
     /// # Panics
-    /// When there are more than [`Program::rows_max`] rows, or the inputs are not those of the
-    /// schema.
+    /// If there are more than [`Program::rows_max`] rows, or the inputs do not match the schema.
     pub fn run<'s>(&self, space: &'s mut Space, rows: &Rows<'_>) -> Result<Column<'s>> {
         assert!(rows.count <= self.rows_max(), "a batch has its most rows");
         let values = rows.count * self.width;
@@ -219,9 +217,9 @@ impl Program {
 
 pub(super) struct Compiler<'a> {
     schema: &'a Schema,
-    /// The first vector that was named, and its length.
+    /// The first vector in the expression, and its length.
     vector: Option<(String, usize)>,
-    /// Under which the part that is compiled matters.
+    /// The guards of the part that is being compiled.
     pub(super) guards: Vec<Guard>,
     pub(super) program: Program,
 }
@@ -275,7 +273,7 @@ impl Compiler<'_> {
         self.as_kind(operand, ColumnType::Bool)
     }
 
-    /// An expression that matters only where `guard` holds.
+    /// An expression that matters only if `guard` holds.
     pub(super) fn guarded(&mut self, guard: Guard, expr: &Expr) -> Result<Operand> {
         self.guards.push(guard);
         let made = self.expression(expr);
@@ -308,7 +306,7 @@ impl Compiler<'_> {
         }
         let (input, record_bytes) = (field.input, self.schema.record_bytes[field.input]);
         let offset_bytes = field.offset_bytes + element * number.bytes();
-        // Halves are computed with as singles.
+        // Half-precision numbers are computed in single precision.
         let kind = ColumnType::Number(match number.kind {
             NumberType::F16 => NumberType::F32,
             kind => kind,
@@ -331,7 +329,7 @@ impl Compiler<'_> {
         Ok(Operand::Column(to, kind))
     }
 
-    /// Notes that a vector takes part.
+    /// Records that a vector is used.
     fn widen(&mut self, name: &str, count: usize) -> Result<()> {
         match &self.vector {
             Some((other, others)) if *others != count => {
@@ -349,7 +347,7 @@ impl Compiler<'_> {
         }
     }
 
-    /// An operand as a column: a literal alone is an `i64` (`u64` where it needs it) or an `f64`.
+    /// An operand as a column: a literal alone is an `i64` (`u64` if necessary) or an `f64`.
     pub(super) fn settle(&mut self, operand: Operand) -> Result<(usize, ColumnType)> {
         let kind = match operand {
             Operand::Column(register, kind) => return Ok((register, kind)),
@@ -507,7 +505,7 @@ impl Compiler<'_> {
     }
 
     pub(super) fn compare(&mut self, operator: Binary, a: Operand, b: Operand) -> Result<Operand> {
-        // A literal beyond the type of the column decides the comparison by its side.
+        // A literal outside of the column type's range decides the comparison.
         let beyond = |column: Operand, literal: Operand| match (column, literal) {
             (Operand::Column(_, kind), Operand::Constant(Constant::Int(value))) => {
                 match kind.number().is_float() || check_fits(value, kind).is_ok() {
@@ -576,8 +574,8 @@ impl Compiler<'_> {
         Ok(Operand::Column(to, ColumnType::Bool))
     }
 
-    /// Whole numbers compared with a float in the text, and floats with a whole number in it: as
-    /// the numbers that they are, without rounding.
+    /// Compares integers with a float literal, or floats with an integer literal, by exact value
+    /// without rounding.
     fn compare_literal(
         &mut self,
         operator: Binary,
@@ -650,7 +648,7 @@ impl Compiler<'_> {
     }
 }
 
-/// What a comparison of two literals gives.
+/// The result of comparing two literals.
 fn decided(operator: Binary, whole: i128, real: f64) -> Operand {
     let is_so = holds(operator, order_of(whole, real));
     Operand::Constant(Constant::Bool(is_so))

@@ -1,6 +1,6 @@
-//! Registers of an expression: words seen as numbers of any type, and loops over them.
+//! Registers of an expression: words viewed as numbers of any type, and loops over them.
 //!
-//! Contract: no allocation and no branch in the loops, so that they are compiled to vectors.
+//! Contract: no allocation and no branch in the loops, so that the compiler can vectorise them.
 
 /// A register of truth values, and which of them make a result matter.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

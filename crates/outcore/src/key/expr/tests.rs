@@ -1,11 +1,11 @@
-//! What expressions give: vectors, division and its rest, powers.
+//! Tests of expressions: vectors, division and remainder, powers.
 //!
 //! Contract: expected values are those of NumPy 2.4, written down here;
 //! `python/tests/test_expressions.py` compares with NumPy itself over larger grids.
 
 use super::*;
 
-/// Runs `text` over `rows` records of `schema` in as many batches as the program wants.
+/// Runs `text` over `rows` records of `schema` in batches of the program's size.
 fn run(
     text: &str,
     schema: &Schema,
@@ -40,7 +40,7 @@ fn f64s(values: &[f64]) -> Vec<u8> {
         .collect()
 }
 
-/// As NumPy's `array_equal` with `equal_nan`, but zeros have signs.
+/// As NumPy's `array_equal` with `equal_nan`, but distinguishes signed zeros.
 fn is_same(a: f64, b: f64) -> bool {
     a.to_bits() == b.to_bits() || a.is_nan() && b.is_nan()
 }
@@ -346,7 +346,7 @@ fn the_guide_lists_the_functions_that_there_are() {
     }
 }
 
-/// Type and values of an expression over bytes 0 to 3.
+/// Type and values of an expression over the bytes 0 to 3.
 fn of_bytes(text: &str) -> (ColumnType, Vec<u8>) {
     let schema = Schema::of_number(NumberType::U8);
     let program = Program::compile(&text.parse().unwrap(), &schema).unwrap();

@@ -1,6 +1,6 @@
 //! The tree of an expression, which both evaluators walk.
 //!
-//! Contract: plain data. A chain of operators is a tree as deep as it has values, at most
+//! Contract: plain data. A chain of operators is a tree as deep as its number of values, at most
 //! [`super::parse::PARTS_MAX`]; brackets and calls nest a tenth as deep.
 
 use super::functions::{Cast, CastType, Function};
@@ -8,17 +8,17 @@ use super::functions::{Cast, CastType, Function};
 /// An expression.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Expr {
-    /// No value; tables alone have it.
+    /// No value; only in tables.
     Null,
     /// `true` or `false`.
     Bool(bool),
-    /// A whole number.
+    /// An integer.
     Int(i128),
-    /// A number with a point or an exponent, as it was written.
+    /// A number with a point or an exponent, as written.
     Number(String),
     /// A text in quotes.
     Text(String),
-    /// A field of a record, a column of a table, or with points the field of one.
+    /// A field of a record or a column of a table; with points, a field of an object.
     Column(String),
     /// One element of a vector or of a list, counted from 0.
     Element(Box<Expr>, usize),
@@ -26,41 +26,41 @@ pub enum Expr {
     Unary(Unary, Box<Expr>),
     /// Two operands.
     Binary(Binary, Box<Expr>, Box<Expr>),
-    /// `x is null`, or `is not null` where the flag is false.
+    /// `x is null`, or `is not null` if the flag is false.
     IsNull(Box<Expr>, bool),
-    /// `x in (...)`, or `not in` where the flag is false.
+    /// `x in (...)`, or `not in` if the flag is false.
     In(Box<Expr>, Vec<Expr>, bool),
-    /// `x between a and b`, both of them included.
+    /// `x between a and b`, inclusive.
     Between(Box<Between>),
     /// The first value whose condition holds.
     Case(Box<Case>),
     /// A function.
     Call(Function, Vec<Expr>),
-    /// Another type.
+    /// A conversion to another type.
     Cast(Cast, Box<Expr>),
 }
 
-/// `value between least and most`, or `not between` where `is_so` is false.
+/// `value between least and most`, or `not between` if `is_so` is false.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Between {
-    /// What is compared.
+    /// The value to compare.
     pub value: Expr,
     /// The lower end.
     pub least: Expr,
     /// The upper end.
     pub most: Expr,
-    /// Whether it must be between them, or must not.
+    /// Whether the value must be between them, or must not be.
     pub is_so: bool,
 }
 
-/// `case when c then a else b end`; with `of`, conditions are values that it is compared with.
+/// `case when c then a else b end`; with `of`, conditions are values to compare it with.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Case {
-    /// What is compared with the values behind `when`.
+    /// The value that is compared with the values after `when`.
     pub of: Option<Expr>,
-    /// The arms in their order; at least one.
+    /// The arms in order; at least one.
     pub arms: Vec<Arm>,
-    /// What holds if no arm does; null without it.
+    /// The result if no arm holds; null by default.
     pub otherwise: Option<Expr>,
 }
 
@@ -69,22 +69,22 @@ pub struct Case {
 pub struct Arm {
     /// A condition, or a value to compare with.
     pub condition: Expr,
-    /// The value of the case if it holds.
+    /// The result if the condition holds.
     pub value: Expr,
 }
 
-/// An expression and the name of what it makes.
+/// An expression and the name of its result.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Named {
     /// The name.
     pub name: String,
     /// The values.
     pub value: Expr,
-    /// Whether it was written `value as name`.
+    /// Whether it was written as `value as name`.
     pub is_alias: bool,
 }
 
-/// Operators with one operand.
+/// Unary operators.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[allow(missing_docs)]
 pub enum Unary {
@@ -93,7 +93,7 @@ pub enum Unary {
     Not,
 }
 
-/// Operators with two operands.
+/// Binary operators.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[allow(missing_docs)]
 pub enum Binary {
@@ -122,7 +122,7 @@ pub enum Binary {
 }
 
 impl Binary {
-    /// Whether it compares.
+    /// Whether it is a comparison.
     pub const fn is_comparison(self) -> bool {
         use Binary::{Equal, Greater, GreaterEqual, Less, LessEqual, NotEqual};
         matches!(
@@ -131,7 +131,7 @@ impl Binary {
         )
     }
 
-    /// The comparison that says the same when the sides are exchanged.
+    /// The equivalent comparison with exchanged operands.
     #[must_use]
     pub const fn exchanged(self) -> Self {
         match self {
@@ -143,7 +143,7 @@ impl Binary {
         }
     }
 
-    /// How it is written.
+    /// Its notation.
     pub const fn sign(self) -> &'static str {
         match self {
             Binary::Add => "+",
@@ -182,7 +182,7 @@ impl Expr {
         Expr::Cast(cast, Box::new(self))
     }
 
-    /// The columns, and fields of objects, that it reads, each once.
+    /// The columns and fields of objects that it reads, each once.
     pub fn columns(&self) -> Vec<&str> {
         let mut names = Vec::new();
         self.visit(&mut |expr| {
@@ -195,7 +195,7 @@ impl Expr {
         names
     }
 
-    /// Calls `work` with this expression and all that are in it.
+    /// Calls `work` with this expression and all expressions in it.
     pub fn visit<'e>(&'e self, work: &mut impl FnMut(&'e Expr)) {
         work(self);
         match self {

@@ -1,7 +1,7 @@
-//! Which types operands become, and what whole numbers are before they have one.
+//! Type rules of operands, and integers before they have a type.
 //!
-//! Contract: pure. Types follow NumPy's promotion; a literal has no type of its own until it meets
-//! a column (NEP 50), and whole numbers that meet only each other are computed exactly.
+//! Contract: pure. Types follow NumPy's promotion. A literal has no type until it is combined with
+//! a column (NEP 50); integers without columns are computed exactly.
 
 use std::cmp::Ordering;
 
@@ -18,7 +18,7 @@ pub(super) enum Constant {
     Bool(bool),
 }
 
-/// An operand while compiling.
+/// An operand during compilation.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Operand {
     Constant(Constant),
@@ -29,7 +29,7 @@ pub(super) fn wrong(cause: impl Into<String>) -> Error {
     Error::usage(COMPILE, cause).hint("cast it to a type that fits, as in i64(x)")
 }
 
-/// Whole numbers are computed exactly while there are no columns.
+/// Computes integers exactly as long as there are no columns.
 pub(super) fn folded(operator: Binary, a: i128, b: i128) -> Option<i128> {
     match operator {
         Binary::Add => a.checked_add(b),
@@ -58,7 +58,7 @@ pub(super) fn folded(operator: Binary, a: i128, b: i128) -> Option<i128> {
     }
 }
 
-/// Two literals whose result is a float, and has no more of a type than they: none.
+/// Two literals with a float result, which is as untyped as they are.
 pub(super) fn floats(operator: Binary, a: Operand, b: Operand) -> Option<(f64, f64)> {
     use Binary::{Add, Divide, FloorDivide, Greatest, Least, Modulo, Multiply, Power, Subtract};
     let (Operand::Constant(a), Operand::Constant(b)) = (a, b) else {
@@ -80,7 +80,7 @@ pub(super) fn floats(operator: Binary, a: Operand, b: Operand) -> Option<(f64, f
     Some((float(a)?, float(b)?)).filter(|_| makes_float)
 }
 
-/// The constant that integers of `kind` are divided by, unless it is zero.
+/// The constant by which integers of `kind` are divided, unless it is zero.
 pub(super) fn divisor(operator: Binary, kind: NumberType, b: Operand) -> Result<Option<Divisor>> {
     match (operator, b) {
         (Binary::FloorDivide | Binary::Modulo, Operand::Constant(Constant::Int(value)))
@@ -93,7 +93,7 @@ pub(super) fn divisor(operator: Binary, kind: NumberType, b: Operand) -> Result<
     }
 }
 
-/// Whether a quotient that is cut lies above the one that is rounded down.
+/// Whether the truncated quotient is above the one rounded down.
 pub(super) fn floored(a: i128, b: i128) -> bool {
     a % b != 0 && (a < 0) != (b < 0)
 }
@@ -106,7 +106,7 @@ pub(super) fn check_fits(value: i128, kind: ColumnType) -> Result<()> {
         true => (-(1 << (bits - 1)), (1 << (bits - 1)) - 1),
         false => (0, (1 << bits) - 1),
     };
-    // Registers hold 64 bits, whatever comes of them.
+    // Registers hold 64 bits, whatever the result is used for.
     let is_wide = value < i128::from(i64::MIN) || value > i128::from(u64::MAX);
     if (least..=greatest).contains(&value) && !is_wide {
         return Ok(());
@@ -114,17 +114,17 @@ pub(super) fn check_fits(value: i128, kind: ColumnType) -> Result<()> {
     Err(wrong(format!("{value} is not a {kind}")))
 }
 
-/// A comparison with a literal, or what it gives for all rows.
+/// A comparison with a literal, or its result for all rows.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) enum Beside<T> {
     Literal(Binary, T),
     All(bool),
 }
 
-/// `column operator literal` for whole numbers, with a whole number as the literal.
+/// `column operator literal` for integers, rewritten with an integer literal.
 pub(super) fn beside_wholes(operator: Binary, literal: f64) -> Beside<i128> {
     use Binary::{Equal, Greater, GreaterEqual, Less, LessEqual, NotEqual};
-    // 2^127 is the first whole number that 128 bits with a sign do not hold.
+    // 2^127 is the first integer that a signed 128-bit number cannot hold.
     let end = 2_f64.powi(127);
     if literal.is_nan() || literal.abs() >= end {
         let is_above = literal.is_nan() || literal > 0.0;
@@ -143,7 +143,7 @@ pub(super) fn beside_wholes(operator: Binary, literal: f64) -> Beside<i128> {
     }
 }
 
-/// `column operator literal` for floats, with a float as the literal.
+/// `column operator literal` for floats, rewritten with a float literal.
 pub(super) fn beside_floats(operator: Binary, literal: i128, is_single: bool) -> Beside<f64> {
     use Binary::{Equal, Greater, GreaterEqual, Less, LessEqual};
     let nearest = match is_single {
@@ -163,9 +163,9 @@ pub(super) fn beside_floats(operator: Binary, literal: i128, is_single: bool) ->
     }
 }
 
-/// How a whole number stands to a float, without rounding; NaN is larger than all numbers.
+/// Compares an integer with a float, without rounding; NaN is larger than all numbers.
 pub fn order_of(whole: i128, real: f64) -> Ordering {
-    // 2^127 is the first whole number that 128 bits with a sign do not hold.
+    // 2^127 is the first integer that a signed 128-bit number cannot hold.
     let end = 2_f64.powi(127);
     if real.is_nan() || real >= end {
         return Ordering::Less;
@@ -181,7 +181,7 @@ pub fn order_of(whole: i128, real: f64) -> Ordering {
     }
 }
 
-/// One of them whole with 64 bits, the other a float: the operator with the whole one first.
+/// A 64-bit integer and a float: the operator with the integer first.
 pub(super) fn whole_and_real(
     operator: Binary,
     a: Operand,
@@ -200,7 +200,7 @@ pub(super) fn whole_and_real(
     }
 }
 
-/// One of them `u64`, the other signed: the operator with the unsigned one first.
+/// A `u64` and a signed integer: the operator with the unsigned one first.
 pub(super) fn mixed(
     operator: Binary,
     a: Operand,
@@ -217,7 +217,7 @@ pub(super) fn mixed(
     }
 }
 
-/// The type that both become.
+/// The type that both are converted to.
 pub(super) fn common(a: Operand, b: Operand) -> NumberType {
     let of_constant = |constant| match constant {
         Constant::Float(_) => NumberType::F64,

@@ -1,11 +1,11 @@
-//! The least and the greatest of many numbers.
+//! The minimum and maximum of many numbers.
 //!
-//! Contract: as folding `min` and `max` over them one by one; of none, the greatest number there is
-//! and zero. Compiled for the widest vectors that the machine has. N.B. with the instructions that
-//! every x86-64 has, it takes six times as long (docs/decisions/0022).
+//! Contract: same as folding `min` and `max` over the numbers; without numbers, the largest
+//! possible number and zero. Compiled for the widest vectors of the machine. N.B. with baseline
+//! x86-64 instructions it takes six times as long (docs/decisions/0022).
 
 vectorised! {
-    /// The least and the greatest of `numbers`.
+    /// The minimum and maximum of `numbers`.
     fn bounds_u32(numbers: &[u32]) -> (u32, u32) {
         numbers.iter().fold((u32::MAX, 0), |(least, most), &number| {
             (least.min(number), most.max(number))
@@ -14,7 +14,7 @@ vectorised! {
 }
 
 vectorised! {
-    /// The least and the greatest of `numbers`.
+    /// The minimum and maximum of `numbers`.
     fn bounds_u64(numbers: &[u64]) -> (u64, u64) {
         numbers.iter().fold((u64::MAX, 0), |(least, most), &number| {
             (least.min(number), most.max(number))

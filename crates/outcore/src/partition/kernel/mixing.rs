@@ -1,7 +1,7 @@
-//! Random bits of numbers: the last steps of splitmix64, for one word and for many, and what is
-//! drawn from them.
+//! Pseudorandom bits from numbers: the last steps of splitmix64, for one word and for many, and
+//! draws from them.
 //!
-//! Contract: the same for any width of vectors; compiled for the widest that the machine has.
+//! Contract: the same results for any vector width; compiled for the widest vectors of the machine.
 
 /// The last steps of splitmix64: every bit of the result depends on every bit of `z`.
 #[inline(always)]
@@ -30,8 +30,8 @@ vectorised! {
 }
 
 vectorised! {
-    /// To each of `nodes` the highest `bits` bits of the [`mix`] of its word; words are `step`
-    /// apart.
+    /// Sets each of `nodes` to the highest `bits` bits of the [`mix`] of its word; consecutive
+    /// words differ by `step`.
     fn mix_row(nodes: &mut [u16], first: u64, step: u64, bits: u32) -> () {
         let mut word = first;
         for node in nodes {
@@ -42,10 +42,10 @@ vectorised! {
 }
 
 vectorised! {
-    /// Of each half of each of `draws`, the upper one first, the number below its bound that it
-    /// stands for: bounds go down from `bound`, one a half. In `chosen` the first of two numbers is
-    /// the lower half. False if one of them may have to be drawn again (D. Lemire, ACM TOMACS 29,
-    /// 2019).
+    /// Converts each half of each of `draws`, the upper one first, to a number below its bound. The
+    /// bound starts at `bound` and decreases by one per half. In `chosen`, the first of two numbers
+    /// is the lower half. False if one of them may have to be drawn again (D. Lemire, ACM TOMACS
+    /// 29, 2019).
     fn choose_below(draws: &[u64], bound: u32, chosen: &mut [u64]) -> bool {
         const LOW: u64 = u32::MAX as u64;
         let mut borrows = 0;
@@ -54,7 +54,7 @@ vectorised! {
             let first = (draw >> 32) * bound;
             let second = (draw & LOW) * (bound - 1);
             *chosen = (first >> 32) | (second & !LOW);
-            // Below its bound, a lower half makes the difference negative.
+            // A lower half that is below its bound makes the difference negative.
             borrows |= (first & LOW).wrapping_sub(bound) | (second & LOW).wrapping_sub(bound - 1);
             bound -= 2;
         }

@@ -1,11 +1,11 @@
-//! The split of one area into parts of another that lie one after another, in more parts than the
-//! first-level cache has lines.
+//! Splits one area into consecutive parts of another, with more parts than the first-level cache
+//! has lines.
 //!
 //! Contract: [`split_past_caches`] moves each key to the next place of its part, as a plain loop
 //! does, but gathers keys in a line of their part and writes whole lines past the caches. So a line
-//! of the area is not read to be overwritten, and as many lines as there are parts stay in the
-//! second-level cache. What it writes is in memory afterwards, not in the caches. Models and
-//! reasons: [`super`]. Memory: [`lines_bytes`], the caller's.
+//! of the area is not read before it is overwritten, and one line per part stays in the
+//! second-level cache. The result is in memory afterwards, not in the caches. Models and reasons:
+//! [`super`]. Memory: [`lines_bytes`], from the caller.
 
 use bytemuck::{Pod, cast_slice_mut, pod_align_to_mut};
 
@@ -15,14 +15,14 @@ use super::{LINE_BYTES, Line, fence, store_line};
 /// slower than plain stores.
 pub(crate) const HAS_STORES_PAST_CACHES: bool = cfg!(target_arch = "x86_64");
 
-/// Bytes of room for the lines of so many parts, wherever it begins.
+/// Bytes of memory for the lines of this many parts, at any alignment.
 pub(crate) const fn lines_bytes(part_count: usize) -> usize {
     (part_count + 1) * LINE_BYTES
 }
 
-/// Moves `keys` to `parts`, which are as many. `places` has the place of each part's first key,
-/// then the place after its last one; `part` says which one a key belongs to. False if `room` is
-/// too small for the lines: nothing has been moved then.
+/// Moves `keys` to `parts`, which has the same length. `places` has the place of each part's first
+/// key, and the end of the last part; `part` returns the part of a key. False if `room` is too
+/// small for the lines; then nothing has been moved.
 pub(crate) fn split_past_caches<K: Pod>(
     keys: &[K],
     parts: &mut [K],
@@ -38,7 +38,7 @@ pub(crate) fn split_past_caches<K: Pod>(
     let Some(lines) = lines.get_mut(..places.len()) else {
         return false;
     };
-    // A key's place in a line is that in memory, whatever `parts` begins with.
+    // A key's place in its line is the same as in memory, wherever `parts` begins.
     let skipped = parts.as_ptr() as usize % LINE_BYTES / size_of::<K>();
     let in_line = |place: usize| (place + skipped) % line_keys;
     let bytes: &mut [u8] = cast_slice_mut(parts);
@@ -52,8 +52,8 @@ pub(crate) fn split_past_caches<K: Pod>(
             end_line(bytes, (place + 1) * size_of::<K>(), line);
         }
     }
-    // Of a line in which parts meet, the last of them has written all: what belongs to the others
-    // comes after it.
+    // If parts meet in a line, the last of them has written all of it; the keys of the others are
+    // written after this fence.
     fence();
     let mut begin = 0;
     for (line, &end) in lines.iter_mut().zip(&*places) {
@@ -68,7 +68,7 @@ pub(crate) fn split_past_caches<K: Pod>(
     true
 }
 
-/// Writes a line that ends at `end_bytes`; of one that begins before `bytes`, what lies in them.
+/// Writes a line that ends at `end_bytes`; if it begins before `bytes`, only the part inside.
 #[inline(always)]
 fn end_line(bytes: &mut [u8], end_bytes: usize, line: &Line) {
     let Some(begin_bytes) = end_bytes.checked_sub(LINE_BYTES) else {
@@ -85,7 +85,7 @@ mod tests {
     use super::super::mixing::mix;
     use super::*;
 
-    /// Splits `keys` by their lowest bits, `skipped` keys after the begin of a line.
+    /// Splits `keys` by their lowest bits, `skipped` keys after the start of a line.
     fn is_split_as_by_a_plain_loop<K: Pod + PartialEq>(
         keys: &[K],
         low: impl Fn(&K) -> usize,
@@ -116,7 +116,7 @@ mod tests {
         ));
         assert!(split_past_caches(keys, to, &mut places, &mut room, part));
         let is_split = parts[skipped..][..keys.len()] == expected.concat();
-        // Nothing is written beside them.
+        // No byte outside is written.
         let is_clean = |key: &K| *key == K::zeroed();
         is_split && parts[..skipped].iter().chain(parts.last()).all(is_clean)
     }

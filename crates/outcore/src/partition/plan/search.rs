@@ -1,11 +1,11 @@
-//! The search for a plan: numbers and sizes of buckets are tried, fitted into the memory and
-//! compared.
+//! The search for a plan: tries numbers and sizes of buckets, fits them into memory and compares
+//! them.
 //!
-//! Contract: each kind of job ([`Planned`]) says which numbers and sizes of buckets are worth
-//! trying and what it reserves beside the rest; [`best_of`] fits each of them into the memory and
-//! takes the cheapest, and [`plan_within`] does so on as many threads as have room. Where memory is
-//! short, areas and buffers of the output are given up first, then input blocks get shorter; four
-//! of them stay in flight a drive. Where nothing fits, the error names a memory that would do.
+//! Contract: each kind of job ([`Planned`]) defines which numbers and sizes of buckets are worth
+//! trying and what else it reserves. [`best_of`] fits each of them into the memory and takes the
+//! cheapest. [`plan_within`] does so on as many threads as there is room for. If memory is short,
+//! areas and output buffers are reduced first, then input blocks become shorter; four of them stay
+//! in flight per drive. If no plan fits, the error states how much memory is enough.
 
 use std::ops::DerefMut;
 
@@ -15,60 +15,58 @@ use outcore_io::memory::{BLOCK_BYTES, Ledger};
 use outcore_io::units;
 use outcore_io::{Error, Kind, Result};
 
-/// Reads of the input that drives serve nearly as fast as the longest, and the shortest where
-/// memory is short.
+/// Input reads that are nearly as fast as the longest, and the shortest reads if memory is short.
 const READ_BYTES_GOOD: usize = 256 << 10;
 const READ_BYTES_MIN: usize = 16 << 10;
-/// Reads of the input and writes of segments in flight a drive, of all threads, with which it is
-/// busy throughout, and the part of the memory that they may take beyond what was wished for. N.B.
-/// with 6 and 32 a drive of 1.2 GB/s each way had nothing in flight for up to a tenth of the
-/// distribution (docs/decisions/0016).
+/// Input reads and segment writes in flight per drive, over all threads, that keep a drive busy
+/// throughout; and the share of memory that they may use beyond the wishes (docs/decisions/0016).
 const READS_WIDE: usize = 10;
 const WRITES_WIDE: usize = 48;
 const CHUNKS_WIDE: usize = 20;
 const WIDENING_SHARE: u64 = 16;
-/// Threads are given up for a plan that is as much cheaper; what is not known of drives and
-/// processors may be less.
+/// Fewer threads are used only if the plan is this much cheaper: smaller differences are within the
+/// uncertainty about drives and processors.
 const THREADS_WORTH: f64 = 0.8;
 
-/// The plan of one kind of job, with what it adds to the part that all have.
+/// The plan of one kind of job, with its additions to the common part.
 pub(crate) trait Planned: Clone + DerefMut<Target = PartitionPlan> {
-    /// Fewest buffers for the output a thread.
+    /// Smallest number of output buffers per thread.
     const CHUNKS_MIN: usize;
-    /// Name of the phase that works on one bucket after another.
+    /// Name of the phase that processes one bucket after another.
     const LAST_PHASE: &'static str;
 
-    /// What the run reserves at least, before any line is filled up.
+    /// Smallest reservations of the run, before any line is filled up.
     fn reservations(&self) -> Ledger;
 
-    /// Segments in memory with which nothing goes to scratch, and the most of them that are of use.
+    /// Number of segments in memory with which nothing goes to scratch, and the largest useful
+    /// number.
     fn segments_wanted(&self) -> (u64, u64);
 
-    /// How much longer than its traffic takes the job takes, for the size of its buckets.
+    /// Ratio of the job's time to that of its traffic, for the size of its buckets.
     fn detour(&self) -> f64;
 
-    /// Makes the longest line shorter, where nothing else is left to give up.
+    /// Reduces the longest line if nothing else is left to reduce.
     fn shorten_lines(&mut self) -> bool {
         false
     }
 
-    /// Chooses how the input is sampled: reads, and bytes of all of them. None where that is not
+    /// Selects how the input is sampled: reads, and bytes of all of them. `None` if that is not
     /// planned.
     fn choose_sample(&mut self) -> (f64, f64) {
         (0.0, 0.0)
     }
 
-    /// Items of the data, and what the work on them costs.
+    /// Number of items of the data, and the computing costs.
     fn work(&self) -> (f64, KindCosts);
 
-    /// Bytes that are left of the data where equal items are counted in tables.
+    /// Bytes of the data that remain if equal items are counted in tables.
     fn counted_bytes(&self) -> Option<f64> {
         None
     }
 }
 
 impl PartitionPlan {
-    /// Gives up a step of what is good to have: areas, output buffers, writes and reads in flight,
+    /// Gives up one step of optional resources: areas, output buffers, writes and reads in flight,
     /// reads longer than `read_bytes_min`.
     fn give_up(&mut self, chunks_min: usize, read_bytes_min: usize) -> bool {
         let shorter_bytes = (self.read_block_bytes / 2).next_multiple_of(BLOCK_BYTES);
@@ -93,7 +91,7 @@ impl PartitionPlan {
     }
 }
 
-/// The cheapest of `candidates` that fit the memory.
+/// The cheapest of `candidates` that fit in memory.
 pub(crate) fn best_of<P: Planned>(candidates: impl Iterator<Item = P>) -> Option<P> {
     candidates
         .filter_map(fit)
@@ -103,10 +101,10 @@ pub(crate) fn best_of<P: Planned>(candidates: impl Iterator<Item = P>) -> Option
         })
 }
 
-/// The plan with its windows as memory allows, what stays in memory, and what that will cost.
+/// The plan with its windows fitted to the memory, its resident segments, and its predicted cost.
 fn fit<P: Planned>(mut plan: P) -> Option<P> {
     let memory_bytes = plan.job.memory_bytes;
-    // Most of what is tried does not fit, whatever is given up below.
+    // Most candidates do not fit, whatever is given up below.
     let mut least = plan.clone();
     (least.areas, least.chunks) = (2, plan.chunks.min(P::CHUNKS_MIN));
     (
@@ -153,21 +151,20 @@ fn fit<P: Planned>(mut plan: P) -> Option<P> {
         items,
         costs,
     );
-    // Drives idle when too few buckets are being loaded and written.
+    // Drives are idle if too few buckets are being loaded and written.
     let lacking = wanted.iter().zip(windows(&plan)).map(|(wanted, got)| {
         let share = got.1 as f64 / wanted.1.max(1) as f64;
         wanted.0 * (1.0 - share)
     });
     let slower = plan.detour() * (1.0 + lacking.sum::<f64>());
-    // What is sure to stay in memory needs no scratch at all.
+    // Buckets that stay in memory for certain need no scratch.
     let through_scratch = f64::from(plan.distributions.min(1));
     plan.cost =
         plan.moving_seconds * slower * (1.0 + 0.01 * through_scratch) + plan.computing_seconds;
     Some(plan)
 }
 
-/// Leaves what memory is spare to buckets; where it is enough for all of them, nothing goes to
-/// scratch.
+/// Gives spare memory to buckets; if it is enough for all of them, nothing goes to scratch.
 fn keep_resident<P: Planned>(plan: &mut P) {
     let spare_bytes = plan.job.memory_bytes - plan.reservations().bytes();
     if plan.distributions == 1 {
@@ -180,8 +177,8 @@ fn keep_resident<P: Planned>(plan: &mut P) {
     }
 }
 
-/// Takes windows that keep a fast drive busy throughout the distribution, where a small part of the
-/// memory is enough for them: what it would keep off scratch is less.
+/// Enlarges windows until they keep a fast drive busy throughout the distribution, if a small part
+/// of the memory is enough: that part would keep less off scratch.
 fn widen<P: Planned>(plan: &mut P) {
     let before_bytes = plan.reservations().bytes();
     let limit_bytes = plan
@@ -215,8 +212,8 @@ fn widen<P: Planned>(plan: &mut P) {
     }
 }
 
-/// The plan that `best` finds for `job`, on fewer threads where the memory is too small for all of
-/// them, or where each then has enough of it to save a distribution, and with it time.
+/// The plan that `best` finds for `job`. It uses fewer threads if the memory is too small for all
+/// of them, or if each thread then has enough memory to save a distribution, and with it time.
 pub(crate) fn on_fewer_threads<P: Planned>(
     job: JobSize,
     best: impl Fn(JobSize) -> Option<P>,
@@ -246,8 +243,8 @@ pub(crate) fn on_fewer_threads<P: Planned>(
 /// The plan that `best` finds for `job`.
 ///
 /// # Errors
-/// [`Kind::Memory`] with the least memory, in whole MiB, that would do for one thread, if there is
-/// none; `operation` and `items` say what could not be planned.
+/// [`Kind::Memory`] if there is no plan, with the least memory, in whole MiB, that is enough for
+/// one thread; `operation` and `items` describe what could not be planned.
 pub(crate) fn plan_within<P>(
     job: JobSize,
     operation: &'static str,
@@ -280,8 +277,8 @@ pub(crate) fn plan_within<P>(
     Err(Error::new(Kind::Memory, operation, cause).hint(format!("allow at least --memory {least}")))
 }
 
-/// The least memory, in whole MiB and above `memory_bytes`, with which a plan `fits`; none if none
-/// does.
+/// The least memory, in whole MiB and above `memory_bytes`, with which a plan `fits`; `None` if no
+/// plan does.
 fn least_memory_bytes(memory_bytes: u64, fits: impl Fn(u64) -> bool) -> Option<u64> {
     const STEP_BYTES: u64 = 1 << 20;
     let fits = |steps: u64| fits(steps * STEP_BYTES);

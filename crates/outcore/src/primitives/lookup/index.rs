@@ -1,23 +1,23 @@
 //! An index of sorted files: the first element of each block, so that a key takes one read.
 //!
 //! Contract: an index has the first elements of the blocks in which [`super::lookup`] reads, in
-//! order; what lies in front of the first whole block of a file, and after the last, is read when a
-//! lookup begins. The block with the rank of a key is the last one whose first element counts as
-//! before the key, and that rank is in it or right after it. So ranks are those of a lookup without
-//! an index.
+//! order. The parts of a file before its first whole block and after its last one are read when a
+//! lookup begins. The rank of a key is in, or right after, the last block whose first element
+//! counts as before the key. So ranks are those of a lookup without an index.
 //!
-//! An index belongs to its files as they are: their number, lengths and times of change, and the
-//! type of their elements. It is refused for others, and so is one whose checksum is wrong. A block
-//! that does not begin as the index says is an error, too.
+//! An index is valid only for its unchanged files: their number, lengths and times of change, and
+//! the type of their elements. It is rejected for other files, and also if its checksum is wrong. A
+//! block whose first element differs from the index is also an error.
 //!
-//! Layout: [metadata](outcore_io::metadata) with its checksum, filled up with zeros to
-//! [`HEADER_BYTES`]; then the elements. Their own checksum, in the metadata, is the sum of those of
-//! all elements, each seeded by its place, so it can be made in any order.
+//! Layout: [metadata](outcore_io::metadata) with its checksum, padded with zeros to
+//! [`HEADER_BYTES`]; then the elements. The metadata also hold a checksum of the elements: the sum
+//! of the elements' checksums, each seeded by its place, so it can be computed in any order.
 //!
-//! Bounds: making it is one read of the files and one write of an element a block. A lookup reads
-//! the index once and holds as much of it as a quarter of the memory that is free: all of it, or
-//! every second, fourth, ... element. With all of it, it reads each block with a key once; with
-//! less, it searches the few blocks between two elements as one without an index does.
+//! Bounds: building it is one read of the files and one write of an element per block. A lookup
+//! reads the index once and keeps as much of it as fits in a quarter of the free memory: all of it,
+//! or every second, fourth, ... element. With all of it, the lookup reads each block that contains
+//! a key once. With less, it searches the few blocks between two elements as a lookup without an
+//! index does.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -42,12 +42,12 @@ use outcore_io::{Error, Kind, Result};
 
 /// Bytes before the first element of an index.
 const HEADER_BYTES: usize = BLOCK_BYTES;
-/// An index takes at most the free memory divided by this, and so does the part of it that is being
+/// An index uses at most the free memory divided by this, and so does the part of it that is being
 /// read.
 const INDEX_SHARE: u64 = 4;
-/// Of an index that is read at once.
+/// Largest part of an index that is read at once.
 const PART_BYTES_MAX: u64 = 64 << 20;
-/// Longer elements would make an index that is hardly smaller than its files.
+/// With longer elements an index would be hardly smaller than its files.
 const ELEMENT_BYTES_MAX: usize = BLOCK_BYTES / 4;
 const NAME: &str = "lookup index";
 const AGAIN: &str = "remove it, and the next lookup makes it again";
@@ -61,14 +61,13 @@ const FORM: Form = Form {
     upgrade: AGAIN,
 };
 
-/// What an index says of itself.
+/// The metadata of an index.
 #[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Facts {
     elements: String,
     files_count: usize,
-    /// Of all files, one after another: where data begins, its length, and when the file was
-    /// changed.
+    /// Checksum over all files, in order: offset and length of the data, and time of change.
     files_sum: u64,
     blocks: u64,
     elements_sum: u64,
@@ -105,8 +104,8 @@ fn sum_of(place: u64, element: &[u8]) -> u64 {
 /// Writes the index of sorted files to `path`.
 ///
 /// # Errors
-/// [`Kind::Usage`] for elements so long that an index is of no use, for elements that do not
-/// ascend, and for an output that exists, unless `replace`; what reading and writing fail with.
+/// [`Kind::Usage`] for elements so long that an index is useless, for elements that do not ascend,
+/// and for an existing output, unless `replace`; the errors of reading and writing.
 pub fn build_index(
     job: &Job,
     inputs: &[Input],
@@ -128,7 +127,7 @@ pub fn build_index(
         .collect();
     let sum = Arc::new(AtomicU64::new(0));
     let facts = |sum: u64| Facts::of(&sorted, format, sum).header();
-    // Only the sum is not known yet; a header has the same length for any.
+    // Only the sum is unknown yet; a header has the same length for any sum.
     let blank = facts(0)?;
     let known = Arc::clone(&sum);
     let template = Facts::of(&sorted, format, 0);
@@ -156,20 +155,20 @@ pub fn build_index(
     produce(job, &firsts, &output, replace)
 }
 
-/// Ends of neighbouring parts, of which each waits for the other: by the number of the block behind
+/// The ends of adjacent parts, each of which waits for the other, by the number of the block after
 /// the border.
 #[derive(Default)]
 struct Borders(Mutex<BTreeMap<u64, Border>>);
 
 enum Border {
-    /// The last element in front of it.
+    /// The last element before it.
     Front(Vec<u8>),
-    /// The first element behind it.
+    /// The first element after it.
     Behind(Vec<u8>),
 }
 
 impl Borders {
-    /// One side of a border; both elements once the other side has come.
+    /// Adds one side of a border; returns both elements once the other side has arrived.
     fn meet(&self, number: u64, side: Border) -> Option<Vec<u8>> {
         let mut waiting = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         match (waiting.remove(&number), side) {
@@ -204,8 +203,7 @@ impl Firsts<'_> {
         if batch.count == 0 {
             return Ok(Produced::All);
         }
-        // All blocks of a batch follow one another, and their borders are checked as their insides
-        // are.
+        // The blocks of a batch are consecutive, so this checks their borders and their contents.
         self.sorted.check_ascending(batch.bytes(0))?;
         let (first, last) = (
             &batch.bytes(0)[..self.element_bytes],
@@ -265,16 +263,16 @@ impl Producer for Firsts<'_> {
     }
 }
 
-/// An index in memory, or some of it.
+/// An index in memory, or a part of it.
 pub(super) struct Index {
     path: PathBuf,
-    /// The first elements of blocks: of each stretch of whole blocks, of every `step`-th one.
+    /// The first elements of blocks: for each stretch of whole blocks, of every `step`-th one.
     firsts: Vec<u8>,
     step: u64,
     element_bytes: usize,
-    /// Blocks that are in no index: of each stretch that is one, its bytes.
+    /// Blocks that are in no index: the bytes of each stretch that is not whole.
     edges: Vec<Vec<u8>>,
-    /// Of each stretch, the place of its first element in `firsts`, or of its bytes in `edges`.
+    /// For each stretch, the position of its first element in `firsts`, or of its bytes in `edges`.
     numbers: Vec<u64>,
     pub(super) read_bytes: u64,
     _held: Reservation,
@@ -284,8 +282,8 @@ impl Index {
     /// The index at `path` of the files of `sorted`.
     ///
     /// # Errors
-    /// Usage: it is not an index, or one of other files, or of these before they changed. Corrupt:
-    /// damage. What reading fails with.
+    /// Usage: it is not an index, or belongs to other files, or to these before they changed.
+    /// Corrupt: damage. The errors of reading.
     pub(super) fn open(sorted: &Sorted<'_>, path: &Path, format: &RecordFormat) -> Result<Self> {
         let job = sorted.job;
         let region = |header_bytes: usize, data_bytes: u64| Input {
@@ -328,7 +326,7 @@ impl Index {
             blocks.map(|blocks| blocks.div_ceil(step)).sum::<u64>() * element_bytes as u64
         };
         let room_bytes = job.budget.free_bytes() / INDEX_SHARE;
-        // Beyond the longest stretch, more steps leave nothing out.
+        // Beyond the longest stretch, a larger step omits nothing.
         let mut step = 1;
         while kept(step) > room_bytes && step < facts.blocks {
             step *= 2;
@@ -355,8 +353,8 @@ impl Index {
         Ok(index)
     }
 
-    /// Reads all elements, whose regions `from` names, part by part and keeps those that the index
-    /// holds; their sum.
+    /// Reads all elements, in the regions that `from` returns, part by part, and keeps those that
+    /// the index holds; returns their sum.
     fn read_elements(
         &mut self,
         sorted: &Sorted<'_>,
@@ -384,7 +382,7 @@ impl Index {
         Ok(sum)
     }
 
-    /// Reads what lies in no whole block of a file.
+    /// Reads the parts of files that are in no whole block.
     fn read_edges(&mut self, sorted: &Sorted<'_>) -> Result<()> {
         let mut kept = 0;
         for stretch in &sorted.stretches {
@@ -411,14 +409,14 @@ impl Index {
         &self.firsts[place as usize * self.element_bytes..][..self.element_bytes]
     }
 
-    /// How many elements it holds of a stretch of whole blocks.
+    /// Number of elements that it holds of a stretch of whole blocks.
     fn kept(&self, stretch: &Stretch) -> u64 {
         stretch.blocks().div_ceil(self.step)
     }
 }
 
 impl Sorted<'_> {
-    /// Elements of a whole block.
+    /// Number of elements per whole block.
     fn block_elements(&self) -> u64 {
         (BLOCK_BYTES / self.element_bytes).max(1) as u64
     }
@@ -434,8 +432,8 @@ impl Sorted<'_> {
             .filter(|stretch| self.is_whole(stretch))
     }
 
-    /// The last element of the index that counts for a key: the stretch, and its number among those
-    /// of the stretch. None where nothing counts.
+    /// The last element of the index that counts for a key: its stretch, and its number in the
+    /// stretch. `None` if no element counts.
     fn place_of(&self, index: &Index, key: &[u8]) -> Option<(usize, u64)> {
         let first_of = |stretch: usize, number: u64| match self.is_whole(&self.stretches[stretch]) {
             true => index.first(index.numbers[stretch] + number),
@@ -453,9 +451,8 @@ impl Sorted<'_> {
         Some((stretch, number))
     }
 
-    /// Narrows the ranks of a key down to the blocks between two elements of an index, or to one
-    /// rank in an edge; which stretch it is in. None where nothing counts, so that the rank is
-    /// known.
+    /// Narrows the ranks of a key to the blocks between two elements of an index, or to one rank in
+    /// an edge; returns its stretch. `None` if no element counts, so that the rank is known.
     fn narrow_by(&self, index: &Index, key: &mut Wanted<'_>) -> Option<(usize, u64)> {
         let Some((stretch, number)) = self.place_of(index, key.key) else {
             key.ranks = 0..0;
@@ -477,10 +474,10 @@ impl Sorted<'_> {
         Some((stretch, number))
     }
 
-    /// Finds all ranks by a read for each block that has one; the bytes that were read.
+    /// Finds all ranks by one read for each block that contains one; returns the bytes read.
     pub(super) fn find_by(&self, index: &Index, wanted: &mut [Wanted<'_>]) -> Result<u64> {
         self.job.control.check()?;
-        // The number of a block, its first rank, and which key it is for.
+        // The number of a block, its first rank, and the key that it is for.
         let mut asked: Vec<(u64, u64, usize)> = Vec::new();
         for (place, key) in wanted.iter_mut().enumerate() {
             if let Some((stretch, number)) = self.narrow_by(index, key) {

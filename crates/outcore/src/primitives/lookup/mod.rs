@@ -1,25 +1,23 @@
-//! Where keys belong in files that are sorted: `numpy.searchsorted`, for many keys and files beyond
-//! memory.
+//! The ranks of keys in sorted files: `numpy.searchsorted` for many keys and files beyond memory.
 //!
 //! Contract: the rank of a key is the number of elements that are less than it, or, from the right,
-//! that are not greater. Ranks come in the order in which keys were asked for. Keys are elements of
-//! the same kind as those of the files, in the order of [`crate::key::order`]; of plain floats -0.0
-//! and 0.0 are the same, and so are all NaNs. Files one after another are one sequence. Blocks that
-//! are read and do not ascend are an error, and so are files that do not follow one another; it is
-//! not checked that all blocks ascend.
+//! that are not greater. Ranks are returned in the order of the keys. Keys have the type of the
+//! files' elements and the order of [`crate::key::order`]. For plain floats -0.0 equals 0.0, and
+//! all NaNs are equal. Several files are one sequence. If the blocks that are read do not ascend,
+//! or files are not in order, that is an error; other blocks are not checked.
 //!
 //! With an index ([`index`]) of the first element of each block, a key takes one read. Without one,
-//! all keys are looked for at the same time, round by round: for each the block is read in which it
-//! should be if elements between those that are known were evenly spread (interpolation search:
-//! Perl, Itai, Avni, CACM 1978), and after some rounds every other time the block in the middle.
-//! What a round finds about a key narrows its neighbours, too. A round reads each block once, in
-//! the order of the file, with as many reads in flight as the drives want ([`gather_each`]), and
-//! narrows its keys as soon as it has come.
+//! all keys are searched at the same time, in rounds. For each key, a round reads the block in
+//! which the key would be if the elements between the known ones were evenly spread (interpolation
+//! search: Perl, Itai, Avni, CACM 1978). After some rounds, every other round reads the middle
+//! block. The result for a key also narrows the range of adjacent keys. A round reads each block
+//! once, in the order of the file, with as many reads in flight as the drives support
+//! ([`gather_each`]), and narrows its keys as soon as the block arrives.
 //!
-//! Bounds: two or three blocks of 4 KiB a key where elements are evenly spread, and twice the
-//! logarithm of the number of blocks at worst; a block twice as long where elements do not lie
-//! evenly in blocks of the file. Memory: some 500 bytes a key of those that are looked for at the
-//! same time, as many as half of the memory allows, and the reads in flight.
+//! Bounds: two or three blocks of 4 KiB per key if elements are evenly spread, and at worst twice
+//! the logarithm of the number of blocks. A block is twice as long if elements cross block
+//! boundaries. Memory: about 500 bytes per key that is searched at the same time, as many as half
+//! of the memory allows, and the reads in flight.
 
 mod index;
 
@@ -44,14 +42,14 @@ use index::Index;
 pub use index::build_index;
 
 const LOOKUP: &str = "look up keys";
-/// Rounds in which places are only interpolated.
+/// Rounds that only interpolate.
 const ROUNDS_INTERPOLATED: u32 = 4;
-/// Memory of a key that is being looked for.
+/// Memory of a key that is being searched.
 const KEY_BYTES: u64 = 512;
-/// Keys that are looked for at the same time, at least.
+/// Smallest number of keys that are searched at the same time.
 const KEYS_MIN: usize = 64;
 
-/// Whether elements that are equal to a key count.
+/// Whether elements equal to a key count.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Side {
     /// They do not: the rank of the first of them.
@@ -61,12 +59,12 @@ pub enum Side {
     Right,
 }
 
-/// The ranks of `keys`, which lie one after another, in `inputs`, whose elements of `format`
+/// The ranks of `keys`, which are stored one after another, in `inputs`, whose elements of `format`
 /// ascend.
 ///
 /// # Errors
-/// [`Kind::Usage`] for keys that are not whole and for files that are seen not to ascend;
-/// [`Kind::Memory`] where not even some keys fit; what reading fails with.
+/// [`Kind::Usage`] for incomplete keys, and for files that turn out not to ascend; [`Kind::Memory`]
+/// if not even some keys fit; the errors of reading.
 pub fn lookup(
     job: &Job,
     inputs: &[Input],
@@ -77,11 +75,11 @@ pub fn lookup(
     find_ranks(job, inputs, format, keys, side, None)
 }
 
-/// The same through the index at `index`, which [`build_index`] has made of the same files: one
-/// read for each block with a rank, or a few where a quarter of the memory does not hold the index.
+/// The same through the index at `index`, which [`build_index`] made of the same files: one read
+/// for each block with a rank, or a few if the index does not fit in a quarter of the memory.
 ///
 /// # Errors
-/// As [`lookup`], and [`Kind::Usage`] for an index of other files or of files that have changed,
+/// The errors of [`lookup`]; [`Kind::Usage`] for an index of other or changed files;
 /// [`Kind::Corrupt`] for a damaged one.
 pub fn lookup_indexed(
     job: &Job,
@@ -121,7 +119,7 @@ fn find_ranks(
     let key = |place: u32| &keys[place as usize * element_bytes..][..element_bytes];
     let mut places: Vec<u32> = (0..count as u32).collect();
     places.sort_unstable_by(|a, b| sorted.compare(key(*a), key(*b)));
-    // Half of the memory is for blocks on their way.
+    // Half of the memory is for blocks in flight.
     let at_once = (job.budget.free_bytes() / 2 / KEY_BYTES) as usize;
     if at_once < KEYS_MIN.min(count) {
         let cause = format!("{} bytes are left", job.budget.free_bytes());
@@ -130,7 +128,7 @@ fn find_ranks(
     let mut ranks = vec![0; count];
     let mut read_bytes = index.as_ref().map_or(0, |index| index.read_bytes);
     for places in places.chunks(at_once.max(1)) {
-        // Keys that are equal are looked for once.
+        // Equal keys are searched once.
         let mut wanted: Vec<Wanted<'_>> = Vec::new();
         let mut of = Vec::with_capacity(places.len());
         for &place in places {
@@ -166,7 +164,7 @@ fn find_ranks(
         drive_count,
     );
     let mut summary = Summary::of_pass(&volume, phases, &[plan], sorted.count, count as u64, 0);
-    // Each gathering has counted its own.
+    // Each gather counted only its own bytes.
     summary.read_bytes = read_bytes;
     for phase in &mut summary.phases {
         phase.read_bytes = read_bytes;
@@ -174,22 +172,22 @@ fn find_ranks(
     Ok((ranks, summary))
 }
 
-/// Bytes that looking up `keys` keys is predicted to read, in files of `data_bytes` of elements of
-/// `element_bytes`: three blocks a key, or one with an index; or each block once.
+/// Predicted read bytes of a lookup of `keys` keys in files of `data_bytes` of elements of
+/// `element_bytes`: three blocks per key, or one with an index; at most each block once.
 pub fn lookup_read_bytes(keys: u64, data_bytes: u64, element_bytes: usize, has_index: bool) -> u64 {
     let blocks = if has_index { 1 } else { 3 };
     let block_bytes = BLOCK_BYTES.max(element_bytes) as u64;
     keys.saturating_mul(blocks * block_bytes).min(data_bytes)
 }
 
-/// A key, and between which ranks its own is.
+/// A key, and the range that contains its rank.
 #[derive(Clone)]
 struct Wanted<'k> {
     key: &'k [u8],
     word: u64,
-    /// Both ends may be its rank.
+    /// Both ends are possible ranks.
     ranks: Range<u64>,
-    /// The first bytes of the elements before and after these ranks, as far as they were seen.
+    /// The first bytes of the elements before and after these ranks, as far as they are known.
     words: (Option<u64>, Option<u64>),
 }
 
@@ -207,7 +205,7 @@ impl<'k> Wanted<'k> {
         self.ranks.is_empty()
     }
 
-    /// The rank at which to look next.
+    /// The rank to read next.
     fn guess(&self, round: u32) -> u64 {
         let len = self.ranks.end - self.ranks.start;
         let is_halved = round >= ROUNDS_INTERPOLATED && round % 2 == 1;
@@ -223,24 +221,24 @@ impl<'k> Wanted<'k> {
     }
 }
 
-/// Neighbouring elements of a file.
+/// Consecutive elements of a file.
 struct Stretch {
     first_rank: u64,
     input: Input,
-    /// How many elements are read at once.
+    /// Number of elements that are read at once.
     block_elements: u64,
-    /// All elements.
+    /// Number of all elements.
     count: u64,
 }
 
 impl Stretch {
-    /// Reads that it takes.
+    /// Number of reads that cover it.
     fn blocks(&self) -> u64 {
         self.count / self.block_elements
     }
 }
 
-/// What is known of the rank of a key holds for its neighbours, too: ranks ascend as keys do.
+/// Applies the bounds of each key's rank to adjacent keys, because ranks ascend as keys do.
 fn share_bounds(wanted: &mut [Wanted<'_>]) {
     for place in 1..wanted.len() {
         let (before, rest) = wanted.split_at_mut(place);
@@ -271,7 +269,7 @@ fn share_bounds(wanted: &mut [Wanted<'_>]) {
 /// Files that are sorted.
 struct Sorted<'j> {
     job: &'j Job,
-    /// What the elements are, if they are floats.
+    /// The type of the elements, if they are floats.
     real: Option<Number>,
     order: Order,
     element_bytes: usize,
@@ -296,8 +294,8 @@ fn real(number: Number, bytes: &[u8]) -> f64 {
     }
 }
 
-/// Each file in three stretches: what lies in front of the first whole block, whole blocks, and the
-/// rest.
+/// Divides each file into three stretches: the part before the first whole block, the whole blocks,
+/// and the rest.
 fn stretches(inputs: &[Input], parts: &[InputPart], element_bytes: usize) -> Vec<Stretch> {
     let element = element_bytes as u64;
     let block = BLOCK_BYTES as u64;
@@ -367,7 +365,7 @@ impl<'j> Sorted<'j> {
         Ok((volume, sorted))
     }
 
-    /// Another number for files of other lengths, other headers, or that were changed.
+    /// A number that differs for files of other lengths, other headers, or other times of change.
     fn files_sum(&self) -> u64 {
         let facts = self.files.iter().flat_map(|part| {
             let modified = part.file.facts.modified_ns as u64;
@@ -378,7 +376,7 @@ impl<'j> Sorted<'j> {
 }
 
 impl Sorted<'_> {
-    /// The order of two elements; of floats by their values.
+    /// The order of two elements; floats compare by value.
     fn compare(&self, a: &[u8], b: &[u8]) -> Ordering {
         let Some(number) = self.real else {
             return self.order.compare_keys(a, b);
@@ -393,13 +391,13 @@ impl Sorted<'_> {
         BLOCK_BYTES.max(self.element_bytes)
     }
 
-    /// Narrows ranks down until all are found; the bytes that were read.
+    /// Narrows ranks until all are found; returns the bytes read.
     fn find<'k>(&self, wanted: &mut [Wanted<'k>]) -> Result<u64> {
         let mut read_bytes = 0;
         let mut round = 0;
         loop {
             self.job.control.check()?;
-            // Of each stretch: which keys look at which of its blocks, both ascending.
+            // For each stretch: which keys read which of its blocks, both ascending.
             let mut asked: Vec<Vec<(u64, usize)>> = vec![Vec::new(); self.stretches.len()];
             for (place, key) in wanted.iter().enumerate().filter(|(_, key)| !key.is_found()) {
                 let rank = key.guess(round);
@@ -424,7 +422,7 @@ impl Sorted<'_> {
                 let block_bytes = stretch.block_elements as usize * self.element_bytes;
                 let input = std::slice::from_ref(&stretch.input);
                 let known: &[Wanted<'k>] = wanted;
-                // A thread narrows the keys of a block as soon as it has come.
+                // A thread narrows the keys of a block as soon as the block has arrived.
                 let narrow =
                     |narrowed: &mut Vec<(usize, Wanted<'k>)>, place: usize, block: &[u8]| {
                         let number = blocks[place];
@@ -470,7 +468,7 @@ impl Sorted<'_> {
         })
     }
 
-    /// A key with what a block, whose first element is at a rank, says of it.
+    /// A key, narrowed by a block whose first element has the given rank.
     fn narrow<'k>(&self, wanted: &Wanted<'k>, first_rank: u64, block: &[u8]) -> Result<Wanted<'k>> {
         let mut wanted = wanted.clone();
         let count = block.len() / self.element_bytes;
@@ -495,8 +493,8 @@ impl Sorted<'_> {
         }
     }
 
-    /// Fails unless each stretch begins with an element that may follow the last one of the stretch
-    /// before.
+    /// Fails unless the first element of each stretch may follow the last one of the previous
+    /// stretch.
     fn check_borders(&self) -> Result<()> {
         let ends = |stretch: &Stretch| {
             let last = stretch.first_rank + stretch.count - 1;
@@ -505,7 +503,7 @@ impl Sorted<'_> {
         let inputs: Vec<Input> = self.stretches.iter().map(|s| s.input.clone()).collect();
         let ranks: Vec<u64> = self.stretches.iter().flat_map(ends).collect();
         let (ends, _) = gather(self.job, &inputs, self.element_bytes, &ranks)?;
-        // Between the last element of each stretch and the first one of the next.
+        // The last element of each stretch and the first one of the next.
         let borders = ends.get(self.element_bytes..).unwrap_or_default();
         let borders = borders.chunks_exact(2 * self.element_bytes);
         for (border, behind) in borders.zip(self.stretches.iter().skip(1)) {
@@ -524,8 +522,8 @@ impl Sorted<'_> {
     }
 }
 
-/// The first number of a range for which something is false that is true up to some number; its
-/// end, if it is true for all.
+/// The first number of a range for which a predicate is false that is true up to some number; the
+/// end of the range if it is true for all.
 fn first_false(range: Range<u64>, is_true: impl Fn(u64) -> bool) -> u64 {
     let (mut low, mut high) = (range.start, range.end);
     while low < high {

@@ -1,13 +1,13 @@
-//! Lines of an area put in order by keys that are made of them.
+//! Sorts the lines of an area by keys that are made from them.
 //!
-//! Contract: a key lies in a space of its own, after the place of its line, so that a reference to
-//! a key leads to its line ([`to_line`]). Keys that are made in the order of the input order ties
+//! Contract: keys are in a separate memory space, each preceded by the place of its line, so that a
+//! reference to a key leads to its line ([`to_line`]). Keys that are made in input order break ties
 //! by their places.
 
 use super::refs::{Ref, sort_refs};
 use crate::key::sort_key::{NoKey, SortKey, Tie};
 
-/// Bytes in front of each key: where its line is.
+/// Bytes before each key: the place of its line.
 pub(crate) const KEY_HEAD_BYTES: u64 = 8;
 
 /// Appends the key of the line `from..end` of `area`, which `append_key` makes, to `keys`; returns
@@ -33,8 +33,8 @@ pub(crate) fn key_ref(
     })
 }
 
-/// Orders references to keys that agree in their first `depth` bytes, and equal ones as the order
-/// says; turned around where the order descends, for the caller to turn all.
+/// Sorts references to keys that agree in their first `depth` bytes, with ties as the order defines
+/// them. For a descending order the result is reversed; the caller reverses it.
 pub(crate) fn sort_keys(
     order: &dyn SortKey,
     area: &[u8],
@@ -63,7 +63,7 @@ pub(crate) fn sort_keys(
     }
 }
 
-/// Where the line of a key is: in front of the key.
+/// The place of a key's line, stored before the key.
 fn line_of(keys: &[u8], key: &Ref) -> (u32, u32) {
     let head = keys[..key.at as usize].last_chunk::<{ KEY_HEAD_BYTES as usize }>();
     head.map_or((0, 0), |&[a, b, c, d, e, f, g, h]| {
@@ -72,7 +72,7 @@ fn line_of(keys: &[u8], key: &Ref) -> (u32, u32) {
     })
 }
 
-/// Makes a reference to a key one to its line.
+/// Converts a reference to a key to one to its line.
 pub(crate) fn to_line(keys: &[u8], key: &mut Ref) {
     (key.at, key.len_bytes) = line_of(keys, key);
 }

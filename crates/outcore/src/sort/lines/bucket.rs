@@ -1,8 +1,7 @@
-//! Buckets of lines between distribution and sort, and how much memory each needs to be sorted.
+//! Buckets of lines between distribution and sort, and the memory that sorting each takes.
 //!
-//! Contract: the segments of a bucket hold whole lines with their terminators; one that is longer
-//! than a segment goes on in the next ones. Lines that are their own keys and all equal are only
-//! counted.
+//! Contract: the segments of a bucket hold whole lines with their terminators; a line longer than a
+//! segment continues in the next ones. Equal lines that are their own keys are only counted.
 
 use std::ops::Range;
 
@@ -12,7 +11,7 @@ use super::refs::REF_BYTES;
 use crate::partition::bucket::{Bucket, Location};
 use outcore_io::memory::block_ceil;
 
-/// Bytes of a count: in front of each line of a table, and behind it in a bucket's area.
+/// Bytes of a count: before each line in a table, and after it in a bucket's area.
 pub(super) const COUNT_BYTES: usize = 8;
 
 /// Lines of one of several tables that belong to a bucket.
@@ -20,7 +19,7 @@ pub(super) const COUNT_BYTES: usize = 8;
 pub(super) struct FromTable {
     /// Number of the table.
     pub(super) table: usize,
-    /// Which of its lines.
+    /// The range of its lines.
     pub(super) refs: Range<usize>,
 }
 
@@ -31,20 +30,20 @@ pub(super) struct TableLines {
     pub(super) lines: u64,
     /// With terminators.
     pub(super) bytes: u64,
-    /// The bucket's lines have the key of those of the bucket in front of it, which was split.
+    /// Whether the bucket's lines have the key of the bucket before it, because a bucket was split.
     pub(super) is_continuation: bool,
-    /// The bucket has been split off one of equal keys that held several lines.
+    /// Whether it was split off a bucket of equal keys with several lines.
     pub(super) is_repeated: bool,
-    /// Of equal lines that were only counted, those of the second of two sides.
+    /// Among equal lines that were only counted, those of the second of two sides.
     pub(super) second_side: u64,
-    /// No lines, but the numbers of all before it.
+    /// Whether it holds no lines, only the totals of all before it.
     pub(super) is_total: bool,
 }
 
 /// All lines of one range of keys.
 pub(super) type LineBucket = Bucket<TableLines>;
 
-/// Memory that a bucket needs to be sorted.
+/// Memory for sorting a bucket.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct Space {
     pub(super) area_bytes: u64,
@@ -53,12 +52,12 @@ pub(super) struct Space {
 }
 
 impl Space {
-    /// Bytes beside the area.
+    /// Bytes in addition to the area.
     pub(super) fn beside_bytes(&self) -> u64 {
         REF_BYTES * self.lines + self.key_bytes
     }
 
-    /// What is enough for both.
+    /// The maximum of both.
     pub(super) fn and(self, other: Space) -> Space {
         Space {
             area_bytes: self.area_bytes.max(other.area_bytes),
@@ -76,11 +75,11 @@ impl Space {
 }
 
 impl LineBucket {
-    /// Bytes that it takes in the output if its lines are counted, at most.
+    /// Largest size in the output if its lines are counted.
     pub(super) fn counted_bytes_max(&self) -> u64 {
         match &self.copies_of {
             Some(line) => line.len() as u64 + COUNT_BYTES_MAX as u64,
-            // Counts of lines from tables may be of any length, others grow with the lines.
+            // Counts of lines from tables may have any length; others grow with the lines.
             None => {
                 let counts_bytes = 8 * self.counts.items + COUNT_BYTES_MAX as u64 * self.kind.lines;
                 self.counts.bytes + self.kind.bytes + counts_bytes
@@ -88,12 +87,12 @@ impl LineBucket {
         }
     }
 
-    /// Lines of it that may be written, at most.
+    /// Largest number of its lines that may be written.
     pub(super) fn lines_max(&self) -> u64 {
         self.counts.items + self.kind.lines
     }
 
-    /// What its sort needs; `has_keys` if keys have to be made.
+    /// The memory for sorting it; `has_keys` if keys must be made.
     pub(super) fn space(&self, has_keys: bool) -> Space {
         if self.copies_of.is_some() {
             return Space::default();
@@ -103,7 +102,7 @@ impl LineBucket {
             Location::Scratch { .. } => segment.stored_bytes() as u64,
         });
         let heads_bytes = KEY_HEAD_BYTES * self.counts.items;
-        // Behind each line from a table.
+        // After each line from a table.
         let counts_bytes = COUNT_BYTES as u64 * self.kind.lines;
         Space {
             area_bytes: block_ceil(stored.sum::<u64>() + self.kind.bytes + counts_bytes),

@@ -1,7 +1,7 @@
-//! Whether lines are in order, told in one pass.
+//! Checks in one pass whether lines are in order.
 //!
-//! Contract: the files are one input, one after another; the first line that may not follow
-//! the one before it is named. With `unique`, lines of equal keys may not follow one another.
+//! Contract: the files are one input, one after another. The result is the first line that may not
+//! follow the line before it. With `unique`, lines of equal keys may not follow one another.
 //!
 //! Bounds: reads the input once; [`BLOCKS`] blocks and two lines of memory.
 
@@ -22,26 +22,26 @@ use outcore_io::drive::Access;
 use outcore_io::memory::{BLOCK_BYTES, Ledger};
 use outcore_io::port::Volume;
 
-/// Most bytes of a line that are shown.
+/// Largest number of bytes of a line to show.
 const SHOWN_BYTES: usize = 4096;
-/// Blocks in memory: one that is looked at, those that are read ahead.
+/// Blocks in memory: the current one and those that are read ahead.
 const BLOCKS: usize = 8;
 
-/// The first line that is not in order.
+/// The first line that is out of order.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Disorder {
-    /// The file that it is in.
+    /// Its file.
     pub path: PathBuf,
     /// Its number in that file, from 1.
     pub line_number: u64,
-    /// The line without its terminator, or its front.
+    /// The line without its terminator, or its first bytes.
     pub line: Vec<u8>,
 }
 
-/// The first line of `inputs` that is not in order, if there is one.
+/// The first line of `inputs` that is out of order, if there is one.
 ///
 /// # Errors
-/// As [`super::sort_lines`] for the inputs.
+/// The errors of [`super::sort_lines`] for the inputs.
 pub fn check_lines(
     job: &Job,
     inputs: &[Input],

@@ -1,7 +1,7 @@
-//! What the threads of a sort of lines share, and which line an error is about.
+//! State that the threads of a sort of lines share, and the lines that errors refer to.
 //!
-//! Contract: beside the [`Partition`] the order, the options and the inputs, which errors name. All
-//! of it lives as long as the sort and is reached by shared reference.
+//! Contract: the order, the options and the inputs (which errors name), in addition to the
+//! [`Partition`]. All of it lives as long as the sort and is accessed by shared reference.
 
 use std::ops::{Deref, Range};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -19,20 +19,20 @@ use outcore_io::port::{Port, Volume};
 use outcore_io::transfers::{Arrival, ReadRange, Transfers};
 use outcore_io::{Error, Kind, Result};
 
-/// What all threads of a sort of lines share.
+/// State that all threads of a sort of lines share.
 pub(super) struct Context<'a> {
     pub(super) partition: Partition<'a>,
     pub(super) order: &'a dyn SortKey,
     pub(super) options: LineSortOptions,
-    /// How items lie one after another.
+    /// How items are stored one after another.
     pub(super) framing: ItemFraming,
     pub(super) plan: &'a LinePlan,
     pub(super) parts: &'a [InputPart],
-    /// Takes the sorted rows; an output is written otherwise.
+    /// Receives the sorted rows; `None` if an output is written.
     pub(super) rows: Option<&'a dyn RowSink>,
-    /// Lines left out for having no key.
+    /// Number of lines skipped because they have no key.
     pub(super) skipped: AtomicU64,
-    /// Of two sides that are compared: lines of the first alone, of the second alone, of both.
+    /// For two compared sides: lines only in the first, only in the second, in both.
     pub(super) sides: [AtomicU64; 3],
 }
 
@@ -50,12 +50,12 @@ impl Context<'_> {
         self.order.is_item()
     }
 
-    /// Whether the place of lines in the input is kept.
+    /// Whether the input positions of lines are kept.
     pub(super) fn is_ordered(&self) -> bool {
         !self.is_whole() && self.order.tie() == Tie::Position
     }
 
-    /// Whether one line a key is written.
+    /// Whether one line per key is written.
     pub(super) fn is_unique(&self) -> bool {
         self.options.is_unique()
     }
@@ -65,8 +65,9 @@ impl Context<'_> {
         self.job.budget.left_bytes(SORTING)
     }
 
-    /// A line without a key, which begins at a byte of the data of a part, if it was read: counted
-    /// or an error, as asked for. A blank one that is no line is neither.
+    /// Handles a line without a key, which begins at a byte of the data of a part if it was read:
+    /// counts it or returns an error, according to the options. Ignores a blank line that is not a
+    /// record.
     pub(super) fn no_key(&self, place: Option<(usize, u64)>, why: &NoKey) -> Result<()> {
         let Some((part, at_bytes)) = place else {
             let cause = format!("a row has no key: {}", why.0);
@@ -92,7 +93,7 @@ impl Context<'_> {
     }
 }
 
-/// The error for a line without a key, which names file and line.
+/// The error for a line without a key, with file and line number.
 pub(super) fn keyless(
     job: &Job,
     volume: &Volume,
@@ -107,7 +108,7 @@ pub(super) fn keyless(
     }
 }
 
-/// The same for a line whose number is known.
+/// The same for a known line number.
 pub(super) fn keyless_line(part: &InputPart, number: u64, why: &NoKey) -> Error {
     let cause = format!("line {number} has no key: {}", why.0);
     Error::new(Kind::Corrupt, "read lines", cause)
@@ -116,7 +117,8 @@ pub(super) fn keyless_line(part: &InputPart, number: u64, why: &NoKey) -> Error 
 }
 
 /// The number, from 1, of the line that begins at byte `at_bytes` of the data of `part`, counted in
-/// the whole file, a header included. Reads it up to there; only what is about to fail asks.
+/// the whole file including a header. Reads the file up to there, so it is only for jobs that are
+/// about to fail.
 pub(crate) fn line_number(
     job: &Job,
     volume: &Volume,
@@ -126,7 +128,7 @@ pub(crate) fn line_number(
 ) -> Result<u64> {
     const READ_BYTES: u64 = 256 << 10;
     const WINDOW: usize = 8;
-    // What fails may have taken all memory that there is.
+    // The failing job may have taken all memory.
     let budget = Budget::new(WINDOW as u64 * READ_BYTES);
     let pool = Pool::new(&budget, "count lines", READ_BYTES as usize, WINDOW)?;
     let (terminator, inner_end) = (options.terminator, options.inner_end);

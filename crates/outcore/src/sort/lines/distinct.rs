@@ -1,51 +1,50 @@
-//! One of each of a bucket's lines or keys is found before the bucket is sorted, so that the others
-//! never are.
+//! Deduplicates a bucket's lines or keys before the sort, so that duplicates are never sorted.
 //!
-//! Contract: [`Distinct::keep_first`] leaves of equal strings the first reference, with their
-//! number for its word, and says whether all that is left is known to differ. Where few strings of
-//! a bucket were equal to another, the next buckets are left as they are. Where hashes collide too
-//! often, some equal strings are left, each with its number: they lie side by side when they have
-//! been sorted. [`Times`] keeps the numbers meanwhile, since a sort uses the words.
+//! Contract: [`Distinct::keep_first`] keeps the first reference of each set of equal strings, with
+//! their number as its word, and reports whether all remaining strings are known to differ. If a
+//! bucket has few duplicates, the next buckets are left unchanged. If hashes collide too often,
+//! some equal strings remain, each with its number; they are adjacent after the sort. [`Times`]
+//! keeps the numbers meanwhile, because a sort overwrites the words.
 //!
-//! Bounds: two words a reference while references are looked at, where their sort has as much
-//! later; then two words for each string that is there more than once, which is at most what the
-//! references of its copies have left free. A few probes of the table a reference.
+//! Bounds: two words per reference during deduplication, when the sort does not use that memory
+//! yet. Then two words per string that occurs more than once, which is at most what the references
+//! of its copies have freed. A few probes of the table per reference.
 //!
-//! N.B. of 66 million lines, 43 % of them different, it saves nearly a quarter of the processor
-//! time of `sort -u`. Where no line comes twice the look is wasted, which is why buckets are left
-//! alone then (docs/decisions/0022).
+//! N.B. if many lines are duplicates, this saves a large part of the processor time of `sort -u`.
+//! If no line occurs twice, it is wasted, so the next buckets are then left unchanged
+//! (docs/decisions/0022).
 
 use super::line_bytes::{hash, is_same};
 use super::refs::Ref;
 use crate::read::sample::random;
 use outcore_io::memory::prefetch;
 
-/// Strings between the steps of a look: the slot of one is asked for, then the reference to its
-/// likely equal, then that one's bytes; then both are compared.
+/// Strings between the steps of deduplication: prefetch the slot, then the reference to the likely
+/// duplicate, then its bytes; finally compare both.
 const AHEAD: usize = 8;
 /// Hashes that are kept for these steps: a power of two.
 const HASHES: usize = 32;
 const _: () = assert!(3 * AHEAD < HASHES && HASHES.is_power_of_two());
-/// Of so many strings one must be equal to another for the next bucket to be worth it.
+/// One in this many strings must be a duplicate for the next bucket to be worth it.
 const STRINGS_A_COPY: usize = 6;
-/// Buckets that are left alone after one that was not.
+/// Buckets that are skipped after one with few duplicates.
 const LEFT_ALONE: u32 = 15;
-/// Probes of a bucket that find another string, for each of its strings: hashes that collide cost
-/// no more than these.
+/// Probes per string of a bucket that may find a different string, which limits the cost of
+/// colliding hashes.
 const PROBES_A_STRING: usize = 8;
-/// Bytes that are compared at the cost of a probe.
+/// Bytes that can be compared at the cost of a probe.
 const PROBE_BYTES: usize = 64;
 
 /// Finds equal strings, bucket after bucket.
 #[derive(Debug, Default)]
 pub(super) struct Distinct {
-    /// Buckets that are to be left alone.
+    /// Number of further buckets to skip.
     left_alone: u32,
 }
 
 impl Distinct {
-    /// Leaves the first of equal strings in `area`, and their number for its word; 1 for each where
-    /// the bucket is left alone. Gives whether all that are left differ.
+    /// Keeps the first of equal strings in `area`, with their number as its word; 1 for each if the
+    /// bucket is skipped. Returns whether all remaining strings differ.
     pub(super) fn keep_first(&mut self, area: &[u8], refs: &mut Vec<Ref>) -> bool {
         if self.left_alone > 0 {
             self.left_alone -= 1;
@@ -61,7 +60,7 @@ impl Distinct {
     }
 }
 
-/// Slots of a table with open addressing, a word each; 0 if empty.
+/// Slots of an open-addressing table, one word each; 0 if empty.
 #[derive(Debug)]
 struct Slots(Vec<u64>);
 
@@ -71,7 +70,7 @@ impl Slots {
         Slots(vec![0; 2 * count])
     }
 
-    /// The slot where the search for a hash begins, by its upper half.
+    /// The first slot for a hash, by its upper half.
     #[inline(always)]
     fn first(&self, hash: u64) -> usize {
         (((hash >> 32) * self.0.len() as u64) >> 32) as usize
@@ -86,11 +85,11 @@ impl Slots {
     }
 }
 
-/// The same of a bucket with `probes_left` probes that find another string. Once they are used up,
-/// a string is compared with the first that its search finds alone, and takes over that one's slot
-/// if they differ: equal strings may be left then.
+/// The same for a bucket with `probes_left` probes that may find a different string. Once they are
+/// used up, a string is compared only with the first one that its search finds, and takes over its
+/// slot if they differ; equal strings may then remain.
 fn keep_first(area: &[u8], refs: &mut Vec<Ref>, mut probes_left: usize) -> bool {
-    // Upper half of a slot: lower half of the hash. Lower half: place among the references, plus
+    // Upper half of a slot: lower half of the hash. Lower half: index among the references, plus
     // one.
     let mut slots = Slots::of(refs.len());
     let mut hashes = [0u64; HASHES];
@@ -154,7 +153,7 @@ fn keep_first(area: &[u8], refs: &mut Vec<Ref>, mut probes_left: usize) -> bool 
     probes_left > 0
 }
 
-/// The reference that a slot has, by its place among those that are kept.
+/// The index, among the kept references, of a slot's reference.
 #[inline(always)]
 fn kept_by(slot: u64) -> Option<usize> {
     (slot as u32 as usize).checked_sub(1)
@@ -166,15 +165,15 @@ fn is_equal(area: &[u8], a: &Ref, b: &Ref) -> bool {
     a.len_bytes == b.len_bytes && is_same(area, a_at, area, b_at, a.len_bytes as usize)
 }
 
-/// How often strings are there, by where they lie in their area.
+/// The number of occurrences of strings, by their offsets in their area.
 #[derive(Debug)]
 pub(super) struct Times(Slots);
 
 impl Times {
-    /// The words of references: those above one.
+    /// Takes the words of references that are above one.
     ///
     /// # Panics
-    /// When a word has more than 32 bits; a bucket has no more strings than that.
+    /// If a word has more than 32 bits; a bucket has fewer strings than that.
     pub(super) fn of(refs: &[Ref]) -> Self {
         let repeated = || refs.iter().filter(|r| r.word > 1);
         let mut slots = Slots::of(repeated().count());
@@ -184,13 +183,13 @@ impl Times {
             while slots.0[at] != 0 {
                 at = slots.next(at);
             }
-            // Upper half: where the string lies. Lower half: how often it is there.
+            // Upper half: offset of the string. Lower half: number of occurrences.
             slots.0[at] = u64::from(r.at) << 32 | r.word;
         }
         Times(slots)
     }
 
-    /// How often the string is there that lies at this place.
+    /// The number of occurrences of the string at this offset.
     #[inline(always)]
     pub(super) fn at(&self, place: u32) -> u64 {
         let Times(slots) = self;
@@ -234,7 +233,7 @@ mod tests {
     fn any_lines() -> impl Strategy<Value = Vec<Vec<u8>>> {
         let line = prop_oneof![
             prop::collection::vec(prop_oneof![Just(0u8), Just(b'a')], 0..4),
-            // Few of each length, so that equal ones come, too: at the border of what is compared
+            // Few of each length, so that there are duplicates: around the length that is compared
             // at once, and beyond it.
             (61usize..67, 0u8..3).prop_map(|(len, last)| [vec![b'a'; len], vec![last]].concat()),
             (150usize..153, 0u8..3)

@@ -1,15 +1,15 @@
-//! Distribution of lines: one pass that moves every line into its bucket.
+//! Distribution of lines: one pass that moves every line to its bucket.
 //!
 //! Model: PALID (SPAA 2025), section 3 (in-memory bucketer, batched writer) and 4 (samplesort).
 //!
-//! Contract: each worker takes stretches of the input, finds their lines, makes their keys where
-//! lines are not their own, routes a batch and copies each line with its terminator once
-//! ([`crate::partition::pass`]). Lines that are their own keys are only counted in buckets of equal
-//! keys, and so are lines of which one a key is written, but for the first in the order. What a
-//! worker has in a table of distinct lines goes nowhere else.
+//! Contract: each worker takes stretches of the input, finds their lines, makes their keys if lines
+//! are not their own keys, routes a batch and copies each line with its terminator once
+//! ([`crate::partition::pass`]). In buckets of equal keys, lines that are their own keys are only
+//! counted. If one line per key is written, all lines except for the first in the order are only
+//! counted as well. Lines that a worker has in a table of distinct lines are not moved.
 //!
-//! Bounds: as the plan says; the source is read once, each line written at most once. In ordered
-//! jobs segments list the runs of the input in them.
+//! Bounds: those of the plan; the source is read once, each line is written at most once. In
+//! ordered jobs segments list the runs of the input in them.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -39,18 +39,18 @@ use crate::read::terminators::Terminators;
 use outcore_io::memory::Pool;
 use outcore_io::{Error, Result};
 
-/// The line of an equality bucket that is written, with what frames it, where that is one, and its
-/// place in the input.
+/// The line of an equality bucket that will be written, with its framing if it has one, and its
+/// position in the input.
 struct Best {
     position: u64,
     line: Vec<u8>,
-    /// How many of the bucket's lines are of the second of two sides.
+    /// Number of the bucket's lines from the second of two sides.
     second_side: u64,
 }
 
 impl Best {
-    /// Whether a line, with what frames it, comes before it. Terminators take no part: some bytes
-    /// are below them, and a line comes before those that it begins.
+    /// Whether a line, with its framing, comes before it. Terminators are not compared: some bytes
+    /// are smaller, and a line that is a prefix of another comes first.
     fn is_behind(&self, context: &Context<'_>, line: &[u8], position: u64) -> bool {
         let content = |line| context.framing.content(line);
         let (line, best) = (content(line), content(&self.line));
@@ -62,17 +62,17 @@ impl Best {
     }
 }
 
-/// The lines of one worker: routed by keys that are made of them, or their own keys.
+/// The lines of one worker: routed by keys that are made from them, or by themselves.
 struct Lines<'a, const HAS_KEYS: bool> {
     context: &'a Context<'a>,
-    /// Of each bucket, whether its lines are equal and only counted.
+    /// For each bucket, whether its lines are equal and only counted.
     is_equal: Vec<bool>,
-    /// Of each bucket whose lines have equal keys and are only counted, the one that is written.
+    /// For each bucket of equal keys whose lines are only counted, the line that will be written.
     best: Vec<Option<Best>>,
 }
 
 impl<'a, const HAS_KEYS: bool> Lines<'a, HAS_KEYS> {
-    /// For `count` buckets; those for which `is_equal` is true hold equal keys.
+    /// For `count` buckets; `is_equal` is true for those with equal keys.
     fn new(context: &'a Context<'a>, count: usize, is_equal: impl Fn(usize) -> bool) -> Self {
         let is_counted = !HAS_KEYS || context.is_unique();
         Lines {
@@ -129,7 +129,7 @@ impl<const HAS_KEYS: bool> VaryingItems for Lines<'_, HAS_KEYS> {
         Ok(())
     }
 
-    /// Of lines with equal keys, of which one will be written, keeps the first in the order.
+    /// For lines with equal keys, of which one will be written, keeps the first in the order.
     #[inline]
     fn is_counted(&mut self, line: Item<'_>) -> bool {
         if !self.is_equal[line.bucket] {
@@ -155,17 +155,17 @@ impl<const HAS_KEYS: bool> VaryingItems for Lines<'_, HAS_KEYS> {
     }
 }
 
-/// What one worker has distributed.
+/// The result of one worker.
 struct Scattered {
     outs: Vec<Out>,
     best: Vec<Option<Best>>,
 }
 
-/// The way of one thread's lines to their buckets.
+/// Moves one thread's lines to their buckets.
 type LineMover<'a, const HAS_KEYS: bool> = VaryingMover<Lines<'a, HAS_KEYS>, LineRoute<'a>>;
 
 /// The first distribution, from the input's files; with the workers' tables if the plan has some.
-/// Notes in `has_long_line` that a line is longer than the plan allows.
+/// Sets `has_long_line` if a line is longer than the plan allows.
 pub(super) fn distribute_input(
     context: &Context<'_>,
     splitters: &LineSplitters,
@@ -203,7 +203,7 @@ fn distribute_regions<const HAS_KEYS: bool>(
     })
 }
 
-/// The first distribution, of rows that a source makes.
+/// The first distribution, of rows from a source.
 pub(super) fn distribute_made(
     context: &Context<'_>,
     splitters: &LineSplitters,
@@ -233,7 +233,7 @@ pub(super) fn distribute_made(
     })
 }
 
-/// The first distribution on all threads, each of which is fed by `feed`.
+/// The first distribution on all threads; `feed` supplies each of them.
 fn distribute_by<const HAS_KEYS: bool>(
     context: &Context<'_>,
     splitters: &LineSplitters,
@@ -310,7 +310,7 @@ fn take_region(
     Ok(())
 }
 
-/// Gives the lines of a region, each behind a mark, in batches.
+/// Passes on the lines of a region, each preceded by a mark, in batches.
 fn each_marked(
     context: &Context<'_>,
     region: &Region,
@@ -346,7 +346,8 @@ fn each_marked(
     take(&batch)
 }
 
-/// Whether the lines of `bytes`, which are `at` bytes into a region, are whole records of CSV.
+/// Checks that the lines of `bytes`, which begin `at` bytes into a region, are whole records of
+/// CSV.
 fn check_records(
     context: &Context<'_>,
     region: &Region,
@@ -364,8 +365,8 @@ fn check_records(
     Err(error.hint("have its records looked at before, and sorted with another terminator"))
 }
 
-/// Distributes the segments of a bucket by splitters of the keys of lines, or of the lines
-/// themselves where their keys are equal.
+/// Distributes the segments of a bucket by splitters of the lines' keys, or of the lines themselves
+/// if their keys are equal.
 pub(super) fn distribute_by_splitters(
     context: &Context<'_>,
     segments: Vec<Segment>,
@@ -387,7 +388,7 @@ pub(super) fn distribute_by_splitters(
     Ok(join(context, buckets, workers))
 }
 
-/// The same by place in the input, for lines of equal keys.
+/// The same by position in the input, for lines of equal keys.
 pub(super) fn distribute_by_position(
     context: &Context<'_>,
     segments: Vec<Segment>,
@@ -423,7 +424,7 @@ fn distribute_segments<const HAS_KEYS: bool, R: Route>(
 }
 
 impl Context<'_> {
-    /// What one thread of a distribution is for.
+    /// The task of one thread of a distribution.
     fn scattering(&self, resident: Resident, is_split: bool, buckets: usize) -> Scattering {
         Scattering {
             spilling: Spilling { resident, is_split },
@@ -435,7 +436,7 @@ impl Context<'_> {
     }
 }
 
-/// The buckets of splitters, with nothing in them.
+/// The empty buckets of splitters.
 fn buckets_of<const HAS_KEYS: bool>(
     context: &Context<'_>,
     splitters: &LineSplitters,
@@ -454,7 +455,7 @@ fn buckets_of<const HAS_KEYS: bool>(
     buckets.collect()
 }
 
-/// Puts together what all workers have distributed.
+/// Combines the results of all workers.
 fn join(
     context: &Context<'_>,
     buckets: Vec<LineBucket>,

@@ -1,12 +1,12 @@
-//! Files as streams of lines, many at once on one port: what merges and checks read.
+//! Files as streams of lines, many at once on one port, for merges and checks.
 //!
-//! Contract: a [`LineFile`] gives the lines of one file in order, without their terminators, as
-//! slices of the block in which they were read; a line over a border of blocks is put together. A
-//! last line without a terminator is a line.
+//! Contract: a [`LineFile`] returns the lines of one file in order, without their terminators, as
+//! slices of the block in which they were read. A line that spans blocks is assembled. An
+//! unterminated last line is a line.
 //!
-//! Bounds: the block of a file that is looked at and those that are read ahead of it, and lines
-//! over borders of blocks, of all files together `lines_bytes_max`. So one file may have a line of
-//! nearly that length while those of the others are short.
+//! Bounds: per file, the current block and those that are read ahead; for all files together, lines
+//! that span blocks up to `lines_bytes_max`. So one file may have a line of almost that length
+//! while those of the others are short.
 
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -26,20 +26,21 @@ use outcore_io::{Error, Kind, Result};
 
 /// The name under which blocks are reserved.
 pub(super) const INPUT: &str = "input blocks";
-/// Lines between looks for cancellation.
+/// Lines between checks for cancellation.
 const LINES_A_LOOK: u64 = 4096;
-/// A line of this length always has room.
+/// There is always room for a line of this length.
 const LINE_BYTES_MIN: usize = 16 << 10;
-/// Buffers for lines stay as they are up to this length.
+/// Line buffers keep their memory up to this length.
 const KEPT_BYTES_MAX: usize = 1 << 20;
 
 /// How files are read.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct FileSizes {
     pub(super) block_bytes: usize,
-    /// Blocks of a file that are read ahead of the one that is looked at.
+    /// Blocks of a file that are read ahead of the current one.
     pub(super) ahead: usize,
-    /// Lines over borders of blocks, of all files together, and the one that the caller keeps.
+    /// Size of lines that span blocks, for all files together, and of the line that the caller
+    /// keeps.
     pub(super) lines_bytes_max: usize,
 }
 
@@ -54,7 +55,7 @@ impl FileSizes {
         Pool::total_bytes(self.block_bytes, self.slots(files))
     }
 
-    /// Length of an output buffer: a block, wherever it begins.
+    /// Length of an output buffer: a block at any alignment.
     pub(super) fn chunk_bytes(&self) -> usize {
         self.block_bytes + BLOCK_BYTES
     }
@@ -64,20 +65,20 @@ impl FileSizes {
 pub(super) struct FileReader<'a> {
     pub(super) job: &'a Job,
     pub(super) volume: &'a Volume,
-    /// Reads by file and place; what is merged is written behind.
+    /// Reads by file and offset; merged lines are written behind.
     pub(super) transfers: Transfers<(u64, u64)>,
     sizes: FileSizes,
     pool: Pool,
     lines: u64,
-    /// Lines over borders that files have, and the one that the caller keeps.
+    /// Bytes of the files' lines that span blocks, and of the line that the caller keeps.
     held_bytes: usize,
     kept_bytes: usize,
 }
 
-/// A block on its way.
+/// A block that is being read.
 struct Coming {
     from_bytes: u64,
-    /// What of it is data.
+    /// The range of its data.
     inside: Range<usize>,
     buf: Option<Buf>,
 }
@@ -87,18 +88,18 @@ pub(super) struct LineFile<'a> {
     part: &'a InputPart,
     token: u64,
     options: LineSortOptions,
-    /// Where the next read begins, in bytes of the data.
+    /// Offset in the data of the next read.
     read_at: u64,
-    /// Blocks that are being read or have come, in order.
+    /// Blocks that are being read or have arrived, in order.
     coming: VecDeque<Coming>,
-    /// What is left of the block that is being looked at.
+    /// The rest of the current block.
     current: Option<(Buf, Range<usize>)>,
-    /// A line over a border, or its front.
+    /// A line that spans blocks, or its beginning.
     carry: Vec<u8>,
-    /// The line, in the block or, if there is none, in `carry`.
+    /// The line, in the block or, without one, in `carry`.
     line: Option<Range<usize>>,
     is_carry_done: bool,
-    /// Number of the line among those of the data, from 1, and where it begins and ends in them.
+    /// Number of the line in the data, from 1, and its start and end there.
     number: u64,
     begins_at: u64,
     ends_at: u64,
@@ -124,7 +125,7 @@ impl<'a> FileReader<'a> {
         })
     }
 
-    /// Gives blocks that have come to their files.
+    /// Passes arrived blocks to their files.
     fn settle(&mut self, files: &mut [LineFile<'_>]) -> Result<()> {
         while let Some(read) = self.transfers.take()? {
             if let Some(file) = files.iter_mut().find(|file| file.token == read.what.0) {
@@ -134,7 +135,7 @@ impl<'a> FileReader<'a> {
         Ok(())
     }
 
-    /// Asks for the blocks of a file that are read ahead.
+    /// Requests the blocks of a file that are read ahead.
     fn start(&mut self, file: &mut LineFile<'_>) -> Result<()> {
         let part = file.part;
         let end = part.data_at_bytes + part.data_len_bytes;
@@ -157,7 +158,7 @@ impl<'a> FileReader<'a> {
         Ok(())
     }
 
-    /// Moves file `index` on to its next line; false if there is none.
+    /// Moves file `index` to its next line; false if there is none.
     pub(super) fn advance(&mut self, files: &mut [LineFile<'_>], index: usize) -> Result<bool> {
         self.lines += 1;
         if self.lines.is_multiple_of(LINES_A_LOOK) {
@@ -190,14 +191,15 @@ impl<'a> FileReader<'a> {
         }
     }
 
-    /// Whether the line of file `index` has room next to all others that are held.
+    /// Checks that there is room for the line of file `index` in addition to all other lines in
+    /// memory.
     fn check_room(&self, files: &[LineFile<'_>], index: usize) -> Result<()> {
         let (file, most_bytes) = (&files[index], self.sizes.lines_bytes_max);
         let is_small = file.carry.len() <= LINE_BYTES_MIN;
         if is_small || self.held_bytes + self.kept_bytes <= most_bytes {
             return Ok(());
         }
-        // In the worst case each file has come to its longest line when the longest is written.
+        // In the worst case every file is at its longest line when the longest is written.
         let parts = files.iter().map(|file| file.part);
         let terminator = file.options.terminator;
         let longest = measure(self.volume, parts, terminator, || self.job.control.check())?;
@@ -218,8 +220,8 @@ impl<'a> FileReader<'a> {
             )))
     }
 
-    /// Takes the line that file `index` has come to, for the caller to keep until it takes another;
-    /// the file has none until it is moved on.
+    /// Takes the current line of file `index`, which the caller keeps until it takes another; the
+    /// file has no line until it moves on.
     pub(super) fn take_line(
         &mut self,
         files: &mut [LineFile<'_>],
@@ -249,7 +251,7 @@ impl<'a> FileReader<'a> {
         order.append_key(file.line(), key)
     }
 
-    /// The number, from 1, of a file's line in the whole file; only what ends here asks.
+    /// The number, from 1, of a file's line in the whole file; only for jobs that are about to end.
     pub(super) fn line_number(&self, file: &LineFile<'_>) -> Result<u64> {
         let (part, options) = (file.part, file.options);
         match part.data_at_bytes == 0 && options.inner_end.is_none() {
@@ -258,7 +260,7 @@ impl<'a> FileReader<'a> {
         }
     }
 
-    /// The error for a file's line having no key.
+    /// The error for a file's line without a key.
     pub(super) fn no_key(&self, file: &LineFile<'_>, why: &NoKey) -> Error {
         match self.line_number(file) {
             Ok(number) => keyless_line(file.part, number, why),
@@ -268,7 +270,7 @@ impl<'a> FileReader<'a> {
 }
 
 impl<'a> LineFile<'a> {
-    /// The lines of `part`; `token` tells its reads apart.
+    /// The lines of `part`; `token` distinguishes its reads.
     pub(super) fn new(part: &'a InputPart, token: u64, options: LineSortOptions) -> Self {
         LineFile {
             part,
@@ -291,7 +293,7 @@ impl<'a> LineFile<'a> {
         self.part
     }
 
-    /// The line that it has come to.
+    /// The current line.
     pub(super) fn line(&self) -> &[u8] {
         match (&self.line, &self.current) {
             (Some(line), Some((buf, _))) => &buf[line.clone()],
@@ -299,7 +301,7 @@ impl<'a> LineFile<'a> {
         }
     }
 
-    /// Whether its next block has been asked for and has not come.
+    /// Whether its next block has been requested and has not arrived.
     fn is_waiting(&self) -> bool {
         self.coming.front().is_some_and(|next| next.buf.is_none())
     }
@@ -325,7 +327,7 @@ impl<'a> LineFile<'a> {
         Ok(())
     }
 
-    /// The next line of what is in memory: whether there is one, or nothing if more has to be read.
+    /// The next line in memory: whether there is one, or `None` if more must be read.
     fn step(&mut self) -> Option<bool> {
         if std::mem::take(&mut self.is_carry_done) {
             clear(&mut self.carry);
@@ -365,7 +367,7 @@ impl<'a> LineFile<'a> {
     }
 }
 
-/// Empties a buffer, and gives its memory back where a long line has been in it.
+/// Empties a buffer, and frees its memory if it held a long line.
 fn clear(buffer: &mut Vec<u8>) {
     match buffer.capacity() > KEPT_BYTES_MAX {
         true => *buffer = Vec::new(),

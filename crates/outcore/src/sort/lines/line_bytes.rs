@@ -1,25 +1,25 @@
-//! Hashes and comparisons of lines that look at 64 bytes at once, whatever the length of a line.
+//! Hashes and comparisons of lines, 64 bytes at a time, independent of a line's length.
 //!
 //! Model: folded multiplication (Wang Yi, wyhash, 2019). A line of text is seldom longer than a
-//! block of 64 bytes: all of the block is loaded, what lies behind the line is masked, and no
-//! branch depends on the length.
+//! block of 64 bytes. The whole block is loaded, bytes after the line are masked, and no branch
+//! depends on the length.
 //!
-//! Contract: [`hash`] depends on the bytes of the line alone, not on what lies around it. Hashes
-//! are never written to a file: another version may compute others.
+//! Contract: [`hash`] depends only on the bytes of the line, not on those around it. Hashes are
+//! never written to a file: another version may compute different ones.
 //!
-//! N.B. xxh3, which branches on the length, is as fast where all of it is compiled into its caller,
-//! and takes several times as long where it is not; loads that depend on the length (as in
-//! rapidhash) are slower (docs/decisions/0022).
+//! N.B. xxh3, which branches on the length, is as fast if it is fully inlined, and takes several
+//! times as long otherwise. Loads that depend on the length (as in rapidhash) are slower
+//! (docs/decisions/0022).
 
-/// Bytes that are looked at together.
+/// Bytes that are processed together.
 const BLOCK_BYTES: usize = 64;
 const WORDS: usize = BLOCK_BYTES / 8;
 
-/// A block, and words of it.
+/// A block, and its words.
 type Block = [u8; BLOCK_BYTES];
 type Words = [u64; WORDS];
 
-/// As many ones as zeros, so that the mask of every length begins somewhere.
+/// As many ones as zeros; the mask of each length is a slice.
 const MASKS: [u8; 2 * BLOCK_BYTES] = {
     let mut masks = [0; 2 * BLOCK_BYTES];
     let mut at = 0;
@@ -46,7 +46,7 @@ const KEYS: [u64; 9] = [
 /// A hash of `len_bytes` bytes of `area` from `at` on.
 ///
 /// # Panics
-/// When the area is shorter than that.
+/// If the area is shorter.
 #[inline(always)]
 pub(super) fn hash(area: &[u8], at: usize, len_bytes: usize) -> u64 {
     let (mut at, mut left, mut hash) = (at, len_bytes, len_bytes as u64);
@@ -58,10 +58,10 @@ pub(super) fn hash(area: &[u8], at: usize, len_bytes: usize) -> u64 {
     mix(hash, words_at(area, at, left))
 }
 
-/// Whether `len_bytes` bytes of two areas are the same, from a place in each on.
+/// Whether `len_bytes` bytes of two areas, each from an offset on, are equal.
 ///
 /// # Panics
-/// When one of the areas is shorter than that.
+/// If one of the areas is shorter.
 #[inline(always)]
 pub(super) fn is_same(
     area: &[u8],
@@ -81,7 +81,7 @@ pub(super) fn is_same(
     area[at..at + len_bytes] == other[other_at..other_at + len_bytes]
 }
 
-/// The words of at most a block of bytes, with zeros behind them.
+/// The words of at most a block of bytes, padded with zeros.
 #[inline(always)]
 fn words_at(area: &[u8], at: usize, len_bytes: usize) -> Words {
     match area[at..].first_chunk() {
@@ -94,7 +94,7 @@ fn words_at(area: &[u8], at: usize, len_bytes: usize) -> Words {
     }
 }
 
-/// The same of bytes behind which an area ends.
+/// The same for bytes at the end of an area.
 #[cold]
 fn padded(bytes: &[u8]) -> Words {
     let mut block = [0; BLOCK_BYTES];
@@ -115,7 +115,7 @@ fn mask(len_bytes: usize) -> Words {
         .map_or([0; WORDS], words)
 }
 
-/// The hash of what `hash` is that of, followed by a block.
+/// The hash of the bytes so far followed by a block.
 #[inline(always)]
 fn mix(hash: u64, words: Words) -> u64 {
     let pair = |index: usize| {
@@ -128,7 +128,7 @@ fn mix(hash: u64, words: Words) -> u64 {
     fold(folded ^ hash, KEYS[8])
 }
 
-/// The halves of the product of two words, as one.
+/// Combines the halves of the product of two words.
 #[inline(always)]
 fn fold(a: u64, b: u64) -> u64 {
     let product = u128::from(a) * u128::from(b);
@@ -176,7 +176,7 @@ mod tests {
         assert_eq!(hashes.len(), (1 << 16) + 256);
         for half in [0, 32] {
             let halves: HashSet<u32> = hashes.iter().map(|hash| (hash >> half) as u32).collect();
-            // Of so many random numbers of 32 bits, half a pair is the same.
+            // Among this many random 32-bit numbers, half a pair is expected to be equal.
             assert!(hashes.len() - halves.len() < 10);
         }
     }

@@ -1,11 +1,11 @@
-//! The sort of rows that somebody makes.
+//! Sorts rows that a program generates.
 //!
-//! Contract: [`sort_rows`] is [`super::sort_lines`] with a [`RowSource`] for its files and a
-//! [`RowSink`] for its output: the same plan, distribution and buckets.
+//! Contract: [`sort_rows`] is [`super::sort_lines`] with a [`RowSource`] in place of files and a
+//! [`RowSink`] in place of an output: the same plan, distribution and buckets.
 //!
-//! Bounds: the memory of a sort of lines without what that reads, and what source and sink say that
-//! they need beside it; I/O is that of scratch alone; what source and sink say that they are going
-//! to move is in the plan.
+//! Bounds: the memory of a sort of lines without its reads, plus the memory that source and sink
+//! declare. I/O is only that of scratch; the plan includes the traffic that source and sink
+//! declare.
 
 use std::path::PathBuf;
 
@@ -26,25 +26,25 @@ use crate::read::framing::ItemFraming;
 use outcore_io::Result;
 use outcore_io::port::ScratchDrive;
 
-/// Batches of a sample, about, and the bytes of a key that are kept.
+/// Approximate number of batches of a sample, and the number of bytes of a key that are kept.
 const SAMPLE_BATCHES: usize = 1024;
 const KEY_BYTES_MAX: usize = 1024;
 
 /// How rows are sorted, besides their order.
 #[derive(Debug, Clone, Default)]
 pub struct RowSortOptions {
-    /// One row a key: the first of them in the order.
+    /// One row per key: the first in the order.
     pub unique: bool,
-    /// Where scratch lies if the job names no drives for it.
+    /// Directory for scratch if the job names no drives.
     pub scratch_dir: PathBuf,
 }
 
-/// Sorts the rows of `source` by the keys that `order` finds in them, and hands them to `sink`.
+/// Sorts the rows of `source` by the keys that `order` finds in them, and passes them to `sink`.
 ///
 /// # Errors
-/// What source and sink fail with; [`crate::Kind::Memory`] if the plan or a row does not fit,
-/// [`crate::Kind::Corrupt`] for a row without a key or scratch that rotted,
-/// [`crate::Kind::NoSpace`], [`crate::Kind::Io`], [`crate::Kind::Interrupted`].
+/// The errors of source and sink; [`crate::Kind::Memory`] if the plan or a row does not fit,
+/// [`crate::Kind::Corrupt`] for a row without a key or damaged scratch, [`crate::Kind::NoSpace`],
+/// [`crate::Kind::Io`], [`crate::Kind::Interrupted`].
 pub fn sort_rows(
     job: &Job,
     source: &dyn RowSource,
@@ -63,7 +63,7 @@ pub fn sort_rows(
     sort_from(&job, &Made(source), Ending::Rows(sink), order, options)
 }
 
-/// Rows that a source makes.
+/// Rows of a source.
 struct Made<'a>(&'a dyn RowSource);
 
 impl ItemSource for Made<'_> {

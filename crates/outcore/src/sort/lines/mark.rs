@@ -1,17 +1,17 @@
-//! The place of a line in the input as text in front of it.
+//! The input position of a line, as text before it.
 //!
-//! Contract: a mark has the same length for all places, compares as they do, and consists of digits
-//! of six bits, none of which ends a line.
+//! Contract: all marks have the same length, compare like their positions, and consist of six-bit
+//! digits, none of which is a line end.
 
 use crate::read::source::InputPart;
 
-/// Digits of a place, six bits each.
+/// Digits of a position, six bits each.
 pub(super) const MARK_BYTES: usize = 11;
 const DIGIT_BITS: u32 = 6;
-/// The smallest of the digits, which are neighbours; neither newline nor NUL is among them.
+/// The smallest digit; digits are consecutive bytes without newline and NUL.
 const ZERO: u8 = b'0';
 
-/// Appends the mark of a place.
+/// Appends the mark of a position.
 pub(super) fn append_mark(place: u64, line: &mut Vec<u8>) {
     let digits = (0..MARK_BYTES as u32).rev();
     line.extend(digits.map(|digit| {
@@ -20,7 +20,7 @@ pub(super) fn append_mark(place: u64, line: &mut Vec<u8>) {
     }));
 }
 
-/// Where a marked line is: its part, and the byte of the part's data.
+/// The place of a marked line: its part, and the byte of the part's data.
 pub(super) fn place_of(line: &[u8], parts: &[InputPart]) -> Option<(usize, u64)> {
     let mark = line.get(..MARK_BYTES)?.iter();
     let place = mark.fold(0_u64, |place, digit| {

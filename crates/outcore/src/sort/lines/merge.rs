@@ -1,15 +1,15 @@
-//! Files of lines that are in order already, made one.
+//! Merges sorted files of lines.
 //!
 //! Model: a tree of losers ([`crate::sort::loser_tree`]) over offset-value codes of the keys
 //! ([`super::offset_value`]).
 //!
-//! Contract: the output is all lines of the inputs, in order if each input is; of lines that
-//! nothing tells apart, those of an earlier file come first. With `unique` the first line of a key
-//! is written. Lines out of order stay where they are met. More files than the memory has blocks
-//! for are merged in passes, neighbours first.
+//! Contract: the output is all lines of the inputs, in order if each input is; among
+//! indistinguishable lines, those of an earlier file come first. With `unique` the first line of a
+//! key is written. Lines that are out of order are written where they occur. If there are more
+//! files than memory has blocks for, they are merged in passes, adjacent ones first.
 //!
-//! Bounds: two blocks or a few more, a line and a key for each file of a pass; each pass reads and
-//! writes everything once.
+//! Bounds: two or a few blocks, one line and one key per file of a pass; each pass reads and writes
+//! everything once.
 
 use std::cmp::Ordering;
 
@@ -30,26 +30,26 @@ use outcore_io::output::Room;
 use outcore_io::units;
 use outcore_io::{Error, Kind, Result};
 
-/// Blocks below this are not worth a request.
+/// Shorter blocks are not worth a request.
 const BLOCK_BYTES_LEAST: usize = 16 << 10;
 const BLOCK_BYTES_MOST: usize = 4 << 20;
-/// Blocks that are read ahead of all files together, where they are few and the memory has room for
-/// blocks of such a length.
+/// Blocks that are read ahead over all files, if there are few files and memory has room for blocks
+/// of this length.
 const AHEAD: usize = 16;
 const BLOCK_BYTES_AHEAD: u64 = 256 << 10;
 /// Output buffers.
 const CHUNKS: usize = 4;
-/// Set aside for edge blocks and small tables.
+/// Memory reserved for edge blocks and small tables.
 const FIXED_BYTES: u64 = 2 << 20;
 const OUTPUT: &str = "output chunks";
 
-/// The files and the keys of the lines that they have come to.
+/// The files and the keys of their current lines.
 struct Runs<'a> {
     files: Vec<LineFile<'a>>,
     keys: Vec<Vec<u8>>,
     is_over: Vec<bool>,
     rank: Rank,
-    /// Not kept any more from where a file is found not to be in order.
+    /// Not used any more once a file is found to be unsorted.
     coding: Coding,
     order: &'a dyn SortKey,
     /// Whether lines are their own keys.
@@ -60,7 +60,7 @@ struct Runs<'a> {
 }
 
 impl Runs<'_> {
-    /// Moves a file on to its next line that has a key.
+    /// Moves a file to its next line that has a key.
     fn advance(&mut self, reader: &mut FileReader<'_>, index: usize) -> Result<()> {
         loop {
             self.is_over[index] = !reader.advance(&mut self.files, index)?;
@@ -86,7 +86,7 @@ impl Runs<'_> {
         (self.files[index].line(), &self.keys[index])
     }
 
-    /// What the line of a file is compared by.
+    /// The comparison key of a file's line.
     fn key(&self, index: usize) -> &[u8] {
         match self.is_whole {
             true => self.files[index].line(),
@@ -94,8 +94,8 @@ impl Runs<'_> {
         }
     }
 
-    /// The head of a file in the tree, where `base` is the key that came out last, if one has; none
-    /// if its key comes before that.
+    /// The head of a file in the tree; `base` is the last key that was output, if any. `None` if
+    /// the file's key comes before it.
     fn head(&self, index: usize, base: Option<&[u8]>) -> Option<Node<u64>> {
         let run = index as u32;
         match self.is_over[index] {
@@ -110,15 +110,14 @@ impl Runs<'_> {
         }
     }
 
-    /// The heads of all files, as if none had come out.
+    /// The heads of all files, as if no key had been output.
     fn heads(&self) -> Vec<Node<u64>> {
         (0..self.files.len())
             .filter_map(|index| self.head(index, None))
             .collect()
     }
 
-    /// Whether the line of `a` comes before that of `b`; an earlier file first where nothing tells
-    /// them apart.
+    /// Whether the line of `a` comes before that of `b`; ties go to the earlier file.
     fn is_before(&self, a: &mut Node<u64>, b: &mut Node<u64>) -> bool {
         let keys = |a: usize, b: usize| (self.key(a), self.key(b));
         let tie = |a: usize, b: usize| self.rank.by_tie(self.files[a].line(), self.files[b].line());
@@ -126,7 +125,7 @@ impl Runs<'_> {
     }
 }
 
-/// Lines on their way out.
+/// The lines that are being written.
 struct Out<'a> {
     stream: InOrder<'a>,
     lines: u64,
@@ -143,10 +142,10 @@ impl Out<'_> {
     }
 }
 
-/// Merges `inputs`, each of which is in order, into `output`.
+/// Merges the sorted `inputs` into `output`.
 ///
 /// # Errors
-/// As [`super::sort_lines`]; [`Kind::Memory`] where there is too little for two files.
+/// The errors of [`super::sort_lines`]; [`Kind::Memory`] if there is too little for two files.
 pub fn merge_lines(
     job: &Job,
     inputs: &[Input],
@@ -174,16 +173,16 @@ pub fn merge_lines(
     Ok(with_passes(last, &few.done, passes))
 }
 
-/// How many times [`merge_lines`] reads and writes `files` files in this much memory.
+/// How often [`merge_lines`] reads and writes `files` files with this much memory.
 pub fn merge_passes(memory_bytes: u64, files: usize) -> u32 {
     merge_width(files, files_max(memory_bytes)).1
 }
 
-/// What all passes did.
+/// The summary of all passes.
 fn with_passes(mut last: LineSummary, before: &[LineSummary], passes: u32) -> LineSummary {
     let lines_in = |all: &[LineSummary]| all.iter().map(|done| done.lines_in).sum::<u64>();
     let lines_out: u64 = before.iter().map(|done| done.lines_out).sum();
-    // The last pass reads what the others wrote, and perhaps a file that was left alone.
+    // The last pass reads the output of the others, and possibly a file that was not merged before.
     last.lines_in = (lines_in(before) + last.lines_in).saturating_sub(lines_out);
     for done in before {
         last.skipped += done.skipped;
@@ -212,7 +211,7 @@ fn with_passes(mut last: LineSummary, before: &[LineSummary], passes: u32) -> Li
     last
 }
 
-/// The same of no more files than the memory has blocks for.
+/// The same for at most as many files as memory has blocks for.
 fn merge_at_once(
     job: &Job,
     inputs: &[Input],
@@ -290,31 +289,31 @@ fn merge_at_once(
     })
 }
 
-/// What a merge of `files` files reserves.
+/// The reservations of a merge of `files` files.
 fn ledger(sizes: FileSizes, memory_bytes: u64, files: usize) -> Ledger {
     Ledger::new("merge of lines")
         .always("small tables", FIXED_BYTES - EDGES_BYTES)
         .always(EDGES, EDGES_BYTES)
         .always(files::INPUT, sizes.pool_bytes(files))
         .always(OUTPUT, Pool::total_bytes(sizes.chunk_bytes(), CHUNKS))
-        // What the files' lines and keys grow to.
+        // The files' lines and keys grow up to this.
         .during("merge", "lines and keys", 0)
         .filled("merge", "lines and keys", memory_bytes)
 }
 
-/// Lines that have room in `memory_bytes`: each may have a key as long.
+/// Size of lines for which `memory_bytes` has room: each may have a key of the same length.
 pub(super) fn lines_bytes_max(memory_bytes: u64, order: &dyn SortKey) -> usize {
     let copies = if order.is_item() { 1 } else { 2 };
     (memory_bytes / copies) as usize
 }
 
-/// Files that the memory has blocks for.
+/// Number of files for which memory has blocks.
 fn files_max(memory_bytes: u64) -> usize {
     let buffers = memory_bytes.saturating_sub(FIXED_BYTES) / 2 / BLOCK_BYTES_LEAST as u64;
     (buffers as usize).saturating_sub(CHUNKS + 1) / 2
 }
 
-/// Blocks for `files` files, half of the memory for all of them.
+/// Blocks for `files` files, in half of the memory.
 fn file_sizes(memory_bytes: u64, files: usize, order: &dyn SortKey) -> Result<FileSizes> {
     let buffers = |ahead: usize| ((1 + ahead) * files.max(1) + CHUNKS + 1) as u64;
     let each_bytes = |ahead| memory_bytes.saturating_sub(FIXED_BYTES) / 2 / buffers(ahead);

@@ -1,13 +1,14 @@
-//! Lines in order: sorted, one of each, counted, merged, checked.
+//! Lines in order: sorted, deduplicated, counted, merged, checked.
 //!
 //! [`sort_lines`] is the external samplesort of [`crate::sort`] for records of any length, in the
-//! order of any [`SortKey`]: splitters are strings, buckets are lists of segments with whole lines,
-//! and a bucket is sorted by reference, eight bytes at a time. Where one line a key is wanted and
-//! few differ, they are counted in tables as they are read.
+//! order of any [`SortKey`]. Splitters are strings, buckets are lists of segments with whole lines,
+//! and a bucket is sorted by reference, eight bytes at a time. If one line per key is wanted and
+//! few lines differ, they are counted in tables as they are read.
 //!
-//! [`sort_rows`] is the same for rows of any bytes that somebody makes and takes ([`rows`]).
+//! [`sort_rows`] is the same for rows of any bytes that a program generates and consumes
+//! ([`rows`]).
 //!
-//! A last line that its file does not end is ended in the output, as the standard tools do it.
+//! An unterminated last line of a file is terminated in the output, as the standard tools do.
 
 mod arrange;
 mod bucket;
@@ -52,17 +53,18 @@ pub(crate) use sort::sample_lengths;
 
 use crate::ends::Phase;
 
-/// What becomes of lines that have no key.
+/// Handling of lines without a key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum OnNoKey {
-    /// The job fails and names the line.
+    /// The job fails with an error that names the line.
     #[default]
     Fail,
-    /// They are left out and counted.
+    /// They are skipped and counted.
     Skip,
 }
 
-/// Which lines, or records, are written, by how often their key occurs in the whole input.
+/// Which lines, or records, are written, by the number of occurrences of their key in the whole
+/// input.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Occurrences {
     /// All of them.
@@ -86,49 +88,49 @@ impl Occurrences {
     }
 }
 
-/// What is done with the places of lines in the input.
+/// Handling of the input positions of lines.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Places {
     /// Nothing.
     #[default]
     None,
-    /// Each line is written behind its place; of equal keys the first comes first.
+    /// Each line is written after its position; among equal keys the first comes first.
     Added,
-    /// Lines that have their places in front are written without them.
+    /// Lines that begin with their positions are written without them.
     Removed,
 }
 
 /// How lines are sorted, besides their order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LineSortOptions {
-    /// What ends a line.
+    /// The byte that ends a line.
     pub terminator: u8,
-    /// What ends the lines that people count in messages, where those that are sorted may hold
-    /// several of them; the terminator ends one, too.
+    /// The byte that ends the lines that messages count, if a sorted line may contain several of
+    /// them; the terminator also ends one.
     pub inner_end: Option<u8>,
-    /// What stands between the fields of CSV, if each line is taken for a whole record of it and
-    /// nobody has looked yet: a record that spans lines is an error of kind
-    /// [`Corrupt`](crate::Kind::Corrupt) then.
+    /// The separator of CSV fields, if each line is assumed to be a whole record and this has not
+    /// been checked: a record that spans lines is then an error of kind
+    /// [`Corrupt`](crate::Kind::Corrupt).
     pub csv_separator: Option<u8>,
-    /// One line a key: the first of them in the order.
+    /// One line per key: the first in the order.
     pub unique: bool,
-    /// The same, with the number of lines of that key in front, as `uniq -c` writes it.
+    /// The same, preceded by the number of lines of that key, as in `uniq -c`.
     pub count: bool,
     /// Which keys are wanted. Without `unique` and `count`, all lines of these keys are written.
     pub occurrences: Occurrences,
     /// The inputs are two sides, which are compared; see [`Sides`].
     pub sides: Option<Sides>,
-    /// What is done with the places of lines in the input; see [`select_lines`].
+    /// Handling of the input positions of lines; see [`select_lines`].
     pub places: Places,
-    /// Counts are the first field of CSV with this separator, instead of being padded as `uniq -c`
-    /// does.
+    /// Writes counts as the first field of CSV with this separator, instead of padding them like
+    /// `uniq -c`.
     pub count_separator: Option<u8>,
-    /// Replace an output that exists.
+    /// Whether an existing output is replaced.
     pub replace: bool,
-    /// What becomes of lines that have no key.
+    /// Handling of lines without a key.
     pub on_no_key: OnNoKey,
-    /// Blank lines are left out of a sort of whole lines, as they are no rows of JSON lines. An
-    /// order that makes keys of lines says so with
+    /// Whether a sort of whole lines skips blank lines, because they are not rows of JSON Lines. An
+    /// order that makes keys from lines reports them with
     /// [`NoKey::blank`](crate::key::sort_key::NoKey::blank).
     pub drops_blanks: bool,
 }
@@ -158,7 +160,7 @@ impl LineSortOptions {
         self.unique || self.count || self.sides.is_some()
     }
 
-    /// Bytes that are put in front of each line when it is read.
+    /// Bytes that are put before each line when it is read.
     fn mark_bytes(&self) -> usize {
         match (self.sides, self.places) {
             (Some(_), _) => sides::MARK_BYTES,
@@ -167,7 +169,7 @@ impl LineSortOptions {
         }
     }
 
-    /// Bytes in front of each line that are not written.
+    /// Leading bytes of each line that are not written.
     fn hidden_bytes(&self) -> usize {
         match (self.sides, self.places) {
             (Some(_), _) => sides::MARK_BYTES,
@@ -176,17 +178,17 @@ impl LineSortOptions {
         }
     }
 
-    /// Whether lines may be left out, so that the length of the output is not known before.
+    /// Whether lines may be omitted, so that the length of the output is unknown in advance.
     fn is_thinned(&self) -> bool {
         self.is_unique() || self.occurrences != Occurrences::Any || self.places != Places::None
     }
 
-    /// Whether the lines of a key are counted where one of them is written.
+    /// Whether the lines of a key are counted when one of them is written.
     fn has_counts(&self) -> bool {
         self.count || (self.unique && self.occurrences != Occurrences::Any)
     }
 
-    /// What stands in front of lines.
+    /// The text before lines.
     fn counts(&self) -> Counts {
         if let Some(sides) = self.sides {
             return Counts::Columns(sides.separator);
@@ -199,16 +201,16 @@ impl LineSortOptions {
     }
 }
 
-/// What was done with lines.
+/// The result of a sort or merge of lines.
 #[derive(Debug, Clone)]
 pub struct LineSummary {
-    /// Lines read, without blank ones that are no lines.
+    /// Lines read, without blank lines that are not records.
     pub lines_in: u64,
     /// Lines written.
     pub lines_out: u64,
-    /// Lines left out for having no key.
+    /// Lines skipped because they have no key.
     pub skipped: u64,
-    /// Of two sides that were compared: the lines of one alone, and those of both.
+    /// For two compared sides: the lines of only one, and those of both.
     pub sides: SideCounts,
     /// Bytes of the output.
     pub bytes_out: u64,
@@ -218,7 +220,7 @@ pub struct LineSummary {
     pub read_bytes: u64,
     /// Bytes written to all drives.
     pub written_bytes: u64,
-    /// Times that data were read and written.
+    /// How often data were read and written.
     pub passes: u32,
     /// Most scratch in use at once.
     pub scratch_bytes: u64,

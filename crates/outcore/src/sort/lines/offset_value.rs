@@ -1,18 +1,17 @@
-//! Offset-value codes: where a key leaves the key that came out of a merge last, and with which
-//! bytes, in one word.
+//! Offset-value codes: where a key first differs from the last key that a merge output, and the
+//! bytes there, in one word.
 //!
 //! Source: Conner, "Offset-value coding" (IBM Technical Disclosure Bulletin 20(7), 1977); Do and
 //! Graefe, "Robust and efficient sorting with offset-value coding" (ACM TODS 48(1), 2023).
 //!
-//! Contract: keys are strings of bytes, all of which come behind one *base* or are equal to it. Of
-//! two [`code`]s for that base the smaller one is that of the key that comes first; keys of equal
-//! codes agree in the first [`agreed_bytes`], and are compared from there on. Whichever loses a
-//! comparison by its code has the same code for the winner, so that a [`LoserTree`] whose losers
-//! have codes for the winner above them compares every byte that keys have in common once, not once
-//! a level.
+//! Contract: keys are byte strings, all at or after one *base*. Among two [`code`]s for that base,
+//! the smaller one belongs to the key that comes first. Keys of equal codes agree in the first
+//! [`agreed_bytes`], and are compared from there on. A key that loses a comparison by its code has
+//! the same code relative to the winner. A [`LoserTree`] whose losers have codes relative to the
+//! winner above them therefore compares every common byte of keys only once, not once per level.
 //!
-//! N.B. lines with 40 bytes in common are read from a view in half of the time; lines with few of
-//! them pay 10 ns a line for their codes (docs/decisions/0022).
+//! N.B. reading lines with 40 common bytes from a view takes half of the time; lines with few
+//! common bytes pay 10 ns per line for their codes (docs/decisions/0022).
 //!
 //! [`LoserTree`]: crate::sort::loser_tree::LoserTree
 
@@ -24,24 +23,24 @@ use crate::sort::loser_tree::{ENDED, Node};
 
 /// The code of a key that is equal to its base.
 const EQUAL: u64 = 0;
-/// Bytes of a key that are in a code, below where they stand.
+/// Bytes of a key in a code, below their position.
 const UNIT_BYTES: usize = 6;
 const UNIT_BITS: u32 = 48;
 const UNIT_MASK: u64 = (1 << UNIT_BITS) - 1;
-/// Units that a code tells apart: of keys that agree further, no bytes are in it.
+/// Number of units that a code can distinguish: for keys that agree further, it contains no bytes.
 const UNITS_MAX: u64 = 0xFFFE;
 
-/// Which keys come first, and whether codes are kept at all.
+/// Which keys come first, and whether codes are used.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Coding {
     pub(crate) is_descending: bool,
-    /// If not, all codes are as if nothing had come out, for runs that are not in order.
+    /// If false, all codes are as if no key had been output, for runs that are not sorted.
     pub(crate) is_kept: bool,
 }
 
 impl Coding {
-    /// The code of a key whose base is `base`, the last key that came out, if one has; none if it
-    /// comes before that.
+    /// The code of a key relative to `base`, the last key that was output, if any. `None` if the
+    /// key comes before it.
     #[inline(always)]
     pub(crate) fn code(self, key: &[u8], base: Option<&[u8]>) -> Option<u64> {
         match base.filter(|_| self.is_kept) {
@@ -50,7 +49,7 @@ impl Coding {
         }
     }
 
-    /// The code of `key` for `base`, which agree in the first `from_bytes`.
+    /// The code of `key` relative to `base`, which agree in the first `from_bytes`.
     #[inline(always)]
     fn code_beyond(self, key: &[u8], base: &[u8], from_bytes: usize) -> Option<u64> {
         let at = first_difference(key, base, from_bytes);
@@ -73,13 +72,12 @@ impl Coding {
             true => value ^ UNIT_MASK,
             false => value,
         };
-        // One more, since only the code of an equal key is less than that of any other.
+        // Plus one, because only the code of an equal key may be less than that of any other.
         ((1 + UNITS_MAX - units) << UNIT_BITS) | value
     }
 
-    /// Whether `a` comes before `b`, whose codes are for one base: by these, by their `keys` if
-    /// they are equal, and by `tie` and the number of the run if those are. Who loses gets a code
-    /// for the winner.
+    /// Whether `a` comes before `b`, whose codes have one base: by codes, then by `keys`, then by
+    /// `tie` and the number of the run. The loser gets a code relative to the winner.
     #[inline(always)]
     pub(crate) fn beats<'k>(
         self,
@@ -94,7 +92,7 @@ impl Coding {
         }
     }
 
-    /// The same for equal codes; runs that have ended come last.
+    /// The same for equal codes; ended runs come last.
     #[inline(never)]
     fn beats_beyond<'k>(
         self,
@@ -131,14 +129,13 @@ impl Coding {
     }
 }
 
-/// Bytes in which keys of the same code agree, at least, if they are as long.
+/// Smallest number of bytes in which keys of the same code agree, if they are that long.
 fn agreed_bytes(code: u64) -> usize {
     let units = (1 + UNITS_MAX).saturating_sub(code >> UNIT_BITS);
     units as usize * UNIT_BYTES
 }
 
-/// The first byte from `from` on in which two strings differ; the end of the shorter one if there
-/// is none.
+/// The first byte from `from` on in which two strings differ, or the end of the shorter one.
 #[inline(always)]
 fn first_difference(a: &[u8], b: &[u8], from: usize) -> usize {
     let len = a.len().min(b.len());

@@ -1,11 +1,11 @@
-//! Lines that a sort keeps, in the order of the input.
+//! Selects the lines that a sort keeps, in the order of the input.
 //!
-//! Contract: [`select_lines`] sorts twice. The first sort puts the place of each line in front of
-//! it ([`super::mark`]), and keeps lines as its options say, the first one of equal keys. The
-//! second sort orders those by their places, which it takes away.
+//! Contract: [`select_lines`] sorts twice. The first sort puts the position of each line before it
+//! ([`super::mark`]), and selects lines as its options say, the first one among equal keys. The
+//! second sort orders these by their positions, and removes the positions.
 //!
-//! Bounds: those of two sorts, one after the other; the lines that are kept are once more on
-//! scratch, each with its mark.
+//! Bounds: those of two sorts, one after the other; the selected lines are on scratch a second
+//! time, each with its mark.
 
 use super::sort::sort_lines;
 use super::{LineSortOptions, LineSummary, Places};
@@ -17,7 +17,7 @@ use outcore_io::Result;
 /// Writes the lines that a sort with these options would write, in the order of the input.
 ///
 /// # Errors
-/// As [`sort_lines`].
+/// The errors of [`sort_lines`].
 pub fn select_lines(
     job: &Job,
     inputs: &[Input],

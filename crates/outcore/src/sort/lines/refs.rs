@@ -1,16 +1,16 @@
-//! Sorting references to strings of bytes: eight bytes at a time, cached in the reference.
+//! Sorts references to byte strings: eight bytes at a time, cached in the reference.
 //!
 //! Model: multikey string sorting with caching (Bentley and Sedgewick 1997; Ng and Kakehi, "Cache
 //! efficient radix sort for string sorting", 2007; Kärkkäinen and Rantala, "Engineering radix sort
 //! for strings", 2008). A reference carries the next eight bytes of its string as a big-endian
-//! word, so that a radix sort of the references never looks at the strings; groups of equal words
-//! go on with the next eight bytes, small groups by insertion.
+//! word, so a radix sort of the references never reads the strings. Groups of equal words continue
+//! with the next eight bytes; small groups are sorted by insertion.
 //!
-//! Contract: [`sort_refs`] orders references by their strings as unsigned bytes, a prefix first,
-//! and equal strings as the [`Tie`] says. No recursion: adversarial strings cost time, not stack.
+//! Contract: [`sort_refs`] sorts references by their strings as unsigned bytes, a prefix first, and
+//! equal strings by the [`Tie`]. There is no recursion: adversarial strings cost time, not stack.
 //!
-//! Bounds: the references once more for the radix sort, one group description a level that is open.
-//! Each level reads every string that is still tied with another once.
+//! Bounds: a copy of the references for the radix sort, one group description per open level. Each
+//! level reads every string that is still tied with another once.
 
 use std::cmp::Ordering;
 
@@ -19,8 +19,8 @@ use crate::sort::radix::{self, Item, space_len};
 
 pub(crate) use crate::partition::route::Ref;
 
-/// Bytes of references a string: one, and its copy in the radix sort, or before that the slots of a
-/// look for equal ones.
+/// Bytes of references per string: one, and its copy in the radix sort, or, before the sort, the
+/// slots of the deduplication.
 pub(crate) const REF_BYTES: u64 = 2 * size_of::<Ref>() as u64;
 const _: () = assert!(size_of::<Ref>() >= 2 * size_of::<u64>());
 
@@ -42,9 +42,9 @@ impl Item for Ref {
     }
 }
 
-/// How equal strings are ordered.
+/// Tie-break of equal strings.
 pub(crate) trait Tie {
-    /// Whether all orders are as good, so that [`Tie::compare`] need not be asked.
+    /// Whether all orders are acceptable, so that [`Tie::compare`] is not called.
     const IS_ANY: bool;
     /// Order of two references to equal strings.
     fn compare(&self, a: &Ref, b: &Ref) -> Ordering;
@@ -79,7 +79,7 @@ pub(crate) fn word_of(bytes: &[u8], depth: usize) -> u64 {
     }
 }
 
-/// The same of fewer than eight bytes.
+/// The same for fewer than eight bytes.
 #[inline(always)]
 fn short_word(rest: &[u8]) -> u64 {
     let mut padded = [0; 8];
@@ -87,7 +87,7 @@ fn short_word(rest: &[u8]) -> u64 {
     u64::from_be_bytes(padded)
 }
 
-/// The same of a string in an area, whose neighbours may be read and masked.
+/// The same for a string in an area; the bytes around it may be read and are masked.
 #[inline(always)]
 pub(super) fn word_in(area: &[u8], r: &Ref, depth: usize) -> u64 {
     let left = (r.len_bytes as usize).saturating_sub(depth);
@@ -104,10 +104,10 @@ pub(super) fn word_in(area: &[u8], r: &Ref, depth: usize) -> u64 {
     }
 }
 
-/// Groups of at most this size are sorted by insertion. N.B. to ask for their strings while the
-/// group above is gone through, and to sort them then, is no faster.
+/// Groups of at most this size are sorted by insertion. N.B. prefetching their strings in advance
+/// is no faster.
 const INSERTION: usize = 12;
-/// Below this many, the standard library's sort is faster than setting up a radix sort.
+/// For fewer, the standard library's sort is faster than a radix sort.
 const RADIX: usize = 128;
 
 /// Sorts `refs` by their strings in `area`, which all agree in their first `depth` bytes.
@@ -148,7 +148,7 @@ pub(crate) fn sort_refs<T: Tie>(area: &[u8], refs: &mut [Ref], depth: usize, tie
     }
 }
 
-/// Loads the words at `depth`, or further on if all strings agree there; gives how much further.
+/// Loads the words at `depth`, or further on if all strings agree there; returns how much further.
 fn load_words(area: &[u8], group: &mut [Ref], depth: usize) -> usize {
     let mut further = 0;
     loop {
@@ -175,7 +175,8 @@ fn load_words(area: &[u8], group: &mut [Ref], depth: usize) -> usize {
     }
 }
 
-/// Bytes from `depth` on in which all strings of a group agree, rounded down to whole words.
+/// Number of bytes from `depth` on in which all strings of a group agree, rounded down to whole
+/// words.
 fn agreeing(area: &[u8], group: &[Ref], depth: usize, shortest: usize) -> usize {
     let Some(first) = group.first() else { return 0 };
     let mut common = &first.bytes(area)[depth..shortest];
@@ -192,8 +193,8 @@ fn agreeing(area: &[u8], group: &[Ref], depth: usize, shortest: usize) -> usize 
     common.len() / 8 * 8
 }
 
-/// Of strings that agree in all bytes before `depth`, puts those that end there or before in front
-/// and in order; gives their number.
+/// Among strings that agree in all bytes before `depth`, moves those that end there to the front,
+/// in order; returns their number.
 fn settle_ended<T: Tie>(group: &mut [Ref], depth: usize, tie: &T) -> usize {
     let depth = depth as u32;
     let mut ended = 0;
@@ -209,7 +210,7 @@ fn settle_ended<T: Tie>(group: &mut [Ref], depth: usize, tie: &T) -> usize {
             .windows(2)
             .all(|pair| pair[0].len_bytes == pair[1].len_bytes);
     if !is_done {
-        // Words are padded with zeros: of two that look alike the shorter is a prefix.
+        // Words are padded with zeros: if two are equal, the shorter string is a prefix.
         settled.sort_unstable_by(|a, b| {
             a.len_bytes
                 .cmp(&b.len_bytes)
@@ -265,7 +266,7 @@ mod tests {
         (area, refs)
     }
 
-    /// Strings of few bytes, zeros among them, behind prefixes of many lengths.
+    /// Strings of few different bytes, including zeros, after prefixes of many lengths.
     fn any_strings() -> impl Strategy<Value = Vec<Vec<u8>>> {
         let tail = prop::collection::vec(prop_oneof![Just(0u8), Just(b'a'), any::<u8>()], 0..20);
         let string = (0usize..6, tail).prop_map(|(prefix, tail)| {
@@ -308,7 +309,7 @@ mod tests {
                     true => b.1.cmp(&a.1),
                 }));
                 let place = |r: &Ref| (r.bytes(&area), r.at);
-                // Empty strings share a place with what follows them.
+                // Empty strings have the same place as the string after them.
                 let got: Vec<(&[u8], u32)> = sorted.iter().map(place).collect();
                 prop_assert_eq!(got, expected);
             }

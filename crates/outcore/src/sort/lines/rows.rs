@@ -1,24 +1,24 @@
-//! Rows: items of any length and any bytes that somebody makes, sorted and handed on in order, with
-//! no file on either side.
+//! Rows: generated items of any length and any bytes, sorted and passed on in order, without a file
+//! on either side.
 //!
-//! Contract: a [`RowSource`] shows a sample of its rows, then brings each of them once, on all
+//! Contract: a [`RowSource`] shows a sample of its rows, then generates each of them once, on all
 //! threads at the same time. A [`RowSink`] takes the sorted rows in parts, each from one thread and
-//! several at the same time. So the work on rows before and after [`super::sort_rows`] is done by
-//! all threads.
+//! several at the same time. So all threads do the work on rows before and after
+//! [`super::sort_rows`].
 //!
-//! Bounds: the larger of what source and sink say that they need, since they do not work at the
+//! Bounds: the larger of the memory that source and sink declare, because they do not work at the
 //! same time; a batch is in memory as a whole.
 
 use crate::ends::Forecast;
 use crate::read::framing::ItemFraming;
 use outcore_io::{Error, Result};
 
-/// Memory of a batch that stays when its rows are taken out, at most.
+/// Largest memory that a batch keeps when its rows are taken out.
 const KEPT_BYTES_MAX: usize = 4 << 20;
 /// The longest row.
 const ROW_BYTES_MAX: usize = 1 << 30;
 
-/// Rows one after another, each with its length in front.
+/// Rows one after another, each preceded by its length.
 #[derive(Debug, Default)]
 pub struct RowBatch {
     bytes: Vec<u8>,
@@ -37,12 +37,12 @@ impl RowBatch {
         Ok(())
     }
 
-    /// Adds rows of these lengths, all zeros, and gives their bytes to be filled in; `starts`
-    /// becomes where each of them begins there. What lies between them are the lengths, which stay
-    /// as they are.
+    /// Adds rows of these lengths, filled with zeros, and returns their bytes for the caller to
+    /// fill; `starts` receives the start of each row. The bytes between them are the lengths, which
+    /// must not change.
     ///
     /// # Errors
-    /// As [`RowBatch::push`]; none of the rows is added then.
+    /// The errors of [`RowBatch::push`]; no row is added then.
     pub fn push_zeros(
         &mut self,
         lens_bytes: &[usize],
@@ -102,12 +102,11 @@ impl RowBatch {
         &self.bytes
     }
 
-    /// Appends what `read` puts into the bytes that it is given: `len_bytes` of them, and then as
-    /// many as make the last row a whole one. `grow` is told before how many bytes all rows are
-    /// going to be.
+    /// Appends the bytes that `read` writes: `len_bytes`, and then as many as complete the last
+    /// row. `grow` is called before with the total size of all rows.
     ///
     /// # Errors
-    /// What `grow` and `read` fail with.
+    /// The errors of `grow` and `read`.
     pub(crate) fn read_whole(
         &mut self,
         len_bytes: usize,
@@ -141,7 +140,7 @@ impl RowBatch {
         Ok(())
     }
 
-    /// Takes all rows out; the memory stays, except for that of long rows.
+    /// Removes all rows; keeps the memory, except for that of long rows.
     pub fn clear(&mut self) {
         self.bytes.clear();
         self.bytes.shrink_to(KEPT_BYTES_MAX);
@@ -149,72 +148,72 @@ impl RowBatch {
     }
 }
 
-/// Takes batches of rows, each with the position of its first row, which orders them where the
-/// order of equal rows counts: the number of the row, or what grows by as much at least from batch
-/// to batch.
+/// Takes batches of rows, each with the position of its first row: the number of the row, or a
+/// value that grows by at least as much from batch to batch. The position orders equal rows if that
+/// matters.
 pub type TakeRows<'t> = dyn FnMut(&RowBatch, u64) -> Result<()> + 't;
 
-/// How long rows are, on average.
+/// Mean lengths of rows.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct MeanRow {
-    /// A row with its length of four bytes.
+    /// A row, including its four-byte length.
     pub row_bytes: f64,
     /// Its key.
     pub key_bytes: f64,
 }
 
-/// How long the longest row is, at most.
+/// Upper bounds on the length of a row.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct LongRow {
-    /// The row with its length of four bytes.
+    /// The row, including its four-byte length.
     pub row_bytes: u64,
     /// Its key.
     pub key_bytes: u64,
 }
 
-/// Makes rows.
+/// Generates rows.
 pub trait RowSource: Sync {
-    /// Bytes of all rows and their lengths of four bytes, as well as they are known. More than that
-    /// is sorted, too, but less evenly.
+    /// Bytes of all rows including their four-byte lengths, as exactly as they are known. More rows
+    /// are also sorted, but less evenly.
     fn data_bytes(&self) -> u64;
 
-    /// Memory that all threads together need to make rows, their batches included.
+    /// Memory that all threads together need to generate rows, including their batches.
     fn memory_bytes(&self) -> u64 {
         0
     }
 
-    /// Bytes that [`RowSource::make`] is going to read of files that the engine does not see.
+    /// Bytes that [`RowSource::make`] will read from files that the engine does not see.
     fn read_forecast(&self) -> Forecast {
         Forecast::NOTHING
     }
 
-    /// How long rows and keys are, where the rows of the sample are shorter than those that are
-    /// made: a sample then need not hold long rows.
+    /// Mean lengths of rows and keys, if the rows of the sample are shorter than the generated
+    /// ones: a sample then need not hold long rows.
     fn mean_row(&self) -> Option<MeanRow> {
         None
     }
 
-    /// How long the longest row is, where rows are long: the plan makes room for one a thread in
-    /// each phase. Without it a row is refused where no room is left for it.
+    /// Length of the longest row, if rows are long: the plan makes room for one per thread in each
+    /// phase. Without it, a row for which there is no room is an error.
     fn longest_row(&self) -> Option<LongRow> {
         None
     }
 
-    /// Gives some rows from all over to `take`.
+    /// Passes some rows from all over the data to `take`.
     ///
     /// # Errors
-    /// What keeps it from making them, and what `take` fails with.
+    /// The errors of generating them and of `take`.
     fn sample(&self, take: &mut TakeRows<'_>) -> Result<()>;
 
-    /// Gives rows to `take` until there are no more. All threads call it, and each row goes to one
+    /// Passes rows to `take` until there are no more. All threads call it, and each row goes to one
     /// of them.
     ///
     /// # Errors
-    /// As [`RowSource::sample`].
+    /// The errors of [`RowSource::sample`].
     fn make(&self, take: &mut TakeRows<'_>) -> Result<()>;
 
-    /// Fails if what the rows were made of has changed meanwhile; called after all of them were
-    /// made, where what is made of them is not published by whoever made them.
+    /// Fails if the rows' origin has changed in the meantime. Called after all rows were generated,
+    /// if their generator does not publish the result itself.
     ///
     /// # Errors
     /// Usage: it has changed.
@@ -223,53 +222,55 @@ pub trait RowSource: Sync {
     }
 }
 
-/// Takes rows in order, in parts: each part has many rows, one after another, and is taken by one
-/// thread, while other threads take the next parts.
+/// Takes rows in order, in parts. One thread takes each part, which has many consecutive rows,
+/// while other threads take the next parts.
 pub trait RowSink: Sync {
-    /// Memory that all threads together need to work on rows.
+    /// Memory that all threads together need to process rows.
     fn memory_bytes(&self) -> u64 {
         0
     }
 
-    /// Bytes that it is going to write to files that the engine does not see.
+    /// Bytes that it will write to files that the engine does not see.
     fn written_forecast(&self) -> Forecast {
         Forecast::NOTHING
     }
 
-    /// Bytes of the rows of a part, about: a part ends with the bucket that has the last of them.
+    /// Approximate bytes of rows per part: a part ends with the bucket that contains the last of
+    /// them.
     fn part_bytes(&self) -> u64;
 
-    /// Whether all rows of a key go to one part. Then a key with very many rows makes a long part,
-    /// which one thread takes. Not for orders that descend.
+    /// Whether all rows of a key go to one part. A key with very many rows then makes a long part
+    /// for one thread. Not for descending orders.
     fn keeps_keys_together(&self) -> bool {
         false
     }
 
-    /// Begins part `number`; each number from 0 on comes once. Before its rows come `rows_before`,
-    /// if that is known: with [`unique`](super::RowSortOptions::unique) it is not.
+    /// Begins part `number`; each number from 0 on occurs once. `rows_before` rows precede it, if
+    /// that is known; with [`unique`](super::RowSortOptions::unique) it is not.
     ///
     /// # Errors
-    /// What keeps it from taking rows.
+    /// The error that keeps it from taking rows.
     fn begin(&self, number: usize, rows_before: Option<u64>) -> Result<Box<dyn RowPart + '_>>;
 
-    /// The sort has failed on one thread, perhaps before that thread began the part that others
-    /// wait for. Parts that wait for earlier ones must fail from now on. May be called several
-    /// times.
+    /// Called if the sort has failed on one thread, possibly before that thread began a part that
+    /// others wait for. From then on, parts that wait for earlier ones must fail. May be called
+    /// several times.
     fn give_up(&self) {}
 }
 
-/// A part of the rows that a [`RowSink`] takes. Dropped before its end, it stays incomplete, and
+/// A part of the rows of a [`RowSink`]. If it is dropped before its end, it stays incomplete, and
 /// the job fails.
 pub trait RowPart {
     /// Takes the next rows, in order.
     ///
     /// # Errors
-    /// What keeps it from taking them.
+    /// The error that keeps it from taking them.
     fn take(&mut self, rows: &mut dyn Iterator<Item = &[u8]>) -> Result<()>;
 
-    /// Has had all of its rows. May wait for the parts before it, which other threads take.
+    /// Called after the last of its rows. May wait for the parts before it, which other threads
+    /// take.
     ///
     /// # Errors
-    /// As [`RowPart::take`].
+    /// The errors of [`RowPart::take`].
     fn finish(self: Box<Self>) -> Result<()>;
 }

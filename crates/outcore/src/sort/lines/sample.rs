@@ -1,15 +1,15 @@
-//! What a sample of the input tells: how long lines and keys are, how many differ, and the keys
-//! that splitters are chosen from.
+//! The information in a sample of the input: lengths of lines and keys, the number of distinct
+//! ones, and the keys from which splitters are selected.
 //!
-//! Contract: the input is cut into equal stretches and each read is a block at a seeded place
-//! inside its stretch, of which a few whole lines are taken; lines are met in proportion to their
-//! bytes. One that does not end in its block counts with the bytes that are there, which only makes
-//! splitters less exact; one without a key is left out. Each stretch gives as many bytes of keys,
-//! so that those of an input in order are not taken from its front. Where most blocks hold no line,
-//! fewer and longer reads are made instead.
+//! Contract: the input is divided into equal stretches. Each read is a block at a seeded place
+//! inside its stretch, of which a few whole lines are taken, so lines are sampled in proportion to
+//! their bytes. A line that does not end in its block counts with the available bytes, which only
+//! makes splitters less exact; a line without a key is skipped. Each stretch contributes equally
+//! many bytes of keys, so that the keys of a sorted input do not all come from its start. If fewer
+//! than half as many lines as reads are found, fewer and longer reads are made instead.
 //!
-//! Bounds: for each length of reads, 4 KiB and, where that is too short, 32 and 256 KiB: at most
-//! [`READS_MAX`] reads, and a sixteenth of the input but for a few; for lengths alone a quarter of
+//! Bounds: reads of 4 KiB and, if those are too short, of 32 and 256 KiB. For each length there are
+//! at most [`READS_MAX`] reads and about a sixteenth of the input; for lengths alone, a quarter of
 //! the reads and a 512th of the input.
 
 use super::plan::LineSize;
@@ -25,39 +25,39 @@ use outcore_io::memory::{BLOCK_BYTES, Pool, block_floor};
 use outcore_io::port::{Port, Volume};
 use outcore_io::transfers::{Arrival, ReadRange, Transfers};
 
-/// Most reads of a block each, and of more.
+/// Largest number of reads of one block, and of longer reads.
 const READS_MAX: u64 = 4096;
 const LONG_READS_MAX: u64 = 1024;
-/// Fewest reads of a block each, and of more.
+/// Smallest number of reads of one block, and of longer reads.
 const READS_MIN: u64 = 16;
 const LONG_READS_MIN: u64 = 8;
-/// Share of the input that is read at most, but for the fewest reads: for splitters, for lengths
-/// alone.
+/// Largest share of the input that is read, except for the minimum number of reads: for splitters,
+/// and for lengths alone.
 const SPLITTERS_SHARE: u64 = 16;
 const LENGTHS_SHARE: u64 = 512;
-/// Longest read, and how much longer than the one before.
+/// Longest read, and the growth factor of the length.
 const READ_BYTES_MAX: usize = 256 << 10;
 const READ_GROWTH: usize = 8;
 /// Reads in flight.
 const WINDOW: usize = 128;
-/// Lines taken of a block.
+/// Lines taken per block.
 const LINES_A_READ: usize = 32;
-/// Most bytes of a key that are kept.
+/// Largest number of bytes kept per key.
 const KEY_BYTES_MAX: usize = 1024;
-/// Most bytes of all of them, about.
+/// Approximate limit on all key bytes.
 const SAMPLE_BYTES_MAX: usize = 8 << 20;
 
-/// What a sample has to tell.
+/// The purpose of a sample.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Wanted {
-    /// Splitters, and how many keys differ.
+    /// Splitters, and the number of distinct keys.
     Splitters,
-    /// How long lines and keys are.
+    /// Lengths of lines and keys.
     Lengths,
 }
 
 impl Wanted {
-    /// How many reads of `read_bytes` a sample of this much input takes.
+    /// The number of reads of `read_bytes` in a sample of this much input.
     fn reads(self, total_bytes: u64, read_bytes: usize) -> u64 {
         let (reads_min, reads_max) = match read_bytes > BLOCK_BYTES {
             true => (LONG_READS_MIN, LONG_READS_MAX),
@@ -81,21 +81,21 @@ pub(super) struct LineSample {
     lines: u64,
     line_bytes: u64,
     key_bytes: u64,
-    /// How long lines and keys are, where the caller knows it better.
+    /// Lengths of lines and keys, if the caller knows them better.
     mean: Option<MeanRow>,
 }
 
-/// How much is taken of one read.
+/// How much is taken from one read.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Share {
-    /// Bytes of all keys; one key is taken in any case.
+    /// Bytes of all keys; at least one key is taken.
     pub(super) bytes_max: usize,
-    /// Bytes of a key that are kept.
+    /// Bytes kept per key.
     pub(super) key_bytes_max: usize,
 }
 
 impl Share {
-    /// That of each of this many reads.
+    /// The share of each of this many reads.
     pub(super) fn of(reads: usize, key_bytes_max: usize) -> Self {
         Share {
             bytes_max: SAMPLE_BYTES_MAX / reads.max(1),
@@ -104,7 +104,7 @@ impl Share {
     }
 }
 
-/// What lines are, for a sample.
+/// The lines' properties, for a sample.
 #[derive(Clone, Copy)]
 pub(super) struct Lines<'a> {
     pub(super) order: &'a dyn SortKey,
@@ -112,7 +112,7 @@ pub(super) struct Lines<'a> {
 }
 
 impl LineSample {
-    /// Takes the lines of `bytes`; `is_begin` if a line begins at the front.
+    /// Takes the lines of `bytes`; `is_begin` if a line begins at the start.
     pub(super) fn take(&mut self, lines: Lines<'_>, bytes: &[u8], is_begin: bool, share: Share) {
         let bytes_max = self.keys.area.len() + share.bytes_max;
         let begin = match is_begin {
@@ -128,7 +128,7 @@ impl LineSample {
             }
             let (line, behind) = lines.framing.first(rest);
             let at = self.keys.area.len();
-            // Of a line that is its own key no more than is kept is copied.
+            // For a line that is its own key, only the kept bytes are copied.
             let key_of = match lines.order.is_item() {
                 true => &line[..line.len().min(share.key_bytes_max)],
                 false => line,
@@ -145,18 +145,18 @@ impl LineSample {
         }
     }
 
-    /// The same sample, of rows of this length if that is known.
+    /// The same sample, for rows of this length if it is known.
     pub(super) fn of_length(self, mean: Option<MeanRow>) -> Self {
         LineSample { mean, ..self }
     }
 
-    /// Puts the keys in order.
+    /// Sorts the keys.
     pub(super) fn sort(&mut self) {
         self.keys.sort();
     }
 
-    /// About how many different keys there are among `lines`, if all are about as frequent; the
-    /// keys are in order.
+    /// Estimated number of distinct keys among `lines`, if all are about equally frequent; the keys
+    /// must be sorted.
     fn distinct(&self, lines: f64) -> Option<u64> {
         let taken = self.keys.refs.len() as f64;
         if taken == 0.0 {
@@ -172,7 +172,7 @@ impl LineSample {
         Some(distinct(seen, taken, lines).ceil() as u64)
     }
 
-    /// What a plan has to know; the keys are in order.
+    /// The parameters of a plan; the keys must be sorted.
     pub(super) fn size(
         &self,
         job: &Job,
@@ -209,7 +209,7 @@ impl LineSample {
     }
 }
 
-/// Where one read goes, and where in it the data lie.
+/// The target of one read, and the range of the data in it.
 struct SampleRead {
     part: usize,
     read_at_bytes: u64,
@@ -238,7 +238,7 @@ pub(super) fn sample_input(
     }
 }
 
-/// The same by a number of reads of one length; returns how many there were.
+/// The same with a number of reads of one length; returns that number.
 fn sample_by_reads(
     job: &Job,
     volume: &Volume,
@@ -272,10 +272,10 @@ fn sample_by_reads(
             what: place,
         })
     };
-    // Looked at in the order of the questions, so that the same seed gives the same.
+    // Processed in order of request, so that the same seed gives the same sample.
     let take = |read: Arrival<&SampleRead>| {
         let place = read.what;
-        // A file that became shorter is found, and named, when its blocks are read.
+        // The later read of the blocks detects and reports a file that became shorter.
         if read.len_bytes >= place.to {
             let data_at_bytes = parts[place.part].data_at_bytes;
             let is_begin = place.read_at_bytes + place.from as u64 == data_at_bytes;
@@ -288,7 +288,7 @@ fn sample_by_reads(
     Ok((sampled, places.len()))
 }
 
-/// A read of this length, from the block that holds byte `at` of all data.
+/// A read of this length, from the block that contains byte `at` of all data.
 fn sample_read(parts: &[InputPart], at: u64, read_bytes: u64) -> Option<SampleRead> {
     let after = parts.partition_point(|part| part.first_position <= at);
     let index = (0..after).rev().find(|&i| parts[i].data_len_bytes > 0)?;

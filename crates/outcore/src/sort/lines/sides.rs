@@ -1,11 +1,11 @@
-//! Two sides that are compared: which lines are in the first alone, in the second alone, in both.
+//! Compares two sides: which lines are only in the first, only in the second, or in both.
 //!
-//! Contract: sides are multisets, as GNU `comm` has it for sorted files. A line is in both sides as
-//! often as in the one that has fewer of it; the rest is in one side alone.
-//! A mark in front of each line says which side it is of; it takes no part in its key, and orders
-//! equal lines. Lines of a frequent key are only counted, by side.
+//! Contract: sides are multisets, as in GNU `comm` for sorted files. A line counts for both sides
+//! as often as it occurs in the side that has fewer of it; the rest counts for one side. A mark
+//! before each line shows its side; it is not part of the key, but orders equal lines. Lines of a
+//! frequent key are only counted, by side.
 //!
-//! Bounds: those of a sort of lines of which one per key is kept, with a byte more per line.
+//! Bounds: those of a sort of lines that keeps one line per key, plus one byte per line.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -14,34 +14,34 @@ use super::plan::LineSize;
 use crate::key::sort_key::{NoKey, SortKey, Tie};
 use outcore_io::{Error, Result};
 
-/// Bytes in front of each line.
+/// Bytes before each line.
 pub(super) const MARK_BYTES: usize = 1;
-/// Length of the line with all numbers, at most.
+/// Maximum length of the line with the totals.
 pub(super) const TOTAL_BYTES_MAX: u64 = 128;
-/// Columns: the first side alone, the second alone, both.
+/// Columns: only the first side, only the second, both.
 const COLUMNS: usize = 3;
 
 /// How the inputs of a sort are compared.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Sides {
-    /// How many of the inputs are the first side; the others are the second.
+    /// Number of inputs of the first side; the others are the second.
     pub first_inputs: usize,
-    /// Whether lines are written that are in the first side alone, in the second alone, in both.
+    /// Whether to write the lines that are only in the first side, only in the second, in both.
     pub is_shown: [bool; 3],
-    /// Stands in front of a line once for each shown column to the left of its own.
+    /// Written before a line once for each shown column to the left of its own.
     pub separator: u8,
-    /// Whether a line with the numbers of all columns comes last.
+    /// Whether a line with the totals of all columns comes last.
     pub has_total: bool,
 }
 
-/// Lines of two sides.
+/// Numbers of lines of two sides.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct SideCounts {
-    /// Lines of the first side alone.
+    /// Lines only in the first side.
     pub first: u64,
-    /// Lines of the second side alone.
+    /// Lines only in the second side.
     pub second: u64,
-    /// Lines of both, each pair once.
+    /// Lines in both, each pair once.
     pub both: u64,
 }
 
@@ -56,7 +56,7 @@ impl SideCounts {
     }
 }
 
-/// One of the two.
+/// One of the two sides.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Side {
     First,
@@ -64,7 +64,7 @@ pub(super) enum Side {
 }
 
 impl Side {
-    /// Neither newline nor NUL, and the first below the second.
+    /// Neither newline nor NUL; the first side's is smaller than the second's.
     pub(super) fn mark(self) -> u8 {
         match self {
             Side::First => b'1',
@@ -72,7 +72,7 @@ impl Side {
         }
     }
 
-    /// That of a marked line.
+    /// The side of a marked line.
     pub(super) fn of(line: &[u8]) -> Self {
         match line.first().copied() == Some(Side::Second.mark()) {
             true => Side::Second,
@@ -81,17 +81,17 @@ impl Side {
     }
 }
 
-/// Equal lines that are written in one column.
+/// Equal lines of one column.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Shown {
-    /// How many.
+    /// Number of lines.
     pub(super) lines: u64,
-    /// Separators in front of each.
+    /// Number of separators before each.
     pub(super) column: u64,
 }
 
 impl Sides {
-    /// Fails for an order in which equal keys are not equal lines.
+    /// Fails for an order with equal keys for different lines.
     pub(super) fn check(self, order: &dyn SortKey) -> Result<()> {
         match order.is_item() {
             true => Ok(()),
@@ -110,7 +110,7 @@ impl Sides {
         }
     }
 
-    /// The line with the numbers of all columns.
+    /// The line with the totals of all columns.
     pub(super) fn total(self, counts: &[AtomicU64; COLUMNS], terminator: u8) -> Vec<u8> {
         let mut line = Vec::new();
         for count in counts {
@@ -122,7 +122,7 @@ impl Sides {
         line
     }
 
-    /// The copies of a line that are shown, where each side has so many of it: those of both sides
+    /// The shown copies of a line, from its number of occurrences in each side: those in both sides
     /// first. Adds to the counts of the columns.
     pub(super) fn shown(
         self,
@@ -147,8 +147,7 @@ impl Sides {
     }
 }
 
-/// Lines that have a mark in front, in the order of what follows it; of equal ones the smallest
-/// mark comes first.
+/// Orders marked lines by the text after the mark; among equal ones the smallest mark comes first.
 pub(super) struct MarkedOrder<'a> {
     order: &'a dyn SortKey,
     mark_bytes: usize,
@@ -178,7 +177,7 @@ impl SortKey for MarkedOrder<'_> {
     }
 }
 
-/// The order of lines that have no mark yet, of which keys are made.
+/// The order of lines that are not marked yet.
 pub(super) struct Unmarked<'a>(pub(super) &'a dyn SortKey);
 
 impl SortKey for Unmarked<'_> {
@@ -192,7 +191,7 @@ impl SortKey for Unmarked<'_> {
 }
 
 impl LineSize {
-    /// The same with this many bytes in front of each line.
+    /// The same with this many bytes before each line.
     pub(super) fn marked(mut self, mark_bytes: usize) -> Self {
         let lines = self.job.data_bytes as f64 / self.line_bytes;
         self.job.data_bytes += (lines * mark_bytes as f64).ceil() as u64;

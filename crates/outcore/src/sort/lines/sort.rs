@@ -1,14 +1,14 @@
-//! External samplesort of items of any length: lines of files in, one sorted output, whole or not
-//! at all; or rows from a source to a sink.
+//! External samplesort of items of any length: from lines of files to one sorted output, complete
+//! or absent; or from rows of a source to a sink.
 //!
 //! Model: PALID (Li, Khan, Dhulipala, SPAA 2025), section 4, for records of any length.
 //!
-//! Contract: the output is the input's lines, each ended by the terminator, ordered by key and then
-//! as the order says. Its bytes depend on the input, the order and the options alone. Inputs are
-//! only read. On any failure nothing is left behind.
+//! Contract: the output is the input's lines, each terminated, ordered by key and then as the order
+//! defines. Its bytes depend only on the input, the order and the options. Inputs are only read. No
+//! output remains after a failure.
 //!
-//! Bounds: memory as planned ([`super::plan`]); I/O 2 reads and 2 writes of the data, less what
-//! stays in memory and what is only counted, plus the sample.
+//! Bounds: memory as planned ([`super::plan`]). I/O is 2 reads and 2 writes of the data, minus the
+//! data that stay in memory or are only counted, plus the sample.
 
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -45,8 +45,8 @@ use outcore_io::{Error, Kind, Result, units};
 ///
 /// # Errors
 /// [`crate::Kind::Usage`] for shards, [`crate::Kind::Memory`] if the plan or the longest line does
-/// not fit, [`crate::Kind::Corrupt`] for lines without a key, scratch that rotted or input that
-/// changed, [`crate::Kind::NoSpace`], [`crate::Kind::Io`], [`crate::Kind::Interrupted`].
+/// not fit, [`crate::Kind::Corrupt`] for lines without a key, damaged scratch or changed input,
+/// [`crate::Kind::NoSpace`], [`crate::Kind::Io`], [`crate::Kind::Interrupted`].
 pub fn sort_lines(
     job: &Job,
     inputs: &[Input],
@@ -71,7 +71,7 @@ pub fn sort_lines(
         Err(error) if source.is_too_long(&error) => error,
         sorted => return sorted,
     };
-    // Once more, with room for one long line at a time.
+    // Again, with room for one long line at a time.
     let volume = Volume::new(Arc::clone(&job.device), &[])?;
     let parts = open_inputs(&volume, inputs, 1, Access::Read)?;
     let data_bytes = parts.iter().map(|part| part.data_len_bytes).sum();
@@ -90,37 +90,37 @@ pub fn sort_lines(
     Ok(summary)
 }
 
-/// What is sorted.
+/// A source of the items to sort.
 pub(super) trait ItemSource: Sync {
-    /// Whether it is read from files, for which the plan has memory.
+    /// Whether items are read from files, for which the plan has memory.
     const IS_READ: bool;
 
-    /// The files that are read; none where items are made.
+    /// The files to read; empty if items are generated.
     fn files(&self) -> &[Input];
-    /// How items lie one after another.
+    /// How items are stored one after another.
     fn framing(&self) -> ItemFraming;
-    /// Bytes of all items, as far as that is known.
+    /// Bytes of all items, as far as they are known.
     fn data_bytes(&self, ends: &Ends<'_>) -> u64;
-    /// Memory that making them takes.
+    /// Memory for generating them.
     fn memory_bytes(&self) -> u64;
-    /// What is going to be read for them instead of the files.
+    /// Bytes that will be read to generate them, in place of the files.
     fn read_forecast(&self) -> Option<Forecast> {
         None
     }
-    /// The longest item, where it was measured.
+    /// The longest item, if it was measured.
     fn longest(&self) -> Option<Longest> {
         None
     }
-    /// Takes up that the plan of a sample of long lines does not fit the memory: how much would do
-    /// depends on the longest.
+    /// Records that the plan for a sample of long lines does not fit in memory; the sufficient size
+    /// depends on the longest line.
     fn note_long_line(&self) {}
-    /// The longest row, where rows are made and that is known.
+    /// The longest row, if rows are generated and it is known.
     fn longest_row(&self) -> Option<LongRow> {
         None
     }
-    /// Keys of some items from all over.
+    /// Keys of some items from all over the data.
     fn sample(&self, job: &Job, ends: &Ends<'_>, lines: Lines<'_>) -> Result<LineSample>;
-    /// Brings each item to a bucket of `splitters`, or to a table.
+    /// Moves each item to a bucket of `splitters`, or to a table.
     fn distribute(
         &self,
         context: &Context<'_>,
@@ -128,7 +128,7 @@ pub(super) trait ItemSource: Sync {
     ) -> Result<(Vec<LineBucket>, Vec<Table>)>;
 }
 
-/// Where sorted items go.
+/// The destination of sorted items.
 pub(super) enum Ending<'a> {
     Output(&'a Output),
     Rows(&'a dyn RowSink),
@@ -138,14 +138,14 @@ pub(super) enum Ending<'a> {
 struct Files<'a> {
     inputs: &'a [Input],
     framing: ItemFraming,
-    /// The longest line, where it was measured.
+    /// The longest line, if it was measured.
     longest: Option<Longest>,
-    /// Whether a line is longer than the plan allows.
+    /// Whether a line exceeds the plan's limit.
     has_long_line: AtomicBool,
 }
 
 impl Files<'_> {
-    /// Whether a sort of them failed because a line is longer than its plan allows.
+    /// Whether the sort failed because a line exceeds its plan's limit.
     fn is_too_long(&self, error: &Error) -> bool {
         error.kind() == Kind::Memory && self.has_long_line.load(Ordering::Relaxed)
     }
@@ -191,7 +191,7 @@ impl ItemSource for Files<'_> {
     }
 }
 
-/// Sorts what a source gives; as [`sort_lines`].
+/// Sorts the items of a source; see [`sort_lines`].
 pub(super) fn sort_from<S: ItemSource>(
     job: &Job,
     source: &S,
@@ -200,7 +200,7 @@ pub(super) fn sort_from<S: ItemSource>(
     options: LineSortOptions,
 ) -> Result<LineSummary> {
     let mut phases = Phases::start();
-    // The sink of rows has an output of its own.
+    // The sink of rows has its own output.
     let nowhere = Output::Pipe(Mutex::new(Box::new(io::sink())));
     let (output, rows) = match ending {
         Ending::Output(output) => (output, None),
@@ -217,7 +217,7 @@ pub(super) fn sort_from<S: ItemSource>(
         true => Room::AtMost,
         false => Room::Exactly,
     };
-    // What counts add is known later.
+    // The bytes that counts add are known later.
     let adds_bytes = options.count || options.mark_bytes() > 0;
     let mut staged = match adds_bytes {
         true => None,
@@ -226,7 +226,7 @@ pub(super) fn sort_from<S: ItemSource>(
     };
     phases.end("prepare", &ends.volume);
     job.control.begin_phase("sample", 0);
-    // Marks are put in front of lines when these are distributed.
+    // Marks are put before lines during the distribution.
     let (unmarked, marked) = (Unmarked(order), MarkedOrder::new(order, options));
     let (sampled, order): (&dyn SortKey, &dyn SortKey) = match options.mark_bytes() {
         0 => (order, order),
@@ -304,7 +304,7 @@ pub(super) fn sort_from<S: ItemSource>(
     })
 }
 
-/// Fails where not all lines that were read have been written.
+/// Fails if not all lines that were read have been written.
 fn check_written(read: u64, written: u64) -> Result<()> {
     if read == written {
         return Ok(());
@@ -316,7 +316,7 @@ fn check_written(read: u64, written: u64) -> Result<()> {
     Err(Error::corrupt("sort", cause).hint("a bug: please report it"))
 }
 
-/// The plan for the items of `source`, whose `size` a sample has shown.
+/// The plan for the items of `source`, from the `size` that a sample has shown.
 fn plan_for<S: ItemSource>(
     source: &S,
     rows: Option<&dyn RowSink>,
@@ -355,10 +355,10 @@ fn plan_for<S: ItemSource>(
     Ok(plan)
 }
 
-/// What [`sort_lines`] would plan with, told from a sample of `inputs`.
+/// The parameters with which [`sort_lines`] would plan, from a sample of `inputs`.
 ///
 /// # Errors
-/// As [`sort_lines`] for the inputs.
+/// The errors of [`sort_lines`] for the inputs.
 pub fn sample_lines(
     job: &Job,
     inputs: &[Input],
@@ -384,7 +384,7 @@ pub fn sample_lines(
     Ok(size.marked(options.mark_bytes()))
 }
 
-/// How long the lines and keys of files that are open are; how many differ is not told.
+/// The lengths of the lines and keys of open files; does not estimate the number of distinct ones.
 pub(crate) fn sample_lengths(
     job: &Job,
     volume: &Volume,
@@ -402,7 +402,7 @@ pub(crate) fn sample_lengths(
     Ok(sample.size(job, lines, data_bytes, false, drive_count))
 }
 
-/// Refuses what lines cannot be written to, before any work.
+/// Rejects outputs to which lines cannot be written, before any work.
 pub(super) fn check_output(output: &Output, options: LineSortOptions) -> Result<()> {
     match output {
         Output::Shards { .. } => Err(Error::usage(
@@ -419,7 +419,7 @@ pub(super) fn check_output(output: &Output, options: LineSortOptions) -> Result<
     }
 }
 
-/// Splitters for the plan's buckets; those of frequent keys come on top, as far as there are
+/// Splitters for the plan's buckets; frequent keys get additional buckets, as far as there are
 /// buffers.
 fn choose_splitters(context: &Context<'_>, sample: &LineSample) -> LineSplitters {
     let plan = context.plan;
@@ -429,7 +429,7 @@ fn choose_splitters(context: &Context<'_>, sample: &LineSample) -> LineSplitters
     };
     let resident = plan.resident_segments.saturating_sub(own as usize);
     let spare = match context.is_whole() {
-        // What is only counted needs no buffers.
+        // Items that are only counted need no buffers.
         true => plan.bucket_count,
         false => (resident / plan.size.threads).min(plan.bucket_count),
     };

@@ -1,10 +1,10 @@
-//! What a sort of lines does with a bucket: sort it by reference, and write it in order.
+//! A sort of lines processes a bucket: sorts it by reference, and writes it in order.
 //!
-//! Contract: where keys are made, they are made of the lines in the order of the input, so that
-//! places of keys order ties. Lines are gathered in chunks laid out like the output; where a
-//! bucket's place depends on the buckets before it, workers take turns between sorting and writing,
-//! or before sorting where it is their turn and what is left of the bucket is known by then
-//! ([`crate::partition::task`]).
+//! Contract: keys are made from the lines in the order of the input, so that the places of keys
+//! decide ties. Lines are gathered in chunks that are aligned like the output. If a bucket's place
+//! depends on the buckets before it, workers wait for their turn between sorting and writing. A
+//! worker whose turn has come, and which knows the size of its bucket's result, takes its place
+//! before sorting ([`crate::partition::task`]).
 //!
 //! Bounds: the worker's areas and chunks, references and keys.
 
@@ -47,7 +47,7 @@ struct TaskSizes {
 }
 
 impl TaskSizes {
-    /// Room for the largest bucket if there is as much for every thread, or as planned.
+    /// Room for the largest bucket if every thread can have it; otherwise as planned.
     fn of(context: &Context<'_>, buckets: &[LineBucket]) -> Self {
         let plan = context.plan;
         let has_keys = !context.is_whole();
@@ -77,7 +77,7 @@ impl TaskSizes {
         sizes
     }
 
-    /// Memory for one bucket that is sorted alone, since it needs more.
+    /// Memory for one bucket that is sorted alone because it needs more.
     fn alone(&self, space: Space) -> Self {
         TaskSizes {
             space,
@@ -87,7 +87,7 @@ impl TaskSizes {
         }
     }
 
-    /// All of it.
+    /// The sum.
     fn bytes(&self) -> u64 {
         let areas = self.areas as u64 * self.space.area_bytes.max(BLOCK_BYTES as u64);
         areas + self.space.beside_bytes() + (self.chunks * self.chunk_bytes) as u64
@@ -117,14 +117,14 @@ pub(super) fn sort_buckets(
         let takes_turns = is_thinned || staged.is_none();
         let copies_bytes_max = (!takes_turns).then_some(context.plan.bucket_bytes_max);
         let list = tasks_in_order(buckets, copies_bytes_max);
-        // What is too large for all threads at once is sorted by one.
+        // A bucket that is too large for all threads at once is sorted by one.
         let needs = |task: &BucketTask<_>| task.bucket.space(!context.is_whole());
         let too_large = |space: &Space| !sizes.space.holds(space);
         let mut alone: Vec<Option<Space>> = list
             .iter()
             .map(|task| Some(needs(task)).filter(too_large))
             .collect();
-        // Of each bucket, whether it goes with the one in front of it.
+        // For each bucket, whether it goes with the one before it.
         let keeps_keys = context.rows.is_some_and(RowSink::keeps_keys_together);
         let is_with_last: Vec<bool> = list
             .iter()
@@ -173,14 +173,14 @@ pub(super) fn sort_buckets(
     })
 }
 
-/// The end of the buckets that go together, of which `from` is the first.
+/// The end of the buckets that go together, the first of which is `from`.
 fn run_end(is_with_last: &[bool], from: usize) -> usize {
     let more = is_with_last.iter().skip(from + 1);
     from + 1 + more.take_while(|is_with| **is_with).count()
 }
 
-/// All buckets that go together are sorted alone if one of them is, in a space that is enough for
-/// each: one may have more lines, and another more bytes.
+/// If one of several buckets that go together is sorted alone, all of them are, in a space that is
+/// enough for each: one may have more lines, and another more bytes.
 fn share_space(alone: &mut [Option<Space>], spaces: &[Space], is_with_last: &[bool]) {
     let mut from = 0;
     while from < alone.len() {
@@ -193,25 +193,25 @@ fn share_space(alone: &mut [Option<Space>], spaces: &[Space], is_with_last: &[bo
     }
 }
 
-/// What has come out of all workers.
+/// The results of all workers.
 #[derive(Debug, Default)]
 struct Done {
     lines: AtomicU64,
-    /// Of rows that a sink has taken, their lengths included.
+    /// Bytes of rows that a sink has taken, including their lengths.
     bytes: AtomicU64,
 }
 
-/// How the buckets of rows are handed to a sink.
+/// How the buckets of rows are passed to a sink.
 struct Parts<'a> {
     sink: &'a dyn RowSink,
-    /// The bucket that each part ends in front of.
+    /// The bucket at which each part ends, exclusive.
     ends: Vec<usize>,
-    /// Rows before each of them; not known where some are left out.
+    /// Rows before each of them; `None` if some are omitted.
     rows_before: Option<Vec<u64>>,
 }
 
 impl<'a> Parts<'a> {
-    /// Parts as large as the sink wants them; what is sorted `alone` is one by itself.
+    /// Parts of the size that the sink wants; a bucket that is sorted `alone` is a part of its own.
     fn of(
         context: &Context<'_>,
         sink: &'a dyn RowSink,
@@ -247,12 +247,12 @@ impl<'a> Parts<'a> {
     }
 }
 
-/// What one worker does with the buckets of a sort of lines.
+/// One worker's processing of the buckets of a sort of lines.
 struct Sorting<'a> {
     context: &'a Context<'a>,
     tables: &'a Tables,
     parts: Option<&'a Parts<'a>>,
-    /// The part that is being handed on.
+    /// The current part.
     part: Option<Box<dyn RowPart + 'a>>,
     done: &'a Done,
     refs: Vec<Ref>,
@@ -260,12 +260,12 @@ struct Sorting<'a> {
     distinct: Distinct,
 }
 
-/// What is known of the strings of a bucket before they are sorted.
+/// Facts about the strings of a bucket before they are sorted.
 #[derive(Debug, Default)]
 struct Known {
     /// Whether no two of them are equal.
     is_distinct: bool,
-    /// How often they are there, where that is asked for.
+    /// Their numbers of occurrences, if requested.
     times: Option<Times>,
 }
 
@@ -275,7 +275,7 @@ impl Known {
     }
 }
 
-/// Sorts and writes the buckets that may be taken on `threads` threads; counts what is written.
+/// Sorts and writes the available buckets on `threads` threads; counts the results.
 fn run(
     context: &Context<'_>,
     tasks: &Tasks<'_, TableLines>,
@@ -330,7 +330,7 @@ impl BucketWork<TableLines> for Sorting<'_> {
             at = self.tables.copy(from, &mut area, at, has_counts, &mut refs);
         }
         let counted_from = if has_counts { end } else { usize::MAX };
-        // The segments that were copied free their slots before anything waits.
+        // Drops the copied segments, which frees their slots before any thread waits.
         loaded.load.segments.clear();
         let spot = self.order(worker, &loaded, &area, &runs, counted_from, &mut refs)?;
         let count = refs.len() as u64;
@@ -373,9 +373,10 @@ impl BucketWork<TableLines> for Sorting<'_> {
 }
 
 impl<'a> Sorting<'a> {
-    /// References to the lines of a bucket in order, after those to lines from tables. Lines of the
-    /// area from `counted_from` on have behind them how often they were met. Gives where they go if
-    /// that was told before they were sorted, so that the next bucket need not wait for this one.
+    /// Adds references to the lines of a bucket to `refs`, which has those to lines from tables,
+    /// and sorts all of them. Lines of the area from `counted_from` on are followed by their number
+    /// of occurrences. Returns the lines' place if it was determined before the sort, so that the
+    /// next bucket need not wait for this one.
     fn order<'t>(
         &mut self,
         worker: &TaskWorker<'t, TableLines>,
@@ -422,7 +423,7 @@ impl<'a> Sorting<'a> {
                 match self.context.options.sides {
                     Some(sides) => self.pair(sides, area, &keys, refs),
                     None => {
-                        // Tables have lines that are their own keys.
+                        // Tables contain lines that are their own keys.
                         self.finish_order(&keys, refs, usize::MAX, &known);
                         refs.iter_mut().for_each(|key| to_line(&keys, key));
                     }
@@ -434,12 +435,13 @@ impl<'a> Sorting<'a> {
         Ok(spot)
     }
 
-    /// Leaves the first of equal strings where one is wanted, with their number for its word, as
+    /// Keeps the first of equal strings if only one is wanted, with their number as its word, as
     /// far as that is worth it.
     fn keep_first(&mut self, bucket: &LineBucket, area: &[u8], refs: &mut Vec<Ref>) -> Known {
         let options = &self.context.options;
         let has_counts = options.has_counts();
-        // Lines from tables have how often they were met behind them, not in their words.
+        // Lines from tables are followed by their number of occurrences, which is not in their
+        // words.
         if !self.context.is_unique() || (has_counts && !bucket.kind.from.is_empty()) {
             return Known::default();
         }
@@ -451,7 +453,7 @@ impl<'a> Sorting<'a> {
         Known { is_distinct, times }
     }
 
-    /// One reference a line.
+    /// One reference per line.
     fn find_lines(&self, area: &[u8], runs: &[LoadedRun], refs: &mut Vec<Ref>) {
         for run in runs {
             let bytes = &area[..run.at + run.len_bytes];
@@ -463,7 +465,8 @@ impl<'a> Sorting<'a> {
         }
     }
 
-    /// The key of each line, after the line's place, in the order of the input if that matters.
+    /// The key of each line, preceded by the line's place, in the order of the input if that
+    /// matters.
     fn make_keys(
         &self,
         area: &[u8],
@@ -496,8 +499,8 @@ impl<'a> Sorting<'a> {
         }
     }
 
-    /// Turns the order around where it descends; of equal keys keeps the first where one is wanted,
-    /// with their number for its word.
+    /// Reverses the order if it is descending. Among equal keys, keeps the first if only one is
+    /// wanted, with their number as its word.
     fn finish_order(&self, keys: &[u8], refs: &mut Vec<Ref>, counted_from: usize, known: &Known) {
         if self.context.order.is_descending() {
             refs.reverse();
@@ -537,7 +540,8 @@ impl<'a> Sorting<'a> {
         }
     }
 
-    /// Leaves of the lines of two sides those that are shown, each with its column for its word.
+    /// Among the lines of two sides, keeps the ones that are shown, each with its column as its
+    /// word.
     fn pair(&self, sides: Sides, area: &[u8], keys: &[u8], refs: &mut Vec<Ref>) {
         let (mut kept, mut from) = (0, 0);
         while from < refs.len() {
@@ -568,12 +572,12 @@ impl<'a> Sorting<'a> {
         refs.truncate(kept);
     }
 
-    /// Whether lines are wanted whose key occurs `count` times.
+    /// Whether lines whose key occurs `count` times are wanted.
     fn wants(&self, count: u64) -> bool {
         self.context.options.occurrences.has(count)
     }
 
-    /// Leaves out all lines of keys that do not occur as often as wanted.
+    /// Removes all lines whose key does not occur as often as wanted.
     fn leave_out(&self, keys: &[u8], refs: &mut Vec<Ref>) {
         if self.context.options.occurrences == Occurrences::Any {
             return;
@@ -593,7 +597,7 @@ impl<'a> Sorting<'a> {
         refs.truncate(kept);
     }
 
-    /// A bucket of equal lines that were only counted.
+    /// Writes a bucket of equal lines that were only counted.
     fn write_copies(
         &mut self,
         worker: &mut TaskWorker<'_, TableLines>,
@@ -633,7 +637,7 @@ impl<'a> Sorting<'a> {
         self.emit(worker, spot, gather)
     }
 
-    /// A bucket of equal lines of two sides that were only counted.
+    /// Writes a bucket of equal lines of two sides that were only counted.
     fn write_pairs(
         &mut self,
         worker: &mut TaskWorker<'_, TableLines>,
@@ -676,7 +680,7 @@ impl<'a> Sorting<'a> {
         })
     }
 
-    /// The numbers of all columns, which are known when it is this bucket's turn.
+    /// Writes the totals of all columns, which are known when this bucket is next.
     fn write_total(
         &self,
         worker: &mut TaskWorker<'_, TableLines>,
@@ -739,7 +743,7 @@ impl<'a> Sorting<'a> {
     }
 }
 
-/// A bucket for the numbers of all columns.
+/// A bucket for the totals of all columns.
 fn total_bucket() -> LineBucket {
     LineBucket {
         copies_of: Some(Box::default()),
@@ -751,7 +755,7 @@ fn total_bucket() -> LineBucket {
     }
 }
 
-/// Whether two references are to the same strings.
+/// Whether two references have equal strings.
 #[inline(always)]
 fn is_equal(area: &[u8], a: &Ref, b: &Ref) -> bool {
     let (a_at, b_at) = (a.at as usize, b.at as usize);
@@ -769,8 +773,8 @@ mod tests {
             lines,
             key_bytes: 0,
         };
-        // The second has too many lines to be sorted while others are; the third has more bytes
-        // than it.
+        // The second has too many lines to be sorted together with others; the third has more
+        // bytes.
         let spaces = [space(9, 1), space(4, 8), space(6, 2), space(5, 1)];
         let mut alone = [None, Some(spaces[1]), None, None];
         share_space(&mut alone, &spaces, &[false, false, true, false]);

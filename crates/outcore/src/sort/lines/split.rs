@@ -1,9 +1,10 @@
-//! Buckets of lines that turned out too large for the memory, distributed again until none is.
+//! Distributes buckets of lines that turned out too large for the memory again, until none is.
 //!
-//! Contract: the order of buckets is kept. A bucket is split by keys sampled from it; one of equal
-//! keys by what orders its lines then, their bytes or their place in the input. A frequent key, or
-//! line, gets a bucket of its own, so the splitting ends. Reads and writes the bucket once a split;
-//! scratch that has been read is used again, and so is the memory.
+//! Contract: the order of buckets is kept. A bucket is split by keys sampled from it; a bucket of
+//! equal keys is split by the tie-break: the lines' bytes or their position in the input. A
+//! frequent key, or line, gets a bucket of its own, so the splitting ends. Each split reads and
+//! writes the bucket once. The scratch space and the memory of segments are reused after they are
+//! read.
 
 use super::bucket::{LineBucket, Space};
 use super::context::Context;
@@ -21,28 +22,28 @@ use crate::read::framing::ItemFraming;
 use outcore_io::units;
 use outcore_io::{Error, Kind, Result};
 
-/// Segments that are read to split a bucket, for each part that it is split into: they are read
-/// once more when the bucket is distributed, so they are few.
+/// Segments per part that are read to split a bucket. They are read again when the bucket is
+/// distributed, so they are few.
 const SAMPLE_SEGMENTS_A_PART: usize = 4;
-/// The same at most.
+/// The maximum number of them.
 const SAMPLE_SEGMENTS: usize = 64;
-/// Places in each segment at which lines are taken. With 32 lines a part, a part that gets twice
-/// its share is more than five standard deviations off; where each segment holds a stretch of
-/// sorted input, a part is still within a quarter.
+/// Places in each segment at which lines are taken. With 32 lines per part, a part that gets twice
+/// its share is more than five standard deviations off. If each segment holds a stretch of sorted
+/// input, a part is still within a quarter.
 const SAMPLE_PLACES: usize = 8;
-/// Bytes of a key that are kept: keys of a bucket may begin with many that are the same.
+/// Bytes kept per key: the keys of a bucket may begin with many common bytes.
 const KEY_BYTES_MAX: usize = LONG_KEYS_BYTES_MIN as usize / SAMPLE_SEGMENTS_MIN;
-/// A prefix that did not tell lines apart is made longer by this factor (a power of two).
+/// Growth factor of a prefix that did not distinguish lines (a power of two).
 const KEY_GROWTH_BITS: u32 = 2;
-/// Segments that are looked at in any case.
+/// Smallest number of segments to read.
 const SAMPLE_SEGMENTS_MIN: usize = 4;
-/// The same where keys are long and shorter fronts of them were not told apart.
+/// The same if keys are long and their shorter prefixes were equal.
 const SAMPLE_SEGMENTS_LONG: usize = 2;
-/// Times that a bucket may be split: more mean that one line is too long.
+/// Number of times that a bucket may be split: more mean that one line is too long.
 const SPLITS_MAX: u32 = 12;
 
 /// Distributes buckets that are too large for the memory again, until none is; keeps the order.
-/// Gives how many times, at most, a line was distributed here, too.
+/// Also returns how often, at most, a line was distributed here.
 pub(super) fn split_oversized(
     context: &Context<'_>,
     tables: &mut Tables,
@@ -72,8 +73,8 @@ fn needed_bytes(context: &Context<'_>, space: &Space) -> u64 {
     space.area_bytes + space.beside_bytes() + chunks_bytes
 }
 
-/// Whether a bucket still fits where its memory is shared with others of its key, which may have
-/// less lines and more bytes, or the other way around: then neither takes more than a half.
+/// Whether a bucket fits if its memory is shared with others of its key. Another bucket may have
+/// fewer lines and more bytes, or vice versa, so each may use at most a half.
 fn goes_with_others(context: &Context<'_>, space: &Space) -> bool {
     if !context.rows.is_some_and(RowSink::keeps_keys_together) {
         return true;
@@ -83,7 +84,7 @@ fn goes_with_others(context: &Context<'_>, space: &Space) -> bool {
     space.area_bytes <= half_bytes && space.beside_bytes() <= half_bytes
 }
 
-/// Fails if buckets that go together need more than there is.
+/// Fails if buckets that go together need more memory than there is.
 pub(super) fn check_room(context: &Context<'_>, space: &Space) -> Result<()> {
     match needed_bytes(context, space) > context.sorting_bytes() {
         true => Err(too_long(context, space, space.lines)),
@@ -91,7 +92,7 @@ pub(super) fn check_room(context: &Context<'_>, space: &Space) -> Result<()> {
     }
 }
 
-/// Whether a bucket can be sorted in the memory that is left.
+/// Whether a bucket can be sorted in the remaining memory.
 fn fits(context: &Context<'_>, space: &Space) -> bool {
     let offsets_max = u64::from(u32::MAX / 2);
     needed_bytes(context, space) <= context.sorting_bytes()
@@ -99,13 +100,14 @@ fn fits(context: &Context<'_>, space: &Space) -> bool {
         && space.key_bytes <= offsets_max
 }
 
-/// Where all buckets are to be split, they are split as far as planned, so that all threads can
-/// sort side by side; what does not get smaller is left as it is.
+/// Whether a bucket is small enough. If all buckets are to be split, they are split as far as
+/// planned, so that all threads can sort in parallel; a bucket that does not get smaller stays as
+/// it is.
 fn is_as_planned(plan: &LinePlan, space: &Space, splits: u32) -> bool {
     plan.distributions < 2 || splits > plan.distributions || plan.long_bucket_space().holds(space)
 }
 
-/// Parts that a bucket is split into: no smaller than they need be.
+/// Number of parts into which a bucket is split: no more than necessary.
 fn parts_of(plan: &LinePlan, bucket: &LineBucket) -> usize {
     let parts_max = SPLIT_BUCKETS / 2;
     match plan.distributions {
@@ -131,7 +133,7 @@ fn too_long(context: &Context<'_>, space: &Space, count: u64) -> Error {
         units::bytes(needed_bytes),
         units::bytes(left_bytes)
     );
-    // What is left for sorting grows with the memory, about.
+    // The memory for sorting grows roughly with the total memory.
     let sort_bytes = context.plan.size.memory_bytes;
     let memory_bytes = context.job.options.memory_bytes.max(sort_bytes) as f64;
     let enough_bytes = memory_bytes * (needed_bytes as f64 / left_bytes as f64).max(1.0);
@@ -168,20 +170,20 @@ fn split(
             heavy_share: if has_keys { 0.75 } else { 0.25 },
         };
         let splitters = LineSplitters::choose(&sample.keys, size);
-        // A key of a long line has grown it.
+        // A key of a long line has enlarged it.
         drop(sample);
         let mut parts = distribute_by_splitters(context, segments, &splitters, has_keys)?;
         tables.reassign(&splitters, &bucket.kind.from, &mut parts);
         parts
     };
     if is_equal {
-        // The whole list is turned around at the end where the order descends.
+        // For a descending order, the whole list is reversed at the end.
         let is_turned = tie == Tie::BytesDescending;
         if is_turned != context.order.is_descending() {
             parts.reverse();
         }
-        // A first part without lines goes; then the next one seems to continue what is in front of
-        // it, which does no harm.
+        // A first part without lines is dropped; the next one then seems to continue the part
+        // before, which is harmless.
         for (index, part) in parts.iter_mut().enumerate() {
             part.is_equal = true;
             part.kind.is_continuation = index > 0 || bucket.kind.is_continuation;
@@ -191,8 +193,8 @@ fn split(
     Ok(parts)
 }
 
-/// Lines from some of the segments, as many as `parts` parts need. The more often lines could not
-/// be told apart, the more of their keys is kept, and the fewer are looked at.
+/// Lines from some of the segments, as many as `parts` parts need. Each time that lines could not
+/// be distinguished, more bytes of their keys are kept, and fewer lines are sampled.
 fn sample_segments(
     context: &Context<'_>,
     segments: &[Segment],
@@ -201,7 +203,7 @@ fn sample_segments(
     in_vain: u32,
 ) -> Result<LineSample> {
     let more_bits = (KEY_GROWTH_BITS * in_vain).min(usize::BITS / 4);
-    // For keys of long rows there is room for two of them.
+    // There is room for two keys of long rows.
     let has_long = context.plan.size.longest.is_some() && context.rows.is_some();
     let is_long = has_long && in_vain > 1;
     let left_bytes = context.job.budget.left_bytes(LONG_KEYS) as usize;
@@ -238,7 +240,7 @@ fn sample_segments(
         framing: context.framing,
     };
     let share = Share::of(chosen * places, key_bytes_max);
-    // A long line is looked at with all of its segments.
+    // A long line is read with all of its segments.
     let looked_at = (0..chosen).flat_map(|index| {
         let first = firsts[index * firsts.len() / chosen];
         let rest = &segments[first..];
@@ -252,7 +254,7 @@ fn sample_segments(
         };
         let places = match context.framing {
             ItemFraming::Terminated(_) => places,
-            // Where items begin can only be told from the front.
+            // The starts of items can only be found from the beginning.
             ItemFraming::LengthPrefixed => 1,
         };
         for place in 0..places {

@@ -1,13 +1,13 @@
 //! The route of a sort of lines: splitters of any length, mostly compared by eight bytes.
 //!
-//! Model: PALID (SPAA 2025) section 4, with strings for splitters: the tree of super scalar sample
+//! Model: PALID (SPAA 2025), section 4, with strings as splitters: the tree of super scalar sample
 //! sort (Sanders and Winkel 2004) on the first word in which the sampled keys differ, then a binary
-//! search among the few splitters that share the key's word (Bingmann and Sanders, "Parallel
-//! String Sample Sort", 2013, do the same word by word).
+//! search among the few splitters that share the key's word (Bingmann and Sanders, "Parallel String
+//! Sample Sort", 2013, do the same word by word).
 //!
-//! Contract: with splitters s_0 < s_1 < ... the buckets are, in order: at or below s_0, (at s_0,)
-//! between s_0 and s_1, ... A splitter that the sample shows often is *heavy* and has a bucket of
-//! its own, all of whose keys are equal. The sample decides only how even the buckets are.
+//! Contract: with splitters s_0 < s_1 < ... the buckets are, in order: up to s_0, (equal to s_0,)
+//! between s_0 and s_1, ... A splitter that is frequent in the sample is *heavy* and has a bucket
+//! of its own, in which all keys are equal. The sample only determines how even the buckets are.
 
 use super::refs::{AnyTie, Ref, sort_refs, word_in, word_of};
 use crate::key::sort_key::compare;
@@ -15,7 +15,7 @@ use crate::partition::classify::Classifier;
 use crate::partition::route::{Batch, Route};
 use outcore_io::Result;
 
-/// Keys that were sampled: strings in an area.
+/// Sampled keys: strings in an area.
 #[derive(Debug, Default)]
 pub(super) struct Keys {
     pub(super) area: Vec<u8>,
@@ -23,12 +23,12 @@ pub(super) struct Keys {
 }
 
 impl Keys {
-    /// Notes what has been appended to the area since `at` as a key.
+    /// Records the bytes appended to the area since `at` as a key.
     pub(super) fn note(&mut self, at: usize) {
         self.refs.push(Ref::to(at, self.area.len()));
     }
 
-    /// Puts the keys in order.
+    /// Sorts the keys.
     pub(super) fn sort(&mut self) {
         sort_refs(&self.area, &mut self.refs, 0, &AnyTie);
     }
@@ -38,15 +38,15 @@ impl Keys {
     }
 }
 
-/// Splitters made ready for classification.
+/// Splitters prepared for classification.
 #[derive(Debug)]
 pub(super) struct LineSplitters {
     splitters: Vec<Box<[u8]>>,
-    /// Begins all splitters.
+    /// The common prefix of all splitters.
     prefix: Box<[u8]>,
-    /// On the splitters' words after the prefix, each with a bucket of its own.
+    /// A classifier on the splitters' words after the prefix, each with a bucket of its own.
     words: Classifier<u64>,
-    /// For each bucket of the words: the range of splitters that it has to be compared with.
+    /// For each bucket of the words: the range of splitters to compare with.
     candidates: Vec<(u16, u16)>,
     /// For each position among the splitters: bucket of keys below, bucket of keys equal.
     buckets: Vec<[u16; 2]>,
@@ -54,19 +54,19 @@ pub(super) struct LineSplitters {
     equal: Vec<Option<u16>>,
 }
 
-/// How splitters are chosen.
+/// How splitters are selected.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct SplitterSize {
-    /// Buckets wanted for keys that differ.
+    /// Number of buckets wanted for different keys.
     pub(super) ranges: usize,
-    /// The most buckets, those of heavy splitters included.
+    /// Largest number of buckets, including those of heavy splitters.
     pub(super) buckets_max: usize,
     /// The part of a range's share of the sample that makes a key heavy.
     pub(super) heavy_share: f64,
 }
 
 impl LineSplitters {
-    /// Chooses splitters from sampled keys in order.
+    /// Selects splitters from sorted sampled keys.
     pub(super) fn choose(sample: &Keys, size: SplitterSize) -> Self {
         let mut ranges = size.ranges.max(1);
         loop {
@@ -136,11 +136,11 @@ impl LineSplitters {
         Some(&self.splitters[usize::from(index)])
     }
 
-    /// Bytes at the front in which all keys of a bucket agree, as far as the splitters tell.
+    /// Number of leading bytes in which all keys of a bucket agree, as far as the splitters show.
     pub(super) fn depth_of(&self, bucket: usize) -> usize {
         let bucket = bucket as u16;
         let position = self.buckets.partition_point(|pair| pair[1] < bucket);
-        // N.B. one that lies after all splitters agrees with nothing that is known.
+        // N.B. nothing is known about the common bytes of keys after all splitters.
         match (position.checked_sub(1), self.splitters.get(position)) {
             (Some(before), Some(upper)) => common(&self.splitters[before], upper),
             _ => 0,
@@ -174,7 +174,7 @@ impl LineSplitters {
         }
     }
 
-    /// The bucket of a key that lies between splitters `from` and `to`.
+    /// The bucket of a key between splitters `from` and `to`.
     fn search(&self, key: &[u8], from: usize, to: usize) -> u16 {
         let candidates = &self.splitters[from..to];
         let below = candidates.partition_point(|splitter| compare(splitter, key).is_lt());
@@ -185,7 +185,7 @@ impl LineSplitters {
     }
 }
 
-/// The way of one thread's keys to the buckets of splitters.
+/// One thread's route from keys to the buckets of splitters.
 pub(super) struct LineRoute<'a> {
     splitters: &'a LineSplitters,
     words: Vec<u64>,
@@ -212,7 +212,7 @@ impl Route for LineRoute<'_> {
     }
 }
 
-/// Number of bytes at the front in which two strings agree.
+/// Number of leading bytes in which two strings agree.
 fn common(a: &[u8], b: &[u8]) -> usize {
     a.iter().zip(b).take_while(|(a, b)| a == b).count()
 }

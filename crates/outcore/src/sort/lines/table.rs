@@ -1,21 +1,21 @@
-//! A table of distinct lines with their counts: what is counted here is never sorted.
+//! A table of distinct lines with their counts; lines that are counted here are never sorted.
 //!
 //! Model: software-pipelined prefetching (Chen, Ailamaki, Gibbons and Mowry, "Improving hash join
 //! performance through prefetching", ICDE 2004).
 //!
-//! Contract: a worker's own [`Table`] takes the lines that it has or has room for and gives back
-//! all others. Once it is full it goes on counting those that it has, so that frequent lines, which
-//! it is likely to have met early, stay off the drives. The lines lie in one arena, each with its
-//! terminator behind its count; the slots of an open-addressing table hold 32 bits of the line's
-//! hash and where it is. A line is hashed, some lines later its slot is read, and as many later its
-//! bytes are compared; each step asks for the memory of the next one, so that cache misses overlap.
+//! Contract: a worker's own [`Table`] takes the lines that it contains or has room for and returns
+//! all others. Once it is full it continues to count the lines that it contains, so that frequent
+//! lines, which it probably met early, stay off the drives. The lines are stored in one arena, each
+//! with its terminator after its count. The slots of an open-addressing table hold 32 bits of the
+//! line's hash and its place. A line is hashed; some lines later its slot is read; as many lines
+//! later its bytes are compared. Each step prefetches the memory of the next one, so that cache
+//! misses overlap.
 //!
-//! Bounds: exactly the bytes that it is given, touched as far as they are needed.
+//! Bounds: exactly the given bytes, touched as far as they are needed.
 //!
-//! N.B. all slots of a batch of 64 lines, then all lines, instead of step by step: 1.2 times the
-//! time. Lines that never lie across a border of cache lines, since they take more memory then, and
-//! the ends of a batch found without branches before its lines are hashed gain nothing
-//! (docs/decisions/0022).
+//! N.B. processing all slots of a batch of 64 lines, then all lines, takes 1.2 times as long as
+//! going step by step. Aligning lines so that they never cross a cache line takes more memory, and
+//! finding the ends of a batch without branches first gains nothing (docs/decisions/0022).
 
 use std::ops::Range;
 use std::sync::{Mutex, PoisonError};
@@ -33,15 +33,15 @@ use crate::read::terminators::Terminators;
 use outcore_io::Result;
 use outcore_io::memory::{BLOCK_BYTES, Budget, Buf, Pool, prefetch};
 
-/// Lines that are looked up in one go; at its ends fewer steps lie side by side.
+/// Lines that are looked up together; at both ends of the batch fewer steps overlap.
 const BATCH: usize = 256;
 /// Lines between the steps of a look-up.
 const AHEAD: usize = 8;
 /// Lines begin at multiples of this.
 const UNIT_BYTES: usize = 8;
-/// Bytes of an arena at most: places have 32 bits.
+/// Largest arena in bytes: places have 32 bits.
 const ARENA_BYTES_MAX: usize = (u32::MAX / 2) as usize;
-/// Slots for a line, over 2.
+/// Slots per line, times 2.
 const SLOTS_A_LINE_HALVES: usize = 3;
 /// Lines that are routed to their buckets together.
 const GROUP_BATCH: usize = 512;
@@ -49,13 +49,13 @@ const GROUP_BATCH: usize = 512;
 /// A worker's distinct lines.
 #[derive(Debug, Default)]
 pub(super) struct Table {
-    /// None in a table that takes nothing.
+    /// `None` in a table that takes nothing.
     entries: Option<Entries>,
-    /// Whether blank lines are left out.
+    /// Whether blank lines are skipped.
     drops_blanks: bool,
     /// Lines counted.
     pub(super) lines: u64,
-    /// Lines of the last batch that found no place.
+    /// Lines of the last batch that did not fit.
     rest: Vec<u8>,
 }
 
@@ -63,19 +63,19 @@ pub(super) struct Table {
 #[derive(Debug)]
 struct Entries {
     terminator: u8,
-    /// Words. Upper half: upper half of the hash. Lower half: unit of the arena, plus one; 0 if
-    /// empty.
+    /// One word per slot. Upper half: upper half of the hash. Lower half: unit of the arena, plus
+    /// one; 0 if empty.
     slots: Buf,
     arena: Buf,
-    /// Bytes of the arena that are taken.
+    /// Bytes of the arena in use.
     arena_bytes: usize,
     count: usize,
     is_full: bool,
 }
 
 impl Table {
-    /// A table of `bytes` of the budget for lines that end with `terminator`; one of less than two
-    /// blocks takes nothing.
+    /// A table of `bytes` of the budget for lines that end with `terminator`; with less than two
+    /// blocks it takes nothing.
     pub(super) fn new(budget: &Budget, bytes: u64, options: LineSortOptions) -> Result<Self> {
         let terminator = options.terminator;
         let blocks = bytes as usize / BLOCK_BYTES;
@@ -84,7 +84,7 @@ impl Table {
         }
         let slots_bytes = (1usize << (blocks / 4).max(1).ilog2()) * BLOCK_BYTES;
         let arena_bytes = (blocks * BLOCK_BYTES - slots_bytes).min(ARENA_BYTES_MAX);
-        // Apart, since the slots are given back earlier.
+        // Separate, because the slots are returned earlier.
         let map = |bytes| Pool::new(budget, TABLES, bytes, 1).map(|pool| pool.take());
         let (slots, arena) = (map(slots_bytes)?, map(arena_bytes)?);
         let entries = slots.zip(arena).map(|(slots, arena)| Entries {
@@ -102,8 +102,8 @@ impl Table {
         })
     }
 
-    /// Takes lines from `bytes[*from..]`, moves `from` past them, and gives back, with their
-    /// terminators, those for which there is no place.
+    /// Takes lines from `bytes[*from..]`, moves `from` past them, and returns those that do not
+    /// fit, with their terminators.
     pub(super) fn take<'b>(&'b mut self, bytes: &'b [u8], from: &mut usize) -> &'b [u8] {
         let begin = *from;
         let Some(entries) = &mut self.entries else {
@@ -142,11 +142,11 @@ struct Span {
 }
 
 impl Entries {
-    /// Counts lines, each with its terminator, and gives how many; those for which there is no
-    /// place are appended to `rest`.
+    /// Counts lines, each with its terminator, and returns how many; appends those that do not fit
+    /// to `rest`.
     fn batch(&mut self, bytes: &[u8], lines: &[Span], rest: &mut Vec<u8>) -> u64 {
         let mut hashes = [0u64; BATCH];
-        // Where each line most likely is.
+        // The probable place of each line.
         let mut likely = [0u64; BATCH];
         let mut counted = 0;
         for step in 0..lines.len() + 2 * AHEAD {
@@ -177,7 +177,7 @@ impl Entries {
         counted
     }
 
-    /// Asks for the slot where the search for a line begins.
+    /// Prefetches the first slot of the search for a line.
     #[inline(always)]
     fn fetch_slot(&self, hash: u64) {
         let slots: &[u64] = bytemuck::cast_slice(&self.slots);
@@ -196,25 +196,25 @@ impl Entries {
         slots[index]
     }
 
-    /// Asks for the count and the line at `place`.
+    /// Prefetches the count and the line at `place`.
     #[inline(always)]
     fn fetch_line(&self, place: usize, len_bytes: usize) {
         fetch(&self.arena, place, COUNT_BYTES + len_bytes);
-        // Most lines lie across a border of cache lines.
+        // Most lines cross a cache line.
         if let Some(end) = self.arena.get(place + COUNT_BYTES + len_bytes) {
             prefetch(end);
         }
     }
 
-    /// Terminators are part of what is compared, so that lengths need not be.
+    /// Terminators are also compared, so lengths need not be.
     #[inline(always)]
     fn is_line_at(&self, place: usize, bytes: &[u8], at: usize, len_bytes: usize) -> bool {
-        // A longer line with the same half of its hash may go beyond the arena.
+        // A longer line with the same half of its hash may extend beyond the arena.
         place + COUNT_BYTES + len_bytes <= self.arena.len()
             && is_same(bytes, at, &self.arena, place + COUNT_BYTES, len_bytes)
     }
 
-    /// Counts the line at `place` once more.
+    /// Increments the count of the line at `place`.
     #[inline(always)]
     fn count(&mut self, place: usize) -> bool {
         let count = count_at(&self.arena, place) + 1;
@@ -222,7 +222,7 @@ impl Entries {
         true
     }
 
-    /// Looks for a line slot by slot, or gives it a place; false if there is none.
+    /// Searches a line slot by slot, or adds it; false if there is no room.
     fn look_further(&mut self, hash: u64, bytes: &[u8], at: usize, len_bytes: usize) -> bool {
         let slots: &[u64] = bytemuck::cast_slice(&self.slots);
         let (slot_count, mask) = (slots.len(), slots.len() - 1);
@@ -239,7 +239,7 @@ impl Entries {
         if end > self.arena.len() || self.count * SLOTS_A_LINE_HALVES / 2 >= slot_count {
             self.is_full = true;
         }
-        // What it has by then is all that it will have: lines have one place each.
+        // A full table takes no further line, because each line has only one place.
         if self.is_full {
             return false;
         }
@@ -252,7 +252,7 @@ impl Entries {
         true
     }
 
-    /// References to all lines, as they lie.
+    /// References to all lines, in the order of storage.
     fn refs(&self) -> Vec<Ref> {
         let mut refs = Vec::with_capacity(self.count);
         let mut place = 0;
@@ -278,23 +278,23 @@ fn count_at(arena: &[u8], place: usize) -> u64 {
 #[derive(Debug)]
 struct TableLines {
     arena: Buf,
-    /// Those of a bucket are neighbours, in the order in which they lie.
+    /// The lines of a bucket are adjacent, in the order of storage.
     refs: Vec<Ref>,
 }
 
-/// What of a table's lines belongs to one bucket.
+/// The part of a table's lines that belongs to one bucket.
 #[derive(Debug, Default, Clone)]
 struct Share {
     lines: usize,
     /// With terminators.
     bytes: u64,
-    /// How often its lines were met.
+    /// Number of occurrences of its lines.
     met: u64,
     refs: Range<usize>,
 }
 
 impl TableLines {
-    /// The lines of a table, if it takes some; the slots' memory is free then.
+    /// The lines of a table, if it takes any; this frees the slots' memory.
     fn of(table: Table) -> Option<Self> {
         let entries = table.entries?;
         let refs = entries.refs();
@@ -302,12 +302,12 @@ impl TableLines {
         Some(TableLines { arena, refs })
     }
 
-    /// How often a line was met.
+    /// Number of occurrences of a line.
     fn count_of(&self, r: &Ref) -> u64 {
         count_at(&self.arena, r.at as usize - COUNT_BYTES)
     }
 
-    /// Puts some of the lines in the order of their buckets; gives the share of each bucket.
+    /// Groups some of the lines by bucket; returns the share of each bucket.
     fn group(&mut self, range: Range<usize>, splitters: &LineSplitters) -> Vec<Share> {
         let ungrouped = self.refs[range.clone()].to_vec();
         let mut buckets = vec![0u16; ungrouped.len()];
@@ -342,8 +342,8 @@ impl TableLines {
 pub(super) struct Tables(Vec<TableLines>);
 
 impl Tables {
-    /// Tells each bucket which lines of the workers' tables belong to it; those of one that is only
-    /// counted are added to its count.
+    /// Gives each bucket the lines of the workers' tables that belong to it; if a bucket is only
+    /// counted, adds them to its count.
     pub(super) fn assign(
         context: &Context<'_>,
         tables: Vec<Table>,
@@ -373,7 +373,7 @@ impl Tables {
         Ok(Tables(tables))
     }
 
-    /// The same for lines that belonged to a bucket that has been split.
+    /// The same for lines of a bucket that has been split.
     pub(super) fn reassign(
         &mut self,
         splitters: &LineSplitters,
@@ -387,11 +387,11 @@ impl Tables {
     }
 
     /// Copies the lines `from` a table to `area[at..]`, each with its terminator and, if
-    /// `has_counts`, with how often it was met behind that; notes where each is. Gives where the
-    /// last ends.
+    /// `has_counts`, its number of occurrences after that; appends their references. Returns the
+    /// end of the last.
     ///
     /// # Panics
-    /// When there is no room for them.
+    /// If there is no room for them.
     pub(super) fn copy(
         &self,
         from: &FromTable,
@@ -426,12 +426,12 @@ impl Tables {
     }
 }
 
-/// How often the line that was copied to an area was met.
+/// Number of occurrences of a line that was copied to an area.
 pub(super) fn met(area: &[u8], line: &Ref) -> u64 {
     count_at(area, (line.at + line.len_bytes) as usize + 1)
 }
 
-/// Hands its share of a table's lines to each bucket.
+/// Gives each bucket its share of a table's lines.
 fn give(table: usize, shares: Vec<Share>, buckets: &mut [LineBucket]) {
     for (share, bucket) in shares.into_iter().zip(buckets) {
         if share.lines == 0 {

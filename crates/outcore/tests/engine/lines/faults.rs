@@ -1,6 +1,6 @@
 //! Faults at every I/O of small sorts of lines.
 //!
-//! Contract: each gives a named error or a right result, and nothing is left behind.
+//! Contract: each fault leads to a specific error or a correct result, and nothing is left behind.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use outcore_io::drive::testing::{FaultDevice, FaultPlan};
 use super::jobs::{LineJob, TestOrder};
 use super::texts::{Text, text};
 
-/// Small jobs that differ in all that decides which I/Os there are.
+/// Small jobs that differ in everything that determines their I/Os.
 fn small_jobs() -> Vec<LineJob> {
     let bytes = TestOrder::Bytes { descending: false };
     let mut plain = LineJob::of(bytes, text(Text::Words, 300_000, b'\n', 1));
@@ -65,7 +65,7 @@ fn a_fault_at_any_operation_is_named_or_made_good() {
                         );
                         failed += 1;
                     }
-                    // A bit of the input itself is as it is.
+                    // A flipped bit in the input itself cannot be detected.
                     Ok(_) if fault == "flip" => {}
                     Ok(_) => assert!(
                         ran.output == Some(expected.clone()),

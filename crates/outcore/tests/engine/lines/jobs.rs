@@ -1,5 +1,5 @@
-//! Jobs on lines for tests: a sort in numbers, run on drives in memory, with the promises checked
-//! after it: inputs are as they were, nothing is left over, all memory is given back.
+//! Jobs on lines for tests: the parameters of a sort, run on drives in memory, with the guarantees
+//! checked afterwards: inputs are unchanged, nothing is left over, all memory is returned.
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
@@ -23,7 +23,7 @@ use crate::support::watchdog::Watchdog;
 pub enum TestOrder {
     /// Lines are their own keys.
     Bytes { descending: bool },
-    /// By the bytes behind the first blank; lines without one have no key.
+    /// By the bytes after the first space; lines without one have no key.
     Second { descending: bool, tie: Tie },
     /// By the number of bytes, modulo 3.
     Length { descending: bool, tie: Tie },
@@ -66,7 +66,7 @@ impl SortKey for TestOrder {
     }
 }
 
-/// A sort of lines to be tested.
+/// A sort of lines to test.
 #[derive(Clone)]
 pub struct LineJob {
     pub order: TestOrder,
@@ -74,7 +74,7 @@ pub struct LineJob {
     /// One file each: input i is `/d{i mod drives}/in-{i}`.
     pub inputs: Vec<Vec<u8>>,
     pub to_pipe: bool,
-    /// Raised to what the plan needs at least.
+    /// Raised to the smallest memory for which there is a plan.
     pub memory_bytes: u64,
     pub threads: usize,
     pub drives: usize,
@@ -82,7 +82,7 @@ pub struct LineJob {
     pub capacity_bytes: u64,
 }
 
-/// What a run gave.
+/// The result of a run.
 pub struct LineRan {
     pub result: Result<LineSummary>,
     pub output: Option<Vec<u8>>,
@@ -90,7 +90,7 @@ pub struct LineRan {
 }
 
 impl LineRan {
-    /// The output of a run that must not fail.
+    /// The output of a run that must succeed.
     pub fn unwrap(self) -> (LineSummary, Vec<u8>) {
         match self.result {
             Ok(summary) => (summary, self.output.unwrap()),
@@ -118,7 +118,7 @@ impl std::fmt::Debug for LineJob {
 }
 
 impl LineJob {
-    /// A plain sort of one input on one drive and one thread, with as little memory as can be.
+    /// A plain sort of one input on one drive and one thread, with as little memory as possible.
     pub fn of(order: TestOrder, input: Vec<u8>) -> Self {
         LineJob {
             order,
@@ -150,7 +150,7 @@ impl LineJob {
         lines
     }
 
-    /// What must come out: by a naive sort of the lines that have keys.
+    /// The expected output: by a naive sort of the lines that have keys.
     pub fn expected(&self) -> Vec<u8> {
         let mut lines = self.lines();
         lines.retain(|line| self.order.append_key(line, &mut Vec::new()).is_ok());
@@ -217,7 +217,7 @@ impl LineJob {
         Job::on(options, device)
     }
 
-    /// The least memory, to 64 KiB, with which it can be planned.
+    /// The smallest memory, to 64 KiB, for which there is a plan.
     fn least_memory(&self) -> u64 {
         let device = Arc::new(self.make_device());
         let job = self.job_with(device, 1 << 30);
@@ -260,7 +260,7 @@ impl LineJob {
         self.run(&device, &job)
     }
 
-    /// Runs `job`, whose device has these `files`, and checks what always holds.
+    /// Runs `job`, whose device has these `files`, and checks the guarantees of all runs.
     pub fn run(&self, files: &dyn Files, job: &Job) -> LineRan {
         let what = self.describe(job);
         let _watchdog = Watchdog::new(what.clone(), Duration::from_secs(120));

@@ -1,7 +1,7 @@
-//! Runs of sorts of lines, shrunken, draw what their plans have named and no more.
+//! Scaled-down sorts of lines draw only what their plans list.
 //!
-//! Contract: what is reserved beside the ledger fails an assertion in the engine, so that a right
-//! result says that plan and run agree ([`outcore_io::memory::Ledger`]).
+//! Contract: a reservation outside the ledger fails an assertion in the engine, so a correct result
+//! shows that plan and run agree ([`outcore_io::memory::Ledger`]).
 
 use outcore::key::sort_key::Tie;
 

@@ -1,5 +1,5 @@
-//! Sorted as by definition: all orders and options on all kinds of text, at borders of blocks,
-//! segments and memory.
+//! Sorts by definition: all orders and options on all kinds of text, around the boundaries of
+//! blocks, segments and memory.
 
 use outcore::key::sort_key::Tie;
 use outcore::sort::lines::{LineSortOptions, OnNoKey};
@@ -75,7 +75,7 @@ fn every_kind_of_text_is_sorted_through_scratch() {
         let mut job = LineJob::of(BYTES, text(kind, 1_000_000, b'\n', 3));
         (job.threads, job.drives) = (2, 2);
         let summary = job.check();
-        // Of lines in order a few places tell little about all others.
+        // In sorted lines, a few places say little about the others.
         assert!(summary.passes > 2 || kind != Text::Sorted, "it was split");
         let is_counted = matches!(kind, Text::Same | Text::Empty);
         assert_eq!(
@@ -136,7 +136,7 @@ fn lines_as_long_as_blocks_and_segments_are_sorted() {
     }
 }
 
-/// Lines of `len` bytes `x`, a blank and a number.
+/// Lines of `len` bytes `x`, a space and a number.
 fn long_lines(len: usize, count: usize) -> Vec<u8> {
     let mut input = Vec::new();
     for number in 0..count as u64 {
@@ -147,7 +147,8 @@ fn long_lines(len: usize, count: usize) -> Vec<u8> {
     input
 }
 
-/// More than fit the memory: no block holds a whole line, and what begins lines is all the same.
+/// More than fit in memory: no block contains a whole line, and the beginnings of all lines are
+/// equal.
 #[test]
 fn long_lines_are_told_apart_by_what_stands_at_their_ends() {
     let tie = Tie::Position;
@@ -165,7 +166,7 @@ fn long_lines_are_told_apart_by_what_stands_at_their_ends() {
     }
 }
 
-/// What they have in common is longer than what is kept of a key at first.
+/// Their common prefix is longer than the part of a key that is kept at first.
 #[test]
 fn lines_with_a_beginning_longer_than_sampled_keys_in_common_are_told_apart() {
     for len in [70_000, 300_000] {
@@ -176,7 +177,8 @@ fn lines_with_a_beginning_longer_than_sampled_keys_in_common_are_told_apart() {
     }
 }
 
-/// Lines that begin one another, going on below and above the terminator: one of them is kept.
+/// Lines that are prefixes of each other, continuing below and above the terminator: one of them is
+/// kept.
 #[test]
 fn of_equal_keys_the_line_that_begins_the_others_is_the_first() {
     for (tie, descending) in [

@@ -1,7 +1,7 @@
-//! Rows of any bytes, made by a source and handed to a sink.
+//! Rows of any bytes, from a source to a sink.
 //!
-//! Contract: what the sink is given is what a naive sort of the same rows gives, whatever the
-//! threads and the memory, and faults of source, sink and scratch end the job by name.
+//! Contract: the sink receives the result of a naive sort of the same rows, for any threads and
+//! memory. Faults of source, sink and scratch end the job with a specific error.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -18,7 +18,7 @@ use outcore_io::drive::Device;
 use outcore_io::drive::testing::{FaultDevice, FaultPlan, RamDevice, RamOptions};
 use proptest::prelude::*;
 
-/// The key of a row: as many of its bytes, from the second on, as the first says.
+/// The key of a row: as many of its bytes, from the second on, as the first byte says.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Front {
     pub(crate) descending: bool,
@@ -49,7 +49,7 @@ impl SortKey for Front {
     }
 }
 
-/// Rows in batches, of which each thread takes the next.
+/// Batches of rows; each thread takes the next one.
 pub(crate) struct Batches<'r> {
     pub(crate) rows: &'r [Vec<u8>],
     pub(crate) batch_rows: usize,
@@ -103,7 +103,7 @@ impl RowSource for Batches<'_> {
     }
 }
 
-/// Rows as they come, part by part.
+/// Rows as they arrive, part by part.
 #[derive(Default)]
 struct Collected {
     parts: Mutex<BTreeMap<usize, PartRows>>,
@@ -163,7 +163,7 @@ impl RowPart for CollectedPart<'_> {
 }
 
 impl Collected {
-    /// All rows, after a look at how they came.
+    /// All rows, after a check of how they arrived.
     fn into_rows(self, unique: bool) -> Vec<Vec<u8>> {
         let parts = self.parts.into_inner().unwrap();
         let mut rows: Vec<Vec<u8>> = Vec::new();
@@ -246,7 +246,7 @@ struct RowJob<'r> {
     batch_rows: usize,
     memory_bytes: u64,
     threads: usize,
-    /// What the source says that there is, of a hundred.
+    /// The size that the source declares, in percent of the real one.
     told_percent: u64,
     source_fails_at: usize,
     sink_fails_at: Option<usize>,
@@ -449,7 +449,8 @@ fn a_fault_on_scratch_is_named() {
     }
 }
 
-/// A sink whose parts end in turn; the first one fails before it begins, once another waits for it.
+/// A sink whose parts end in order; the first one fails before it begins, once another waits for
+/// it.
 #[derive(Default)]
 struct InTurn {
     state: Mutex<Turn>,

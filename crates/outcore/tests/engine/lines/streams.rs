@@ -1,7 +1,7 @@
 //! Merges and checks of lines, and lines without keys, against naive ones.
 //!
-//! Contract: a merge of sorted files is the sort of all of them; a check finds the first line that
-//! the one before it should follow; what has no key is named by file and number.
+//! Contract: a merge of sorted files is the sort of all of them. A check finds the first line that
+//! should precede the line before it. Errors about lines without a key name file and line number.
 
 use std::sync::Arc;
 
@@ -55,7 +55,7 @@ fn sorted_inputs(job: &LineJob) -> LineJob {
     sorted
 }
 
-/// What a merge of the inputs of `job` gives.
+/// The merge of the inputs of `job`.
 fn merged(job: &LineJob) -> Vec<u8> {
     let device = job.make_device();
     let run = job_on(&device, 8 << 20);

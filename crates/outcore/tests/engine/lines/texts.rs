@@ -4,16 +4,16 @@
 
 use outcore::read::sample::random;
 
-/// What a text is like.
+/// Kinds of text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Text {
-    /// Lines of 0 to 60 random letters and blanks.
+    /// Lines of 0 to 60 random letters and spaces.
     Words,
-    /// Lines of a number below 50 and a blank and a number.
+    /// Lines of a number below 50, a space and a number.
     Few,
     /// All lines the same.
     Same,
-    /// Nothing but terminators.
+    /// Only terminators.
     Empty,
     /// A common prefix of 1 KiB, then a number.
     Prefix,
@@ -25,12 +25,11 @@ pub enum Text {
     Heavy,
     /// Numbers in order.
     Sorted,
-    /// Most lines are there twice or so, and of two lines that differ some have the same second
-    /// field.
+    /// Most lines occur about twice, and some different lines have the same second field.
     Twice,
 }
 
-/// All of them.
+/// All kinds.
 pub const TEXTS: [Text; 10] = [
     Text::Words,
     Text::Few,

@@ -1,6 +1,6 @@
 //! Items by key, by index, in another arrangement: against the standard library.
 //!
-//! Contract: results are those of loops over vectors; jobs end with their budgets unused.
+//! Contract: results equal those of loops over vectors; budgets are unused when jobs end.
 
 use std::collections::BTreeMap;
 use std::sync::Mutex;
@@ -112,7 +112,7 @@ proptest! {
         for [key, value] in &items {
             groups.entry(*key).or_default().push(*value);
         }
-        // Those of one key come in the order of their bytes.
+        // The items of one key are in the order of their bytes.
         groups.values_mut().for_each(|values| values.sort_unstable_by_key(|x| x.to_le_bytes()));
 
         let sum = |a: [u64; 2], b: [u64; 2]| [a[0], a[1].wrapping_add(b[1])];

@@ -1,7 +1,7 @@
 //! Every case of the conformance kit through the engine.
 //!
-//! Contract: what is written is read back from files, one after another; results that are not items
-//! are written as the command prints them.
+//! Contract: written files are read back, one after another; results that are not items are written
+//! as the command prints them.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -33,7 +33,7 @@ use super::kit::options;
 #[path = "../../conformance/primitives.rs"]
 mod kit;
 
-/// Lines in the order of their bytes, or the other way round.
+/// Lines in byte order, ascending or descending.
 struct Bytes {
     is_descending: bool,
 }
@@ -251,7 +251,7 @@ impl Driver<'_> {
         self.written()
     }
 
-    /// As a dataset whose type the compiler knows, or as one that learns it when it runs.
+    /// As a dataset whose type is known at compile time, or at run time.
     fn merge(&self, inputs: &[Input]) {
         if self.case.text("type") == "u64" {
             let items = Context::of_job(&self.job).read_inputs::<u64>(inputs);
@@ -262,8 +262,8 @@ impl Driver<'_> {
         self.step(inputs, Step::Merge { by: None, options });
     }
 
-    /// How often each number occurs: pairs of a number and 1, added up by number or as far as they
-    /// are neighbours.
+    /// The number of occurrences of each number: pairs of a number and 1, summed by number or over
+    /// consecutive equal numbers.
     fn count_pairs(&self, inputs: &[Input]) {
         let pairs = read::<u64>(inputs).map(|x| [x, 1_u64]);
         let sum = |a: [u64; 2], b: [u64; 2]| [a[0], a[1] + b[1]];
@@ -280,7 +280,7 @@ impl Driver<'_> {
         done.unwrap();
     }
 
-    /// A dataset of one step, written.
+    /// Writes a dataset of one step.
     fn step(&self, inputs: &[Input], step: Step) {
         let format = RecordFormat::parse_type(self.case.text("type")).unwrap();
         let dataset = Dataset::records(inputs, format.into()).then(step);

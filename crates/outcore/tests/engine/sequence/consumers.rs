@@ -48,7 +48,7 @@ fn the_largest_that_do_not_fit_the_memory_are_refused_by_name() {
         // There are no more.
         let (all, _) = top_k(&job, &read::<u64>(&inputs), k, u64::cmp).unwrap();
         assert!(all.is_sorted_by(|a, b| a >= b) && all.len() == items.len());
-        // That is not known of what a function makes.
+        // The number of a function's results is unknown.
         let error = top_k(&job, &twice, k, u64::cmp).unwrap_err();
         assert_eq!(error.kind(), Kind::Memory);
         let text = error.to_string();
@@ -81,7 +81,7 @@ fn more_of_the_largest_than_one_pass_can_select_take_several() {
         assert_eq!(summary.records, count as u64);
         assert_eq!(summary.passes > 1, count >= 50_000, "{summary:?}");
     }
-    // As many as fit, but not twice for each thread.
+    // As many as fit, but not twice per thread.
     let (found, summary) = top_k(&job, &items, 20_000, compare).unwrap();
     assert!(
         found == sorted[..20_000] && summary.passes > 1,
@@ -166,7 +166,7 @@ proptest! {
         prop_assert_eq!(found.counts, expected);
         let (_, once) = histogram_table(&job, &table, 10, Some((0.0, 1.0))).unwrap();
         if n > 0 {
-            // The range is found by a pass of its own.
+            // A separate pass finds the range.
             let (found, twice) = histogram_table(&job, &table, 10, None).unwrap();
             prop_assert_eq!(found.counts.iter().sum::<u64>(), n as u64);
             prop_assert_eq!((once.passes, twice.passes), (1, 2));
@@ -306,8 +306,8 @@ fn groups_are_the_same_by_hash_and_by_sort() {
     }
 }
 
-/// A plan takes fewer threads than it may have where memory is small, and whoever feeds it has to
-/// do so too.
+/// If memory is small, a plan uses fewer threads than allowed, and so must the pass that supplies
+/// its items.
 #[test]
 fn more_threads_than_the_memory_has_buffers_for_still_group_items() {
     let u64s = RecordFormat::parse_type("u64").unwrap();
@@ -378,7 +378,7 @@ fn more_of_the_largest_than_memory_holds_come_from_a_sort() {
     job.options.drives = vec![ScratchDrive::new("/d2")];
     let mut sorted = items;
     sorted.sort_unstable_by(f64::total_cmp);
-    // What a caller makes of each of them counts.
+    // The memory for the caller's own results counts.
     let count_of = |more_bytes| {
         let found = top_table_for(&job, &table, 2_000, false, more_bytes);
         found.map(|(found, _)| found.len())

@@ -1,5 +1,4 @@
-//! Datasets of programs in Rust against vectors: typed values, lines, records by expression,
-//! buckets.
+//! Datasets of Rust programs against vectors: typed values, lines, records by expression, buckets.
 //!
 //! Contract: every expected result comes from the standard library; nothing is left on the drives.
 
@@ -16,7 +15,7 @@ use outcore::{Error, Kind};
 
 use super::kit::{bytes_of, numbers};
 
-/// A directory with `items` in two files, and a context whose scratch lies in it.
+/// A directory with `items` in two files, and a context with its scratch there.
 struct Here {
     dir: tempfile::TempDir,
     ctx: Context,
@@ -86,7 +85,7 @@ fn steps_fuse_and_a_sort_can_stand_anywhere() {
     assert_eq!(done.records, expected.len() as u64);
     assert_eq!(done.passes, 1, "filtered and sorted in memory");
 
-    // Behind the sort, without a file of the user's between.
+    // After the sort, without a file of the user in between.
     let thirds: Vec<u64> = expected
         .iter()
         .map(|x| x / 3)
@@ -137,7 +136,8 @@ fn a_sort_behind_steps_takes_items_from_their_pass_with_no_file_between() {
     assert!(moved.0 < 2.3 * input_bytes, "reads {moved:?}");
     assert!(moved.1 < 2.2 * input_bytes, "writes {moved:?}");
 
-    // How much the pass reads is predicted; how much it makes of that is not.
+    // The number of bytes that the pass reads is predicted; the number that it makes from them is
+    // not.
     let halves = keys().map(|x| x as u32).sort().write_over(&out).unwrap();
     let mut phases = halves.phases.iter();
     let first = phases.find(|phase| phase.name == "distribute").unwrap();
@@ -148,8 +148,8 @@ fn a_sort_behind_steps_takes_items_from_their_pass_with_no_file_between() {
         "{first:?}"
     );
 
-    // A few of them, of which most lie together, so that evenly spread samples miss them: what the
-    // plan did not foresee is split.
+    // A few of them, mostly close together, so that evenly spread samples miss them: a bucket that
+    // the plan did not foresee is split.
     let is_taken = |(index, _): &(u64, u64)| (1000..400_000).contains(index) || index % 1009 == 0;
     let numbered = items.iter().copied().enumerate();
     let taken = numbered
@@ -167,7 +167,7 @@ fn a_sort_behind_steps_takes_items_from_their_pass_with_no_file_between() {
     few().unique().write_over(&out).unwrap();
     assert!(u64s(&out) == expected);
 
-    // Into a reader, and of none.
+    // Into a reader; and an empty one.
     let mut found = Vec::new();
     let take = |items: &[u64]| {
         found.extend_from_slice(items);
@@ -178,7 +178,7 @@ fn a_sort_behind_steps_takes_items_from_their_pass_with_no_file_between() {
     let none = keys().filter(|_| false).sort().collect().unwrap();
     assert!(none.is_empty());
 
-    // What the function fails with, fails the sort.
+    // An error of the function fails the sort.
     let late = AtomicU64::new(0);
     let failing = keys().map(|x| match late.fetch_add(1, Ordering::Relaxed) {
         2_000_000.. => panic!("on purpose"),
@@ -300,13 +300,13 @@ fn files_that_are_in_order_are_merged_in_one_pass() {
     let done = all().merge().write(here.path("merged.bin")).unwrap();
     assert!(u64s(&here.path("merged.bin")) == expected);
     assert_eq!((done.records, done.passes), (30_000, 1));
-    // In the middle of other steps: what it gives lies on scratch, as that of a sort does.
+    // Between other steps: its result is on scratch, as that of a sort is.
     let odd = all().merge().filter(|x| x % 2 == 1);
     assert_eq!(odd.explain(), "read u64 -> merge\nread -> filter");
     expected.retain(|x| x % 2 == 1);
     assert!(odd.collect().unwrap() == expected);
 
-    // With the largest first, and by the keys of a format.
+    // In descending order, and by the keys of a format.
     let falling = put(|a, b| b.cmp(a));
     let u64s = RecordFormat::parse_type("u64").unwrap();
     let options = SortOptions {
@@ -528,7 +528,8 @@ fn arrays_of_other_numbers_are_refused_and_manifests_mean_their_shards() {
     .unwrap();
     let read = here.ctx.read::<u64>(&array).unwrap();
     assert_eq!(read.collect().unwrap(), here.items);
-    // As many bytes, but other numbers; what a type of the caller's means is the caller's.
+    // The same number of bytes, but other numbers; a type of the caller means whatever the caller
+    // says.
     for error in [
         here.ctx.read::<f64>(&array).err().unwrap(),
         here.ctx.read::<i64>(&array).err().unwrap(),
@@ -555,7 +556,7 @@ fn arrays_of_other_numbers_are_refused_and_manifests_mean_their_shards() {
         .read::<u64>(here.path("sorted.outcore.json"))
         .unwrap();
     assert_eq!(read.collect().unwrap(), sorted);
-    // Another file in the place of a shard is not that shard.
+    // A file in the place of a shard is not that shard.
     std::fs::write(here.path("1.bin"), bytes_of(&[1, 2, 3])).unwrap();
     let error = here
         .ctx

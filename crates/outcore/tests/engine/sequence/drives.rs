@@ -1,7 +1,7 @@
-//! Sequences whose files lie on one to eight drives, into one output or several.
+//! Sequences whose files are on one to eight drives, into one output or several.
 //!
-//! Contract: what comes out does not depend on where the files lie, on how much the memory holds of
-//! what is read before its turn, nor on whether the data are read once or twice for it.
+//! Contract: the output does not depend on the places of the files, on how much data memory holds
+//! before its turn, or on whether the data are read once or twice for it.
 
 use std::path::PathBuf;
 
@@ -14,8 +14,8 @@ use proptest::prelude::*;
 
 use super::kit::{bytes_of, file, file_with_header, numbers, piped, ram_job};
 
-/// `items` in `files` files of equal length over `drives` drives, one file after another or by
-/// turns.
+/// `items` in `files` files of equal length over `drives` drives, one file after another or
+/// alternating.
 fn spread(
     device: &RamDevice,
     items: &[u64],
@@ -51,10 +51,10 @@ fn joined(device: &RamDevice, paths: &[PathBuf]) -> Vec<u8> {
     parts.flatten().collect()
 }
 
-/// The affine map x -> ax + b modulo 2^32 as one number, a in front.
+/// The affine map x -> ax + b modulo 2^32 as one number, with a in the upper half.
 const IDENTITY: u64 = 1 << 32;
 
-/// First one map, then the other: associative, and the order counts.
+/// First one map, then the other: associative, but not commutative.
 fn after(first: u64, second: u64) -> u64 {
     let parts = |map: u64| ((map >> 32) as u32, map as u32);
     let ((a, b), (c, d)) = (parts(first), parts(second));
@@ -123,8 +123,8 @@ proptest! {
     }
 }
 
-/// Sums over `drives` drives into a shard a drive, on so much memory; gives how often data were
-/// read.
+/// Prefix sums over `drives` drives into one shard per drive, with this much memory; returns how
+/// often data were read.
 fn passes_of_a_scan(drives: usize, memory_kib: u64) -> u32 {
     let (device, job) = ram_job(2, memory_kib, 1);
     let items = numbers(1_000_000, 1);

@@ -1,7 +1,7 @@
 //! A failure of every single I/O of every consumer.
 //!
-//! Contract: the answer is a named error, and then nothing is left behind, or the right result; the
-//! budget is empty again in either case.
+//! Contract: the answer is a specific error, after which nothing is left behind, or the correct
+//! result; the budget is unused again in either case.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -23,10 +23,10 @@ use super::kit::{bytes_of, file, numbers, options};
 /// Elements of the input, on two drives.
 const COUNT: usize = 40_000;
 
-/// What is done with the files: gives elements.
+/// The job on the files; returns elements.
 type Work<'a> = &'a dyn Fn(&Job, &[Input]) -> Result<Vec<u64>>;
 
-/// Walks `fault` through `work`, which names the files that it writes.
+/// Walks `fault` through `work`, which writes the files in `outputs`.
 fn walk(fault: &str, outputs: &[&str], work: Work<'_>) {
     let items = numbers(COUNT, 5);
     let inputs = ["/d0/in", "/d1/in"].map(Input::raw);

@@ -1,6 +1,6 @@
 //! Functions on whole files.
 //!
-//! Contract: results are those of a loop over the files; what fails is named with its file.
+//! Contract: results equal those of a loop over the files; errors name the file.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -14,7 +14,7 @@ use proptest::prelude::*;
 
 use super::kit::{numbers, options, ram_job};
 
-/// Files of these lengths, with headers, by turns on `drives` drives.
+/// Files of these lengths, with headers, alternating over `drives` drives.
 fn put_files(
     device: &RamDevice,
     lens: &[usize],

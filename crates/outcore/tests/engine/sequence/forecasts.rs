@@ -1,8 +1,8 @@
-//! What passes predict is what drives then move.
+//! Predictions of passes equal what drives then move.
 //!
-//! Contract: each phase of each pass but looks at samples and publishing has a forecast beside it.
-//! Where that is a number of bytes, so many are moved, but for blocks on borders; where it is a
-//! bound, no more; and nothing is said where nothing can be.
+//! Contract: each phase of each pass has a forecast, except for samples and publishing. If the
+//! forecast is a number of bytes, that many are moved, apart from border blocks; if it is a bound,
+//! at most that many. There is no number if none can be known.
 
 use outcore::key::CheckOptions;
 use outcore::key::RecordFormat;
@@ -25,7 +25,7 @@ use super::kit::{bytes_of, file, numbers, piped, put, ram_job};
 const ITEMS: usize = 1 << 20;
 const DATA_BYTES: u64 = 8 * ITEMS as u64;
 
-/// Checks that `phases` moved what was predicted for them.
+/// Checks that `phases` moved the predicted bytes.
 fn check(what: &str, phases: &[Phase]) {
     assert!(!phases.is_empty(), "{what}");
     for phase in phases {
@@ -34,7 +34,8 @@ fn check(what: &str, phases: &[Phase]) {
         }
         let plan = phase.predicted;
         let plan = plan.unwrap_or_else(|| panic!("{what}: {phase:?} is not planned"));
-        // Neighbouring pieces share a block; of a sort, a sample tells how much stays in memory.
+        // Adjacent pieces share a block; for a sort, the sample determines how much stays in
+        // memory.
         let share = match phase.name {
             "distribute" | "sort" => 10,
             _ => 20,

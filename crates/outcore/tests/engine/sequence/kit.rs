@@ -1,6 +1,6 @@
-//! Jobs on drives in memory, and data cut into files over them.
+//! Jobs on drives in memory, and data divided into files over them.
 //!
-//! Contract: what is put is found under `/d0`, `/d1`, `/d2`; a job ends with its budget unused.
+//! Contract: inputs are under `/d0`, `/d1`, `/d2`; a job ends with its budget unused.
 
 use std::sync::{Arc, Mutex};
 
@@ -8,7 +8,7 @@ use outcore::job::{Job, JobOptions};
 use outcore::{Input, Output};
 use outcore_io::drive::testing::{RamDevice, RamOptions};
 
-/// A job of `threads` with so much memory, and its drives.
+/// A job of `threads` with this much memory, and its drives.
 pub(crate) fn ram_job(threads: usize, memory_kib: u64, seed: u64) -> (RamDevice, Job) {
     let device = RamDevice::new(RamOptions {
         seed,
@@ -26,7 +26,8 @@ pub(crate) fn options(threads: usize, memory_kib: u64) -> JobOptions {
     }
 }
 
-/// Puts `bytes`, cut at the records that `cuts` chooses, into files with headers over three drives.
+/// Puts `bytes`, divided at the records that `cuts` selects, into files with headers over three
+/// drives.
 pub(crate) fn put(
     device: &RamDevice,
     name: &str,
@@ -63,7 +64,7 @@ pub(crate) fn file(path: &str) -> Output {
     }
 }
 
-/// A file whose header says how many items follow.
+/// A file whose header contains the number of items.
 pub(crate) fn file_with_header(path: &str, header_bytes: usize) -> Output {
     Output::File {
         path: path.into(),
@@ -71,7 +72,7 @@ pub(crate) fn file_with_header(path: &str, header_bytes: usize) -> Output {
     }
 }
 
-/// What comes out of a pipe that `work` writes to.
+/// The bytes that `work` writes to a pipe.
 pub(crate) fn piped(work: impl FnOnce(&Output)) -> Vec<u8> {
     let (mut reader, writer) = std::io::pipe().unwrap();
     let read = std::thread::spawn(move || {
@@ -89,7 +90,7 @@ pub(crate) fn bytes_of(items: &[u64]) -> Vec<u8> {
     bytemuck::cast_slice(items).to_vec()
 }
 
-/// Numbers that depend on their place alone.
+/// Numbers that depend only on their position.
 pub(crate) fn numbers(count: usize, seed: u64) -> Vec<u64> {
     let number = |i: u64| outcore::read::sample::random(seed, i) >> (i % 3 * 20);
     (0..count as u64).map(number).collect()

@@ -1,6 +1,6 @@
-//! Where keys belong in sorted files.
+//! Ranks of keys in sorted files.
 //!
-//! Contract: ranks are those that counting gives, for numbers of all kinds and for records; nothing
+//! Contract: ranks are those found by counting, for numbers of all kinds and for records; nothing
 //! stays reserved.
 
 use std::path::Path;
@@ -13,7 +13,7 @@ use proptest::sample::Index;
 
 use super::kit::{numbers, put, ram_job};
 
-/// Records of bytes, few of which differ if `domain` is small, in the order of their keys.
+/// Records of bytes in the order of their keys, with few different ones if `domain` is small.
 fn sorted(format: &RecordFormat, count: usize, domain: u64, seed: u64) -> Vec<u8> {
     let record_bytes = format.record_bytes();
     let order = Order::new(format, OrderOptions::default());
@@ -166,7 +166,7 @@ fn an_index_beyond_the_memory_is_used_as_far_as_it_is_held() {
         }
         assert_eq!(job.budget.used_bytes(), 0);
     }
-    // Less of the index takes more reads.
+    // A smaller part of the index takes more reads.
     assert!(found[0] > found[2] && found[1] > found[3], "{found:?}");
 }
 

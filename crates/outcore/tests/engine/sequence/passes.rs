@@ -1,6 +1,6 @@
-//! Passes that come to their end.
+//! Passes that succeed.
 //!
-//! Contract: one pass each over files with headers, cut anywhere, over drives in memory.
+//! Contract: one pass each over files with headers, divided anywhere, over drives in memory.
 
 use outcore::key::RecordFormat;
 use outcore::key::expr::Schema;
@@ -14,7 +14,7 @@ use proptest::sample::Index;
 
 use super::kit::{bytes_of, file, file_with_header, numbers, piped, put, ram_job};
 
-/// Sizes around the borders of blocks and pieces, and none and one.
+/// Sizes around the boundaries of blocks and pieces, and none and one.
 fn any_count() -> impl Strategy<Value = usize> {
     prop_oneof![
         Just(0),

@@ -1,6 +1,6 @@
-//! Passes that fail, are stopped, or are refused: named, and nothing left behind.
+//! Passes that fail, are stopped, or are rejected: with a specific error, and nothing left behind.
 //!
-//! Contract: the answer is an error that names its cause, or a right result; never a remnant.
+//! Contract: the answer is an error that names its cause, or a correct result; never leftovers.
 
 use std::sync::Arc;
 
@@ -43,7 +43,7 @@ fn a_failure_at_any_io_is_named_and_leaves_nothing() {
                 break;
             }
             let Err(error) = outcome else {
-                // Room that could not be reserved is not needed in the end.
+                // Room that could not be reserved was not needed in the end.
                 assert!(kind == "enospc" && ram.get("/d0/out").is_some());
                 continue;
             };

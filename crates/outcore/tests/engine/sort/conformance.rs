@@ -1,9 +1,8 @@
 //! Every case of the conformance kit, on drives in memory; and the kit itself.
 //!
-//! Contract: each case is sorted by the engine and by the oracle, and both outputs are the same
-//! bytes. The table in `tests/conformance/cases.json` is what `support::cases` says
-//! (`OUTCORE_BLESS=1` writes it), and the kit in Python makes the same data and the same order of
-//! it.
+//! Contract: the engine and the oracle sort each case, and both outputs are the same bytes. The
+//! table in `tests/conformance/cases.json` equals that of `support::cases` (`OUTCORE_BLESS=1`
+//! writes it). The kit in Python makes the same data in the same order.
 
 use std::path::Path;
 use std::process::Command;
@@ -34,7 +33,7 @@ fn the_engine_agrees_with_the_oracle_on_every_case() {
     check_table(&lines);
 }
 
-/// One case a line, so that differences can be read.
+/// One case per line, so that differences are readable.
 fn check_table(lines: &[CaseLine]) {
     let path = Path::new(DIR).join("cases.json");
     if std::env::var_os("OUTCORE_BLESS").is_some() {

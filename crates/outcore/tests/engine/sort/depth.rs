@@ -1,6 +1,6 @@
-//! Reads stay in flight: no phase of any job waits for one read before it asks for the next.
+//! Reads stay in flight: no phase of any job waits for one read before it requests the next.
 //!
-//! Contract: as in [`crate::support::depth`], with a file of input on each drive.
+//! Contract: as in [`crate::support::depth`], with an input file on each drive.
 
 use std::path::Path;
 
@@ -54,7 +54,7 @@ fn to_file() -> Output {
     }
 }
 
-/// Lines of a random key of ten letters, a number and some filling: like gensort's.
+/// Lines of a random key of ten letters, a number and padding, like gensort's.
 fn lines(bytes: usize) -> Vec<u8> {
     let mut lines = Vec::with_capacity(bytes + 100);
     let mut number = 0;
@@ -133,7 +133,7 @@ fn a_sort_of_lines_keeps_reads_in_flight_in_every_phase() {
                 .into_iter()
                 .partition(|(reading, _)| reading.is_scratch);
             check(&what, &scratch, &[("distribute", true), ("sort", true)]);
-            // In 6 MiB two stretches of the input are read side by side, a block or two of each
+            // In 6 MiB two stretches of the input are read in parallel, each one or two blocks
             // ahead.
             check_for(&what, &input, &[("distribute", false)], 2);
         }
@@ -192,8 +192,8 @@ fn a_shuffle_keeps_reads_in_flight_in_every_phase() {
         );
         let what =
             format!("shuffle of {unit:?} in {memory_kib} KiB, {distributions} distributions");
-        // N.B. a chunk of the input that a lane reads is one block long here, so that its reads are
-        // as many as open chunks, less the one whose lines are being moved.
+        // N.B. a chunk of the input that a lane reads is one block long here, so its reads are as
+        // many as there are open chunks, less the one whose lines are being moved.
         check(&what, &medians, &[("distribute", false), ("permute", true)]);
     }
 }
@@ -273,7 +273,7 @@ fn further_passes_keep_reads_in_flight() {
     });
     check("count-by", &medians, &[]);
     let medians = medians_of(&data, memory_kib, &mut |job, inputs| {
-        // A sort of what the pass makes, with no file between.
+        // A sort of the results of a pass, with no file in between.
         let odd = read::<u64>(inputs).map(|x| x | 1);
         reduce_by_key(job, &odd, &format, |a, _| a, &to_file(), false).unwrap();
     });
@@ -288,7 +288,7 @@ fn further_passes_keep_reads_in_flight() {
     check("lookup", &medians, &[]);
 }
 
-/// Numbers in order, 64 MiB of them.
+/// 64 MiB of sorted numbers.
 fn sorted_numbers() -> Vec<u8> {
     (0..8u64 << 20).flat_map(u64::to_le_bytes).collect()
 }

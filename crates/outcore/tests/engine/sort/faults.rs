@@ -1,7 +1,8 @@
-//! Faults at every I/O of small jobs: a named error or a right result, nothing left, no hang.
+//! Faults at every I/O of small jobs: a specific error or a correct result, nothing left behind, no
+//! hang.
 //!
-//! What holds after every run (inputs as they were, no output or the old one, nothing else left,
-//! all memory given back, no hang) is checked by [`Sort::run`].
+//! [`Sort::run`] checks the guarantees of every run: unchanged inputs, no output or the old one,
+//! nothing else left behind, all memory returned, no hang.
 
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -22,7 +23,7 @@ use crate::support::{is_long, oracle};
 
 const ENOSPC: i32 = 28;
 
-/// A job of a few hundred I/Os: numbers, two levels or so.
+/// A job of a few hundred I/Os: numbers, about two levels.
 fn small(text: &str, bytes: usize) -> Sort {
     let format = RecordFormat::parse_type(text).unwrap();
     let records = bytes / format.record_bytes();
@@ -30,7 +31,7 @@ fn small(text: &str, bytes: usize) -> Sort {
     Sort::of(&format, input)
 }
 
-/// Small jobs that differ in all that decides which I/Os there are.
+/// Small jobs that differ in everything that determines their I/Os.
 fn small_jobs() -> Vec<Sort> {
     let mut plain = small("u64", 200_000);
     plain.drives = 2;
@@ -56,7 +57,7 @@ fn expected(sort: &Sort) -> Vec<u8> {
     oracle::sorted(&sort.data(), &sort.format, sort.options)
 }
 
-/// Right output, or a failure that `is_due`; gives the failure.
+/// Correct output, or a failure for which `is_due` holds; returns the failure.
 fn check(ran: &Ran, expected: &[u8], is_due: impl Fn(&outcore::Error) -> bool) -> Option<Kind> {
     match &ran.result {
         Ok(_) => {
@@ -70,8 +71,8 @@ fn check(ran: &Ran, expected: &[u8], is_due: impl Fn(&outcore::Error) -> bool) -
     }
 }
 
-/// Runs `sort` with `fault@n:counted` for n = 1, 2, ... until a run has fewer operations; gives
-/// the number of runs and of those that failed.
+/// Runs `sort` with `fault@n:counted` for n = 1, 2, ... until a run has fewer operations; returns
+/// the number of runs and of failed ones.
 fn at_every(sort: &Sort, fault: &str, counted: &str, check: &dyn Fn(&Ran)) -> (u64, u64) {
     let mut failed = 0;
     for n in 1.. {
@@ -259,7 +260,7 @@ fn a_bit_that_rots_on_scratch_is_found_and_named() {
             });
             found += u64::from(failed.is_some());
             if reads.load(Ordering::Relaxed) <= n {
-                // Bits behind the payload of a short segment are nobody's.
+                // Bits after the payload of a short segment do not matter.
                 assert!(2 * found * step as u64 > n, "{found} found, {n} reads");
                 break;
             }
@@ -332,7 +333,8 @@ fn an_input_that_changes_its_length_while_it_is_read_is_named() {
                     error.kind() == Kind::Corrupt && error.file_path() == Some(&victim)
                 });
                 named += u32::from(failed.is_some());
-                // With --replace there is no other copy of what was added while leaves were sorted.
+                // With --replace, no other copy exists of data that were added while leaves were
+                // sorted.
                 let was_changed = seen.load(Ordering::Relaxed) > n;
                 assert_eq!(failed.is_some(), was_changed, "{text} by {change} at {n}");
             }

@@ -1,6 +1,6 @@
-//! The same on real files: both engines, direct and buffered, sets of files, what a crash leaves.
+//! Sorts on real files: both engines, direct and buffered, sets of files, leftovers of a crash.
 //!
-//! Contract: what holds on drives in memory holds on files; nothing is left behind but the output.
+//! Contract: the guarantees on drives in memory also hold on files; only the output is left behind.
 
 use std::fs;
 use std::io::Write;
@@ -25,7 +25,7 @@ use crate::support::patterns::{Payload, Values, fill};
 use crate::support::runs::{Files, Folder, PipeEnd, Sort, assert_same};
 use crate::support::watchdog::Watchdog;
 
-/// Whether files here take direct I/O; says so if not.
+/// Whether files here support direct I/O; prints a message if not.
 fn takes_direct(dir: &Path) -> bool {
     let device = OsDevice::new(IoMode::Direct);
     let path = dir.join("probe");
@@ -37,7 +37,7 @@ fn takes_direct(dir: &Path) -> bool {
     file.is_ok()
 }
 
-/// Every way to do I/O that works here.
+/// All combinations of engine and I/O mode that work here.
 pub(crate) fn ways(dir: &Path) -> Vec<(Engine, IoMode)> {
     let mut ways = Vec::new();
     let is_uring = OsDevice::new(IoMode::Buffered).engine() == Engine::Uring;
@@ -193,7 +193,7 @@ impl Set {
         sort(&job, &inputs, output, &self.format, SortOptions::default())
     }
 
-    /// How many of the files of the set are there.
+    /// Number of existing files of the set.
     fn count(&self) -> usize {
         let files = self.shards().into_iter().chain([self.manifest()]);
         files.filter(|path| path.exists()).count()
@@ -260,7 +260,7 @@ fn a_manifest_with_a_flipped_bit_a_cut_or_anothers_name_is_refused() {
     fs::write(&other, &whole).unwrap();
     let error = Manifest::read(&other).unwrap_err().to_string();
     assert!(error.contains("describes `set`, not `other`"), "{error}");
-    // As it was written before there were checksums.
+    // As written before there were checksums.
     fs::write(&path, br#"{"version": 1, "shards": []}"#).unwrap();
     let error = Manifest::read(&path).unwrap_err();
     assert_eq!(error.kind(), Kind::Usage, "{error}");
@@ -294,7 +294,7 @@ fn a_set_of_files_appears_whole_or_not_at_all_whatever_fails() {
     }
 }
 
-/// A device whose renames to one name fail for good.
+/// A device whose renames to one name always fail.
 struct Stuck {
     inner: OsDevice,
     name: &'static str,
@@ -407,7 +407,7 @@ fn shards_are_valid_input_again() {
     assert_same(&pipe.0.lock().unwrap(), &expected, 8, "shards again");
 }
 
-/// A pipe whose reader goes away.
+/// A pipe whose reader is gone.
 struct Broken(usize);
 
 impl Write for Broken {
@@ -480,7 +480,7 @@ fn what_is_no_plain_file_is_refused_by_name() {
         (missing, Kind::Io),
         (fifo.clone(), Kind::Usage),
         (PathBuf::from("/dev/null"), Kind::Usage),
-        // It says that it is empty.
+        // Its reported length is 0.
         (PathBuf::from("/proc/self/status"), Kind::Usage),
     ] {
         let device = Arc::new(OsDevice::new(IoMode::Auto));
@@ -521,7 +521,7 @@ fn data_that_fit_need_no_right_to_make_scratch() {
     let device = Arc::new(OsDevice::new(IoMode::Auto));
     let input = set.dir.path().join("in");
     let mut job = job(set.dir.path(), 1, 64 << 20, 1, device);
-    // In a file no directory can be made.
+    // No directory can be made inside a file.
     job.options.drives[0].dir = input.clone();
     let piped: Mutex<Box<dyn std::io::Write + Send>> = Mutex::new(Box::new(std::io::sink()));
     let input = [Input::raw(&input)];
@@ -552,7 +552,7 @@ fn input_that_may_be_freed_is_freed_and_sorted_all_the_same() {
         path: dir.path().join("again"),
         header: None,
     };
-    // Under another name the data are to stay.
+    // The data are to stay under the other name.
     let twin = dir.path().join("twin");
     fs::hard_link(&path, &twin).unwrap();
     let refused = sort(&job, &[Input::raw(&path)], again, &format, options).unwrap_err();

@@ -1,9 +1,10 @@
-//! Plan and run share one ledger: over kinds of data, jobs, memories, threads, sizes and drives.
+//! Plan and run share one ledger: over kinds of data, jobs, memory sizes, threads, data sizes and
+//! drives.
 //!
-//! Contract: in arithmetic, every cell has a plan whose ledger fits the memory, or is refused with
-//! a memory that would do; more memory never refuses what less allowed. In runs on drives in
-//! memory, shrunken, every cell ends well or is refused by its plan: what a run reserves beside its
-//! ledger, and more than a line of it has, fails an assertion in the engine
+//! Contract: in arithmetic, every cell has a plan whose ledger fits in the memory, or an error with
+//! a sufficient memory size; a plan that exists for less memory also exists for more. Runs on
+//! drives in memory are scaled down: every cell succeeds, or its plan rejects it. A reservation
+//! outside the ledger, or beyond one of its lines, fails an assertion in the engine
 //! ([`outcore_io::memory::Ledger`]). `OUTCORE_TEST_LONG=1` makes both grids denser.
 
 use outcore::job::{ComputeCosts, DriveRates, JobSize};
@@ -17,7 +18,7 @@ use outcore_io::units;
 
 use crate::support::is_long;
 
-/// A corner of the grid.
+/// A cell of the grid.
 #[derive(Debug, Clone, Copy)]
 struct Cell {
     data_bytes: u64,
@@ -51,11 +52,11 @@ const SIZES: [u64; 8] = [
     70 << 20,
     7 << 30,
 ];
-/// How many of the sizes, and which memories for sizes beside them, are tried every day.
+/// Number of sizes, and memory sizes for the others, that are tried in a normal run.
 const FEW_SIZES: usize = 5;
 const FEW_MEMORIES_MIB: [u64; 3] = [64, 96, 512];
 
-/// Plans all cells of one kind of job; gives how many.
+/// Plans all cells of one kind of job; returns their number.
 fn sweep(kind: &str, plan: impl Fn(Cell) -> Result<Ledger>) -> usize {
     let (threads, drives): (&[usize], &[usize]) = match is_long() {
         true => (&[1, 2, 3, 4, 8, 16, 32, 64], &[1, 2, 8]),
@@ -109,8 +110,8 @@ fn sweep(kind: &str, plan: impl Fn(Cell) -> Result<Ledger>) -> usize {
     cells
 }
 
-/// Whether a cell has a plan. What fits is within the memory; what does not names a memory that
-/// does.
+/// Whether a cell has a plan. A plan must fit in the memory; otherwise the error must name a memory
+/// size with a plan.
 fn check(kind: &str, cell: Cell, plan: &impl Fn(Cell) -> Result<Ledger>) -> bool {
     let error = match plan(cell) {
         Ok(ledger) => {

@@ -1,14 +1,14 @@
-//! The plan keeps its promises over the whole range of sizes.
+//! The plan keeps its guarantees over the whole range of sizes.
 //!
-//! Contract: a plan fits its memory, or the error names a memory with which one does; never a
-//! panic.
+//! Contract: a plan fits in its memory, or the error names a memory size for which one does; never
+//! a panic.
 
 use outcore::Kind;
 use outcore::job::{ComputeCosts, DriveRates, JobSize};
 use outcore::sort::plan::{SortPlan, SortSize, plan_sort};
 use proptest::prelude::*;
 
-/// A number that is as often small as large.
+/// A number whose magnitude is uniformly distributed.
 fn log_uniform(low: u64, high: u64) -> impl Strategy<Value = u64> {
     ((low as f64).ln()..(high as f64).ln()).prop_map(move |x| (x.exp() as u64).clamp(low, high))
 }
@@ -43,7 +43,7 @@ fn any_size() -> impl Strategy<Value = SortSize> {
         )
 }
 
-/// What the two phases will reserve, told from the plan's figures.
+/// Reservations of the two phases, computed from the plan's figures.
 fn reserved_bytes(plan: &SortPlan) -> u64 {
     let size = &plan.size;
     let segments = (plan.segment_slots() * plan.segment_bytes) as u64;
@@ -115,7 +115,7 @@ fn huge_data_get_the_passes_that_they_need() {
     assert!(plan(1 << 40, 256 << 30).bucket_count <= 2048);
 }
 
-/// The minimum that an error names, as a user would type it.
+/// The minimum in an error, as a user would type it.
 fn named_minimum(text: &str) -> u64 {
     let (_, rest) = text.split_once("--memory ").unwrap();
     outcore_io::units::parse_bytes(rest.trim()).unwrap()

@@ -1,6 +1,6 @@
 //! Random sorts against the oracle: formats, patterns, options, memory, threads, drives, files.
 //!
-//! Contract: output depends on input and options alone; memory stays under the cap; seeds are
+//! Contract: output depends only on input and options; memory stays under the limit; seeds are
 //! printed.
 
 use outcore::key::RecordFormat;
@@ -14,12 +14,12 @@ use crate::support::patterns::{Payload, Values, fill};
 use crate::support::runs::{Ran, Sort, Target, assert_same};
 use crate::support::{is_long, oracle};
 
-/// So many cases in a plain run, ten times as many in a long one.
+/// This many cases in a normal run, ten times as many in a long one.
 fn config(cases: u32) -> Config {
     Config {
         cases: if is_long() { 10 * cases } else { cases },
-        // The macro says it by itself; a runner of one's own finds the failures of earlier runs by
-        // it.
+        // The macro sets this itself; a custom runner needs it to find the failures of earlier
+        // runs.
         source_file: Some(file!()),
         max_shrink_iters: 60,
         ..Config::default()
@@ -119,7 +119,7 @@ fn any_sort(bytes_max: usize) -> impl Strategy<Value = Sort> {
             };
             let records = bytes / format.record_bytes();
             let input = fill(&format, values, payload, data_seed, records);
-            // A header leaves numbers aligned: the others are tested by themselves.
+            // A header keeps numbers aligned here; misaligned numbers have their own test.
             let header_bytes = if format.scalar().is_some() {
                 header_bytes / 16 * 16
             } else {

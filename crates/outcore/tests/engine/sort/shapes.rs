@@ -1,6 +1,7 @@
-//! Shapes that once went wrong, or were likely to: one promise a test.
+//! Shapes that once failed, or were likely to: one guarantee per test.
 //!
-//! Contract: each test is a minimal case of a fault that was found, and names the promise it broke.
+//! Contract: each test is a minimal case of an earlier fault, and names the guarantee that it
+//! violated.
 
 use outcore::key::RecordFormat;
 use outcore::sort::SortOptions;

@@ -1,7 +1,7 @@
-//! What a plan predicts is about what happens, whatever the keys.
+//! The predictions of a plan are close to the facts, for all kinds of keys.
 //!
-//! Contract: bytes written and scratch in use stay near the plan for every pattern of keys, with
-//! payload too: frequent values, common prefixes and outliers cost no further pass over the data.
+//! Contract: bytes written and scratch in use stay near the plan for every pattern of keys, also
+//! with payload. Frequent values, common prefixes and outliers cost no further pass over the data.
 
 use std::sync::Arc;
 
@@ -36,8 +36,8 @@ fn check(summary: &SortSummary, what: &str) {
     let written = ratio(summary.written_bytes, plan.predicted_written_bytes);
     let read = ratio(summary.read_bytes, plan.predicted_read_bytes);
     // Small buckets vary more, and some are split again: a value that fills two thirds of a leaf is
-    // the worst. A pass more over all data would be 1.5 times what is written, or 1.33 times after
-    // two distributions.
+    // the worst case. Another pass over all data would mean 1.5 times the written bytes, or 1.33
+    // times after two distributions.
     let facts =
         format!("{what}: written {written:.2} and read {read:.2} of the prediction: {plan}");
     let most = if plan.distributions > 1 { 1.3 } else { 1.42 };
@@ -83,7 +83,7 @@ fn what_fits_the_memory_stays_there_whatever_the_keys() {
                 summary.plan.as_ref().map(|plan| plan.distributions),
                 Some(0)
             );
-            // The edges of blocks are written whole.
+            // The edges of blocks are written as whole blocks.
             let most = output.len() as u64 + (8 << 10);
             assert!(summary.written_bytes <= most, "{values:?} {summary:?}");
         }
@@ -126,7 +126,7 @@ fn a_limit_on_scratch_is_kept_and_one_that_the_plan_fits_is_enough() {
     }
 }
 
-/// The phases of `work` on `data` in so much memory.
+/// The phases of `work` on `data` with this much memory.
 fn phases_of(
     data: &[u8],
     memory_mib: u64,
@@ -148,11 +148,11 @@ fn phases_of(
     work(&job, &[Input::raw("/d0/in")], output)
 }
 
-/// Checks that phases moved what was planned; less, if `may_be_less`, for values that are only
-/// counted need no scratch.
+/// Checks that phases moved the planned bytes; with `may_be_less`, possibly fewer, because values
+/// that are only counted need no scratch.
 fn check_phases(what: &str, phases: &[Phase], data_bytes: u64, may_be_less: bool) {
-    // Lines and blocks lie across borders of reads, and how large the buckets are that stay in
-    // memory tells a sample.
+    // Lines and blocks cross the boundaries of reads, and the sample determines the size of the
+    // buckets that stay in memory.
     let slack_bytes = data_bytes / 10 + (1 << 20);
     for phase in phases {
         let Some(plan) = phase.predicted else {

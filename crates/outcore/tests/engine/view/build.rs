@@ -1,4 +1,4 @@
-//! How views are built: what moves, what is left, merges beforehand, further runs, a second look.
+//! Building views: traffic, leftovers, preceding merges, further runs, reopening.
 //!
 //! Contract: traffic is counted at the drives, memory at the job's budget; contents are compared
 //! with the oracle's.
@@ -45,7 +45,7 @@ fn format_bytes(format: &str) -> usize {
     Case::of(format, 0, 1).format.record_bytes()
 }
 
-/// For how long how many drives had something to do, by the virtual clock.
+/// How long each number of drives was busy, by the virtual clock.
 #[derive(Default)]
 struct Busy {
     now_ns: u64,
@@ -241,7 +241,7 @@ fn a_view_that_is_there_is_only_replaced_when_asked_for() {
     assert_eq!(view.info().runs.len(), 3);
 }
 
-/// Takes bytes, and fails when it has so many.
+/// Accepts a limited number of bytes, and then fails.
 struct Taker {
     taken: Vec<u8>,
     enough_bytes: usize,
@@ -274,7 +274,7 @@ fn several_threads_merge_short_records_into_one_pipe_in_order_until_nobody_reads
     ram.put("/d0/in", input.clone());
     let job = case.job(Arc::new(ram.clone()));
     let (view, _) = case.build(&job).unwrap();
-    // The oracle would take its time for so many.
+    // The oracle would be slow for this many.
     let keys = input
         .chunks_exact(8)
         .map(|key| u64::from_le_bytes(key.try_into().unwrap()));
@@ -293,7 +293,7 @@ fn several_threads_merge_short_records_into_one_pipe_in_order_until_nobody_reads
     let (outcome, taken) = copy(0, usize::MAX);
     outcome.unwrap();
     assert!(taken == sorted);
-    // A block of each run, of 16 KiB, is read twice at the border between the threads' parts.
+    // One 16 KiB block of each run is read twice at the border between the threads' parts.
     let read = view.traffic_bytes().0 - before;
     let once = input.len() as u64;
     let twice = once + 3 * (16 << 10)..once + once / 50;

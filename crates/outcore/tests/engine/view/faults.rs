@@ -1,7 +1,7 @@
-//! Faults: a named error or right data, never anything else.
+//! Faults in views: a specific error or correct data, never anything else.
 //!
-//! Contract: bits are flipped in any place of any run, runs cut and removed, and every single
-//! operation of building and reading fails once; errors must name run, drive and offset.
+//! Contract: bits are flipped anywhere in any run, runs are truncated and removed, and every single
+//! operation of building and reading fails once. Errors must name run, drive and offset.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -50,7 +50,7 @@ fn a_flipped_bit_anywhere_in_a_run_is_found_and_named() {
         let bit = crate::support::patterns::random(3, 1, turn as u64) % bits;
         ram.flip_bit(run, bit);
         match read(&case, &ram) {
-            // Padding between records and index, or behind it.
+            // Padding between records and index, or after it.
             Ok(all) => assert!(all == sorted, "bit {bit} of {}", run.display()),
             Err(error) => {
                 assert_eq!(error.kind(), Kind::Corrupt, "{error}");
@@ -178,7 +178,7 @@ fn every_fault_while_building_leaves_nothing_or_a_whole_view() {
             }
             if let Err(error) = outcome {
                 assert!(matches!(error.kind(), Kind::Io | Kind::NoSpace), "{error}");
-                // Either nothing, or, once the manifest is there, all.
+                // Either nothing, or, once the manifest exists, everything.
                 let is_there = ram.get(format!("{DIR}/view.json")).is_some();
                 match is_there {
                     false => assert_eq!(ram.list(), [PathBuf::from("/d0/in")], "{kind} {nth}"),

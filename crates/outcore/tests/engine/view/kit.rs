@@ -1,7 +1,7 @@
 //! Views for tests, on drives in memory.
 //!
-//! Contract: a [`Case`] says what is sorted and how; the view is in [`DIR`], further runs on `/d1`
-//! and up, its input in `/d0/in`, what is added to it in `/d0/more`.
+//! Contract: a [`Case`] defines a sort. The view is in [`DIR`], further runs are on `/d1` and up,
+//! its input is in `/d0/in`, and additions are in `/d0/more`.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -18,10 +18,10 @@ use outcore_io::drive::testing::{RamDevice, RamOptions};
 use crate::support::oracle;
 use crate::support::patterns::{Payload, Values, fill};
 
-/// Where the view is.
+/// The directory of the view.
 pub(crate) const DIR: &str = "/d0/view";
 
-/// A view to be tested.
+/// A view to test.
 #[derive(Debug, Clone)]
 pub(crate) struct Case {
     pub(crate) format: RecordFormat,
@@ -29,7 +29,7 @@ pub(crate) struct Case {
     pub(crate) values: Values,
     pub(crate) payload: Payload,
     pub(crate) records: usize,
-    /// How many runs are wanted.
+    /// Wanted number of runs.
     pub(crate) runs: usize,
     pub(crate) drives: usize,
     pub(crate) threads: usize,
@@ -114,7 +114,7 @@ impl Case {
     }
 }
 
-/// Everything, by one reader from the front.
+/// All bytes, from one reader from front to back.
 pub(crate) fn read_all(view: &SortedView) -> Vec<u8> {
     let mut reader = view.reader(view.reader_bytes(1)).unwrap();
     reader.seek(0..view.len()).unwrap();
@@ -128,7 +128,7 @@ pub(crate) fn read_all(view: &SortedView) -> Vec<u8> {
     all
 }
 
-/// A job on a device, which has its scratch beside the view on the first drive.
+/// A job on a device, with scratch next to the view on the first drive.
 pub(super) fn job_on(
     device: Arc<dyn Device>,
     drives: usize,

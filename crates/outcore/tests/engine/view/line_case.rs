@@ -1,6 +1,6 @@
-//! A view of lines to be tested: its order, its text, and what it should hold.
+//! A view of lines to test: its order, its text, and its expected contents.
 //!
-//! Contract: the expected text is made by the definition of the order (`compare_items`) and the
+//! Contract: the expected text comes from the definition of the order (`compare_items`) and the
 //! standard library's stable sort.
 
 use std::path::{Path, PathBuf};
@@ -33,7 +33,7 @@ pub(super) enum By {
     Line,
     /// By their length modulo 5: many ties.
     Length,
-    /// By what is behind the first blank, or all.
+    /// By the text after the first space, or by all of it.
     Second,
 }
 
@@ -63,17 +63,17 @@ impl SortKey for TestOrder {
     }
 }
 
-/// A view of lines to be tested.
+/// A view of lines to test.
 #[derive(Debug, Clone)]
 pub(super) struct LineCase {
     pub(super) order: TestOrder,
     pub(super) terminator: u8,
-    /// Of the sorted file: the end of lines, and what stands in front.
+    /// For the sorted file: the terminator, and the bytes before the first line.
     pub(super) file_terminator: u8,
     pub(super) front: Vec<u8>,
     pub(super) kinds: Vec<Text>,
     pub(super) bytes: usize,
-    /// Whether the last line of each input has its end.
+    /// Whether the last line of each input is terminated.
     pub(super) is_ended: bool,
     pub(super) run_bytes: u64,
     pub(super) drives: usize,
@@ -191,7 +191,7 @@ impl LineCase {
     }
 }
 
-/// What is left of a range, in reads of odd sizes.
+/// The rest of a range, in reads of odd sizes.
 pub(super) fn read_left(reader: &mut ViewReader) -> Vec<u8> {
     let mut all = vec![0; reader.left_bytes() as usize];
     let mut done = 0;
@@ -251,7 +251,7 @@ pub(super) fn any_case() -> impl Strategy<Value = LineCase> {
                     kinds,
                     bytes,
                     is_ended,
-                    // Runs of a test are hundreds at most.
+                    // A test has at most hundreds of runs.
                     run_bytes: run_bytes.max(bytes as u64 / 400),
                     drives,
                     threads,

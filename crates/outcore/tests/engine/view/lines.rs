@@ -1,7 +1,7 @@
-//! Views of lines against a naive sort of the text: by line, by byte, by key, appended to, broken.
+//! Views of lines against a naive sort of the text: by line, by byte, by key, extended, damaged.
 //!
-//! Contract: the expected text is made by the definition of the order (`compare_items`) and the
-//! standard library's stable sort; every interface must give it.
+//! Contract: the expected text comes from the definition of the order (`compare_items`) and the
+//! standard library's stable sort; every interface must return it.
 
 use std::path::Path;
 use std::sync::{Arc, Mutex};
@@ -246,7 +246,7 @@ fn lines_longer_than_blocks_are_read_in_the_memory_there_is_and_longer_ones_refu
     assert!(error.next_step().unwrap().contains("--memory"), "{error}");
     assert_eq!(error.offset_bytes(), Some(before.len() as u64), "{error}");
     assert!(error.to_string().contains("/d0/longer"), "{error}");
-    // One for which there is room is measured, and taken.
+    // A long line for which there is room is measured and accepted.
     ram.put("/d0/longer", [&before[..], &long(b'z', 3_000_000)].concat());
     append_with(&job, &added, DIR.as_ref(), case.options(), &orders).unwrap();
 }
@@ -263,7 +263,8 @@ fn lines_are_read_once_to_build_a_view_and_once_to_read_it() {
     let mut reader = view.reader(view.reader_bytes(2)).unwrap();
     reader.seek(0..view.len()).unwrap();
     assert_eq!(read_left(&mut reader).len() as f64, data_bytes);
-    // The sample, the ends of runs and the index are small, however small the text is.
+    // The reads of the sample, of the ends of runs and of the index are small, even for a small
+    // text.
     let built = summary.read_bytes as f64 / data_bytes;
     assert!(built <= 1.02, "{built} N");
     let read = (view.traffic_bytes().0 - before) as f64 / data_bytes;
@@ -283,7 +284,7 @@ fn more_lines_than_a_sample_predicts_are_sorted_in_several_passes() {
         };
         let (ram, mut inputs) = case.ram();
         let mut texts = case.inputs();
-        // A run of nothing but short lines.
+        // A run of only short lines.
         texts.push(text(Text::Few, 900_000, b'\n', 3));
         ram.put("/d0/short", texts[1].clone());
         inputs.push(Input::raw("/d0/short"));
@@ -346,7 +347,7 @@ fn a_flipped_bit_anywhere_in_a_run_of_lines_is_found_and_named() {
         let bit = crate::support::patterns::random(3, 1, turn as u64) % bits;
         ram.flip_bit(run, bit);
         match read() {
-            // Padding between lines and index, or behind it.
+            // Padding between lines and index, or after it.
             Ok(all) => assert!(all == sorted, "bit {bit} of {}", run.display()),
             Err(error) => {
                 assert_eq!(error.kind(), Kind::Corrupt, "{error}");
@@ -385,7 +386,7 @@ fn every_operation_of_a_build_and_a_read_of_lines_may_fail_once() {
                     failed += 1;
                     let kinds = match fault {
                         "flip" => [Kind::Corrupt, Kind::Io],
-                        // A drive that fails or is full is no fault of a line.
+                        // A drive that fails or is full is not a fault of a line.
                         _ => [Kind::NoSpace, Kind::Io],
                     };
                     assert!(kinds.contains(&error.kind()), "{fault}@{n}: {error}");
@@ -417,8 +418,7 @@ fn an_index_of_blocks_of_another_size_is_damage_and_no_search_without_end() {
     for block_bytes in (15_000..18_000u64).step_by(50) {
         let changed = resealed(&whole, |body| body["block_records"] = block_bytes.into());
         ram.put(manifest_path(), changed);
-        // Whatever it says, it says it: most are refused as they are opened, the others as they are
-        // read.
+        // Most damaged manifests are rejected when the view is opened, the others when it is read.
         let read = case.open(&job).and_then(|view| {
             let mut reader = view.reader(view.reader_bytes(1))?;
             reader.seek(view.len() / 3..view.len() / 3 + 10)?;
@@ -473,7 +473,7 @@ fn lines_of_a_sorted_file_are_looked_up_without_a_view() {
                 );
             }
         }
-        // Wherever two lines that differ are exchanged, the second is named.
+        // If two different lines are exchanged anywhere, the error names the second.
         for at in (1..lines.len()).step_by(997).chain([lines.len() - 1]) {
             if lines[at - 1] == lines[at] {
                 continue;

@@ -1,8 +1,7 @@
-//! The manifest of a view: not one bit of it may be another, and no figure in it lets a reader run
-//! on.
+//! The manifest of a view: any flipped bit is detected, and no figure in it makes a reader run on.
 //!
-//! Contract: as in `faults`; manifests that are whole by their checksum, and wrong, are written by
-//! the engine's own writer.
+//! Contract: as in `faults`. The engine's own writer writes manifests with a correct checksum and
+//! wrong contents.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -28,7 +27,7 @@ pub(crate) fn manifest_path() -> PathBuf {
     PathBuf::from(DIR).join("view.json")
 }
 
-/// The manifest with something else in it, whole by its checksum.
+/// The manifest with changed contents and a correct checksum.
 pub(crate) fn resealed(whole: &[u8], change: impl Fn(&mut Value)) -> Vec<u8> {
     let envelope: Value = serde_json::from_slice(whole).unwrap();
     let mut body = envelope["body"].clone();
@@ -97,7 +96,7 @@ fn manifests_of_other_versions_fields_and_views_are_refused_by_name() {
     let colour = resealed(&whole, |body| body["colour"] = 1.into());
     ram.put(manifest_path(), colour);
     assert!(is_damage(open(&case, &ram)).cause().contains("`colour`"));
-    // Its own id is another than the file's place says.
+    // Its own id differs from the file's place.
     let other = resealed(&whole, |body| body["id"] = "00".into());
     ram.put(manifest_path(), other);
     assert!(

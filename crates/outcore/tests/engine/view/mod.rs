@@ -1,5 +1,5 @@
-//! Views against a naive sort: whatever is read through one, by any interface, equals the sorted
-//! file, and what is broken is named.
+//! Views against a naive sort: reads through any interface equal the sorted file, and damage is
+//! reported.
 //!
 //! Contract: every expected byte comes from `support::oracle`, which shares no code with the
 //! engine.

@@ -1,7 +1,7 @@
 //! Random views, read in every way.
 //!
-//! Contract: types, orders, duplicates, numbers of runs, drives and threads are drawn; what every
-//! interface gives is compared with the oracle's sorted bytes. Memory is given back whole.
+//! Contract: types, orders, duplicates, numbers of runs, drives and threads are random; the results
+//! of every interface are compared with the oracle's sorted bytes. All memory is returned.
 
 use std::sync::Arc;
 use std::sync::Mutex;
@@ -124,7 +124,7 @@ proptest! {
             prop_assert_eq!(rank, naive_key_rank(&case, &sorted, key));
         }
         drop(reader);
-        // Many keys at once: some that are there and some that may not be.
+        // Many keys at once: some that exist and some that may not.
         if count > 0 {
             let mut wanted: Vec<Vec<u8>> = Vec::new();
             for step in 0..40 {
@@ -165,7 +165,7 @@ proptest! {
             let got = stream.read(at as u64, &mut out).unwrap();
             let expected = &sorted[at.min(sorted.len())..(at + len).min(sorted.len())];
             prop_assert!(&out[..got] == expected, "{} bytes at {}", len, at);
-            // And on from there.
+            // And continuing from there.
             let got = stream.read((at + len) as u64, &mut out).unwrap();
             let expected = &sorted[(at + len).min(sorted.len())..(at + 2 * len).min(sorted.len())];
             prop_assert!(&out[..got] == expected, "{} bytes behind {}", len, at);
@@ -187,7 +187,7 @@ proptest! {
     }
 }
 
-/// A pipe whose bytes can be looked at.
+/// A pipe whose bytes can be examined.
 #[derive(Clone)]
 pub(crate) struct Pipe(pub(crate) Arc<Mutex<Vec<u8>>>);
 

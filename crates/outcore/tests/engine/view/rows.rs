@@ -1,6 +1,6 @@
-//! Views of rows that a source makes, against a naive sort: by number, by key, added to, broken.
+//! Views of rows from a source, against a naive sort: by number, by key, extended, damaged.
 //!
-//! Contract: as in `lines`: the expected rows are made by the standard library's sort.
+//! Contract: as in `lines`: the expected rows come from the standard library's sort.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -32,7 +32,7 @@ fn order_of(name: &str) -> Result<SharedKey> {
     }
 }
 
-/// A view of rows to be tested.
+/// A view of rows to test.
 #[derive(Debug, Clone)]
 struct RowCase {
     rows: usize,
@@ -60,7 +60,7 @@ impl RowCase {
         }
     }
 
-    /// Rows with many equal keys, of any bytes behind.
+    /// Rows with many equal keys, followed by any bytes.
     fn rows(&self, seed: u64) -> Vec<Vec<u8>> {
         let draw = |row: usize, what: u64| random(self.seed + seed, what, row as u64);
         let row = |number: usize| {
@@ -199,7 +199,7 @@ fn more_runs_than_a_reader_can_merge_are_merged_beforehand_and_long_rows_are_ref
     let mut long = vec![vec![0; 10]; 50];
     long.push(vec![0; 1 << 20]);
     let error = case.build(&job, &long).map(drop).unwrap_err();
-    // There is a view already.
+    // A view exists already.
     assert_eq!(error.kind(), Kind::Usage, "{error}");
     let dir = Path::new(DIR);
     let mut what = row_type().unwrap();
