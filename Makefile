@@ -12,11 +12,12 @@ LAB = $(TARGET_DIR)/release/outcore-lab
 export PYTHON
 
 .DEFAULT_GOAL := help
-.PHONY: help build demo test lint deny wheel release install uninstall fuzz mutations sanitize random-drives test-parquet test-tables clean
+.PHONY: help build demo test docs lint deny wheel release install uninstall fuzz mutations sanitize random-drives test-parquet test-tables clean
 
 help:
 	@echo 'make demo      generate 1 GiB, sort it in 256 MiB of memory, verify it, say how fast'
 	@echo 'make test      everything that must hold: style, Rust, Python (N passed, N failed, N skipped)'
+	@echo 'make docs      the documentation site, into site/ (strict; checked in Chromium where there is one)'
 	@echo 'make lint      style only: rustfmt, clippy, the house rules'
 	@echo 'make deny      licences, advisories and versions of all dependencies, and those that nobody uses (installs cargo-deny, cargo-machete)'
 	@echo 'make build     the commands: $(COMMAND), $(LAB)'
@@ -50,6 +51,13 @@ demo: build
 test:
 	@scripts/setup.sh
 	@.venv/bin/python scripts/test.py
+
+# The reference of commands is what the command prints.
+docs:
+	@scripts/setup.sh docs
+	cargo build --quiet --package outcore-cli --package outcore-lab
+	OUTCORE='$(TARGET_DIR)/debug/outcore' NO_MKDOCS_2_WARNING=1 .venv-docs/bin/mkdocs build --strict
+	.venv-docs/bin/python scripts/check_site.py
 
 lint:
 	@scripts/setup.sh
@@ -102,6 +110,6 @@ test-tables:
 
 clean:
 	cargo clean
-	rm -rf .venv dist
+	rm -rf .venv .venv-docs dist site
 
 -include benches/bench.mk

@@ -4,6 +4,7 @@
 # if rustup can, and a private Python environment in .venv. Outside the checkout it changes only
 # those two components. Running it again takes a moment.
 #   scripts/setup.sh rust      the toolchain only (building, the demo)
+#   scripts/setup.sh docs      the toolchain, and .venv-docs for the documentation site
 #   scripts/setup.sh           the toolchain, its components and .venv
 set -eu
 cd "$(dirname "$0")/.."
@@ -53,30 +54,34 @@ find_python() {
 
 # Some distributions ship venv without pip (Debian's python3 without python3-venv).
 make_environment() {
-    if "$1" -m venv --clear .venv >/dev/null 2>&1; then
+    if "$1" -m venv --clear "$2" >/dev/null 2>&1; then
         return
     fi
-    "$1" -m venv --clear --without-pip .venv &&
-        "$1" -m pip --python .venv/bin/python install --quiet pip ||
+    "$1" -m venv --clear --without-pip "$2" &&
+        "$1" -m pip --python "$2/bin/python" install --quiet pip ||
         fail "$1 cannot make an environment; Debian: apt-get install python3-venv"
 }
 
+# $1: the environment; $2: its packages.
 prepare_python() {
     python=$(find_python) || exit 1
-    stamp="$("$python" --version) $(cksum <scripts/requirements.txt)"
-    if [ -x .venv/bin/python ] && [ "$(cat .venv/prepared 2>/dev/null)" = "$stamp" ]; then
+    stamp="$("$python" --version) $(cksum <"$2")"
+    if [ -x "$1/bin/python" ] && [ "$(cat "$1/prepared" 2>/dev/null)" = "$stamp" ]; then
         return
     fi
-    echo "setup: preparing .venv with $("$python" --version)"
-    make_environment "$python"
-    .venv/bin/python -m pip install --quiet --disable-pip-version-check \
-        -r scripts/requirements.txt </dev/null ||
-        fail "the packages of scripts/requirements.txt could not be installed; is there a network?"
-    echo "$stamp" >.venv/prepared
+    echo "setup: preparing $1 with $("$python" --version)"
+    make_environment "$python" "$1"
+    "$1/bin/python" -m pip install --quiet --disable-pip-version-check -r "$2" </dev/null ||
+        fail "the packages of $2 could not be installed; is there a network?"
+    echo "$stamp" >"$1/prepared"
 }
 
 check_rust
-if [ "${1:-all}" != rust ]; then
-    add_components
-    prepare_python
-fi
+case ${1:-all} in
+    rust) ;;
+    docs) prepare_python .venv-docs scripts/docs-requirements.txt ;;
+    *)
+        add_components
+        prepare_python .venv scripts/requirements.txt
+        ;;
+esac

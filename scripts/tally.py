@@ -1,4 +1,4 @@
-"""Counts the tests that ran, from the output of cargo and pytest.
+"""Counts the tests that ran, from the output of cargo, pytest and `scripts/pages.py`.
 
 Contract: pure, no I/O. A test that passes but prints `SKIP: reason` counts as skipped, never as passed. A run that
 fails without naming a failed test (a crash, a compile error, an exceeded limit) counts as one failure, so that zero
@@ -17,6 +17,7 @@ RESULT = re.compile(
 BINARY = re.compile(r"^\s*(?:Running|Doc-tests) (.*?)(?: \(.*\))?$")
 SECTION = re.compile(r"^---- (.+?) stdout ----$")
 VERDICT = re.compile(r"^test (.+?) \.\.\. (\w+)")
+PAGES = re.compile(r"^(\d+) passed, \d+ failed, \d+ skipped$")
 SKIP = re.compile(r"\bSKIP: (.+)$")
 
 
@@ -136,4 +137,19 @@ def pytest_tally(junit_xml: str, exit_code: int) -> Tally:
             tally.passed_count += 1
     if exit_code != 0 and not tally.failed:
         tally.failed.append(f"pytest: exit code {exit_code} without a failed test")
+    return tally
+
+
+def pages_tally(lines: list[str], exit_code: int) -> Tally:
+    """Counts the blocks of pages from the lines that `scripts/pages.py` printed."""
+    tally = Tally()
+    for line in lines:
+        if line.startswith("SKIP: "):
+            tally.skipped.append(line.removeprefix("SKIP: ").strip())
+        elif line.startswith("FAILED: "):
+            tally.failed.append(line.removeprefix("FAILED: ").strip())
+        elif match := PAGES.match(line):
+            tally.passed_count = int(match[1])
+    if exit_code != 0 and not tally.failed:
+        tally.failed.append(f"scripts/pages.py: exit code {exit_code} without a failed block")
     return tally

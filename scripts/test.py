@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Everything that must hold before a change goes in: `make test`, or parts of it.
 
-Contract: runs the parts named (`lint`, `rust`, `python`; all by default) one after the other, goes on
+Contract: runs the parts named (`lint`, `rust`, `python`, `pages`; all by default) one after the other, goes on
 after a failure, and ends with the line `N passed, N failed, N skipped`. If no part is named, Python's tests and then the
 checks of style run beside Rust's tests once these are built, since no part keeps two processors busy; what they print
 follows then. The exit code is 0 only if nothing failed. No step reads standard input; each is stopped, with all that it started,
@@ -23,7 +23,7 @@ from contextvars import ContextVar
 from pathlib import Path
 from typing import Callable
 
-from tally import CargoReader, Tally, pytest_tally
+from tally import CargoReader, Tally, pages_tally, pytest_tally
 
 ROOT = Path(__file__).resolve().parents[1]
 VENV = ROOT / ".venv"
@@ -166,7 +166,7 @@ def side_by_side() -> Tally:
 
     def beside() -> list[Tally]:
         PRINTS.set(lines.append)
-        return [timed("python", python), timed("lint", lint)]
+        return [timed("python", python), timed("pages", pages), timed("lint", lint)]
 
     with ThreadPoolExecutor(max_workers=1) as threads:
         pending = threads.submit(beside)
@@ -207,6 +207,19 @@ def python() -> Tally:
     return tally
 
 
+def pages() -> Tally:
+    """Every code block of the README and the guides, with the command that the tests built."""
+    lines: list[str] = []
+    target = Path(environment().get("CARGO_TARGET_DIR") or ROOT / "target")
+    if not all((target / "debug" / name).is_file() for name in ("outcore", "outcore-lab")):
+        build = ["cargo", "build", "--quiet", "--package", "outcore-cli", "--package", "outcore-lab"]
+        tally = step("the build of the commands", build)
+        if tally.failed:
+            return tally
+    exit_code = run(["python", "scripts/pages.py"], lambda line: lines.append(line) is None)
+    return pages_tally(lines, exit_code)
+
+
 def pytest(folder: str) -> Tally:
     """One run of pytest."""
     with tempfile.TemporaryDirectory() as place:
@@ -219,7 +232,7 @@ def pytest(folder: str) -> Tally:
 
 def main(names: list[str]) -> int:
     """Runs the parts and prints the verdict."""
-    parts = {"lint": lint, "rust": rust, "python": python}
+    parts = {"lint": lint, "rust": rust, "python": python, "pages": pages}
     chosen = {name: parts[name] for name in names if name in parts}
     unknown = [name for name in names if name not in parts]
     if unknown:
