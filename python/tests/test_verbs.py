@@ -149,7 +149,7 @@ def test_types_and_kinds_that_contradict_the_input_are_rejected(numbers: str) ->
         outcore.comm("l.txt", "t.csv", "c.txt")
 
 
-#: What the functions of verbs need besides their files, where that is more than an output.
+#: Arguments that functions of verbs need, next to files and an output.
 NEEDED: dict[str, dict[str, Any]] = {
     "lookup_file": {"keys": "wanted.txt"},
     "sample": {"count": 2},
