@@ -32,6 +32,9 @@ from ._held import Held, files, texts
 from ._units import whole
 
 _READ = "read a Parquet set"
+_DAMAGED = "the file is damaged or was cut short: copy or write it again"
+#: The unit of INT96 timestamps, if no schema of the writer gives another one.
+_UNIT = "us"
 #: The ends of names of tables in directories, as `outcore.table` has them.
 _PARQUET_ENDS = (".parquet", ".pq", ".parq")
 _ARROW_ENDS = (".arrow", ".arrows", ".feather", ".ipc")
@@ -194,22 +197,23 @@ class ShuffledTable:
     def _group(self, group: int) -> Any:
         """A row group, in the order of this epoch."""
         path, number, rows = self._groups[group]
+        pyarrow = library("pyarrow", _READ)
+        columns = {}
         with _opened(path) as file:
             is_there = number < file.num_row_groups and set(self._own) <= set(file.schema_arrow.names)
             if not is_there or file.metadata.row_group(number).num_rows != rows:
                 cause = "the file changed after the set was opened"
                 raise failed(_READ, "corrupt", cause, path, hint="open the set again")
             _check_values(file, path, number)
-            units = _units_of(file, [self._schema.field(name) for name in self._own])
-        pyarrow = library("pyarrow", _READ)
-        columns = {}
-        for unit, names in units.items():
-            with _opened(path, unit) as file, _named(path):
-                # Not on threads of pyarrow, which loaders fork beside.
-                table = file.read_row_group(number, columns=names, use_threads=False)
-            for name in names:
-                columns[name] = table[name]
-                _check_rows(path, number, rows, len(columns[name]))
+            for unit, names in _units_of(file, [self._schema.field(name) for name in self._own]).items():
+                opened = contextlib.nullcontext(file) if unit == _UNIT else _opened(path, unit)
+                with opened as source, _named(path):
+                    # Not on threads of pyarrow: loaders fork processes.
+                    table = source.read_row_group(number, columns=names, use_threads=False)
+                for name in names:
+                    columns[name] = table[name]
+                    _check_rows(path, number, rows, len(columns[name]))
+            _check_lists(file, path, number, columns)
         arrays = []
         for field in self._schema:
             column = columns.get(field.name)
@@ -244,13 +248,12 @@ def _named(path: str) -> Iterator[None]:
     except OSError as error:
         if error.errno is None:
             # pyarrow says so of bytes that it cannot decode.
-            hint = "the file is damaged: copy or write it again"
-            raise failed(_READ, "corrupt", str(error), path, hint=hint) from error
+            raise failed(_READ, "corrupt", str(error), path, hint=_DAMAGED) from error
         cause = error.strerror or str(error)
         raise failed(_READ, "io", cause, path, errno=error.errno, hint="check the path") from error
 
 
-def _opened(path: str, int96_unit: str = "us") -> Any:
+def _opened(path: str, int96_unit: str = _UNIT) -> Any:
     """A file whose INT96 timestamps are of this unit."""
     parquet = library("pyarrow.parquet", _READ)
     with _named(path):
@@ -260,20 +263,42 @@ def _opened(path: str, int96_unit: str = "us") -> Any:
 
 
 def _check_values(file: Any, path: str, number: int) -> None:
-    """Rejects a row group whose columns have other numbers of values than it has rows; pyarrow reads as many as the
-    group says. Columns in lists have any number."""
+    """Rejects a row group whose columns have other numbers of values than it has rows. pyarrow reads as many rows as
+    the group says. A column of lists may have any number of values; see `_check_lists`."""
     group = file.metadata.row_group(number)
     for leaf in range(group.num_columns):
         if file.schema.column(leaf).max_repetition_level == 0:
             _check_rows(path, number, group.num_rows, group.column(leaf).num_values)
 
 
+def _check_lists(file: Any, path: str, number: int, columns: dict[str, Any]) -> None:
+    """Rejects lists, as read, that do not have the number of values that the row group says."""
+    pyarrow, compute = library("pyarrow", _READ), library("pyarrow.compute", _READ)
+    group = file.metadata.row_group(number)
+    if any("." in name for name in file.schema_arrow.names):
+        # A path does not say to which column it belongs.
+        return
+    for leaf in range(group.num_columns):
+        known = file.schema.column(leaf)
+        column = columns.get(known.path.partition(".")[0])
+        if known.max_repetition_level != 1 or column is None:
+            continue
+        if not (pyarrow.types.is_list(column.type) or pyarrow.types.is_large_list(column.type)):
+            continue
+        # A list without values and a null are stored as one.
+        lengths = compute.fill_null(compute.list_value_length(column), 0)
+        found = compute.sum(compute.max_element_wise(lengths, 1)).as_py()
+        said = group.column(leaf).num_values
+        if found != said:
+            cause = f"row group {number} has {said} values of `{known.path}`, and its rows have {found}"
+            raise failed(_READ, "corrupt", cause, path, hint=_DAMAGED)
+
+
 def _check_rows(path: str, number: int, said: int, found: int) -> None:
     if found != said:
         rows = "1 row" if found == 1 else f"{found} rows"
         cause = f"row group {number} has {rows}, and the file says {said}"
-        hint = "the file is damaged or was cut short: copy or write it again"
-        raise failed(_READ, "corrupt", cause, path, hint=hint)
+        raise failed(_READ, "corrupt", cause, path, hint=_DAMAGED)
 
 
 def _units_of(file: Any, fields: list[Any]) -> dict[str, list[str]]:
@@ -282,7 +307,7 @@ def _units_of(file: Any, fields: list[Any]) -> dict[str, list[str]]:
     of_int96 = [f"{leaf.path}." for leaf in leaves if leaf.physical_type == "INT96"]
     units: dict[str, list[str]] = {}
     for field in fields:
-        unit = "us"
+        unit = _UNIT
         if any(path.startswith(f"{field.name}.") for path in of_int96):
             found = [unit for unit in ("s", "ms", "us", "ns") if f"timestamp[{unit}" in str(field.type)]
             if len(found) > 1:
@@ -306,7 +331,7 @@ def _schema_of(sources: list[str]) -> Any:
 
 
 def _directory_values(paths: list[str], fields: list[Any]) -> dict[str, dict[str, Any]]:
-    """By file the values of columns that directories are named after."""
+    """By file the values of the columns of directory names."""
     if not fields:
         return {}
     pyarrow, dataset = library("pyarrow", _READ), library("pyarrow.dataset", _READ)

@@ -18,7 +18,7 @@ def no_numpy(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delitem(sys.modules, "outcore._numpy", raising=False)
 
 
-#: What hands out or takes arrays.
+#: Calls of functions that hand out or take arrays.
 OF_ARRAYS: dict[str, Callable[[], Any]] = {
     "head": lambda: outcore.open("n.bin", dtype="u64").head(2),
     "batches": lambda: list(outcore.open("n.bin", dtype="u64").batches(2)),

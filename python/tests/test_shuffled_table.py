@@ -219,7 +219,8 @@ def test_batches_have_the_schema_of_a_table(here: Path) -> None:
         "long": pa.array(["a"], pa.large_string()),
         "zone": pa.array([1], pa.timestamp("s", "Asia/Tokyo")),
         "object": pa.array([{"a": [1], "b": None}]),
-        "a.b": pa.array([1], pa.uint8()),
+        "a": pa.array([[1, 2]]),
+        "a.b": pa.array([[1]], pa.list_(pa.uint8())),
     }
     pq.write_table(pa.table(columns), "t.parquet")
     expected = arrow_of("t.parquet")
@@ -258,6 +259,17 @@ def test_a_row_group_with_other_rows_than_its_file_says_is_rejected(
     with pytest.raises(outcore.CorruptError, match="row group 1 has 3 rows, and the file says") as error:
         list(outcore.ShuffledTable("t.parquet", columns=columns).batches(10))
     assert error.value.path == "t.parquet"
+
+
+def test_lists_of_a_row_group_with_fewer_rows_than_its_file_has_are_rejected(here: Path) -> None:
+    lists = pa.table({"list": [[1, 2], [], None, [3]], "objects": [[{"a": 1}], [], None, [{"a": 2}, None]]})
+    pq.write_table(lists, "t.parquet")
+    (batch,) = outcore.ShuffledTable("t.parquet").batches(10)
+    assert ordered(batch.to_pylist(), "list") == ordered(lists.to_pylist(), "list")
+    say_rows("t.parquet", 0, 3)
+    for column in lists.column_names:
+        with pytest.raises(outcore.CorruptError, match=f"row group 0 has 5 values of `{column}.*t.parquet"):
+            list(outcore.ShuffledTable("t.parquet", columns=[column]))
 
 
 def test_damaged_pages_are_an_error_of_corrupt_data(here: Path) -> None:
