@@ -28,7 +28,7 @@ def gathered(
 
     `least_bytes` of them are known to come; nothing is read where those are too many.
     """
-    import numpy
+    from ._numpy import numpy
 
     if copy is False:
         raise ValueError("the items are read from files, so an array of them is always a copy")

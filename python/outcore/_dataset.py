@@ -101,7 +101,7 @@ class Dataset(Lazy):
         dtype, mask_of = self._dtype, condition
 
         def keep(data: bytes) -> bytes:
-            import numpy
+            from ._numpy import numpy
 
             items = numpy.frombuffer(data, dtype)
             kept: bytes = items[numpy.asarray(mask_of(items), dtype=bool)].tobytes()
@@ -118,7 +118,7 @@ class Dataset(Lazy):
         `filter` for example, are over elements."""
         if isinstance(f, (str, Column)):
             return Dataset(self._with(MapStep(expression=str(f))), None)
-        import numpy
+        from ._numpy import numpy
 
         before, function = self._dtype, f
         after = self._dtype_made(function, dtype)
@@ -145,7 +145,7 @@ class Dataset(Lazy):
         if not callable(f):
             step = FlatMapStep(expressions=[str(expression) for expression in f])
             return Dataset(self._with(step), None)
-        import numpy
+        from ._numpy import numpy
 
         before, function = self._dtype, f
         after = self._dtype_made(function, dtype)
@@ -158,7 +158,7 @@ class Dataset(Lazy):
 
     def enumerate(self) -> Dataset:
         """Each item behind its position, from 0: the fields `position` and `value`."""
-        import numpy
+        from ._numpy import numpy
 
         dtype = numpy.dtype([("position", "<u8"), ("value", self._dtype)])
         step = EnumerateStep(numbered=records(dtype, None, None))
@@ -234,7 +234,7 @@ class Dataset(Lazy):
 
     def count_by(self) -> Dataset:
         """Each distinct item and how often it occurs, in order: the fields `value` and `count`."""
-        import numpy
+        from ._numpy import numpy
 
         dtype = numpy.dtype([("value", self._dtype), ("count", "<u8")])
         step = UniqueStep(is_counted=True, counted=records(dtype, None, None))
@@ -294,7 +294,7 @@ class Dataset(Lazy):
             fold = of_batch or getattr(how, "reduce", None)
 
             def fold_batch(data: bytes) -> Any:
-                import numpy
+                from ._numpy import numpy
 
                 items = numpy.frombuffer(data, dtype)
                 return fold(items) if callable(fold) else functools.reduce(both, items.tolist())
@@ -330,7 +330,7 @@ class Dataset(Lazy):
 
     def head(self, k: SupportsIndex = 10) -> _Array:
         """The first `k` items; no more is read than is needed."""
-        import numpy
+        from ._numpy import numpy
 
         count = whole("k", k)
         for batch in self.batches(count) if count else ():
@@ -384,7 +384,7 @@ class Dataset(Lazy):
         self, function: _BatchFunction, dtype: npt.DTypeLike | None
     ) -> np.dtype[Any]:
         """The dtype of what a function makes, told from an empty batch unless it is given."""
-        import numpy
+        from ._numpy import numpy
 
         if dtype is not None:
             return numpy.dtype(dtype)
@@ -394,7 +394,7 @@ class Dataset(Lazy):
     @staticmethod
     def _side_by_side(dtypes: list[np.dtype[Any]]) -> np.dtype[Any]:
         """Items of several datasets: a row where all have one dtype, else fields."""
-        import numpy
+        from ._numpy import numpy
 
         if all(dtype == dtypes[0] and dtype.kind in _KINDS for dtype in dtypes):
             return numpy.dtype((dtypes[0], (len(dtypes),)))
@@ -408,7 +408,7 @@ class Dataset(Lazy):
         dtype = self._dtype
 
         def number(data: bytes) -> bytes:
-            import numpy
+            from ._numpy import numpy
 
             items = numpy.frombuffer(data, dtype)
             parts = numpy.asarray(function(items))
@@ -423,7 +423,7 @@ class Dataset(Lazy):
 
     def top(self, k: SupportsIndex, *, smallest: bool = False) -> _Array:
         """The `k` largest numbers, largest first; or the smallest, smallest first."""
-        import numpy
+        from ._numpy import numpy
 
         with telling(None, ("top",)) as tell:
             found = _outcore.top(self._request, whole("k", k), bool(smallest), tell)
@@ -434,7 +434,7 @@ class Dataset(Lazy):
     ) -> tuple[_Array, _Array]:
         """The counts of equal bins and their borders, as `numpy.histogram` has them. Without a
         range the items are read twice."""
-        import numpy
+        from ._numpy import numpy
 
         count = whole("bins", bins)
         if count == 0:
@@ -458,7 +458,7 @@ class Dataset(Lazy):
 
     def gather(self, positions: npt.ArrayLike | Sequence[int]) -> _Array:
         """The items at `positions`, counted from 0, in the order asked. The result is in memory."""
-        import numpy
+        from ._numpy import numpy
 
         at = numpy.asarray(positions)
         if at.size and (at.dtype.kind not in "ui" or at.min() < 0):
@@ -480,7 +480,7 @@ class Dataset(Lazy):
 
         A few blocks of 4 KiB are read for each value, all of them with many reads in flight.
         """
-        import numpy
+        from ._numpy import numpy
 
         if side not in ("left", "right"):
             raise usage("look up keys", f"side is {side!r}", 'give "left" or "right"')
@@ -512,14 +512,14 @@ class Dataset(Lazy):
 
     def __iter__(self) -> Iterator[_Array]:
         """All items in order, in batches of the engine's size."""
-        import numpy
+        from ._numpy import numpy
 
         for data in _outcore.batches(self._request):
             yield numpy.frombuffer(data, self._dtype)
 
     def batches(self, size: SupportsIndex) -> Iterator[_Array]:
         """All items in order, `size` at a time; the last batch may be shorter."""
-        import numpy
+        from ._numpy import numpy
 
         count = whole("size", size)
         if count == 0:
@@ -553,7 +553,7 @@ class Dataset(Lazy):
 
     def _dtype_of_engine(self) -> np.dtype[Any]:
         """NumPy's dtype for the engine's type of the items."""
-        import numpy
+        from ._numpy import numpy
 
         if self._header is not None:
             none = numpy.load(io.BytesIO(self._header))

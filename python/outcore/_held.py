@@ -24,8 +24,6 @@ from ._requests import ResourcesRequest, TextRequest
 _SEED = 1
 #: What jobs on a table may use, and how it is watched: the keywords that all functions on tables share.
 MEANS = ("memory", "threads", "drives", "io", "scratch_limit", "progress")
-#: Text as its sample and its columns have it.
-AS_IT_IS: TextRequest = {"schema": None, "separator": None, "null": [], "on_error": "fail"}
 
 
 @runtime_checkable

@@ -204,6 +204,6 @@ def _dtype_of(dtype: npt.DTypeLike | None) -> np.dtype[Any] | None:
     """The dtype that was given, where it is one of NumPy's."""
     if dtype is None or isinstance(dtype, str):
         return None
-    import numpy
+    from ._numpy import numpy
 
     return numpy.dtype(dtype)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Literal, SupportsIndex
 
-from ._arguments import Keys, LinesHow, Paths, Record, Size, StrPath
+from ._arguments import Keys, Paths, Record, Size, StrPath
 from ._column import Expression, Expressions
 from ._progress import Watcher
 from ._reports import FindSummary, GenSummary, HistogramSummary, LookupSummary, PartitionSummary, ReduceSummary, TopSummary, WriteSummary
@@ -44,7 +44,7 @@ _OPTIONS: dict[str, Option] = {
     "key": Option("texts", "--key", None),
     "keys": Option("path", "--keys", ...),
     "length": Option("number", "--length", ...),
-    "lines": Option("lines", "--lines", False),
+    "lines": Option("flag", "--lines", False),
     "map": Option("text", "--map", None),
     "memory": Option("size", "--memory", None),
     "op": Option("text", "op", ...),
@@ -447,12 +447,12 @@ def gather(
 
 def lookup_file(
     src: Paths, dst: StrPath, keys: StrPath, *, side: Literal["left", "right"] = "left",
-    index: StrPath | None = None, lines: LinesHow = False, zero_terminated: bool = False,
-    values: bool = False, dtype: npt.DTypeLike | None = None, record: Record | None = None,
-    key: Keys | None = None, memory: Size | None = None, threads: SupportsIndex | None = None,
-    io: str | None = None, drives: Paths = (), scratch_limit: Size | None = None,
-    record_io: StrPath | None = None, explain: bool = False, force: bool = False, zip: Paths = (),
-    where: Expressions = (), volume: StrPath | None = None, progress: Watcher | bool | None = None,
+    index: StrPath | None = None, lines: bool = False, zero_terminated: bool = False, values: bool = False,
+    dtype: npt.DTypeLike | None = None, record: Record | None = None, key: Keys | None = None,
+    memory: Size | None = None, threads: SupportsIndex | None = None, io: str | None = None,
+    drives: Paths = (), scratch_limit: Size | None = None, record_io: StrPath | None = None,
+    explain: bool = False, force: bool = False, zip: Paths = (), where: Expressions = (),
+    volume: StrPath | None = None, progress: Watcher | bool | None = None,
 ) -> LookupSummary:
     """Find where keys belong in sorted files, as numpy.searchsorted does.
 
@@ -479,8 +479,7 @@ def lookup_file(
             made if it is not there, by one read of the files; it belongs to them as they are. A key takes a
             few reads if the index exceeds a quarter of the memory.
         lines: The input and the keys are lines; those of the input are in the order of their bytes (of GNU
-            sort in the C locale), which one read of it checks. `True` takes text alone for lines, and `"any"`
-            any bytes.
+            sort in the C locale), which one read of it checks.
         zero_terminated: As `lines`, where lines end with NUL.
         values: Instead of ranks, write the records or lines that have these keys: all of them for each key,
             and nothing for a key that no record has.

@@ -68,7 +68,7 @@ class Shuffled:
     """
 
     def __init__(self, request: OrderRequest) -> None:
-        import numpy
+        from ._numpy import numpy
 
         self._request = request
         self._open()
@@ -116,7 +116,7 @@ class Shuffled:
         Each call looks at every record's place once, so a few long reads are cheaper than many
         short ones: `batches` sees to that.
         """
-        import numpy
+        from ._numpy import numpy
 
         held = self._order.read(number("start", start), number("count", count))
         return numpy.frombuffer(held, self.dtype).reshape(-1, *self._row)
@@ -125,7 +125,7 @@ class Shuffled:
         self, dtype: npt.DTypeLike | None = None, copy: bool | None = None
     ) -> npt.NDArray[Any]:
         """All records in one array, if they fit into the memory allowed."""
-        import numpy
+        from ._numpy import numpy
 
         as_read = numpy.dtype((self.dtype, self._row)) if self._row else self.dtype
         least_bytes = len(self) * as_read.itemsize
@@ -176,7 +176,7 @@ class Shuffled:
 
     def _read_round(self, start: int, count: int) -> npt.NDArray[Any]:
         """As `read`; behind the last record comes the first again."""
-        import numpy
+        from ._numpy import numpy
 
         pieces = []
         while count > 0:

@@ -9,12 +9,16 @@ random order. Where the set was written by `shuffle`, neighbouring rows have not
 that this is as good as another shuffle and needs no second copy. The order depends on the seed, the epoch,
 and the row groups alone: processes, machines and restarts agree on it.
 
-Memory: the columns of one row group and of one batch. Footers are read once, when it is opened.
+Columns and types are those of `outcore.table`, also INT96 timestamps and the columns of directory names
+(`country=de/`).
+
+Memory: the columns of one row group and of one batch. All footers are read when it is opened.
 """
 
 from __future__ import annotations
 
 import bisect
+import contextlib
 import itertools
 import os
 import random
@@ -22,24 +26,29 @@ from collections.abc import Iterable, Iterator
 from typing import Any, SupportsIndex
 
 from . import _arguments as arguments
-from . import _outcore
-from ._errors import failed, usage
+from ._errors import UsageError, failed, usage
 from ._libraries import library
-from ._held import AS_IT_IS, files, texts
+from ._held import Held, files, texts
 from ._units import whole
 
 _READ = "read a Parquet set"
-_LIST_END = ".outcore.json"
+_DAMAGED = "the file is damaged or was cut short: copy or write it again"
+#: The unit of INT96 timestamps, if no schema of the writer gives another one.
+_UNIT = "us"
+#: The ends of names of tables in directories, as `outcore.table` has them.
+_PARQUET_ENDS = (".parquet", ".pq", ".parq")
+_ARROW_ENDS = (".arrow", ".arrows", ".feather", ".ipc")
 
 
 class ShuffledTable:
     """Rows of Parquet files in a random order: `len`, and batches for any number of readers.
 
     Args:
-        src: Parquet files, directories or patterns of them. A directory is read with all below it, but for names that
-            begin with `.` or `_`. Files are taken in the order of their names.
+        src: Parquet files, directories or patterns of them. A directory is read with all below it, except for names
+            that begin with `.` or `_`; a directory such as `_day=7` is read. Files are taken in the order of their names.
         seed, epoch: Choose the order.
-        columns: Keep these columns, in this order; the others are not read.
+        columns: Keep these columns, in this order; the others are not read. Names of directories such as `country=de`
+            are columns, too.
 
     It can be pickled. pyarrow is needed.
 
@@ -59,25 +68,30 @@ class ShuffledTable:
         columns: Iterable[str] | None = None,
     ) -> None:
         self._seed, self._epoch = arguments.number("seed", seed), arguments.number("epoch", epoch)
-        self._columns = None if columns is None else texts("columns", columns)
+        chosen = None if columns is None else texts("columns", columns)
         #: File, number in it and rows of each row group.
         self._groups: list[tuple[str, int, int]] = []
-        schema = None
-        for path in _parquet_files(src):
+        sources = arguments.path_texts(src)
+        paths = _parquet_files(sources)
+        own: set[str] = set()
+        for path in paths:
             with _opened(path) as file:
-                found = file.schema_arrow.remove_metadata()
-                if schema is None:
-                    schema = found
-                elif not found.equals(schema):
-                    cause = f"{path} has other columns or types than the files before it"
-                    raise usage(_READ, cause, "name files of one table, or convert them first")
+                own.update(file.schema_arrow.names)
                 sizes = [file.metadata.row_group(number).num_rows for number in range(file.num_row_groups)]
             self._groups += [(path, number, rows) for number, rows in enumerate(sizes) if rows]
-        assert schema is not None  # There is a file.
-        for name in self._columns or []:
+        schema = _schema_of(sources)
+        if chosen is not None and not chosen:
+            raise usage(_READ, "no column is chosen", f"the columns are: {', '.join(schema.names)}")
+        for name in chosen or []:
             if name not in schema.names:
                 known = ", ".join(schema.names)
                 raise usage(_READ, f"there is no column `{name}`", f"the columns are: {known}")
+        if chosen is not None:
+            schema = library("pyarrow", _READ).schema([schema.field(name) for name in chosen])
+        #: The columns and types of a batch, and the names of those that are in the files.
+        self._schema, self._own = schema, [name for name in dict.fromkeys(schema.names) if name in own]
+        #: By file the values of the other columns.
+        self._directories = _directory_values(paths, [field for field in schema if field.name not in own])
         self._rows = sum(rows for _, _, rows in self._groups)
         if not self._rows:
             raise usage(_READ, "the files have no rows", "check which files are named")
@@ -183,18 +197,34 @@ class ShuffledTable:
     def _group(self, group: int) -> Any:
         """A row group, in the order of this epoch."""
         path, number, rows = self._groups[group]
+        pyarrow = library("pyarrow", _READ)
+        columns = {}
         with _opened(path) as file:
-            is_there = number < file.num_row_groups
+            is_there = number < file.num_row_groups and set(self._own) <= set(file.schema_arrow.names)
             if not is_there or file.metadata.row_group(number).num_rows != rows:
                 cause = "the file changed after the set was opened"
                 raise failed(_READ, "corrupt", cause, path, hint="open the set again")
-            # Not on threads of pyarrow, which loaders fork beside.
-            table = file.read_row_group(number, columns=self._columns, use_threads=False)
-        if self._columns is not None:
-            table = table.select(self._columns)
+            _check_values(file, path, number)
+            for unit, names in _units_of(file, [self._schema.field(name) for name in self._own]).items():
+                opened = contextlib.nullcontext(file) if unit == _UNIT else _opened(path, unit)
+                with opened as source, _named(path):
+                    # Not on threads of pyarrow: loaders fork processes.
+                    table = source.read_row_group(number, columns=names, use_threads=False)
+                for name in names:
+                    columns[name] = table[name]
+                    _check_rows(path, number, rows, len(columns[name]))
+            _check_lists(file, path, number, columns)
+        arrays = []
+        for field in self._schema:
+            column = columns.get(field.name)
+            if column is None:
+                value = pyarrow.scalar(self._directories[path][field.name], field.type)
+                column = pyarrow.chunked_array([pyarrow.repeat(value, rows)])
+            with _named(path):
+                arrays.append(column if column.type == field.type else column.cast(field.type))
         places = list(range(rows))
         self._random(group).shuffle(places)
-        return table.replace_schema_metadata(None).take(places)
+        return pyarrow.Table.from_arrays(arrays, schema=self._schema).take(places)
 
 
 def _rows_of(rows: ShuffledTable, shares: list[tuple[int, int]]) -> Iterator[dict[str, Any]]:
@@ -203,39 +233,137 @@ def _rows_of(rows: ShuffledTable, shares: list[tuple[int, int]]) -> Iterator[dic
             yield from batch.to_pylist()
 
 
-def _opened(path: str) -> Any:
-    pyarrow, parquet = library("pyarrow", _READ), library("pyarrow.parquet", _READ)
+@contextlib.contextmanager
+def _named(path: str) -> Iterator[None]:
+    """Failures of pyarrow on a file, as the engine reports them."""
+    pyarrow = library("pyarrow", _READ)
     try:
-        return parquet.ParquetFile(path)
+        yield
+    except pyarrow.ArrowNotImplementedError as error:
+        hint = f"write it again with what it reads: outcore convert {path} -o new.parquet"
+        raise usage(_READ, f"pyarrow cannot read {path}: {error}", hint) from error
     except pyarrow.ArrowInvalid as error:
         hint = "name Parquet files; write this one again if it is one"
         raise failed(_READ, "corrupt", str(error), path, hint=hint) from error
     except OSError as error:
+        if error.errno is None:
+            # pyarrow says so of bytes that it cannot decode.
+            raise failed(_READ, "corrupt", str(error), path, hint=_DAMAGED) from error
         cause = error.strerror or str(error)
         raise failed(_READ, "io", cause, path, errno=error.errno, hint="check the path") from error
 
 
-def _check_list(folder: str) -> None:
-    """Rejects a directory that does not hold what a list in it says."""
-    resources = arguments.resources_of(None, None, (), None, None, 1)
-    # The engine compares the two where it opens a table.
-    _outcore.table_stream([folder], None, False, AS_IT_IS, resources, None)
+def _opened(path: str, int96_unit: str = _UNIT) -> Any:
+    """A file whose INT96 timestamps are of this unit."""
+    parquet = library("pyarrow.parquet", _READ)
+    with _named(path):
+        return parquet.ParquetFile(
+            path, coerce_int96_timestamp_unit=int96_unit, page_checksum_verification=True
+        )
 
 
-def _parquet_files(src: arguments.Paths) -> list[str]:
+def _check_values(file: Any, path: str, number: int) -> None:
+    """Rejects a row group whose columns have other numbers of values than it has rows. pyarrow reads as many rows as
+    the group says. A column of lists may have any number of values; see `_check_lists`."""
+    group = file.metadata.row_group(number)
+    for leaf in range(group.num_columns):
+        if file.schema.column(leaf).max_repetition_level == 0:
+            _check_rows(path, number, group.num_rows, group.column(leaf).num_values)
+
+
+def _check_lists(file: Any, path: str, number: int, columns: dict[str, Any]) -> None:
+    """Rejects lists, as read, that do not have the number of values that the row group says."""
+    pyarrow, compute = library("pyarrow", _READ), library("pyarrow.compute", _READ)
+    group = file.metadata.row_group(number)
+    if any("." in name for name in file.schema_arrow.names):
+        # A path does not say to which column it belongs.
+        return
+    for leaf in range(group.num_columns):
+        known = file.schema.column(leaf)
+        column = columns.get(known.path.partition(".")[0])
+        if known.max_repetition_level != 1 or column is None:
+            continue
+        if not (pyarrow.types.is_list(column.type) or pyarrow.types.is_large_list(column.type)):
+            continue
+        # A list without values and a null are stored as one.
+        lengths = compute.fill_null(compute.list_value_length(column), 0)
+        found = compute.sum(compute.max_element_wise(lengths, 1)).as_py()
+        said = group.column(leaf).num_values
+        if found != said:
+            cause = f"row group {number} has {said} values of `{known.path}`, and its rows have {found}"
+            raise failed(_READ, "corrupt", cause, path, hint=_DAMAGED)
+
+
+def _check_rows(path: str, number: int, said: int, found: int) -> None:
+    if found != said:
+        rows = "1 row" if found == 1 else f"{found} rows"
+        cause = f"row group {number} has {rows}, and the file says {said}"
+        raise failed(_READ, "corrupt", cause, path, hint=_DAMAGED)
+
+
+def _units_of(file: Any, fields: list[Any]) -> dict[str, list[str]]:
+    """The columns to read, by the unit that their INT96 timestamps have in the table."""
+    leaves = [file.schema.column(number) for number in range(len(file.schema))]
+    of_int96 = [f"{leaf.path}." for leaf in leaves if leaf.physical_type == "INT96"]
+    units: dict[str, list[str]] = {}
+    for field in fields:
+        unit = _UNIT
+        if any(path.startswith(f"{field.name}.") for path in of_int96):
+            found = [unit for unit in ("s", "ms", "us", "ns") if f"timestamp[{unit}" in str(field.type)]
+            if len(found) > 1:
+                cause = f"column `{field.name}` has INT96 timestamps of several units"
+                raise usage(_READ, cause, "convert the files first: outcore convert FILES -o new.parquet")
+            unit = found[0] if found else unit
+        units.setdefault(unit, []).append(field.name)
+    return units
+
+
+def _schema_of(sources: list[str]) -> Any:
+    """The columns and types of `outcore.table`, which compares the files with each other and with lists of parts."""
+    pyarrow = library("pyarrow", _READ)
+    try:
+        return pyarrow.RecordBatchReader.from_stream(Held(sources, {})).schema.remove_metadata()
+    except UsageError as error:
+        if error.cause is None or "union" not in (error.hint or ""):
+            raise
+        hint = "convert them first: outcore convert --union FILES -o new.parquet"
+        raise failed(_READ, "usage", error.cause, error.path or "", hint=hint) from None
+
+
+def _directory_values(paths: list[str], fields: list[Any]) -> dict[str, dict[str, Any]]:
+    """By file the values of the columns of directory names."""
+    if not fields:
+        return {}
+    pyarrow, dataset = library("pyarrow", _READ), library("pyarrow.dataset", _READ)
+    partitioning = dataset.partitioning(pyarrow.schema(fields), flavor="hive")
+    values = {}
+    for path in paths:
+        try:
+            found = dataset.get_partition_keys(partitioning.parse(path))
+        except ValueError as error:
+            raise failed(_READ, "corrupt", str(error), path, hint="rename the directory") from error
+        values[path] = {field.name: found.get(field.name) for field in fields}
+    return values
+
+
+def _parquet_files(sources: list[str]) -> list[str]:
     found = []
-    for name in files(src):
+    for name in files(sources):
         if not os.path.isdir(name):
             found.append(name)
             continue
-        below, has_list = [], False
-        for folder, folders, names in os.walk(name):
-            folders[:] = [inner for inner in folders if not inner.startswith((".", "_"))]
-            below += [os.path.join(folder, file) for file in names if file.endswith(".parquet")]
-            has_list |= any(file.startswith("_") and file.endswith(_LIST_END) for file in names)
-        if has_list:
-            _check_list(name)
-        found += sorted(path for path in below if not os.path.basename(path).startswith((".", "_")))
+        below = []
+        for folder, folders, names in os.walk(name, followlinks=True):
+            folders[:] = [inner for inner in folders if not inner.startswith((".", "_")) or "=" in inner]
+            tables = (file for file in names if not file.startswith((".", "_")))
+            below += [
+                os.path.join(folder, file) for file in tables if file.endswith((*_PARQUET_ENDS, *_ARROW_ENDS))
+            ]
+        found += sorted(below)
+    arrow = next((path for path in found if path.endswith(_ARROW_ENDS)), None)
+    if arrow is not None:
+        hint = f"convert it: outcore convert {arrow} -o new.parquet"
+        raise usage(_READ, f"{arrow} is an Arrow file, not a Parquet file", hint)
     if not found:
         raise usage(_READ, "there is no Parquet file", "name files, or a directory with `.parquet` files")
     return found

@@ -104,7 +104,7 @@ class Result:
         of `OPERATIONS`. Empty if the run was told `requests=False`.
         """
         if self._requests is None:
-            import numpy
+            from ._numpy import numpy
 
             self._requests = numpy.frombuffer(self._native.requests(), dtype=_FIELDS)
         return self._requests
@@ -126,7 +126,7 @@ class Result:
 
         It is one of the times that were seen; the summary's percentiles are of three digits.
         """
-        import numpy
+        from ._numpy import numpy
 
         times = self.response_ns if flow is None else self.response_ns[self.requests["flow"] == flow]
         if times.size == 0:
@@ -137,7 +137,7 @@ class Result:
         self, bins: int = 50
     ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.float64]]:
         """Counts of response times and the `bins + 1` edges in nanoseconds, in equal ratios."""
-        import numpy
+        from ._numpy import numpy
 
         times = self.response_ns
         if times.size == 0:

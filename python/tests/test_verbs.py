@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import inspect
 from pathlib import Path
 from typing import Any
 
 import outcore
 import pytest
+from outcore import _record_verbs, _row_verbs, _table_verbs, _verbs
+from outcore._summary import JobReport
 
 numpy = pytest.importorskip("numpy", reason="NumPy is not installed")
 
@@ -144,3 +147,35 @@ def test_types_and_kinds_that_contradict_the_input_are_rejected(numbers: str) ->
     Path("l.txt").write_text("id\n1\n")
     with pytest.raises(ValueError, match="inputs of one kind"):
         outcore.comm("l.txt", "t.csv", "c.txt")
+
+
+#: Arguments that functions of verbs need, next to files and an output.
+NEEDED: dict[str, dict[str, Any]] = {
+    "lookup_file": {"keys": "wanted.txt"},
+    "sample": {"count": 2},
+    "split": {"dst": "part-{part}.txt", "parts": 2},
+}
+WITH_LINES = sorted(
+    name
+    for module in (_verbs, _row_verbs, _table_verbs, _record_verbs)
+    for name in module.__all__
+    if "lines" in inspect.signature(getattr(module, name)).parameters
+)
+
+
+@pytest.mark.parametrize("name", WITH_LINES)
+def test_every_verb_of_lines_takes_the_values_of_lines_that_it_names(name: str, here: Path) -> None:
+    Path("a.bin").write_bytes(b"apple\nbanana\npear\n")
+    Path("b.bin").write_bytes(b"banana\npear\n")
+    Path("wanted.txt").write_bytes(b"pear\nbanana\n")
+    function = getattr(outcore, name)
+    parameters = inspect.signature(function).parameters
+    sources = {"left": "a.bin", "right": "b.bin"} if "left" in parameters else {"src": "a.bin"}
+    given = {**sources, "dst": "out.npy" if name == "lookup_file" else "out.txt", **NEEDED.get(name, {})}
+    values: list[Any] = [True]
+    if "LinesHow" in str(parameters["lines"].annotation):
+        values.append("any")
+    for lines in values:
+        assert isinstance(function(lines=lines, force=True, **given), JobReport)
+    if name == "lookup_file":
+        assert numpy.load("out.npy").tolist() == [2, 1]

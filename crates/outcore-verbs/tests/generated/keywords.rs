@@ -182,7 +182,7 @@ pub(crate) fn keyword(arg: &Arg, inputs: Inputs) -> Keyword {
     }
     if let Some((_, more)) = RECORDS
         .iter()
-        .find(|(known, more)| *known == name && !more.is_empty())
+        .find(|(known, more)| *known == name && !more.is_empty() && !is_plain_flag(arg))
     {
         let _ = write!(doc, " {more}");
     }
@@ -212,6 +212,21 @@ fn choices_of(arg: &Arg) -> String {
         .iter()
         .map(|choice| format!("\"{}\"", choice.get_name()));
     choices.collect::<Vec<_>>().join(", ")
+}
+
+/// Whether an option takes no value.
+fn is_plain_flag(arg: &Arg) -> bool {
+    matches!(arg.get_action(), ArgAction::SetTrue)
+}
+
+/// The entry of [`SPECIAL`] for the keyword `name`. A verb may have a plain flag of such a name, as
+/// `lookup` has `--lines`.
+fn special_of(
+    arg: &Arg,
+    name: &str,
+) -> Option<&'static (&'static str, &'static str, &'static str)> {
+    let mut special = SPECIAL.iter();
+    special.find(|(known, ..)| *known == name && !is_plain_flag(arg))
 }
 
 /// The type of a keyword of records and keys, and what makes words of it.
@@ -246,7 +261,7 @@ fn kind_of(arg: &Arg, name: &str, inputs: Inputs) -> (String, Option<String>, &'
     let choices = choices_of(arg);
     let given = arg.get_default_values().first();
     let given = given.map(|value| value.to_string_lossy().into_owned());
-    let special = SPECIAL.iter().find(|(known, ..)| *known == name);
+    let special = special_of(arg, name);
     let of = |annotation: &str, default: &str, method| {
         (annotation.to_owned(), Some(default.to_owned()), method)
     };
@@ -300,7 +315,7 @@ fn kind_of(arg: &Arg, name: &str, inputs: Inputs) -> (String, Option<String>, &'
     if OPPOSITES.contains(&arg.get_id().as_str()) {
         return of("bool", "True", "unless");
     }
-    if matches!(arg.get_action(), ArgAction::SetTrue) {
+    if is_plain_flag(arg) {
         return of("bool", "False", "flag");
     }
     match given {

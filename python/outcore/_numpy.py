@@ -1,0 +1,15 @@
+"""NumPy, for functions that hand out or take arrays.
+
+Contract: `from ._numpy import numpy` inside such a function gives the module, or raises a `UsageError` that says how to
+install it. Modules do not import this at their top, so the package works without NumPy.
+"""
+
+from __future__ import annotations
+
+from ._libraries import library
+
+library("numpy", "use arrays")
+
+import numpy
+
+__all__ = ["numpy"]
