@@ -13,7 +13,6 @@ pub(crate) mod lab;
 pub(crate) mod vectors;
 pub(crate) mod verb;
 pub(crate) mod view;
-pub(crate) mod volume;
 
 use std::ffi::OsStr;
 use std::path::PathBuf;
@@ -32,7 +31,6 @@ pub(crate) use outcore_verbs::option::{
 
 use deferred::Deferred;
 use verb::VerbCommand;
-use volume::VolumeCommand;
 
 const AFTER_HELP: &str = "\
 First steps:
@@ -103,9 +101,6 @@ pub(crate) enum Command {
     /// Measure drives once, so that jobs can use each at its speed
     #[command(subcommand)]
     Drives(Deferred<DrivesCommand>),
-    /// Store datasets on many drives, and create and check the volumes that hold them
-    #[command(subcommand)]
-    Volume(Deferred<VolumeCommand>),
     Completions(CompletionsArgs),
     Man(ManArgs),
 }

@@ -63,6 +63,10 @@ impl Host for Context {
         Streams::Taken
     }
 
+    fn volume(&self) -> Option<&Path> {
+        self.files.volume()
+    }
+
     fn open_pipe(&self, path: Option<&Path>, control: &Arc<Control>) -> Result<Sink> {
         // The wait for a reader may come before the work is watched.
         control.cancel_with(self.interrupt.flag());
@@ -103,6 +107,11 @@ impl Host for Context {
 
     fn begin(&self, fields: Value) {
         self.reporter.event("begin", fields);
+    }
+
+    fn item(&self, event: &str, fields: Value, line: &str) {
+        self.reporter.event(event, fields);
+        self.reporter.data(line);
     }
 
     fn note(&self, text: &str) {

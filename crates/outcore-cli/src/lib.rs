@@ -105,7 +105,6 @@ fn name_of(command: &Command) -> (&'static str, bool) {
         Command::Scratch(_) => ("scratch", false),
         Command::Config(_) => ("config", false),
         Command::Drives(_) => ("drives", false),
-        Command::Volume(command) => ("volume", command.takes_stdout()),
         Command::Completions(_) => ("completions", true),
         Command::Man(args) => ("man", args.dir.is_none()),
     }
@@ -120,8 +119,11 @@ fn dispatch(cli: &mut Cli, given: Given, is_gnu: bool, first_file: Option<PathBu
             .called_sort(is_gnu),
         common: &cli.common,
         cleans_up: true,
-        // A view lays its runs on the drives that it is given: they would not be in the dataset.
-        lends_drives: !matches!(cli.command, Command::View(_)),
+        lends_drives: match &cli.command {
+            Command::Verb(verb) => verb.lends_drives,
+            // A view lays its runs on the drives that it is given: they would not be in the dataset.
+            command => !matches!(command, Command::View(_)),
+        },
         first_file,
     };
     let (given, command) = (Arc::new(given), &mut cli.command);
@@ -147,7 +149,6 @@ fn run_command(context: &Context, command: &mut Command) -> Result<u8> {
         Command::Scratch(command) => commands::scratch::run(context, command),
         Command::Config(command) => commands::config::run(context, command),
         Command::Drives(command) => commands::drives::run(context, command),
-        Command::Volume(command) => commands::volume::run(context, command),
         Command::Completions(args) => Ok(docs::completions(&context.reporter, Cli::whole(), args)),
         Command::Man(args) => docs::man(&context.reporter, Cli::whole(), CONTENTS, args),
     }

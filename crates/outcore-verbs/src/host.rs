@@ -60,6 +60,9 @@ pub trait Host {
     /// Whether inputs may be streams, and outputs.
     fn streams(&self) -> Streams;
 
+    /// The drives file of the volume, if one is named.
+    fn volume(&self) -> Option<&Path>;
+
     /// The file of a table without an output; nothing where standard output gets such a table.
     fn kept_table(&self) -> Option<&Path> {
         None
@@ -107,6 +110,9 @@ pub trait Host {
 
     /// Says what will be done, before it begins.
     fn begin(&self, fields: Value);
+
+    /// Says an item of what a verb lists: an event of this name, or a line of data.
+    fn item(&self, _event: &str, _fields: Value, _line: &str) {}
 
     /// Says something that the user should know, and that stops nothing.
     fn note(&self, text: &str);

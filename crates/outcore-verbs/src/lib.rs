@@ -25,6 +25,7 @@
 //! | [`sort`], `unique`, `comm`, `shuffle` | verbs on lines, records and tables |
 //! | `head`, `tail`, `sample`, `split` | further verbs on these |
 //! | `generate`, [`mod@verify`] | further verbs |
+//! | [`volume`] | the verbs on volumes |
 //!
 //! [`visit_verbs`] lists all verbs.
 
@@ -54,9 +55,18 @@ mod unique;
 pub mod usage;
 pub mod verb;
 pub mod verify;
+pub mod volume;
 pub mod wording;
 
-use verb::VerbVisitor;
+use verb::{Group, VerbVisitor};
+
+/// The commands that have verbs below them.
+pub const GROUPS: [Group; 1] = [Group {
+    name: "volume",
+    about: "Store datasets on many drives, and create and check the volumes that hold them",
+    long_about: "A volume is named by its drives file. Datasets are striped over all drives, checksummed and \
+                 sealed: they are whole or absent.",
+}];
 
 /// Shows each verb to `visitor`: the list that faces, documentation and tests walk.
 pub fn visit_verbs(visitor: &mut impl VerbVisitor) {
@@ -71,6 +81,7 @@ pub fn visit_verbs(visitor: &mut impl VerbVisitor) {
     visitor.visit::<generate::Gen>();
     visitor.visit::<verify::Verify>();
     sequence::visit_verbs(visitor);
+    volume::visit_verbs(visitor);
     #[cfg(feature = "tables")]
     visit_tables(visitor);
 }

@@ -18,4 +18,3 @@ pub(crate) mod vectors;
 pub(crate) mod verb;
 pub(crate) mod view;
 mod view_report;
-pub(crate) mod volume;

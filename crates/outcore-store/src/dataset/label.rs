@@ -78,7 +78,7 @@ impl DatasetVolume {
     ///
     /// # Errors
     /// Usage: no drives, a stripe that cannot be, a directory that belongs to a volume already.
-    /// I/O.
+    /// I/O: a directory that is missing, among others.
     pub fn create(
         device: Arc<dyn Device>,
         drives: Vec<VolumeDrive>,
@@ -106,6 +106,13 @@ impl DatasetVolume {
         sweep(&device, &drives)?;
         for drive in &drives {
             refuse_what_is_no_directory(CREATE, drive)?;
+            // Made here, it would be on the drive above the mount point.
+            if let Err(error) = std::fs::metadata(&drive.dir) {
+                return Err(Error::io(CREATE, &error)
+                    .drive(&drive.name)
+                    .path(&drive.dir)
+                    .hint("mount the drive there, or make the directory first"));
+            }
             if path_of(drive).exists() {
                 return Err(Error::usage(CREATE, "it belongs to a volume already")
                     .drive(&drive.name)

@@ -14,7 +14,7 @@ use outcore_verbs::verb::Inputs;
 use super::plain::plain;
 
 /// Options whose keyword is not their name in the definition.
-const NAMES: [(&str, &str); 22] = [
+const NAMES: [(&str, &str); 23] = [
     ("bloom_filters", "bloom"),
     ("conditions", "where"),
     ("distribution", "dist"),
@@ -34,6 +34,7 @@ const NAMES: [(&str, &str); 22] = [
     ("positions_type", "at_type"),
     ("record_bytes", "record"),
     ("records", "count"),
+    ("stripe_bytes", "stripe"),
     ("trace", "record_io"),
     ("unordered", "ordered"),
     ("wanted", "keys"),
@@ -90,7 +91,9 @@ const SPECIAL: [(&str, &str, &str); 9] = [
     ("where", "Expressions", "expressions"),
 ];
 /// Keywords of sizes in bytes.
-const SIZES: [&str; 4] = ["bytes", "line_bytes", "memory", "scratch_limit"];
+const SIZES: [&str; 5] = ["bytes", "line_bytes", "memory", "scratch_limit", "stripe"];
+/// Operands that are one file or directory each.
+const OPERANDS: [&str; 3] = ["dir", "source", "target"];
 /// What Python adds to options.
 const RECORDS: [(&str, &str); 4] = [
     (
@@ -257,6 +260,17 @@ fn kind_of(arg: &Arg, name: &str, inputs: Inputs) -> (String, Option<String>, &'
         false => "number",
     };
     let needs = |annotation: &str, method| (annotation.to_owned(), None, method);
+    let value = arg.get_value_names().and_then(|names| names.first());
+    if value.is_some_and(|value| value.starts_with('@')) {
+        return match (is_many, arg.is_required_set()) {
+            (true, _) => needs("str", "datasets"),
+            (false, true) => needs("str", "dataset"),
+            (false, false) => of("str | None", "None", "dataset"),
+        };
+    }
+    if arg.is_positional() && is_path && OPERANDS.contains(&name) {
+        return needs("StrPath", "path");
+    }
     if arg.is_positional() && is_path {
         let source = if takes_tables { "TableSource" } else { "Paths" };
         return needs(source, "operands");
@@ -304,6 +318,7 @@ fn kind_of(arg: &Arg, name: &str, inputs: Inputs) -> (String, Option<String>, &'
         return of("bool", "False", "flag");
     }
     match given {
+        Some(given) if SIZES.contains(&name) => of("Size", &format!("\"{given}\""), "size"),
         Some(given) if is_whole => of("SupportsIndex", &given, number),
         Some(given) if is(TypeId::of::<f64>()) => of("float", &given, "value"),
         Some(given) if !choices.is_empty() => of(

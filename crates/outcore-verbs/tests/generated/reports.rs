@@ -1,7 +1,8 @@
 //! Python's module of reports: a dataclass of each.
 //!
 //! Contract: a class has the fields of its report, in their order, with their comments. The
-//! parts of a report come before it; its base is the report that it extends.
+//! parts of a report come before it; its base is the report that it extends. A report that lists
+//! something is a sequence of that.
 
 use std::fmt::Write as _;
 
@@ -19,6 +20,7 @@ generated` makes it anew.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -92,6 +94,16 @@ impl Module {
                 let _ = writeln!(self.text, "{line}");
             }
             let _ = writeln!(self.text, "    {}: {}", field.name, field.python_type);
+        }
+        if let Some(listed) = class.fields.iter().find(|field| field.is_listed) {
+            let item = listed.class.as_ref().map_or("Any", |class| class.name);
+            let _ = write!(
+                self.text,
+                "\n    def __len__(self) -> int:\n        return len(self.{0})\n\n    def \
+                 __iter__(self) -> Iterator[{item}]:\n        return iter(self.{0})\n\n    def \
+                 __getitem__(self, at: int) -> {item}:\n        return self.{0}[at]\n",
+                listed.name
+            );
         }
         if class.fields.iter().any(|field| field.name == "text") {
             self.text
