@@ -52,7 +52,7 @@ from ._table_verbs import *
 from ._verbs import *
 from ._volume import Measured, Volume
 from ._table_view import TableView
-from ._view import LineView, View, sort_view
+from ._view import LineView, View
 
 __all__ = [
     "AccessError",
@@ -93,7 +93,6 @@ __all__ = [
     "plan",
     "range_search",
     "shuffled",
-    "sort_view",
     "table",
     "tabulate",
     "x",
@@ -104,12 +103,13 @@ __all__ += [
     "DriveTraffic", "IoTrace", "JobSummary", "Phase", "Rates", "Plan", "WriteSummary", "SortSummary",
     "ValueCount", "UniqueSummary", "CommSummary", "ShuffleSummary", "SampleSummary", "SplitSummary",
     "GenSummary", "VerifyReport", "ReducedValue", "ReduceSummary", "HistogramSummary", "TopSummary",
-    "FindSummary", "PartitionSummary", "LookupSummary", "VolumeReport", "DriveStatus", "VolumeStatus",
-    "Damage", "Orphan", "ScrubReport", "TransferSummary", "DatasetEntry", "VolumeListing", "RemovalReport",
-    "TableColumn", "InfoReport", "DedupSummary", "DiffSummary", "sort", "unique", "comm", "shuffle", "head",
-    "tail", "sample", "split", "verify", "map", "filter", "merge", "count_by", "convert", "info", "dedup",
-    "group_by", "window", "join", "diff", "gen", "zip", "flat_map", "enumerate", "windows", "reverse",
-    "reduce", "scan", "histogram", "top", "find", "partition", "gather", "lookup_file",
+    "FindSummary", "PartitionSummary", "LookupSummary", "ViewPlan", "ViewSummary", "VolumeReport",
+    "DriveStatus", "VolumeStatus", "Damage", "Orphan", "ScrubReport", "TransferSummary", "DatasetEntry",
+    "VolumeListing", "RemovalReport", "TableColumn", "InfoReport", "DedupSummary", "DiffSummary", "sort",
+    "unique", "comm", "shuffle", "head", "tail", "sample", "split", "sort_view", "verify", "map", "filter",
+    "merge", "count_by", "convert", "info", "dedup", "group_by", "window", "join", "diff", "gen", "zip",
+    "flat_map", "enumerate", "windows", "reverse", "reduce", "scan", "histogram", "top", "find", "partition",
+    "gather", "lookup_file",
 ]
 # verbs: end
 

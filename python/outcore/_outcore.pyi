@@ -22,10 +22,8 @@ from ._requests import (
     SimReplayRequest,
     SimRunRequest,
     TextRequest,
-    TableViewBuildRequest,
     Tell,
     VectorConvertRequest,
-    ViewBuildRequest,
     WriteParts,
     WriteTo,
 )
@@ -66,7 +64,6 @@ __all__ = [
     "split_lines",
     "table_spool",
     "table_stream",
-    "table_view_build",
     "top",
     "unknown_variables",
     "vector_convert",
@@ -75,7 +72,6 @@ __all__ = [
     "vector_knn",
     "vector_label",
     "vector_range",
-    "view_build",
     "volume_bench",
     "volume_read",
     "volume_write",
@@ -195,8 +191,6 @@ class Batches:
     def __iter__(self) -> Iterator[bytes]: ...
     def __next__(self) -> bytes: ...
 
-def view_build(request: ViewBuildRequest, tell: Tell | None) -> View: ...
-def table_view_build(request: TableViewBuildRequest, tell: Tell | None) -> View: ...
 def sorted_lines(path: str, terminator: int, resources: ResourcesRequest) -> View: ...
 
 @final

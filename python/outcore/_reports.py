@@ -366,6 +366,64 @@ class LookupSummary(WriteSummary):
     keys: int
 
 
+@dataclass(frozen=True)
+class ViewPlan(Report):
+    """How a view is built."""
+
+    #: Runs, as first sorted.
+    runs: int
+    #: Bytes of a run.
+    run_bytes: int
+    #: Bytes of a block, which a reader reads at once.
+    block_bytes: int
+    #: Areas of memory that runs are sorted in.
+    areas: int
+    #: Bytes of an area.
+    area_bytes: int
+    #: How many runs become one in each merge beforehand.
+    merges: tuple[int, ...]
+    #: Bytes that will be read.
+    predicted_read_bytes: int
+    #: Bytes that will be written.
+    predicted_written_bytes: int
+    #: Seconds that the job will take at `rates`.
+    predicted_seconds: float
+    #: How fast drives and processors are taken to be.
+    rates: Rates
+    #: The plan in words.
+    text: str
+
+    def __str__(self) -> str:
+        return self.text
+
+
+@dataclass(frozen=True, repr=False)
+class ViewSummary(JobSummary):
+    """What the making of a view, or an addition to one, did."""
+
+    #: The directory of the view.
+    output: Path
+    #: What a record is: a type of records, `lines` or `table`.
+    type: str
+    #: Bytes that were sorted.
+    data_bytes: int
+    #: How many runs readers merge.
+    runs: int
+    #: Bytes of runs that were still in memory.
+    resident_bytes: int
+    #: The parts of the job, in order.
+    phases: tuple[Phase, ...]
+    #: The plan.
+    plan: ViewPlan | None
+    #: What was left out of CSV and JSON lines, or read as null: a sentence per file.
+    notes: tuple[str, ...]
+    #: The same in words.
+    text: str
+
+    def __str__(self) -> str:
+        return self.text
+
+
 @dataclass(frozen=True, repr=False)
 class VolumeReport(JobSummary):
     """A volume that was made."""
@@ -626,6 +684,8 @@ __all__ = [
     "FindSummary",
     "PartitionSummary",
     "LookupSummary",
+    "ViewPlan",
+    "ViewSummary",
     "VolumeReport",
     "DriveStatus",
     "VolumeStatus",

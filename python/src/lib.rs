@@ -63,9 +63,7 @@ mod _outcore {
         memory_bytes, sim_plan, sim_presets, sim_replay, sim_run, unknown_variables, what,
     };
     #[pymodule_export]
-    use crate::functions::table::{
-        sorted_lines, table_spool, table_stream, table_view_build, view_build,
-    };
+    use crate::functions::table::{sorted_lines, table_spool, table_stream};
     #[pymodule_export]
     use crate::functions::vector::{
         vector_convert, vector_index, vector_kmeans, vector_knn, vector_label, vector_range,

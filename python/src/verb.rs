@@ -203,6 +203,14 @@ impl Host for Face<'_> {
         self.files.output_dir(name, replace)
     }
 
+    fn copied<'a>(&self, name: &'a Path) -> Result<Cow<'a, Path>> {
+        self.files.copied(name)
+    }
+
+    fn refuse_change(&self, name: &Path) -> Result<()> {
+        self.files.refuse_change(name)
+    }
+
     fn streams(&self) -> Streams {
         Streams::Refused
     }

@@ -78,7 +78,7 @@ def test_damage_missing_drives_and_taken_names_are_named(volume: outcore.Volume,
     (tmp_path / "d2").rename(tmp_path / "away")
     listed = volume.ls()
     assert [entry.name for entry in listed] == ["small", "x"]
-    assert listed[1].missing_drives == ["d2"]
+    assert listed[1].missing_drives == ("d2",)
     assert [drive.is_present for drive in volume.status()] == [True, True, False]
     for refused in (lambda: volume.read("x"), lambda: volume.write("y", b""), lambda: volume.rm("x"), volume.scrub):
         with pytest.raises(outcore.OutcoreError, match="drive d2 is missing") as missing:

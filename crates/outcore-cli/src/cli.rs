@@ -12,7 +12,6 @@ pub(crate) mod help;
 pub(crate) mod lab;
 pub(crate) mod vectors;
 pub(crate) mod verb;
-pub(crate) mod view;
 
 use std::ffi::OsStr;
 use std::path::PathBuf;
@@ -26,7 +25,7 @@ use outcore_terminal::docs::{CompletionsArgs, ManArgs};
 
 pub(crate) use outcore_verbs::kinds;
 pub(crate) use outcore_verbs::option::{
-    DriveArgs, PlanArgs, RecordingArgs, ResourceArgs, TraceArgs, TypeArgs, parse_count,
+    DriveArgs, PlanArgs, RecordingArgs, ResourceArgs, parse_count,
 };
 
 use deferred::Deferred;
@@ -87,8 +86,6 @@ pub(crate) enum Command {
     Vector(Deferred<vectors::VectorCommand>),
     Knn(Deferred<vectors::KnnArgs>),
     Kmeans(Deferred<vectors::KmeansArgs>),
-    #[command(subcommand)]
-    View(Deferred<view::ViewCommand>),
     #[command(subcommand)]
     Graph(Deferred<graph::GraphCommand>),
     Demo(Deferred<DemoArgs>),

@@ -11,6 +11,7 @@ use std::sync::Arc;
 
 use outcore::job::{Control, Job};
 use outcore::read::text_kind::TextKind;
+use outcore::runs::SortedView;
 use outcore::{Error, Result};
 use outcore_front::inputs::{self, Names, Source, Streams};
 use outcore_front::output::{Sink, Target};
@@ -37,6 +38,21 @@ pub struct Kept<'a> {
     pub force: bool,
 }
 
+/// A view that is to be served as a file.
+#[allow(missing_debug_implementations, reason = "a view has none")]
+pub struct Mounted<'a> {
+    /// The view.
+    pub view: SortedView,
+    /// An empty directory.
+    pub mountpoint: &'a Path,
+    /// The name of the file in it.
+    pub name: &'a str,
+    /// Past the page cache.
+    pub is_direct: bool,
+    /// Threads that merge.
+    pub threads: usize,
+}
+
 /// See the module.
 pub trait Host {
     /// The options that were given.
@@ -56,6 +72,27 @@ pub trait Host {
     /// # Errors
     /// As [`Host::output`].
     fn output_dir<'a>(&self, name: &'a Path, replace: bool) -> Result<Cow<'a, Path>>;
+
+    /// A path of the system by which `name` is read: of a dataset, that of a copy.
+    ///
+    /// # Errors
+    /// There is no such dataset; damage; no room for a copy.
+    fn copied<'a>(&self, name: &'a Path) -> Result<Cow<'a, Path>>;
+
+    /// Fails if `name`, which a verb would change in its place, is a dataset.
+    ///
+    /// # Errors
+    /// Usage.
+    fn refuse_change(&self, name: &Path) -> Result<()>;
+
+    /// Serves a view as a file until it is unmounted, or the user stops it.
+    ///
+    /// # Errors
+    /// It cannot be mounted; this host serves nothing.
+    fn mount(&self, _mounted: Mounted<'_>) -> Result<()> {
+        Err(Error::usage("mount view", "only the command serves views")
+            .hint("start `outcore view mount`"))
+    }
 
     /// Whether inputs may be streams, and outputs.
     fn streams(&self) -> Streams;

@@ -131,7 +131,7 @@ const ROOMS: [(&str, &[&[&str]]); 18] = [
             &["pass", "tables"],
             &[
                 "comm", "generate", "head", "sample", "sequence", "shuffle", "split", "verify",
-                "volume",
+                "view", "volume",
             ],
             &["sort", "tail"],
             &["unique"],

@@ -7,14 +7,14 @@ use std::any::TypeId;
 use std::fmt::Write as _;
 use std::path::PathBuf;
 
-use clap::{Arg, ArgAction, Command};
+use clap::{Arg, ArgAction, Command, ValueHint};
 use outcore_verbs::option::RecordCount;
 use outcore_verbs::verb::Inputs;
 
 use super::plain::plain;
 
 /// Options whose keyword is not their name in the definition.
-const NAMES: [(&str, &str); 23] = [
+const NAMES: [(&str, &str); 24] = [
     ("bloom_filters", "bloom"),
     ("conditions", "where"),
     ("distribution", "dist"),
@@ -34,6 +34,7 @@ const NAMES: [(&str, &str); 23] = [
     ("positions_type", "at_type"),
     ("record_bytes", "record"),
     ("records", "count"),
+    ("run_bytes", "run_size"),
     ("stripe_bytes", "stripe"),
     ("trace", "record_io"),
     ("unordered", "ordered"),
@@ -44,7 +45,8 @@ const OPPOSITES: [&str; 2] = ["no_header", "unordered"];
 /// Options of no use to Python: `drives` takes the file of drives too, there are no streams, and a
 /// plan is a value of its own. Python has `tabulate` for numbers that no file holds, and `key` for
 /// keys of lines too; [`ORDER`] stands for the letters of GNU sort.
-const LEFT_OUT: [&str; 30] = [
+const LEFT_OUT: [&str; 31] = [
+    "cat",
     "drives_file",
     "from",
     "to",
@@ -91,7 +93,14 @@ const SPECIAL: [(&str, &str, &str); 9] = [
     ("where", "Expressions", "expressions"),
 ];
 /// Keywords of sizes in bytes.
-const SIZES: [&str; 5] = ["bytes", "line_bytes", "memory", "scratch_limit", "stripe"];
+const SIZES: [&str; 6] = [
+    "bytes",
+    "line_bytes",
+    "memory",
+    "run_size",
+    "scratch_limit",
+    "stripe",
+];
 /// Operands that are one file or directory each.
 const OPERANDS: [&str; 3] = ["dir", "source", "target"];
 /// What Python adds to options.
@@ -134,7 +143,7 @@ pub(crate) fn unknown(ids: &[String]) -> Vec<&'static str> {
 /// Whether an option of a verb that reads `inputs` is of no use to Python.
 pub(crate) fn is_left_out(arg: &Arg, inputs: Inputs) -> bool {
     let id = arg.get_id().as_str();
-    let is_rejected = id == "parts" && arg.is_hide_set();
+    let is_rejected = matches!(id, "parts" | "unique") && arg.is_hide_set();
     LEFT_OUT.contains(&id) || is_rejected || inputs == Inputs::Tables && id == "infer"
 }
 
@@ -279,7 +288,9 @@ fn kind_of(arg: &Arg, name: &str, inputs: Inputs) -> (String, Option<String>, &'
     let is_pattern = help_of(arg).contains("{part}");
     let is_stdout = given.as_deref() == Some("-");
     let is_required = arg.is_required_set() || is_stdout;
-    if name == "dst" && (takes_tables && !is_pattern || !is_required) {
+    // A directory is not kept.
+    let is_dir = arg.get_value_hint() == ValueHint::DirPath;
+    if name == "dst" && !is_dir && (takes_tables && !is_pattern || !is_required) {
         return of("StrPath | None", "None", "path");
     }
     if let Some((_, annotation, method)) = special {

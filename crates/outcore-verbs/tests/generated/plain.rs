@@ -9,7 +9,7 @@ use std::sync::Mutex;
 use outcore_front::Spelling;
 
 /// Phrases that Python says otherwise, or not at all.
-const PHRASES: [(&str, &str); 78] = [
+const PHRASES: [(&str, &str); 80] = [
     (
         "If the program is called `sort` (ln -s \"$(command -v outcore)\" ~/bin/sort), it behaves as GNU sort does: \
          errors exit with 2, inputs are lines, and file names say nothing about contents (x.gz is not decompressed).",
@@ -37,6 +37,10 @@ const PHRASES: [(&str, &str); 78] = [
         "",
     ),
     ("; - is standard input, which is the default", ""),
+    (
+        "; - is standard input, which is copied to scratch first",
+        "",
+    ),
     ("; - is standard input", ""),
     (". Default: standard input", ""),
     (
@@ -112,6 +116,10 @@ const PHRASES: [(&str, &str); 78] = [
     (
         "What is found is an answer, not an error: the command exits with 1 if a record is out of order, and Python's report has `ok`",
         "What is found is an answer, not an error: `ok` of the report is `False` if a record is out of order",
+    ),
+    (
+        "Print the plan (runs, blocks, merges beforehand, predicted traffic), then run",
+        "Print the plan on `sys.stderr`, then run",
     ),
     (
         "Print the plan (predicted traffic and time), then run",

@@ -32,7 +32,36 @@ const RAISING: &str = "sort";
 const REPORTING: &str = "count-by";
 /// Verbs whose functions have other names: those of these names take what is in memory, or make an
 /// object.
-const FUNCTIONS: [(&str, &str); 2] = [("lookup", "lookup_file"), ("volume create", "_create")];
+const FUNCTIONS: [(&str, &str); 3] = [
+    ("lookup", "lookup_file"),
+    ("view build", BUILDING),
+    ("volume create", "_create"),
+];
+/// The function that gives the view that its verb builds.
+const BUILDING: &str = "sort_view";
+/// The types of a keyword that say what the view of [`BUILDING`] is.
+const BUILT: [(&str, &str, &str); 5] = [
+    ("lines", "Literal[True, \"any\"]", "LineView"),
+    ("csv", "Literal[True]", "LineView"),
+    ("jsonl", "Literal[True]", "LineView"),
+    ("by", "Keys", "TableView"),
+    ("", "", "View"),
+];
+/// Verbs that are of use only to the command: Python has views as objects.
+const OF_COMMAND: [&str; 6] = [
+    "view append",
+    "view cat",
+    "view info",
+    "view materialize",
+    "view mount",
+    "view verify",
+];
+
+/// Whether Python has nothing of the verb `name`.
+pub(crate) fn is_of_command(name: &str) -> bool {
+    OF_COMMAND.contains(&name)
+}
+
 /// The modules, with what their heads say of their verbs.
 const MODULES: [(Place, &str); 5] = [
     (Place::Lines, "s on lines, records and tables"),
@@ -133,6 +162,9 @@ fn text_of(module: &Module, kind: &str) -> String {
     text += &from("._reports", &module.reports);
     let is_called = |name: &&str| module.text.contains(&format!("return {name}("));
     let called: Vec<&str> = words.into_iter().filter(is_called).collect();
+    if module.text.contains(" built(") {
+        text += "from ._view import LineView, View, built\n";
+    }
     let _ = writeln!(text, "from ._words import Option, {}", called.join(", "));
     if class.is_none() {
         text += "\nif TYPE_CHECKING:\n";
@@ -140,6 +172,7 @@ fn text_of(module: &Module, kind: &str) -> String {
     let checked = [
         ("npt", "    import numpy.typing as npt\n"),
         ("Table", "    from ._table import Table\n"),
+        ("TableView", "    from ._table_view import TableView\n"),
     ];
     let checked = checked
         .iter()
@@ -211,7 +244,7 @@ struct Module {
 
 impl VerbVisitor for Module {
     fn visit<V: Verb>(&mut self) {
-        if Place::of::<V>() != self.place {
+        if Place::of::<V>() != self.place || is_of_command(V::NAME) {
             return;
         }
         self.names.push(function_name(V::NAME));
@@ -310,9 +343,17 @@ impl Module {
             self.overload(&name, &signature(Some("StrPath")), report);
             self.overload(&name, &signature(Some(KEPT)), kept);
         }
+        let is_building = name == BUILDING;
+        if is_building {
+            self.built_overloads(&signature(None));
+        }
         self.line(&format!("\n\ndef {name}("));
         self.parameters(&signature(None));
-        let returned = if keeps { &either } else { report };
+        let returned = match (keeps, is_building) {
+            (true, _) => &either[..],
+            (false, true) => "View | LineView | TableView",
+            (false, false) => report,
+        };
         self.line(&format!(") -> {returned}:"));
         self.docstring::<V>(&command, (&operands, &options), keeps);
         for keyword in &keywords {
@@ -324,6 +365,7 @@ impl Module {
             phases.push(',');
         }
         let run = match (keeps, takes_tables) {
+            _ if is_building => "built",
             (true, _) => "run_on_tables",
             (false, true) => "report_on_tables",
             (false, false) => "run",
@@ -337,6 +379,26 @@ impl Module {
             V::NAME,
             V::Report::NAME,
         ));
+    }
+
+    /// What the function that builds views gives, by the arguments that say what they hold.
+    fn built_overloads(&mut self, parameters: &[String]) {
+        for (at, (said, annotation, class)) in BUILT.into_iter().enumerate() {
+            let parameter = |parameter: &String| {
+                let name = parameter.split(':').next().unwrap_or_default();
+                let place = BUILT.iter().position(|(other, ..)| *other == name);
+                match (place, name) {
+                    (Some(_), name) if name == said => format!("{name}: {annotation},"),
+                    (Some(place), "by") if place < at => "by: None = None,".to_owned(),
+                    (Some(place), name) if place < at => {
+                        format!("{name}: Literal[False] = False,")
+                    }
+                    _ => parameter.clone(),
+                }
+            };
+            let parameters: Vec<String> = parameters.iter().map(parameter).collect();
+            self.overload(BUILDING, &parameters, class);
+        }
     }
 
     /// What a function gives, where this is told by the type of an argument.

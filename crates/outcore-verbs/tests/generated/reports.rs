@@ -10,6 +10,7 @@ use outcore_verbs::report::{Class, WriteSummary};
 use outcore_verbs::verb::{Verb, VerbVisitor};
 use outcore_verbs::visit_verbs;
 
+use super::python::is_of_command;
 use super::wrapped;
 
 const HEAD: &str = r#""""Reports of verbs: frozen values with the names of the command's JSON.
@@ -59,7 +60,9 @@ struct Module {
 
 impl VerbVisitor for Module {
     fn visit<V: Verb>(&mut self) {
-        self.class(Class::of::<V::Report>());
+        if !is_of_command(V::NAME) {
+            self.class(Class::of::<V::Report>());
+        }
     }
 }
 
