@@ -53,6 +53,7 @@ from ._verbs import *
 from ._volume import Measured, Volume
 from ._table_view import TableView
 from ._view import LineView, View
+from ._view_verbs import *
 
 __all__ = [
     "AccessError",
@@ -106,10 +107,10 @@ __all__ += [
     "FindSummary", "PartitionSummary", "LookupSummary", "ViewPlan", "ViewSummary", "VolumeReport",
     "DriveStatus", "VolumeStatus", "Damage", "Orphan", "ScrubReport", "TransferSummary", "DatasetEntry",
     "VolumeListing", "RemovalReport", "TableColumn", "InfoReport", "DedupSummary", "DiffSummary", "sort",
-    "unique", "comm", "shuffle", "head", "tail", "sample", "split", "sort_view", "verify", "map", "filter",
-    "merge", "count_by", "convert", "info", "dedup", "group_by", "window", "join", "diff", "gen", "zip",
-    "flat_map", "enumerate", "windows", "reverse", "reduce", "scan", "histogram", "top", "find", "partition",
-    "gather", "lookup_file",
+    "unique", "comm", "shuffle", "head", "tail", "sample", "split", "verify", "map", "filter", "merge",
+    "count_by", "convert", "info", "dedup", "group_by", "window", "join", "diff", "gen", "zip", "flat_map",
+    "enumerate", "windows", "reverse", "reduce", "scan", "histogram", "top", "find", "partition", "gather",
+    "lookup_file", "sort_view",
 ]
 # verbs: end
 

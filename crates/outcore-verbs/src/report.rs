@@ -148,7 +148,7 @@ pub fn as_values<T>(write: impl FnOnce() -> T) -> T {
 /// What a verb lists. A program gets it as a value. The command has an event of each item, and
 /// their number in its summary.
 #[derive(Debug, Clone)]
-pub struct Listed<T>(pub Vec<T>);
+pub(crate) struct Listed<T>(pub Vec<T>);
 
 impl<T: Serialize> Serialize for Listed<T> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
@@ -173,7 +173,7 @@ impl<T: FieldType> FieldType for Listed<T> {
 
 /// A name that the command marks, as in `@keys`, and a program has as it is.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Name {
+pub(crate) struct Name {
     /// Without marks.
     pub plain: String,
     /// As the command writes it.

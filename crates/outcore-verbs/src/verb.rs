@@ -52,8 +52,10 @@ pub trait Verb: 'static {
     /// As the verb documents.
     fn run(host: &dyn Host, args: &Self::Args) -> Result<Self::Report>;
 
-    /// Says the report to people.
-    fn say(args: &Self::Args, report: &Self::Report, words: &mut Words);
+    /// Says the report to people: in a line, unless the verb says more.
+    fn say(_args: &Self::Args, report: &Self::Report, words: &mut Words) {
+        words.lines(&Self::headline(report));
+    }
 
     /// The report in a line.
     fn headline(report: &Self::Report) -> String;

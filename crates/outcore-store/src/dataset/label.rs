@@ -105,9 +105,8 @@ impl DatasetVolume {
         )?;
         sweep(&device, &drives)?;
         for drive in &drives {
-            refuse_what_is_no_directory(CREATE, drive)?;
             // Made here, it would be on the drive above the mount point.
-            if let Err(error) = std::fs::metadata(&drive.dir) {
+            if let Some(error) = refuse_what_is_no_directory(CREATE, drive)? {
                 return Err(Error::io(CREATE, &error)
                     .drive(&drive.name)
                     .path(&drive.dir)

@@ -302,8 +302,12 @@ impl DatasetVolume {
     }
 }
 
-/// Datasets are files: a drive that is a block device has none.
-fn refuse_what_is_no_directory(operation: &str, drive: &VolumeDrive) -> Result<()> {
+/// Datasets are files: a drive that is a block device has none. Gives the error of a directory that
+/// is missing.
+fn refuse_what_is_no_directory(
+    operation: &str,
+    drive: &VolumeDrive,
+) -> Result<Option<std::io::Error>> {
     match fs::metadata(&drive.dir) {
         Ok(facts) if !facts.is_dir() => Err(Error::usage(
             operation,
@@ -315,8 +319,7 @@ fn refuse_what_is_no_directory(operation: &str, drive: &VolumeDrive) -> Result<(
             "pass the mount point, not the block device; only `outcore bench io` and `outcore \
                  replay` accept raw devices",
         )),
-        // What is missing is told by what wants it.
-        _ => Ok(()),
+        found => Ok(found.err()),
     }
 }
 

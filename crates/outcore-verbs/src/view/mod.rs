@@ -4,15 +4,17 @@
 //! [`outcore_front::view`]. A view that is not finished leaves nothing behind. `page.rs` has what
 //! is asked and reported, `build.rs` makes views and adds to them, of what `found.rs` finds;
 //! `read.rs` writes what is in them, and `look.rs` describes, checks and mounts them. `table.rs`
-//! has what differs for views of tables.
+//! has what differs for views of tables; `built.rs` and `written.rs` have the reports of both.
 
 mod build;
+mod built;
 mod found;
 mod look;
 mod page;
 mod read;
 #[cfg(feature = "tables")]
 mod table;
+mod written;
 
 use std::ops::Range;
 use std::path::{Path, PathBuf};

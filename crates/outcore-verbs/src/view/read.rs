@@ -4,23 +4,21 @@
 
 use std::ops::Range;
 use std::path::Path;
-use std::sync::Mutex;
 
-use outcore::Output;
-use outcore::runs::{SortedView, ViewType, WriteSummary as EngineSummary};
+use outcore::runs::{SortedView, ViewType};
 use outcore::{Error, Result};
-use outcore_front::cost::DriveTraffic;
 use outcore_front::inputs::{Streams, is_stdout};
-use outcore_front::output::{self, Consent, Holds, Target};
+use outcore_front::output::{self, Consent, Holds};
 use outcore_front::resources::Resources;
 use outcore_front::text::output::{self as text_output, Dress, Pending};
 use outcore_front::view::{self, key_of};
 use outcore_io::units;
 
 use super::page::{ViewCatArgs, ViewMaterializeArgs, ViewRangeArgs};
-use super::{MERGE, Opened, counted, load, rate_text, recorded, show_plan, unit_of, wanted_by};
+use super::written::{Written, copy_out};
+use super::{MERGE, Opened, load, rate_text, recorded, show_plan, wanted_by};
 use crate::host::{Host, Kept, Weight, watch};
-use crate::report::{Moved, Phase, Place, Stopwatch, WriteSummary};
+use crate::report::{Stopwatch, WriteSummary};
 use crate::verb::{Verb, Words};
 
 /// `cat`: writes a view to standard output.
@@ -166,81 +164,6 @@ fn wanted(view: &SortedView, args: &ViewRangeArgs) -> Result<Option<Range<u64>>>
         };
         Ok(rank(false)?..rank(true)?)
     })
-}
-
-/// Fails if records would go to a terminal.
-pub(super) fn refuse_terminal(what: &ViewType) -> Result<()> {
-    let holds = match what {
-        ViewType::Records(_) => Holds::Records,
-        ViewType::Lines(_) | ViewType::Rows(_) => Holds::Lines,
-    };
-    output::check_terminal(&Target::Pipe(None), holds, Consent::default())
-}
-
-/// Writes the sorted file, or the records of a range, to standard output.
-pub(super) fn copy_out<'a>(
-    host: &dyn Host,
-    view: &'a SortedView,
-    wanted: Option<Range<u64>>,
-) -> Result<Written<'a>> {
-    refuse_terminal(view.what())?;
-    let control = &view.job().control;
-    let output = Output::Pipe(Mutex::new(host.open_pipe(None, control)?));
-    let done = watch(host, control, &MERGE, || match wanted {
-        None => view.write_file(&output, false),
-        Some(range) => view.write_to(range, &output, false),
-    })?;
-    Ok(Written { view, done })
-}
-
-/// What was written of a view.
-pub(super) struct Written<'a> {
-    view: &'a SortedView,
-    pub(super) done: EngineSummary,
-}
-
-impl Written<'_> {
-    /// In words.
-    pub(super) fn text(&self) -> String {
-        let done = &self.done;
-        format!(
-            "merged {}, {}, in {}: {}; read {}, wrote {}",
-            counted(self.view.what(), done.records),
-            units::bytes(done.bytes),
-            units::seconds(done.seconds),
-            rate_text(done.bytes, done.seconds),
-            units::bytes(done.read_bytes),
-            units::bytes(done.written_bytes),
-        )
-    }
-
-    /// The report of a job of `resources` that wrote `output`.
-    fn report(
-        &self,
-        host: &dyn Host,
-        stopwatch: Stopwatch,
-        resources: &Resources,
-        output: &Path,
-    ) -> Result<WriteSummary> {
-        let done = &self.done;
-        let traffic: Vec<DriveTraffic> = done.drives.iter().map(DriveTraffic::of).collect();
-        let moved = Moved {
-            records: done.records,
-            read_bytes: done.read_bytes,
-            written_bytes: done.written_bytes,
-            passes: 1,
-        };
-        let used = stopwatch.stop(moved, &traffic, resources, host.end_trace()?);
-        Ok(WriteSummary {
-            output: Some(Place(output.to_path_buf())),
-            records_in: Some(self.view.len()),
-            data_bytes: done.bytes,
-            output_bytes: Some(done.bytes),
-            files: 1,
-            phases: Phase::of_engine(&done.phases),
-            ..WriteSummary::of_nothing(used, unit_of(self.view.what()))
-        })
-    }
 }
 
 /// A report of what was written, in a line.

@@ -16,7 +16,7 @@ use outcore_table::jobs::TableOrder;
 use outcore_table::jobs::view::{TableView, append, build};
 use outcore_table::output::TableFormat;
 
-use super::build::Built;
+use super::built::Built;
 use super::page::{ViewAppendArgs, ViewBuildArgs, ViewCatArgs, ViewMaterializeArgs, ViewSummary};
 use super::{BUILD, MERGE, begin, holds_all, recorded, show_plan, wanted_by};
 use crate::host::{Host, Kept, watch};

@@ -42,10 +42,6 @@ impl Verb for Create {
         })
     }
 
-    fn say(_args: &CreateArgs, report: &VolumeReport, words: &mut Words) {
-        words.lines(&Self::headline(report));
-    }
-
     fn headline(report: &VolumeReport) -> String {
         format!(
             "volume {} over {}, stripes of {}",

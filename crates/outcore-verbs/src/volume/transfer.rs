@@ -87,10 +87,6 @@ impl Verb for Get {
         })
     }
 
-    fn say(_args: &GetArgs, report: &TransferSummary, words: &mut Words) {
-        words.lines(&report.headline());
-    }
-
     fn headline(report: &TransferSummary) -> String {
         report.headline()
     }
@@ -119,10 +115,6 @@ impl Verb for Cp {
         transfer.run(host, |volume, resources, _| {
             volumes::copy(volume, &args.source, &args.target, args.force, resources)
         })
-    }
-
-    fn say(_args: &CpArgs, report: &TransferSummary, words: &mut Words) {
-        words.lines(&report.headline());
     }
 
     fn headline(report: &TransferSummary) -> String {

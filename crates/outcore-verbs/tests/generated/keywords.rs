@@ -238,6 +238,18 @@ fn kind_of_keys(name: &str) -> Option<(&'static str, &'static str)> {
     }
 }
 
+/// Whether the type that this tells from others is one of whole numbers.
+fn is_whole(is: &impl Fn(TypeId) -> bool) -> bool {
+    let numbers = [
+        TypeId::of::<u32>(),
+        TypeId::of::<u64>(),
+        TypeId::of::<u128>(),
+        TypeId::of::<usize>(),
+        TypeId::of::<RecordCount>(),
+    ];
+    numbers.into_iter().any(is)
+}
+
 /// The type of the keyword `name`, its default, and what makes words of it.
 fn kind_of(arg: &Arg, name: &str, inputs: Inputs) -> (String, Option<String>, &'static str) {
     let many_values = arg
@@ -247,14 +259,7 @@ fn kind_of(arg: &Arg, name: &str, inputs: Inputs) -> (String, Option<String>, &'
     let kind = arg.get_value_parser().type_id();
     let is = |wanted: TypeId| kind == wanted;
     let is_path = is(TypeId::of::<PathBuf>());
-    let numbers = [
-        TypeId::of::<u32>(),
-        TypeId::of::<u64>(),
-        TypeId::of::<u128>(),
-        TypeId::of::<usize>(),
-        TypeId::of::<RecordCount>(),
-    ];
-    let is_whole = numbers.into_iter().any(is);
+    let is_whole = is_whole(&is);
     let choices = choices_of(arg);
     let given = arg.get_default_values().first();
     let given = given.map(|value| value.to_string_lossy().into_owned());

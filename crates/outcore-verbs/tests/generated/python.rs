@@ -1,7 +1,8 @@
 //! Python's modules of verbs: a function of each, as its options and its rules say.
 //!
-//! Contract: every verb has a function, or is a method of the class of its group. Its parameters are the [`Keyword`]s of its options. A
-//! keyword that several functions have in the same words is documented by the first of them.
+//! Contract: every verb has a function, or is a method of the class of its group, except for those
+//! of [`OF_COMMAND`]. Its parameters are the [`Keyword`]s of its options. A keyword that several
+//! functions have in the same words is documented by the first of them.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -63,11 +64,12 @@ pub(crate) fn is_of_command(name: &str) -> bool {
 }
 
 /// The modules, with what their heads say of their verbs.
-const MODULES: [(Place, &str); 5] = [
+const MODULES: [(Place, &str); 6] = [
     (Place::Lines, "s on lines, records and tables"),
     (Place::Rows, "s on records and tables"),
     (Place::Tables, "s on tables"),
     (Place::Records, "s on records"),
+    (Place::View, "s on sorted views"),
     (Place::Volume, "s on volumes, as methods"),
 ];
 
@@ -78,6 +80,7 @@ enum Place {
     Rows,
     Tables,
     Records,
+    View,
     Volume,
 }
 
@@ -85,8 +88,10 @@ impl Place {
     fn of<V: Verb>() -> Self {
         let command = V::Args::augment_args(Command::new(V::NAME));
         let mut options = command.get_arguments();
+        let group = group_of(V::NAME).map(|(group, _)| group);
         match V::INPUTS {
-            _ if group_of(V::NAME).is_some_and(|(group, _)| group == "volume") => Place::Volume,
+            _ if group == Some("view") => Place::View,
+            _ if group == Some("volume") => Place::Volume,
             Inputs::Tables => Place::Tables,
             _ if options.any(|arg| arg.get_id() == "is_lines") => Place::Lines,
             Inputs::Any => Place::Rows,
@@ -103,7 +108,7 @@ impl Place {
 /// What is made of the verbs.
 pub(crate) struct Package {
     /// The modules, in the order of [`MODULES`].
-    pub(crate) modules: [String; 5],
+    pub(crate) modules: [String; 6],
     /// The statement that lists the names which the package has of them and of the reports.
     pub(crate) names: String,
 }
@@ -161,11 +166,12 @@ fn text_of(module: &Module, kind: &str) -> String {
     text += "from ._progress import Watcher\n";
     text += &from("._reports", &module.reports);
     let is_called = |name: &&str| module.text.contains(&format!("return {name}("));
-    let called: Vec<&str> = words.into_iter().filter(is_called).collect();
+    let called = words.into_iter().filter(is_called);
+    let called: Vec<&str> = ["Option"].into_iter().chain(called).collect();
     if module.text.contains(" built(") {
         text += "from ._view import LineView, View, built\n";
     }
-    let _ = writeln!(text, "from ._words import Option, {}", called.join(", "));
+    let _ = writeln!(text, "from ._words import {}", called.join(", "));
     if class.is_none() {
         text += "\nif TYPE_CHECKING:\n";
     }
@@ -208,7 +214,7 @@ fn text_of(module: &Module, kind: &str) -> String {
         let _ = writeln!(
             text,
             "\n\nclass {class}:\n    \"\"\"The verbs as methods.\"\"\"\n\n    def _means(self) -> dict[str, \
-             Any]:\n        \"\"\"What every call is given.\"\"\"\n        raise NotImplementedError\n\n{}",
+             Any]:\n        \"\"\"What every call is given.\"\"\"\n        return {{}}\n\n{}",
             methods.trim_end()
         );
         return text;
@@ -359,18 +365,23 @@ impl Module {
         for keyword in &keywords {
             self.option(V::NAME, keyword);
         }
-        let phases = V::PHASES.iter().map(|(name, _)| format!("\"{name}\""));
-        let mut phases = phases.collect::<Vec<_>>().join(", ");
-        if V::PHASES.len() == 1 {
-            phases.push(',');
-        }
         let run = match (keeps, takes_tables) {
             _ if is_building => "built",
             (true, _) => "run_on_tables",
             (false, true) => "report_on_tables",
             (false, false) => "run",
         };
-        let given = match class {
+        self.call_of::<V>(run);
+    }
+
+    /// The statement with which a function ends: `run` with its arguments.
+    fn call_of<V: Verb>(&mut self, run: &str) {
+        let phases = V::PHASES.iter().map(|(name, _)| format!("\"{name}\""));
+        let mut phases = phases.collect::<Vec<_>>().join(", ");
+        if V::PHASES.len() == 1 {
+            phases.push(',');
+        }
+        let given = match self.place.class() {
             Some(_) => "{**self._means(), **locals()}",
             None => "locals()",
         };
