@@ -50,9 +50,10 @@ from ._vector import (
 )
 from ._table_verbs import *
 from ._verbs import *
-from ._volume import Damage, DatasetEntry, DriveStatus, Measured, Moved, Volume
+from ._volume import Measured, Volume
 from ._table_view import TableView
-from ._view import LineView, View, sort_view
+from ._view import LineView, View
+from ._view_verbs import *
 
 __all__ = [
     "AccessError",
@@ -60,11 +61,8 @@ __all__ = [
     "Column",
     "CommSummary",
     "CorruptError",
-    "Damage",
     "Dataset",
-    "DatasetEntry",
     "Disorder",
-    "DriveStatus",
     "IoError",
     "KMeans",
     "LineView",
@@ -72,7 +70,6 @@ __all__ = [
     "Measured",
     "MemoryBudgetError",
     "MiniBatchKMeans",
-    "Moved",
     "NoSpaceError",
     "NotFoundError",
     "OutcoreError",
@@ -97,7 +94,6 @@ __all__ = [
     "plan",
     "range_search",
     "shuffled",
-    "sort_view",
     "table",
     "tabulate",
     "x",
@@ -108,11 +104,13 @@ __all__ += [
     "DriveTraffic", "IoTrace", "JobSummary", "Phase", "Rates", "Plan", "WriteSummary", "SortSummary",
     "ValueCount", "UniqueSummary", "CommSummary", "ShuffleSummary", "SampleSummary", "SplitSummary",
     "GenSummary", "VerifyReport", "ReducedValue", "ReduceSummary", "HistogramSummary", "TopSummary",
-    "FindSummary", "PartitionSummary", "LookupSummary", "TableColumn", "InfoReport", "DedupSummary",
-    "DiffSummary", "sort", "unique", "comm", "shuffle", "head", "tail", "sample", "split", "verify", "map",
-    "filter", "merge", "count_by", "convert", "info", "dedup", "group_by", "window", "join", "diff", "gen",
-    "zip", "flat_map", "enumerate", "windows", "reverse", "reduce", "scan", "histogram", "top", "find",
-    "partition", "gather", "lookup_file",
+    "FindSummary", "PartitionSummary", "LookupSummary", "ViewPlan", "ViewSummary", "VolumeReport",
+    "DriveStatus", "VolumeStatus", "Damage", "Orphan", "ScrubReport", "TransferSummary", "DatasetEntry",
+    "VolumeListing", "RemovalReport", "TableColumn", "InfoReport", "DedupSummary", "DiffSummary", "sort",
+    "unique", "comm", "shuffle", "head", "tail", "sample", "split", "verify", "map", "filter", "merge",
+    "count_by", "convert", "info", "dedup", "group_by", "window", "join", "diff", "gen", "zip", "flat_map",
+    "enumerate", "windows", "reverse", "reduce", "scan", "histogram", "top", "find", "partition", "gather",
+    "lookup_file", "sort_view",
 ]
 # verbs: end
 

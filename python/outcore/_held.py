@@ -16,7 +16,7 @@ from typing import Any, ClassVar, Protocol, Union, runtime_checkable
 
 from . import _arguments as arguments
 from . import _outcore
-from ._errors import absent, usage
+from ._errors import absent, failed, usage
 from ._progress import telling
 from ._reports import WriteSummary
 from ._requests import ResourcesRequest, TextRequest
@@ -44,7 +44,13 @@ class Place:
 
     def __init__(self, given: Mapping[str, Any]) -> None:
         folders = (name for name in arguments.path_texts(given.get("drives", ())) if not name.endswith(".toml"))
-        self.dir = tempfile.mkdtemp(prefix=".outcore-table-", dir=next(folders, None))
+        folder = next(folders, None)
+        try:
+            self.dir = tempfile.mkdtemp(prefix=".outcore-table-", dir=folder)
+        except OSError as error:
+            cause, where = error.strerror or str(error), folder or tempfile.gettempdir()
+            hint = "name a directory that is there and may be written with drives="
+            raise failed("keep table", "io", cause, where, hint=hint, errno=error.errno) from None
         self._gone = weakref.finalize(self, shutil.rmtree, self.dir, True)
 
     def path(self, name: str) -> str:

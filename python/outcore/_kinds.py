@@ -38,13 +38,6 @@ _NAMES = {
 Rule = Union["set[str]", "frozenset[str]"]
 
 _OF_RECORDS: dict[str, Rule] = {"dtype": RECORD_KINDS, "record": RECORD_KINDS}
-_OF_TEXT: dict[str, Rule] = {"lines": TEXT, "csv": {CSV}, "header": {CSV}}
-_OF_TABLES: dict[str, Rule] = {
-    "columns": TABLES,
-    "union": TABLES,
-    "codec": TABLES,
-    "schema": {CSV_TABLE, JSON_TABLE},
-}
 
 #: The kinds that an argument of a function is for; what is not here is for all that the function takes.
 RULES: dict[str, dict[str, Rule]] = {
@@ -55,18 +48,6 @@ RULES: dict[str, dict[str, Rule]] = {
         "volume": TEXT | RECORD_KINDS,
     },
     "lookup": {"dtype": RECORD_KINDS, "index": RECORD_KINDS, "lines": {LINES}, "zero_terminated": {LINES}},
-    "sort_view": {
-        **_OF_RECORDS,
-        **_OF_TEXT,
-        **_OF_TABLES,
-        "key": RECORD_KINDS | {LINES},
-        "by": TABLES | {CSV, JSON},
-        "order": {LINES, CSV},
-        "separator": {LINES, CSV, CSV_TABLE},
-        "zero_terminated": {LINES, JSON},
-        "stable": TEXT | RECORD_KINDS,
-        "volume": TEXT | RECORD_KINDS,
-    },
     "table": {
         "schema": {CSV_TABLE, JSON_TABLE},
         "separator": {CSV_TABLE},
@@ -80,31 +61,23 @@ def what(
     names: list[str],
     resources: ResourcesRequest,
     *,
-    output: str | None = None,
     records: bool = False,
     lines: bool = False,
-    csv: bool = False,
     table: bool = False,
-    by: list[str] | None = None,
-    text_order: bool = False,
 ) -> str:
     """What the files hold; `table` says that something is given that only tables have."""
     asked = AskedRequest(
         inputs=names,
-        output=output,
         is_records=records,
         is_lines=lines,
-        is_csv=csv,
         is_table=table,
-        by=by or [],
-        is_text_order=text_order,
         resources=resources,
     )
     kind = _outcore.what(asked)
     if not records:
         return kind
     # What is said of records is not for a table, and then is what is rejected.
-    asked = AskedRequest({**asked, "is_records": False, "is_table": False, "by": []})
+    asked = AskedRequest({**asked, "is_records": False, "is_table": False})
     return TABLE if _outcore.what(asked) == TABLE else kind
 
 

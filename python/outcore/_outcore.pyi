@@ -4,14 +4,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, final
 
-from ._replies import (
-    DamageReply,
-    EntryReply,
-    MeasuredReply,
-    MovedReply,
-    ViewInfo,
-    VolumeDriveReply,
-)
+from ._replies import MeasuredReply, ViewInfo
 from ._requests import (
     AskedRequest,
     CsvRows,
@@ -29,10 +22,8 @@ from ._requests import (
     SimReplayRequest,
     SimRunRequest,
     TextRequest,
-    TableViewBuildRequest,
     Tell,
     VectorConvertRequest,
-    ViewBuildRequest,
     WriteParts,
     WriteTo,
 )
@@ -74,7 +65,6 @@ __all__ = [
     "split_lines",
     "table_spool",
     "table_stream",
-    "table_view_build",
     "top",
     "unknown_variables",
     "vector_convert",
@@ -83,16 +73,8 @@ __all__ = [
     "vector_knn",
     "vector_label",
     "vector_range",
-    "view_build",
     "volume_bench",
-    "volume_create",
-    "volume_get",
-    "volume_list",
-    "volume_put",
     "volume_read",
-    "volume_remove",
-    "volume_scrub",
-    "volume_status",
     "volume_write",
     "what",
     "write",
@@ -124,15 +106,8 @@ def sim_run(request: SimRunRequest) -> SimRun: ...
 def sim_replay(request: SimReplayRequest) -> str: ...
 def sim_plan(request: SimPlanRequest) -> str: ...
 def sim_presets() -> str: ...
-def volume_create(drives_file: str, stripe: str) -> str: ...
-def volume_put(drives_file: str, name: str, source: str, force: bool, tell: Tell | None) -> MovedReply: ...
-def volume_write(drives_file: str, name: str, data: bytes, force: bool) -> MovedReply: ...
-def volume_get(drives_file: str, name: str, target: str, force: bool, tell: Tell | None) -> MovedReply: ...
+def volume_write(drives_file: str, name: str, data: bytes, force: bool) -> tuple[dict[str, Any], str]: ...
 def volume_read(drives_file: str, name: str, offset_bytes: int, size_bytes: int | None) -> bytes: ...
-def volume_list(drives_file: str, name: str | None) -> list[EntryReply]: ...
-def volume_remove(drives_file: str, name: str) -> None: ...
-def volume_status(drives_file: str) -> list[VolumeDriveReply]: ...
-def volume_scrub(drives_file: str, names: list[str]) -> list[DamageReply]: ...
 def volume_bench(drives_file: str, seconds: float, size: str) -> list[MeasuredReply]: ...
 
 @final
@@ -218,8 +193,6 @@ class Batches:
     def __iter__(self) -> Iterator[bytes]: ...
     def __next__(self) -> bytes: ...
 
-def view_build(request: ViewBuildRequest, tell: Tell | None) -> View: ...
-def table_view_build(request: TableViewBuildRequest, tell: Tell | None) -> View: ...
 def sorted_lines(path: str, terminator: int, resources: ResourcesRequest) -> View: ...
 
 @final

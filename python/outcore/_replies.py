@@ -25,45 +25,6 @@ class ViewInfo(TypedDict):
     stable: bool
 
 
-class MovedReply(TypedDict):
-    """What a transfer of a volume moved."""
-
-    bytes: int
-    files: int
-    left_out: int
-
-
-class EntryReply(TypedDict):
-    """A dataset, or a file packed in one."""
-
-    name: str
-    bytes: int
-    files: int
-    is_directory: bool
-    missing_drives: list[str]
-
-
-class VolumeDriveReply(TypedDict):
-    """A drive of a volume."""
-
-    drive: str
-    dir: str
-    is_present: bool
-    used_bytes: int
-    free_bytes: int
-
-
-class DamageReply(TypedDict):
-    """Bytes that are not what was written."""
-
-    dataset: str
-    drive: str
-    path: str
-    offset_bytes: int
-    len_bytes: int
-    is_repaired: bool
-
-
 class MeasuredReply(TypedDict):
     """What one thread reached."""
 

@@ -6,6 +6,7 @@ generated` makes it anew.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -366,6 +367,233 @@ class LookupSummary(WriteSummary):
 
 
 @dataclass(frozen=True)
+class ViewPlan(Report):
+    """How a view is built."""
+
+    #: Runs, as first sorted.
+    runs: int
+    #: Bytes of a run.
+    run_bytes: int
+    #: Bytes of a block, which a reader reads at once.
+    block_bytes: int
+    #: Areas of memory that runs are sorted in.
+    areas: int
+    #: Bytes of an area.
+    area_bytes: int
+    #: How many runs become one in each merge beforehand.
+    merges: tuple[int, ...]
+    #: Bytes that will be read.
+    predicted_read_bytes: int
+    #: Bytes that will be written.
+    predicted_written_bytes: int
+    #: Seconds that the job will take at `rates`.
+    predicted_seconds: float
+    #: How fast drives and processors are taken to be.
+    rates: Rates
+    #: The plan in words.
+    text: str
+
+    def __str__(self) -> str:
+        return self.text
+
+
+@dataclass(frozen=True, repr=False)
+class ViewSummary(JobSummary):
+    """What the making of a view, or an addition to one, did."""
+
+    #: The directory of the view.
+    output: Path
+    #: What a record is: a type of records, `lines` or `table`.
+    type: str
+    #: Bytes that were sorted.
+    data_bytes: int
+    #: How many runs readers merge.
+    runs: int
+    #: Bytes of runs that were still in memory.
+    resident_bytes: int
+    #: The parts of the job, in order.
+    phases: tuple[Phase, ...]
+    #: The plan.
+    plan: ViewPlan | None
+    #: What was left out of CSV and JSON lines, or read as null: a sentence per file.
+    notes: tuple[str, ...]
+    #: The same in words.
+    text: str
+
+    def __str__(self) -> str:
+        return self.text
+
+
+@dataclass(frozen=True, repr=False)
+class VolumeReport(JobSummary):
+    """A volume that was made."""
+
+    #: The identity of the volume.
+    volume: str
+    #: How many drives it is on.
+    drive_count: int
+    #: Bytes of a stripe.
+    stripe_bytes: int
+
+
+@dataclass(frozen=True)
+class DriveStatus(Report):
+    """A drive of a volume."""
+
+    #: Its name.
+    drive: str
+    #: Its directory.
+    dir: Path
+    #: Whether it is there: mounted, with its label.
+    is_present: bool
+    #: Bytes of datasets on it.
+    used_bytes: int
+    #: Free bytes on its file system.
+    free_bytes: int
+
+
+@dataclass(frozen=True, repr=False)
+class VolumeStatus(JobSummary):
+    """The state of a volume."""
+
+    #: The drives; each is an event `drive`.
+    members: tuple[DriveStatus, ...]
+    #: The identity of the volume.
+    volume: str
+    #: Bytes of a stripe.
+    stripe_bytes: int
+    #: How many datasets there are.
+    datasets: int
+    #: How many of them cannot be read, since they are damaged.
+    damaged: int
+    #: How many of them need a drive that is missing.
+    unreachable: int
+    #: How many files belong to no dataset.
+    orphans: int
+    #: Bytes of these files.
+    orphan_bytes: int
+
+    def __len__(self) -> int:
+        return len(self.members)
+
+    def __iter__(self) -> Iterator[DriveStatus]:
+        return iter(self.members)
+
+    def __getitem__(self, at: int) -> DriveStatus:
+        return self.members[at]
+
+
+@dataclass(frozen=True)
+class Damage(Report):
+    """Bytes that are not what was written."""
+
+    #: The dataset; empty where the label of a drive is damaged.
+    dataset: str
+    #: The drive.
+    drive: str
+    #: The file on it.
+    path: str
+    #: First byte in that file of the part that its checksum covers.
+    offset_bytes: int
+    #: Bytes of that part.
+    len_bytes: int
+    #: Whether it has been restored from another drive's copy: labels and manifests have them.
+    is_repaired: bool
+
+
+@dataclass(frozen=True)
+class Orphan(Report):
+    """A file on a drive that belongs to no dataset."""
+
+    #: The drive.
+    drive: str
+    #: The file on it.
+    path: Path
+    #: Its length.
+    len_bytes: int
+
+
+@dataclass(frozen=True, repr=False)
+class ScrubReport(JobSummary):
+    """What a look at all bytes of datasets found."""
+
+    #: Checksum blocks and files that are not what was written, or cannot be read; each is an event `damage`.
+    damages: tuple[Damage, ...]
+    #: Files that belong to no dataset, since its manifest is lost; each is an event `orphan`.
+    orphans: tuple[Orphan, ...]
+    #: Bytes of orphans that were removed; none where that was not asked for.
+    freed_bytes: int | None
+
+    def __len__(self) -> int:
+        return len(self.damages)
+
+    def __iter__(self) -> Iterator[Damage]:
+        return iter(self.damages)
+
+    def __getitem__(self, at: int) -> Damage:
+        return self.damages[at]
+
+
+@dataclass(frozen=True, repr=False)
+class TransferSummary(JobSummary):
+    """What a transfer between files and datasets moved."""
+
+    #: Bytes of data.
+    bytes: int
+    #: Files and symbolic links.
+    files: int
+    #: Sockets, pipes and devices of a directory that were left out, since they hold no data.
+    left_out: int
+
+
+@dataclass(frozen=True)
+class DatasetEntry(Report):
+    """A dataset, or a file, a symbolic link or an empty directory packed in one."""
+
+    #: Its name. In names of packed files `\xHH` stands for what is not printable.
+    name: str
+    #: Bytes of data.
+    bytes: int
+    #: Packed files; 1 for a file.
+    files: int
+    #: What it is, in words.
+    contents: str
+    #: Whether it is a packed directory, or an empty directory in one.
+    is_directory: bool
+    #: Drives that it is on and that are missing: it cannot be read as a whole until they are back.
+    missing_drives: tuple[str, ...]
+
+
+@dataclass(frozen=True, repr=False)
+class VolumeListing(JobSummary):
+    """The datasets of a volume, or what is packed in one."""
+
+    #: The datasets, by name, or what is packed in one; each is an event `dataset`.
+    entries: tuple[DatasetEntry, ...]
+
+    def __len__(self) -> int:
+        return len(self.entries)
+
+    def __iter__(self) -> Iterator[DatasetEntry]:
+        return iter(self.entries)
+
+    def __getitem__(self, at: int) -> DatasetEntry:
+        return self.entries[at]
+
+
+@dataclass(frozen=True, repr=False)
+class RemovalReport(JobSummary):
+    """What the removal of datasets freed."""
+
+    #: Bytes of the drives that are free again.
+    freed_bytes: int
+    #: How many files belong to no dataset.
+    orphans: int
+    #: Bytes of these files.
+    orphan_bytes: int
+
+
+@dataclass(frozen=True)
 class TableColumn(Report):
     """A column of a table."""
 
@@ -456,6 +684,18 @@ __all__ = [
     "FindSummary",
     "PartitionSummary",
     "LookupSummary",
+    "ViewPlan",
+    "ViewSummary",
+    "VolumeReport",
+    "DriveStatus",
+    "VolumeStatus",
+    "Damage",
+    "Orphan",
+    "ScrubReport",
+    "TransferSummary",
+    "DatasetEntry",
+    "VolumeListing",
+    "RemovalReport",
     "TableColumn",
     "InfoReport",
     "DedupSummary",

@@ -27,13 +27,9 @@ class AskedRequest(TypedDict):
     """What is said of files, to tell what they hold."""
 
     inputs: list[str]
-    output: str | None
     is_records: bool
     is_lines: bool
-    is_csv: bool
     is_table: bool
-    by: list[str]
-    is_text_order: bool
     resources: ResourcesRequest
 
 
@@ -390,32 +386,6 @@ class WriteParts(TypedDict):
     force: bool
 
 
-class ViewLinesRequest(TypedDict):
-    """Lines of a view, and their order but for its direction."""
-
-    line_keys: list[str]
-    letters: str
-    separator: int | None
-    by: list[str]
-    terminator: int
-    insists: bool
-    is_csv: bool
-    has_header: bool
-
-
-class ViewBuildRequest(TypedDict):
-    """A sorted view to build."""
-
-    inputs: list[str]
-    output: str
-    records: RecordsRequest
-    lines: ViewLinesRequest | None
-    resources: ResourcesRequest
-    descending: bool
-    stable: bool
-    force: bool
-
-
 class TextRequest(TypedDict):
     """How CSV and JSON lines become a table."""
 
@@ -423,17 +393,3 @@ class TextRequest(TypedDict):
     separator: int | None
     null: list[str]
     on_error: str
-
-
-class TableViewBuildRequest(TypedDict):
-    """A sorted view of a table to build."""
-
-    inputs: list[str]
-    output: str
-    by: list[str]
-    descending: bool
-    columns: list[str] | None
-    union: bool
-    text: TextRequest
-    resources: ResourcesRequest
-    force: bool

@@ -10,15 +10,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, SupportsIndex
 
-from . import _arguments as arguments
-from . import _outcore
 from ._errors import usage
-from ._progress import Watcher, telling
-from ._held import TableSource, columns_of, resources_of, text_of, texts
-from ._table import table
+from ._sorted_view import SortedView
 from ._units import whole
-from ._sorted_view import SortedView, reopened
-from ._requests import TableViewBuildRequest
 
 
 class TableView(SortedView):
@@ -132,30 +126,3 @@ def _pyarrow() -> Any:
         hint = "install it, or give the view to a library that takes __arrow_c_stream__"
         raise usage("read view", "pyarrow is not installed", hint) from None
     return pyarrow
-
-
-def build(
-    src: TableSource,
-    dst: arguments.StrPath,
-    order: tuple[arguments.Keys, bool, bool],
-    how: dict[str, Any],
-    progress: Watcher | bool | None,
-) -> TableView:
-    """`outcore.sort_view` of a table: by, descending, force; the arguments of `table`."""
-    opened = table(src, progress=progress, **how)
-    by, descending, force = order
-    resources = resources_of(opened._given)
-    request = TableViewBuildRequest(
-        inputs=opened._inputs,
-        output=arguments.path_text(dst),
-        by=texts("by", by),
-        descending=descending,
-        columns=columns_of(opened._given),
-        union=bool(opened._given.get("union")),
-        text=text_of(opened._given),
-        resources=resources,
-        force=force,
-    )
-    with telling(progress, ("sort runs", "merge runs")) as tell:
-        native = _outcore.table_view_build(request, tell)
-    return reopened(TableView, arguments.path_text(dst), resources, None, None, native)

@@ -8,39 +8,20 @@ from __future__ import annotations
 
 import ast
 import os
-from collections.abc import Iterable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any, Literal, SupportsIndex, Union, overload
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any, SupportsIndex, Union, overload
 
-from . import _kinds
-from . import _outcore
-from ._arguments import (
-    SEED,
-    Keys,
-    LinesHow,
-    Paths,
-    Record,
-    Size,
-    StrPath,
-    insists,
-    resources_of,
-    path_text,
-    path_texts,
-    texts,
-)
+from ._arguments import SEED, path_text, resources_of
 from ._arrays import gathered, is_same
 from ._errors import usage
-from ._held import is_held
-from ._progress import Watcher, telling
-from ._records import records
+from ._reports import ViewSummary
 from ._sorted_view import SortedView, reopened
-from ._units import whole
-from ._requests import ViewBuildRequest, ViewLinesRequest
+from ._words import Option, report_on_tables
 
 if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
 
-    from ._held import TableSource
     from ._table_view import TableView
 
 Key = Union[str, bytes, int, float, "tuple[Any, ...]"]
@@ -231,231 +212,18 @@ def _key_text(key: Key) -> str:
     return repr(key.item() if hasattr(key, "item") else key)
 
 
-@overload
-def sort_view(
-    src: Paths,
-    dst: StrPath,
-    *,
-    dtype: npt.DTypeLike | None = None,
-    record: Record | None = None,
-    key: Keys | None = None,
-    lines: Literal[False] = False,
-    descending: bool = False,
-    stable: bool = False,
-    memory: Size | None = None,
-    threads: SupportsIndex | None = None,
-    drives: Paths = (),
-    io: str | None = None,
-    force: bool = False,
-    volume: StrPath | None = None,
-    progress: Watcher | bool | None = None,
-) -> View: ...
-
-
-@overload
-def sort_view(
-    src: Paths,
-    dst: StrPath,
-    *,
-    key: Keys | None = None,
-    lines: Literal[True, "any"],
-    separator: str | None = None,
-    order: str = "",
-    by: Keys | None = None,
-    csv: bool = False,
-    header: bool = True,
-    zero_terminated: bool = False,
-    descending: bool = False,
-    stable: bool = False,
-    memory: Size | None = None,
-    threads: SupportsIndex | None = None,
-    drives: Paths = (),
-    io: str | None = None,
-    force: bool = False,
-    volume: StrPath | None = None,
-    progress: Watcher | bool | None = None,
-) -> LineView: ...
-
-
-@overload
-def sort_view(
-    src: Paths,
-    dst: StrPath,
-    *,
-    csv: Literal[True],
-    by: Keys,
-    lines: LinesHow = False,
-    separator: str | None = None,
-    order: str = "",
-    header: bool = True,
-    descending: bool = False,
-    stable: bool = False,
-    memory: Size | None = None,
-    threads: SupportsIndex | None = None,
-    drives: Paths = (),
-    io: str | None = None,
-    force: bool = False,
-    volume: StrPath | None = None,
-    progress: Watcher | bool | None = None,
-) -> LineView: ...
-
-
-@overload
-def sort_view(
-    src: Paths | TableSource,
-    dst: StrPath,
-    *,
-    by: Keys,
-    columns: Iterable[str] | None = None,
-    union: bool = False,
-    schema: str | Mapping[str, str] | None = None,
-    descending: bool = False,
-    memory: Size | None = None,
-    threads: SupportsIndex | None = None,
-    drives: Paths = (),
-    io: str | None = None,
-    force: bool = False,
-    progress: Watcher | bool | None = None,
-) -> TableView: ...
-
-
-def sort_view(
-    src: Paths | TableSource,
-    dst: StrPath,
-    *,
-    dtype: npt.DTypeLike | None = None,
-    record: Record | None = None,
-    key: Keys | None = None,
-    lines: LinesHow = False,
-    separator: str | None = None,
-    order: str = "",
-    by: Keys | None = None,
-    csv: bool = False,
-    header: bool = True,
-    zero_terminated: bool = False,
-    columns: Iterable[str] | None = None,
-    union: bool = False,
-    schema: str | Mapping[str, str] | None = None,
-    descending: bool = False,
-    stable: bool = False,
-    memory: Size | None = None,
-    threads: SupportsIndex | None = None,
-    drives: Paths = (),
-    io: str | None = None,
-    force: bool = False,
-    volume: StrPath | None = None,
-    progress: Watcher | bool | None = None,
+def built(
+    name: str, kind: type[ViewSummary], phases: tuple[str, ...], options: Mapping[str, Option], given: dict[str, Any]
 ) -> View | LineView | TableView:
-    """Sorts files into a view: the last merge happens while it is read.
+    """The view that a verb builds of these arguments."""
+    dst = path_text(given["dst"])
+    if dst.startswith("@") and not os.path.isdir(dst):
+        hint = "name a directory; its inputs may be datasets"
+        raise usage("build view", f"a view is not a dataset ({dst})", hint)
+    report = report_on_tables(name, kind, phases, options, given)
+    asked = resources_of(given["memory"], given["threads"], given["drives"], given["io"], None, SEED, given["volume"])
+    if report.type == "table":
+        from ._table_view import TableView
 
-    Building a view and reading it once moves two reads and one write of the data, where `sort` and
-    reading its result move three and two.
-
-    Args:
-        src: Files to sort, in order: raw records, `.npy`, the manifest of shards, lines, or a table as in `table`, of which
-            the result is a `TableView`. What files hold is told as by `sort`.
-        dst: The view's directory; its last part is made.
-        dtype: What a record is, as for `sort`.
-        record: In place of `dtype`, the size of a record in bytes, or that and its keys.
-        key: The fields or places to sort by, as for `sort`; for lines, keys as GNU sort's `-k` has
-            them, the most significant first: `"2,2n"`.
-        lines: The files are text, whatever they are called; the result is a `LineView`. Compressed and binary files are treated
-            as in `open`; `"any"` takes any bytes for lines.
-        separator: Of lines, the byte between fields, as `-t`; without it fields begin where blanks do.
-        order: Of lines, letters of GNU sort for lines and keys without their own: `"n"`, `"V"`.
-        by: Of JSON lines, paths of fields: `".user.id"`, or `".price:desc"` for the largest first.
-            With `csv`, names of columns or their numbers from 1: `"price:nr"`. The words of tables
-            (`asc`, `desc`, `nulls-first`, `nulls-last`) may follow colons, too. Of tables, columns.
-        columns, union, schema: Of tables, as in `table`.
-        csv: The lines are records of CSV; quotes may hold separators and newlines. `separator` is
-            by default that of a sample of the records.
-        header: The first line of each file of CSV names its columns; `LineView.header` has it.
-        zero_terminated: Lines end with NUL, not newline.
-        descending: Largest first.
-        stable: Equal keys keep the order of the input.
-        memory: Memory to use, as `"2GiB"` or bytes; by default half of what is free.
-        threads: Compute threads; by default all processors.
-        drives: Directories on drives, or a `drives.toml`; runs are spread over all of them.
-        io: `"auto"`, `"direct"` (past the page cache) or `"buffered"`.
-        force: Replace a view that exists.
-        volume: The drives file of a volume, of which `src` may name datasets, as for `sort`.
-        progress: `True` for a bar, or a function that is called with a `Progress`.
-
-    Raises:
-        UsageError: The request makes no sense, or something is in the way.
-        MemoryBudgetError: The memory allowed is too little.
-        NoSpaceError: Too little room for the runs.
-        KeyboardInterrupt: Ctrl-C; nothing is left behind.
-    """
-    given = dict(locals())
-    resources = resources_of(memory, threads, drives, io, None, SEED, volume)
-    asked = None
-    kind = _kinds.HELD
-    if not is_held(src):
-        kind = _kinds.what(
-            path_texts(src),  # type: ignore[arg-type]
-            resources,
-            records=dtype is not None or record is not None,
-            lines=bool(lines),
-            csv=csv,
-            table=columns is not None or union or schema is not None,
-            by=[] if lines else texts(by),
-            text_order=bool(order),
-        )
-    if lines and by is not None and not csv:
-        kind = _kinds.JSON
-    if kind in (_kinds.CSV, _kinds.JSON) and by is None and not csv:
-        kind = _kinds.LINES
-    _kinds.check(sort_view, kind, given)
-    if kind in _kinds.TABLES:
-        from ._table_view import build
-
-        how = {"memory": memory, "threads": threads, "drives": drives, "io": io}
-        shape = {"columns": columns, "union": union, "schema": schema, "separator": separator}
-        chosen = (by or (), bool(descending), bool(force))
-        return build(src, dst, chosen, {**how, **shape}, progress)
-    is_text = kind in _kinds.TEXT
-    if is_text:
-        if csv and (by is None or zero_terminated):
-            hint = "name columns with by=, or leave csv out; its records end with newlines"
-            raise usage("sort", "CSV without a column, or with NULs", hint)
-        asked = _lines_request(key, separator, order, by, zero_terminated)
-        asked["is_csv"], asked["has_header"] = kind == _kinds.CSV, bool(header)
-        asked["insists"] = insists(lines)
-    request = ViewBuildRequest(
-        inputs=path_texts(src),  # type: ignore[arg-type]
-        output=path_text(dst),
-        records=records(dtype, record, None if is_text else key),
-        lines=asked,
-        resources=resources,
-        descending=bool(descending),
-        stable=bool(stable),
-        force=bool(force),
-    )
-    with telling(progress, ("sort runs", "merge runs")) as tell:
-        native = _outcore.view_build(request, tell)
-    opened: type[View] | type[LineView] = LineView if is_text else View
-    return reopened(opened, path_text(dst), resources, None, None, native)
-
-
-def _lines_request(
-    key: Keys | None,
-    separator: str | None,
-    order: str,
-    by: Keys | None,
-    zero_terminated: bool,
-) -> ViewLinesRequest:
-    if key is not None and by is not None:
-        raise usage("sort", "keys both by key and by by", "give one of the two")
-    if separator is not None and len(os.fsencode(separator)) != 1:
-        raise usage("sort", "the separator is not one byte", "give one character of ASCII")
-    return ViewLinesRequest(
-        line_keys=texts(key),
-        letters=order,
-        separator=None if separator is None else os.fsencode(separator)[0],
-        by=texts(by),
-        terminator=0 if zero_terminated else ord("\n"),
-        insists=False,
-        is_csv=False,
-        has_header=False,
-    )
+        return reopened(TableView, dst, asked, None, None)
+    return reopened(LineView if report.type == "lines" else View, dst, asked, None, None)

@@ -74,6 +74,14 @@ class Words:
         """Files, which stand behind all else."""
         self._operands += map(_file, path_texts(paths))
 
+    def dataset(self, option: str, name: str | None) -> None:
+        """A dataset, whose name Python has without its mark."""
+        self.datasets(option, [] if name is None else [name])
+
+    def datasets(self, option: str, names: Iterable[str]) -> None:
+        """Datasets."""
+        self._add(option, (name if name.startswith("@") else f"@{name}" for name in names))
+
     def paths(self, option: str, paths: Paths) -> None:
         """Files of an option."""
         self._add(option, map(_file, path_texts(paths)))

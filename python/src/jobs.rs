@@ -35,20 +35,16 @@ pub(crate) fn what(mut request: request::Asked, run: &Run) -> Result<&'static st
     let first = request.inputs.first_mut();
     let datasets = Datasets::stage(&request.resources, how, first, [], run)?;
     let resources = datasets.resources(&request.resources, true, run)?;
-    let text = request.is_csv.then_some(TextKind::Csv);
     // A dataset that is copied is called otherwise.
     let of_name = || named.first().and_then(|name| TextKind::of_name(name));
     let is_dataset = named.first() != request.inputs.first();
     let asked = Asked {
         inputs: &request.inputs,
-        output: request.output.as_deref(),
         is_records: request.is_records,
         is_lines: request.is_lines,
-        text: text.or_else(|| is_dataset.then(of_name).flatten()),
+        text: is_dataset.then(of_name).flatten(),
         is_table: request.is_table,
-        piped: None,
-        by: &request.by,
-        is_text_order: request.is_text_order,
+        ..Asked::default()
     };
     Ok(match asked.what(resources.names())? {
         What::Lines | What::Fastq => "lines",

@@ -14,7 +14,7 @@
 //! - [`vector`]: vectors, and their nearest neighbours
 //! - [`sim`]: the simulator
 //! - [`dataset`]: lazy datasets: steps, reductions, writes, batches
-//! - [`volume`]: datasets on volumes
+//! - [`volume`]: datasets on volumes, in memory
 //! - [`datasets`]: `@name` where a function takes a file
 //! - [`run`]: a job on its thread: signals, progress, cancellation
 //! - [`view`]: sorted views
@@ -67,18 +67,13 @@ mod _outcore {
         memory_bytes, sim_plan, sim_presets, sim_replay, sim_run, unknown_variables, what,
     };
     #[pymodule_export]
-    use crate::functions::table::{
-        sorted_lines, table_spool, table_stream, table_view_build, view_build,
-    };
+    use crate::functions::table::{sorted_lines, table_spool, table_stream};
     #[pymodule_export]
     use crate::functions::vector::{
         vector_convert, vector_index, vector_kmeans, vector_knn, vector_label, vector_range,
     };
     #[pymodule_export]
-    use crate::functions::volume::{
-        volume_bench, volume_create, volume_get, volume_list, volume_put, volume_read,
-        volume_remove, volume_scrub, volume_status, volume_write,
-    };
+    use crate::functions::volume::{volume_bench, volume_read, volume_write};
     #[pymodule_export]
     use crate::order::Order;
     #[pymodule_export]

@@ -63,14 +63,10 @@ impl Resources {
 #[pyo3(from_item_all)]
 pub(crate) struct Asked {
     pub(crate) inputs: Vec<PathBuf>,
-    pub(crate) output: Option<PathBuf>,
     pub(crate) is_records: bool,
     pub(crate) is_lines: bool,
-    pub(crate) is_csv: bool,
     /// Something is given that only tables have.
     pub(crate) is_table: bool,
-    pub(crate) by: Vec<String>,
-    pub(crate) is_text_order: bool,
     pub(crate) resources: Resources,
 }
 
@@ -143,20 +139,6 @@ pub(crate) struct Order {
     pub(crate) epoch: u64,
 }
 
-/// A view to build.
-#[derive(Debug, FromPyObject)]
-#[pyo3(from_item_all)]
-pub(crate) struct ViewBuild {
-    pub(crate) inputs: Vec<PathBuf>,
-    pub(crate) output: PathBuf,
-    pub(crate) records: Records,
-    pub(crate) lines: Option<ViewLines>,
-    pub(crate) resources: Resources,
-    pub(crate) descending: bool,
-    pub(crate) stable: bool,
-    pub(crate) force: bool,
-}
-
 /// How CSV and JSON lines become a table.
 #[derive(Debug, Clone, FromPyObject)]
 #[pyo3(from_item_all)]
@@ -169,34 +151,4 @@ pub(crate) struct TextRequest {
     pub(crate) null: Vec<String>,
     /// What becomes of bad rows.
     pub(crate) on_error: String,
-}
-
-/// A view of a table to build.
-#[derive(Debug, FromPyObject)]
-#[pyo3(from_item_all)]
-pub(crate) struct TableViewBuild {
-    pub(crate) inputs: Vec<PathBuf>,
-    pub(crate) output: PathBuf,
-    pub(crate) by: Vec<String>,
-    pub(crate) descending: bool,
-    pub(crate) columns: Option<Vec<String>>,
-    pub(crate) union: bool,
-    pub(crate) text: TextRequest,
-    pub(crate) resources: Resources,
-    pub(crate) force: bool,
-}
-
-/// Lines of a view, and their order but for its direction.
-#[derive(Debug, FromPyObject)]
-#[pyo3(from_item_all)]
-pub(crate) struct ViewLines {
-    pub(crate) line_keys: Vec<String>,
-    pub(crate) letters: String,
-    pub(crate) separator: Option<u8>,
-    pub(crate) by: Vec<String>,
-    pub(crate) terminator: u8,
-    /// Lines, whatever the files look like.
-    pub(crate) insists: bool,
-    pub(crate) is_csv: bool,
-    pub(crate) has_header: bool,
 }

@@ -12,11 +12,8 @@ use outcore::job::Job;
 use outcore::key::column::column_name;
 use outcore::{Error, Result};
 use outcore_front::resources::Resources;
-use outcore_front::spool::{Copies, Spool, unpack_files};
 use outcore_io::output::parent_of;
-use outcore_table::input::{
-    InputOptions, OnBadRow, TextKind, TextOptions, files_of, null_texts, parse_types,
-};
+use outcore_table::input::{InputOptions, OnBadRow, TextOptions, null_texts, parse_types};
 use outcore_table::stream::{TableBatches, spool as run_spool};
 use pyo3::{Py, PyAny, Python};
 
@@ -49,18 +46,6 @@ fn text_options(request: &TextRequest) -> Result<TextOptions> {
 pub(crate) fn bad_rows(reads: &InputOptions) -> Vec<String> {
     let text = reads.text.as_ref();
     text.map_or(Vec::new(), |text| text.bad_rows.take())
-}
-
-/// Files of text among `named` that are compressed, each with a copy; the copies lie beside
-/// `beside`.
-pub(crate) fn unpacked(
-    named: &[PathBuf],
-    beside: &Path,
-    (job, resources): (&Job, &Resources),
-) -> Result<(Copies, Option<Spool>)> {
-    let files = files_of(named, true)?;
-    let is_text = |file: &Path| TextKind::of_table_name(file).is_some();
-    unpack_files((job, resources), beside, &files, is_text, resources.names())
 }
 
 fn job_of(resources: &Resources, output: &Path, run: &Run) -> Result<Job> {

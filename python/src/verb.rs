@@ -25,7 +25,7 @@ use outcore_store::dataset::Watch;
 use outcore_verbs::datasets::{DatasetHost, Files};
 use outcore_verbs::host::{Host, Kept, Weight};
 use outcore_verbs::kinds::Given;
-use outcore_verbs::report::{IoTrace, Place, with_exact_paths};
+use outcore_verbs::report::{IoTrace, Place, as_values};
 use outcore_verbs::verb::{Inputs, Verb, VerbVisitor, read, requires_output};
 use outcore_verbs::visit_verbs;
 use pyo3::prelude::*;
@@ -117,7 +117,7 @@ fn run_as<'py, V: Verb>(
         let host = Face {
             run,
             given,
-            files: Files::new(volume, true, run),
+            files: Files::new(volume, V::LENDS_DRIVES, run),
             kept,
             recording: Mutex::default(),
         };
@@ -134,7 +134,7 @@ pub(crate) fn answer<'py>(
     report: &impl Serialize,
     headline: String,
 ) -> Answer<'py> {
-    let report = with_exact_paths(|| pythonize::pythonize(py, report))?;
+    let report = as_values(|| pythonize::pythonize(py, report))?;
     spell_notes(&report)?;
     Ok((report, headline))
 }
@@ -203,8 +203,20 @@ impl Host for Face<'_> {
         self.files.output_dir(name, replace)
     }
 
+    fn copied<'a>(&self, name: &'a Path) -> Result<Cow<'a, Path>> {
+        self.files.copied(name)
+    }
+
+    fn refuse_change(&self, name: &Path) -> Result<()> {
+        self.files.refuse_change(name)
+    }
+
     fn streams(&self) -> Streams {
         Streams::Refused
+    }
+
+    fn volume(&self) -> Option<&Path> {
+        self.files.volume()
     }
 
     fn kept_table(&self) -> Option<&Path> {

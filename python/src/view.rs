@@ -8,24 +8,15 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use outcore::Input;
 use outcore::key::NpyHeader;
-use outcore::runs::{BuildOptions, LineType, SortedView, ViewOrder, ViewType, build as run_build};
+use outcore::runs::{LineType, SortedView, ViewType};
 use outcore::{Error, Result};
-use outcore_front::inputs::{self, ResolvedInput, Source, Streams, bytes_of};
-use outcore_front::records;
-use outcore_front::resources::Resources;
-use outcore_front::spool::{LateSpool, Spool, unpack_packed};
-use outcore_front::staging::Reads;
-use outcore_front::text::order::OrderSpec;
-use outcore_front::text::view_files::{self, ViewText};
+use outcore_front::inputs::{self, Streams};
+use outcore_front::spool::{Spool, unpack_packed};
 use outcore_front::view::{self, key as read_key};
 use outcore_io::config::Environment;
-use outcore_io::output::{NewDir, parent_of};
-use outcore_store::dataset::Named;
-use outcore_table::jobs::TableOrder;
-use outcore_table::jobs::view::{TableView, build as build_table};
-use outcore_table::rows::KeyColumn;
+use outcore_io::output::parent_of;
+use outcore_table::jobs::view::TableView;
 use pyo3::prelude::*;
 use pyo3::types::{PyByteArray, PyBytes, PyCapsule, PyDict};
 
@@ -33,7 +24,7 @@ use crate::datasets::{Datasets, Use};
 use crate::fork::Here;
 use crate::request::recognition;
 use crate::run::{self, Run};
-use crate::{capsule, errors, request, table};
+use crate::{capsule, errors, request};
 
 /// An open view.
 #[pyclass(frozen, module = "outcore._outcore")]
@@ -224,147 +215,3 @@ pub(crate) fn of_sorted_lines(
 
 /// Calls that may read at once, each with its share of the memory.
 const READERS: usize = 4;
-
-/// Builds a view as `request` says, and opens it.
-pub(crate) fn build(mut request: request::ViewBuild, run: &Run) -> Result<View> {
-    if Named::is_mark(&request.output) && !request.output.is_dir() {
-        return Err(Error::usage("build view", "a view is not a dataset")
-            .path(&request.output)
-            .hint("name a directory; its inputs may be datasets"));
-    }
-    let how = Use {
-        reads: Reads::Otherwise,
-        ..Use::of_engine(request.force)
-    };
-    let datasets = Datasets::stage(&request.resources, how, &mut request.inputs, [], run)?;
-    // Its runs stay: they lie on the drives that are named, never on those of a volume.
-    let resources = datasets.resources(&request.resources, false, run)?;
-    build_of_files(&request, resources, run)
-}
-
-fn build_of_files(request: &request::ViewBuild, resources: Resources, run: &Run) -> Result<View> {
-    let mut spool = None;
-    let found = find(request, run, &resources, &mut spool)?;
-    let job = run.job(&resources, resources.named_drives(found.data_bytes)?);
-    let options = BuildOptions {
-        order: ViewOrder {
-            descending: request.descending,
-            stable: request.stable,
-        },
-        replace: request.force,
-        keeps_runs: false,
-        run_bytes: None,
-    };
-    let new_dir = NewDir::make(job.device.as_ref(), "make view", &request.output)?;
-    let dir = std::path::absolute(&request.output).unwrap_or_else(|_| request.output.clone());
-    let built = run_build(&job, &found.files, &dir, found.what, options);
-    let (view, _) = built.map_err(|error| inputs::explain(&found.named, error))?;
-    new_dir.keep();
-    Ok(View::of(view))
-}
-
-/// Builds a view of a table as `request` says, and opens it; with what is to be said of bad rows.
-pub(crate) fn build_of_table(
-    request: &request::TableViewBuild,
-    run: &Run,
-) -> Result<(View, Vec<String>)> {
-    let resources = request.resources.load(&run.environment)?;
-    let keys = request.by.iter();
-    let keys = keys.map(|text| KeyColumn::parse_in(text, request.descending));
-    let order = TableOrder {
-        keys: keys.collect::<Result<_>>()?,
-        is_stable: false,
-        is_descending: request.descending,
-    };
-    let mut reads = table::reads(request.columns.clone(), request.union, &request.text)?;
-    let job = run.job(&resources, resources.named_drives(0)?);
-    let beside = parent_of(&request.output);
-    let (copies, _spool) = table::unpacked(&request.inputs, beside, (&job, &resources))?;
-    reads.copies = copies;
-    let options = BuildOptions {
-        replace: request.force,
-        ..BuildOptions::default()
-    };
-    let new_dir = NewDir::make(job.device.as_ref(), "make view", &request.output)?;
-    let dir = std::path::absolute(&request.output).unwrap_or_else(|_| request.output.clone());
-    let (view, _) = build_table(&job, (&request.inputs, &reads), &order, &dir, options)?;
-    new_dir.keep();
-    Ok((View::of(view.sorted().clone()), table::bad_rows(&reads)))
-}
-
-/// What a view is made of.
-struct Found {
-    what: ViewType,
-    files: Vec<Input>,
-    /// Files of lines with the names that the user knows.
-    named: Vec<Source>,
-    data_bytes: u64,
-}
-
-/// The inputs of a view; copies of records of CSV that span lines live as long as `spool`.
-fn find(
-    request: &request::ViewBuild,
-    run: &Run,
-    resources: &Resources,
-    spool: &mut Option<Spool>,
-) -> Result<Found> {
-    let Some(lines) = &request.lines else {
-        let looked = inputs::open_files(&request.inputs, resources.names())?;
-        let decided = records::decide(&request.records.to_request()?, &looked)?;
-        return Ok(Found {
-            what: ViewType::Records(decided.format),
-            files: looked.iter().map(ResolvedInput::to_sort).collect(),
-            named: Vec::new(),
-            data_bytes: looked.iter().map(|input| input.data_bytes).sum(),
-        });
-    };
-    let spec = OrderSpec {
-        keys: lines.line_keys.clone(),
-        letters: lines.letters.clone(),
-        separator: lines.separator,
-        by: lines.by.clone(),
-        descending: request.descending,
-        stable: request.stable,
-        ..OrderSpec::default()
-    };
-    // An order that makes no sense is told before files are looked at.
-    if !lines.is_csv {
-        spec.to_lines(lines.terminator)?;
-    }
-    let recognition = recognition(lines.insists, lines.terminator, lines.separator);
-    let looked = inputs::find(&request.inputs, Streams::Refused, resources.names())?
-        .into_iter()
-        .map(|source| inputs::look_at_lines(source, recognition));
-    let looked = (looked.collect::<Result<Vec<ResolvedInput>>>()?, recognition);
-    let beside = parent_of(&request.output);
-    let unpacked = unpack_packed(
-        &run.job(resources, Vec::new()),
-        resources,
-        beside,
-        looked,
-        spool,
-    )?;
-    let mut named: Vec<Source> = unpacked.into_iter().map(|input| input.source).collect();
-    let job = run.job(resources, Vec::new());
-    let make = || Spool::beside(&job, resources, beside);
-    let text = match lines.is_csv {
-        true => ViewText::Csv {
-            has_header: lines.has_header,
-        },
-        false => ViewText::Lines {
-            terminator: lines.terminator,
-        },
-    };
-    let lines = view_files::settle(spec, text, &job, &mut named, LateSpool { spool, make })?;
-    let files = named.iter().map(|source| Input {
-        path: source.path.clone(),
-        header_bytes: source.start_bytes,
-        data_bytes: None,
-    });
-    Ok(Found {
-        what: lines.into(),
-        files: files.collect(),
-        data_bytes: bytes_of(&named)?,
-        named,
-    })
-}

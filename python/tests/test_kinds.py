@@ -37,6 +37,7 @@ NEUTRAL = {
     "infer": "a table is written as the lines were",
     "group_rows": "how many rows lie together, not what they are",
     "bloom": "how fast a value is found",
+    "run_size": "how a view is cut, not what it holds",
     "parts": "how many files there are",
     "jsonl": "says what the file is taken for anyhow",
     "fastq": "says what the file is taken for anyhow",
@@ -159,6 +160,7 @@ def _lookup(src: str, **options: Any) -> Any:
 def _sort_view(src: str, **options: Any) -> Any:
     view: Any = outcore.sort_view(src, "out.view", force=True, **options)
     rows = [view[place] for place in range(len(view))]
+    Path("new.iotrace").unlink(missing_ok=True)
     return repr(rows), type(view)
 
 
@@ -355,8 +357,8 @@ def test_a_codec_without_a_file_to_write_is_rejected(files: Path) -> None:
 
 
 def test_arguments_that_contradict_one_another_are_both_named(files: Path) -> None:
-    with pytest.raises(outcore.UsageError, match="csv cannot be used with columns: csv is for CSV"):
-        outcore.sort_view("rows.csv", "o.view", by="a", csv=True, columns=["a"])
+    with pytest.raises(outcore.UsageError, match="lines cannot be used with dtype: lines is for lines"):
+        outcore.open("lines.txt", lines=True, dtype="u64")
     with pytest.raises(outcore.UsageError, match="dtype cannot be used with tables"):
         outcore.open("t.parquet", dtype="u64")
     with pytest.raises(outcore.UsageError, match="zero_terminated cannot be used with .npy files"):

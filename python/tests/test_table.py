@@ -34,6 +34,13 @@ def write(path: Path, table: Any) -> str:
     return str(path)
 
 
+def test_a_drive_that_is_missing_is_named_with_a_next_step(here: Path) -> None:
+    Path("rows.csv").write_text("a\n1\n")
+    with pytest.raises(outcore.NotFoundError, match="nosuch.*drives=") as missing:
+        outcore.sort("rows.csv", by="a", drives=["nosuch"])
+    assert missing.value.path == "nosuch"
+
+
 def test_files_are_sorted_by_columns_and_read_back_by_pyarrow(here: Path) -> None:
     table = rows(5000)
     write(here / "t.parquet", table)

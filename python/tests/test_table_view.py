@@ -97,7 +97,7 @@ def test_what_does_not_fit_is_an_error_by_name(here: Path) -> None:
         view[ROWS]
     with pytest.raises(outcore.UsageError, match="TableView"):
         outcore.View("v")
-    for arguments in ({"by": "nam"}, {"by": "name", "stable": True}, {"columns": ["nam"]}, {"header": False}):
+    for arguments in ({"by": "nam"}, {"columns": ["nam"]}, {"header": False}):
         with pytest.raises(outcore.UsageError):
             outcore.sort_view("t.parquet", "w", **arguments)  # type: ignore[call-overload]
     with pytest.raises(outcore.UsageError, match="cannot be used with tables"):

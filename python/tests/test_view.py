@@ -140,16 +140,16 @@ def test_json_lines_are_ordered_by_their_fields(here: Path) -> None:
     ]
     Path("in.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     by = [".user.id", ".price:r"]
-    view = outcore.sort_view("in.jsonl", "v", lines=True, by=by, stable=True, memory=MEMORY)
+    view = outcore.sort_view("in.jsonl", "v", jsonl=True, by=by, stable=True, memory=MEMORY)
     wanted = sorted(rows, key=lambda row: (row["user"]["id"], -row["price"]))
     assert [json.loads(line) for line in view[:]] == wanted
     key = json.dumps({"user": {"id": 7}, "price": 5})
     before = [(row["user"]["id"], -row["price"]) < (7, -5) for row in wanted]
     assert outcore.LineView("v").search(key) == sum(before)
     with pytest.raises(outcore.UsageError, match="key"):
-        outcore.sort_view("in.jsonl", "w", lines=True, by=".row", key="1")
+        outcore.sort_view("in.jsonl", "w", jsonl=True, by=".row", key="1")
     with pytest.raises(outcore.CorruptError, match="no field"):
-        outcore.sort_view("in.jsonl", "w", lines=True, by=".cost")
+        outcore.sort_view("in.jsonl", "w", jsonl=True, by=".cost")
     assert not Path("w").exists()
 
 
@@ -162,7 +162,7 @@ def test_records_of_csv_are_those_of_the_sorted_file(here: Path) -> None:
         log = outcore.open("in.csv", lines=True)
         log.sort(by=by, csv=True, stable=True).write("sorted.csv", force=True)
         view = outcore.sort_view(
-            "in.csv", "v", lines=True, csv=True, by=by, stable=True, memory=MEMORY, force=True
+            "in.csv", "v", csv=True, by=by, stable=True, memory=MEMORY, force=True
         )
         assert view.header == b"row,name,price\n" and len(view) == 3000
         read = view.header + b"".join(line + b"\n" for line in view[:])
@@ -170,7 +170,7 @@ def test_records_of_csv_are_those_of_the_sorted_file(here: Path) -> None:
         assert view[17:900:3] == view[:][17:900:3]
     assert view.search('0,"two\nlines",0') == 2 * 750
     with pytest.raises(outcore.UsageError, match="by="):
-        outcore.sort_view("in.csv", "w", lines=True, csv=True)
+        outcore.sort_view("in.csv", "w", csv=True)
 
 
 def test_lines_and_records_are_told_apart(here: Path) -> None:

@@ -12,8 +12,6 @@ pub(crate) mod help;
 pub(crate) mod lab;
 pub(crate) mod vectors;
 pub(crate) mod verb;
-pub(crate) mod view;
-pub(crate) mod volume;
 
 use std::ffi::OsStr;
 use std::path::PathBuf;
@@ -27,12 +25,11 @@ use outcore_terminal::docs::{CompletionsArgs, ManArgs};
 
 pub(crate) use outcore_verbs::kinds;
 pub(crate) use outcore_verbs::option::{
-    DriveArgs, PlanArgs, RecordingArgs, ResourceArgs, TraceArgs, TypeArgs, parse_count,
+    DriveArgs, PlanArgs, RecordingArgs, ResourceArgs, parse_count,
 };
 
 use deferred::Deferred;
 use verb::VerbCommand;
-use volume::VolumeCommand;
 
 const AFTER_HELP: &str = "\
 First steps:
@@ -90,8 +87,6 @@ pub(crate) enum Command {
     Knn(Deferred<vectors::KnnArgs>),
     Kmeans(Deferred<vectors::KmeansArgs>),
     #[command(subcommand)]
-    View(Deferred<view::ViewCommand>),
-    #[command(subcommand)]
     Graph(Deferred<graph::GraphCommand>),
     Demo(Deferred<DemoArgs>),
     /// List or remove what killed runs left on the drives
@@ -103,9 +98,6 @@ pub(crate) enum Command {
     /// Measure drives once, so that jobs can use each at its speed
     #[command(subcommand)]
     Drives(Deferred<DrivesCommand>),
-    /// Store datasets on many drives, and create and check the volumes that hold them
-    #[command(subcommand)]
-    Volume(Deferred<VolumeCommand>),
     Completions(CompletionsArgs),
     Man(ManArgs),
 }

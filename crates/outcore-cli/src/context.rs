@@ -6,6 +6,7 @@ use std::borrow::Cow;
 use std::fmt::Display;
 use std::ops::Deref;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::sync::Arc;
 
 use outcore::Result;
@@ -14,16 +15,21 @@ use outcore_front::inputs::{Names, Streams};
 use outcore_front::output::Sink;
 use outcore_front::resources::{Resources, ResourcesRequest};
 use outcore_front::what::{Asked, What};
+use outcore_io::units;
+use outcore_mount::{ServeOptions, serve};
 use outcore_terminal::progress;
 use outcore_terminal::resources::of_request;
 use outcore_terminal::session::Terminal;
-use outcore_verbs::host::{Host, Kept, Weight};
+use outcore_verbs::host::{Host, Kept, Mounted, Weight};
 use outcore_verbs::report::IoTrace;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::cli::RecordingArgs;
 use crate::cli::kinds::Given;
 use crate::pipe;
+
+/// The word that makes the program unmount a view when its standard input ends.
+pub(crate) const GUARD: &str = "view-guard";
 
 /// The terminal, which it dereferences to, and the options of the run; every subcommand gets it.
 #[derive(Clone)]
@@ -59,8 +65,54 @@ impl Host for Context {
         self.files.output_dir(name, replace)
     }
 
+    fn copied<'a>(&self, name: &'a Path) -> Result<Cow<'a, Path>> {
+        self.files.copied(name)
+    }
+
+    fn refuse_change(&self, name: &Path) -> Result<()> {
+        self.files.refuse_change(name)
+    }
+
+    fn mount(&self, mounted: Mounted<'_>) -> Result<()> {
+        let program = std::env::current_exe().ok();
+        let reporter = self.reporter.clone();
+        let options = ServeOptions {
+            file_name: mounted.name.to_owned(),
+            is_direct: mounted.is_direct,
+            threads: mounted.threads,
+            guardian: program.map(|program| {
+                let mut command = Command::new(program);
+                command.arg(GUARD);
+                command
+            }),
+            tell: Box::new(move |error| reporter.error(error)),
+        };
+        let place = mounted.mountpoint.join(mounted.name);
+        let len_bytes = mounted.view.len_bytes();
+        let ready = || {
+            let path = place.display().to_string();
+            let fields = json!({"path": path, "bytes": len_bytes});
+            self.reporter.event("mounted", fields);
+            let bytes = units::bytes(len_bytes);
+            let text = format!("{path} has {bytes}; Ctrl-C or umount ends it");
+            self.reporter.human(&text);
+        };
+        let is_over = || self.interrupt.is_set();
+        serve(
+            Arc::new(mounted.view),
+            mounted.mountpoint,
+            options,
+            ready,
+            is_over,
+        )
+    }
+
     fn streams(&self) -> Streams {
         Streams::Taken
+    }
+
+    fn volume(&self) -> Option<&Path> {
+        self.files.volume()
     }
 
     fn open_pipe(&self, path: Option<&Path>, control: &Arc<Control>) -> Result<Sink> {
@@ -103,6 +155,11 @@ impl Host for Context {
 
     fn begin(&self, fields: Value) {
         self.reporter.event("begin", fields);
+    }
+
+    fn item(&self, event: &str, fields: Value, line: &str) {
+        self.reporter.event(event, fields);
+        self.reporter.data(line);
     }
 
     fn note(&self, text: &str) {

@@ -29,7 +29,7 @@ mod pipe;
 mod resources;
 
 use std::ffi::OsString;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use clap::FromArgMatches;
@@ -73,6 +73,11 @@ pub fn run(arguments: Vec<OsString>) -> u8 {
     if calls_lab(&arguments) {
         return finish(&reporter(), Err(lab::start(&arguments)));
     }
+    if let [_, name, mountpoint, source] = &arguments[..]
+        && name == context::GUARD
+    {
+        return guard(&common, Path::new(mountpoint), &source.to_string_lossy());
+    }
     let mut definition_of_one = cli::gnu::definition_for(&arguments);
     let arguments = match cli::gnu::read(arguments, &mut definition_of_one) {
         Ok(Read::Words(arguments)) => arguments,
@@ -85,6 +90,19 @@ pub fn run(arguments: Vec<OsString>) -> u8 {
         Ok((mut cli, given)) => dispatch(&mut cli, given, is_gnu, first_file(&arguments)),
         Err(said) => answer(&reporter(), &said),
     }
+}
+
+/// Unmounts a view when its standard input ends: `view mount` starts the program so.
+fn guard(common: &Common, mountpoint: &Path, source: &str) -> u8 {
+    let session = Session {
+        name: "view",
+        reporter: Reporter::new("view", common),
+        common,
+        cleans_up: true,
+        lends_drives: true,
+        first_file: None,
+    };
+    session.run(|_| outcore_mount::guard(mountpoint, source).map(|()| 0))
 }
 
 fn parse(
@@ -103,13 +121,11 @@ fn name_of(command: &Command) -> (&'static str, bool) {
         Command::Vector(_) => ("vector", false),
         Command::Knn(_) => ("knn", false),
         Command::Kmeans(_) => ("kmeans", false),
-        Command::View(command) => ("view", commands::view::takes_stdout(command)),
         Command::Graph(command) => ("graph", command.takes_stdout()),
         Command::Demo(_) => ("demo", false),
         Command::Scratch(_) => ("scratch", false),
         Command::Config(_) => ("config", false),
         Command::Drives(_) => ("drives", false),
-        Command::Volume(command) => ("volume", command.takes_stdout()),
         Command::Completions(_) => ("completions", true),
         Command::Man(args) => ("man", args.dir.is_none()),
     }
@@ -124,8 +140,10 @@ fn dispatch(cli: &mut Cli, given: Given, is_gnu: bool, first_file: Option<PathBu
             .called_sort(is_gnu),
         common: &cli.common,
         cleans_up: true,
-        // A view lays its runs on the drives that it is given: they would not be in the dataset.
-        lends_drives: !matches!(cli.command, Command::View(_)),
+        lends_drives: match &cli.command {
+            Command::Verb(verb) => verb.lends_drives,
+            _ => true,
+        },
         first_file,
     };
     let (given, command) = (Arc::new(given), &mut cli.command);
@@ -145,13 +163,11 @@ fn run_command(context: &Context, command: &mut Command) -> Result<u8> {
         Command::Vector(command) => commands::vectors::vector(context, command),
         Command::Knn(args) => commands::vectors::knn(context, args),
         Command::Kmeans(args) => commands::vectors::kmeans(context, args),
-        Command::View(command) => commands::view::run(context, command),
         Command::Graph(command) => commands::graph::run(context, command),
         Command::Demo(args) => commands::demo::run(context, args),
         Command::Scratch(command) => commands::scratch::run(context, command),
         Command::Config(command) => commands::config::run(context, command),
         Command::Drives(command) => commands::drives::run(context, command),
-        Command::Volume(command) => commands::volume::run(context, command),
         Command::Completions(args) => Ok(docs::completions(&context.reporter, Cli::whole(), args)),
         Command::Man(args) => docs::man(&context.reporter, Cli::whole(), CONTENTS, args),
     }

@@ -7,15 +7,10 @@
 use std::time::Instant;
 
 use outcore::Phase as EnginePhase;
-use outcore_front::cost::{DriveTraffic, cpu_seconds, peak_rss_bytes};
+use outcore_front::cost::{cpu_seconds, peak_rss_bytes};
 use outcore_io::units;
-use outcore_verbs::report::{DriveTraffic as DriveTold, Phase};
+use outcore_verbs::report::Phase;
 use serde_json::{Map, Value, json};
-
-/// Drives as the summary event lists them.
-pub fn drives_json(traffic: &[DriveTraffic]) -> Value {
-    json!(DriveTold::of(traffic))
-}
 
 /// Phases as the summary event lists them: what each did, and what its plan predicted.
 pub fn phases_json(phases: &[EnginePhase]) -> Value {

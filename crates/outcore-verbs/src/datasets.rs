@@ -62,6 +62,11 @@ impl<H: DatasetHost> Files<H> {
         }
     }
 
+    /// The drives file of the volume, if one is named.
+    pub fn volume(&self) -> Option<&Path> {
+        self.drives_file.as_deref()
+    }
+
     fn staging(&self) -> MutexGuard<'_, Option<Staging>> {
         self.staging.lock().unwrap_or_else(PoisonError::into_inner)
     }

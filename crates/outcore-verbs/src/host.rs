@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use outcore::job::{Control, Job};
+use outcore::runs::SortedView;
 use outcore::{Error, Result};
 use outcore_front::inputs::{self, Names, Source, Streams};
 use outcore_front::output::{Sink, Target};
@@ -36,6 +37,21 @@ pub struct Kept<'a> {
     pub force: bool,
 }
 
+/// A view that is to be served as a file.
+#[allow(missing_debug_implementations, reason = "a view has none")]
+pub struct Mounted<'a> {
+    /// The view.
+    pub view: SortedView,
+    /// An empty directory.
+    pub mountpoint: &'a Path,
+    /// The name of the file in it.
+    pub name: &'a str,
+    /// Past the page cache.
+    pub is_direct: bool,
+    /// Threads that merge.
+    pub threads: usize,
+}
+
 /// See the module.
 pub trait Host {
     /// The options that were given.
@@ -56,8 +72,32 @@ pub trait Host {
     /// As [`Host::output`].
     fn output_dir<'a>(&self, name: &'a Path, replace: bool) -> Result<Cow<'a, Path>>;
 
+    /// A path of the system by which `name` is read: of a dataset, that of a copy.
+    ///
+    /// # Errors
+    /// There is no such dataset; damage; no room for a copy.
+    fn copied<'a>(&self, name: &'a Path) -> Result<Cow<'a, Path>>;
+
+    /// Fails if `name`, which a verb would change in its place, is a dataset.
+    ///
+    /// # Errors
+    /// Usage.
+    fn refuse_change(&self, name: &Path) -> Result<()>;
+
+    /// Serves a view as a file until it is unmounted, or the user stops it.
+    ///
+    /// # Errors
+    /// It cannot be mounted; this host serves nothing.
+    fn mount(&self, _mounted: Mounted<'_>) -> Result<()> {
+        Err(Error::usage("mount view", "only the command serves views")
+            .hint("start `outcore view mount`"))
+    }
+
     /// Whether inputs may be streams, and outputs.
     fn streams(&self) -> Streams;
+
+    /// The drives file of the volume, if one is named.
+    fn volume(&self) -> Option<&Path>;
 
     /// The file of a table without an output; nothing where standard output gets such a table.
     fn kept_table(&self) -> Option<&Path> {
@@ -106,6 +146,9 @@ pub trait Host {
 
     /// Says what will be done, before it begins.
     fn begin(&self, fields: Value);
+
+    /// Says an item of what a verb lists: an event of this name, or a line of data.
+    fn item(&self, _event: &str, _fields: Value, _line: &str) {}
 
     /// Says something that the user should know, and that stops nothing.
     fn note(&self, text: &str);

@@ -103,7 +103,7 @@ const SAYS_WHAT: [&str; 7] = [
 static RULES: [Rule; 55] = [
     // Options that make records of bytes, and that only records take.
     rule(&["keys"], RECORDS.and(LINES), "records and lines")
-        .of(&["sort", "unique"])
+        .of(&["sort", "unique", "view build"])
         .instead(BY),
     rule(&["keys"], RECORDS, "records")
         .instead("keys of lines are named with -k, columns with --by"),
@@ -224,11 +224,7 @@ static RULES: [Rule; 55] = [
     rule(&["csv"], CSV.and(CSV_TABLE), "CSV"),
     rule(&["no_header"], CSV.and(CSV_TABLE), "CSV").instead(WHAT_TEXT),
     rule(&["jsonl"], JSON_ROWS, "JSON lines"),
-    rule(&["on_error"], ROWS.and(TEXT_TABLES), "CSV and JSON lines").of(&[
-        "sort",
-        "unique",
-        "view build",
-    ]),
+    rule(&["on_error"], ROWS.and(TEXT_TABLES), "CSV and JSON lines").of(&["sort", "unique"]),
     rule(&["on_error"], TEXT_TABLES, "tables of CSV and JSON lines").instead(INFER),
     rule(&["null"], CSV_TABLE, "tables of CSV").instead(INFER),
     rule(

@@ -26,6 +26,7 @@
 //! | [`sort`], `unique`, `comm`, `shuffle` | verbs on lines, records and tables |
 //! | `head`, `tail`, `sample`, `split` | further verbs on these |
 //! | `generate`, [`mod@verify`] | further verbs |
+//! | `view`, [`volume`] | the verbs on sorted views and on volumes |
 //!
 //! [`visit_verbs`] lists all verbs.
 
@@ -56,9 +57,29 @@ mod unique;
 pub mod usage;
 pub mod verb;
 pub mod verify;
+mod view;
+pub mod volume;
 pub mod wording;
 
-use verb::VerbVisitor;
+use verb::{Group, VerbVisitor};
+
+/// The commands that have verbs below them.
+pub const GROUPS: [Group; 2] = [
+    Group {
+        name: "view",
+        about: "Build sorted views, which are merged while they are read",
+        long_about: "A view is a directory of sorted runs that reads like the sorted file: from any \
+                     position, by many readers, any number of times. Building and reading one costs two reads \
+                     and one write of the data; sorting to a file and reading it back costs three reads and \
+                     two writes.",
+    },
+    Group {
+        name: "volume",
+        about: "Store datasets on many drives, and create and check the volumes that hold them",
+        long_about: "A volume is named by its drives file. Datasets are striped over all drives, checksummed and \
+                 sealed: they are whole or absent.",
+    },
+];
 
 /// Shows each verb to `visitor`: the list that faces, documentation and tests walk.
 pub fn visit_verbs(visitor: &mut impl VerbVisitor) {
@@ -73,6 +94,8 @@ pub fn visit_verbs(visitor: &mut impl VerbVisitor) {
     visitor.visit::<generate::Gen>();
     visitor.visit::<verify::Verify>();
     sequence::visit_verbs(visitor);
+    view::visit_verbs(visitor);
+    volume::visit_verbs(visitor);
     #[cfg(feature = "tables")]
     visit_tables(visitor);
 }

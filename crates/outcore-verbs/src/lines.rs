@@ -463,7 +463,7 @@ impl LineJob {
 }
 
 /// A file of text as the engine wants it.
-pub fn text_input(file: &Source) -> Input {
+pub(crate) fn text_input(file: &Source) -> Input {
     Input {
         path: file.path.clone(),
         header_bytes: file.start_bytes,
@@ -722,7 +722,7 @@ fn to_framed_files(
 
 /// Streams copied and, of `lines`, compressed files unpacked; all else where it is. What must not
 /// be taken for lines is told before a stream is waited for.
-pub fn to_files(
+pub(crate) fn to_files(
     host: &dyn Host,
     resources: &Resources,
     sources: &[Source],

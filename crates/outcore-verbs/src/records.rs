@@ -17,7 +17,7 @@ use crate::host::{Host, watch};
 ///
 /// # Errors
 /// A file cannot be read; the records have no type, or several.
-pub fn open_all(
+pub(crate) fn open_all(
     host: &dyn Host,
     request: &TypeRequest,
     resources: &Resources,

@@ -32,6 +32,8 @@ pub struct Field {
     pub doc: &'static str,
     /// Whether it holds the fields of another report in its place.
     pub is_flat: bool,
+    /// Whether it is [`Listed`].
+    pub is_listed: bool,
     /// The report that it holds, or holds several of.
     pub class: Option<Class>,
 }
@@ -76,6 +78,9 @@ pub(crate) fn plain(name: &'static str) -> &'static str {
 
 /// A type of fields.
 pub(crate) trait FieldType {
+    /// Whether the summary event has the number of its items in its place.
+    const IS_LISTED: bool = false;
+
     /// As Python writes it.
     fn python_type() -> String;
 
@@ -103,6 +108,7 @@ field_types! {
     f64: "float",
     String: "str",
     Place: "Path",
+    Name: "str",
 }
 
 impl<T: FieldType> FieldType for Option<T> {
@@ -126,26 +132,71 @@ impl<T: FieldType> FieldType for Vec<T> {
 }
 
 thread_local! {
-    /// Whether paths are written as bytes.
-    static ARE_PATHS_EXACT: Cell<bool> = const { Cell::new(false) };
+    /// Whether reports are written as values of a program.
+    static ARE_VALUES: Cell<bool> = const { Cell::new(false) };
 }
 
-/// The result of `write`, which writes paths as bytes. Formats that have bytes keep any name so.
-pub fn with_exact_paths<T>(write: impl FnOnce() -> T) -> T {
-    let before = ARE_PATHS_EXACT.replace(true);
+/// The result of `write`, which writes reports as values of a program: paths are bytes, since these
+/// keep any name, and what is [`Listed`] is whole.
+pub fn as_values<T>(write: impl FnOnce() -> T) -> T {
+    let before = ARE_VALUES.replace(true);
     let written = write();
-    ARE_PATHS_EXACT.set(before);
+    ARE_VALUES.set(before);
     written
 }
 
-/// The path of a file. It is written as text, and as bytes inside [`with_exact_paths`].
+/// What a verb lists. A program gets it as a value. The command has an event of each item, and
+/// their number in its summary.
+#[derive(Debug, Clone)]
+pub(crate) struct Listed<T>(pub Vec<T>);
+
+impl<T: Serialize> Serialize for Listed<T> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match ARE_VALUES.get() {
+            true => self.0.serialize(serializer),
+            false => serializer.serialize_u64(self.0.len() as u64),
+        }
+    }
+}
+
+impl<T: FieldType> FieldType for Listed<T> {
+    const IS_LISTED: bool = true;
+
+    fn python_type() -> String {
+        Vec::<T>::python_type()
+    }
+
+    fn class() -> Option<Class> {
+        T::class()
+    }
+}
+
+/// A name that the command marks, as in `@keys`, and a program has as it is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Name {
+    /// Without marks.
+    pub plain: String,
+    /// As the command writes it.
+    pub marked: String,
+}
+
+impl Serialize for Name {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(match ARE_VALUES.get() {
+            true => &self.plain,
+            false => &self.marked,
+        })
+    }
+}
+
+/// The path of a file. It is written as text, and as bytes inside [`as_values`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Place(pub PathBuf);
 
 impl Serialize for Place {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         use std::os::unix::ffi::OsStrExt;
-        match ARE_PATHS_EXACT.get() {
+        match ARE_VALUES.get() {
             true => serializer.serialize_bytes(self.0.as_os_str().as_bytes()),
             false => serializer.collect_str(&self.0.display()),
         }
@@ -184,6 +235,7 @@ macro_rules! report {
                         python_type: <$flat_type as $crate::report::FieldType>::python_type(),
                         doc: "What every verb reports.",
                         is_flat: true,
+                        is_listed: false,
                         class: <$flat_type as $crate::report::FieldType>::class(),
                     },)?
                     $($crate::report::Field {
@@ -191,6 +243,7 @@ macro_rules! report {
                         python_type: <$type as $crate::report::FieldType>::python_type(),
                         doc: concat!($($field_doc, "\n",)*),
                         is_flat: false,
+                        is_listed: <$type as $crate::report::FieldType>::IS_LISTED,
                         class: <$type as $crate::report::FieldType>::class(),
                     },)*
                 ]

@@ -30,12 +30,14 @@ pub enum Inputs {
 
 /// See the module.
 pub trait Verb: 'static {
-    /// Its name in every face.
+    /// Its name in every face. That of a verb below a group has two words: `volume put`.
     const NAME: &'static str;
     /// Further names, which help does not show.
     const ALIASES: &'static [&'static str] = &[];
     /// The files that it reads.
     const INPUTS: Inputs = Inputs::Files;
+    /// Whether scratch goes to the drives of the volume where no others are named.
+    const LENDS_DRIVES: bool = true;
     /// Its options, with names, types, help and defaults.
     type Args: Args + Send + 'static;
     /// Its report.
@@ -50,8 +52,10 @@ pub trait Verb: 'static {
     /// As the verb documents.
     fn run(host: &dyn Host, args: &Self::Args) -> Result<Self::Report>;
 
-    /// Says the report to people.
-    fn say(args: &Self::Args, report: &Self::Report, words: &mut Words);
+    /// Says the report to people: in a line, unless the verb says more.
+    fn say(_args: &Self::Args, report: &Self::Report, words: &mut Words) {
+        words.lines(&Self::headline(report));
+    }
 
     /// The report in a line.
     fn headline(report: &Self::Report) -> String;
@@ -65,6 +69,27 @@ pub trait Verb: 'static {
     fn is_right(_report: &Self::Report) -> bool {
         true
     }
+
+    /// The error that a command ends with after it has said the report, if what was found is one.
+    fn fault(_report: &Self::Report) -> Option<Error> {
+        None
+    }
+}
+
+/// A command that has verbs below it.
+#[derive(Debug, Clone, Copy)]
+pub struct Group {
+    /// Its name.
+    pub name: &'static str,
+    /// What its verbs are about.
+    pub about: &'static str,
+    /// The same in full.
+    pub long_about: &'static str,
+}
+
+/// The group of the verb `name`, and its name there; nothing for a verb of the root.
+pub fn group_of(name: &str) -> Option<(&str, &str)> {
+    name.split_once(' ')
 }
 
 /// Something that is done with each verb.

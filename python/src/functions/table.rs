@@ -61,30 +61,6 @@ fn warn(py: Python<'_>, bad_rows: Vec<String>) -> PyResult<()> {
     Ok(())
 }
 
-/// Builds a sorted view.
-#[pyfunction]
-#[pyo3(signature = (request, tell))]
-pub(crate) fn view_build(
-    py: Python<'_>,
-    request: request::ViewBuild,
-    tell: Option<&Bound<'_, PyAny>>,
-) -> PyResult<View> {
-    run::watch(py, tell, |run| view::build(request, run))
-}
-
-/// Builds a sorted view of a table.
-#[pyfunction]
-#[pyo3(signature = (request, tell))]
-pub(crate) fn table_view_build(
-    py: Python<'_>,
-    request: request::TableViewBuild,
-    tell: Option<&Bound<'_, PyAny>>,
-) -> PyResult<View> {
-    let (view, bad_rows) = run::watch(py, tell, move |run| view::build_of_table(&request, run))?;
-    warn(py, bad_rows)?;
-    Ok(view)
-}
-
 /// The lines of a sorted file, to be looked up.
 #[pyfunction]
 #[pyo3(signature = (path, terminator, resources))]

@@ -131,6 +131,7 @@ const ROOMS: [(&str, &[&[&str]]); 18] = [
             &["pass", "tables"],
             &[
                 "comm", "generate", "head", "sample", "sequence", "shuffle", "split", "verify",
+                "view", "volume",
             ],
             &["sort", "tail"],
             &["unique"],

@@ -1,16 +1,17 @@
 //! Verbs as subcommands.
 //!
-//! Contract: every verb of [`outcore_verbs`] is a subcommand, whose flags are its arguments. All is
-//! pure except for [`VerbCommand::run`], which runs the verb on a host.
+//! Contract: every verb of [`outcore_verbs`] is a subcommand, whose flags are its arguments, or one
+//! below the subcommand of its group. All is pure except for [`VerbCommand::run`], which runs the
+//! verb on a host.
 
 use std::fmt;
 
 use clap::{ArgMatches, Args, Command, FromArgMatches, Subcommand};
-use outcore::Result;
+use outcore::{Error, Result};
 use outcore_terminal::screen::columns_of_stdout;
 use outcore_verbs::host::Host;
-use outcore_verbs::verb::{Verb, VerbVisitor, Words};
-use outcore_verbs::visit_verbs;
+use outcore_verbs::verb::{Verb, VerbVisitor, Words, group_of};
+use outcore_verbs::{GROUPS, visit_verbs};
 use serde_json::Value;
 
 use super::deferred::defer;
@@ -23,6 +24,8 @@ pub(crate) struct Answer {
     pub(crate) words: Words,
     /// Whether all is as it should be.
     pub(crate) is_right: bool,
+    /// The error that it amounts to.
+    pub(crate) fault: Option<Error>,
 }
 
 /// Runs a verb with its arguments.
@@ -30,8 +33,10 @@ type Run = Box<dyn Fn(&dyn Host) -> Result<Answer>>;
 
 /// A verb that was asked for.
 pub(crate) struct VerbCommand {
-    /// Its name.
+    /// Its name, or that of its group.
     pub(crate) name: &'static str,
+    /// Whether scratch goes to the volume's drives.
+    pub(crate) lends_drives: bool,
     /// Whether its result goes to standard output.
     pub(crate) takes_stdout: bool,
     run: Run,
@@ -65,20 +70,54 @@ fn run<V: Verb>(host: &dyn Host, args: &V::Args) -> Result<Answer> {
     Ok(Answer {
         words,
         is_right: V::is_right(&report),
+        fault: V::fault(&report),
         // A report has values with names, as JSON has.
         report: serde_json::to_value(&report).unwrap_or_default(),
     })
 }
 
-/// Adds each verb to a command.
-struct Add(Option<Command>);
+/// Adds the verbs of the root to a command, or those of a group.
+struct Add {
+    group: Option<String>,
+    /// Always there between calls.
+    command: Option<Command>,
+}
+
+impl Add {
+    fn to(command: Command, group: Option<String>) -> Command {
+        let mut add = Add {
+            group,
+            command: Some(command),
+        };
+        visit_verbs(&mut add);
+        add.command.unwrap_or_default()
+    }
+}
 
 impl VerbVisitor for Add {
     fn visit<V: Verb>(&mut self) {
-        let verb = Command::new(V::NAME).aliases(V::ALIASES);
-        let verb = defer(verb, V::Args::augment_args);
-        self.0 = self.0.take().map(|root| root.subcommand(verb));
+        let (group, name) = split::<V>();
+        if group == self.group.as_deref() {
+            let verb = Command::new(name).aliases(V::ALIASES);
+            let verb = defer(verb, V::Args::augment_args);
+            self.command = self.command.take().map(|above| above.subcommand(verb));
+        }
     }
+}
+
+/// The group of a verb, if it is below one, and its name there.
+fn split<V: Verb>() -> (Option<&'static str>, &'static str) {
+    match group_of(V::NAME) {
+        Some((group, name)) => (Some(group), name),
+        None => (None, V::NAME),
+    }
+}
+
+/// A group with its verbs.
+fn with_verbs(group: Command) -> Command {
+    let name = group.get_name().to_owned();
+    let group = group.subcommand_required(true).arg_required_else_help(true);
+    Add::to(group, Some(name))
 }
 
 /// Looks for the verb of a name, and reads its arguments.
@@ -89,16 +128,19 @@ struct Read<'m> {
 
 impl VerbVisitor for Read<'_> {
     fn visit<V: Verb>(&mut self) {
-        let Some((_, matches)) = self
-            .matches
-            .subcommand()
-            .filter(|(name, _)| *name == V::NAME)
-        else {
+        let (group, name) = split::<V>();
+        let above = match (group, self.matches.subcommand()) {
+            (Some(group), Some((name, below))) if name == group => below,
+            (None, Some(_)) => self.matches,
+            _ => return,
+        };
+        let Some((_, matches)) = above.subcommand().filter(|(called, _)| *called == name) else {
             return;
         };
         let args = V::Args::from_arg_matches(matches);
         self.found = Some(args.map(|args| VerbCommand {
-            name: V::NAME,
+            name: group.unwrap_or(name),
+            lends_drives: V::LENDS_DRIVES,
             takes_stdout: V::takes_stdout(&args),
             run: Box::new(move |host| run::<V>(host, &args)),
         }));
@@ -113,7 +155,11 @@ struct Has<'n> {
 
 impl VerbVisitor for Has<'_> {
     fn visit<V: Verb>(&mut self) {
-        self.is_found |= self.name == V::NAME || V::ALIASES.contains(&self.name);
+        let (group, name) = split::<V>();
+        self.is_found |= match group {
+            Some(group) => self.name == group,
+            None => self.name == name || V::ALIASES.contains(&self.name),
+        };
     }
 }
 
@@ -139,9 +185,13 @@ impl FromArgMatches for VerbCommand {
 
 impl Subcommand for VerbCommand {
     fn augment_subcommands(command: Command) -> Command {
-        let mut add = Add(Some(command));
-        visit_verbs(&mut add);
-        add.0.unwrap_or_default()
+        let groups = GROUPS.iter().map(|group| {
+            let command = Command::new(group.name)
+                .about(group.about)
+                .long_about(format!("{}\n\n{}", group.about, group.long_about));
+            defer(command, with_verbs)
+        });
+        Add::to(command, None).subcommands(groups)
     }
 
     fn augment_subcommands_for_update(command: Command) -> Command {

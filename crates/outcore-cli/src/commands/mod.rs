@@ -16,6 +16,3 @@ pub(crate) mod table;
 pub(crate) mod table;
 pub(crate) mod vectors;
 pub(crate) mod verb;
-pub(crate) mod view;
-mod view_report;
-pub(crate) mod volume;

@@ -6,9 +6,7 @@
 use std::path::{Path, PathBuf};
 
 use outcore::primitives::Summary;
-use outcore::runs::SortedView;
 use outcore::{Job, Result};
-use outcore_front::resources::Resources;
 use outcore_graph::convert::{ConvertOptions, ConvertSummary};
 use outcore_graph::graph::names::Names;
 use outcore_graph::kernels::LabelFile;
@@ -17,10 +15,6 @@ use outcore_vector::format::VectorFile;
 use outcore_vector::kmeans::{self, Clustering, LabelOutput};
 
 use outcore_verbs::verb::without_tables;
-
-use crate::cli::view::{ViewAppendArgs, ViewBuildArgs, ViewCatArgs, ViewMaterializeArgs};
-use crate::context::Context;
-use outcore_verbs::option::tables::TableArgs;
 
 /// Whether a result of that name is a table; there are none.
 pub(crate) fn is_table_name(_: &Path) -> bool {
@@ -124,33 +118,5 @@ pub(crate) fn convert_edges(
     _: &Path,
     _: &ConvertOptions,
 ) -> Result<ConvertSummary> {
-    Err(without_tables())
-}
-
-pub(crate) fn view_build(_: &Context, _: &ViewBuildArgs, _: (Resources, &TableArgs)) -> Result<u8> {
-    Err(without_tables())
-}
-
-pub(crate) fn view_append(
-    _: &Context,
-    _: &ViewAppendArgs,
-    _: (Resources, SortedView),
-) -> Result<u8> {
-    Err(without_tables())
-}
-
-pub(crate) fn view_cat(_: &Context, _: &ViewCatArgs, _: SortedView) -> Result<u8> {
-    Err(without_tables())
-}
-
-pub(crate) fn view_order(_: &SortedView) -> Result<String> {
-    Err(without_tables())
-}
-
-pub(crate) fn view_materialize(
-    _: &Context,
-    _: &ViewMaterializeArgs,
-    _: (Resources, &Path),
-) -> Result<u8> {
     Err(without_tables())
 }

@@ -1,7 +1,8 @@
 //! Verbs of `outcore-verbs`.
 //!
 //! Contract: a verb's report is the summary event and lines on standard error. The exit code is 1
-//! where a check found what should not be, and that of a closed pipe where its reader went away.
+//! where a check found what should not be, that of the error which a report amounts to, and that of
+//! a closed pipe where its reader went away.
 
 use outcore::Result;
 
@@ -14,7 +15,10 @@ pub(crate) fn run(context: &Context, verb: &VerbCommand) -> Result<u8> {
     match verb.run(context) {
         Ok(answer) => {
             context.reporter.report(answer.report, &answer.words);
-            Ok(u8::from(!answer.is_right))
+            match answer.fault {
+                Some(fault) => Err(fault),
+                None => Ok(u8::from(!answer.is_right)),
+            }
         }
         Err(error) if pipe::is_closed_by(&error) => Ok(CLOSED_PIPE),
         Err(error) => Err(error),

@@ -32,6 +32,43 @@ pub(crate) fn run(place: &TestDir, words: &[&str]) -> Answer {
 }
 
 #[test]
+fn a_volume_is_not_made_where_the_directory_of_a_drive_is_missing() {
+    let place = TestDir::new();
+    place.make_dir("d0");
+    place.write(
+        "drives.toml",
+        b"[[drive]]\ndir = \"d0\"\n[[drive]]\ndir = \"away\"\n",
+    );
+    let made = run(&place, &["volume", "create"]);
+    made.fails(3, &["create volume", "away"], "make the directory first");
+    assert!(!place.path("away").exists());
+    assert_eq!(names_in(&place.path("d0")), [""; 0]);
+    place.make_dir("away");
+    run(&place, &["volume", "create"]).ok();
+}
+
+#[test]
+fn the_summary_has_the_number_of_what_is_listed_and_events_have_the_items() {
+    let place = place();
+    place.write("in", b"data");
+    run(&place, &["volume", "put", "in", "@x"]).ok();
+    let listed = run(&place, &["volume", "ls", "--json"]).ok();
+    assert_eq!(listed.event("dataset")["name"], "@x");
+    assert_eq!(listed.event("dataset")["contents"], "file");
+    assert_eq!(listed.event("summary")["entries"], 1);
+    let status = run(&place, &["volume", "status", "--json"]).ok();
+    assert_eq!(status.event("summary")["members"], 3);
+    assert_eq!(status.event("summary")["datasets"], 1);
+    let data = place.path("d0/outcore-volume/data/nobodys");
+    fs::write(&data, b"left").unwrap();
+    let scrub = run(&place, &["volume", "scrub", "--json"]);
+    assert_eq!(scrub.code, Some(4));
+    assert_eq!(scrub.event("orphan")["len_bytes"], 4);
+    assert_eq!(scrub.event("summary")["orphans"], 1);
+    assert_eq!(scrub.event("error")["kind"], "corrupt");
+}
+
+#[test]
 fn datasets_go_in_and_out_and_are_listed_copied_and_removed() {
     let place = place();
     let bytes = random_u64(50_000, 3);

@@ -132,7 +132,7 @@ impl OrderSpec {
     ///
     /// # Errors
     /// As [`OrderSpec::to_order`].
-    pub fn to_lines(&self, terminator: u8) -> Result<LineType> {
+    pub(crate) fn to_lines(&self, terminator: u8) -> Result<LineType> {
         Ok(LineType::ordered(
             terminator,
             self.name()?,

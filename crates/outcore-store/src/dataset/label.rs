@@ -78,7 +78,8 @@ impl DatasetVolume {
     /// identity.
     ///
     /// # Errors
-    /// Usage: no drives, an invalid stripe, a directory that already belongs to a volume. I/O.
+    /// Usage: no drives, an invalid stripe, a directory that already belongs to a volume. I/O: a
+    /// directory that is missing, among others.
     pub fn create(
         device: Arc<dyn Device>,
         drives: Vec<VolumeDrive>,
@@ -105,7 +106,13 @@ impl DatasetVolume {
         )?;
         sweep(&device, &drives)?;
         for drive in &drives {
-            refuse_what_is_no_directory(CREATE, drive)?;
+            // Made here, it would be on the drive above the mount point.
+            if let Some(error) = refuse_what_is_no_directory(CREATE, drive)? {
+                return Err(Error::io(CREATE, &error)
+                    .drive(&drive.name)
+                    .path(&drive.dir)
+                    .hint("mount the drive there, or make the directory first"));
+            }
             if path_of(drive).exists() {
                 return Err(Error::usage(CREATE, "it belongs to a volume already")
                     .drive(&drive.name)

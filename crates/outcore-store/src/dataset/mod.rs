@@ -301,8 +301,12 @@ impl DatasetVolume {
     }
 }
 
-/// Datasets are files, so a drive that is a block device cannot hold any.
-fn refuse_what_is_no_directory(operation: &str, drive: &VolumeDrive) -> Result<()> {
+/// Datasets are files, so a drive that is a block device cannot hold any. Returns the error of a
+/// directory that is missing.
+fn refuse_what_is_no_directory(
+    operation: &str,
+    drive: &VolumeDrive,
+) -> Result<Option<std::io::Error>> {
     match fs::metadata(&drive.dir) {
         Ok(facts) if !facts.is_dir() => Err(Error::usage(
             operation,
@@ -314,8 +318,7 @@ fn refuse_what_is_no_directory(operation: &str, drive: &VolumeDrive) -> Result<(
             "pass the mount point, not the block device; only `outcore bench io` and `outcore \
                  replay` accept raw devices",
         )),
-        // The operation that needs a missing drive reports it.
-        _ => Ok(()),
+        found => Ok(found.err()),
     }
 }
 

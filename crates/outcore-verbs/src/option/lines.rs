@@ -22,7 +22,7 @@ const READ: &str = "read arguments";
 /// Keys of lines, and how they compare: for those with no letters of their own.
 #[derive(Debug, Clone, Default, Args)]
 #[command(next_help_heading = "Order of lines")]
-pub struct OrderArgs {
+pub(crate) struct OrderArgs {
     /// Sort key from POS1 to the end of POS2, or of the line: F[.C][OPTS], field and byte counted
     /// from 1, OPTS out of [bdfghiMnRrV]. Repeat for secondary keys; most significant first
     #[arg(short = 'k', value_name = "POS1[,POS2]", allow_hyphen_values = true)]
@@ -117,12 +117,12 @@ impl OrderArgs {
     }
 
     /// Whether any of them is given, so that the input must be lines.
-    pub fn is_given(&self) -> bool {
+    pub(crate) fn is_given(&self) -> bool {
         self.separator.is_some() || self.is_of_lines()
     }
 
     /// Whether any is given but the separator, which tables of CSV have too.
-    pub fn is_of_lines(&self) -> bool {
+    pub(crate) fn is_of_lines(&self) -> bool {
         !self.line_keys.is_empty() || self.letters().next().is_some()
     }
 
@@ -150,7 +150,7 @@ impl OrderArgs {
     ///
     /// # Errors
     /// Usage for keys and separators that are none.
-    pub fn to_sort(&self, reverse: bool, keys: &[String]) -> Result<GnuSort> {
+    pub(crate) fn to_sort(&self, reverse: bool, keys: &[String]) -> Result<GnuSort> {
         let mut sort = GnuSort {
             separator: self.separator()?,
             global: self.global(reverse),
@@ -165,7 +165,7 @@ impl OrderArgs {
     ///
     /// # Errors
     /// Usage for separators that are none.
-    pub fn to_spec(&self, descending: bool, stable: bool) -> Result<OrderSpec> {
+    pub(crate) fn to_spec(&self, descending: bool, stable: bool) -> Result<OrderSpec> {
         let letters = self.letters().map(char::from);
         Ok(OrderSpec {
             keys: self.line_keys.clone(),
@@ -178,7 +178,7 @@ impl OrderArgs {
     }
 
     /// The byte between fields.
-    pub fn separator(&self) -> Result<Option<u8>> {
+    pub(crate) fn separator(&self) -> Result<Option<u8>> {
         self.separator.as_ref().map(separator_of).transpose()
     }
 }
@@ -379,7 +379,7 @@ impl GnuArgs {
 /// CSV and JSON lines.
 #[derive(Debug, Clone, Default, Args)]
 #[command(next_help_heading = "CSV and JSON lines")]
-pub struct FormatArgs {
+pub(crate) struct FormatArgs {
     /// Input is CSV: quoted fields may hold separators and newlines, and the first line names the
     /// columns and stays first. -t sets the separator (default: that of a sample of the records)
     #[arg(long, conflicts_with_all = ["jsonl", "is_lines"])]
@@ -406,14 +406,14 @@ pub struct FormatArgs {
 
 impl FormatArgs {
     /// Takes up what the input has turned out to be.
-    pub fn settle(&mut self, what: What) {
+    pub(crate) fn settle(&mut self, what: What) {
         self.csv |= what == What::Csv;
         self.jsonl |= what == What::JsonLines;
         self.fastq |= what == What::Fastq;
     }
 
     /// What they say of text that becomes a table.
-    pub fn text_flags(&self, separator: Option<u8>) -> TextFlags {
+    pub(crate) fn text_flags(&self, separator: Option<u8>) -> TextFlags {
         TextFlags {
             csv: self.csv,
             jsonl: self.jsonl,
@@ -424,7 +424,7 @@ impl FormatArgs {
     }
 
     /// Whether any of them is given.
-    pub fn is_given(&self) -> bool {
+    pub(crate) fn is_given(&self) -> bool {
         self.csv || self.jsonl || self.fastq || !self.by.is_empty()
     }
 
@@ -432,7 +432,7 @@ impl FormatArgs {
     ///
     /// # Errors
     /// Usage.
-    pub fn check(&self, order: &OrderArgs, lines: LineArgs) -> Result<()> {
+    pub(crate) fn check(&self, order: &OrderArgs, lines: LineArgs) -> Result<()> {
         if (self.csv || self.jsonl) && self.by.is_empty() {
             let (flag, example) = match self.csv {
                 true => ("--csv", "--by name, or --by 2 for the second column"),
@@ -477,7 +477,7 @@ pub(crate) enum LinesHow {
 /// That the input is lines, and how they end.
 #[derive(Debug, Clone, Copy, Default, Args)]
 #[command(next_help_heading = "Lines")]
-pub struct LineArgs {
+pub(crate) struct LineArgs {
     /// Treat the input as lines, whatever it looks like and is called. Otherwise outcore rejects
     /// binary data (NULs, Parquet, Arrow, .npz, UTF-16, ...), and .npy files are records.
     /// Compressed files (gzip, zstd, bzip2, xz, detected by content) are decompressed either way
@@ -499,17 +499,17 @@ pub struct LineArgs {
 
 impl LineArgs {
     /// Whether the caller says that the input is lines.
-    pub fn is_lines(self) -> bool {
+    pub(crate) fn is_lines(self) -> bool {
         self.how.is_some()
     }
 
     /// The byte that ends a line.
-    pub fn terminator(self) -> u8 {
+    pub(crate) fn terminator(self) -> u8 {
         if self.zero_terminated { 0 } else { b'\n' }
     }
 
     /// What may be taken for lines, with `separator` between fields.
-    pub fn recognition(self, separator: Option<u8>) -> Recognition {
+    pub(crate) fn recognition(self, separator: Option<u8>) -> Recognition {
         Recognition {
             insists_lines: self.how == Some(LinesHow::Any),
             takes_nuls: self.zero_terminated || separator == Some(0),

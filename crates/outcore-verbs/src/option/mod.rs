@@ -116,13 +116,13 @@ pub struct TypeArgs {
 
 impl TypeArgs {
     /// Whether they say that the input is records.
-    pub fn is_typed(&self) -> bool {
+    pub(crate) fn is_typed(&self) -> bool {
         self.format.is_some() || self.record_bytes.is_some()
     }
 
     /// The kind that decides which options fit records of the kind `what`: an array if their fields
     /// may have names.
-    pub fn kind_of(&self, what: What) -> What {
+    pub(crate) fn kind_of(&self, what: What) -> What {
         let has_fields = match &self.format {
             Some(RecordType::Described { descr, .. }) => descr.starts_with('['),
             _ => false,
@@ -137,7 +137,7 @@ impl TypeArgs {
     ///
     /// # Errors
     /// Usage: keys are given twice; an order that fields do not have.
-    pub fn ordered_by(&self, by: &[String]) -> Result<Self> {
+    pub(crate) fn ordered_by(&self, by: &[String]) -> Result<Self> {
         if by.is_empty() {
             return Ok(self.clone());
         }

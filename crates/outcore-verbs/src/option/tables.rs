@@ -101,7 +101,7 @@ impl TableArgs {
     }
 
     /// Whether any of them is given that makes a table of text.
-    pub fn is_given(&self) -> bool {
+    pub(crate) fn is_given(&self) -> bool {
         !self.columns.is_empty()
             || self.from.is_some()
             || self.to.is_some()
@@ -140,7 +140,7 @@ impl TableArgs {
 /// How tables are read, where none is written.
 #[derive(Debug, Clone, Default, Args)]
 #[command(next_help_heading = "Tables (Parquet and Arrow)")]
-pub struct ReadTableArgs {
+pub(crate) struct ReadTableArgs {
     /// Keep these columns, in this order; the others are not read. st.a is the field a of objects
     /// st. A name in backquotes may hold commas, or be empty
     #[arg(long, value_name = "NAME,...")]
@@ -184,7 +184,7 @@ impl PipeFormat {
 
 impl ReadTableArgs {
     /// The same with nothing about what is written.
-    pub fn to_tables(&self) -> TableArgs {
+    pub(crate) fn to_tables(&self) -> TableArgs {
         TableArgs {
             columns: self.columns.clone(),
             union: self.union,
@@ -224,7 +224,7 @@ impl TextArgs {
     ///
     /// # Errors
     /// Usage for separators that are none.
-    pub fn flags(&self) -> Result<TextFlags> {
+    pub(crate) fn flags(&self) -> Result<TextFlags> {
         Ok(TextFlags {
             fastq: false,
             csv: self.csv,

@@ -80,7 +80,7 @@ pub(crate) fn kind_of_table(
 }
 
 /// The columns of `--by`, lists of them; all others descend if the whole order does.
-pub fn keys_of(by: &[String], is_descending: bool) -> Result<Vec<KeyColumn>> {
+pub(crate) fn keys_of(by: &[String], is_descending: bool) -> Result<Vec<KeyColumn>> {
     let keys = by.iter().flat_map(|list| listed(list));
     let keys = keys.map(|text| KeyColumn::parse_in(text, is_descending));
     keys.collect()
@@ -88,7 +88,7 @@ pub fn keys_of(by: &[String], is_descending: bool) -> Result<Vec<KeyColumn>> {
 
 /// Unpacks those files of text that are compressed, and copies standard input; each with its copy.
 /// All files are text if their `kind` is given. The copies live as long as what comes with them.
-pub fn unpacked(
+pub(crate) fn unpacked(
     host: &dyn Host,
     (job, resources): (&Job, &Resources),
     (inputs, kind): (&[PathBuf], Option<TextKind>),

@@ -31,10 +31,9 @@ pub mod text;
 pub(crate) mod window;
 
 pub(crate) use crate::report::WriteSummary;
-pub use inputs::{READ, keys_of, reads, unpacked};
-pub(crate) use inputs::{check_tables, on_bad_row};
-pub use outputs::Outputs;
-pub(crate) use outputs::reading;
+pub use inputs::{READ, reads};
+pub(crate) use inputs::{check_tables, keys_of, on_bad_row, unpacked};
+pub(crate) use outputs::{Outputs, reading};
 pub use request::Request;
 pub use run::{Ran, run};
 pub(crate) use run::{run_to, run_with};

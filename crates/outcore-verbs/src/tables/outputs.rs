@@ -25,7 +25,7 @@ const PARTS_MAX: u64 = 1_000_000;
 
 /// The files that a job writes.
 #[derive(Debug)]
-pub struct Outputs {
+pub(crate) struct Outputs {
     /// Their names; none where nothing is written.
     pub files: Vec<PathBuf>,
     /// What they look like.
@@ -33,7 +33,7 @@ pub struct Outputs {
 }
 
 /// The names of the output's files, and what they will look like.
-pub fn outputs_of(host: &dyn Host, request: &Request<'_>) -> Result<Outputs> {
+pub(crate) fn outputs_of(host: &dyn Host, request: &Request<'_>) -> Result<Outputs> {
     let name = request.output.filter(|name| !is_stdout(name));
     let Some(name) = name.or_else(|| host.kept_table()) else {
         return to_stream(request, Path::new("-"));
@@ -232,7 +232,7 @@ pub(crate) fn check_is_no_dataset_read(sources: &[Source], output: Option<&Path>
 }
 
 /// The files that are named, for what must not be written over.
-pub fn sources_of(host: &dyn Host, names: &[PathBuf]) -> Result<Vec<Source>> {
+pub(crate) fn sources_of(host: &dyn Host, names: &[PathBuf]) -> Result<Vec<Source>> {
     if names.iter().filter(|name| is_stdin(name)).count() > 1 {
         return Err(
             Error::usage(READ, "standard input (-) is named more than once")
@@ -265,7 +265,7 @@ pub(crate) fn reading(
 }
 
 /// Fails if an output is an input, or a file in a directory that is one, unless it may be.
-pub fn check_inputs_kept(
+pub(crate) fn check_inputs_kept(
     sources: &[Source],
     (names, outputs): (&[PathBuf], &[PathBuf]),
     may_replace: bool,

@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 
 use outcore::primitives::Scalar;
 use outcore_verbs::report::{
-    Described, DriveTraffic, IoTrace, JobSummary, Phase, Plan, Rates, WriteSummary,
+    Described, DriveTraffic, Field, IoTrace, JobSummary, Phase, Plan, Rates, WriteSummary,
 };
 use outcore_verbs::sequence::{Number, ReducedValue, ValueCount};
 use outcore_verbs::verb::{Verb, VerbVisitor};
@@ -41,19 +41,32 @@ impl VerbVisitor for Reports {
             return;
         }
         table::<V::Report>(&head, &mut self.0);
+        for field in V::Report::fields().iter().filter(|field| field.is_listed) {
+            if let Some(class) = &field.class {
+                let head = format!("An item of `{}` has", field.name);
+                table_of(&class.fields, &head, &mut self.0);
+            }
+        }
     }
 }
 
 fn table<T: Described>(head: &str, text: &mut String) {
+    table_of(&T::fields(), head, text);
+}
+
+fn table_of(fields: &[Field], head: &str, text: &mut String) {
     let _ = writeln!(text, "{head}\n\n| key | type | meaning |\n|---|---|---|");
-    for field in T::fields().iter().filter(|field| !field.is_flat) {
+    for field in fields.iter().filter(|field| !field.is_flat) {
         let lines = field.doc.lines().map(str::trim);
         let doc = lines.collect::<Vec<_>>().join(" ");
         let _ = writeln!(
             text,
             "| `{}` | {} | {} |",
             field.name,
-            json_type(&field.python_type),
+            match field.is_listed {
+                true => "number".to_owned(),
+                false => json_type(&field.python_type),
+            },
             doc.trim().trim_end_matches('.')
         );
     }

@@ -7,14 +7,14 @@ use std::any::TypeId;
 use std::fmt::Write as _;
 use std::path::PathBuf;
 
-use clap::{Arg, ArgAction, Command};
+use clap::{Arg, ArgAction, Command, ValueHint};
 use outcore_verbs::option::RecordCount;
 use outcore_verbs::verb::Inputs;
 
 use super::plain::plain;
 
 /// Options whose keyword is not their name in the definition.
-const NAMES: [(&str, &str); 22] = [
+const NAMES: [(&str, &str); 24] = [
     ("bloom_filters", "bloom"),
     ("conditions", "where"),
     ("distribution", "dist"),
@@ -34,6 +34,8 @@ const NAMES: [(&str, &str); 22] = [
     ("positions_type", "at_type"),
     ("record_bytes", "record"),
     ("records", "count"),
+    ("run_bytes", "run_size"),
+    ("stripe_bytes", "stripe"),
     ("trace", "record_io"),
     ("unordered", "ordered"),
     ("wanted", "keys"),
@@ -43,7 +45,8 @@ const OPPOSITES: [&str; 2] = ["no_header", "unordered"];
 /// Options of no use to Python: `drives` takes the file of drives too, there are no streams, and a
 /// plan is a value of its own. Python has `tabulate` for numbers that no file holds, and `key` for
 /// keys of lines too; [`ORDER`] stands for the letters of GNU sort.
-const LEFT_OUT: [&str; 30] = [
+const LEFT_OUT: [&str; 31] = [
+    "cat",
     "drives_file",
     "from",
     "to",
@@ -90,7 +93,16 @@ const SPECIAL: [(&str, &str, &str); 9] = [
     ("where", "Expressions", "expressions"),
 ];
 /// Keywords of sizes in bytes.
-const SIZES: [&str; 4] = ["bytes", "line_bytes", "memory", "scratch_limit"];
+const SIZES: [&str; 6] = [
+    "bytes",
+    "line_bytes",
+    "memory",
+    "run_size",
+    "scratch_limit",
+    "stripe",
+];
+/// Operands that are one file or directory each.
+const OPERANDS: [&str; 3] = ["dir", "source", "target"];
 /// What Python adds to options.
 const RECORDS: [(&str, &str); 4] = [
     (
@@ -131,7 +143,7 @@ pub(crate) fn unknown(ids: &[String]) -> Vec<&'static str> {
 /// Whether an option of a verb that reads `inputs` is of no use to Python.
 pub(crate) fn is_left_out(arg: &Arg, inputs: Inputs) -> bool {
     let id = arg.get_id().as_str();
-    let is_rejected = id == "parts" && arg.is_hide_set();
+    let is_rejected = matches!(id, "parts" | "unique") && arg.is_hide_set();
     LEFT_OUT.contains(&id) || is_rejected || inputs == Inputs::Tables && id == "infer"
 }
 
@@ -241,6 +253,18 @@ fn kind_of_keys(name: &str) -> Option<(&'static str, &'static str)> {
     }
 }
 
+/// Whether the type that this tells from others is one of whole numbers.
+fn is_whole(is: &impl Fn(TypeId) -> bool) -> bool {
+    let numbers = [
+        TypeId::of::<u32>(),
+        TypeId::of::<u64>(),
+        TypeId::of::<u128>(),
+        TypeId::of::<usize>(),
+        TypeId::of::<RecordCount>(),
+    ];
+    numbers.into_iter().any(is)
+}
+
 /// The type of the keyword `name`, its default, and what makes words of it.
 fn kind_of(arg: &Arg, name: &str, inputs: Inputs) -> (String, Option<String>, &'static str) {
     let many_values = arg
@@ -250,14 +274,7 @@ fn kind_of(arg: &Arg, name: &str, inputs: Inputs) -> (String, Option<String>, &'
     let kind = arg.get_value_parser().type_id();
     let is = |wanted: TypeId| kind == wanted;
     let is_path = is(TypeId::of::<PathBuf>());
-    let numbers = [
-        TypeId::of::<u32>(),
-        TypeId::of::<u64>(),
-        TypeId::of::<u128>(),
-        TypeId::of::<usize>(),
-        TypeId::of::<RecordCount>(),
-    ];
-    let is_whole = numbers.into_iter().any(is);
+    let is_whole = is_whole(&is);
     let choices = choices_of(arg);
     let given = arg.get_default_values().first();
     let given = given.map(|value| value.to_string_lossy().into_owned());
@@ -272,6 +289,17 @@ fn kind_of(arg: &Arg, name: &str, inputs: Inputs) -> (String, Option<String>, &'
         false => "number",
     };
     let needs = |annotation: &str, method| (annotation.to_owned(), None, method);
+    let value = arg.get_value_names().and_then(|names| names.first());
+    if value.is_some_and(|value| value.starts_with('@')) {
+        return match (is_many, arg.is_required_set()) {
+            (true, _) => needs("str", "datasets"),
+            (false, true) => needs("str", "dataset"),
+            (false, false) => of("str | None", "None", "dataset"),
+        };
+    }
+    if arg.is_positional() && is_path && OPERANDS.contains(&name) {
+        return needs("StrPath", "path");
+    }
     if arg.is_positional() && is_path {
         let source = if takes_tables { "TableSource" } else { "Paths" };
         return needs(source, "operands");
@@ -280,7 +308,9 @@ fn kind_of(arg: &Arg, name: &str, inputs: Inputs) -> (String, Option<String>, &'
     let is_pattern = help_of(arg).contains("{part}");
     let is_stdout = given.as_deref() == Some("-");
     let is_required = arg.is_required_set() || is_stdout;
-    if name == "dst" && (takes_tables && !is_pattern || !is_required) {
+    // A directory is not kept.
+    let is_dir = arg.get_value_hint() == ValueHint::DirPath;
+    if name == "dst" && !is_dir && (takes_tables && !is_pattern || !is_required) {
         return of("StrPath | None", "None", "path");
     }
     if let Some((_, annotation, method)) = special {
@@ -319,6 +349,7 @@ fn kind_of(arg: &Arg, name: &str, inputs: Inputs) -> (String, Option<String>, &'
         return of("bool", "False", "flag");
     }
     match given {
+        Some(given) if SIZES.contains(&name) => of("Size", &format!("\"{given}\""), "size"),
         Some(given) if is_whole => of("SupportsIndex", &given, number),
         Some(given) if is(TypeId::of::<f64>()) => of("float", &given, "value"),
         Some(given) if !choices.is_empty() => of(

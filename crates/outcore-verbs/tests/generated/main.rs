@@ -105,12 +105,21 @@ fn what_python_says_otherwise_are_options_of_verbs() {
 #[test]
 fn functions_and_reports_of_python_are_those_of_the_verbs() {
     let python::Package { modules, names } = python::package();
-    let [of_lines, of_rows, of_tables, of_records] = modules;
+    let [
+        of_lines,
+        of_rows,
+        of_tables,
+        of_records,
+        of_views,
+        of_volumes,
+    ] = modules;
     check_section("python/outcore/__init__.py", "verbs", ("#", ""), &names);
     check("python/outcore/_verbs.py", &of_lines);
     check("python/outcore/_row_verbs.py", &of_rows);
     check("python/outcore/_table_verbs.py", &of_tables);
     check("python/outcore/_record_verbs.py", &of_records);
+    check("python/outcore/_view_verbs.py", &of_views);
+    check("python/outcore/_volume_verbs.py", &of_volumes);
     check("python/outcore/_reports.py", &reports::module());
     let wrong = plain::wrong();
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));

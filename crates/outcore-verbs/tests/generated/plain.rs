@@ -9,7 +9,7 @@ use std::sync::Mutex;
 use outcore_front::Spelling;
 
 /// Phrases that Python says otherwise, or not at all.
-const PHRASES: [(&str, &str); 74] = [
+const PHRASES: [(&str, &str); 80] = [
     (
         "If the program is called `sort` (ln -s \"$(command -v outcore)\" ~/bin/sort), it behaves as GNU sort does: \
          errors exit with 2, inputs are lines, and file names say nothing about contents (x.gz is not decompressed).",
@@ -37,6 +37,10 @@ const PHRASES: [(&str, &str); 74] = [
         "",
     ),
     ("; - is standard input, which is the default", ""),
+    (
+        "; - is standard input, which is copied to scratch first",
+        "",
+    ),
     ("; - is standard input", ""),
     (". Default: standard input", ""),
     (
@@ -64,6 +68,19 @@ const PHRASES: [(&str, &str); 74] = [
         "Prints the borders of each bin and its count, one bin per line",
         "The report has the range of all bins, and the count of each",
     ),
+    (
+        "Exits with 4 if anything is damaged; drive, file and offset go to standard output. ",
+        "The report has dataset, drive, file and offset of each damage. ",
+    ),
+    (
+        "A file, a directory, or - for standard input",
+        "A file or a directory",
+    ),
+    (
+        "Store a file, a directory or standard input",
+        "Store a file or a directory",
+    ),
+    ("@NAME/FILE", "name/file"),
     // What the command prints, a function returns.
     (
         "Print the first lines, records or rows of the input",
@@ -99,6 +116,10 @@ const PHRASES: [(&str, &str); 74] = [
     (
         "What is found is an answer, not an error: the command exits with 1 if a record is out of order, and Python's report has `ok`",
         "What is found is an answer, not an error: `ok` of the report is `False` if a record is out of order",
+    ),
+    (
+        "Print the plan (runs, blocks, merges beforehand, predicted traffic), then run",
+        "Print the plan on `sys.stderr`, then run",
     ),
     (
         "Print the plan (predicted traffic and time), then run",

@@ -1,7 +1,8 @@
 //! Python's modules of verbs: a function of each, as its options and its rules say.
 //!
-//! Contract: every verb has a function. Its parameters are the [`Keyword`]s of its options. A
-//! keyword that several functions have in the same words is documented by the first of them.
+//! Contract: every verb has a function, or is a method of the class of its group, except for those
+//! of [`OF_COMMAND`]. Its parameters are the [`Keyword`]s of its options. A keyword that several
+//! functions have in the same words is documented by the first of them.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -9,7 +10,7 @@ use std::fmt::Write as _;
 use clap::{Arg, Args as _, Command};
 use outcore_front::Spelling;
 use outcore_verbs::report::Described;
-use outcore_verbs::verb::{Inputs, Verb, VerbVisitor};
+use outcore_verbs::verb::{Inputs, Verb, VerbVisitor, group_of};
 use outcore_verbs::visit_verbs;
 
 use super::examples::calls;
@@ -30,14 +31,46 @@ from __future__ import annotations
 const RAISING: &str = "sort";
 /// A verb that reports its result where no output is named, unless it is a table.
 const REPORTING: &str = "count-by";
-/// Verbs whose functions have other names, since those of these names take what is in memory.
-const FUNCTIONS: [(&str, &str); 1] = [("lookup", "lookup_file")];
+/// Verbs whose functions have other names: those of these names take what is in memory, or make an
+/// object.
+const FUNCTIONS: [(&str, &str); 3] = [
+    ("lookup", "lookup_file"),
+    ("view build", BUILDING),
+    ("volume create", "_create"),
+];
+/// The function that gives the view that its verb builds.
+const BUILDING: &str = "sort_view";
+/// The types of a keyword that say what the view of [`BUILDING`] is.
+const BUILT: [(&str, &str, &str); 5] = [
+    ("lines", "Literal[True, \"any\"]", "LineView"),
+    ("csv", "Literal[True]", "LineView"),
+    ("jsonl", "Literal[True]", "LineView"),
+    ("by", "Keys", "TableView"),
+    ("", "", "View"),
+];
+/// Verbs that are of use only to the command: Python has views as objects.
+const OF_COMMAND: [&str; 6] = [
+    "view append",
+    "view cat",
+    "view info",
+    "view materialize",
+    "view mount",
+    "view verify",
+];
+
+/// Whether Python has nothing of the verb `name`.
+pub(crate) fn is_of_command(name: &str) -> bool {
+    OF_COMMAND.contains(&name)
+}
+
 /// The modules, with what their heads say of their verbs.
-const MODULES: [(Place, &str); 4] = [
+const MODULES: [(Place, &str); 6] = [
     (Place::Lines, "s on lines, records and tables"),
     (Place::Rows, "s on records and tables"),
     (Place::Tables, "s on tables"),
     (Place::Records, "s on records"),
+    (Place::View, "s on sorted views"),
+    (Place::Volume, "s on volumes, as methods"),
 ];
 
 /// The module that a verb is in.
@@ -47,25 +80,35 @@ enum Place {
     Rows,
     Tables,
     Records,
+    View,
+    Volume,
 }
 
 impl Place {
     fn of<V: Verb>() -> Self {
         let command = V::Args::augment_args(Command::new(V::NAME));
         let mut options = command.get_arguments();
+        let group = group_of(V::NAME).map(|(group, _)| group);
         match V::INPUTS {
+            _ if group == Some("view") => Place::View,
+            _ if group == Some("volume") => Place::Volume,
             Inputs::Tables => Place::Tables,
             _ if options.any(|arg| arg.get_id() == "is_lines") => Place::Lines,
             Inputs::Any => Place::Rows,
             Inputs::Files => Place::Records,
         }
     }
+
+    /// The class that has the verbs as methods.
+    fn class(self) -> Option<&'static str> {
+        (self == Place::Volume).then_some("VolumeVerbs")
+    }
 }
 
 /// What is made of the verbs.
 pub(crate) struct Package {
     /// The modules, in the order of [`MODULES`].
-    pub(crate) modules: [String; 4],
+    pub(crate) modules: [String; 6],
     /// The statement that lists the names which the package has of them and of the reports.
     pub(crate) names: String,
 }
@@ -85,7 +128,9 @@ pub(crate) fn package() -> Package {
         };
         visit_verbs(&mut module);
         documented = std::mem::take(&mut module.documented);
-        names.extend(module.names.iter().cloned());
+        if place.class().is_none() {
+            names.extend(module.names.iter().cloned());
+        }
         text_of(&module, kind)
     });
     let names = names.iter().map(|name| format!("\"{name}\","));
@@ -106,10 +151,14 @@ fn text_of(module: &Module, kind: &str) -> String {
     };
     let arguments = ["Keys", "LinesHow", "Paths", "Record", "Size", "StrPath"];
     let words = ["report_on_tables", "run", "run_on_tables"];
+    let class = module.place.class();
     let mut text = HEAD.replace("KIND", kind);
     text += &from("collections.abc", &["Mapping"]);
-    text += &from("typing", &["Literal", "SupportsIndex", "overload"])
-        .replace("import ", "import TYPE_CHECKING, ");
+    text += &match class {
+        Some(_) => "from typing import Any\n".to_owned(),
+        None => from("typing", &["Literal", "SupportsIndex", "overload"])
+            .replace("import ", "import TYPE_CHECKING, "),
+    };
     text.push('\n');
     text += &from("._arguments", &arguments);
     text += &from("._column", &["Expression", "Expressions"]);
@@ -117,12 +166,19 @@ fn text_of(module: &Module, kind: &str) -> String {
     text += "from ._progress import Watcher\n";
     text += &from("._reports", &module.reports);
     let is_called = |name: &&str| module.text.contains(&format!("return {name}("));
-    let called: Vec<&str> = words.into_iter().filter(is_called).collect();
-    let _ = writeln!(text, "from ._words import Option, {}", called.join(", "));
-    text += "\nif TYPE_CHECKING:\n";
+    let called = words.into_iter().filter(is_called);
+    let called: Vec<&str> = ["Option"].into_iter().chain(called).collect();
+    if module.text.contains(" built(") {
+        text += "from ._view import LineView, View, built\n";
+    }
+    let _ = writeln!(text, "from ._words import {}", called.join(", "));
+    if class.is_none() {
+        text += "\nif TYPE_CHECKING:\n";
+    }
     let checked = [
         ("npt", "    import numpy.typing as npt\n"),
         ("Table", "    from ._table import Table\n"),
+        ("TableView", "    from ._table_view import TableView\n"),
     ];
     let checked = checked
         .iter()
@@ -148,6 +204,21 @@ fn text_of(module: &Module, kind: &str) -> String {
         }
     }
     text += "}\n";
+    if let Some(class) = class {
+        let methods = module.text.trim_start().replace("\n\n\n", "\n\n");
+        let lines = methods.lines().map(|line| match line {
+            "" => "\n".to_owned(),
+            line => format!("    {line}\n"),
+        });
+        let methods: String = lines.collect();
+        let _ = writeln!(
+            text,
+            "\n\nclass {class}:\n    \"\"\"The verbs as methods.\"\"\"\n\n    def _means(self) -> dict[str, \
+             Any]:\n        \"\"\"What every call is given.\"\"\"\n        return {{}}\n\n{}",
+            methods.trim_end()
+        );
+        return text;
+    }
     text += &module.text;
     let names = module.names.iter().map(|name| format!("    \"{name}\",\n"));
     let names: String = names.collect();
@@ -179,7 +250,7 @@ struct Module {
 
 impl VerbVisitor for Module {
     fn visit<V: Verb>(&mut self) {
-        if Place::of::<V>() != self.place {
+        if Place::of::<V>() != self.place || is_of_command(V::NAME) {
             return;
         }
         self.names.push(function_name(V::NAME));
@@ -194,6 +265,7 @@ impl VerbVisitor for Module {
 /// The function of the verb `name`.
 fn function_name(name: &str) -> String {
     let known = FUNCTIONS.iter().find(|(verb, _)| *verb == name);
+    let name = group_of(name).map_or(name, |(_, below)| below);
     known
         .map_or(name, |(_, function)| function)
         .replace('-', "_")
@@ -206,6 +278,7 @@ impl Module {
     }
 
     fn verb<V: Verb>(&mut self) {
+        let class = self.place.class();
         let takes_tables = V::INPUTS != Inputs::Files;
         let is_of_tables = V::INPUTS == Inputs::Tables;
         let command = V::Args::augment_args(Command::new(V::NAME));
@@ -236,18 +309,33 @@ impl Module {
         operands.sort_by_key(|keyword| place(keyword));
         let name = function_name(V::NAME);
         let signature = |dst: Option<&str>| {
+            let is_star = |keyword: &Keyword| {
+                let option = keyword.option.as_ref();
+                option.is_some_and(|(method, _)| *method == "datasets")
+            };
             let parameter = |keyword: &&Keyword| match (&keyword.name[..], dst, &keyword.default) {
+                (name, ..) if is_star(keyword) => format!("*{name}: {},", keyword.annotation),
                 ("dst", Some(dst), _) => format!("dst: {dst},"),
                 // Only a table is kept, which is sorted by columns.
                 ("by", Some(KEPT), _) if V::NAME == RAISING => "by: Keys,".to_owned(),
                 (name, _, Some(default)) => format!("{name}: {} = {default},", keyword.annotation),
                 (name, _, None) => format!("{name}: {},", keyword.annotation),
             };
-            let mut parameters: Vec<String> = operands.iter().map(parameter).collect();
-            parameters.push("*,".to_owned());
+            let mut parameters: Vec<String> =
+                class.map(|_| "self,".to_owned()).into_iter().collect();
+            parameters.extend(operands.iter().map(parameter));
+            let has_star = operands.iter().any(|keyword| is_star(keyword));
+            let is_watched = !V::PHASES.is_empty();
+            if !has_star && (is_watched || !options.is_empty()) {
+                parameters.push("*,".to_owned());
+            }
             parameters.extend(options.iter().map(parameter));
-            parameters.push("volume: StrPath | None = None,".to_owned());
-            parameters.push("progress: Watcher | bool | None = None,".to_owned());
+            if class.is_none() {
+                parameters.push("volume: StrPath | None = None,".to_owned());
+            }
+            if is_watched {
+                parameters.push("progress: Watcher | bool | None = None,".to_owned());
+            }
             parameters
         };
         let report = V::Report::NAME;
@@ -261,29 +349,67 @@ impl Module {
             self.overload(&name, &signature(Some("StrPath")), report);
             self.overload(&name, &signature(Some(KEPT)), kept);
         }
+        let is_building = name == BUILDING;
+        if is_building {
+            self.built_overloads(&signature(None));
+        }
         self.line(&format!("\n\ndef {name}("));
         self.parameters(&signature(None));
-        let returned = if keeps { &either } else { report };
+        let returned = match (keeps, is_building) {
+            (true, _) => &either[..],
+            (false, true) => "View | LineView | TableView",
+            (false, false) => report,
+        };
         self.line(&format!(") -> {returned}:"));
         self.docstring::<V>(&command, (&operands, &options), keeps);
         for keyword in &keywords {
             self.option(V::NAME, keyword);
         }
+        let run = match (keeps, takes_tables) {
+            _ if is_building => "built",
+            (true, _) => "run_on_tables",
+            (false, true) => "report_on_tables",
+            (false, false) => "run",
+        };
+        self.call_of::<V>(run);
+    }
+
+    /// The statement with which a function ends: `run` with its arguments.
+    fn call_of<V: Verb>(&mut self, run: &str) {
         let phases = V::PHASES.iter().map(|(name, _)| format!("\"{name}\""));
         let mut phases = phases.collect::<Vec<_>>().join(", ");
         if V::PHASES.len() == 1 {
             phases.push(',');
         }
-        let run = match (keeps, takes_tables) {
-            (true, _) => "run_on_tables",
-            (false, true) => "report_on_tables",
-            (false, false) => "run",
+        let given = match self.place.class() {
+            Some(_) => "{**self._means(), **locals()}",
+            None => "locals()",
         };
         self.line(&format!(
-            "    return {run}(\"{}\", {}, ({phases}), _OPTIONS, locals())",
+            "    return {run}(\"{}\", {}, ({phases}), _OPTIONS, {given})",
             V::NAME,
             V::Report::NAME,
         ));
+    }
+
+    /// What the function that builds views gives, by the arguments that say what they hold.
+    fn built_overloads(&mut self, parameters: &[String]) {
+        for (at, (said, annotation, class)) in BUILT.into_iter().enumerate() {
+            let parameter = |parameter: &String| {
+                let name = parameter.split(':').next().unwrap_or_default();
+                let place = BUILT.iter().position(|(other, ..)| *other == name);
+                match (place, name) {
+                    (Some(_), name) if name == said => format!("{name}: {annotation},"),
+                    (Some(place), "by") if place < at => "by: None = None,".to_owned(),
+                    (Some(place), name) if place < at => {
+                        format!("{name}: Literal[False] = False,")
+                    }
+                    _ => parameter.clone(),
+                }
+            };
+            let parameters: Vec<String> = parameters.iter().map(parameter).collect();
+            self.overload(BUILDING, &parameters, class);
+        }
     }
 
     /// What a function gives, where this is told by the type of an argument.
@@ -355,7 +481,6 @@ impl Module {
                 self.line(&format!("        >>> {call}"));
             }
         }
-        self.line("\n    Args:");
         let mut elsewhere: BTreeMap<String, Vec<&str>> = BTreeMap::new();
         let mut docs = Vec::new();
         for keyword in operands.iter().chain(options) {
@@ -370,8 +495,15 @@ impl Module {
             }
             docs.push((&keyword.name[..], doc));
         }
-        docs.push(("volume", VOLUME.to_owned()));
-        docs.push(("progress", PROGRESS.to_owned()));
+        if self.place.class().is_none() {
+            docs.push(("volume", VOLUME.to_owned()));
+        }
+        if !V::PHASES.is_empty() {
+            docs.push(("progress", PROGRESS.to_owned()));
+        }
+        if !docs.is_empty() {
+            self.line("\n    Args:");
+        }
         for (keyword, doc) in docs {
             let key = (keyword.to_owned(), doc.clone());
             if let Some(function) = self.documented.get(&key) {

@@ -1,7 +1,8 @@
 //! Python's module of reports: a dataclass of each.
 //!
 //! Contract: a class has the fields of its report, in their order, with their comments. The
-//! parts of a report come before it; its base is the report that it extends.
+//! parts of a report come before it; its base is the report that it extends. A report that lists
+//! something is a sequence of that.
 
 use std::fmt::Write as _;
 
@@ -9,6 +10,7 @@ use outcore_verbs::report::{Class, WriteSummary};
 use outcore_verbs::verb::{Verb, VerbVisitor};
 use outcore_verbs::visit_verbs;
 
+use super::python::is_of_command;
 use super::wrapped;
 
 const HEAD: &str = r#""""Reports of verbs: frozen values with the names of the command's JSON.
@@ -19,6 +21,7 @@ generated` makes it anew.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -57,7 +60,9 @@ struct Module {
 
 impl VerbVisitor for Module {
     fn visit<V: Verb>(&mut self) {
-        self.class(Class::of::<V::Report>());
+        if !is_of_command(V::NAME) {
+            self.class(Class::of::<V::Report>());
+        }
     }
 }
 
@@ -92,6 +97,16 @@ impl Module {
                 let _ = writeln!(self.text, "{line}");
             }
             let _ = writeln!(self.text, "    {}: {}", field.name, field.python_type);
+        }
+        if let Some(listed) = class.fields.iter().find(|field| field.is_listed) {
+            let item = listed.class.as_ref().map_or("Any", |class| class.name);
+            let _ = write!(
+                self.text,
+                "\n    def __len__(self) -> int:\n        return len(self.{0})\n\n    def \
+                 __iter__(self) -> Iterator[{item}]:\n        return iter(self.{0})\n\n    def \
+                 __getitem__(self, at: int) -> {item}:\n        return self.{0}[at]\n",
+                listed.name
+            );
         }
         if class.fields.iter().any(|field| field.name == "text") {
             self.text

@@ -622,11 +622,8 @@ pub(super) const OF_TABLES: [Sample; 24] = [
     sample("view info", "view", "built.view", ""),
 ];
 
-/// Commands below others that wait for somebody, or are for outcore itself.
-pub(super) const EXEMPT_BELOW: [(&str, &str); 2] = [
-    ("view mount", "serves until it is stopped"),
-    ("view guard", "is for outcore itself"),
-];
+/// Commands below others that wait for somebody.
+pub(super) const EXEMPT_BELOW: [(&str, &str); 1] = [("view mount", "serves until it is stopped")];
 
 /// A value for each option that takes one, by what the definition calls it.
 pub(super) fn value_of(command: &str, kind: &str, id: &str) -> Option<&'static str> {

@@ -19,12 +19,12 @@ use outcore_front::text::order::OrderSpec;
 use outcore_front::text::view_files::{self, ViewText};
 use outcore_front::what::What;
 
-use crate::cli::view::{ViewAppendArgs, ViewBuildArgs};
-use crate::commands::view_report::holds_all;
-use crate::context::Context;
-use crate::progress::watch;
-use outcore_verbs::lines::{self, text_input};
-use outcore_verbs::records::open_all;
+use super::holds_all;
+use super::page::{ViewAppendArgs, ViewBuildArgs};
+use crate::host::{Host, watch};
+use crate::lines::{self, text_input};
+use crate::option::lines::FormatArgs;
+use crate::records::open_all;
 
 /// A view is of records unless it is said to be of lines, which those whose type is not known may
 /// be.
@@ -36,6 +36,23 @@ fn or_lines(error: Error) -> Error {
         }
         _ => error,
     }
+}
+
+/// Files of lines.
+struct Lines<'a> {
+    sources: &'a [Source],
+    beside: &'a Target,
+    recognition: Recognition,
+}
+
+/// What is asked for of a view that is to be built.
+pub(super) struct Asked<'a> {
+    /// What its inputs are.
+    pub(super) what: What,
+    /// How text is read, as that says.
+    pub(super) text: &'a FormatArgs,
+    /// What copies are beside.
+    pub(super) beside: &'a Target,
 }
 
 /// What a view is to be made of.
@@ -51,35 +68,46 @@ pub(super) struct Found {
 impl Found {
     /// Those of a view that is to be built.
     pub(super) fn of(
-        context: &Context,
-        (args, what, beside): (&ViewBuildArgs, What, &Target),
+        host: &dyn Host,
+        args: &ViewBuildArgs,
+        asked: &Asked<'_>,
         resources: &Resources,
         sources: Vec<Source>,
     ) -> Result<Self> {
+        let Asked {
+            what,
+            text: flags,
+            beside,
+        } = asked;
         if args.unique {
             return Err(holds_all());
         }
         if what.is_text() {
-            args.text.check(&args.order, args.lines)?;
-            let spec = OrderSpec {
-                by: args.text.by.clone(),
+            flags.check(&args.order, args.lines)?;
+            let mut spec = OrderSpec {
+                by: flags.by.clone(),
                 ..args.order.to_spec(args.descending, args.stable)?
             };
+            spec.keys.extend(args.record.keys.iter().cloned());
             let recognition = args.lines.recognition(args.order.separator()?);
-            let (terminator, has_header) = (args.lines.terminator(), !args.text.no_header);
-            let from = (&sources[..], beside, recognition);
-            return Found::lines(context, resources, from, |job, files, spool| {
+            let (terminator, has_header) = (args.lines.terminator(), !flags.no_header);
+            let from = Lines {
+                sources: &sources,
+                beside,
+                recognition,
+            };
+            return Found::lines(host, resources, from, |job, files, spool| {
                 let make = || Spool::beside(job, resources, &beside.dir());
-                let text = match args.text.csv {
+                let text = match flags.csv {
                     true => ViewText::Csv { has_header },
                     false => ViewText::Lines { terminator },
                 };
                 view_files::settle(spec, text, job, files, LateSpool { spool, make })
             });
         }
-        let request = args.record.ordered_by(&args.text.by)?.to_request();
+        let request = args.record.ordered_by(&flags.by)?.to_request();
         let open = || {
-            let (looked, spool) = open_all(context, &request, resources, sources, beside)?;
+            let (looked, spool) = open_all(host, &request, resources, sources, beside)?;
             let decided = records::decide(&request, &looked)?;
             Ok(Found::records(decided.format, &looked, spool))
         };
@@ -88,7 +116,7 @@ impl Found {
 
     /// What is to be added to a view of `what`.
     pub(super) fn further(
-        context: &Context,
+        host: &dyn Host,
         args: &ViewAppendArgs,
         resources: &Resources,
         sources: Vec<Source>,
@@ -102,8 +130,12 @@ impl Found {
                     takes_nuls: lines.terminator == 0,
                     takes_packed: false,
                 };
-                let from = (&sources[..], &beside, recognition);
-                Found::lines(context, resources, from, |job, files, spool| {
+                let from = Lines {
+                    sources: &sources,
+                    beside: &beside,
+                    recognition,
+                };
+                Found::lines(host, resources, from, |job, files, spool| {
                     let make = || Spool::beside(job, resources, &beside.dir());
                     view_files::settle_further(lines, job, files, LateSpool { spool, make })?;
                     Ok(lines.clone())
@@ -117,7 +149,7 @@ impl Found {
                     format: Some(format.clone()),
                     ..TypeRequest::default()
                 };
-                let (looked, spool) = open_all(context, &request, resources, sources, &beside)?;
+                let (looked, spool) = open_all(host, &request, resources, sources, &beside)?;
                 looked
                     .iter()
                     .try_for_each(|input| check_type(input, format))?;
@@ -156,16 +188,20 @@ impl Found {
 
     /// Files of lines, which `settle` looks at; what is not a plain file is copied.
     fn lines(
-        context: &Context,
+        host: &dyn Host,
         resources: &Resources,
-        (sources, beside, recognition): (&[Source], &Target, Recognition),
+        from: Lines<'_>,
         settle: impl FnOnce(&Job, &mut [Source], &mut Option<Spool>) -> Result<LineType>,
     ) -> Result<Self> {
-        let (mut named, mut spool) =
-            lines::to_files(context, resources, sources, beside, Some(recognition))?;
-        let job = resources.job(Vec::new());
-        let (reporter, interrupt) = (&context.reporter, &context.interrupt);
-        let settled = watch(reporter, interrupt, &job.control, &[], || {
+        let (mut named, mut spool) = lines::to_files(
+            host,
+            resources,
+            from.sources,
+            from.beside,
+            Some(from.recognition),
+        )?;
+        let job = host.adopt(resources.job(Vec::new()));
+        let settled = watch(host, &job.control, &[], || {
             settle(&job, &mut named, &mut spool)
         });
         let what = settled.map_err(|error| inputs::explain(&named, error))?;

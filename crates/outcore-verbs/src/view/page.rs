@@ -1,16 +1,17 @@
-//! The flags of `outcore view`.
+//! What the verbs on sorted views are asked, and what they report.
 //!
-//! Contract: as in [`super`]: pure definitions.
+//! Contract: each option and each field stands here alone, with its name, type, default and help.
 
 use std::path::PathBuf;
 
-use clap::{Args, Subcommand, ValueHint};
+use clap::{Args, ValueHint};
+use outcore::runs::ViewPlan as EnginePlan;
 use outcore_io::units;
 
-use super::{DriveArgs, RecordingArgs, ResourceArgs, TraceArgs, TypeArgs};
-use outcore_verbs::option::BadRowArgs;
-use outcore_verbs::option::lines::{FormatArgs, LineArgs, OrderArgs};
-use outcore_verbs::option::tables::{ReadTableArgs, TextArgs};
+use crate::option::lines::{FormatArgs, LineArgs, OrderArgs};
+use crate::option::tables::{ReadTableArgs, TextArgs};
+use crate::option::{BadRowArgs, DriveArgs, RecordingArgs, ResourceArgs, TraceArgs, TypeArgs};
+use crate::report::{JobSummary, Phase, Place, Rates, report};
 
 const BUILD_EXAMPLES: &str = "\
 Examples:
@@ -42,35 +43,6 @@ Examples:
   python3 -c 'import numpy; print(numpy.memmap(\"sorted/sorted.bin\", \"u8\")[:5])'
   umount sorted       # or Ctrl-C
   outcore view mount words.view sorted & tail -n 3 sorted/sorted.txt";
-
-/// Build sorted views, which are merged while they are read
-///
-/// A view is a directory of sorted runs that reads like the sorted file: from any position, by
-/// many readers, any number of times. Building and reading one costs two reads and one write of
-/// the data; sorting to a file and reading it back costs three reads and two writes.
-#[derive(Debug, Subcommand)]
-pub(crate) enum ViewCommand {
-    Build(ViewBuildArgs),
-    Append(ViewAppendArgs),
-    Cat(ViewCatArgs),
-    /// Describe a view: records, order, runs and where they are
-    Info {
-        /// The view's directory
-        #[arg(value_name = "DIR", value_hint = ValueHint::DirPath)]
-        dir: PathBuf,
-    },
-    Verify(ViewVerifyArgs),
-    Materialize(ViewMaterializeArgs),
-    Mount(ViewMountArgs),
-    /// Unmounts when its standard input ends: started by `view mount`
-    #[command(hide = true)]
-    Guard {
-        /// The mount point
-        mountpoint: PathBuf,
-        /// What is mounted there
-        source: String,
-    },
-}
 
 /// Build a view of files
 ///
@@ -205,6 +177,14 @@ pub(crate) struct ViewCatArgs {
     pub(crate) trace: TraceArgs,
 }
 
+/// Describe a view: records, order, runs and where they are
+#[derive(Debug, Args)]
+pub(crate) struct ViewInfoArgs {
+    /// The view's directory
+    #[arg(value_name = "DIR", value_hint = ValueHint::DirPath)]
+    pub(crate) dir: PathBuf,
+}
+
 /// Check every block of a view, and the order within its runs, without merging
 #[derive(Debug, Args)]
 pub(crate) struct ViewVerifyArgs {
@@ -271,4 +251,127 @@ pub(crate) struct ViewMountArgs {
     pub(crate) resources: ResourceArgs,
     #[command(flatten)]
     pub(crate) trace: TraceArgs,
+}
+
+report! {
+    /// How a view is built.
+    pub(crate) struct ViewPlan {
+        /// Runs, as first sorted.
+        runs: u64,
+        /// Bytes of a run.
+        run_bytes: u64,
+        /// Bytes of a block, which a reader reads at once.
+        block_bytes: u64,
+        /// Areas of memory that runs are sorted in.
+        areas: usize,
+        /// Bytes of an area.
+        area_bytes: usize,
+        /// How many runs become one in each merge beforehand.
+        merges: Vec<u64>,
+        /// Bytes that will be read.
+        predicted_read_bytes: u64,
+        /// Bytes that will be written.
+        predicted_written_bytes: u64,
+        /// Seconds that the job will take at `rates`.
+        predicted_seconds: f64,
+        /// How fast drives and processors are taken to be.
+        rates: Rates,
+        /// The plan in words.
+        text: String,
+    }
+}
+
+impl ViewPlan {
+    /// A plan of the engine's.
+    pub(crate) fn of(plan: &EnginePlan) -> Self {
+        ViewPlan {
+            runs: plan.runs,
+            run_bytes: plan.run_bytes(),
+            block_bytes: plan.block_records * plan.size.record_bytes as u64,
+            areas: plan.areas,
+            area_bytes: plan.area_bytes,
+            merges: plan.merges.clone(),
+            predicted_read_bytes: plan.predicted_read_bytes,
+            predicted_written_bytes: plan.predicted_written_bytes,
+            predicted_seconds: plan.predicted_seconds,
+            rates: Rates::of(&plan.size.rates, Some(plan.size.costs.origin)),
+            text: plan.to_string(),
+        }
+    }
+}
+
+report! {
+    /// What the making of a view, or an addition to one, did.
+    pub(crate) struct ViewSummary {
+        [used: JobSummary],
+        /// The directory of the view.
+        output: Place,
+        /// What a record is: a type of records, `lines` or `table`.
+        r#type: String,
+        /// Bytes that were sorted.
+        data_bytes: u64,
+        /// How many runs readers merge.
+        runs: u64,
+        /// Bytes of runs that were still in memory.
+        resident_bytes: u64,
+        /// The parts of the job, in order.
+        phases: Vec<Phase>,
+        /// The plan.
+        plan: Option<ViewPlan>,
+        /// What was left out of CSV and JSON lines, or read as null: a sentence per file.
+        notes: Vec<String>,
+        /// The same in words.
+        text: String,
+    }
+}
+
+report! {
+    /// A run of a view.
+    pub(crate) struct ViewRun {
+        /// Its file.
+        path: Place,
+        /// The drive that it is on.
+        drive: String,
+        /// Its records.
+        records: u64,
+    }
+}
+
+report! {
+    /// What a view is.
+    pub(crate) struct ViewReport {
+        [used: JobSummary],
+        /// What a record is: a type of records, `lines` or `table`.
+        r#type: String,
+        /// The options that say the order of lines, or the columns of that of a table; none of
+        /// records.
+        order: Option<String>,
+        /// Bytes of the sorted data.
+        bytes: u64,
+        /// Whether the largest comes first.
+        descending: bool,
+        /// Whether equal keys have the order of the input.
+        stable: bool,
+        /// Bytes that are read for one record.
+        block_bytes: u64,
+        /// Memory of the index.
+        index_bytes: u64,
+        /// The runs.
+        runs: Vec<ViewRun>,
+        /// The same in words.
+        text: String,
+    }
+}
+
+report! {
+    /// What a check of a view found.
+    pub(crate) struct ViewCheck {
+        [used: JobSummary],
+        /// How many blocks were checked.
+        blocks: u64,
+        /// The parts of the check.
+        phases: Vec<Phase>,
+        /// The same in words.
+        text: String,
+    }
 }

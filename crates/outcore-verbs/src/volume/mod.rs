@@ -1,0 +1,115 @@
+//! `volume`: directories on many drives as one place for datasets.
+//!
+//! Contract: [`outcore_front::volumes`] defines what a name means. Each verb opens the volume anew.
+//! A dataset appears whole or not at all and is checked when it is read. What is listed is an item
+//! of the host and a part of the report. `page.rs` has what is asked and reported, `state.rs` makes
+//! and checks the volume, `list.rs` lists and removes datasets, `transfer.rs` moves them.
+
+mod list;
+mod page;
+mod state;
+mod transfer;
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use outcore::{Error, Kind, Result};
+use outcore_front::resources::{Resources, ResourcesRequest};
+use outcore_front::volumes;
+use outcore_io::drive::Device;
+use outcore_io::units;
+use outcore_store::dataset::orphans::Orphan as Found;
+use outcore_store::dataset::{DatasetVolume, Named};
+
+use crate::host::Host;
+use crate::verb::VerbVisitor;
+
+pub use page::TransferSummary;
+
+/// Shows each verb on volumes to `visitor`.
+pub(crate) fn visit_verbs(visitor: &mut impl VerbVisitor) {
+    visitor.visit::<state::Create>();
+    visitor.visit::<state::Status>();
+    visitor.visit::<state::Scrub>();
+    visitor.visit::<transfer::Put>();
+    visitor.visit::<transfer::Get>();
+    visitor.visit::<list::Ls>();
+    visitor.visit::<list::Rm>();
+    visitor.visit::<transfer::Cp>();
+}
+
+/// The drives file of the volume that is meant.
+fn drives_file(host: &dyn Host) -> Result<&Path> {
+    host.volume().ok_or_else(|| {
+        Error::usage("open volume", "no volume is named")
+            .hint("name its drives file with --volume drives.toml, or set OUTCORE_VOLUME")
+    })
+}
+
+/// What a verb on a volume may use, which no option sets.
+fn resources(host: &dyn Host) -> Result<Resources> {
+    host.load(&ResourcesRequest::default())
+}
+
+/// The volume that is meant, on `device`.
+fn open(host: &dyn Host, device: &Arc<dyn Device>) -> Result<DatasetVolume> {
+    volumes::open(device, drives_file(host)?)
+}
+
+/// What the names of datasets mean.
+fn named(names: &[PathBuf]) -> Result<Vec<Named>> {
+    names.iter().map(|name| volumes::named(name)).collect()
+}
+
+/// Says which drives are not there.
+fn remark_absent(host: &dyn Host, volume: &DatasetVolume) {
+    for (drive, error) in volume.absent() {
+        let (name, dir, why) = (&drive.name, drive.dir.display(), error.cause());
+        let is_missing = error.raw_errno() == Some(rustix::io::Errno::NOENT.raw_os_error());
+        let found = match error.kind() {
+            Kind::Corrupt => format!("the label of drive {name} cannot be used: {error}"),
+            _ if is_missing => format!("drive {name} is missing ({dir}: {why}): mount it"),
+            _ => format!("drive {name} cannot be read ({dir}: {why})"),
+        };
+        host.remark(&format!(
+            "{found}. What is not on it can be read; nothing is written or removed until it is back"
+        ));
+    }
+}
+
+/// Files that belong to no dataset.
+#[derive(Clone, Copy, Default)]
+struct Orphans {
+    files: u64,
+    bytes: u64,
+}
+
+impl Orphans {
+    fn of(found: &[Found]) -> Self {
+        Orphans {
+            files: found.len() as u64,
+            bytes: found.iter().map(|orphan| orphan.len_bytes).sum(),
+        }
+    }
+
+    /// In words, if there are any.
+    fn text(self) -> Option<String> {
+        let bytes = units::bytes(self.bytes);
+        match self.files {
+            0 => None,
+            1 => Some(format!("a file of {bytes} belongs to no dataset")),
+            count => {
+                let count = units::count(count);
+                Some(format!("{count} files of {bytes} belong to no dataset"))
+            }
+        }
+    }
+
+    /// The same with the way to remove them.
+    fn advice(self) -> Option<String> {
+        let text = self.text()?;
+        Some(format!(
+            "{text}: `outcore volume scrub --remove-orphans` frees their room"
+        ))
+    }
+}

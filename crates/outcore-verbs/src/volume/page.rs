@@ -1,0 +1,299 @@
+//! What the verbs on volumes are asked, and what they report.
+//!
+//! Contract: each option and each field stands here alone, with its name, type, default and help.
+
+use std::path::PathBuf;
+
+use clap::{Args, ValueHint};
+use outcore_front::volumes::Moved as Transferred;
+use outcore_io::units;
+
+use crate::option::RecordingArgs;
+use crate::report::{JobSummary, Listed, Name, Place, report};
+
+const PUT_EXAMPLES: &str = "\
+Examples:
+  outcore volume put keys.bin @keys --volume drives.toml
+  outcore volume put images/ @images --volume drives.toml
+  producer | outcore volume put - @log --volume drives.toml";
+
+const GET_EXAMPLES: &str = "\
+Examples:
+  outcore volume get @keys keys.bin --volume drives.toml
+  outcore volume get @images images --volume drives.toml
+  outcore volume get @images/cat/0001.png - --volume drives.toml | display";
+
+/// Create an empty volume over the directories of a drives file
+///
+/// Makes a folder `outcore-volume` in each directory. The directories must exist: one that is
+/// missing is often a drive that is not mounted.
+#[derive(Debug, Args)]
+pub(crate) struct CreateArgs {
+    /// Stripe size: a power of two from 4KiB to 4MiB
+    #[arg(long = "stripe", value_name = "SIZE", default_value = "1MiB", value_parser = units::parse_bytes)]
+    pub(crate) stripe_bytes: u64,
+}
+
+/// Show the drives of a volume: used and free space, and which are missing
+#[derive(Debug, Args)]
+pub(crate) struct StatusArgs {}
+
+/// Read all datasets, or those named, and report damage
+///
+/// Exits with 4 if anything is damaged; drive, file and offset go to standard output. Without
+/// names, orphans (files that belong to no dataset) are reported too. Damaged or lost labels and
+/// copies of manifests are restored from other drives.
+#[derive(Debug, Args)]
+pub(crate) struct ScrubArgs {
+    /// Datasets to read. Default: all
+    #[arg(value_name = "@NAME")]
+    pub(crate) names: Vec<PathBuf>,
+    /// Remove orphans: files that belong to no dataset
+    #[arg(long, alias = "remove-strays", conflicts_with = "names")]
+    pub(crate) remove_orphans: bool,
+}
+
+/// Store a file, a directory or standard input as a dataset
+///
+/// The dataset is striped over all drives, checksummed and sealed. A directory is packed with an
+/// index, so that its files can be read by name; symbolic links stay links, and sockets, pipes
+/// and devices are left out and counted. Permissions and times are kept.
+#[derive(Debug, Args)]
+#[command(after_long_help = PUT_EXAMPLES)]
+pub(crate) struct PutArgs {
+    /// A file, a directory, or - for standard input
+    #[arg(value_name = "FILE", value_hint = ValueHint::AnyPath)]
+    pub(crate) source: PathBuf,
+    /// The dataset
+    #[arg(value_name = "@NAME")]
+    pub(crate) name: PathBuf,
+    /// Replace a dataset of that name
+    #[arg(long)]
+    pub(crate) force: bool,
+    #[command(flatten)]
+    pub(crate) record_io: RecordingArgs,
+}
+
+/// Read a dataset, or one file of a packed directory
+#[derive(Debug, Args)]
+#[command(after_long_help = GET_EXAMPLES)]
+pub(crate) struct GetArgs {
+    /// The dataset, or @NAME/FILE for a file packed in it
+    #[arg(value_name = "@NAME")]
+    pub(crate) name: PathBuf,
+    /// The file to write, the directory to make, or - for standard output
+    #[arg(value_name = "FILE", value_hint = ValueHint::AnyPath)]
+    pub(crate) target: PathBuf,
+    /// Replace a file that exists
+    #[arg(long)]
+    pub(crate) force: bool,
+    #[command(flatten)]
+    pub(crate) record_io: RecordingArgs,
+}
+
+/// List the datasets of a volume, or the files packed in one
+///
+/// Marks a dataset that needs a missing drive.
+#[derive(Debug, Args)]
+pub(crate) struct LsArgs {
+    /// A packed directory to look into
+    #[arg(value_name = "@NAME")]
+    pub(crate) name: Option<PathBuf>,
+}
+
+/// Remove datasets from a volume
+#[derive(Debug, Args)]
+pub(crate) struct RmArgs {
+    /// The datasets
+    #[arg(required = true, value_name = "@NAME")]
+    pub(crate) names: Vec<PathBuf>,
+}
+
+/// Copy between files and datasets, or from one dataset to another
+#[derive(Debug, Args)]
+pub(crate) struct CpArgs {
+    /// A file, or @NAME
+    #[arg(value_name = "FROM", value_hint = ValueHint::AnyPath)]
+    pub(crate) source: PathBuf,
+    /// A file, or @NAME
+    #[arg(value_name = "TO", value_hint = ValueHint::AnyPath)]
+    pub(crate) target: PathBuf,
+    /// Replace what exists
+    #[arg(long)]
+    pub(crate) force: bool,
+    #[command(flatten)]
+    pub(crate) record_io: RecordingArgs,
+}
+
+report! {
+    /// A volume that was made.
+    pub(crate) struct VolumeReport {
+        [used: JobSummary],
+        /// The identity of the volume.
+        volume: String,
+        /// How many drives it is on.
+        drive_count: u64,
+        /// Bytes of a stripe.
+        stripe_bytes: u64,
+    }
+}
+
+report! {
+    /// A drive of a volume.
+    pub(crate) struct DriveStatus {
+        /// Its name.
+        drive: String,
+        /// Its directory.
+        dir: Place,
+        /// Whether it is there: mounted, with its label.
+        is_present: bool,
+        /// Bytes of datasets on it.
+        used_bytes: u64,
+        /// Free bytes on its file system.
+        free_bytes: u64,
+    }
+}
+
+report! {
+    /// The state of a volume.
+    pub(crate) struct VolumeStatus {
+        [used: JobSummary],
+        /// The drives; each is an event `drive`.
+        members: Listed<DriveStatus>,
+        /// The identity of the volume.
+        volume: String,
+        /// Bytes of a stripe.
+        stripe_bytes: u64,
+        /// How many datasets there are.
+        datasets: u64,
+        /// How many of them cannot be read, since they are damaged.
+        damaged: u64,
+        /// How many of them need a drive that is missing.
+        unreachable: u64,
+        /// How many files belong to no dataset.
+        orphans: u64,
+        /// Bytes of these files.
+        orphan_bytes: u64,
+    }
+}
+
+report! {
+    /// Bytes that are not what was written.
+    pub(crate) struct Damage {
+        /// The dataset; empty where the label of a drive is damaged.
+        dataset: String,
+        /// The drive.
+        drive: String,
+        /// The file on it.
+        path: String,
+        /// First byte in that file of the part that its checksum covers.
+        offset_bytes: u64,
+        /// Bytes of that part.
+        len_bytes: u64,
+        /// Whether it has been restored from another drive's copy: labels and manifests have them.
+        is_repaired: bool,
+    }
+}
+
+report! {
+    /// A file on a drive that belongs to no dataset.
+    pub(crate) struct Orphan {
+        /// The drive.
+        drive: String,
+        /// The file on it.
+        path: Place,
+        /// Its length.
+        len_bytes: u64,
+    }
+}
+
+report! {
+    /// What a look at all bytes of datasets found.
+    pub(crate) struct ScrubReport {
+        [used: JobSummary],
+        /// Checksum blocks and files that are not what was written, or cannot be read; each is an
+        /// event `damage`.
+        damages: Listed<Damage>,
+        /// Files that belong to no dataset, since its manifest is lost; each is an event `orphan`.
+        orphans: Listed<Orphan>,
+        /// Bytes of orphans that were removed; none where that was not asked for.
+        freed_bytes: Option<u64>,
+    }
+}
+
+report! {
+    /// What a transfer between files and datasets moved.
+    pub struct TransferSummary {
+        [used: JobSummary],
+        /// Bytes of data.
+        bytes: u64,
+        /// Files and symbolic links.
+        files: u64,
+        /// Sockets, pipes and devices of a directory that were left out, since they hold no data.
+        left_out: u64,
+    }
+}
+
+impl TransferSummary {
+    /// What was moved, with what that took.
+    pub fn of(moved: &Transferred, used: JobSummary) -> Self {
+        TransferSummary {
+            used,
+            bytes: moved.bytes,
+            files: moved.files,
+            left_out: moved.left_out.count,
+        }
+    }
+
+    /// The same in a line.
+    pub fn headline(&self) -> String {
+        format!(
+            "{} in {}, {}: {}",
+            units::bytes(self.bytes),
+            units::counted(self.files, "file"),
+            units::seconds(self.used.seconds),
+            units::rate_decimal(self.bytes as f64 / self.used.seconds.max(1e-9))
+        )
+    }
+}
+
+report! {
+    /// A dataset, or a file, a symbolic link or an empty directory packed in one.
+    pub(crate) struct DatasetEntry {
+        /// Its name. In names of packed files `\xHH` stands for what is not printable.
+        name: Name,
+        /// Bytes of data.
+        bytes: u64,
+        /// Packed files; 1 for a file.
+        files: u64,
+        /// What it is, in words.
+        contents: String,
+        /// Whether it is a packed directory, or an empty directory in one.
+        is_directory: bool,
+        /// Drives that it is on and that are missing: it cannot be read as a whole until they are
+        /// back.
+        missing_drives: Vec<String>,
+    }
+}
+
+report! {
+    /// The datasets of a volume, or what is packed in one.
+    pub(crate) struct VolumeListing {
+        [used: JobSummary],
+        /// The datasets, by name, or what is packed in one; each is an event `dataset`.
+        entries: Listed<DatasetEntry>,
+    }
+}
+
+report! {
+    /// What the removal of datasets freed.
+    pub(crate) struct RemovalReport {
+        [used: JobSummary],
+        /// Bytes of the drives that are free again.
+        freed_bytes: u64,
+        /// How many files belong to no dataset.
+        orphans: u64,
+        /// Bytes of these files.
+        orphan_bytes: u64,
+    }
+}

@@ -1,0 +1,272 @@
+//! `volume create`, `status` and `scrub`.
+//!
+//! Contract: damage that a scrub finds is part of its report, and also an error that the command
+//! ends with.
+
+use outcore::{Error, Result};
+use outcore_front::volumes;
+use outcore_io::config::DriveSet;
+use outcore_io::units;
+use outcore_store::dataset::{DatasetVolume, Watch, drives_of};
+use serde_json::json;
+
+use super::page::{
+    CreateArgs, Damage, DriveStatus, Orphan, ScrubArgs, ScrubReport, StatusArgs, VolumeReport,
+    VolumeStatus,
+};
+use super::{Orphans, drives_file, named, open, remark_absent, resources};
+use crate::host::{Host, Weight, watch};
+use crate::report::{Listed, Moved, Place, Stopwatch};
+use crate::verb::{Verb, Words};
+
+/// `create`: labels the directories.
+pub(super) struct Create;
+
+impl Verb for Create {
+    const NAME: &'static str = "volume create";
+    type Args = CreateArgs;
+    type Report = VolumeReport;
+    const PHASES: &'static [Weight] = &[];
+
+    fn run(host: &dyn Host, args: &CreateArgs) -> Result<VolumeReport> {
+        let stopwatch = Stopwatch::start();
+        let resources = resources(host)?;
+        let drives = drives_of(&DriveSet::read(drives_file(host)?)?);
+        let seed = volumes::fresh_seed();
+        let made = DatasetVolume::create(resources.device(), drives, args.stripe_bytes, seed)?;
+        Ok(VolumeReport {
+            used: stopwatch.stop(Moved::default(), &[], &resources, None),
+            volume: made.id().to_owned(),
+            drive_count: made.drives().len() as u64,
+            stripe_bytes: made.stripe_bytes(),
+        })
+    }
+
+    fn headline(report: &VolumeReport) -> String {
+        format!(
+            "volume {} over {}, stripes of {}",
+            report.volume,
+            units::counted(report.drive_count, "drive"),
+            units::bytes(report.stripe_bytes)
+        )
+    }
+}
+
+/// `status`: what is on each drive.
+pub(super) struct Status;
+
+impl Verb for Status {
+    const NAME: &'static str = "volume status";
+    type Args = StatusArgs;
+    type Report = VolumeStatus;
+    const PHASES: &'static [Weight] = &[];
+
+    fn run(host: &dyn Host, _args: &StatusArgs) -> Result<VolumeStatus> {
+        let stopwatch = Stopwatch::start();
+        let resources = resources(host)?;
+        let volume = &open(host, &resources.device())?;
+        let members = volume.status()?.into_iter().map(|drive| DriveStatus {
+            drive: drive.drive,
+            dir: Place(drive.dir),
+            is_present: drive.is_present,
+            used_bytes: drive.used_bytes,
+            free_bytes: drive.free_bytes,
+        });
+        let members: Vec<DriveStatus> = members.collect();
+        for drive in &members {
+            let free = match drive.is_present {
+                true => format!("{} free", units::bytes(drive.free_bytes)),
+                false => "missing".to_owned(),
+            };
+            let (name, dir) = (&drive.drive, drive.dir.0.display());
+            let used = units::bytes(drive.used_bytes);
+            let line = format!("{name}\t{dir}\t{used} used\t{free}\n");
+            host.item("drive", json!(drive), &line);
+        }
+        remark_absent(host, volume);
+        let names = volume.names()?;
+        let manifests: Vec<_> = names.iter().map(|name| volume.manifest(name)).collect();
+        let found = manifests.iter().flatten();
+        let unreachable = found.filter(|found| !volume.absent_of(found).is_empty());
+        let orphans = Orphans::of(&volume.orphans()?);
+        Ok(VolumeStatus {
+            used: stopwatch.stop(Moved::default(), &[], &resources, None),
+            members: Listed(members),
+            volume: volume.id().to_owned(),
+            stripe_bytes: volume.stripe_bytes(),
+            datasets: manifests.len() as u64,
+            damaged: manifests.iter().filter(|found| found.is_err()).count() as u64,
+            unreachable: unreachable.count() as u64,
+            orphans: orphans.files,
+            orphan_bytes: orphans.bytes,
+        })
+    }
+
+    fn say(_args: &StatusArgs, report: &VolumeStatus, words: &mut Words) {
+        words.lines(&Self::headline(report));
+        for (count, why) in [
+            (
+                report.unreachable,
+                "cannot be read without what is missing: `outcore volume ls`",
+            ),
+            (report.damaged, "cannot be read: `outcore volume scrub`"),
+        ] {
+            if count > 0 {
+                words.lines(&format!("{count} of them {why} says which"));
+            }
+        }
+        let orphans = Orphans {
+            files: report.orphans,
+            bytes: report.orphan_bytes,
+        };
+        words.lines(&orphans.advice().unwrap_or_default());
+    }
+
+    fn headline(report: &VolumeStatus) -> String {
+        format!(
+            "volume {}: {}, stripes of {}",
+            report.volume,
+            units::counted(report.datasets, "dataset"),
+            units::bytes(report.stripe_bytes)
+        )
+    }
+}
+
+/// `scrub`: reads the datasets that are named, or all.
+pub(super) struct Scrub;
+
+impl Verb for Scrub {
+    const NAME: &'static str = "volume scrub";
+    type Args = ScrubArgs;
+    type Report = ScrubReport;
+    const PHASES: &'static [Weight] = &[("scrub", 1.0)];
+
+    fn run(host: &dyn Host, args: &ScrubArgs) -> Result<ScrubReport> {
+        let stopwatch = Stopwatch::start();
+        let resources = resources(host)?;
+        let volume = &open(host, &resources.device())?;
+        let names = named(&args.names)?.into_iter().map(|named| named.dataset);
+        let names = &names.collect::<Vec<String>>()[..];
+        let freed_bytes = args.remove_orphans.then(|| volume.remove_orphans());
+        let freed_bytes = freed_bytes.transpose()?;
+        let all = match names {
+            [] => volume.names()?,
+            names => names.to_vec(),
+        };
+        // What cannot be read is found out below.
+        let manifests = all.iter().filter_map(|name| volume.manifest(name).ok());
+        let bytes: u64 = manifests.map(|manifest| manifest.payload_bytes()).sum();
+        let control = &host.adopt(resources.job(Vec::new())).control;
+        control.begin_phase("scrub", bytes);
+        let damages = watch(host, control, Self::PHASES, || {
+            let watched = Watch {
+                check: &|| control.check(),
+                advance: &|bytes| control.advance(bytes),
+            };
+            volume.scrub(names, &volumes::budget(), watched)
+        })?;
+        let damages = damages.into_iter().map(|damage| Damage {
+            dataset: damage.dataset,
+            drive: damage.drive,
+            path: damage.path,
+            offset_bytes: damage.offset_bytes,
+            len_bytes: damage.len_bytes,
+            is_repaired: damage.is_repaired,
+        });
+        let damages: Vec<Damage> = damages.collect();
+        for damage in &damages {
+            host.item("damage", json!(damage), &line_of_damage(damage));
+        }
+        let orphans = match names {
+            [] => volume.orphans()?,
+            _ => Vec::new(),
+        };
+        let orphans = orphans.into_iter().map(|orphan| Orphan {
+            drive: orphan.drive,
+            path: Place(orphan.path),
+            len_bytes: orphan.len_bytes,
+        });
+        let orphans: Vec<Orphan> = orphans.collect();
+        for orphan in &orphans {
+            let (drive, path) = (&orphan.drive, orphan.path.0.display());
+            let bytes = units::counted(orphan.len_bytes, "byte");
+            let line = format!("-\tdrive {drive}\t{path}\tbelongs to no dataset, {bytes}\n");
+            host.item("orphan", json!(orphan), &line);
+        }
+        let moved = Moved {
+            read_bytes: bytes,
+            passes: 1,
+            ..Moved::default()
+        };
+        Ok(ScrubReport {
+            used: stopwatch.stop(moved, &[], &resources, None),
+            damages: Listed(damages),
+            orphans: Listed(orphans),
+            freed_bytes,
+        })
+    }
+
+    fn say(_args: &ScrubArgs, report: &ScrubReport, words: &mut Words) {
+        if let Some(freed_bytes) = report.freed_bytes {
+            words.lines(&format!("{} of orphans freed", units::bytes(freed_bytes)));
+        }
+        if Self::fault(report).is_none() {
+            words.lines(&Self::headline(report));
+        }
+    }
+
+    fn headline(report: &ScrubReport) -> String {
+        match Self::fault(report) {
+            Some(fault) => fault.cause().to_owned(),
+            None => {
+                let read = units::bytes(report.used.read_bytes);
+                format!("{read} read, all as it was written")
+            }
+        }
+    }
+
+    fn fault(report: &ScrubReport) -> Option<Error> {
+        const SCRUB: &str = "scrub volume";
+        let orphans = &report.orphans.0;
+        let is_left = report.damages.0.iter().any(|damage| !damage.is_repaired);
+        let count = match report.damages.0.len() {
+            0 => {
+                let orphans = Orphans {
+                    files: orphans.len() as u64,
+                    bytes: orphans.iter().map(|orphan| orphan.len_bytes).sum(),
+                };
+                return Some(Error::corrupt(SCRUB, orphans.text()?).hint(
+                    "a manifest was lost: put that dataset again; \
+                     `outcore volume scrub --remove-orphans` frees the room",
+                ));
+            }
+            1 => "one place is".to_owned(),
+            count => format!("{} places are", units::count(count as u64)),
+        };
+        let hint = match is_left {
+            true => "put these datasets again; a drive that is named twice should be replaced",
+            false => {
+                "all of it was written anew from copies on other drives; a drive that is named \
+                 again should be replaced"
+            }
+        };
+        Some(Error::corrupt(SCRUB, format!("{count} not what was written")).hint(hint))
+    }
+}
+
+/// A damage as a line.
+fn line_of_damage(damage: &Damage) -> String {
+    let dataset = match damage.dataset.as_str() {
+        "" => "-".to_owned(),
+        name => format!("@{name}"),
+    };
+    let repaired = match damage.is_repaired {
+        true => ", written anew from another drive",
+        false => "",
+    };
+    let bytes = units::counted(damage.len_bytes, "byte");
+    format!(
+        "{dataset}\tdrive {}\t{}\tat byte {}, {bytes}{repaired}\n",
+        damage.drive, damage.path, damage.offset_bytes,
+    )
+}

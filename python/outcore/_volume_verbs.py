@@ -1,0 +1,155 @@
+"""Verbs on volumes, as methods: a function for each.
+
+Made from the definition of the verbs in `crates/outcore-verbs`; `OUTCORE_GENERATE=1 cargo test --workspace --test
+generated` makes it anew.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ._arguments import Size, StrPath
+from ._progress import Watcher
+from ._reports import RemovalReport, ScrubReport, TransferSummary, VolumeListing, VolumeReport, VolumeStatus
+from ._words import Option, run
+
+#: The words of keywords; a verb that differs has its name in front.
+_OPTIONS: dict[str, Option] = {
+    "force": Option("flag", "--force", False),
+    "name": Option("dataset", "name", ...),
+    "volume ls.name": Option("dataset", "name", None),
+    "names": Option("datasets", "names", ...),
+    "record_io": Option("path", "--record-io", None),
+    "remove_orphans": Option("flag", "--remove-orphans", False),
+    "source": Option("path", "source", ...),
+    "stripe": Option("size", "--stripe", "1MiB"),
+    "target": Option("path", "target", ...),
+}
+
+
+class VolumeVerbs:
+    """The verbs as methods."""
+
+    def _means(self) -> dict[str, Any]:
+        """What every call is given."""
+        return {}
+
+    def _create(
+        self, *, stripe: Size = "1MiB",
+    ) -> VolumeReport:
+        """Create an empty volume over the directories of a drives file.
+
+        Makes a folder `outcore-volume` in each directory. The directories must exist: one that is missing is
+        often a drive that is not mounted.
+
+        Args:
+            stripe: Stripe size: a power of two from 4KiB to 4MiB.
+
+        Raises: What `sort` raises.
+        """
+        return run("volume create", VolumeReport, (), _OPTIONS, {**self._means(), **locals()})
+
+    def status(
+        self,
+    ) -> VolumeStatus:
+        """Show the drives of a volume: used and free space, and which are missing.
+
+        Raises: What `sort` raises.
+        """
+        return run("volume status", VolumeStatus, (), _OPTIONS, {**self._means(), **locals()})
+
+    def scrub(
+        self, *names: str, remove_orphans: bool = False, progress: Watcher | bool | None = None,
+    ) -> ScrubReport:
+        """Read all datasets, or those named, and report damage.
+
+        The report has dataset, drive, file and offset of each damage. Without names, orphans (files that belong
+        to no dataset) are reported too. Damaged or lost labels and copies of manifests are restored from other
+        drives.
+
+        Args:
+            names: Datasets to read. Default: all.
+            remove_orphans: Remove orphans: files that belong to no dataset.
+            progress: As in `sort`.
+
+        Raises: What `sort` raises.
+        """
+        return run("volume scrub", ScrubReport, ("scrub",), _OPTIONS, {**self._means(), **locals()})
+
+    def put(
+        self, source: StrPath, name: str, *, force: bool = False, record_io: StrPath | None = None,
+        progress: Watcher | bool | None = None,
+    ) -> TransferSummary:
+        """Store a file or a directory as a dataset.
+
+        The dataset is striped over all drives, checksummed and sealed. A directory is packed with an index, so
+        that its files can be read by name; symbolic links stay links, and sockets, pipes and devices are left out
+        and counted. Permissions and times are kept.
+
+        Args:
+            source: A file or a directory.
+            name: The dataset.
+            force: Replace a dataset of that name.
+            record_io, progress: As in `sort`.
+
+        Raises: What `sort` raises.
+        """
+        return run("volume put", TransferSummary, ("copy",), _OPTIONS, {**self._means(), **locals()})
+
+    def get(
+        self, name: str, target: StrPath, *, force: bool = False, record_io: StrPath | None = None,
+        progress: Watcher | bool | None = None,
+    ) -> TransferSummary:
+        """Read a dataset, or one file of a packed directory.
+
+        Args:
+            name: The dataset, or name/file for a file packed in it.
+            target: The file to write, the directory to make.
+            force: Replace a file that exists.
+            record_io, progress: As in `sort`.
+
+        Raises: What `sort` raises.
+        """
+        return run("volume get", TransferSummary, ("copy",), _OPTIONS, {**self._means(), **locals()})
+
+    def ls(
+        self, name: str | None = None,
+    ) -> VolumeListing:
+        """List the datasets of a volume, or the files packed in one.
+
+        Marks a dataset that needs a missing drive.
+
+        Args:
+            name: A packed directory to look into.
+
+        Raises: What `sort` raises.
+        """
+        return run("volume ls", VolumeListing, (), _OPTIONS, {**self._means(), **locals()})
+
+    def rm(
+        self, *names: str,
+    ) -> RemovalReport:
+        """Remove datasets from a volume.
+
+        Args:
+            names: The datasets.
+
+        Raises: What `sort` raises.
+        """
+        return run("volume rm", RemovalReport, (), _OPTIONS, {**self._means(), **locals()})
+
+    def cp(
+        self, source: StrPath, target: StrPath, *, force: bool = False, record_io: StrPath | None = None,
+        progress: Watcher | bool | None = None,
+    ) -> TransferSummary:
+        """Copy between files and datasets, or from one dataset to another.
+
+        Args:
+            source: A file, or @NAME.
+            target: A file, or @NAME.
+            force: Replace what exists.
+            record_io, progress: As in `sort`.
+
+        Raises: What `sort` raises.
+        """
+        return run("volume cp", TransferSummary, ("copy",), _OPTIONS, {**self._means(), **locals()})
