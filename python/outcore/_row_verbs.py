@@ -361,9 +361,9 @@ def count_by(
     explain: bool = False, force: bool = False, by_count: bool = False, columns: Keys | None = None,
     union: bool = False, codec: str | None = None, group_rows: SupportsIndex | None = None,
     bloom: Keys | None = None, schema: str | Mapping[str, str] | None = None, infer: bool = False,
-    null: Keys | None = None, on_error: Literal["fail", "skip", "null"] | None = None,
-    parts: SupportsIndex | None = None, csv: bool = False, jsonl: bool = False, header: bool = True,
-    separator: str | None = None, volume: StrPath | None = None, progress: Watcher | bool | None = None,
+    null: Keys | None = None, on_error: Literal["fail", "skip", "null"] | None = None, csv: bool = False,
+    jsonl: bool = False, header: bool = True, separator: str | None = None, volume: StrPath | None = None,
+    progress: Watcher | bool | None = None,
 ) -> UniqueSummary: ...
 
 
@@ -376,9 +376,9 @@ def count_by(
     explain: bool = False, force: bool = False, by_count: bool = False, columns: Keys | None = None,
     union: bool = False, codec: str | None = None, group_rows: SupportsIndex | None = None,
     bloom: Keys | None = None, schema: str | Mapping[str, str] | None = None, infer: bool = False,
-    null: Keys | None = None, on_error: Literal["fail", "skip", "null"] | None = None,
-    parts: SupportsIndex | None = None, csv: bool = False, jsonl: bool = False, header: bool = True,
-    separator: str | None = None, volume: StrPath | None = None, progress: Watcher | bool | None = None,
+    null: Keys | None = None, on_error: Literal["fail", "skip", "null"] | None = None, csv: bool = False,
+    jsonl: bool = False, header: bool = True, separator: str | None = None, volume: StrPath | None = None,
+    progress: Watcher | bool | None = None,
 ) -> UniqueSummary | Table: ...
 
 
@@ -390,9 +390,9 @@ def count_by(
     explain: bool = False, force: bool = False, by_count: bool = False, columns: Keys | None = None,
     union: bool = False, codec: str | None = None, group_rows: SupportsIndex | None = None,
     bloom: Keys | None = None, schema: str | Mapping[str, str] | None = None, infer: bool = False,
-    null: Keys | None = None, on_error: Literal["fail", "skip", "null"] | None = None,
-    parts: SupportsIndex | None = None, csv: bool = False, jsonl: bool = False, header: bool = True,
-    separator: str | None = None, volume: StrPath | None = None, progress: Watcher | bool | None = None,
+    null: Keys | None = None, on_error: Literal["fail", "skip", "null"] | None = None, csv: bool = False,
+    jsonl: bool = False, header: bool = True, separator: str | None = None, volume: StrPath | None = None,
+    progress: Watcher | bool | None = None,
 ) -> UniqueSummary | Table:
     """Count how often each value occurs.
 
@@ -416,7 +416,7 @@ def count_by(
         key, csv, jsonl, header, separator: As in `comm`.
         src, zip, where, force: As in `map`.
         dtype, record, memory, threads, io, drives, scratch_limit, record_io, explain, columns, union, codec,
-            group_rows, bloom, schema, infer, null, on_error, parts, volume, progress: As in `sort`.
+            group_rows, bloom, schema, infer, null, on_error, volume, progress: As in `sort`.
 
     Raises: What `sort` raises.
     """

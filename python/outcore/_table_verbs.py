@@ -135,7 +135,7 @@ def info(
 ) -> InfoReport:
     """Report the rows, columns and row groups of tables.
 
-    Reads only what the files say of themselves; CSV and JSON lines are looked through.
+    Reads only the metadata of files, and all of CSV and JSON lines.
 
     Examples:
         >>> outcore.info("t.parquet")

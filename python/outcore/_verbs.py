@@ -265,10 +265,10 @@ def unique(
     by: Keys | None = None, header: bool = True, columns: Keys | None = None, union: bool = False,
     codec: str | None = None, group_rows: SupportsIndex | None = None, bloom: Keys | None = None,
     schema: str | Mapping[str, str] | None = None, infer: bool = False, null: Keys | None = None,
-    on_error: Literal["fail", "skip", "null"] | None = None, parts: SupportsIndex | None = None,
-    memory: Size | None = None, threads: SupportsIndex | None = None, io: str | None = None,
-    drives: Paths = (), scratch_limit: Size | None = None, record_io: StrPath | None = None,
-    explain: bool = False, volume: StrPath | None = None, progress: Watcher | bool | None = None,
+    on_error: Literal["fail", "skip", "null"] | None = None, memory: Size | None = None,
+    threads: SupportsIndex | None = None, io: str | None = None, drives: Paths = (),
+    scratch_limit: Size | None = None, record_io: StrPath | None = None, explain: bool = False,
+    volume: StrPath | None = None, progress: Watcher | bool | None = None,
 ) -> UniqueSummary: ...
 
 
@@ -284,10 +284,10 @@ def unique(
     by: Keys | None = None, header: bool = True, columns: Keys | None = None, union: bool = False,
     codec: str | None = None, group_rows: SupportsIndex | None = None, bloom: Keys | None = None,
     schema: str | Mapping[str, str] | None = None, infer: bool = False, null: Keys | None = None,
-    on_error: Literal["fail", "skip", "null"] | None = None, parts: SupportsIndex | None = None,
-    memory: Size | None = None, threads: SupportsIndex | None = None, io: str | None = None,
-    drives: Paths = (), scratch_limit: Size | None = None, record_io: StrPath | None = None,
-    explain: bool = False, volume: StrPath | None = None, progress: Watcher | bool | None = None,
+    on_error: Literal["fail", "skip", "null"] | None = None, memory: Size | None = None,
+    threads: SupportsIndex | None = None, io: str | None = None, drives: Paths = (),
+    scratch_limit: Size | None = None, record_io: StrPath | None = None, explain: bool = False,
+    volume: StrPath | None = None, progress: Watcher | bool | None = None,
 ) -> Table: ...
 
 
@@ -302,10 +302,10 @@ def unique(
     by: Keys | None = None, header: bool = True, columns: Keys | None = None, union: bool = False,
     codec: str | None = None, group_rows: SupportsIndex | None = None, bloom: Keys | None = None,
     schema: str | Mapping[str, str] | None = None, infer: bool = False, null: Keys | None = None,
-    on_error: Literal["fail", "skip", "null"] | None = None, parts: SupportsIndex | None = None,
-    memory: Size | None = None, threads: SupportsIndex | None = None, io: str | None = None,
-    drives: Paths = (), scratch_limit: Size | None = None, record_io: StrPath | None = None,
-    explain: bool = False, volume: StrPath | None = None, progress: Watcher | bool | None = None,
+    on_error: Literal["fail", "skip", "null"] | None = None, memory: Size | None = None,
+    threads: SupportsIndex | None = None, io: str | None = None, drives: Paths = (),
+    scratch_limit: Size | None = None, record_io: StrPath | None = None, explain: bool = False,
+    volume: StrPath | None = None, progress: Watcher | bool | None = None,
 ) -> UniqueSummary | Table:
     """Keep one of each line or record, in order, or count them.
 
@@ -341,8 +341,8 @@ def unique(
         check_chars: Compare at most N bytes of a line.
         force, dtype, record, key, order, descending, separator, lines, zero_terminated, header_lines,
             comment, csv, jsonl, fastq, by, header, columns, union, codec, group_rows, bloom, schema, infer,
-            null, on_error, parts, memory, threads, io, drives, scratch_limit, record_io, explain, volume,
-            progress: As in `sort`.
+            null, on_error, memory, threads, io, drives, scratch_limit, record_io, explain, volume, progress:
+            As in `sort`.
 
     Raises: What `sort` raises.
     """
