@@ -16,14 +16,7 @@ from ._requests import (
     AskedRequest,
     CsvRows,
     DatasetRequest,
-    GraphConvertRequest,
-    GraphKernelRequest,
-    IndexRequest,
-    KmeansRequest,
-    KnnRequest,
-    LabelRequest,
     OrderRequest,
-    RangeRequest,
     ResourcesRequest,
     SimPlanRequest,
     SimReplayRequest,
@@ -31,7 +24,6 @@ from ._requests import (
     TextRequest,
     TableViewBuildRequest,
     Tell,
-    VectorConvertRequest,
     ViewBuildRequest,
     WriteParts,
     WriteTo,
@@ -52,9 +44,8 @@ __all__ = [
     "find",
     "fold",
     "gather",
-    "graph_convert",
-    "graph_info",
-    "graph_kernel",
+    "graph_edges",
+    "graph_ids",
     "graph_names",
     "graph_vertices",
     "head_lines",
@@ -76,12 +67,6 @@ __all__ = [
     "table_view_build",
     "top",
     "unknown_variables",
-    "vector_convert",
-    "vector_index",
-    "vector_kmeans",
-    "vector_knn",
-    "vector_label",
-    "vector_range",
     "view_build",
     "volume_bench",
     "volume_create",
@@ -99,25 +84,14 @@ __all__ = [
 
 __version__: str
 
-def graph_convert(request: GraphConvertRequest, tell: Tell | None) -> str: ...
-def graph_info(dir: str, resources: ResourcesRequest) -> str: ...
-def graph_kernel(request: GraphKernelRequest, tell: Tell | None) -> bytearray: ...
+def graph_edges(dir: str, resources: ResourcesRequest) -> bytearray: ...
+def graph_ids(dir: str, resources: ResourcesRequest) -> bytearray: ...
 def graph_names(dir: str, vertices: list[int] | None, resources: ResourcesRequest) -> list[str]: ...
 def graph_vertices(dir: str, names: list[str], resources: ResourcesRequest) -> list[int | None]: ...
-def vector_knn(
-    request: KnnRequest, tell: Tell | None
-) -> tuple[bytearray, bytearray, str]: ...
-def vector_convert(request: VectorConvertRequest, tell: Tell | None) -> int: ...
-def vector_index(request: IndexRequest, tell: Tell | None) -> int: ...
-def vector_range(
-    request: RangeRequest, tell: Tell | None
-) -> tuple[bytearray, bytearray, bytearray]: ...
-def vector_kmeans(request: KmeansRequest, tell: Tell | None) -> tuple[bytearray, str]: ...
-def vector_label(request: LabelRequest, tell: Tell | None) -> None: ...
 def what(request: AskedRequest) -> str: ...
 def run_verb(
-    name: str, words: list[str], volume: str | None, kept: str | None, tell: Tell | None
-) -> tuple[dict[str, Any], str]: ...
+    name: str, words: list[str], volume: str | None, kept: str | None, tell: Tell | None, given: dict[str, bytes] | None = None
+) -> tuple[dict[str, Any], str, dict[str, tuple[str, bytearray]]]: ...
 def sim_run(request: SimRunRequest) -> SimRun: ...
 def sim_replay(request: SimReplayRequest) -> str: ...
 def sim_plan(request: SimPlanRequest) -> str: ...
@@ -227,7 +201,6 @@ class GraphSampler:
     def neighbours(
         self, vertices: bytes, fanouts: list[int | None], seed: int
     ) -> tuple[bytes, bytes, bytes, list[int]]: ...
-    def walks(self, starts: bytes, steps: int, seed: int) -> bytes: ...
 
 @final
 class View:

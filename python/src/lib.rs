@@ -9,8 +9,7 @@
 //! - [`verb`]: verbs of `outcore-verbs`
 //! - [`jobs`]: sort, plan, shuffle, generate
 //! - [`order`]: records in the order of a shuffle
-//! - [`graph`]: graphs, and what is computed of them
-//! - [`vector`]: vectors, and their nearest neighbours
+//! - [`graph`]: names and edges of graphs
 //! - [`sim`]: the simulator
 //! - [`dataset`]: lazy datasets: steps, reductions, writes, batches
 //! - [`volume`]: datasets on volumes
@@ -36,7 +35,6 @@ mod run;
 mod sampler;
 mod sim;
 mod table;
-mod vector;
 mod verb;
 mod view;
 mod volume;
@@ -55,9 +53,7 @@ mod _outcore {
     #[pymodule_export]
     use crate::dataset::watched::{describe, explain};
     #[pymodule_export]
-    use crate::functions::graph::{
-        graph_convert, graph_info, graph_kernel, graph_names, graph_vertices,
-    };
+    use crate::functions::graph::{graph_edges, graph_ids, graph_names, graph_vertices};
     #[pymodule_export]
     use crate::functions::jobs::{
         memory_bytes, sim_plan, sim_presets, sim_replay, sim_run, unknown_variables, what,
@@ -65,10 +61,6 @@ mod _outcore {
     #[pymodule_export]
     use crate::functions::table::{
         sorted_lines, table_spool, table_stream, table_view_build, view_build,
-    };
-    #[pymodule_export]
-    use crate::functions::vector::{
-        vector_convert, vector_index, vector_kmeans, vector_knn, vector_label, vector_range,
     };
     #[pymodule_export]
     use crate::functions::volume::{

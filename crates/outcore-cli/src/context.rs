@@ -5,7 +5,7 @@
 use std::borrow::Cow;
 use std::fmt::Display;
 use std::ops::Deref;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 
 use outcore::Result;
@@ -13,7 +13,7 @@ use outcore::job::{Control, Job};
 use outcore_front::inputs::{Names, Streams};
 use outcore_front::output::Sink;
 use outcore_front::resources::{Resources, ResourcesRequest};
-use outcore_front::what::{Asked, What};
+use outcore_front::staging::PackedDirectory;
 use outcore_terminal::progress;
 use outcore_terminal::resources::of_request;
 use outcore_terminal::session::Terminal;
@@ -57,6 +57,14 @@ impl Host for Context {
 
     fn output_dir<'a>(&self, name: &'a Path, replace: bool) -> Result<Cow<'a, Path>> {
         self.files.output_dir(name, replace)
+    }
+
+    fn packed(&self, name: &Path) -> Result<Option<PackedDirectory>> {
+        self.files.packed(name)
+    }
+
+    fn refuse_change(&self, name: &Path) -> Result<()> {
+        self.files.refuse_change(name)
     }
 
     fn streams(&self) -> Streams {
@@ -164,17 +172,5 @@ impl Context {
         kept: Kept<'_>,
     ) -> Result<Resources> {
         Host::start(self, resources, record_io.path(), kept)
-    }
-
-    /// Whether the inputs are Parquet or Arrow.
-    ///
-    /// # Errors
-    /// As [`Asked::what`].
-    pub(crate) fn is_table(&self, inputs: &[PathBuf]) -> Result<bool> {
-        let asked = Asked {
-            inputs,
-            ..Asked::default()
-        };
-        Ok(self.what(asked)? == What::Table)
     }
 }

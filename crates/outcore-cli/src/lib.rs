@@ -96,11 +96,7 @@ fn parse(
 fn name_of(command: &Command) -> (&'static str, bool) {
     match command {
         Command::Verb(verb) => (verb.name, verb.takes_stdout),
-        Command::Vector(_) => ("vector", false),
-        Command::Knn(_) => ("knn", false),
-        Command::Kmeans(_) => ("kmeans", false),
         Command::View(command) => ("view", commands::view::takes_stdout(command)),
-        Command::Graph(command) => ("graph", command.takes_stdout()),
         Command::Demo(_) => ("demo", false),
         Command::Scratch(_) => ("scratch", false),
         Command::Config(_) => ("config", false),
@@ -138,11 +134,7 @@ fn dispatch(cli: &mut Cli, given: Given, is_gnu: bool, first_file: Option<PathBu
 fn run_command(context: &Context, command: &mut Command) -> Result<u8> {
     match command {
         Command::Verb(verb) => commands::verb::run(context, verb),
-        Command::Vector(command) => commands::vectors::vector(context, command),
-        Command::Knn(args) => commands::vectors::knn(context, args),
-        Command::Kmeans(args) => commands::vectors::kmeans(context, args),
         Command::View(command) => commands::view::run(context, command),
-        Command::Graph(command) => commands::graph::run(context, command),
         Command::Demo(args) => commands::demo::run(context, args),
         Command::Scratch(command) => commands::scratch::run(context, command),
         Command::Config(command) => commands::config::run(context, command),

@@ -19,6 +19,8 @@
 //! | [`records`] | what verbs on records share |
 //! | [`scratch`] | the drives of a job's scratch |
 //! | [`tables`] | the verbs on tables, and what they share |
+//! | `graphs`, `vectors` | the verbs on graphs and vectors |
+//! | `columns` | tables as inputs and results of verbs on graphs and vectors |
 //! | [`sequence`] | the verbs on sequences of records, and what they share |
 //! | `pass` | a pass over lines as they come |
 //! | [`wording`] | reports in words |
@@ -28,10 +30,12 @@
 //!
 //! [`visit_verbs`] lists all verbs.
 
+mod columns;
 mod comm;
 pub mod datasets;
 pub mod explain;
 mod generate;
+mod graphs;
 mod head;
 pub mod host;
 pub mod kinds;
@@ -52,11 +56,28 @@ pub mod tables;
 mod tail;
 mod unique;
 pub mod usage;
+mod vectors;
 pub mod verb;
 pub mod verify;
 pub mod wording;
 
-use verb::VerbVisitor;
+use verb::{Group, VerbVisitor};
+
+/// The commands that have verbs below them.
+pub const GROUPS: [Group; 2] = [
+    Group {
+        name: "graph",
+        about: "Convert edges to graphs larger than memory, and compute on them",
+        long_about: "A graph is a directory. Algorithms keep a few bytes for each vertex in memory \
+                     and read the edges from the drives.",
+    },
+    Group {
+        name: "vector",
+        about: "Convert files of vectors, tell what they hold, index them, and find near-duplicates",
+        long_about: "Names of files tell their formats: .npy, .fvecs, .bvecs and .ivecs, .fbin, \
+                     .f16bin, .u8bin, .i8bin and .ibin; others hold raw numbers and need a type.",
+    },
+];
 
 /// Shows each verb to `visitor`: the list that faces, documentation and tests walk.
 pub fn visit_verbs(visitor: &mut impl VerbVisitor) {
@@ -71,6 +92,8 @@ pub fn visit_verbs(visitor: &mut impl VerbVisitor) {
     visitor.visit::<generate::Gen>();
     visitor.visit::<verify::Verify>();
     sequence::visit_verbs(visitor);
+    graphs::visit_verbs(visitor);
+    vectors::visit_verbs(visitor);
     #[cfg(feature = "tables")]
     visit_tables(visitor);
 }

@@ -1,7 +1,8 @@
 //! Verbs as subcommands.
 //!
-//! Contract: every verb of [`outcore_verbs`] is a subcommand, whose flags are its arguments. All is
-//! pure except for [`VerbCommand::run`], which runs the verb on a host.
+//! Contract: every verb of [`outcore_verbs`] is a subcommand, or one below the command of its
+//! group, and its flags are its arguments. All is pure except for [`VerbCommand::run`], which runs
+//! the verb on a host.
 
 use std::fmt;
 
@@ -9,7 +10,7 @@ use clap::{ArgMatches, Args, Command, FromArgMatches, Subcommand};
 use outcore::Result;
 use outcore_verbs::host::Host;
 use outcore_verbs::verb::{Verb, VerbVisitor, Words};
-use outcore_verbs::visit_verbs;
+use outcore_verbs::{GROUPS, visit_verbs};
 use serde_json::Value;
 
 use super::deferred::defer;
@@ -29,7 +30,7 @@ type Run = Box<dyn Fn(&dyn Host) -> Result<Answer>>;
 
 /// A verb that was asked for.
 pub(crate) struct VerbCommand {
-    /// Its name.
+    /// Its name, or that of its group.
     pub(crate) name: &'static str,
     /// Whether its result goes to standard output.
     pub(crate) takes_stdout: bool,
@@ -66,14 +67,47 @@ fn run<V: Verb>(host: &dyn Host, args: &V::Args) -> Result<Answer> {
     })
 }
 
-/// Adds each verb to a command.
-struct Add(Option<Command>);
+/// The group of a verb, if it is in one, and its name there.
+fn placed(name: &'static str) -> (Option<&'static str>, &'static str) {
+    match name.split_once(' ') {
+        Some((group, name)) => (Some(group), name),
+        None => (None, name),
+    }
+}
+
+/// Adds each verb of a group, or that is in none, to a command.
+struct Add {
+    group: Option<String>,
+    command: Option<Command>,
+}
+
+impl Add {
+    fn to(command: Command, group: Option<String>) -> Command {
+        let mut add = Add {
+            group,
+            command: Some(command),
+        };
+        visit_verbs(&mut add);
+        add.command.unwrap_or_default()
+    }
+
+    /// To the command of a group.
+    fn below(command: Command) -> Command {
+        let group = command.get_name().to_owned();
+        Add::to(command, Some(group))
+            .subcommand_required(true)
+            .arg_required_else_help(true)
+    }
+}
 
 impl VerbVisitor for Add {
     fn visit<V: Verb>(&mut self) {
-        let verb = Command::new(V::NAME).aliases(V::ALIASES);
-        let verb = defer(verb, V::Args::augment_args);
-        self.0 = self.0.take().map(|root| root.subcommand(verb));
+        let (group, name) = placed(V::NAME);
+        if group == self.group.as_deref() {
+            let verb = Command::new(name).aliases(V::ALIASES);
+            let verb = defer(verb, V::Args::augment_args);
+            self.command = self.command.take().map(|command| command.subcommand(verb));
+        }
     }
 }
 
@@ -83,18 +117,23 @@ struct Read<'m> {
     found: Option<std::result::Result<VerbCommand, clap::Error>>,
 }
 
-impl VerbVisitor for Read<'_> {
+impl<'m> VerbVisitor for Read<'m> {
     fn visit<V: Verb>(&mut self) {
-        let Some((_, matches)) = self
-            .matches
-            .subcommand()
-            .filter(|(name, _)| *name == V::NAME)
-        else {
+        let (group, name) = placed(V::NAME);
+        let below = |matches: &'m ArgMatches, name: &str| {
+            let found = matches.subcommand().filter(|(found, _)| *found == name);
+            found.map(|(_, matches)| matches)
+        };
+        let place = match group {
+            Some(group) => below(self.matches, group),
+            None => Some(self.matches),
+        };
+        let Some(matches) = place.and_then(|place| below(place, name)) else {
             return;
         };
         let args = V::Args::from_arg_matches(matches);
         self.found = Some(args.map(|args| VerbCommand {
-            name: V::NAME,
+            name: group.unwrap_or(name),
             takes_stdout: V::takes_stdout(&args),
             run: Box::new(move |host| run::<V>(host, &args)),
         }));
@@ -109,7 +148,11 @@ struct Has<'n> {
 
 impl VerbVisitor for Has<'_> {
     fn visit<V: Verb>(&mut self) {
-        self.is_found |= self.name == V::NAME || V::ALIASES.contains(&self.name);
+        let (group, name) = placed(V::NAME);
+        self.is_found |= match group {
+            Some(group) => self.name == group,
+            None => self.name == name || V::ALIASES.contains(&self.name),
+        };
     }
 }
 
@@ -135,9 +178,13 @@ impl FromArgMatches for VerbCommand {
 
 impl Subcommand for VerbCommand {
     fn augment_subcommands(command: Command) -> Command {
-        let mut add = Add(Some(command));
-        visit_verbs(&mut add);
-        add.0.unwrap_or_default()
+        let command = Add::to(command, None);
+        GROUPS.iter().fold(command, |command, group| {
+            let below = Command::new(group.name)
+                .about(group.about)
+                .long_about(format!("{}\n\n{}", group.about, group.long_about));
+            command.subcommand(defer(below, Add::below))
+        })
     }
 
     fn augment_subcommands_for_update(command: Command) -> Command {

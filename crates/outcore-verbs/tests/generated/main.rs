@@ -111,6 +111,7 @@ fn functions_and_reports_of_python_are_those_of_the_verbs() {
     check("python/outcore/_row_verbs.py", &of_rows);
     check("python/outcore/_table_verbs.py", &of_tables);
     check("python/outcore/_record_verbs.py", &of_records);
+    check("python/outcore/_array_options.py", &python::array_options());
     check("python/outcore/_reports.py", &reports::module());
     let wrong = plain::wrong();
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));

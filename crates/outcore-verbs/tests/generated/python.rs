@@ -47,6 +47,8 @@ enum Place {
     Rows,
     Tables,
     Records,
+    /// Programs have functions of their own.
+    Arrays,
 }
 
 impl Place {
@@ -55,9 +57,10 @@ impl Place {
         let mut options = command.get_arguments();
         match V::INPUTS {
             Inputs::Tables => Place::Tables,
+            Inputs::Arrays => Place::Arrays,
             _ if options.any(|arg| arg.get_id() == "is_lines") => Place::Lines,
             Inputs::Any => Place::Rows,
-            Inputs::Files => Place::Records,
+            _ => Place::Records,
         }
     }
 }
@@ -76,12 +79,8 @@ pub(crate) fn package() -> Package {
     let mut names = reports::names();
     let modules = MODULES.map(|(place, kind)| {
         let mut module = Module {
-            place,
             documented: std::mem::take(&mut documented),
-            text: String::new(),
-            names: Vec::new(),
-            reports: Vec::new(),
-            options: BTreeMap::new(),
+            ..Module::of(place)
         };
         visit_verbs(&mut module);
         documented = std::mem::take(&mut module.documented);
@@ -92,6 +91,18 @@ pub(crate) fn package() -> Package {
     let names = wrapped(&names.collect::<Vec<_>>().join(" "), "    ", "    ").join("\n");
     let names = format!("__all__ += [\n{names}\n]\n");
     Package { modules, names }
+}
+
+/// The module of options of verbs on graphs and vectors, whose functions are Python's own.
+pub(crate) fn array_options() -> String {
+    let mut module = Module::of(Place::Arrays);
+    visit_verbs(&mut module);
+    let head = HEAD.replace(
+        "VerbKIND: a function for each.",
+        "The options of verbs on graphs and vectors.",
+    );
+    let table = module.table().replace("_OPTIONS", "OPTIONS");
+    format!("{head}from ._words import Option\n\n{table}")
 }
 
 /// The whole module.
@@ -131,23 +142,8 @@ fn text_of(module: &Module, kind: &str) -> String {
         .map(|(_, line)| *line)
         .collect::<Vec<_>>()
         .join("\n");
-    text += "\n#: The words of keywords; a verb that differs has its name in front.\n";
-    text += "_OPTIONS: dict[str, Option] = {\n";
-    for (keyword, options) in &module.options {
-        let usual = options.iter().max_by_key(|(_, verbs)| verbs.len());
-        let usual = usual.map(|(option, _)| option);
-        for (option, verbs) in options {
-            let own = verbs.iter().map(|verb| format!("{verb}.{keyword}"));
-            let names = match Some(option) == usual {
-                true => vec![keyword.clone()],
-                false => own.collect(),
-            };
-            for name in names {
-                let _ = writeln!(text, "    \"{name}\": {option},");
-            }
-        }
-    }
-    text += "}\n";
+    text.push('\n');
+    text += &module.table();
     text += &module.text;
     let names = module.names.iter().map(|name| format!("    \"{name}\",\n"));
     let names: String = names.collect();
@@ -182,6 +178,10 @@ impl VerbVisitor for Module {
         if Place::of::<V>() != self.place {
             return;
         }
+        if self.place == Place::Arrays {
+            self.options::<V>();
+            return;
+        }
         self.names.push(function_name(V::NAME));
         if !self.reports.contains(&V::Report::NAME) {
             self.reports.push(V::Report::NAME);
@@ -200,6 +200,49 @@ fn function_name(name: &str) -> String {
 }
 
 impl Module {
+    fn of(place: Place) -> Self {
+        Module {
+            place,
+            text: String::new(),
+            names: Vec::new(),
+            reports: Vec::new(),
+            options: BTreeMap::new(),
+            documented: BTreeMap::new(),
+        }
+    }
+
+    /// The options of a verb, and no function.
+    fn options<V: Verb>(&mut self) {
+        let command = V::Args::augment_args(Command::new(V::NAME));
+        let options = command.get_arguments().filter(|arg| !arg.is_positional());
+        for option in options.filter(|arg| !is_left_out(arg, V::INPUTS)) {
+            self.option(V::NAME, &keyword(option, V::INPUTS));
+        }
+    }
+
+    /// The table of options.
+    fn table(&self) -> String {
+        let mut text =
+            "#: The words of keywords; a verb that differs has its name in front.\n".to_owned();
+        text += "_OPTIONS: dict[str, Option] = {\n";
+        for (keyword, options) in &self.options {
+            let usual = options.iter().max_by_key(|(_, verbs)| verbs.len());
+            let usual = usual.map(|(option, _)| option);
+            for (option, verbs) in options {
+                let own = verbs.iter().map(|verb| format!("{verb}.{keyword}"));
+                let names = match Some(option) == usual {
+                    true => vec![keyword.clone()],
+                    false => own.collect(),
+                };
+                for name in names {
+                    let _ = writeln!(text, "    \"{name}\": {option},");
+                }
+            }
+        }
+        text += "}\n";
+        text
+    }
+
     fn line(&mut self, line: &str) {
         self.text.push_str(line);
         self.text.push('\n');
@@ -405,6 +448,7 @@ impl Module {
         // Messages name options by their long names.
         let is_short = !flag.starts_with("--");
         let is_spelled = is_short || spelled.split('=').next() == Some(&*keyword.name);
+        let is_spelled = is_spelled || self.place == Place::Arrays;
         assert!(is_spelled, "messages call {} {spelled}", keyword.name);
         let default = match (&keyword.name[..], &keyword.default) {
             // Whether a table may be kept is no matter of words.

@@ -6,7 +6,7 @@
 use std::fmt::Write as _;
 
 use outcore_verbs::report::{Class, WriteSummary};
-use outcore_verbs::verb::{Verb, VerbVisitor};
+use outcore_verbs::verb::{Inputs, Verb, VerbVisitor};
 use outcore_verbs::visit_verbs;
 
 use super::wrapped;
@@ -57,7 +57,10 @@ struct Module {
 
 impl VerbVisitor for Module {
     fn visit<V: Verb>(&mut self) {
-        self.class(Class::of::<V::Report>());
+        // Programs get arrays for them.
+        if V::INPUTS != Inputs::Arrays {
+            self.class(Class::of::<V::Report>());
+        }
     }
 }
 

@@ -3,17 +3,9 @@
 //! Contract: each command turns its flags into a request of [`outcore_verbs::tables`], and reports
 //! as the verbs do.
 
-mod edges;
 mod report;
 mod view;
 
 use outcore_verbs::tables::{READ, Request, keys_of, reads, text};
 
-pub(crate) use outcore_front::result_tables::{
-    has_columns, is_table_name, write_clusters, write_labels, write_near, write_rows, write_values,
-};
-pub(crate) use outcore_front::table_vectors::{rows_where, write_vectors};
-pub(crate) use outcore_table::input::{check_not_read_again, is_several};
-
-pub(crate) use edges::convert_edges;
 pub(crate) use view::{view_append, view_build, view_cat, view_materialize, view_order};
