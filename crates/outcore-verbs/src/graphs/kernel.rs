@@ -4,6 +4,7 @@
 //! else is here. The values go to a file, to people as the vertices with the largest of them, or to
 //! a program as an array; the report says what was read, and what else was found.
 
+use std::fmt;
 use std::marker::PhantomData;
 use std::path::{Path, PathBuf};
 
@@ -15,17 +16,16 @@ use outcore_graph::format::NO_VERTEX;
 use outcore_graph::graph::Graph;
 use outcore_graph::graph::names::Names;
 use outcore_graph::kernels::LabelFile;
-use outcore_graph::results::{self, Values, WriteOptions};
+use outcore_graph::results::{self, Value, Values, WriteOptions};
 use outcore_io::output::parent_of;
 use outcore_io::units;
 use serde::Serialize;
 
 use super::files::{Destination, Opened, vertices_given, vertices_of};
-use super::top::{Ranked, Top};
 use crate::columns::{self, NewTable};
 use crate::host::{Array, Host, Weight, watch};
 use crate::option::{RunArgs, parse_count};
-use crate::report::{Described, JobSummary, Phase, Place, report};
+use crate::report::{Described, FieldType, JobSummary, Phase, Place, report};
 use crate::verb::{Inputs, Verb, Words};
 
 // What every algorithm is asked, and what this one is; its description is that of `own`.
@@ -319,7 +319,7 @@ fn run<K: Kernel>(host: &dyn Host, args: &KernelArgs<K>) -> Result<K::Report> {
         let found = args.own.compute(&on)?;
         let values_count = found.values.count();
         let top = match &found.values {
-            Computed::Held(values) => Top::of(job, values, top_count, names)?.ranked(),
+            Computed::Held(values) => ranked(job, values, top_count, names)?,
             // Labels that are looked at are held.
             Computed::Stored(_) => Vec::new(),
         };
@@ -349,4 +349,70 @@ fn run<K: Kernel>(host: &dyn Host, args: &KernelArgs<K>) -> Result<K::Report> {
         phases: opened.phases(),
         top,
     }))
+}
+
+/// The id of a vertex, or its value.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[serde(untagged)]
+pub(crate) enum Told {
+    /// An id that is a number.
+    Id(u64),
+    /// An id that is a name.
+    Name(String),
+    /// A whole number.
+    Whole(i64),
+    /// A float.
+    Float(f64),
+}
+
+impl fmt::Display for Told {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Told::Id(id) => id.fmt(f),
+            Told::Name(name) => name.fmt(f),
+            Told::Whole(number) => number.fmt(f),
+            Told::Float(number) => number.fmt(f),
+        }
+    }
+}
+
+/// A vertex and its value.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub(crate) struct Ranked(Told, Told);
+
+impl fmt::Display for Ranked {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}\t{}", self.0, self.1)
+    }
+}
+
+impl FieldType for Ranked {
+    fn python_type() -> String {
+        "tuple[int | str, int | float | str | None]".to_owned()
+    }
+}
+
+/// The vertices with the largest values, so many of them. Equal values are in the order of vertices.
+fn ranked(job: &Job, values: &Values, count: usize, names: Option<&Names>) -> Result<Vec<Ranked>> {
+    let (best, of_vertices) = (results::top(values, count), values.are_vertices());
+    let mut vertices: Vec<u32> = best.iter().map(|(vertex, _)| *vertex as u32).collect();
+    if of_vertices {
+        vertices.extend(best.iter().filter_map(|(_, value)| value.vertex()));
+    }
+    let held = names.map(|names| names.held(job, vertices)).transpose()?;
+    let is_text = names.is_some_and(|names| names.numbers().is_none());
+    let id = |vertex: u32| match &held {
+        Some(held) if is_text => Told::Name(held.get(vertex).to_owned()),
+        Some(held) => Told::Id(held.get(vertex).parse().unwrap_or_default()),
+        None => Told::Id(vertex.into()),
+    };
+    let pairs = best.iter().map(|(vertex, value)| {
+        let told = match (value, value.vertex().filter(|_| of_vertices)) {
+            (_, Some(other)) => id(other),
+            (Value::Whole(number), None) => Told::Whole(*number),
+            (Value::Float(number), None) => Told::Float(*number),
+        };
+        Ranked(id(*vertex as u32), told)
+    });
+    Ok(pairs.collect())
 }

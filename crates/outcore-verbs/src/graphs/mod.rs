@@ -7,8 +7,7 @@
 //! | `files` | graphs that are opened, vertices that are named, and outputs |
 //! | `convert` | `convert` |
 //! | `info` | `info`, `verify`, `export` |
-//! | `kernel` | an algorithm as a verb |
-//! | `top` | the vertices with the largest values |
+//! | `kernel` | an algorithm as a verb, and the largest of its values |
 //! | `kernels` | the algorithms |
 //! | `samples` | `sample`, `walk` |
 
@@ -18,7 +17,6 @@ mod info;
 mod kernel;
 mod kernels;
 mod samples;
-mod top;
 
 use kernel::Algorithm;
 

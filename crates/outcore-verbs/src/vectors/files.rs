@@ -121,6 +121,7 @@ impl Verb for VectorConvert {
         let run = Run::begin(
             host,
             &args.run,
+            None,
             &Files::of([Some(input)], [Some(args.output.as_path())]),
         )?;
         let from = VectorFile::open(&run.job, input, args.input.raw.name())?;
@@ -172,7 +173,7 @@ fn convert_column(host: &dyn Host, args: &VectorConvertArgs) -> Result<VectorCon
             .hint("leave --to and --type out; convert the output afterwards"));
     }
     let files = Files::of([Some(input)], [Some(args.output.as_path())]);
-    let run = Run::begin(host, &args.run, &files)?;
+    let run = Run::begin(host, &args.run, None, &files)?;
     let output = NewTable {
         path: run.place_of(&args.output),
         replace: run.force,
@@ -351,7 +352,7 @@ impl Verb for VectorIndex {
 
     fn run(host: &dyn Host, args: &VectorIndexArgs) -> Result<VectorIndexSummary> {
         let files: Files<'_> = Files::of([Some(args.base.as_path())], [Some(&*args.output)]);
-        let run = Run::begin_on(host, &args.run, Some(&args.drives), &files)?;
+        let run = Run::begin(host, &args.run, Some(&args.drives), &files)?;
         let base = run.open(&args.base, args.raw.name())?;
         let path: &Path = run.place_of(&args.output);
         let built = run.watch(|job| match args.nlist {

@@ -139,7 +139,7 @@ impl Verb for Kmeans {
             [Some(args.base.as_path()), init_file],
             [args.output.as_deref(), args.labels.as_deref()],
         );
-        let run = Run::begin(host, &args.run, &files)?;
+        let run = Run::begin(host, &args.run, None, &files)?;
         let base = run.open(&args.base, args.raw.name())?;
         let init = match named {
             Some(init) => init,
@@ -415,7 +415,7 @@ impl Verb for VectorLabel {
         if !columns::has_columns(&args.output) {
             results::check_name(&args.output, Array::Labels(&[]))?;
         }
-        let run = Run::begin(host, &args.run, &files)?;
+        let run = Run::begin(host, &args.run, None, &files)?;
         let base = run.open_typed(&args.base, args.raw.name())?;
         let centroids = run.open_typed(&args.centroids, None)?;
         let done = run.watch(|job| {

@@ -63,7 +63,7 @@ impl Verb for Knn {
 /// The nearest vectors of each query.
 fn nearest(host: &dyn Host, args: &KnnArgs) -> Result<KnnSummary> {
     let options = args.options();
-    let run = Run::begin_on(host, &args.run, Some(&args.drives), &args.files(None))?;
+    let run = Run::begin(host, &args.run, Some(&args.drives), &args.files(None))?;
     let (base, queries) = run.base_and_queries(args)?;
     knn::check(&base, &queries, &options)?;
     args.check_outputs()?;

@@ -115,7 +115,7 @@ impl Verb for VectorPairs {
         let options = args.options()?;
         let written = [args.output.as_deref(), args.distances.as_deref()];
         let files = Files::of([Some(args.base.as_path())], written);
-        let run = Run::begin_on(host, &args.run, Some(&args.drives), &files)?;
+        let run = Run::begin(host, &args.run, Some(&args.drives), &files)?;
         let base = run.open(&args.base, args.raw.name())?;
         let to = Outputs {
             rows: args.output.as_deref(),
@@ -177,7 +177,7 @@ pub(super) fn radius(
         (limits, false) => limits.as_deref(),
     };
     let files = args.files(limits);
-    let run = Run::begin_on(host, &args.run, Some(&args.drives), &files)?;
+    let run = Run::begin(host, &args.run, Some(&args.drives), &files)?;
     let (base, queries) = run.base_and_queries(args)?;
     let to = Outputs {
         rows: args.output.as_deref(),

@@ -89,14 +89,9 @@ struct Output {
 }
 
 impl<'a> Run<'a> {
-    /// Checks that no output is an input or exists without leave, and says that the run begins.
-    pub(super) fn begin(host: &'a dyn Host, args: &RunArgs, files: &Files<'_>) -> Result<Self> {
-        Self::begin_on(host, args, None, files)
-    }
-
-    /// The same for a job that may need scratch: on the drives that are named, or beside its output
-    /// if that will do.
-    pub(super) fn begin_on(
+    /// Checks that no output is an input or exists without leave, and says that the run begins. A
+    /// job that may need scratch has it on `drives`, or beside its output if that will do.
+    pub(super) fn begin(
         host: &'a dyn Host,
         args: &RunArgs,
         drives: Option<&DriveArgs>,
