@@ -392,7 +392,7 @@ impl FieldType for Ranked {
     }
 }
 
-/// The vertices with the largest values, so many of them. Equal values are in the order of vertices.
+/// So many of the vertices with the largest values; equal values are in the order of vertices.
 fn ranked(job: &Job, values: &Values, count: usize, names: Option<&Names>) -> Result<Vec<Ranked>> {
     let (best, of_vertices) = (results::top(values, count), values.are_vertices());
     let mut vertices: Vec<u32> = best.iter().map(|(vertex, _)| *vertex as u32).collect();
