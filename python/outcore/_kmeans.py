@@ -8,18 +8,16 @@ from __future__ import annotations
 
 import contextlib
 import importlib
-import json
 import os
 import sys
 import tempfile
 from typing import TYPE_CHECKING, Any, SupportsIndex
 
-from . import _outcore
-from ._arguments import SEED, Size, StrPath, optional_path, path_text, resources_of
+from ._array_verbs import run_on_arrays
+from ._arguments import Size, StrPath
 from ._errors import UsageError, usage
 from ._units import whole
 from ._vector import _file_of, _rows_of
-from ._requests import KmeansRequest, LabelRequest
 
 if TYPE_CHECKING:
     import numpy as np
@@ -37,6 +35,14 @@ def _as_not_fitted(error: UsageError) -> UsageError:
     made: UsageError = kind(*error.args)
     made.operation, made.cause, made.hint = error.operation, error.cause, error.hint
     return made
+
+
+def _rows(X: Any, given: dict[str, Any]) -> int:
+    """How many vectors a file or an array has."""
+    if not isinstance(X, (str, os.PathLike)):
+        return len(X)
+    report, _ = run_on_arrays("vector info", X, {name: given[name] for name in ("type_name", "volume")})
+    return int(report["records"])
 
 
 class KMeans:
@@ -146,9 +152,9 @@ class KMeans:
         self._fitted = X if is_file else None
         self._labels = None if is_file else self.predict(X)
 
-    def _batches(self) -> tuple[int | None, int | None]:
-        """The rows of a batch, and how many batches in turn may bring no improvement."""
-        return None, None
+    def _batches(self, X: Any) -> dict[str, Any]:
+        """Options of a run by batches of these vectors, if it goes by batches."""
+        return {}
 
     def _run(
         self, X: Any, start: Any, row_counts: list[int] | None = None, *, is_partial: bool = False
@@ -184,29 +190,24 @@ class KMeans:
                 cause = f"init is {start!r}, neither a file of centroids nor a way to choose them"
                 raise usage("cluster vectors", cause, f"give {', '.join(map(repr, _STARTS))}, an array or a file")
             init = _STARTS[start] if is_named else files.enter_context(_file_of(start, "centroids"))
+            given = {
+                "k": self.n_clusters if iterations is None else len(start),
+                "init": init,
+                "max_iterations": self.max_iter if iterations is None else iterations,
+                "tolerance": float(self.tol),
+                # What starts from centroids runs once.
+                "runs": 1 if is_partial or iterations is not None else self.n_init,
+                "seed": 1 if self.random_state is None else self.random_state,
+                "checkpoint": self.checkpoint if is_kept else None,
+                **self._given(),
+            }
             # Without iterations nothing moves, and there are no batches.
-            batch_rows, patience = (None, None) if iterations == 0 else self._batches()
-            request = KmeansRequest(
-                base=base,
-                type_name=self.dtype,
-                k=whole("n_clusters", self.n_clusters if iterations is None else len(start)),
-                init=init,
-                batch_rows=batch_rows,
-                patience=patience,
-                row_counts=row_counts,
-                is_partial=is_partial,
-                iterations=whole("max_iter", self.max_iter if iterations is None else iterations),
-                tolerance=float(self.tol),
-                runs=whole("n_init", self.n_init),
-                seed=1 if self.random_state is None else whole("random_state", self.random_state),
-                spherical=bool(self.spherical),
-                checkpoint=optional_path(self.checkpoint if is_kept else None),
-                resources=self._limits(),
-            )
-            centroids, facts = _outcore.vector_kmeans(request, None)
-        found = json.loads(facts)
-        numbers = numpy.frombuffer(centroids, "<f8")
-        return numbers.reshape(-1, found["dimension"]), found
+            if iterations is None and not is_partial:
+                given.update(self._batches(X))
+            sizes = numpy.array(row_counts or [], "=u8").tobytes()
+            arrays = {"sizes": sizes} if is_partial else {}
+            report, found = run_on_arrays("kmeans", base, given, arrays)
+        return found["centroids"].reshape(-1, report["dimension"]), report
 
     @property
     def labels_(self) -> npt.NDArray[np.int32]:
@@ -234,16 +235,10 @@ class KMeans:
         self._check_fitted()
         X = self._check_features(X)
         with contextlib.ExitStack() as files:
-            request = LabelRequest(
-                base=files.enter_context(_file_of(X, "vectors")),
-                type_name=self.dtype,
-                centroids=files.enter_context(_file_of(self.cluster_centers_, "centroids")),
-                spherical=bool(self.spherical),
-                output=path_text(path),
-                force=bool(force),
-                resources=self._limits(),
-            )
-            _outcore.vector_label(request, None)
+            base = files.enter_context(_file_of(X, "vectors"))
+            centroids = files.enter_context(_file_of(self.cluster_centers_, "centroids"))
+            given = {**self._given(), "dst": path, "force": bool(force)}
+            run_on_arrays("vector label", [base, centroids], given)
 
     def score(self, X: Any, y: None = None) -> float:
         """The negative of the sum of the squared distances of the vectors of a file or an array to their centroids."""
@@ -273,8 +268,12 @@ class KMeans:
             raise usage("cluster vectors", cause, "give vectors like those that were clustered")
         return array
 
-    def _limits(self) -> Any:
-        return resources_of(self.memory, self.threads, (), self.io, None, SEED, self.volume)
+    def _given(self) -> dict[str, Any]:
+        """Options of all that is done with vectors."""
+        return {
+            "type_name": self.dtype, "spherical": bool(self.spherical),
+            "memory": self.memory, "threads": self.threads, "io": self.io, "volume": self.volume,
+        }  # fmt: skip
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}(n_clusters={self.n_clusters})"
@@ -292,20 +291,14 @@ class MiniBatchKMeans(KMeans):
 
     Args:
         n_clusters: Clusters.
-        init: As in `KMeans`.
-        n_init: As in `KMeans`.
+        init, n_init: As in `KMeans`.
         max_iter: Batches have this many times the rows of the file in all, at most.
         batch_size: Rows of a batch; at most those of the file.
         tol: As in `KMeans`, for the moves of one batch; by default it ends nothing.
         max_no_improvement: The run ends when this many batches in a row have not improved the smoothed
             distance; `None` for never.
         random_state: Seed of the start and the batches; the same result each time if it is `None`, too.
-        spherical: As in `KMeans`.
-        dtype: As in `KMeans`.
-        memory: As in `KMeans`.
-        threads: As in `KMeans`.
-        io: As in `KMeans`.
-        volume: As in `KMeans`.
+        spherical, dtype, memory, threads, io, volume: As in `KMeans`.
 
     Attributes:
         cluster_centers_: Centroids, an array of `float64`.
@@ -347,18 +340,25 @@ class MiniBatchKMeans(KMeans):
         "max_no_improvement",
     )
 
-    def _batches(self) -> tuple[int | None, int | None]:
+    def _batches(self, X: Any) -> dict[str, Any]:
+        rows = _rows(X, self._given())
+        batch = min(whole("batch_size", self.batch_size), rows)
         most = self.max_no_improvement
-        patience = None if most is None else whole("max_no_improvement", most)
-        return whole("batch_size", self.batch_size), patience
+        # As scikit-learn counts them: reads of as many rows as there are.
+        count = whole("max_iter", self.max_iter) * rows // max(batch, 1)
+        return {
+            "batch": batch,
+            "patience": 0 if most is None else most,
+            "max_iterations": min(max(count, 1), (1 << 32) - 1),
+        }
 
     def fit(self, X: Any, y: None = None) -> MiniBatchKMeans:
         """Clusters the vectors of a file or an array."""
         found = self._run(X, self.init)
         self._take(X, found)
         self.n_steps_ = int(found["iterations"])
-        drawn = self.n_steps_ * min(whole("batch_size", self.batch_size), found["rows"])
-        self.n_iter_ = -(-drawn // found["rows"])
+        drawn = self.n_steps_ * min(whole("batch_size", self.batch_size), found["records"])
+        self.n_iter_ = -(-drawn // found["records"])
         return self
 
     def partial_fit(self, X: Any, y: None = None) -> MiniBatchKMeans:
@@ -374,5 +374,5 @@ class MiniBatchKMeans(KMeans):
     def _take(self, X: Any, found: Any) -> None:
         import numpy
 
-        self.counts_: npt.NDArray[np.int64] = numpy.array(found["row_counts"], "i8")
+        self.counts_: npt.NDArray[np.int64] = numpy.array(found["sizes"], "i8")
         self._remember(X)

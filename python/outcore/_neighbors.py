@@ -1,4 +1,4 @@
-"""Batches of sampled neighbours for training on graphs, and random walks, with edges on the drives."""
+"""Batches of sampled neighbours for training on graphs, with edges on the drives."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ class NeighborLoader:
         workers: SupportsIndex,
     ) -> None:
         path, resources, count = graph
-        self._seeds = _vertices("vertices", vertices, count)
+        self._seeds = vertices_of("vertices", vertices, count)
         self._fanouts = [_fanout(fanout) for fanout in fanouts]
         self._batch = max(whole("batch_size", batch_size), 1)
         self._shuffle = bool(shuffle)
@@ -126,27 +126,8 @@ class NeighborLoader:
         return NeighborBatch(vertices, edges, len(numpy.unique(chosen)), found[3], rows)
 
 
-def random_walks(
-    graph: tuple[str, ResourcesRequest, int],
-    starts: npt.ArrayLike | None,
-    length: SupportsIndex,
-    incoming: bool,
-    seed: SupportsIndex,
-) -> npt.NDArray[np.int64]:
-    """See `Graph.random_walks`."""
-    import numpy
-
-    path, resources, count = graph
-    steps = whole("length", length)
-    vertices = _vertices("starts", starts, count)
-    sampler = _outcore.GraphSampler.open(path, bool(incoming), resources)
-    walks = sampler.walks(vertices.tobytes(), steps, whole("seed", seed))
-    wide = numpy.frombuffer(walks, "=u4").astype("i8").reshape(len(vertices), steps + 1)
-    wide[wide == 0xFFFF_FFFF] = -1
-    return wide
-
-
-def _vertices(name: str, given: npt.ArrayLike | None, count: int) -> npt.NDArray[np.uint32]:
+def vertices_of(name: str, given: npt.ArrayLike | None, count: int) -> npt.NDArray[np.uint32]:
+    """Vertices, as numbers or as a mask; all where none are given."""
     import numpy
 
     if given is None:

@@ -9,21 +9,13 @@ from ._requests import (
     AskedRequest,
     CsvRows,
     DatasetRequest,
-    GraphConvertRequest,
-    GraphKernelRequest,
-    IndexRequest,
-    KmeansRequest,
-    KnnRequest,
-    LabelRequest,
     OrderRequest,
-    RangeRequest,
     ResourcesRequest,
     SimPlanRequest,
     SimReplayRequest,
     SimRunRequest,
     TextRequest,
     Tell,
-    VectorConvertRequest,
     WriteParts,
     WriteTo,
 )
@@ -43,9 +35,8 @@ __all__ = [
     "find",
     "fold",
     "gather",
-    "graph_convert",
-    "graph_info",
-    "graph_kernel",
+    "graph_edges",
+    "graph_ids",
     "graph_names",
     "graph_vertices",
     "head_lines",
@@ -67,12 +58,6 @@ __all__ = [
     "table_stream",
     "top",
     "unknown_variables",
-    "vector_convert",
-    "vector_index",
-    "vector_kmeans",
-    "vector_knn",
-    "vector_label",
-    "vector_range",
     "volume_bench",
     "volume_read",
     "volume_write",
@@ -82,26 +67,15 @@ __all__ = [
 
 __version__: str
 
-def graph_convert(request: GraphConvertRequest, tell: Tell | None) -> str: ...
-def graph_info(dir: str, resources: ResourcesRequest) -> str: ...
-def graph_kernel(request: GraphKernelRequest, tell: Tell | None) -> bytearray: ...
+def graph_edges(dir: str, resources: ResourcesRequest) -> bytearray: ...
+def graph_ids(dir: str, resources: ResourcesRequest) -> bytearray: ...
 def graph_names(dir: str, vertices: list[int] | None, resources: ResourcesRequest) -> list[str]: ...
 def graph_vertices(dir: str, names: list[str], resources: ResourcesRequest) -> list[int | None]: ...
-def vector_knn(
-    request: KnnRequest, tell: Tell | None
-) -> tuple[bytearray, bytearray, str]: ...
-def vector_convert(request: VectorConvertRequest, tell: Tell | None) -> int: ...
-def vector_index(request: IndexRequest, tell: Tell | None) -> int: ...
-def vector_range(
-    request: RangeRequest, tell: Tell | None
-) -> tuple[bytearray, bytearray, bytearray]: ...
-def vector_kmeans(request: KmeansRequest, tell: Tell | None) -> tuple[bytearray, str]: ...
-def vector_label(request: LabelRequest, tell: Tell | None) -> None: ...
 def what(request: AskedRequest) -> str: ...
 def run_command(words: list[str], is_lab: bool) -> int: ...
 def run_verb(
-    name: str, words: list[str], volume: str | None, kept: str | None, tell: Tell | None
-) -> tuple[dict[str, Any], str]: ...
+    name: str, words: list[str], volume: str | None, kept: str | None, tell: Tell | None, given: dict[str, bytes] | None = None
+) -> tuple[dict[str, Any], str, dict[str, tuple[str, bytearray]]]: ...
 def sim_run(request: SimRunRequest) -> SimRun: ...
 def sim_replay(request: SimReplayRequest) -> str: ...
 def sim_plan(request: SimPlanRequest) -> str: ...
@@ -202,7 +176,6 @@ class GraphSampler:
     def neighbours(
         self, vertices: bytes, fanouts: list[int | None], seed: int
     ) -> tuple[bytes, bytes, bytes, list[int]]: ...
-    def walks(self, starts: bytes, steps: int, seed: int) -> bytes: ...
 
 @final
 class View:

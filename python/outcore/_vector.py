@@ -7,27 +7,21 @@ since every search is a pass over a file. Results are the same for any memory an
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import tempfile
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any, SupportsIndex, TypedDict
+from typing import TYPE_CHECKING, Any, SupportsIndex
 
-from . import _outcore
-from ._arguments import SEED, Paths, Size, StrPath, path_text, resources_of
+from ._array_verbs import run_on_arrays
+from ._arguments import Paths, Size, StrPath, path_text
 from ._errors import OutcoreError, usage
-from ._progress import Watcher, telling
+from ._progress import Watcher
 from ._units import whole
-from ._requests import IndexRequest, KnnRequest, RangeRequest, VectorConvertRequest
 
 if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
 
-_METRICS = ("l2", "ip", "cos", "hamming", "euclidean", "dot", "cosine")
-_RECALL_QUERIES = 100
-_ELEMENTS = ("f16", "f32", "f64", "i8", "u8", "i32", "i64")
-_TABLES = (".parquet", ".pq", ".parq", ".arrow", ".feather", ".ipc", ".arrows")
 _KINDS = ("float16", "float32", "float64", "int8", "uint8")
 
 
@@ -84,20 +78,13 @@ def _file_of(vectors: Any, name: str) -> Iterator[str]:
             raise
 
 
-class _Chosen(TypedDict):
-    """The rows of a base that may be found: all, those of a mask, or those of a condition over tables."""
-
-    subset: str | None
-    condition: str | None
-    tables: list[str]
-
-
 def _chosen(
     files: contextlib.ExitStack,
     subset: Any = None,
     where: str | None = None,
     table: StrPath | Sequence[StrPath] | None = None,
-) -> _Chosen:
+) -> dict[str, Any]:
+    """Options that say which rows of a base may be found: all, those of a mask, or those of a condition over tables."""
     import numpy
 
     if (where is None) != (table is None):
@@ -111,12 +98,7 @@ def _chosen(
             cause = f"a subset of shape {mask.shape} of {mask.dtype}"
             raise usage("choose vectors", cause, "give an array of bool with a value for each row of the base")
         subset = files.enter_context(_file_of(mask.reshape(-1, 1), "subset"))
-    tables = [] if table is None else [table] if isinstance(table, (str, os.PathLike)) else table
-    return _Chosen(
-        subset=None if subset is None else path_text(subset),
-        condition=where,
-        tables=[path_text(file) for file in tables],
-    )
+    return {"subset": subset, "condition": where, "tables": () if table is None else table}
 
 
 def knn(
@@ -176,32 +158,27 @@ def knn(
         UsageError: Dimensions differ, the base has fewer rows than neighbours, or a number is NaN.
         MemoryBudgetError: The memory allowed is too little.
     """
-    import numpy
-
-    if metric not in _METRICS:
-        raise usage("search neighbours", f"metric {metric!r} is unknown", "give l2, ip, cos or hamming (or euclidean, dot, cosine)")
-    with contextlib.ExitStack() as files:
-        request = KnnRequest(
-            base=files.enter_context(_file_of(base, "base")),
-            queries=None if queries is None else files.enter_context(_file_of(queries, "queries")),
-            type_name=dtype,
-            k=whole("k", k),
-            metric=metric,
-            **_chosen(files, subset, where, table),
-            index=None if index is None else path_text(index),
-            nprobe=None if nprobe is None else whole("nprobe", nprobe),
-            recall_queries=0 if facts is None else _RECALL_QUERIES,
-            resources=resources_of(memory, threads, (), io, None, SEED, volume),
-        )
-        with telling(progress, ("search",)) as tell:
-            ids, distances, told = _outcore.vector_knn(request, tell)
+    given = dict(locals())
+    # The recall is measured for facts alone.
+    given.update(type_name=dtype, no_recall=nprobe is not None and facts is None)
+    report, found = _search(base, queries, given, (subset, where, table))
     if facts is not None:
-        facts.update(json.loads(told))
+        facts.update(report, queries=report["records"])
     shape = (-1, whole("k", k))
-    return (
-        numpy.frombuffer(distances, "<f8").reshape(shape),
-        numpy.frombuffer(ids, "<i8").reshape(shape),
-    )
+    return found["distances"].reshape(shape), found["ids"].reshape(shape)
+
+
+def _search(
+    base: Any, queries: Any, given: dict[str, Any], chosen: tuple[Any, ...]
+) -> tuple[dict[str, Any], dict[str, npt.NDArray[Any]]]:
+    """Searches a base for queries, or for its own rows; row numbers have a sign."""
+    with contextlib.ExitStack() as files:
+        names = [files.enter_context(_file_of(base, "base"))]
+        if queries is not None:
+            names.append(files.enter_context(_file_of(queries, "queries")))
+        options = {**given, **_chosen(files, *chosen), "is_self": queries is None}
+        report, found = run_on_arrays("knn", names, options, phases=("search",))
+    return report, {**found, "ids": found["ids"].view("i8")}
 
 
 def convert_vectors(
@@ -224,8 +201,7 @@ def convert_vectors(
         >>> outcore.convert_vectors("docs.parquet", "embeddings.npy", column="embedding")
 
     Args:
-        src: A file of vectors, or a table: one that ends in `.parquet`, `.arrow` or the like, a directory of such files, or any
-            for which `column` is given.
+        src: A file of vectors, or a table, in Parquet or Arrow: a file, or a directory of them.
         output: What is written; its name tells the format, and the kind of number where that has only one.
         column: The column with lists of numbers; by default the only one that there is.
         dtype: As in `knn`.
@@ -239,25 +215,9 @@ def convert_vectors(
     Raises:
         UsageError: A number that the new kind does not hold; in a table, a null or lists of different lengths.
     """
-    if to is not None and to not in _ELEMENTS:
-        raise usage("convert vectors", f"{to!r} is not a kind of number", f"give {', '.join(_ELEMENTS)}")
-    path = path_text(src)
-    is_table = column is not None or os.path.isdir(path) or path.endswith(_TABLES)
-    if is_table and (to is not None or dtype is not None):
-        cause = "the numbers of a table's column have a type, and stay as they are"
-        raise usage("convert vectors", cause, "leave dtype and to out; convert the output afterwards")
-    request = VectorConvertRequest(
-        input=path,
-        type_name=dtype,
-        output=path_text(output),
-        element=to,
-        is_table=is_table,
-        column=column,
-        force=force,
-        resources=resources_of(memory, threads, (), io, None, SEED, volume),
-    )
-    with telling(progress, ("write",)) as tell:
-        return _outcore.vector_convert(request, tell)
+    given = {**locals(), "dst": output, "type_name": dtype, "element": to}
+    report, _ = run_on_arrays("vector convert", src, given, phases=("write",))
+    return int(report["records"])
 
 
 def index_vectors(
@@ -307,20 +267,9 @@ def index_vectors(
     Raises:
         UsageError: A number is infinite or NaN, or the output exists.
     """
-    if spherical and nlist is None:
-        raise usage("index vectors", "spherical is for an index with lists", "give nlist, too")
-    request = IndexRequest(
-        base=path_text(base),
-        type_name=dtype,
-        output=path_text(output),
-        nlist=None if nlist is None else whole("nlist", nlist),
-        spherical=spherical,
-        seed=whole("seed", seed),
-        force=force,
-        resources=resources_of(memory, threads, drives, io, None, SEED, volume),
-    )
-    with telling(progress, ("write",)) as tell:
-        return _outcore.vector_index(request, tell)
+    given = {**locals(), "dst": output, "type_name": dtype}
+    report, _ = run_on_arrays("vector index", base, given, phases=("write",))
+    return int(report["index_bytes"])
 
 
 def range_search(
@@ -345,20 +294,11 @@ def range_search(
         >>> ids[limits[3] : limits[4]]      # those of the fourth query
 
     Args:
-        base: As in `knn`.
-        queries: As in `knn`.
+        base, queries: As in `knn`.
         radius: The largest distance; for `"ip"`, the least inner product. Both are within. (In faiss they are
             not.)
-        metric: As in `knn`.
-        dtype: As in `knn`.
-        subset: As in `knn`.
-        where: As in `knn`.
-        table: As in `knn`.
-        memory: Memory to use, as `"2GiB"` or bytes; by default half of what is free. Results have to fit.
-        threads: Compute threads; by default all processors.
-        io: `"auto"`, `"direct"` (past the page cache) or `"buffered"`.
-        volume: The drives file of a volume, of which files may be datasets (`"@name"`); by default that of `OUTCORE_VOLUME`.
-        progress: `True` for a bar, or a function that is called with a `Progress`.
+        metric, dtype, subset, where, table, memory, threads, io, volume, progress: As in `knn`. Results have to fit into
+            the memory.
 
     Returns:
         Where the results of each query begin, and where the last ones end; distances; and row numbers, in
@@ -368,8 +308,9 @@ def range_search(
         UsageError: Dimensions differ, or a number is NaN.
         MemoryBudgetError: The memory allowed is too little.
     """
-    chosen, limits = (subset, where, table), (memory, threads, io, volume)
-    return _range(base, queries, radius, False, metric, dtype, chosen, limits, progress)
+    given = {**locals(), "radius": float(radius), "type_name": dtype}
+    _, found = _search(base, queries, given, (subset, where, table))
+    return found["limits"].view("i8"), found["distances"], found["ids"]
 
 
 def pairs(
@@ -396,63 +337,19 @@ def pairs(
         min_cos: The least cosine of a pair.
         max_l2: The largest squared Euclidean distance of a pair.
         max_hamming: The most bits in which a pair differs, of packed bits. Give one of the three.
-        dtype: As in `knn`.
-        memory: Memory to use, as `"2GiB"` or bytes; by default half of what is free. Pairs have to fit.
-        threads: Compute threads; by default all processors.
-        io: `"auto"`, `"direct"` (past the page cache) or `"buffered"`.
-        volume: The drives file of a volume, of which files may be datasets (`"@name"`); by default that of `OUTCORE_VOLUME`.
-        progress: `True` for a bar, or a function that is called with a `Progress`.
+        dtype, memory, threads, io, volume, progress: As in `knn`. Pairs have to fit into the memory.
 
     Returns:
         Pairs of row numbers, the smaller first, in order; and their distances, one minus the cosine, the squared
         Euclidean or the bits that differ.
     """
-    cosine = None if min_cos is None else 1.0 - min_cos
-    bounds = {"cos": cosine, "l2": max_l2, "hamming": max_hamming}
-    given = [(metric, bound) for metric, bound in bounds.items() if bound is not None]
-    if len(given) != 1:
+    if sum(bound is not None for bound in (min_cos, max_l2, max_hamming)) != 1:
         hint = "give min_cos, max_l2 or max_hamming"
         raise usage("find pairs", "one bound is needed", hint)
-    [(metric, radius)] = given
-    limits = (memory, threads, io, volume)
-    _, distances, ids = _range(base, None, radius, True, metric, dtype, (), limits, progress)
-    return ids.reshape(-1, 2), distances
-
-
-def _range(
-    base: Any,
-    queries: Any,
-    radius: float,
-    is_pairs: bool,
-    metric: str,
-    dtype: str | None,
-    chosen: tuple[Any, ...],
-    limits: tuple[Size | None, SupportsIndex | None, str | None, StrPath | None],
-    progress: Watcher | bool | None,
-) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.float64], npt.NDArray[np.int64]]:
-    import numpy
-
-    if metric not in _METRICS:
-        raise usage("search within a radius", f"metric {metric!r} is unknown", "give l2, ip, cos or hamming (or euclidean, dot, cosine)")
-    memory, threads, io, volume = limits
-    with contextlib.ExitStack() as files:
-        request = RangeRequest(
-            base=files.enter_context(_file_of(base, "base")),
-            queries=None if queries is None else files.enter_context(_file_of(queries, "queries")),
-            type_name=dtype,
-            radius=float(radius),
-            metric=metric,
-            **_chosen(files, *chosen),
-            is_pairs=is_pairs,
-            resources=resources_of(memory, threads, (), io, None, SEED, volume),
-        )
-        with telling(progress, ("search",)) as tell:
-            begins, ids, distances = _outcore.vector_range(request, tell)
-    return (
-        numpy.frombuffer(begins, "<i8"),
-        numpy.frombuffer(distances, "<f8"),
-        numpy.frombuffer(ids, "<i8"),
-    )
+    given = {**locals(), "type_name": dtype}
+    with _file_of(base, "base") as name:
+        _, found = run_on_arrays("vector pairs", name, given, phases=("search",))
+    return found["ids"].view("i8").reshape(-1, 2), found["distances"]
 
 
 def _is_same(file: StrPath, target: str) -> bool:
@@ -482,19 +379,10 @@ def ground_truth(
     then all distances as `float32`. It appears whole or not at all.
 
     Args:
-        base: As in `knn`.
-        queries: As in `knn`.
+        base, queries: As in `knn`.
         path: The file to write.
         k: Neighbours of each query.
-        metric: As in `knn`.
-        dtype: As in `knn`.
-        subset: As in `knn`.
-        where: As in `knn`.
-        table: As in `knn`.
-        memory: Memory to use, as `"2GiB"` or bytes; by default half of what is free.
-        threads: Compute threads; by default all processors.
-        io: `"auto"`, `"direct"` (past the page cache) or `"buffered"`.
-        volume: The drives file of a volume, of which files may be datasets (`"@name"`); by default that of `OUTCORE_VOLUME`.
+        metric, dtype, subset, where, table, memory, threads, io, volume: As in `knn`.
         force: Replace a file that exists.
     """
     import numpy

@@ -195,11 +195,23 @@ class Words:
         kept: str | None = None,
     ) -> _Report:
         """Runs the verb, whose report is a `kind`; a table without an output is written to `kept`."""
+        report, headline, _ = self.call(name, phases, given, kept)
+        return report_of(kind, report, headline)
+
+    def call(
+        self,
+        name: str,
+        phases: tuple[str, ...],
+        given: Mapping[str, Any],
+        kept: str | None = None,
+        arrays: dict[str, bytes] | None = None,
+    ) -> tuple[dict[str, Any], str, dict[str, tuple[str, bytearray]]]:
+        """Runs the verb with these arrays: its report, that in a line, and the arrays that it gives."""
         warn_of_unknown_variables()
         words = [*self.options, "--", *self._operands]
         volume = optional_path(given.get("volume"))
         with telling(given.get("progress"), phases) as tell:
-            return report_of(kind, *_outcore.run_verb(name, words, volume, kept, tell))
+            return _outcore.run_verb(name, words, volume, kept, tell, arrays)
 
 
 def run(

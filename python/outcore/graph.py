@@ -11,25 +11,22 @@ networkx, as NumPy arrays with an entry a vertex; they are the same for any memo
 from __future__ import annotations
 
 import importlib
-import json
 import os
 import tempfile
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, SupportsIndex
 
 from . import _outcore
-from ._arguments import SEED, Paths, Size, StrPath, path_text, path_texts, resources_of
+from ._array_verbs import run_on_arrays
+from ._arguments import SEED, Paths, Size, StrPath, path_text, resources_of
 from ._errors import usage
-from ._neighbors import Features, NeighborBatch, NeighborLoader, random_walks
-from ._progress import Watcher, telling
+from ._neighbors import Features, NeighborBatch, NeighborLoader, vertices_of
+from ._progress import Watcher
 from ._units import counted, whole
-from ._requests import GraphConvertRequest, GraphKernelRequest
 
 if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
-
-_TABLES = (".parquet", ".pq", ".parq", ".arrow", ".arrows", ".feather", ".ipc")
 
 __all__ = ["Graph", "NeighborBatch", "NeighborLoader", "convert", "from_scipy"]
 
@@ -56,7 +53,8 @@ class Graph:
     ) -> None:
         self._path = path_text(path)
         self._resources = resources_of(memory, threads, (), io, None, SEED, volume)
-        self._facts: dict[str, Any] = json.loads(_outcore.graph_info(self._path, self._resources))
+        self._given = {"memory": memory, "threads": threads, "io": io, "volume": volume}
+        self._facts, _ = run_on_arrays("graph info", self._path, self._given)
 
     @property
     def vertices(self) -> int:
@@ -66,7 +64,7 @@ class Graph:
     @property
     def edges(self) -> int:
         """Number of edges, each counted once."""
-        return int(self._facts["edges"])
+        return int(self._facts["records"])
 
     @property
     def directed(self) -> bool:
@@ -82,7 +80,7 @@ class Graph:
     def weight_type(self) -> str | None:
         """How weights are stored: `"float32"`, `"float64"` or `"int64"`; None without weights."""
         types = {"f32": "float32", "f64": "float64", "i64": "int64"}
-        return types[self._facts.get("weight_type") or "f32"] if self.weighted else None
+        return types[self._facts["weight_type"]] if self.weighted else None
 
     def __repr__(self) -> str:
         kind = "directed" if self.directed else "undirected"
@@ -90,31 +88,19 @@ class Graph:
         return f"<Graph {self._path!r}: {vertices}, {edges}, {kind}>"
 
     def _run(
-        self,
-        kernel: str,
-        dtype: str,
-        *,
-        number: SupportsIndex = 0,
-        alpha: float = 0.0,
-        tol: float = 0.0,
-        max_iter: SupportsIndex = 0,
-        targets: list[tuple[int, float]] | None = None,
-        progress: Watcher | bool | None = None,
-    ) -> npt.NDArray[Any]:
+        self, verb: str, vertices: npt.ArrayLike | None = None, weights: Iterable[float] = (), **given: Any
+    ) -> dict[str, npt.NDArray[Any]]:
+        """The arrays that a verb computes from some vertices."""
         import numpy
 
-        request = GraphKernelRequest(
-            graph=self._path,
-            kernel=kernel,
-            number=whole("number", number),
-            alpha=float(alpha),
-            tolerance=float(tol),
-            iterations=whole("max_iter", max_iter),
-            targets=targets or [],
-            resources=self._resources,
-        )
-        with telling(progress, (kernel,)) as tell:
-            return numpy.frombuffer(_outcore.graph_kernel(request, tell), dtype)
+        arrays = {"weights": numpy.array(list(weights), "=f8").tobytes()}
+        if vertices is not None:
+            arrays["vertices"] = numpy.asarray(vertices, "=u4").tobytes()
+        return run_on_arrays(f"graph {verb}", self._path, {**self._given, **given}, arrays)[1]
+
+    def _values(self, verb: str, **given: Any) -> npt.NDArray[Any]:
+        """The values that an algorithm computes."""
+        return self._run(verb, **given)["values"]
 
     def vertex(self, name: str | SupportsIndex) -> int:
         """The vertex that the edges called `name`, where ids were relabelled."""
@@ -133,14 +119,14 @@ class Graph:
 
     def _starts(
         self, source: SupportsIndex | str | Iterable[SupportsIndex | str]
-    ) -> list[tuple[int, float]]:
+    ) -> list[int]:
         # An array of NumPy has an index, too, so that this does not tell one source from several.
         sources: Iterable[SupportsIndex | str]
         if isinstance(source, str) or not isinstance(source, Iterable):
             sources = [source]
         else:
             sources = source
-        starts = [(self._vertex(vertex), 1.0) for vertex in sources]
+        starts = [self._vertex(vertex) for vertex in sources]
         if not starts:
             raise usage("search", "there is no source to start from", "name a vertex, or several")
         return starts
@@ -155,8 +141,8 @@ class Graph:
 
         if not self._facts["relabelled"]:
             return None
-        if self._facts.get("text_names") is None:
-            numbers = self._run("names", "<u8")
+        if not self._facts["named"]:
+            numbers = numpy.frombuffer(_outcore.graph_ids(self._path, self._resources), "<u8")
             if vertices is None:
                 return numbers
             wanted, is_none = self._or_none(vertices)
@@ -192,7 +178,7 @@ class Graph:
 
     def components(self, *, progress: Watcher | bool | None = None) -> npt.NDArray[np.uint32]:
         """The smallest vertex of the component of each vertex, whatever the directions of edges."""
-        return self._run("components", "<u4", progress=progress)
+        return self._values("cc", progress=progress)
 
     def bfs(
         self,
@@ -203,11 +189,7 @@ class Graph:
     ) -> npt.NDArray[np.int64]:
         """The number of edges from `source`, or the nearest of several, to each vertex, or the vertex before each; -1 for
         none. Where ids are names, a source may be a name."""
-        kernel = "parents" if parents else "levels"
-        found = self._run(kernel, "<u4", targets=self._starts(source), progress=progress)
-        wide: npt.NDArray[np.int64] = found.astype("i8")
-        wide[wide == 0xFFFF_FFFF] = -1
-        return wide
+        return self._values("bfs", vertices=self._starts(source), parents=parents, progress=progress)
 
     def pagerank(
         self,
@@ -226,21 +208,21 @@ class Graph:
 
         With `personalization`, the surfer jumps to its vertices only, each as often as its weight says.
         """
-        targets = None
+        jumps = None
         if personalization is not None:
-            weights = personalization.items()
-            targets = [(self._vertex(vertex), float(weight)) for vertex, weight in weights]
-            if not targets:
+            jumps = {self._vertex(vertex): float(weight) for vertex, weight in personalization.items()}
+            if not jumps:
                 raise usage("PageRank", "personalization names no vertex", "name one, or leave it out")
         if tol is not None and not tol >= 0:
             raise usage("PageRank", f"tol is {tol}", "it is at least 0, or None for the default")
-        return self._run(
-            "weighted_pagerank" if weighted else "pagerank",
-            "<f8",
+        return self._values(
+            "pagerank",
+            vertices=None if jumps is None else list(jumps),
+            weights=() if jumps is None else jumps.values(),
             alpha=alpha,
-            tol=-1.0 if tol is None else tol,
-            max_iter=max_iter,
-            targets=targets,
+            tolerance=tol,
+            iterations=max_iter,
+            weighted=weighted,
             progress=progress,
         )
 
@@ -249,7 +231,7 @@ class Graph:
     ) -> npt.NDArray[np.uint32]:
         """The smallest vertex of the community of each vertex, where each has the label that most of its neighbours
         have, or as near to that as `max_iter` rounds come."""
-        return self._run("label_propagation", "<u4", max_iter=max_iter, progress=progress)
+        return self._values("lp", rounds=max_iter, progress=progress)
 
     def louvain_communities(
         self,
@@ -261,13 +243,8 @@ class Graph:
     ) -> npt.NDArray[np.uint32]:
         """The smallest vertex of the community of each vertex, by Louvain's method; of undirected graphs, by weights if
         there are any. A `resolution` above 1 makes smaller communities."""
-        return self._run(
-            "louvain",
-            "<u4",
-            number=seed,
-            alpha=resolution,
-            tol=threshold,
-            progress=progress,
+        return self._values(
+            "louvain", resolution=resolution, threshold=threshold, seed=seed, progress=progress
         )
 
     def hits(
@@ -280,8 +257,8 @@ class Graph:
         """How good each vertex is as a hub, and as an authority; each sum to 1. A `tol` of 0 runs `max_iter` iterations.
 
         These are steps of the power method; those of networkx are of ARPACK, which needs fewer. Weights are not looked at."""
-        both = self._run("hits", "<f8", tol=tol, max_iter=max_iter, progress=progress)
-        return both[: self.vertices], both[self.vertices :]
+        both = self._run("hits", tolerance=tol, iterations=max_iter, progress=progress)
+        return both["values"], both["others"]
 
     def closeness(
         self,
@@ -293,17 +270,17 @@ class Graph:
         """How near each vertex is to the vertices that reach it, as networkx has it: the share of the other vertices that
         do, divided by their mean distance in edges. It is estimated from so many random `sources`, and exact if these are
         all vertices."""
-        return self._run("closeness", "<f8", max_iter=sources, number=seed, progress=progress)
+        return self._values("closeness", sources=sources, seed=seed, progress=progress)
 
     def strongly_connected_components(
         self, *, progress: Watcher | bool | None = None
     ) -> npt.NDArray[np.uint32]:
         """The smallest vertex of the strongly connected component of each vertex."""
-        return self._run("strong", "<u4", progress=progress)
+        return self._values("scc", progress=progress)
 
     def triangles(self, *, progress: Watcher | bool | None = None) -> npt.NDArray[np.uint64]:
         """The number of triangles that each vertex is in; their sum is three times that of all triangles."""
-        return self._run("triangles", "<u8", progress=progress)
+        return self._values("triangles", progress=progress)
 
     def shortest_path_length(
         self,
@@ -313,18 +290,17 @@ class Graph:
     ) -> npt.NDArray[np.float64]:
         """The least sum of weights of a path from `source`, or the nearest of several, to each vertex; infinity where
         there is none. Edges without weights count 1."""
-        return self._run("lengths", "<f8", targets=self._starts(source), progress=progress)
+        return self._values("sssp", vertices=self._starts(source), progress=progress)
 
     def core_number(self, *, progress: Watcher | bool | None = None) -> npt.NDArray[np.uint32]:
         """The largest k for which each vertex is in the k-core."""
-        return self._run("core_number", "<u4", progress=progress)
+        return self._values("kcore", progress=progress)
 
     def k_core(
         self, k: SupportsIndex, *, progress: Watcher | bool | None = None
     ) -> npt.NDArray[np.bool_]:
         """Whether each vertex is in the k-core."""
-        found = self._run("k_core", "<u4", number=k, progress=progress)
-        return found.astype(bool)
+        return self._values("kcore", k=k, progress=progress).astype(bool)
 
     def neighbor_loader(
         self,
@@ -376,12 +352,15 @@ class Graph:
     ) -> npt.NDArray[np.int64]:
         """A walk of `length` steps from each of `starts`, or from every vertex: a row of vertices each, -1 behind a dead
         end. Each edge of a vertex is as likely as any other."""
-        graph = self._path, self._resources, self.vertices
-        return random_walks(graph, starts, length, incoming, seed)
+        vertices = vertices_of("starts", starts, self.vertices)
+        walks = self._values("walk", vertices=vertices, steps_count=length, incoming=incoming, seed=seed)
+        wide: npt.NDArray[np.int64] = walks.astype("i8").reshape(len(vertices), whole("length", length) + 1)
+        wide[wide == 0xFFFF_FFFF] = -1
+        return wide
 
     def degrees(self, *, incoming: bool = False) -> npt.NDArray[np.uint32]:
         """The number of edges that leave each vertex, or come to it."""
-        return self._run("in_degrees" if incoming else "out_degrees", "<u4")
+        return self._values("degrees", incoming=incoming)
 
     def to_scipy(self) -> Any:
         """The graph as a SciPy array in CSR form, in memory; parallel edges are summed.
@@ -395,7 +374,7 @@ class Graph:
         fields = [("source", "<u4"), ("target", "<u4")]
         if self.weight_type is not None:
             fields.append(("weight", numpy.dtype(self.weight_type).newbyteorder("<").str))
-        edges = numpy.frombuffer(self._run("edges", "u1").data, fields)
+        edges = numpy.frombuffer(_outcore.graph_edges(self._path, self._resources), fields)
         rows, columns = edges["source"], edges["target"]
         weights = edges["weight"] if self.weighted else numpy.ones(len(edges), "<f4")
         if not self.directed:
@@ -460,29 +439,10 @@ def convert(
         volume: The drives file of the volume, for a dataset; by default that of `OUTCORE_VOLUME`.
         progress: `True` for a bar, or a function that is called with a `Progress`.
     """
-    inputs = path_texts(edges)
-    request = GraphConvertRequest(
-        inputs=inputs,
-        output=path_text(path),
-        numbers=dtype,
-        format=format,
-        undirected=bool(undirected),
-        weights=bool(weights),
-        weight_column=weights if isinstance(weights, str) else None,
-        weight_type=weight_type,
-        bipartite=bool(bipartite),
-        relabel=relabel if isinstance(relabel, str) else "auto" if relabel else None,
-        no_header=not header,
-        is_table=dtype is None and format is None and bool(inputs) and inputs[0].lower().endswith(_TABLES),
-        columns=list(columns),
-        dedup=bool(dedup),
-        drop_loops=bool(drop_loops),
-        vertices=None if vertices is None else whole("vertices", vertices),
-        force=bool(force),
-        resources=resources_of(memory, threads, drives, io, None, SEED, volume),
-    )
-    with telling(progress, ("distribute", "sort")) as tell:
-        _outcore.graph_convert(request, tell)
+    given = dict(locals(), dst=path, numbers=dtype, edge_format=format)
+    given["weights"] = weights if isinstance(weights, str) else "" if weights else None
+    given["relabel"] = relabel if isinstance(relabel, str) else "auto" if relabel else None
+    run_on_arrays("graph convert", edges, given, phases=("distribute", "sort"))
     return Graph(path, memory=memory, threads=threads, io=io, volume=volume)
 
 

@@ -10,8 +10,7 @@
 //! - [`verb`]: verbs of `outcore-verbs`
 //! - [`jobs`]: sort, plan, shuffle, generate
 //! - [`order`]: records in the order of a shuffle
-//! - [`graph`]: graphs, and what is computed of them
-//! - [`vector`]: vectors, and their nearest neighbours
+//! - [`graph`]: names and edges of graphs
 //! - [`sim`]: the simulator
 //! - [`dataset`]: lazy datasets: steps, reductions, writes, batches
 //! - [`volume`]: datasets on volumes, in memory
@@ -38,7 +37,6 @@ mod run;
 mod sampler;
 mod sim;
 mod table;
-mod vector;
 mod verb;
 mod view;
 mod volume;
@@ -59,19 +57,13 @@ mod _outcore {
     #[pymodule_export]
     use crate::dataset::watched::{describe, explain};
     #[pymodule_export]
-    use crate::functions::graph::{
-        graph_convert, graph_info, graph_kernel, graph_names, graph_vertices,
-    };
+    use crate::functions::graph::{graph_edges, graph_ids, graph_names, graph_vertices};
     #[pymodule_export]
     use crate::functions::jobs::{
         memory_bytes, sim_plan, sim_presets, sim_replay, sim_run, unknown_variables, what,
     };
     #[pymodule_export]
     use crate::functions::table::{sorted_lines, table_spool, table_stream};
-    #[pymodule_export]
-    use crate::functions::vector::{
-        vector_convert, vector_index, vector_kmeans, vector_knn, vector_label, vector_range,
-    };
     #[pymodule_export]
     use crate::functions::volume::{volume_bench, volume_read, volume_write};
     #[pymodule_export]

@@ -119,23 +119,6 @@ impl GraphSampler {
             sample.hop_edges,
         ))
     }
-
-    /// A walk from each vertex.
-    fn walks<'py>(
-        &self,
-        py: Python<'py>,
-        starts: PyBackedBytes,
-        steps: usize,
-        seed: u64,
-    ) -> PyResult<Bound<'py, PyBytes>> {
-        let opened = self.here(py)?;
-        let walks = run::watch(py, None, move |run| {
-            let job = run.watched(opened.job.clone());
-            let mut sampler = opened.sampler(&job)?;
-            sampler.walks(&numbers(&starts), steps, seed)
-        })?;
-        Ok(bytes(py, &walks))
-    }
 }
 
 impl GraphSampler {

@@ -1,15 +1,17 @@
 //! Verbs, run from Python.
 //!
 //! Contract: [`run_verb`] takes a verb's arguments in words, as the command would, runs it on a
-//! thread of its own ([`crate::run`]) and gives its report as a dictionary, with a headline. There
-//! are no streams. `@name` is a dataset where the volume is named. Plans go to `sys.stderr`.
+//! thread of its own ([`crate::run`]) and gives its report as a dictionary, with a headline, and
+//! arrays. There are no streams. `@name` is a dataset where the volume is named. Plans go to
+//! `sys.stderr`.
 
 use std::borrow::Cow;
+use std::collections::HashMap;
 use std::ffi::OsString;
 use std::fmt::Display;
 use std::mem;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use outcore::job::{Control, Job};
 use outcore::{Error, Result};
@@ -18,27 +20,29 @@ use outcore_front::inputs::{Names, Streams};
 use outcore_front::output::Sink;
 use outcore_front::recording::{Recording, RecordingRequest};
 use outcore_front::resources::{Resources, ResourcesRequest};
-use outcore_front::staging::Work;
+use outcore_front::staging::{PackedDirectory, Work};
 use outcore_front::volumes::VOLUME_VARIABLE;
 use outcore_io::drive::Device;
 use outcore_store::dataset::Watch;
 use outcore_verbs::datasets::{DatasetHost, Files};
-use outcore_verbs::host::{Host, Kept, Weight};
+use outcore_verbs::host::{Array, Arrays, Host, Kept, Weight};
 use outcore_verbs::kinds::Given;
 use outcore_verbs::report::{IoTrace, Place, as_values};
-use outcore_verbs::verb::{Inputs, Verb, VerbVisitor, read, requires_output};
+use outcore_verbs::verb::{Inputs, Verb, VerbVisitor, read, read_with_arrays, requires_output};
 use outcore_verbs::visit_verbs;
 use pyo3::prelude::*;
+use pyo3::pybacked::PyBackedBytes;
+use pyo3::types::{PyByteArray, PyDict};
 use serde::Serialize;
 use serde_json::Value;
 
 use crate::errors;
 use crate::run::{self, PROGRAM, Run};
 
-/// Runs the verb `name`; gives its report and that in a line. A table without an output is written
-/// to `kept`.
+/// Runs the verb `name` with some arrays; gives its report, that in a line, and by name the types
+/// and bytes of arrays that are its result. A table without an output is written to `kept`.
 #[pyfunction]
-#[pyo3(signature = (name, words, volume, kept, tell))]
+#[pyo3(signature = (name, words, volume, kept, tell, given = None))]
 pub(crate) fn run_verb<'py>(
     py: Python<'py>,
     name: &str,
@@ -46,7 +50,12 @@ pub(crate) fn run_verb<'py>(
     volume: Option<PathBuf>,
     kept: Option<PathBuf>,
     tell: Option<&Bound<'py, PyAny>>,
-) -> Answer<'py> {
+    given: Option<HashMap<String, PyBackedBytes>>,
+) -> PyResult<(Bound<'py, PyAny>, String, Bound<'py, PyDict>)> {
+    let held = given.map(|given| {
+        let taken = Mutex::default();
+        Arc::new(HeldArrays { given, taken })
+    });
     let mut call = Call {
         py,
         name,
@@ -54,6 +63,7 @@ pub(crate) fn run_verb<'py>(
             words,
             volume,
             kept,
+            held: held.clone(),
         },
         tell,
         result: None,
@@ -63,7 +73,35 @@ pub(crate) fn run_verb<'py>(
         let error = Error::usage("run verb", format!("there is no verb {name}"));
         Err(errors::raise(py, &error))
     };
-    call.result.unwrap_or_else(missing)
+    let (report, headline) = call.result.unwrap_or_else(missing)?;
+    let arrays = PyDict::new(py);
+    for (name, array) in held.iter().flat_map(|held| mem::take(&mut *held.taken())) {
+        let bytes = PyByteArray::new(py, array.bytes());
+        arrays.set_item(name, (array.dtype(), bytes))?;
+    }
+    Ok((report, headline, arrays))
+}
+
+/// Arrays of a call.
+struct HeldArrays {
+    given: HashMap<String, PyBackedBytes>,
+    taken: Mutex<Vec<(&'static str, Array)>>,
+}
+
+impl HeldArrays {
+    fn taken(&self) -> MutexGuard<'_, Vec<(&'static str, Array)>> {
+        self.taken.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Arrays for HeldArrays {
+    fn given(&self, name: &str) -> Option<&[u8]> {
+        self.given.get(name).map(|bytes| &**bytes)
+    }
+
+    fn take(&self, name: &'static str, array: Array) {
+        self.taken().push((name, array));
+    }
 }
 
 /// A verb's report, and that in a line.
@@ -75,6 +113,7 @@ struct Asked {
     words: Vec<OsString>,
     volume: Option<PathBuf>,
     kept: Option<PathBuf>,
+    held: Option<Arc<HeldArrays>>,
 }
 
 /// A call of the verb of a name.
@@ -104,6 +143,7 @@ fn run_as<'py, V: Verb>(
         mut words,
         volume,
         kept,
+        held,
     } = asked;
     let is_named = V::INPUTS == Inputs::Tables || requires_output::<V>();
     if let (true, Some(path)) = (is_named, &kept) {
@@ -111,7 +151,11 @@ fn run_as<'py, V: Verb>(
         word.push(path);
         words.insert(0, word);
     }
-    let (args, given) = read::<V>(words).map_err(|error| errors::raise(py, &error))?;
+    let read = match held {
+        Some(_) => read_with_arrays::<V>(words),
+        None => read::<V>(words),
+    };
+    let (args, given) = read.map_err(|error| errors::raise(py, &error))?;
     let report = run::watch(py, tell, move |run| {
         let volume = volume.or_else(|| run.environment.get(VOLUME_VARIABLE).map(PathBuf::from));
         let host = Face {
@@ -119,6 +163,7 @@ fn run_as<'py, V: Verb>(
             given,
             files: Files::new(volume, V::LENDS_DRIVES, run),
             kept,
+            held,
             recording: Mutex::default(),
         };
         let report = V::run(&host, &args)?;
@@ -164,6 +209,7 @@ struct Face<'r> {
     given: Given,
     files: Files<&'r Run>,
     kept: Option<PathBuf>,
+    held: Option<Arc<HeldArrays>>,
     recording: Mutex<Option<Recording>>,
 }
 
@@ -207,8 +253,16 @@ impl Host for Face<'_> {
         self.files.copied(name)
     }
 
+    fn packed(&self, name: &Path) -> Result<Option<PackedDirectory>> {
+        self.files.packed(name)
+    }
+
     fn refuse_change(&self, name: &Path) -> Result<()> {
         self.files.refuse_change(name)
+    }
+
+    fn arrays(&self) -> Option<&dyn Arrays> {
+        self.held.as_deref().map(|held| held as &dyn Arrays)
     }
 
     fn streams(&self) -> Streams {

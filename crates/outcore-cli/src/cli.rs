@@ -7,10 +7,8 @@
 
 pub(crate) mod deferred;
 pub(crate) mod gnu;
-pub(crate) mod graph;
 pub(crate) mod help;
 pub(crate) mod lab;
-pub(crate) mod vectors;
 pub(crate) mod verb;
 
 use std::ffi::OsStr;
@@ -24,9 +22,7 @@ use outcore_terminal::common::Common;
 use outcore_terminal::docs::{CompletionsArgs, ManArgs};
 
 pub(crate) use outcore_verbs::kinds;
-pub(crate) use outcore_verbs::option::{
-    DriveArgs, PlanArgs, RecordingArgs, ResourceArgs, parse_count,
-};
+pub(crate) use outcore_verbs::option::{DriveArgs, RecordingArgs, ResourceArgs};
 
 use deferred::Deferred;
 use verb::VerbCommand;
@@ -82,12 +78,6 @@ impl Cli {
 pub(crate) enum Command {
     #[command(flatten)]
     Verb(VerbCommand),
-    #[command(subcommand)]
-    Vector(Deferred<vectors::VectorCommand>),
-    Knn(Deferred<vectors::KnnArgs>),
-    Kmeans(Deferred<vectors::KmeansArgs>),
-    #[command(subcommand)]
-    Graph(Deferred<graph::GraphCommand>),
     Demo(Deferred<DemoArgs>),
     /// List or remove what killed runs left on the drives
     #[command(subcommand)]
@@ -190,6 +180,18 @@ mod tests {
     #[test]
     fn the_definition_is_sound() {
         Cli::whole().debug_assert();
+    }
+
+    #[test]
+    fn no_two_commands_say_the_same_of_themselves() {
+        for group in Cli::whole().get_subcommands() {
+            let below = group.get_subcommands().filter_map(clap::Command::get_about);
+            let mut about: Vec<String> = below.map(ToString::to_string).collect();
+            let count = about.len();
+            about.sort_unstable();
+            about.dedup();
+            assert_eq!(about.len(), count, "{}: {about:?}", group.get_name());
+        }
     }
 
     #[test]

@@ -14,7 +14,7 @@ use outcore::job::{Control, Job};
 use outcore_front::inputs::{Names, Streams};
 use outcore_front::output::Sink;
 use outcore_front::resources::{Resources, ResourcesRequest};
-use outcore_front::what::{Asked, What};
+use outcore_front::staging::PackedDirectory;
 use outcore_io::units;
 use outcore_mount::{ServeOptions, serve};
 use outcore_terminal::progress;
@@ -24,7 +24,6 @@ use outcore_verbs::host::{Host, Kept, Mounted, Weight};
 use outcore_verbs::report::IoTrace;
 use serde_json::{Value, json};
 
-use crate::cli::RecordingArgs;
 use crate::cli::kinds::Given;
 use crate::pipe;
 
@@ -38,6 +37,8 @@ pub(crate) struct Context {
     pub(crate) given: Arc<Given>,
     /// How it talks, whether it is stopped, what names of files mean.
     pub(crate) terminal: Terminal,
+    /// What starts this command again, if that is known.
+    pub(crate) program: Option<PathBuf>,
 }
 
 impl Deref for Context {
@@ -69,18 +70,21 @@ impl Host for Context {
         self.files.copied(name)
     }
 
+    fn packed(&self, name: &Path) -> Result<Option<PackedDirectory>> {
+        self.files.packed(name)
+    }
+
     fn refuse_change(&self, name: &Path) -> Result<()> {
         self.files.refuse_change(name)
     }
 
     fn mount(&self, mounted: Mounted<'_>) -> Result<()> {
-        let program = std::env::current_exe().ok();
         let reporter = self.reporter.clone();
         let options = ServeOptions {
             file_name: mounted.name.to_owned(),
             is_direct: mounted.is_direct,
             threads: mounted.threads,
-            guardian: program.map(|program| {
+            guardian: self.program.as_ref().map(|program| {
                 let mut command = Command::new(program);
                 command.arg(GUARD);
                 command
@@ -206,32 +210,5 @@ impl Host for Context {
         work: &mut dyn FnMut() -> Result<()>,
     ) -> Result<()> {
         progress::watch(&self.reporter, &self.interrupt, control, weights, work)
-    }
-}
-
-impl Context {
-    /// The resources of the run, once it has named all that it reads and writes.
-    ///
-    /// # Errors
-    /// As [`Host::start`].
-    pub(crate) fn start(
-        &self,
-        resources: Resources,
-        record_io: &RecordingArgs,
-        kept: Kept<'_>,
-    ) -> Result<Resources> {
-        Host::start(self, resources, record_io.path(), kept)
-    }
-
-    /// Whether the inputs are Parquet or Arrow.
-    ///
-    /// # Errors
-    /// As [`Asked::what`].
-    pub(crate) fn is_table(&self, inputs: &[PathBuf]) -> Result<bool> {
-        let asked = Asked {
-            inputs,
-            ..Asked::default()
-        };
-        Ok(self.what(asked)? == What::Table)
     }
 }

@@ -87,7 +87,7 @@ pub fn run(arguments: Vec<OsString>) -> u8 {
     // Most runs need the flags of one command; help, and errors about flags, the whole definition.
     let parsed = parse(definition_of_one, &arguments);
     match parsed.or_else(|_| parse(definition(), &arguments)) {
-        Ok((mut cli, given)) => dispatch(&mut cli, given, is_gnu, first_file(&arguments)),
+        Ok((mut cli, given)) => dispatch(&mut cli, given, is_gnu, &arguments),
         Err(said) => answer(&reporter(), &said),
     }
 }
@@ -118,10 +118,6 @@ fn parse(
 fn name_of(command: &Command) -> (&'static str, bool) {
     match command {
         Command::Verb(verb) => (verb.name, verb.takes_stdout),
-        Command::Vector(_) => ("vector", false),
-        Command::Knn(_) => ("knn", false),
-        Command::Kmeans(_) => ("kmeans", false),
-        Command::Graph(command) => ("graph", command.takes_stdout()),
         Command::Demo(_) => ("demo", false),
         Command::Scratch(_) => ("scratch", false),
         Command::Config(_) => ("config", false),
@@ -131,7 +127,7 @@ fn name_of(command: &Command) -> (&'static str, bool) {
     }
 }
 
-fn dispatch(cli: &mut Cli, given: Given, is_gnu: bool, first_file: Option<PathBuf>) -> u8 {
+fn dispatch(cli: &mut Cli, given: Given, is_gnu: bool, arguments: &[OsString]) -> u8 {
     let (name, is_stdout_taken) = name_of(&cli.command);
     let session = Session {
         name,
@@ -144,26 +140,38 @@ fn dispatch(cli: &mut Cli, given: Given, is_gnu: bool, first_file: Option<PathBu
             Command::Verb(verb) => verb.lends_drives,
             _ => true,
         },
-        first_file,
+        first_file: first_file(arguments),
     };
     let (given, command) = (Arc::new(given), &mut cli.command);
     session.run(|terminal| {
         let context = Context {
             given,
             terminal: terminal.clone(),
+            program: program_of(arguments),
         };
         run_command(&context, command)
     })
+}
+
+/// What starts this command again: the path by which it was called, as a script of the wheel has
+/// it, or the program that runs, unless that is an interpreter.
+fn program_of(arguments: &[OsString]) -> Option<PathBuf> {
+    let called = arguments.first().map(PathBuf::from);
+    let is_path = |called: &PathBuf| called.components().count() > 1 && called.is_file();
+    let is_ours = |program: &PathBuf| {
+        let name = program
+            .file_name()
+            .map(|name| name.to_string_lossy().into_owned());
+        name.is_some_and(|name| !name.starts_with("python"))
+    };
+    let running = || std::env::current_exe().ok().filter(is_ours);
+    called.filter(is_path).or_else(running)
 }
 
 /// Runs the command; gives its exit code.
 fn run_command(context: &Context, command: &mut Command) -> Result<u8> {
     match command {
         Command::Verb(verb) => commands::verb::run(context, verb),
-        Command::Vector(command) => commands::vectors::vector(context, command),
-        Command::Knn(args) => commands::vectors::knn(context, args),
-        Command::Kmeans(args) => commands::vectors::kmeans(context, args),
-        Command::Graph(command) => commands::graph::run(context, command),
         Command::Demo(args) => commands::demo::run(context, args),
         Command::Scratch(command) => commands::scratch::run(context, command),
         Command::Config(command) => commands::config::run(context, command),

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use outcore::job::Control;
 use outcore::{Error, Result};
-use outcore_front::output::{Sink, Target};
+use outcore_front::output::Sink;
 use outcore_front::streams::PipeWriter;
 
 pub(crate) use outcore_terminal::stdout::CLOSED_PIPE;
@@ -27,11 +27,6 @@ pub(crate) fn open(path: Option<&Path>, control: &Arc<Control>) -> Result<Sink> 
         Ok(writer) => Ok(Box::new(writer)),
         Err(error) => Err(control.check().err().unwrap_or(failed(error))),
     }
-}
-
-/// Whether a job failed because the reader of its output went away.
-pub(crate) fn is_closed(target: &Target, error: &Error) -> bool {
-    matches!(target, Target::Pipe(_)) && is_closed_by(error)
 }
 
 pub(crate) use outcore_verbs::host::is_closed as is_closed_by;

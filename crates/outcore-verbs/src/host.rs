@@ -15,8 +15,9 @@ use outcore::{Error, Result};
 use outcore_front::inputs::{self, Names, Source, Streams};
 use outcore_front::output::{Sink, Target};
 use outcore_front::resources::{Resources, ResourcesRequest};
+use outcore_front::staging::PackedDirectory;
 use outcore_front::what::{Asked, What};
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::kinds::Given;
 use crate::report::IoTrace;
@@ -52,6 +53,50 @@ pub struct Mounted<'a> {
     pub threads: usize,
 }
 
+/// Arrays that a program has in its memory: some are given to a verb, others are its results.
+pub trait Arrays {
+    /// The array of this name that is given, in bytes of this machine.
+    fn given(&self, name: &str) -> Option<&[u8]>;
+
+    /// Takes a result.
+    fn take(&self, name: &'static str, array: Array);
+}
+
+/// An array of numbers.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Array {
+    /// Of 32 bits.
+    U32(Vec<u32>),
+    /// Of 64 bits.
+    U64(Vec<u64>),
+    /// Of 64 bits, with a sign.
+    I64(Vec<i64>),
+    /// Floats of 64 bits.
+    F64(Vec<f64>),
+}
+
+impl Array {
+    /// Its type, as NumPy calls it.
+    pub fn dtype(&self) -> &'static str {
+        match self {
+            Array::U32(_) => "=u4",
+            Array::U64(_) => "=u8",
+            Array::I64(_) => "=i8",
+            Array::F64(_) => "=f8",
+        }
+    }
+
+    /// Its bytes on this machine.
+    pub fn bytes(&self) -> &[u8] {
+        match self {
+            Array::U32(numbers) => bytemuck::cast_slice(numbers),
+            Array::U64(numbers) => bytemuck::cast_slice(numbers),
+            Array::I64(numbers) => bytemuck::cast_slice(numbers),
+            Array::F64(numbers) => bytemuck::cast_slice(numbers),
+        }
+    }
+}
+
 /// See the module.
 pub trait Host {
     /// The options that were given.
@@ -78,6 +123,12 @@ pub trait Host {
     /// There is no such dataset; damage; no room for a copy.
     fn copied<'a>(&self, name: &'a Path) -> Result<Cow<'a, Path>>;
 
+    /// The directory that is packed in `name`, if that is a dataset.
+    ///
+    /// # Errors
+    /// There is no such dataset, or it is one file; damage.
+    fn packed(&self, name: &Path) -> Result<Option<PackedDirectory>>;
+
     /// Fails if `name`, which a verb would change in its place, is a dataset.
     ///
     /// # Errors
@@ -91,6 +142,11 @@ pub trait Host {
     fn mount(&self, _mounted: Mounted<'_>) -> Result<()> {
         Err(Error::usage("mount view", "only the command serves views")
             .hint("start `outcore view mount`"))
+    }
+
+    /// The arrays of a program, which takes results without an output so.
+    fn arrays(&self) -> Option<&dyn Arrays> {
+        None
     }
 
     /// Whether inputs may be streams, and outputs.
@@ -264,6 +320,25 @@ pub trait Host {
         }
         fits
     }
+}
+
+/// Says that a job on inputs of this type begins.
+pub(crate) fn begin(
+    host: &dyn Host,
+    resources: &Resources,
+    kind: &str,
+    inputs: &[&Path],
+    output: Option<&Path>,
+) {
+    let name = |path: &Path| path.display().to_string();
+    host.begin(json!({
+        "inputs": inputs.iter().map(|path| name(path)).collect::<Vec<_>>(),
+        "output": output.map(name),
+        "type": kind,
+        "memory_bytes": resources.config.memory_bytes.value,
+        "threads": resources.config.threads.value,
+        "io": resources.config.io.value.name(),
+    }));
 }
 
 /// Whether a job failed because the reader of a pipe went away: nothing else gives this error.

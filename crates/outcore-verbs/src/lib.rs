@@ -19,6 +19,8 @@
 //! | [`records`] | what verbs on records share |
 //! | [`scratch`] | the drives of a job's scratch |
 //! | [`tables`] | the verbs on tables, and what they share |
+//! | `graphs`, `vectors` | the verbs on graphs and vectors |
+//! | `columns` | tables as inputs and results of verbs on graphs and vectors |
 //! | [`sequence`] | the verbs on sequences of records, and what they share |
 //! | `pass` | a pass over lines as they come |
 //! | [`wording`] | reports in words |
@@ -31,10 +33,12 @@
 //! [`visit_verbs`] lists all verbs.
 
 mod bars;
+mod columns;
 mod comm;
 pub mod datasets;
 pub mod explain;
 mod generate;
+mod graphs;
 mod head;
 pub mod host;
 pub mod kinds;
@@ -55,6 +59,7 @@ pub mod tables;
 mod tail;
 mod unique;
 pub mod usage;
+mod vectors;
 pub mod verb;
 pub mod verify;
 mod view;
@@ -64,7 +69,7 @@ pub mod wording;
 use verb::{Group, VerbVisitor};
 
 /// The commands that have verbs below them.
-pub const GROUPS: [Group; 2] = [
+pub const GROUPS: [Group; 4] = [
     Group {
         name: "view",
         about: "Build sorted views, which are merged while they are read",
@@ -78,6 +83,18 @@ pub const GROUPS: [Group; 2] = [
         about: "Store datasets on many drives, and create and check the volumes that hold them",
         long_about: "A volume is named by its drives file. Datasets are striped over all drives, checksummed and \
                  sealed: they are whole or absent.",
+    },
+    Group {
+        name: "graph",
+        about: "Convert edges to graphs larger than memory, and compute on them",
+        long_about: "A graph is a directory. Algorithms keep a few bytes for each vertex in memory \
+                     and read the edges from the drives.",
+    },
+    Group {
+        name: "vector",
+        about: "Convert files of vectors, tell what they hold, index them, and find near-duplicates",
+        long_about: "Names of files tell their formats: .npy, .fvecs, .bvecs and .ivecs, .fbin, \
+                     .f16bin, .u8bin, .i8bin and .ibin; others hold raw numbers and need a type.",
     },
 ];
 
@@ -96,6 +113,8 @@ pub fn visit_verbs(visitor: &mut impl VerbVisitor) {
     sequence::visit_verbs(visitor);
     view::visit_verbs(visitor);
     volume::visit_verbs(visitor);
+    graphs::visit_verbs(visitor);
+    vectors::visit_verbs(visitor);
     #[cfg(feature = "tables")]
     visit_tables(visitor);
 }

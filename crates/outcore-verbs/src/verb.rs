@@ -26,6 +26,20 @@ pub enum Inputs {
     Any,
     /// Tables and nothing else, which a program may also hold in its memory.
     Tables,
+    /// Graphs or vectors, for which programs have functions of their own. Results without an output
+    /// are arrays there.
+    Arrays,
+}
+
+/// A command that has verbs below it, those whose names begin with its own.
+#[derive(Debug, Clone, Copy)]
+pub struct Group {
+    /// Its name.
+    pub name: &'static str,
+    /// The subject of its verbs.
+    pub about: &'static str,
+    /// The same in full.
+    pub long_about: &'static str,
 }
 
 /// See the module.
@@ -44,7 +58,7 @@ pub trait Verb: 'static {
     type Report: Described + Serialize + Send + 'static;
 
     /// The phases of its job, in order, and their shares of the time.
-    const PHASES: &'static [Weight];
+    const PHASES: &'static [Weight] = &[];
 
     /// Does it. What can be rejected is rejected before anything is written.
     ///
@@ -74,17 +88,6 @@ pub trait Verb: 'static {
     fn fault(_report: &Self::Report) -> Option<Error> {
         None
     }
-}
-
-/// A command that has verbs below it.
-#[derive(Debug, Clone, Copy)]
-pub struct Group {
-    /// Its name.
-    pub name: &'static str,
-    /// What its verbs are about.
-    pub about: &'static str,
-    /// The same in full.
-    pub long_about: &'static str,
 }
 
 /// The group of the verb `name`, and its name there; nothing for a verb of the root.
@@ -152,6 +155,16 @@ pub fn definition<V: Verb>() -> Command {
         .subcommand(verb)
 }
 
+/// The same for a program, which takes results as arrays and gives vertices so.
+fn definition_with_arrays<V: Verb>() -> Command {
+    definition::<V>().mut_subcommand(V::NAME, |verb| {
+        verb.mut_args(|arg| match arg.get_id().as_str() {
+            "output" | "source" => arg.required(false),
+            _ => arg,
+        })
+    })
+}
+
 /// Whether the definition of `V` always names an output.
 pub fn requires_output<V: Verb>() -> bool {
     let verb = V::Args::augment_args(Command::new(V::NAME));
@@ -167,7 +180,23 @@ pub fn requires_output<V: Verb>() -> bool {
 /// # Errors
 /// Usage: an option that there is not, a value that is none.
 pub fn read<V: Verb>(words: impl IntoIterator<Item = OsString>) -> Result<(V::Args, Given)> {
-    let mut root = definition::<V>();
+    read_as::<V>(definition::<V>(), words)
+}
+
+/// The same for a program that has arrays.
+///
+/// # Errors
+/// As [`read`].
+pub fn read_with_arrays<V: Verb>(
+    words: impl IntoIterator<Item = OsString>,
+) -> Result<(V::Args, Given)> {
+    read_as::<V>(definition_with_arrays::<V>(), words)
+}
+
+fn read_as<V: Verb>(
+    mut root: Command,
+    words: impl IntoIterator<Item = OsString>,
+) -> Result<(V::Args, Given)> {
     let words = iter::once(OsString::from(V::NAME)).chain(words);
     let read = |error: clap::Error| match usage::read(&error) {
         Parsed::Wrong(error) | Parsed::Nothing(error, _) => error,

@@ -9,17 +9,6 @@ use pyo3::types::PyByteArray;
 
 use crate::{graph, request, run};
 
-/// Converts edges to a graph; what it is, as JSON.
-#[pyfunction]
-#[pyo3(signature = (request, tell))]
-pub(crate) fn graph_convert(
-    py: Python<'_>,
-    request: graph::ConvertRequest,
-    tell: Option<&Bound<'_, PyAny>>,
-) -> PyResult<String> {
-    run::watch(py, tell, |run| graph::convert(request, run))
-}
-
 /// What vertices of a graph were called: those that are named, or all.
 #[pyfunction]
 #[pyo3(signature = (dir, vertices, resources))]
@@ -47,24 +36,24 @@ pub(crate) fn graph_vertices(
     })
 }
 
-/// What a graph is, as JSON.
+/// The original ids of all vertices of a graph, where these are numbers.
 #[pyfunction]
-pub(crate) fn graph_info(
+pub(crate) fn graph_ids(
     py: Python<'_>,
     dir: PathBuf,
     resources: request::Resources,
-) -> PyResult<String> {
-    run::watch(py, None, move |run| graph::info(&dir, &resources, run))
+) -> PyResult<Bound<'_, PyByteArray>> {
+    let ids = run::watch(py, None, move |run| graph::ids(&dir, &resources, run))?;
+    Ok(PyByteArray::new(py, &ids))
 }
 
-/// The values of vertices that a kernel computes.
+/// All edges of a graph.
 #[pyfunction]
-#[pyo3(signature = (request, tell))]
-pub(crate) fn graph_kernel<'py>(
-    py: Python<'py>,
-    request: graph::KernelRequest,
-    tell: Option<&Bound<'_, PyAny>>,
-) -> PyResult<Bound<'py, PyByteArray>> {
-    let values = run::watch(py, tell, |run| graph::kernel(request, run))?;
-    Ok(PyByteArray::new(py, &values))
+pub(crate) fn graph_edges(
+    py: Python<'_>,
+    dir: PathBuf,
+    resources: request::Resources,
+) -> PyResult<Bound<'_, PyByteArray>> {
+    let edges = run::watch(py, None, move |run| graph::edges(&dir, &resources, run))?;
+    Ok(PyByteArray::new(py, &edges))
 }

@@ -6,5 +6,4 @@
 pub(crate) mod graph;
 pub(crate) mod jobs;
 pub(crate) mod table;
-pub(crate) mod vector;
 pub(crate) mod volume;

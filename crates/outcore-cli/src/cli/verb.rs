@@ -126,7 +126,7 @@ struct Read<'m> {
     found: Option<std::result::Result<VerbCommand, clap::Error>>,
 }
 
-impl VerbVisitor for Read<'_> {
+impl<'m> VerbVisitor for Read<'m> {
     fn visit<V: Verb>(&mut self) {
         let (group, name) = split::<V>();
         let above = match (group, self.matches.subcommand()) {

@@ -7,12 +7,5 @@
 pub(crate) mod config;
 pub(crate) mod demo;
 pub(crate) mod drives;
-pub(crate) mod graph;
 pub(crate) mod scratch;
-#[cfg(feature = "tables")]
-pub(crate) mod table;
-#[cfg(not(feature = "tables"))]
-#[path = "no_tables.rs"]
-pub(crate) mod table;
-pub(crate) mod vectors;
 pub(crate) mod verb;

@@ -171,6 +171,8 @@ fn killed_jobs_on_graphs_and_vectors_leave_each_output_whole_or_absent() {
         .flat_map(|place| ((place * 7919 % 1_009) as f32).to_le_bytes())
         .collect();
     place.write("base.f32", &numbers);
+    let centres: Vec<f32> = (0..16_u8).map(f32::from).collect();
+    place.write("centres.fbin", &crate::vectors::fbin(&centres, 8));
     place.write(
         "sorted",
         &(0..5_000_u64)
@@ -197,6 +199,7 @@ fn killed_jobs_on_graphs_and_vectors_leave_each_output_whole_or_absent() {
         "kmeans base.f32 -k 4 --batch 50 --init parallel --max-iterations 3 -o c.npy --type f32x8",
         "kmeans base.f32 -k 4 -o c.npy --labels l.npy --type f32x8",
         "kmeans base.f32 -k 4 -o c.npy --labels l.parquet --type f32x8",
+        "vector label base.f32 centres.fbin -o l.npy --type f32x8",
         "knn base.f32 --self -k 3 -o n.npy --type f32x8",
         "vector convert base.f32 -o o.fbin --type f32x8",
         "lookup sorted --keys sorted -o ranks --type u64",

@@ -44,6 +44,7 @@ const COMMANDS: &[(&str, How)] = &[
     ("vector index", With(&["v.fbin -o v.vindex --json"])),
     ("vector pairs", With(&["v.fbin --max-l2 1 -o p.npy --json"])),
     ("vector convert", With(&["v.fbin -o v.npy --json"])),
+    ("vector label", With(&["v.fbin v.fbin -o l.npy --json"])),
     ("kmeans", With(&["v.fbin -k 2 -o c.npy --json"])),
     ("knn", With(&["v.fbin v.npy -k 2 -o n.ibin --json"])),
     ("dedup", With(&["t.parquet -o d.parquet --json"])),

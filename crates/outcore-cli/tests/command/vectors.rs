@@ -396,6 +396,19 @@ fn clusters_that_lie_apart_are_found_with_labels_and_may_be_started_from() {
     ];
     let summary = place.run(&batches).ok().event("summary");
     assert_eq!(summary["sizes"], serde_json::json!([300, 300, 300]));
+    // Fewer batches without improvement end it earlier, and any number does not.
+    let batches_with = |patience: &str| {
+        let more = ["--force", "--tolerance", "0", "--max-iterations", "100"];
+        let words = [&batches[..], &more, &["--patience", patience]].concat();
+        let summary = place.run(&words).ok().event("summary");
+        summary["iterations"].as_u64().unwrap()
+    };
+    let counts = ["2", "10", "0"].map(batches_with);
+    assert!(counts.is_sorted() && counts[0] < counts[1], "{counts:?}");
+    assert_eq!(counts[2], 100);
+    place
+        .run(&["kmeans", "base.fbin", "-o", "p.npy", "--patience", "3"])
+        .fails(2, &["--batch"], "");
     let wrong = [
         "kmeans",
         "base.fbin",
@@ -724,6 +737,17 @@ fn clusters_are_tables_with_a_row_per_vector_that_appear_with_the_centroids() {
         assert_eq!(found, "row,cluster\n0,0\n1,0\n2,1\n3,1\n", "{name}");
         assert_eq!(place.read("c.npy"), centroids);
     }
+    // The labels of these centroids are the same without a run of k-means.
+    let label = "vector label a.fbin c.npy -o";
+    let done = run(&format!("{label} again.npy --json")).ok();
+    let summary = done.event("summary");
+    assert_eq!((&summary["records"], &summary["k"]), (&4.into(), &2.into()));
+    assert_eq!(place.read("again.npy"), place.read("l.npy"));
+    run(&format!("{label} l.csv --force")).ok();
+    let found = String::from_utf8(place.read("l.csv")).unwrap();
+    assert_eq!(found, "row,cluster\n0,0\n1,0\n2,1\n3,1\n");
+    run(&format!("{label} l.fbin")).fails(2, &["l.fbin"], ".npy");
+    run("vector label a.fbin c.npy -o c.npy --force").fails(2, &["c.npy", "input"], "another");
     std::fs::remove_file(place.path("c.npy")).unwrap();
     run(&format!("{kmeans} --labels l.csv")).fails(2, &["l.csv"], "--force");
     assert!(!place.path("c.npy").exists());

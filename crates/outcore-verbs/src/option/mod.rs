@@ -335,6 +335,20 @@ impl RecordingArgs {
     }
 }
 
+/// What a run on graphs or vectors may use, and what it shows and records.
+#[derive(Debug, Args)]
+pub(crate) struct RunArgs {
+    #[command(flatten)]
+    pub resources: ResourceArgs,
+    /// Replace existing outputs
+    #[arg(long, help_heading = "Files")]
+    pub force: bool,
+    #[command(flatten)]
+    pub plan: PlanArgs,
+    #[command(flatten)]
+    pub record_io: RecordingArgs,
+}
+
 /// The same, where nothing else could be replaced.
 #[derive(Debug, Clone, Default, Args)]
 pub struct TraceArgs {
@@ -355,7 +369,7 @@ fn parse_record_bytes(text: &str) -> Result<usize> {
 }
 
 /// A number of records: `1000000`, `1_000_000` or `1e6`.
-pub fn parse_count(text: &str) -> Result<u64> {
+pub(crate) fn parse_count(text: &str) -> Result<u64> {
     let digits: String = text.chars().filter(|c| *c != '_').collect();
     let (mantissa, exponent) = digits
         .split_once(['e', 'E'])

@@ -2,6 +2,7 @@
 //!
 //! Contract: a report has the fields that its struct has, in their order, with their comments.
 
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use outcore::primitives::Scalar;
@@ -25,28 +26,46 @@ pub(crate) fn sections() -> String {
     table::<Rates>("The `rates` of a plan are", &mut text);
     table::<ValueCount>("A value of the `groups` of `count-by` has", &mut text);
     table::<ReducedValue>("A value of the `results` of `reduce` has", &mut text);
-    let mut reports = Reports(text);
+    let mut reports = Reports {
+        text,
+        told: BTreeMap::new(),
+    };
     visit_verbs(&mut reports);
-    reports.0
+    reports.text
 }
 
 /// The tables of verbs.
-struct Reports(String);
+struct Reports {
+    text: String,
+    /// Reports that have a table, and the verbs that it is of.
+    told: BTreeMap<&'static str, &'static str>,
+}
 
 impl VerbVisitor for Reports {
     fn visit<V: Verb>(&mut self) {
         let head = format!("### `{}`", V::NAME);
-        if V::Report::NAME == WriteSummary::NAME {
-            let _ = writeln!(self.0, "{head}\n\nWhat every verb that writes reports.\n");
-            return;
-        }
-        table::<V::Report>(&head, &mut self.0);
-        for field in V::Report::fields().iter().filter(|field| field.is_listed) {
-            if let Some(class) = &field.class {
-                let head = format!("An item of `{}` has", field.name);
-                table_of(&class.fields, &head, &mut self.0);
+        let is_empty = V::Report::fields().iter().all(|field| field.is_flat);
+        let shared = match (V::Report::NAME, self.told.get(V::Report::NAME)) {
+            (WriteSummary::NAME, _) => "What every verb that writes reports.".to_owned(),
+            _ if is_empty => "What every verb reports.".to_owned(),
+            (_, Some(verb)) => format!("What `{verb}` reports."),
+            (name, None) => {
+                let fields = V::Report::fields();
+                let mut bases = fields.iter().filter(|field| field.is_flat);
+                let base = bases.find_map(|base| self.told.get(&base.python_type[..]));
+                let more = base.map(|verb| format!("\n\nWhat `{verb}` reports, and"));
+                table::<V::Report>(&(head + &more.unwrap_or_default()), &mut self.text);
+                for field in fields.iter().filter(|field| field.is_listed) {
+                    if let Some(class) = &field.class {
+                        let head = format!("An item of `{}` has", field.name);
+                        table_of(&class.fields, &head, &mut self.text);
+                    }
+                }
+                self.told.insert(name, V::NAME);
+                return;
             }
-        }
+        };
+        let _ = writeln!(self.text, "{head}\n\n{shared}\n");
     }
 }
 

@@ -78,6 +78,21 @@ const LEFT_OUT: [&str; 31] = [
     "random_sort",
     "version_sort",
 ];
+/// Options of verbs on graphs and vectors that Python's functions never pass on.
+const NOT_OF_ARRAYS: [&str; 12] = [
+    "authorities",
+    "distances",
+    "edges",
+    "explain",
+    "fanouts",
+    "labels",
+    "limits",
+    "names",
+    "repeats_count",
+    "source",
+    "top",
+    "trace",
+];
 /// The letters of GNU sort, which the command has as an option each.
 const ORDER: &str = "For lines and CSV, letters of GNU sort for keys without letters of their own: `\"n\"` compares numbers, `\"g\"` floating-point numbers, `\"h\"` sizes such as 2K, `\"M\"` months, `\"V\"` versions, `\"f\"` ignores case, `\"b\"` leading blanks, `\"d\"` and `\"i\"` signs, `\"R\"` is a random order that keeps equal keys together, `\"r\"` reverses";
 /// Keywords that take more than texts, with their types and what makes words of them.
@@ -135,7 +150,8 @@ pub(crate) struct Keyword {
 /// Names in the tables above that no option among `ids` has.
 pub(crate) fn unknown(ids: &[String]) -> Vec<&'static str> {
     let names = NAMES.iter().map(|(id, _)| id);
-    let named = LEFT_OUT.iter().chain(&OPPOSITES).chain(names);
+    let left_out = LEFT_OUT.iter().chain(&NOT_OF_ARRAYS);
+    let named = left_out.chain(&OPPOSITES).chain(names);
     let is_unknown = |id: &&str| !ids.iter().any(|known| known == id);
     named.copied().filter(is_unknown).collect()
 }
@@ -144,7 +160,12 @@ pub(crate) fn unknown(ids: &[String]) -> Vec<&'static str> {
 pub(crate) fn is_left_out(arg: &Arg, inputs: Inputs) -> bool {
     let id = arg.get_id().as_str();
     let is_rejected = matches!(id, "parts" | "unique") && arg.is_hide_set();
-    LEFT_OUT.contains(&id) || is_rejected || inputs == Inputs::Tables && id == "infer"
+    let is_never_passed = match inputs {
+        Inputs::Arrays => NOT_OF_ARRAYS.contains(&id),
+        Inputs::Tables => id == "infer",
+        _ => false,
+    };
+    LEFT_OUT.contains(&id) || is_rejected || is_never_passed
 }
 
 /// The keywords of the verb `command`, with that of the order of lines where it has one.
@@ -184,7 +205,11 @@ pub(crate) fn keyword(arg: &Arg, inputs: Inputs) -> Keyword {
     let flag = long.or_else(short).unwrap_or_else(|| name.clone());
     let (annotation, default, method) = kind_of(arg, &name, inputs);
     let option = (method != "operands").then_some((method, flag));
-    let help = help_of(arg);
+    // Python's own functions on arrays have their own words.
+    let help = match inputs {
+        Inputs::Arrays => String::new(),
+        _ => help_of(arg),
+    };
     let mut doc = plain(&help.replace("\n\n", ". ")).replace('\\', "\\\\");
     if !doc.ends_with('.') {
         doc.push('.');
@@ -278,11 +303,11 @@ fn kind_of(arg: &Arg, name: &str, inputs: Inputs) -> (String, Option<String>, &'
     let choices = choices_of(arg);
     let given = arg.get_default_values().first();
     let given = given.map(|value| value.to_string_lossy().into_owned());
-    let special = special_of(arg, name);
+    let special = special_of(arg, name).filter(|_| !is(TypeId::of::<f64>()));
     let of = |annotation: &str, default: &str, method| {
         (annotation.to_owned(), Some(default.to_owned()), method)
     };
-    let takes_tables = inputs != Inputs::Files;
+    let takes_tables = !matches!(inputs, Inputs::Files | Inputs::Arrays);
     // Most are of 64 bits.
     let number = match is(TypeId::of::<u128>()) {
         true => "wide",

@@ -120,6 +120,7 @@ fn functions_and_reports_of_python_are_those_of_the_verbs() {
     check("python/outcore/_record_verbs.py", &of_records);
     check("python/outcore/_view_verbs.py", &of_views);
     check("python/outcore/_volume_verbs.py", &of_volumes);
+    check("python/outcore/_array_options.py", &python::array_options());
     check("python/outcore/_reports.py", &reports::module());
     let wrong = plain::wrong();
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));

@@ -82,6 +82,8 @@ enum Place {
     Records,
     View,
     Volume,
+    /// Programs have functions of their own.
+    Arrays,
 }
 
 impl Place {
@@ -93,9 +95,10 @@ impl Place {
             _ if group == Some("view") => Place::View,
             _ if group == Some("volume") => Place::Volume,
             Inputs::Tables => Place::Tables,
+            Inputs::Arrays => Place::Arrays,
             _ if options.any(|arg| arg.get_id() == "is_lines") => Place::Lines,
             Inputs::Any => Place::Rows,
-            Inputs::Files => Place::Records,
+            _ => Place::Records,
         }
     }
 
@@ -119,12 +122,8 @@ pub(crate) fn package() -> Package {
     let mut names = reports::names();
     let modules = MODULES.map(|(place, kind)| {
         let mut module = Module {
-            place,
             documented: std::mem::take(&mut documented),
-            text: String::new(),
-            names: Vec::new(),
-            reports: Vec::new(),
-            options: BTreeMap::new(),
+            ..Module::of(place)
         };
         visit_verbs(&mut module);
         documented = std::mem::take(&mut module.documented);
@@ -137,6 +136,18 @@ pub(crate) fn package() -> Package {
     let names = wrapped(&names.collect::<Vec<_>>().join(" "), "    ", "    ").join("\n");
     let names = format!("__all__ += [\n{names}\n]\n");
     Package { modules, names }
+}
+
+/// The module of options of verbs on graphs and vectors, whose functions are Python's own.
+pub(crate) fn array_options() -> String {
+    let mut module = Module::of(Place::Arrays);
+    visit_verbs(&mut module);
+    let head = HEAD.replace(
+        "VerbKIND: a function for each.",
+        "The options of verbs on graphs and vectors.",
+    );
+    let table = module.table().replace("_OPTIONS", "OPTIONS");
+    format!("{head}from ._words import Option\n\n{table}")
 }
 
 /// The whole module.
@@ -187,23 +198,8 @@ fn text_of(module: &Module, kind: &str) -> String {
         .map(|(_, line)| *line)
         .collect::<Vec<_>>()
         .join("\n");
-    text += "\n#: The words of keywords; a verb that differs has its name in front.\n";
-    text += "_OPTIONS: dict[str, Option] = {\n";
-    for (keyword, options) in &module.options {
-        let usual = options.iter().max_by_key(|(_, verbs)| verbs.len());
-        let usual = usual.map(|(option, _)| option);
-        for (option, verbs) in options {
-            let own = verbs.iter().map(|verb| format!("{verb}.{keyword}"));
-            let names = match Some(option) == usual {
-                true => vec![keyword.clone()],
-                false => own.collect(),
-            };
-            for name in names {
-                let _ = writeln!(text, "    \"{name}\": {option},");
-            }
-        }
-    }
-    text += "}\n";
+    text.push('\n');
+    text += &module.table();
     if let Some(class) = class {
         let methods = module.text.trim_start().replace("\n\n\n", "\n\n");
         let lines = methods.lines().map(|line| match line {
@@ -253,6 +249,10 @@ impl VerbVisitor for Module {
         if Place::of::<V>() != self.place || is_of_command(V::NAME) {
             return;
         }
+        if self.place == Place::Arrays {
+            self.options::<V>();
+            return;
+        }
         self.names.push(function_name(V::NAME));
         if !self.reports.contains(&V::Report::NAME) {
             self.reports.push(V::Report::NAME);
@@ -272,6 +272,49 @@ fn function_name(name: &str) -> String {
 }
 
 impl Module {
+    fn of(place: Place) -> Self {
+        Module {
+            place,
+            text: String::new(),
+            names: Vec::new(),
+            reports: Vec::new(),
+            options: BTreeMap::new(),
+            documented: BTreeMap::new(),
+        }
+    }
+
+    /// The options of a verb, and no function.
+    fn options<V: Verb>(&mut self) {
+        let command = V::Args::augment_args(Command::new(V::NAME));
+        let options = command.get_arguments().filter(|arg| !arg.is_positional());
+        for option in options.filter(|arg| !is_left_out(arg, V::INPUTS)) {
+            self.option(V::NAME, &keyword(option, V::INPUTS));
+        }
+    }
+
+    /// The table of options.
+    fn table(&self) -> String {
+        let mut text =
+            "#: The words of keywords; a verb that differs has its name in front.\n".to_owned();
+        text += "_OPTIONS: dict[str, Option] = {\n";
+        for (keyword, options) in &self.options {
+            let usual = options.iter().max_by_key(|(_, verbs)| verbs.len());
+            let usual = usual.map(|(option, _)| option);
+            for (option, verbs) in options {
+                let own = verbs.iter().map(|verb| format!("{verb}.{keyword}"));
+                let names = match Some(option) == usual {
+                    true => vec![keyword.clone()],
+                    false => own.collect(),
+                };
+                for name in names {
+                    let _ = writeln!(text, "    \"{name}\": {option},");
+                }
+            }
+        }
+        text += "}\n";
+        text
+    }
+
     fn line(&mut self, line: &str) {
         self.text.push_str(line);
         self.text.push('\n');
@@ -537,6 +580,7 @@ impl Module {
         // Messages name options by their long names.
         let is_short = !flag.starts_with("--");
         let is_spelled = is_short || spelled.split('=').next() == Some(&*keyword.name);
+        let is_spelled = is_spelled || self.place == Place::Arrays;
         assert!(is_spelled, "messages call {} {spelled}", keyword.name);
         let default = match (&keyword.name[..], &keyword.default) {
             // Whether a table may be kept is no matter of words.

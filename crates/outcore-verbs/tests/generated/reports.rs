@@ -7,7 +7,7 @@
 use std::fmt::Write as _;
 
 use outcore_verbs::report::{Class, WriteSummary};
-use outcore_verbs::verb::{Verb, VerbVisitor};
+use outcore_verbs::verb::{Inputs, Verb, VerbVisitor};
 use outcore_verbs::visit_verbs;
 
 use super::python::is_of_command;
@@ -60,7 +60,8 @@ struct Module {
 
 impl VerbVisitor for Module {
     fn visit<V: Verb>(&mut self) {
-        if !is_of_command(V::NAME) {
+        // Programs get arrays for them.
+        if V::INPUTS != Inputs::Arrays && !is_of_command(V::NAME) {
             self.class(Class::of::<V::Report>());
         }
     }

@@ -1,0 +1,267 @@
+//! The run of a verb on vectors, and options that these verbs share.
+//!
+//! Contract: outputs that exist or are inputs are rejected before anything is read. Inputs and
+//! outputs may be datasets.
+
+use std::path::{Path, PathBuf};
+
+use clap::{Args, ValueHint};
+use outcore::{Error, Job, Phase as EnginePhase, Result, ScratchDrive};
+use outcore_front::inputs::{self, Streams};
+use outcore_front::output::refuse_inputs;
+use outcore_front::resources::{Resources, default_scratch_dir};
+use outcore_io::output::parent_of;
+use outcore_io::units;
+use outcore_vector::format::VectorFile;
+use outcore_vector::results::Array;
+
+use crate::columns;
+use crate::host::{Host, Kept, begin, watch};
+use crate::option::{DriveArgs, RunArgs, SEED, resources_request};
+use crate::report::{JobSummary, Moved, Stopwatch};
+
+/// A file of vectors.
+#[derive(Debug, Args)]
+pub(super) struct VectorInputArgs {
+    /// File of vectors
+    #[arg(value_name = "IN", value_hint = ValueHint::FilePath)]
+    pub(super) input: PathBuf,
+    #[command(flatten)]
+    pub(super) raw: RawArgs,
+}
+
+/// The type of raw numbers.
+#[derive(Debug, Args)]
+pub(super) struct RawArgs {
+    /// Type of raw numbers, such as f32x768
+    #[arg(long = "type", value_name = "TYPE")]
+    pub(super) type_name: Option<String>,
+}
+
+impl RawArgs {
+    /// The type, if it is given.
+    pub(super) fn name(&self) -> Option<&str> {
+        self.type_name.as_deref()
+    }
+}
+
+/// An array of distances, to say what a file will hold.
+pub(super) const NO_DISTANCES: Array<'static> = Array::Floats {
+    numbers: &[],
+    wide: false,
+};
+
+/// The files of a verb, as they were named.
+#[derive(Debug, Default)]
+pub(super) struct Files<'a> {
+    pub(super) read: Vec<&'a Path>,
+    pub(super) written: Vec<&'a Path>,
+}
+
+impl<'a> Files<'a> {
+    /// Those that are there.
+    pub(super) fn of(
+        read: impl IntoIterator<Item = Option<&'a Path>>,
+        written: impl IntoIterator<Item = Option<&'a Path>>,
+    ) -> Self {
+        Files {
+            read: read.into_iter().flatten().collect(),
+            written: written.into_iter().flatten().collect(),
+        }
+    }
+}
+
+/// A run of a verb on vectors.
+pub(super) struct Run<'a> {
+    pub(super) host: &'a dyn Host,
+    pub(super) job: Job,
+    /// Whether outputs may replace files.
+    pub(super) force: bool,
+    stopwatch: Stopwatch,
+    resources: Resources,
+    outputs: Vec<Output>,
+}
+
+/// An output as it was named, and where it is made.
+struct Output {
+    name: PathBuf,
+    path: PathBuf,
+}
+
+impl<'a> Run<'a> {
+    /// Checks that no output is an input or exists without leave, and says that the run begins. A
+    /// job that may need scratch has it on `drives`, or beside its output if that will do.
+    pub(super) fn begin(
+        host: &'a dyn Host,
+        args: &RunArgs,
+        drives: Option<&DriveArgs>,
+        Files { read, written }: &Files<'_>,
+    ) -> Result<Self> {
+        let stopwatch = Stopwatch::start();
+        let outputs = settled(host, args, read, written)?;
+        let written: Vec<&Path> = outputs.iter().map(|output| output.path.as_path()).collect();
+        let none = DriveArgs::default();
+        let named_drives = drives.unwrap_or(&none);
+        let request = resources_request(&args.resources, named_drives, None, SEED)?;
+        let resources = host.load(&request)?.measuring(args.plan.explain);
+        // Directories of tables have no blocks of their own.
+        let files: Vec<PathBuf> = read
+            .iter()
+            .chain(&written)
+            .filter(|path| !columns::is_several(path))
+            .map(|path| path.to_path_buf())
+            .collect();
+        let kept = Kept {
+            files: &files,
+            force: args.force,
+            ..Kept::default()
+        };
+        let resources = host.start(resources, args.record_io.path(), kept)?;
+        let output = outputs.first().map(|output| output.name.as_path());
+        begin(host, &resources, "vectors", read, output);
+        let beside = written.first().or(read.first());
+        let beside = parent_of(beside.map_or(Path::new("."), |path| path));
+        let job = match drives {
+            Some(_) => {
+                let mut scratch = resources.named_drives(0)?;
+                if scratch.is_empty() {
+                    // Without a place for it, a job that turns out to need scratch says that it
+                    // does not fit.
+                    let dir = default_scratch_dir(beside);
+                    scratch.extend(dir.ok().map(ScratchDrive::new));
+                }
+                resources.planned_job(scratch, beside)
+            }
+            None => resources.job_at(Vec::new(), beside),
+        };
+        let job = host.adopt(job);
+        if args.plan.explain {
+            host.show_plans(&job.control);
+        }
+        Ok(Run {
+            host,
+            job,
+            force: args.force,
+            stopwatch,
+            resources,
+            outputs,
+        })
+    }
+
+    /// Opens a file of vectors; `type_name` is for those that do not tell their type.
+    pub(super) fn open(&self, path: &Path, type_name: Option<&str>) -> Result<VectorFile> {
+        let file = self.open_typed(path, type_name)?;
+        // Arrays of a program have types of their own, whatever that of raw numbers is.
+        match self.host.arrays() {
+            Some(_) => Ok(file),
+            None => file.check_type(type_name),
+        }
+    }
+
+    /// The same where the type may be of another file.
+    pub(super) fn open_typed(&self, path: &Path, type_name: Option<&str>) -> Result<VectorFile> {
+        VectorFile::open_typed(&self.job, path, type_name)
+    }
+
+    /// Where an output is made that was named so.
+    pub(super) fn place_of(&self, name: &Path) -> &Path {
+        let found = self.outputs.iter().find(|output| output.name == name);
+        found.map_or(Path::new(""), |output| &output.path)
+    }
+
+    /// Works while progress is shown.
+    pub(super) fn watch<T>(&self, work: impl FnOnce(&Job) -> Result<T>) -> Result<T> {
+        watch(self.host, &self.job.control, &[], || work(&self.job))
+    }
+
+    /// What the run took.
+    pub(super) fn used(&self, moved: Moved) -> Result<JobSummary> {
+        let trace = self.host.end_trace()?;
+        Ok(self.stopwatch.stop(moved, &[], &self.resources, trace))
+    }
+}
+
+/// The bytes that phases wrote.
+pub(super) fn written_by(phases: &[EnginePhase]) -> u64 {
+    phases.iter().map(|phase| phase.written_bytes).sum()
+}
+
+/// A rate, as all these verbs say it.
+pub(super) fn rate_text(bytes: u64, seconds: f64) -> String {
+    units::rate_decimal(bytes as f64 / seconds.max(1e-9))
+}
+
+/// The outputs, none of which is an input or exists without leave.
+fn settled(
+    host: &dyn Host,
+    args: &RunArgs,
+    read: &[&Path],
+    written: &[&Path],
+) -> Result<Vec<Output>> {
+    for path in read {
+        // Tables may be several files.
+        if !columns::is_several(path) {
+            check_input(host, path)?;
+        }
+    }
+    if let Some(stream) = written.iter().find(|name| name.as_os_str() == "-") {
+        return Err(
+            Error::usage("create output", "vectors do not go to standard output")
+                .path(stream)
+                .hint("name a file"),
+        );
+    }
+    let outputs = written.iter().map(|name| {
+        Ok(Output {
+            name: name.to_path_buf(),
+            path: host.output(name, args.force)?.into_owned(),
+        })
+    });
+    let outputs: Vec<Output> = outputs.collect::<Result<_>>()?;
+    let places: Vec<(&Path, &Path)> = outputs
+        .iter()
+        .map(|output| (output.name.as_path(), output.path.as_path()))
+        .collect();
+    refuse_inputs(read, &places)?;
+    let paths: Vec<&Path> = places.iter().map(|(_, path)| *path).collect();
+    columns::check_not_read_again(read, &paths)?;
+    for Output { name, path } in &outputs {
+        let (cause, hint) = match (path.is_dir(), path.exists() && !args.force) {
+            (true, _) => ("the output is a directory", "name a file in it"),
+            (false, true) => ("it exists", "replace it with --force, or name another file"),
+            (false, false) => continue,
+        };
+        let error = Error::usage("create output", cause);
+        return Err(error.path(name).hint(hint));
+    }
+    Ok(outputs)
+}
+
+/// Fails unless `name` is a file or a dataset; a dataset is from now on a file of the host.
+pub(super) fn check_input(host: &dyn Host, name: &Path) -> Result<()> {
+    if name.as_os_str() == "-" {
+        return Err(
+            Error::usage("read vectors", "vectors do not come from standard input")
+                .path(name)
+                .hint("name a file, which can be read several times"),
+        );
+    }
+    let names = [name.to_path_buf()];
+    match inputs::find(&names, Streams::Refused, host.names())?.len() {
+        1 => Ok(()),
+        _ => Err(Error::usage("read vectors", "it is a list of files")
+            .path(name)
+            .hint("name one file; put what lies in several into a dataset, or convert it")),
+    }
+}
+
+/// Fails for options that a table has no use for, since it has all columns.
+pub(super) fn check_table(other: Option<&Path>, edges: bool) -> Result<()> {
+    let cause = match (other, edges) {
+        (Some(_), _) => "the table has a column of distances, and a row for each result",
+        (None, true) => "--edges writes pairs of numbers, and the output is a table",
+        (None, false) => return Ok(()),
+    };
+    Err(Error::usage("read arguments", cause)
+        .hint("leave --distances, --limits and --edges out, or end the name of the output in .npy"))
+}

@@ -1,0 +1,72 @@
+"""The options of verbs on graphs and vectors.
+
+Made from the definition of the verbs in `crates/outcore-verbs`; `OUTCORE_GENERATE=1 cargo test --workspace --test
+generated` makes it anew.
+"""
+
+from __future__ import annotations
+
+from ._words import Option
+
+#: The words of keywords; a verb that differs has its name in front.
+OPTIONS: dict[str, Option] = {
+    "alpha": Option("value", "--alpha", 0.85),
+    "batch": Option("number", "--batch", None),
+    "bipartite": Option("flag", "--bipartite", False),
+    "checkpoint": Option("path", "--checkpoint", None),
+    "column": Option("text", "--column", None),
+    "columns": Option("columns", "--columns", None),
+    "condition": Option("text", "--where", None),
+    "dedup": Option("flag", "--dedup", False),
+    "drives": Option("drives", "--drive", ()),
+    "drop_loops": Option("flag", "--drop-loops", False),
+    "dst": Option("path", "--output", None),
+    "edge_format": Option("text", "--from", None),
+    "element": Option("text", "--to", None),
+    "force": Option("flag", "--force", False),
+    "header": Option("unless", "--no-header", True),
+    "incoming": Option("flag", "--in", False),
+    "index": Option("path", "--index", None),
+    "init": Option("text", "--init", "k-means++"),
+    "io": Option("text", "--io", None),
+    "is_self": Option("flag", "--self", False),
+    "graph pagerank.iterations": Option("number", "--iterations", 100),
+    "iterations": Option("number", "--iterations", 1000),
+    "knn.k": Option("number", "-k", 10),
+    "kmeans.k": Option("number", "-k", 8),
+    "k": Option("number", "-k", None),
+    "max_hamming": Option("number", "--max-hamming", None),
+    "max_iterations": Option("number", "--max-iterations", 300),
+    "max_l2": Option("value", "--max-l2", None),
+    "memory": Option("size", "--memory", None),
+    "metric": Option("text", "--metric", "l2"),
+    "min_cos": Option("value", "--min-cos", None),
+    "nlist": Option("number", "--nlist", None),
+    "no_recall": Option("flag", "--no-recall", False),
+    "nprobe": Option("number", "--nprobe", None),
+    "numbers": Option("text", "--type", None),
+    "parents": Option("flag", "--parents", False),
+    "patience": Option("number", "--patience", 10),
+    "radius": Option("value", "--radius", None),
+    "relabel": Option("text", "--relabel", None),
+    "resolution": Option("value", "--resolution", 1),
+    "rounds": Option("number", "--rounds", 100),
+    "runs": Option("number", "--runs", 1),
+    "seed": Option("number", "--seed", 1),
+    "sources": Option("number", "--sources", 256),
+    "spherical": Option("flag", "--spherical", False),
+    "steps_count": Option("number", "--length", 10),
+    "subset": Option("path", "--subset", None),
+    "tables": Option("paths", "--table", ()),
+    "threads": Option("number", "--threads", None),
+    "threshold": Option("value", "--threshold", 0.0000001),
+    "graph hits.tolerance": Option("value", "--tolerance", 0.00000001),
+    "kmeans.tolerance": Option("value", "--tolerance", 0.0001),
+    "tolerance": Option("value", "--tolerance", None),
+    "type_name": Option("text", "--type", None),
+    "undirected": Option("flag", "--undirected", False),
+    "vertices": Option("number", "--vertices", None),
+    "weight_type": Option("text", "--weight-type", None),
+    "weighted": Option("flag", "--weighted", False),
+    "weights": Option("text", "--weights", None),
+}
