@@ -22,7 +22,7 @@ use outcore_terminal::common::Common;
 use outcore_terminal::docs::{CompletionsArgs, ManArgs};
 
 pub(crate) use outcore_verbs::kinds;
-pub(crate) use outcore_verbs::option::{DriveArgs, RecordingArgs, ResourceArgs};
+pub(crate) use outcore_verbs::option::{DriveArgs, ResourceArgs};
 
 use deferred::Deferred;
 use verb::VerbCommand;

@@ -116,7 +116,7 @@ impl What {
     }
 
     /// Text of this kind as a table, if it can be one.
-    pub fn table_of(kind: TextKind) -> Self {
+    pub(crate) fn table_of(kind: TextKind) -> Self {
         match kind {
             TextKind::Csv => What::CsvTable,
             TextKind::JsonLines => What::JsonTable,

@@ -6,16 +6,10 @@
 
 use std::time::Instant;
 
-use outcore::Phase as EnginePhase;
 use outcore_front::cost::{cpu_seconds, peak_rss_bytes};
 use outcore_io::units;
 use outcore_verbs::report::Phase;
 use serde_json::{Map, Value, json};
-
-/// Phases as the summary event lists them: what each did, and what its plan predicted.
-pub fn phases_json(phases: &[EnginePhase]) -> Value {
-    json!(Phase::of_engine(phases))
-}
 
 /// Phases for people, as a table: `<=` where a plan says only that it will not be more, `-` where
 /// it says nothing.

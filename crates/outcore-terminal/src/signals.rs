@@ -21,7 +21,7 @@ pub struct Interrupt(Arc<AtomicBool>);
 
 impl Interrupt {
     /// Installs the handlers.
-    pub fn install() -> Self {
+    pub(crate) fn install() -> Self {
         let interrupt = Interrupt::default();
         let second = i32::from(Kind::Interrupted.exit_code());
         let ignored = ignored_signals();

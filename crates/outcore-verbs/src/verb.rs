@@ -141,7 +141,7 @@ impl Words {
 
 /// The error for a table, where this build reads none.
 #[cfg(not(feature = "tables"))]
-pub fn without_tables() -> Error {
+pub(crate) fn without_tables() -> Error {
     let cause = "this build of outcore reads no Parquet and no Arrow";
     Error::usage("read table", cause)
         .hint("build it with the feature `tables`, which is on by default")

@@ -77,8 +77,8 @@ pub enum BenchCommand {
     Vectors(VectorsBenchArgs),
     /// Compare two reports of one benchmark, figure by figure
     ///
-    /// Reads reports that were written as JSON. Shows each figure before and after, their ratio, the
-    /// largest changes, and what differs between the machines and the options.
+    /// Reads reports that were written as JSON. Shows each figure before and after, their ratio,
+    /// the largest changes, and what differs between the machines and the options.
     Diff(DiffArgs),
 }
 

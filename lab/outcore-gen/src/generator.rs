@@ -114,7 +114,7 @@ impl Generator {
     }
 
     /// The generator of sortbenchmark.org's records.
-    pub fn gensort(options: GensortOptions) -> Self {
+    pub(crate) fn gensort(options: GensortOptions) -> Self {
         let kind = Kind::Gensort(Gensort::new(options));
         Generator {
             format: RecordFormat::gensort(),

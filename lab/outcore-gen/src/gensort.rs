@@ -32,7 +32,7 @@ const MASKS: [u128; PARTS] = [
 
 /// Selects one of gensort's outputs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct GensortOptions {
+pub(crate) struct GensortOptions {
     /// Printable records that end in CR LF (`-a`).
     pub ascii: bool,
     /// Keys that share prefixes (`-s`).

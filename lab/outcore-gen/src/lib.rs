@@ -47,6 +47,5 @@ mod sample;
 pub use distribution::Distribution;
 pub use generate::{GenerateRequest, generate};
 pub use generator::{GenerateOptions, Generator, GensortRequest, generator};
-pub use gensort::GensortOptions;
 #[cfg(feature = "tables")]
 pub use sample::{Sample, SampleKind};

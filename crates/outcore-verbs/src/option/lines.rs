@@ -355,7 +355,7 @@ pub(crate) struct GnuArgs {
     /// File whose bytes are the seed of -R
     #[arg(long = "random-source", value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub random_source: Option<PathBuf>,
-    /// Accepted for compatibility, ignored: outcore merges as many inputs at once as its memory holds
+    /// Accepted for compatibility, ignored: outcore merges as many inputs at once as fit in memory
     #[arg(long = "batch-size", value_name = "N")]
     pub batch_count: Option<u64>,
     /// Underline the part of each line that is its key, and warn about options without effect

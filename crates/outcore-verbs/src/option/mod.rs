@@ -97,7 +97,7 @@ impl JobArgs {
 /// What the records are.
 #[derive(Debug, Clone, Default, Args)]
 #[command(next_help_heading = "Records")]
-pub struct TypeArgs {
+pub(crate) struct TypeArgs {
     /// Record type: u8..u128, i8..i64, f32 or f64, with the suffix `be` for big-endian (u64be); a
     /// vector such as f32x32; bytes such as bytes16; a NumPy dtype such as <u8, uint64 (u8 alone is
     /// one byte) or "[('id', '<u4'), ('name', '|S8')]"; or gensort (100 bytes, of which the first
@@ -165,7 +165,7 @@ impl TypeArgs {
     }
 
     /// As the rules about records want it.
-    pub fn to_request(&self) -> TypeRequest {
+    pub(crate) fn to_request(&self) -> TypeRequest {
         let (format, descr) = match self.format.clone() {
             Some(RecordType::Named(format)) => (Some(format), None),
             Some(RecordType::Described { descr, row_shape }) => (None, Some((descr, row_shape))),
@@ -194,7 +194,7 @@ pub enum OnError {
 /// Null texts of CSV and bad rows, where a table is only read.
 #[derive(Debug, Clone, Default, Args)]
 #[command(next_help_heading = "CSV and JSON lines")]
-pub struct BadRowArgs {
+pub(crate) struct BadRowArgs {
     /// Texts of CSV fields that are null, besides empty fields, as in NA,NULL. The name pandas
     /// stands for the list of pandas.read_csv
     #[arg(long, value_name = "TEXT,...", value_delimiter = ',')]
@@ -207,7 +207,7 @@ pub struct BadRowArgs {
 
 /// The type of a record, as text gives it.
 #[derive(Debug, Clone)]
-pub enum RecordType {
+pub(crate) enum RecordType {
     /// By a name, or a code of NumPy's.
     Named(RecordFormat),
     /// By a dtype as the header of a `.npy` file describes it.
@@ -351,7 +351,7 @@ pub(crate) struct RunArgs {
 
 /// The same, where nothing else could be replaced.
 #[derive(Debug, Clone, Default, Args)]
-pub struct TraceArgs {
+pub(crate) struct TraceArgs {
     #[command(flatten)]
     #[allow(missing_docs, reason = "the group of options says what it is")]
     pub record_io: RecordingArgs,

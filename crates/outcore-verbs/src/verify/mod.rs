@@ -17,11 +17,11 @@ use outcore_io::units;
 use crate::host::{Host, Weight};
 use crate::verb::{Inputs, Verb, Words};
 
-pub use page::{VerifyArgs, VerifyReport};
+pub(crate) use page::{VerifyArgs, VerifyReport};
 pub(crate) use records::{OrderCheck, check_order};
 
 /// The verb.
-pub struct Verify;
+pub(crate) struct Verify;
 
 impl Verb for Verify {
     const NAME: &'static str = "verify";

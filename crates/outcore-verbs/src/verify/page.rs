@@ -27,7 +27,7 @@ With --by, a table must be in the order of these columns, and with --unique no t
 /// error: the command exits with 1 if a record is out of order, and Python's report has `ok`.
 #[derive(Debug, Args)]
 #[command(after_long_help = VERIFY_EXAMPLES)]
-pub struct VerifyArgs {
+pub(crate) struct VerifyArgs {
     /// Files to check, in order, as one input
     #[arg(required = true, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub files: Vec<PathBuf>,
@@ -70,7 +70,7 @@ pub struct VerifyArgs {
 
 report! {
     /// What a look at all records, or rows, found.
-    pub struct VerifyReport {
+    pub(crate) struct VerifyReport {
         [used: JobSummary],
         /// The looks at the records, and at those of `against`.
         phases: Vec<Phase>,
