@@ -226,4 +226,6 @@ def built(
         from ._table_view import TableView
 
         return reopened(TableView, dst, asked, None, None)
-    return reopened(LineView if report.type == "lines" else View, dst, asked, None, None)
+    if report.type == "lines":
+        return reopened(LineView, dst, asked, None, None)
+    return reopened(View, dst, asked, None, None)

@@ -119,7 +119,7 @@ REFUSED: dict[str, Refused] = {
         sort("in", "out", dtype="u64", io="fast"), outcore.UsageError, "known modes: auto",
     ),
     "progress that cannot be called": (
-        sort("in", "out", dtype="u64", progress=3), outcore.UsageError, "cannot be called",
+        sort("in", "out", dtype="u64", progress=3), outcore.UsageError, "neither True nor a function",
     ),
     "too little scratch": (
         sort("large", "out", dtype="u64", memory="4MiB", threads=1, scratch_limit="1MiB"),

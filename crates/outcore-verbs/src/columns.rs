@@ -24,6 +24,10 @@ use {
 };
 
 /// A table that is made.
+#[cfg_attr(
+    not(feature = "tables"),
+    expect(dead_code, reason = "no table is written")
+)]
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct NewTable<'a> {
     pub(crate) path: &'a Path,

@@ -215,7 +215,7 @@ fn run(place: &TestDir, verb: &str, input: &str, memory_bytes: u64) -> Answer {
         .map(|word| if word == "IN" { input } else { word })
         .collect();
     arguments.extend(["--memory", &memory]);
-    let without_threads = ["head", "sample", "view cat"];
+    let without_threads = ["head", "tail", "sample", "view cat"];
     if !without_threads.iter().any(|name| verb.starts_with(name)) {
         arguments.extend(["--threads", "2"]);
     }

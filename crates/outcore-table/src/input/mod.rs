@@ -242,6 +242,20 @@ impl TableInput {
         Ok(())
     }
 
+    /// Checks that the metadata of tables that are read together leave half of the memory of `job`.
+    ///
+    /// # Errors
+    /// Memory, with an amount that is enough.
+    pub(crate) fn check_metadata(tables: &[TableInput], job: &Job) -> Result<()> {
+        let limit_bytes = job.budget.limit_bytes();
+        if job.budget.free_bytes() >= limit_bytes / 2 {
+            return Ok(());
+        }
+        let count = tables.iter().map(|table| table.files.len()).sum();
+        let held_bytes = tables.iter().map(TableInput::held_bytes).sum();
+        Err(too_many_files(count, held_bytes, limit_bytes))
+    }
+
     /// Selects these columns, in this order, or all.
     fn choose(&mut self, columns: Option<&[String]>) -> Result<()> {
         if let Some(names) = columns {

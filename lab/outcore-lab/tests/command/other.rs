@@ -19,6 +19,10 @@ const COMMANDS: &[(&str, How)] = &[
     ("bench graph", Help(LONG)),
     ("bench vectors", Help(LONG)),
     (
+        "bench diff",
+        With(&["report.json report.json", "report.json report.json --json"]),
+    ),
+    (
         "replay",
         With(&["trace --summary", "trace --summary --json"]),
     ),
@@ -45,9 +49,16 @@ const COMMANDS: &[(&str, How)] = &[
     ("man", With(&[""])),
 ];
 
-/// A directory with a block trace.
+/// A report of one figure.
+const REPORT: &[u8] = br#"{"v": 1, "command": "bench io", "title": "Reads", "started": "today", "seconds": 1,
+    "headlines": [], "verdict": [], "machine": [], "options": [], "sections": [{"id": "reads", "title": "Reads",
+    "text": "", "charts": [], "notes": [], "tables": [{"id": "reads", "title": "Reads", "columns":
+    [{"name": "depth", "unit": "count"}, {"name": "rate", "unit": "bytes_per_s"}], "rows": [[1, 2e9]]}]}]}"#;
+
+/// A directory with a block trace, and a report.
 fn place() -> TestDir {
     let place = TestDir::in_memory();
+    place.write("report.json", REPORT);
     place.write("trace", b"0,8,4096,w,0.0\n0,16,4096,r,0.1\n");
     place
 }

@@ -222,6 +222,7 @@ pub fn join(
         TableInput::open(&reading, paths, reads)
     })?
     .inputs;
+    TableInput::check_metadata(&tables, &reading)?;
     let plan = Plan::of([tables[0].schema(), tables[1].schema()], wanted)?;
     let narrowed = |side: usize| tables[side].narrowed(&plan.sides[side].reads, &reading);
     let inputs = [narrowed(0)?, narrowed(1)?];
