@@ -24,7 +24,7 @@ def run_on_arrays(
     phases: tuple[str, ...] = (),
 ) -> tuple[dict[str, Any], dict[str, npt.NDArray[Any]]]:
     """Runs the verb `name` on files with the options that are `given`: its report, and its results by name."""
-    import numpy
+    from ._numpy import numpy
 
     words = Words()
     words.given(name, OPTIONS, given)

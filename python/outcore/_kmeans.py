@@ -176,7 +176,7 @@ class KMeans:
         iterations: int | None = None,
     ) -> tuple[npt.NDArray[np.float64], Any]:
         """Clusters vectors: centroids and the facts of the run."""
-        import numpy
+        from ._numpy import numpy
 
         is_kept = self.checkpoint is not None and iterations is None
         is_file = all(isinstance(one, (str, os.PathLike)) for one in (X, start))
@@ -219,7 +219,7 @@ class KMeans:
 
     def predict(self, X: Any) -> npt.NDArray[np.int32]:
         """The nearest centroid of each vector of a file or an array, as an array in memory."""
-        import numpy
+        from ._numpy import numpy
 
         with tempfile.TemporaryDirectory(prefix="outcore-") as place:
             labels = os.path.join(place, "labels.npy")
@@ -372,7 +372,7 @@ class MiniBatchKMeans(KMeans):
         return self
 
     def _take(self, X: Any, found: Any) -> None:
-        import numpy
+        from ._numpy import numpy
 
         self.counts_: npt.NDArray[np.int64] = numpy.array(found["sizes"], "i8")
         self._remember(X)

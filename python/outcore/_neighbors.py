@@ -82,7 +82,7 @@ class NeighborLoader:
         self._epoch = whole("epoch", epoch)
 
     def __iter__(self) -> Iterator[NeighborBatch]:
-        import numpy
+        from ._numpy import numpy
 
         epoch = self._epoch
         self._epoch += 1
@@ -117,7 +117,7 @@ class NeighborLoader:
             pool.shutdown(wait=True, cancel_futures=True)
 
     def _sample(self, chosen: npt.NDArray[np.uint32], seed: int) -> NeighborBatch:
-        import numpy
+        from ._numpy import numpy
 
         found = self._sampler.neighbours(chosen.tobytes(), self._fanouts, seed)
         vertices, sources, targets = (numpy.frombuffer(part, "=u4").astype("i8") for part in found[:3])
@@ -128,7 +128,7 @@ class NeighborLoader:
 
 def vertices_of(name: str, given: npt.ArrayLike | None, count: int) -> npt.NDArray[np.uint32]:
     """Vertices, as numbers or as a mask; all where none are given."""
-    import numpy
+    from ._numpy import numpy
 
     if given is None:
         return numpy.arange(count, dtype="=u4")
@@ -153,7 +153,7 @@ def _fanout(fanout: SupportsIndex) -> int | None:
 
 
 def _rows(features: Features, resources: ResourcesRequest) -> Any:
-    import numpy
+    from ._numpy import numpy
 
     if isinstance(features, (str, os.PathLike)):
         memory, threads, io = resources["memory"], resources["threads"], resources["io"]

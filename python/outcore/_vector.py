@@ -27,7 +27,7 @@ _KINDS = ("float16", "float32", "float64", "int8", "uint8")
 
 def _rows_of(vectors: Any, name: str) -> npt.NDArray[Any]:
     """An array whose rows are vectors, of numbers that a file of vectors can have."""
-    import numpy
+    from ._numpy import numpy
 
     operation = f"read {name}"
     if hasattr(vectors, "toarray"):
@@ -65,7 +65,7 @@ def _file_of(vectors: Any, name: str) -> Iterator[str]:
     if isinstance(vectors, (str, os.PathLike)):
         yield path_text(vectors)
         return
-    import numpy
+    from ._numpy import numpy
 
     array = _rows_of(vectors, name)
     with tempfile.TemporaryDirectory(prefix="outcore-") as place:
@@ -85,7 +85,7 @@ def _chosen(
     table: StrPath | Sequence[StrPath] | None = None,
 ) -> dict[str, Any]:
     """Options that say which rows of a base may be found: all, those of a mask, or those of a condition over tables."""
-    import numpy
+    from ._numpy import numpy
 
     if (where is None) != (table is None):
         hint = "give where, a condition, and table, the file with its columns"
@@ -385,7 +385,7 @@ def ground_truth(
         metric, dtype, subset, where, table, memory, threads, io, volume: As in `knn`.
         force: Replace a file that exists.
     """
-    import numpy
+    from ._numpy import numpy
 
     target = path_text(path)
     read = [file for file in (base, queries, subset, table) if isinstance(file, (str, os.PathLike))]

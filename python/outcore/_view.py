@@ -49,7 +49,7 @@ class View(SortedView):
     @property
     def dtype(self) -> np.dtype[Any]:
         """NumPy's dtype of a record; bytes where it has none."""
-        import numpy
+        from ._numpy import numpy
 
         descr = self._info["descr"]
         if descr is None:
@@ -70,7 +70,7 @@ class View(SortedView):
         return self._array(start, stop)[::step]
 
     def _array(self, start: int, stop: int) -> npt.NDArray[Any]:
-        import numpy
+        from ._numpy import numpy
 
         array = numpy.frombuffer(self._read(start, stop), self.dtype)
         columns = self._info["columns"]
@@ -80,7 +80,7 @@ class View(SortedView):
         self, dtype: npt.DTypeLike | None = None, copy: bool | None = None
     ) -> npt.NDArray[Any]:
         """All records in one array, if they fit into the memory allowed."""
-        import numpy
+        from ._numpy import numpy
 
         columns = self._info["columns"]
         as_read = self.dtype if columns is None else numpy.dtype((self.dtype, (columns,)))
@@ -106,7 +106,7 @@ class View(SortedView):
             key: A key, or a list or array of keys.
             side: `"left"`, or `"right"` for the place behind the last record that has the key.
         """
-        import numpy
+        from ._numpy import numpy
 
         if not isinstance(key, (list, numpy.ndarray)):
             return self._ranks([self._native.record_of(_key_text(key))], side)[0]
@@ -189,7 +189,7 @@ class LineView(SortedView):
         """
         if isinstance(line, (bytes, str)):
             return self._ranks([os.fsencode(line)], side)[0]
-        import numpy
+        from ._numpy import numpy
 
         return numpy.array(self._ranks([os.fsencode(one) for one in line], side), numpy.int64)
 

@@ -91,7 +91,7 @@ class Graph:
         self, verb: str, vertices: npt.ArrayLike | None = None, weights: Iterable[float] = (), **given: Any
     ) -> dict[str, npt.NDArray[Any]]:
         """The arrays that a verb computes from some vertices."""
-        import numpy
+        from ._numpy import numpy
 
         arrays = {"weights": numpy.array(list(weights), "=f8").tobytes()}
         if vertices is not None:
@@ -137,7 +137,7 @@ class Graph:
 
         Of `vertices`, -1 stands for none, as in what `bfs` and `random_walks` give: it has the name -1 among numbers (int64,
         or objects where an id is 2**63 or more), and None among strings."""
-        import numpy
+        from ._numpy import numpy
 
         if not self._facts["relabelled"]:
             return None
@@ -164,7 +164,7 @@ class Graph:
 
     def _or_none(self, vertices: npt.ArrayLike) -> tuple[npt.NDArray[Any], npt.NDArray[np.bool_]]:
         """The vertices, and which of them are -1, in whose place is vertex 0."""
-        import numpy
+        from ._numpy import numpy
 
         array = numpy.asarray(vertices)
         if array.size and array.dtype.kind not in "ui":
@@ -368,7 +368,7 @@ class Graph:
         Weights are `float32`, `float64` or `int64`, as the graph stores them, and 1 (`float32`) where it has none.
         Undirected edges are in both directions.
         """
-        import numpy
+        from ._numpy import numpy
 
         sparse = importlib.import_module("scipy.sparse")
         fields = [("source", "<u4"), ("target", "<u4")]
@@ -451,7 +451,7 @@ _TYPES = {"<f4": "f32", "<f8": "f64", "<i8": "i64"}
 
 def _weights_of(data: npt.NDArray[Any], weight_type: str | None) -> npt.NDArray[Any]:
     """Entries of a matrix in a type that weights have, without loss unless that is `"f32"`."""
-    import numpy
+    from ._numpy import numpy
 
     wrong = "convert edges"
     if data.dtype.kind not in "biuf":
@@ -495,7 +495,7 @@ def from_scipy(
     such, whole numbers become `int64`; `weight_type` (`"f32"`, `"f64"`, `"i64"`) chooses another. A matrix must be square, unless
     `bipartite`: then its rows and its columns are different vertices, rows first.
     """
-    import numpy
+    from ._numpy import numpy
 
     entries = matrix.tocoo()
     rows, columns = (int(side) for side in matrix.shape)

@@ -30,6 +30,8 @@ OF_ARRAYS: dict[str, Callable[[], Any]] = {
     "gather": lambda: outcore.open("n.bin", dtype="u64").gather([0]),
     "lookup": lambda: outcore.lookup("n.bin", [1], dtype="u64"),
     "filter": lambda: outcore.open("n.bin", dtype="u64").filter(lambda items: items > 1).write("out.bin"),
+    "knn": lambda: outcore.knn("n.bin", "n.bin", 1, dtype="f32x2"),
+    "range search": lambda: outcore.range_search("n.bin", "n.bin", 1.0, dtype="f32x2"),
     "shuffled": lambda: outcore.shuffled("n.bin", dtype="u64"),
 }
 
