@@ -298,8 +298,8 @@ fn refuse_datasets(drive: &VolumeDrive) -> Result<()> {
                 .drive(&drive.name)
                 .path(path)
                 .hint(
-                    "`outcore volume scrub` with that volume's drives file writes the label anew; or name \
-                     another directory",
+                    "`outcore volume scrub` with that volume's drives file writes the label anew, if \
+                     another drive has one; otherwise restore it from a backup, or name another directory",
                 ));
         }
     }
