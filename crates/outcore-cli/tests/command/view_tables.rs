@@ -284,3 +284,19 @@ fn a_view_of_a_table_that_is_killed_is_absent_or_whole_and_one_that_is_added_to_
         assert!(killed > 5, "{killed}");
     }
 }
+
+#[test]
+fn the_summary_of_a_materialized_table_has_its_size_and_the_rows_of_the_view() {
+    let place = TestDir::new();
+    place
+        .run(&["gen", "sales", "-n", "50", "-o", "t.parquet"])
+        .ok();
+    place
+        .run(&["view", "build", "t.parquet", "-o", "v", "--by", "id"])
+        .ok();
+    let words = "view materialize v -o o.csv --range 5..10 -v";
+    let answer = place.run(&words.split(' ').collect::<Vec<_>>());
+    let bytes = place.read("o.csv").len();
+    let wanted = format!("merged 5 of 50 rows, {bytes} B, in ");
+    assert!(answer.stderr.contains(&wanted), "{answer:?}");
+}

@@ -168,10 +168,21 @@ fn wanted(view: &SortedView, args: &ViewRangeArgs) -> Result<Option<Range<u64>>>
 
 /// A report of what was written, in a line.
 fn headline(report: &WriteSummary) -> String {
-    let (used, bytes) = (&report.used, report.data_bytes);
+    let used = &report.used;
+    // Of a table, what its file takes.
+    let bytes = report.output_bytes.unwrap_or(report.data_bytes);
+    let rows = match report.records_in {
+        Some(all) if all != used.records => {
+            format!(
+                "{} of {}",
+                units::count(used.records),
+                units::counted(all, &report.unit)
+            )
+        }
+        _ => units::counted(used.records, &report.unit),
+    };
     format!(
-        "merged {}, {}, in {}: {}; read {}, wrote {}",
-        units::counted(used.records, &report.unit),
+        "merged {rows}, {}, in {}: {}; read {}, wrote {}",
         units::bytes(bytes),
         units::seconds(used.seconds),
         rate_text(bytes, used.seconds),
