@@ -37,7 +37,7 @@ pub(crate) struct Context {
     pub(crate) given: Arc<Given>,
     /// How it talks, whether it is stopped, what names of files mean.
     pub(crate) terminal: Terminal,
-    /// What starts this command again, if that is known.
+    /// The program that starts this command again, if it is known.
     pub(crate) program: Option<PathBuf>,
 }
 

@@ -153,7 +153,7 @@ fn dispatch(cli: &mut Cli, given: Given, is_gnu: bool, arguments: &[OsString]) -
     })
 }
 
-/// What starts this command again: the path by which it was called, as a script of the wheel has
+/// The program that starts this command again: the path by which it was called, as a script of the wheel has
 /// it, or the program that runs, unless that is an interpreter.
 fn program_of(arguments: &[OsString]) -> Option<PathBuf> {
     let called = arguments.first().map(PathBuf::from);

@@ -1,4 +1,4 @@
-//! Reads the bytes of a file in order and writes a new one, through the engine's
+//! Reads a file in order and writes a new one, through the engine's
 //! [`Device`](outcore_io::drive::Device).
 //!
 //! Contract: a [`BlockReader`] reads blocks of 1 MiB: the first one alone, then up to three ahead

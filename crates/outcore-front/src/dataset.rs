@@ -247,7 +247,7 @@ impl LineSource for LineFiles {
     }
 }
 
-/// What a step does with CSV records.
+/// The work of a step on CSV records.
 #[derive(Debug, Clone, Copy)]
 pub enum OfCsv {
     /// Sorts them by columns.

@@ -249,7 +249,7 @@ pub fn is_stream(name: &Path) -> bool {
 /// A file, or the pipe or character device of that name.
 ///
 /// # Errors
-/// Usage for anything else, and for a pipe if `streams` are refused.
+/// Usage for anything else, and for a pipe if `streams` rejects pipes.
 pub fn file_or_pipe(name: &Path, streams: Streams) -> Result<Target> {
     if is_stream(name) {
         return match streams {

@@ -622,7 +622,7 @@ pub(super) const OF_TABLES: [Sample; 24] = [
     sample("view info", "view", "built.view", ""),
 ];
 
-/// Commands below others that wait for somebody.
+/// Subcommands that wait for the user.
 pub(super) const EXEMPT_BELOW: [(&str, &str); 1] = [("view mount", "serves until it is stopped")];
 
 /// A value for each option that takes one, by what the definition calls it.
