@@ -153,8 +153,8 @@ fn dispatch(cli: &mut Cli, given: Given, is_gnu: bool, arguments: &[OsString]) -
     })
 }
 
-/// The program that starts this command again: the path by which it was called, as a script of the wheel has
-/// it, or the program that runs, unless that is an interpreter.
+/// The program that starts this command again: the path by which it was called, as a script of the
+/// wheel has it, or the program that runs, unless that is an interpreter.
 fn program_of(arguments: &[OsString]) -> Option<PathBuf> {
     let called = arguments.first().map(PathBuf::from);
     let is_path = |called: &PathBuf| called.components().count() > 1 && called.is_file();
