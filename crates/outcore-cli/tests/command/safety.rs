@@ -46,6 +46,28 @@ fn a_directory_of_the_users_own_is_never_removed_whatever_it_is_called() {
 }
 
 #[test]
+fn scratch_list_names_each_thing_that_it_leaves_alone_and_why() {
+    let place = TestDir::new();
+    let open = place.make_dir(".outcore-0123456789ab");
+    fs::set_permissions(&open, PermissionsExt::from_mode(0o755)).unwrap();
+    place.write(".outcore-ab0123456789", b"a file");
+    let mut expected = vec!["other users may read or change it", "it is not a directory"];
+    let other = place.make_dir(".outcore-abababababab");
+    fs::set_permissions(&other, PermissionsExt::from_mode(0o700)).unwrap();
+    if std::os::unix::fs::chown(&other, Some(65_534), None).is_ok() {
+        expected.push("it belongs to another user");
+    }
+    let listed = place.run(&["scratch", "list"]).ok();
+    for cause in &expected {
+        let line = format!("left alone, since {cause}");
+        assert_eq!(listed.text().matches(&line).count(), 1, "{listed:?}");
+    }
+    let cleaned = place.run(&["scratch", "clean"]).ok();
+    assert_eq!(cleaned.stderr.matches("left alone").count(), expected.len());
+    assert!(open.exists() && other.exists());
+}
+
+#[test]
 fn an_input_that_a_killed_job_has_freed_parts_of_is_refused_and_the_rest_is_kept() {
     let place = TestDir::new();
     let input = random_u64(2_000_000, 219);

@@ -12,7 +12,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use rustix::fs::{AtFlags, unlinkat};
+use rustix::fs::{AtFlags, statat, unlinkat};
 use rustix::io::Errno;
 
 use super::super::places::{Places, is_private_name, open_dir};
@@ -48,14 +48,31 @@ fn named_in(places: &Places, parent: &Path) -> Result<(Arc<OwnedFd>, Vec<OsStrin
     Ok((above, names))
 }
 
-/// This user's private directories in `parent`, each with its state.
+/// Everything in `parent` with the name of a private directory, each with its state. A directory
+/// of another user, and what is no directory, are [`State::Unknown`].
 pub fn list(parent: &Path) -> Result<Vec<(PathBuf, State)>> {
     let (above, names) = named_in(&Places::default(), parent)?;
     let found = names.into_iter().filter_map(|name| {
-        let (state, ..) = look_at(&above, &name).ok()??;
+        let state = match look_at(&above, &name) {
+            Ok(Some((state, ..))) => state,
+            Ok(None) => State::Unknown(foreign(&above, &name)?.to_string()),
+            Err(Errno::NOENT) => return None,
+            Err(errno) => State::Unknown(format!("it cannot be read: {errno}")),
+        };
         Some((parent.join(name), state))
     });
     Ok(found.collect())
+}
+
+/// The reason why something is not private to this user; `None` if it has gone meanwhile.
+fn foreign(above: &Arc<OwnedFd>, name: &OsStr) -> Option<&'static str> {
+    let found = statat(above, name, AtFlags::SYMLINK_NOFOLLOW).ok()?;
+    let is_own = found.st_uid == rustix::process::geteuid().as_raw();
+    Some(match (contents::is_dir(&found), is_own) {
+        (false, _) => "it is not a directory",
+        (true, false) => "it belongs to another user",
+        (true, true) => "other users may read or change it",
+    })
 }
 
 /// Whether `parent` contains any private directory, of any user.
