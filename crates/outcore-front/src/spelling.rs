@@ -8,7 +8,11 @@
 //! A word after an option is its value if it cannot be anything else: it has a digit or an
 //! upper-case letter, or is a value of the option (`--io buffered`).
 
+mod commands;
+
 use outcore::Error;
+
+use commands::in_python;
 
 /// A notation of options.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -92,7 +96,7 @@ const WORDS: [&str; 12] = [
     "drives.toml",
 ];
 /// Longer texts without an option, or with one in another form.
-const PHRASES: [(&str, &str); 21] = [
+const PHRASES: [(&str, &str); 15] = [
     (
         "with --lines its bytes are lines",
         "with lines=\"any\" its bytes are lines",
@@ -104,14 +108,8 @@ const PHRASES: [(&str, &str); 21] = [
     ("--schema NAME:TYPE,...", "schema=\"NAME:TYPE,...\""),
     ("say with --type what its items are", "leave lines=True out"),
     ("a smaller count with -n", "a smaller count"),
-    ("`outcore gen gensort`", "`outcore.gen(\"gensort\", ...)`"),
-    ("`outcore gen --help`", "`help(outcore.gen)`"),
     ("--no-header", "header=False"),
     ("--unordered", "ordered=False"),
-    ("`outcore volume ls --volume FILE`", "`Volume(...).ls()`"),
-    ("`outcore volume ls @NAME`", "`Volume(...).ls(NAME)`"),
-    ("`outcore volume ls`", "`Volume(...).ls()`"),
-    ("`outcore volume create`", "`outcore.Volume.create(...)`"),
     ("with --map or in the expression", "with map()"),
     (
         "sort lines with -t, -k",
@@ -160,10 +158,11 @@ impl Spelling {
         if self == Spelling::Command {
             return text.to_string();
         }
-        let mut text = text.to_string();
+        let mut text = in_python(text);
         for (said, meant) in PHRASES {
             text = text.replace(said, meant);
         }
+        let text = with_long_names(text);
         let mut out = String::with_capacity(text.len());
         let mut rest = text.as_str();
         while let Some(at) = rest.find("--") {
@@ -189,6 +188,23 @@ impl Spelling {
         out.push_str(rest);
         out
     }
+}
+
+/// Replaces `-k` and `-o` by the arguments, outside commands.
+fn with_long_names(text: String) -> String {
+    if text.contains("outcore ") || !text.contains(" -") {
+        return text;
+    }
+    let spelled = text.split(' ').map(|word| {
+        let bare = word.trim_end_matches([',', ';', '.', ':']);
+        let name = match bare {
+            "-k" => "k=",
+            "-o" => "dst=",
+            _ => return word.to_string(),
+        };
+        format!("{name}{}", &word[bare.len()..])
+    });
+    spelled.collect::<Vec<_>>().join(" ")
 }
 
 type Known<'a> = (&'a str, &'a str, Takes);
@@ -303,7 +319,7 @@ mod tests {
             ("use --io auto or buffered", "use io=\"auto\" or buffered"),
             (
                 "use them with `outcore gen gensort` and without --dist",
-                "use them with `outcore.gen(\"gensort\", ...)` and without dist=",
+                "use them with `outcore.gen(\"gensort\")` and without dist=",
             ),
             ("--group-rows a--force --", "group_rows= a--force --"),
             ("--field-separator (-t) is", "separator= is"),
@@ -328,6 +344,14 @@ mod tests {
             (
                 "choose one of each, for example x[0], with --map or in the expression",
                 "choose one of each, for example x[0], with map()",
+            ),
+            (
+                "choose -k between 1 and the number of rows",
+                "choose k= between 1 and the number of rows",
+            ),
+            (
+                "write it with `outcore sort --replace`, or name it with -o.",
+                "write it with `outcore.sort(..., replace=True)`, or name it with dst=.",
             ),
             (
                 "make one with `outcore volume create`",
