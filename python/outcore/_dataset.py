@@ -21,7 +21,7 @@ import io
 import math
 import os
 import random
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Literal, SupportsIndex, Union
 
 from . import _arguments as arguments
@@ -30,6 +30,7 @@ from ._arrays import gathered, is_same
 from ._column import Column, Expression
 from ._errors import usage
 from ._lazy import Lazy
+from ._preview import ROWS
 from ._progress import Watcher, telling
 from ._records import records
 from ._units import whole
@@ -336,6 +337,9 @@ class Dataset(Lazy):
         for batch in self.batches(count) if count else ():
             return batch
         return numpy.empty(0, self._dtype)
+
+    def _first_items(self) -> Iterable[Any]:
+        return self.head(ROWS)
 
     def sample(self, k: SupportsIndex, seed: SupportsIndex = arguments.SEED) -> _Array:
         """`k` items, every choice being equally likely, in the order of the dataset; all of them where

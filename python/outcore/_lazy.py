@@ -2,16 +2,25 @@
 
 from __future__ import annotations
 
+import html
 import os
-from typing import SupportsIndex
+from collections.abc import Iterable
+from typing import Any, SupportsIndex
 
 from . import _arguments as arguments
 from . import _outcore
+from ._preview import ROWS, cut
 from ._progress import Watcher, telling
 from ._reports import WriteSummary
 from ._summary import report_of
 from ._units import whole
 from ._requests import CsvRows, DatasetRequest, ShuffleStep, StepRequest, WriteTo
+
+
+#: What the requests of steps have that make items as they read them.
+_STREAMED = {"condition", "expression", "expressions", "numbered", "window"}
+#: Characters of an item that a notebook shows.
+ITEM_CHARACTERS = 100
 
 
 class Lazy:
@@ -23,6 +32,22 @@ class Lazy:
 
     def __repr__(self) -> str:
         return f"<outcore.{type(self).__name__}: {self._steps}>"
+
+    def _repr_html_(self) -> str:
+        """The steps, the first items where no more is read for them, and the plan: for notebooks."""
+        rows = "".join(f"<tr><td>{html.escape(row)}</td></tr>" for row in self._first_rows())
+        first = f"<table><tbody>{rows}</tbody></table>" if rows else ""
+        plan = f"<details><summary>plan</summary><pre>{html.escape(self.explain())}</pre></details>"
+        return f"<div><p>{html.escape(repr(self))}</p>{first}{plan}</div>"
+
+    def _first_rows(self) -> list[str]:
+        """The first items as text; none where a step has to read everything before it."""
+        if any(not _STREAMED.intersection(step) for step in self._request["steps"]):
+            return []
+        return [cut(str(item), ITEM_CHARACTERS) for item in self._first_items()]
+
+    def _first_items(self) -> Iterable[Any]:
+        raise NotImplementedError
 
     def explain(self) -> str:
         """The passes over it, in order, with the plan of the first. Headers are read, and a sample

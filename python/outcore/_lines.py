@@ -12,14 +12,15 @@ from __future__ import annotations
 import functools
 import os
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Literal, NamedTuple, NoReturn, SupportsIndex
 
 from . import _arguments as arguments
 from . import _outcore
 from . import _verbs
 from ._errors import usage
-from ._lazy import Lazy
+from ._lazy import ITEM_CHARACTERS, Lazy
+from ._preview import ROWS
 from ._progress import Watcher, telling
 from ._units import counted, whole
 from ._requests import CsvRows, SortLinesStep, UniqueStep
@@ -298,6 +299,10 @@ class Lines(Lazy):
                 job, "records of CSV end with newlines", "open it without zero_terminated"
             )
         return rows
+
+    def _first_items(self) -> Iterable[str]:
+        # A character takes at most 4 bytes.
+        return (line[: 4 * ITEM_CHARACTERS].decode(errors="replace") for line in self.head(ROWS))
 
     def __iter__(self) -> Iterator[list[bytes]]:
         """All lines in order, in lists."""

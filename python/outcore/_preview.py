@@ -36,7 +36,7 @@ class Preview:
     def text(self, title: str) -> str:
         """A grid that fits a terminal; columns for which there is no room are counted."""
         grid = [
-            [_cut(name, _CELL), _cut(kind, _CELL), *cells]
+            [cut(name, _CELL), cut(kind, _CELL), *cells]
             for (name, kind), cells in zip(self.schema.items(), self._cells())
         ]
         widths = [max(map(len, column)) for column in grid]
@@ -50,7 +50,7 @@ class Preview:
         left = list(self.schema)[shown:]
         if left:
             count = "1 more column" if len(left) == 1 else f"{len(left)} more columns"
-            lines.append(_cut(f"and {count}: {', '.join(left)}", _WIDTH))
+            lines.append(cut(f"and {count}: {', '.join(left)}", _WIDTH))
         return "\n".join(lines)
 
     def html(self, title: str) -> str:
@@ -75,9 +75,9 @@ def _cell(value: Any) -> str:
     if value is None:
         return "null"
     text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
-    return _cut(" ".join(text.split()), _CELL)
+    return cut(" ".join(text.split()), _CELL)
 
 
-def _cut(text: str, width: int) -> str:
+def cut(text: str, width: int) -> str:
     """The beginning of a text that is longer than `width` characters."""
     return text if len(text) <= width else text[: width - 1] + "…"

@@ -428,3 +428,15 @@ def test_values_that_cannot_be_looked_up_are_refused(here: Path) -> None:
     np.save(here / "turned.npy", np.arange(100, dtype="u4")[::-1].copy())
     with pytest.raises(outcore.UsageError, match="ascending"):
         outcore.lookup("turned.npy", [1])
+
+
+def test_a_notebook_shows_the_plan_and_the_first_items_where_they_are_cheap(tmp_path):
+    numbers, text = tmp_path / "n.npy", tmp_path / "l.txt"
+    np.save(numbers, np.arange(1_000, dtype=np.uint64) * 7)
+    text.write_text("<b>one\n" + "x" * 500 + "\n")
+    shown = outcore.open(numbers).map("x + 1")._repr_html_()
+    assert "<td>1</td>" in shown and "<td>29</td>" in shown and "<td>36</td>" not in shown
+    assert "<pre>" in shown
+    assert "<td>" not in outcore.open(numbers).sort()._repr_html_()
+    lines = outcore.open(text, lines=True)._repr_html_()
+    assert "<td>&lt;b&gt;one</td>" in lines and "x" * 101 not in lines and "x" * 99 + "…" in lines

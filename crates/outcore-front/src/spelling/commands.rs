@@ -7,7 +7,7 @@
 const START: &str = "`outcore ";
 
 /// Commands of two words, and the functions or methods that do the same.
-const PAIRS: [(&str, &str); 26] = [
+const PAIRS: [(&str, &str); 23] = [
     ("graph bfs", "Graph.bfs"),
     ("graph cc", "Graph.components"),
     ("graph convert", "outcore.graph.convert"),
@@ -18,11 +18,8 @@ const PAIRS: [(&str, &str); 26] = [
     ("graph sssp", "Graph.shortest_path_length"),
     ("vector convert", "outcore.convert_vectors"),
     ("vector index", "outcore.index_vectors"),
-    ("view append", "View.append"),
     ("view build", "outcore.sort_view"),
     ("view cat", "View.batches"),
-    ("view compact", "View.compact"),
-    ("view materialize", "View.materialize"),
     ("volume bench", "Volume(...).bench"),
     ("volume cp", "Volume(...).cp"),
     ("volume create", "outcore.Volume.create"),
