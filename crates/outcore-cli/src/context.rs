@@ -19,6 +19,7 @@ use outcore_io::units;
 use outcore_mount::{ServeOptions, serve};
 use outcore_terminal::progress;
 use outcore_terminal::resources::of_request;
+use outcore_terminal::screen::columns_of_stdout;
 use outcore_terminal::session::Terminal;
 use outcore_verbs::host::{Host, Kept, Mounted, Weight};
 use outcore_verbs::report::IoTrace;
@@ -180,6 +181,10 @@ impl Host for Context {
 
     fn has_watchers(&self) -> bool {
         self.reporter.tells()
+    }
+
+    fn terminal_columns(&self) -> Option<usize> {
+        columns_of_stdout()
     }
 
     fn prints(&self) -> bool {

@@ -225,6 +225,11 @@ pub trait Host {
         false
     }
 
+    /// The columns of the terminal that standard output is; `None` if it is none.
+    fn terminal_columns(&self) -> Option<usize> {
+        None
+    }
+
     /// Whether a result that has no file is printed; otherwise the report holds it.
     fn prints(&self) -> bool {
         false

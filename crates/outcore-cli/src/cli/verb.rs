@@ -8,7 +8,6 @@ use std::fmt;
 
 use clap::{ArgMatches, Args, Command, FromArgMatches, Subcommand};
 use outcore::{Error, Result};
-use outcore_terminal::screen::columns_of_stdout;
 use outcore_verbs::host::Host;
 use outcore_verbs::verb::{Verb, VerbVisitor, Words, group_of};
 use outcore_verbs::{GROUPS, visit_verbs};
@@ -63,7 +62,7 @@ impl VerbCommand {
 fn run<V: Verb>(host: &dyn Host, args: &V::Args) -> Result<Answer> {
     let report = V::run(host, args)?;
     let mut words = Words {
-        terminal_columns: columns_of_stdout(),
+        terminal_columns: host.terminal_columns(),
         ..Words::default()
     };
     V::say(args, &report, &mut words);

@@ -280,11 +280,9 @@ fn names_of_outputs_promise_what_they_hold() {
     place.run(&["sort", "in", "-o", "out.csv"]).ok();
 }
 
-#[test]
-fn binary_records_do_not_go_to_a_terminal() {
-    let place = TestDir::new();
-    place.write("n", &random_u64(10, 1));
-    let on_terminal = |arguments: &str| {
+/// What a command shows on a terminal of 80 columns; `None` where there is no script(1).
+fn on_terminal(place: &TestDir, arguments: &str) -> Option<String> {
+    let shown = |arguments: &str| {
         let line = format!("{} {arguments}", env!("CARGO_BIN_EXE_outcore"));
         let run = Command::new("script")
             .args(["-qec", &line, "/dev/null"])
@@ -295,10 +293,17 @@ fn binary_records_do_not_go_to_a_terminal() {
         run.ok()
             .map(|run| String::from_utf8_lossy(&run.stdout).into_owned())
     };
-    if on_terminal("--version").is_none_or(|said| !said.contains("outcore")) {
+    if shown("--version").is_none_or(|said| !said.contains("outcore")) {
         println!("SKIP: there is no script(1) to make a terminal");
-        return;
+        return None;
     }
+    shown(arguments)
+}
+
+#[test]
+fn binary_records_do_not_go_to_a_terminal() {
+    let place = TestDir::new();
+    place.write("n", &random_u64(10, 1));
     for arguments in [
         "sort n --type u64 -o -",
         "head n --type u64",
@@ -307,9 +312,38 @@ fn binary_records_do_not_go_to_a_terminal() {
         "map x n --type u64 -o -",
         "gen u64 -n 3 -o -",
     ] {
-        let said = on_terminal(arguments).unwrap_or_default();
+        let Some(said) = on_terminal(&place, arguments) else {
+            return;
+        };
         assert!(said.contains("terminal"), "{arguments}: {said}");
     }
+}
+
+#[test]
+fn a_terminal_shows_few_counts_as_bars_and_many_as_lines() {
+    let place = TestDir::new();
+    let count = |modulus: u64| {
+        on_terminal(
+            &place,
+            &format!("count-by 'x % {modulus}' --integers 1001 -q"),
+        )
+    };
+    let Some(few) = count(4) else {
+        return;
+    };
+    let lines: Vec<&str> = few.lines().collect();
+    assert_eq!(lines.len(), 4, "{few}");
+    assert!(lines[0].starts_with("0  251  ████"), "{few}");
+    assert!(lines[3].starts_with("3  250  ████"), "{few}");
+    let many = count(500).unwrap_or_default();
+    assert_eq!(many.lines().count(), 500);
+    assert!(
+        many.starts_with("0\t3\r\n") && !many.contains('█'),
+        "{many}"
+    );
+    // Pipes have the same lines as ever.
+    let piped = place.run(&["count-by", "x % 4", "--integers", "1001"]).ok();
+    assert_eq!(piped.text(), "0\t251\n1\t250\n2\t250\n3\t250\n");
 }
 
 /// The header of an array of so many `<u8`, as text.

@@ -3,7 +3,8 @@
 //! Contract: a plan made from a sample says whether they are found by hash, in one read, or by a
 //! sort ([`outcore::primitives::group`]). The report says what was done. Values are equal where
 //! their bytes are, and come in their order. Counts go to a file as records, or to standard output
-//! as text; a report has at most [`GROUPS_MAX`] of them.
+//! as text; a report has at most [`GROUPS_MAX`] of them. A terminal shows up to [`BARS_MAX`] counts
+//! as bars.
 
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
@@ -27,6 +28,7 @@ use super::args::{InputArgs, RowsArgs, TABLES_TOO, parse_expression};
 use super::input::{self, Prepared, is_table, resources_of};
 use super::number::{Number, ValueCount};
 use super::run::plan_json;
+use crate::bars::{Bar, chart};
 use crate::host::{Host, Weight, check_output_named, watch};
 use crate::report::{WriteSummary, report};
 use crate::verb::{Inputs, Verb, Words};
@@ -75,6 +77,8 @@ pub(crate) struct CountByArgs {
 const COUNT_BYTES: usize = 8;
 /// Groups in a report at most: it is one line, made in memory.
 const GROUPS_MAX: usize = 1 << 16;
+/// Counts that a terminal shows as bars at most.
+const BARS_MAX: usize = 200;
 const PHASES: &[Weight] = &[("sample", 0.02), ("count", 1.0)];
 
 /// What is asked for.
@@ -270,6 +274,13 @@ fn run(host: &dyn Host, request: &GroupRequest<'_>, by: Option<&String>) -> Resu
         }
         done => done?,
     };
+    if let Some(columns) = host.terminal_columns().filter(|_| is_text && host.prints()) {
+        let bars: Vec<Bar> = groups.iter().map(bar_of).collect();
+        let mut pipe = host.open_pipe(None, &prepared.job.control)?;
+        let drawn = pipe.write_all(chart(&bars, columns).as_bytes());
+        let drawn = drawn.and_then(|()| pipe.flush());
+        drawn.map_err(|error| Error::io("write", &error))?;
+    }
     Ok(UniqueSummary {
         wrote: prepared.wrote(host, written, &done.pass)?,
         by: Some(name_of(done.by).to_owned()),
@@ -355,6 +366,13 @@ fn record_output(
     target.to_sort(header, |path| host.open_pipe(path, control))
 }
 
+fn bar_of(group: &ValueCount) -> Bar {
+    Bar {
+        label: group.value.0.to_string(),
+        count: group.count,
+    }
+}
+
 /// Lines of value and count, or both in a summary.
 fn text_output(
     host: &dyn Host,
@@ -362,9 +380,14 @@ fn text_output(
     groups: &Arc<Mutex<Vec<ValueCount>>>,
 ) -> Result<Output> {
     let (_, kind) = prepared.table()?.numbers()?;
-    let to = match host.prints() {
-        true => To::Pipe(host.open_pipe(None, &prepared.job.control)?),
-        false => To::Summary(Arc::clone(groups)),
+    let pipe = || host.open_pipe(None, &prepared.job.control);
+    let to = match (host.prints(), host.terminal_columns()) {
+        (true, None) => To::Pipe(pipe()?),
+        (true, Some(_)) => To::Terminal {
+            held: Arc::clone(groups),
+            pipe: pipe()?,
+        },
+        (false, _) => To::Summary(Arc::clone(groups)),
     };
     let texts = Texts {
         kind,
@@ -378,6 +401,11 @@ fn text_output(
 enum To {
     Pipe(Sink),
     Summary(Arc<Mutex<Vec<ValueCount>>>),
+    /// Held to be drawn; written as lines once there are too many.
+    Terminal {
+        held: Arc<Mutex<Vec<ValueCount>>>,
+        pipe: Sink,
+    },
 }
 
 /// Makes text of records of a value and a count.
@@ -389,6 +417,11 @@ struct Texts {
     to: To,
 }
 
+fn write_lines(pipe: &mut Sink, groups: impl Iterator<Item = ValueCount>) -> io::Result<()> {
+    let lines = groups.map(|group| format!("{}\t{}\n", group.value.0, group.count));
+    pipe.write_all(lines.collect::<String>().as_bytes())
+}
+
 impl Write for Texts {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         self.rest.extend_from_slice(bytes);
@@ -396,22 +429,28 @@ impl Write for Texts {
         let groups = self.rest[..whole_bytes].chunks_exact(self.group_bytes);
         let groups = groups.map(|group| {
             let (value, count) = group.split_at(self.group_bytes - COUNT_BYTES);
-            let count = count.try_into().map_or(0, u64::from_le_bytes);
-            (scalar_of(self.kind, value), count)
+            ValueCount {
+                value: Number(scalar_of(self.kind, value)),
+                count: count.try_into().map_or(0, u64::from_le_bytes),
+            }
         });
         match &mut self.to {
-            To::Pipe(pipe) => {
-                let lines = groups.map(|(value, count)| format!("{value}\t{count}\n"));
-                pipe.write_all(lines.collect::<String>().as_bytes())?;
-            }
+            To::Pipe(pipe) => write_lines(pipe, groups)?,
             To::Summary(all) => {
                 let mut all = all.lock().unwrap_or_else(PoisonError::into_inner);
-                all.extend(groups.map(|(value, count)| ValueCount {
-                    value: Number(value),
-                    count,
-                }));
+                all.extend(groups);
                 if all.len() > GROUPS_MAX {
                     return Err(io::Error::other("more values than a summary has"));
+                }
+            }
+            To::Terminal { held, pipe } => {
+                let mut all = held.lock().unwrap_or_else(PoisonError::into_inner);
+                all.extend(groups);
+                if all.len() > BARS_MAX {
+                    write_lines(pipe, all.drain(..))?;
+                    drop(all);
+                    let pipe = std::mem::replace(pipe, Box::new(io::sink()));
+                    self.to = To::Pipe(pipe);
                 }
             }
         }
@@ -421,7 +460,7 @@ impl Write for Texts {
 
     fn flush(&mut self) -> io::Result<()> {
         match &mut self.to {
-            To::Pipe(pipe) => pipe.flush(),
+            To::Pipe(pipe) | To::Terminal { pipe, .. } => pipe.flush(),
             To::Summary(_) => Ok(()),
         }
     }

@@ -443,7 +443,9 @@ fn what_others_could_have_made_is_not_looked_into() {
     assert!(sweep(&parent).unwrap().is_empty());
     let causes = ["other users may read or change it", "it is not a directory"];
     let listed = list(&parent).unwrap();
-    let expected = [planted.clone(), parent.join(NAMES[1])].into_iter().zip(causes);
+    let expected = [planted.clone(), parent.join(NAMES[1])]
+        .into_iter()
+        .zip(causes);
     let expected = expected.map(|(path, cause)| (path, State::Unknown(cause.into())));
     assert_eq!(listed, expected.collect::<Vec<_>>());
     fs::set_permissions(&planted, PermissionsExt::from_mode(0o700)).unwrap();
