@@ -52,10 +52,11 @@ test:
 	@scripts/setup.sh
 	@.venv/bin/python scripts/test.py
 
-# The reference of commands is what the command prints.
+# The reference of commands is what the command prints; the notebooks run in .venv-docs.
 docs:
 	@scripts/setup.sh docs
 	cargo build --quiet --package outcore-cli --package outcore-lab
+	VIRTUAL_ENV='$(CURDIR)/.venv-docs' .venv-docs/bin/maturin develop --quiet --manifest-path python/Cargo.toml
 	OUTCORE='$(TARGET_DIR)/debug/outcore' NO_MKDOCS_2_WARNING=1 .venv-docs/bin/mkdocs build --strict
 	.venv-docs/bin/python scripts/check_site.py
 

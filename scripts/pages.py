@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
-"""Runs the code blocks of Markdown pages, as a reader would who types them in order.
+"""Runs the code blocks of Markdown pages and notebooks, as a reader would who types them in order.
 
 Contract: each page starts in an empty temporary directory with a home directory of its own. Blocks
 run from the top of the page to its end, and files, variables of Python and exported variables of
 the shell stay from block to block:
 
+- cells of a notebook: as `python`, in order;
 - `sh`: one script that stops at the first command that fails;
 - `console`: each `$ ` line is a command, and the lines below it are its output, compared;
 - `python`, `pycon`: one interpreter per page; the output of `pycon` is compared, as doctest does;
@@ -52,6 +53,7 @@ PAGES = [
     "docs/install.md",
     "docs/tasks/*.md",
     "docs/migrate/*.md",
+    "docs/notebooks/*.ipynb",
 ]
 # Lower it whenever a block comes to run; never raise it.
 NOT_RUN_CEILING = 14
@@ -158,6 +160,13 @@ def blocks_of(text: str) -> list[Block]:
         elif line.strip():
             notes = {}
     return found
+
+
+def cells_of(text: str) -> list[Block]:
+    """The cells of a notebook with code; the line is the number of the cell, from 1."""
+    cells = enumerate(json.loads(text)["cells"], 1)
+    return [Block(number, "python", "".join(cell["source"]) + "\n", {"needs": "matplotlib"})
+            for number, cell in cells if cell["cell_type"] == "code"]
 
 
 def commands_of(text: str) -> list[tuple[int, str, str]]:
@@ -366,7 +375,8 @@ def run_page(path: Path, options: argparse.Namespace) -> Result:
     session = Session(page, place, options)
     printed = ""
     try:
-        for block in blocks_of(path.read_text(encoding="utf-8")):
+        read = cells_of if path.suffix == ".ipynb" else blocks_of
+        for block in read(path.read_text(encoding="utf-8")):
             at = f"{page}:{block.line}"
             if reason := block.notes.get("not run"):
                 result.not_run.append(f"{at}: {reason}")

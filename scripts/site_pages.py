@@ -1,8 +1,9 @@
 """Hooks of MkDocs: the pages and charts of the site that are generated while it is built.
 
 Contract: writes no files. It adds one page per command, made of what `outcore COMMAND --help` prints;
-the Python guide and the changelog, which are outside `docs/`; lists of decisions and benchmarks; and
-the chart of the front page, made from `docs/benchmarks/summary.json`. Links that leave `docs/` go to
+the Python guide and the changelog, which are outside `docs/`; the notebooks of `docs/notebooks`, which
+run for that; lists of decisions and benchmarks; and the chart of the front page, made from
+`docs/benchmarks/summary.json`. Links that leave `docs/` go to
 the page of the site that shows the file, or else to the repository. `OUTCORE` names the command; the
 default is the last build in `target/`.
 """
@@ -14,16 +15,24 @@ import json
 import os
 import re
 import subprocess
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path, PurePosixPath
+from tempfile import TemporaryDirectory
 
+import nbformat
 from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.exceptions import PluginError
 from mkdocs.structure.files import File, Files
 from mkdocs.structure.pages import Page
+from nbclient import NotebookClient
+from nbclient.exceptions import CellExecutionError
+from nbconvert import MarkdownExporter
 
 ROOT = Path(__file__).resolve().parents[1]
 SUMMARY = ROOT / "docs" / "benchmarks" / "summary.json"
+NOTEBOOKS = ROOT / "docs" / "notebooks"
+NOTEBOOK_SECONDS_MAX = 120
 # Files outside of docs/, and the pages of the site that show them.
 SHOWN = {"python/README.md": "python.md", "CHANGELOG.md": "changelog.md", "README.md": "index.md"}
 LINK = re.compile(r"(?<!!)\[((?:[^\[\]]|\[[^\]]*\])*)\]\(([^)\s]+)\)")
@@ -235,6 +244,31 @@ def chart() -> str:
             f'xmlns="http://www.w3.org/2000/svg">{body}</svg>')
 
 
+@dataclass(frozen=True)
+class Notebook:
+    """A notebook after it ran: its page, and the images of the page by name."""
+
+    text: str
+    images: dict[str, bytes]
+
+    @staticmethod
+    def run(path: Path) -> Notebook:
+        """Runs all cells in an empty directory."""
+        book = nbformat.read(path, as_version=4)
+        with TemporaryDirectory() as place:
+            client = NotebookClient(book, timeout=NOTEBOOK_SECONDS_MAX, resources={"metadata": {"path": place}})
+            try:
+                client.execute()
+            except CellExecutionError as error:
+                raise PluginError(f"{path.name}: {error}") from None
+        files = {"unique_key": path.stem, "output_files_dir": f"{path.stem}_files"}
+        text, resources = MarkdownExporter().from_notebook_node(book, resources=files)
+        title, _, rest = text.strip().partition("\n")
+        download = f"[Download this notebook]({path.name}){{: download }}"
+        images = {name: data for name, data in resources["outputs"].items()}
+        return Notebook(f"{title}\n{download}\n\n{rest}\n", images)
+
+
 def titled(path: Path) -> str:
     """The title of a page."""
     first = path.read_text(encoding="utf-8").splitlines()[0]
@@ -271,6 +305,11 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
             text = (ROOT / source).read_text(encoding="utf-8")
             add(name, relinked(text, PurePosixPath(source), PurePosixPath(name), repository))
     add("reference/commands/index.md", commands_page())
+    for path in sorted(NOTEBOOKS.glob("*.ipynb")):
+        notebook = Notebook.run(path)
+        add(f"notebooks/{path.stem}.md", notebook.text)
+        for image, data in notebook.images.items():
+            files.append(File.generated(config, f"notebooks/{image}", content=data))
     for _, commands in commands_of(help_of()):
         for name, _ in commands:
             add(f"reference/commands/{name}.md", page_of((name,), 1))
