@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import html
 import os
+from abc import ABC, abstractmethod
 from collections.abc import Iterable
 from typing import Any, SupportsIndex
 
@@ -23,7 +24,7 @@ _STREAMED = {"condition", "expression", "expressions", "numbered", "window"}
 ITEM_CHARACTERS = 100
 
 
-class Lazy:
+class Lazy(ABC):
     """Files, what is done to each item, and what may be used for it."""
 
     def __init__(self, request: DatasetRequest) -> None:
@@ -46,8 +47,9 @@ class Lazy:
             return []
         return [cut(str(item), ITEM_CHARACTERS) for item in self._first_items()]
 
+    @abstractmethod
     def _first_items(self) -> Iterable[Any]:
-        raise NotImplementedError
+        """At most `ROWS` items, from the front."""
 
     def explain(self) -> str:
         """The passes over it, in order, with the plan of the first. Headers are read, and a sample
