@@ -37,7 +37,7 @@ use serde_json::value::RawValue;
 use crate::checksum::bytes_checksum;
 use crate::error::{Error, Result};
 
-pub use directory::{is_own_directory, refuse_own_directory};
+pub use directory::{is_own_directory, refuse_others, refuse_own_directory};
 
 /// Text between the body and the digits of the checksum.
 const BEFORE_SUM: &str = ",\n  \"checksum\": \"";

@@ -12,8 +12,8 @@ use std::sync::Arc;
 use outcore::job::{Control, Job};
 use outcore::runs::SortedView;
 use outcore::{Error, Result};
-use outcore_front::inputs::{self, Names, Source, Streams};
-use outcore_front::output::{Sink, Target};
+use outcore_front::inputs::{self, Names, Source, Streams, is_stdout};
+use outcore_front::output::{Sink, Target, file_or_pipe};
 use outcore_front::resources::{Resources, ResourcesRequest};
 use outcore_front::staging::PackedDirectory;
 use outcore_front::what::{Asked, What};
@@ -349,6 +349,20 @@ pub(crate) fn begin(
 /// Whether a job failed because the reader of a pipe went away: nothing else gives this error.
 pub fn is_closed(error: &Error) -> bool {
     error.raw_errno() == Some(rustix::io::Errno::PIPE.raw_os_error())
+}
+
+/// Fails if `name` means standard output, for what is not a stream.
+pub(crate) fn refuse_stdout(name: &Path, cause: &'static str) -> Result<()> {
+    let is_pipe = || matches!(file_or_pipe(name, Streams::Taken), Ok(Target::Pipe(_)));
+    let what = match is_stdout(name) {
+        true => "standard output".to_owned(),
+        false if is_pipe() => name.display().to_string(),
+        false => return Ok(()),
+    };
+    Err(
+        Error::usage("create output", format!("{cause}, and {what} is a stream"))
+            .hint("name a place on a drive with -o"),
+    )
 }
 
 /// Fails where a result that is no table needs a file, and none is named: this host has no standard

@@ -143,6 +143,29 @@ fn what_is_wrong_is_said_and_leaves_nothing() {
         .fails(3, &["run 3", "run-0003"], "build");
 }
 
+#[test]
+fn a_view_is_made_in_a_directory_of_its_own() {
+    let place = TestDir::new();
+    place.write("in.bin", &random_u64(100, 3));
+    place.write("t.csv", b"a\n2\n1\n");
+    place.make_dir("other");
+    place.write("other/notes", b"mine");
+    let numbers = ["view", "build", "in.bin", "--type", "u64", "-o"];
+    let rows = ["view", "build", "t.csv", "--by", "a", "-o"];
+    for words in [&numbers, &rows[..]] {
+        for more in [&[][..], &["--force"]] {
+            let words = [words, &["other"], more].concat();
+            let cause = "the directory is no view: it has `notes`";
+            place.run(&words).fails(2, &[cause], "empty");
+        }
+        let words = [words, &["-"]].concat();
+        let cause = "a view is a directory, and standard output is a stream";
+        place.run(&words).fails(2, &[cause], "-o");
+    }
+    assert_eq!(names_in(&place.path("other")), ["notes"]);
+    assert_eq!(place.names(), ["in.bin", "other", "t.csv"]);
+}
+
 /// Two files of numbers, two drives, and how a view of them is made and read while it is being
 /// killed.
 struct Small {

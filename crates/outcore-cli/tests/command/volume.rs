@@ -82,6 +82,8 @@ fn datasets_go_in_and_out_and_are_listed_copied_and_removed() {
     assert_eq!(again.code, Some(2));
     assert!(again.stderr.contains("--force"), "{again:?}");
     assert_eq!(run(&place, &["volume", "get", "@x", "out"]).code, Some(2));
+    let to_dataset = run(&place, &["volume", "get", "@x", "@z"]);
+    to_dataset.fails(2, &["the name of a dataset", "@z"], "volume cp");
     run(&place, &["volume", "put", "in", "@x", "--force"]).ok();
     let listed = String::from_utf8(run(&place, &["volume", "ls"]).ok().stdout).unwrap();
     let names: Vec<&str> = listed

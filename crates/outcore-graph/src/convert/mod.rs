@@ -29,7 +29,7 @@ use outcore::primitives::Summary;
 use outcore::{Context, Error, Job, Kind, Output, Phase, Result, ScratchDrive};
 use outcore_io::checksum::bytes_checksum;
 use outcore_io::memory::Reservation;
-use outcore_io::metadata::Owner;
+use outcore_io::metadata::{self, Owner};
 use outcore_io::output::{NewDir, Room, ShardPlan, StagedOutput, parent_of};
 use outcore_io::port::Volume;
 use outcore_io::units;
@@ -277,29 +277,12 @@ fn check_directions(is_mixed: bool, options: &ConvertOptions) -> Result<()> {
 /// Fails for a directory with anything other than a graph, which would be replaced or mixed with
 /// the graph's files.
 fn refuse_others(dir: &Path) -> Result<()> {
-    let Ok(entries) = fs::read_dir(dir) else {
-        return Ok(());
-    };
     let is_graph = FORM
         .read::<Manifest>(&dir.join(NAME), Owner::of(NAME))
         .is_ok();
-    let is_own = |name: &std::ffi::OsStr| {
-        let name = name.to_string_lossy();
-        file_names().any(|own| own == name) || name == NAME || name.starts_with(".outcore-")
-    };
-    let mut names = entries.flatten().map(|entry| entry.file_name());
-    match names.find(|name| !is_graph && !is_own(name)) {
-        None => Ok(()),
-        Some(other) => {
-            let cause = format!(
-                "the directory is no graph: it has `{}`",
-                other.to_string_lossy()
-            );
-            Err(Error::usage("create graph", cause)
-                .path(dir)
-                .hint("name a directory that is empty or not there yet"))
-        }
-    }
+    metadata::refuse_others("graph", dir, |name| {
+        is_graph || name == NAME || file_names().any(|own| own == name)
+    })
 }
 
 /// The names of all files of graphs, except for the manifest; no graph has all of them.

@@ -1,7 +1,7 @@
 //! Directories that outcore makes and that are not tables: views, graphs and volumes.
 //!
 //! Contract: a directory is of a kind if the file that [`KINDS`] names begins as that kind's
-//! metadata do. Reads only that beginning, and checks nothing else.
+//! metadata do. Reads only that beginning, and the names in the directory.
 
 use std::fs::File;
 use std::io::Read as _;
@@ -69,5 +69,27 @@ pub fn refuse_own_directory(operation: &'static str, dir: &Path) -> Result<()> {
             .path(dir)
             .hint(kind.hint)),
         None => Ok(()),
+    }
+}
+
+/// Fails for a directory of `kind` (`view`) that is to be made where other files are, with which its
+/// own would be mixed. `is_own` recognizes the names of its own files.
+///
+/// # Errors
+/// Usage, with the first of the other names.
+pub fn refuse_others(kind: &str, dir: &Path, is_own: impl Fn(&str) -> bool) -> Result<()> {
+    let Ok(entries) = std::fs::read_dir(dir) else {
+        return Ok(());
+    };
+    let names = entries.flatten().map(|entry| entry.file_name());
+    let mut names = names.map(|name| name.to_string_lossy().into_owned());
+    match names.find(|name| !is_own(name) && !name.starts_with(".outcore-")) {
+        None => Ok(()),
+        Some(other) => {
+            let cause = format!("the directory is no {kind}: it has `{other}`");
+            Err(Error::usage(format!("create {kind}"), cause)
+                .path(dir)
+                .hint("name a directory that is empty or not there yet"))
+        }
     }
 }

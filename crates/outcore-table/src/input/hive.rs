@@ -44,8 +44,10 @@ fn decoded(text: &str) -> String {
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text.as_bytes();
     while let Some((&first, behind)) = rest.split_first() {
+        // Without the check, `+1` would be a number.
         let hex = behind
             .get(..2)
+            .filter(|hex| hex.iter().all(u8::is_ascii_hexdigit))
             .and_then(|hex| std::str::from_utf8(hex).ok());
         let byte = hex.and_then(|hex| u8::from_str_radix(hex, 16).ok());
         match (first, byte) {
@@ -121,13 +123,14 @@ mod tests {
     #[test]
     fn directories_are_columns_and_their_values_are_decoded() {
         let path = Path::new(
-            "root/year=2024/city=S%C3%A3o%20Paulo/x=__HIVE_DEFAULT_PARTITION__/p=1.parquet",
+            "root/year=2024/city=S%C3%A3o%20Paulo/x=__HIVE_DEFAULT_PARTITION__/y=%+1%4/p=1.parquet",
         );
         let values = pairs_of(path);
         let expected = [
             ("year", Some("2024")),
             ("city", Some("São Paulo")),
             ("x", None),
+            ("y", Some("%+1%4")),
         ];
         let expected = expected.map(|(key, value)| (key.to_owned(), value.map(str::to_owned)));
         assert_eq!(values, expected);

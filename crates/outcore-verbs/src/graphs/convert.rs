@@ -19,9 +19,9 @@ use outcore_graph::format::weight::WeightType;
 use outcore_io::output::parent_of;
 use outcore_io::units;
 
-use super::files::{refuse_inside, refuse_stdout};
+use super::files::refuse_inside;
 use crate::columns;
-use crate::host::{Host, Kept, Weight, begin, watch};
+use crate::host::{Host, Kept, Weight, begin, refuse_stdout, watch};
 use crate::option::{
     DriveArgs, PlanArgs, RecordingArgs, ResourceArgs, SEED, parse_count, resources_request,
 };

@@ -304,20 +304,6 @@ pub(super) fn refuse_inside(path: &Path, graph: &Path) -> Result<()> {
     }
 }
 
-/// Fails if `name` means standard output, for what is not a stream.
-pub(super) fn refuse_stdout(name: &Path, cause: &'static str) -> Result<()> {
-    let is_pipe = || matches!(file_or_pipe(name, Streams::Taken), Ok(Target::Pipe(_)));
-    let what = match is_stdout(name) {
-        true => "standard output".to_owned(),
-        false if is_pipe() => name.display().to_string(),
-        false => return Ok(()),
-    };
-    Err(
-        Error::usage("create output", format!("{cause}, and {what} is a stream"))
-            .hint("name a place on a drive with -o"),
-    )
-}
-
 /// Fails for an output that exists, unless it may be replaced.
 pub(super) fn check_new(path: &Path, is_replaced: bool) -> Result<()> {
     match path.exists() && !is_replaced {

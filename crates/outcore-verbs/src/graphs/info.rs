@@ -10,8 +10,8 @@ use outcore::{Error, Result};
 use outcore_graph::export;
 use outcore_io::units;
 
-use super::files::{check_new, files_of, load, open, refuse_inside, refuse_stdout};
-use crate::host::{Host, begin, watch};
+use super::files::{check_new, files_of, load, open, refuse_inside};
+use crate::host::{Host, begin, refuse_stdout, watch};
 use crate::option::ResourceArgs;
 use crate::report::{JobSummary, Moved, Place, Stopwatch, report};
 use crate::verb::{Inputs, Verb, Words};

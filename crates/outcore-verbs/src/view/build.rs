@@ -21,8 +21,8 @@ use super::built::Built;
 use super::found::{self, Found};
 use super::page::{ViewAppendArgs, ViewBuildArgs, ViewPlan, ViewSummary};
 use super::written::{copy_out, refuse_terminal};
-use super::{BUILD, begin, load, recorded, type_name};
-use crate::host::{Host, Kept, Weight, watch};
+use super::{BUILD, begin, load, recorded, refuse_other_files, type_name};
+use crate::host::{Host, Kept, Weight, refuse_stdout, watch};
 use crate::option::tables::TableArgs;
 use crate::report::{Moved, Place, Stopwatch};
 use crate::verb::{Inputs, Verb, Words};
@@ -41,6 +41,7 @@ impl Verb for Build {
     const PHASES: &'static [Weight] = &BUILD;
 
     fn run(host: &dyn Host, args: &ViewBuildArgs) -> Result<ViewSummary> {
+        refuse_stdout(&args.output, "a view is a directory")?;
         let resources = load(host, &args.resources, &args.drives)?;
         let tables = args.tables.to_tables();
         let what = what_is_built(host, args, &tables)?;
@@ -161,6 +162,7 @@ fn build_of_records(
         inputs::refuse_streams(&sources, "plan view")?;
     }
     let place = host.output(&args.output, args.force)?;
+    refuse_other_files(&place)?;
     let output = Target::File(place.to_path_buf());
     let kept = Kept {
         sources: &sources,

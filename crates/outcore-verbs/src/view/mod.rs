@@ -26,6 +26,7 @@ use outcore::{Error, PhasePlan, Result};
 use outcore_front::resources::Resources;
 use outcore_front::text::order::OrderSpec;
 use outcore_front::view::{self, range};
+use outcore_io::metadata;
 use outcore_io::units;
 use serde_json::json;
 
@@ -37,6 +38,13 @@ use page::ViewRangeArgs;
 
 const BUILD: [Weight; 2] = [("sort runs", 1.0), ("merge runs", 1.0)];
 const MERGE: [Weight; 1] = [("merge", 1.0)];
+
+/// Fails for a directory with files of others, among which the view's would be. Runs that a killed
+/// build has left are no such files.
+fn refuse_other_files(dir: &Path) -> Result<()> {
+    let is_view = metadata::is_own_directory(dir) || dir.join("view.json").exists();
+    metadata::refuse_others("view", dir, |name| is_view || name.starts_with("run-"))
+}
 
 /// Shows each verb on views to `visitor`.
 pub(crate) fn visit_verbs(visitor: &mut impl VerbVisitor) {

@@ -18,7 +18,7 @@ use outcore_table::output::TableFormat;
 
 use super::built::Built;
 use super::page::{ViewAppendArgs, ViewBuildArgs, ViewCatArgs, ViewMaterializeArgs, ViewSummary};
-use super::{BUILD, MERGE, begin, holds_all, recorded, show_plan, wanted_by};
+use super::{BUILD, MERGE, begin, holds_all, recorded, refuse_other_files, show_plan, wanted_by};
 use crate::host::{Host, Kept, watch};
 use crate::option::tables::TableArgs;
 use crate::report::{Moved, Place, Stopwatch, WriteSummary};
@@ -41,6 +41,7 @@ pub(super) fn build_view(
     let keys = keys_of(&args.text.by, args.descending)?;
     let text = text::options(tables, &flags, &args.inputs)?.needing_keys(&keys)?;
     let place = host.output(&args.output, args.force)?;
+    refuse_other_files(&place)?;
     let sources = sources_of(host, &args.inputs)?;
     check_inputs_kept(&sources, (&args.inputs, &[place.to_path_buf()]), false)?;
     let output = Target::File(place.to_path_buf());
