@@ -11,6 +11,7 @@ use outcore::IoMode;
 use outcore_io::units;
 
 use outcore_gen::Distribution;
+use outcore_report::ReportArgs;
 use outcore_traces::{Format, OnError, parse_time_unit};
 
 use crate::graph::GraphBenchOptions;
@@ -96,22 +97,6 @@ pub struct DiffArgs {
     /// Where the comparison goes.
     #[command(flatten)]
     pub report: ReportArgs,
-}
-
-/// Where a report goes besides the terminal.
-#[derive(Debug, Clone, Default, Args)]
-#[command(next_help_heading = "Report")]
-pub struct ReportArgs {
-    /// Write the report to FILE, in the form that its name ends with: .html (one file with its
-    /// charts), .json, .csv or .txt; repeat for more
-    #[arg(short, long = "output", value_name = "FILE", value_hint = ValueHint::FilePath)]
-    pub outputs: Vec<PathBuf>,
-    /// Write each chart as an SVG file into DIR
-    #[arg(long = "charts", value_name = "DIR", value_hint = ValueHint::DirPath)]
-    pub charts_dir: Option<PathBuf>,
-    /// Replace files that exist
-    #[arg(long)]
-    pub force: bool,
 }
 
 /// The flags of `bench io`.

@@ -31,9 +31,9 @@ use outcore_io::units::{self, Unit};
 
 use crate::bench_dirs::{BenchDirs, DirOptions};
 use crate::load::powers_up_to;
-use crate::report::{Cell, Report, Section, Table};
 use crate::striped::Striped;
 use crate::watch::Watch;
+use outcore_report::{Cell, Report, Section, Table};
 
 const OPERATION: &str = "measure graphs";
 /// Largest scale: vertices have four bytes.

@@ -1,9 +1,9 @@
 //! Measures drives, and outcore on them; replays block traces; and makes reports of the results.
 //!
-//! Contract: a measurement is a function from options and a [`Watch`] to a [`report::Report`]. It
-//! prints nothing, leaves no files behind and stops soon after the caller asks it to. The report is
-//! one value with four representations: text for a terminal, JSON, CSV, and one HTML file that
-//! contains its charts. All measurements use the engine's public API.
+//! Contract: a measurement is a function from options and a [`Watch`] to an
+//! [`outcore_report::Report`]. It prints nothing, leaves no files behind and stops soon after the
+//! caller asks it to. The report is one value with four representations: text for a terminal, JSON,
+//! CSV, and one HTML file that contains its charts. All measurements use the engine's public API.
 //!
 //! - [`args`]: the options of the commands
 //! - [`io`]: `bench io`: drives under load
@@ -15,7 +15,6 @@
 //!   drives
 //! - [`view`]: `bench view`: sorted views compared with sorts that write their result
 //! - [`Watch`]: the caller that is informed of a measurement and may stop it
-//! - [`report`]: tables, charts and findings, and their representations
 #![forbid(unsafe_code)]
 
 pub mod args;
@@ -25,7 +24,6 @@ pub mod io;
 mod load;
 pub mod primitives;
 pub mod replay;
-pub mod report;
 pub mod sort;
 mod striped;
 pub mod vectors;

@@ -21,8 +21,8 @@ use outcore_gen::Distribution;
 use outcore_io::units::{self, Unit};
 
 use crate::bench_dirs::{BenchDirs, DirOptions, RECORD_BYTES, TYPE};
-use crate::report::{Cell, Column, Report, Section, Table};
 use crate::watch::Watch;
+use outcore_report::{Cell, Column, Report, Section, Table};
 
 const OPERATION: &str = "measure primitives";
 const OUTPUT: &str = "output";

@@ -29,8 +29,8 @@ use outcore_io::units::{self, Unit};
 use voracious_radix_sort::RadixSort;
 
 use crate::bench_dirs::{BenchDirs, DirOptions, RECORD_BYTES, TYPE};
-use crate::report::{Cell, Column, Report, Section, Table};
 use crate::watch::Watch;
+use outcore_report::{Cell, Column, Report, Section, Table};
 
 const OPERATION: &str = "measure sort";
 /// Keys sampled per thread to divide the key range.

@@ -37,9 +37,9 @@ use outcore_vector::knn::{KnnOptions, Metric, knn};
 
 use crate::bench_dirs::{BenchDirs, DirOptions};
 use crate::load::powers_up_to;
-use crate::report::{Cell, Report, Section, Table};
 use crate::striped::Striped;
 use crate::watch::Watch;
+use outcore_report::{Cell, Report, Section, Table};
 
 const OPERATION: &str = "measure vectors";
 const TYPE: &str = "f32x32";

@@ -37,8 +37,8 @@ use outcore_io::drive::{Device, PrivateDir};
 use outcore_io::units::{self, Unit};
 use rustix::fs::{Advice, fadvise};
 
-use crate::report::{Cell, Report, Section, Table};
 use crate::watch::Watch;
+use outcore_report::{Cell, Report, Section, Table};
 
 mod files;
 

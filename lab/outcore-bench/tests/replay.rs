@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use outcore::Kind;
 use outcore_bench::Watch;
 use outcore_bench::replay::{FitTo, ReplayOptions, Speed, run, summary};
-use outcore_bench::report::Report;
+use outcore_report::Report;
 
 fn sample(name: &str) -> Option<PathBuf> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/reference");

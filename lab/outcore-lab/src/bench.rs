@@ -10,8 +10,8 @@ use std::time::Instant;
 
 use outcore::Result;
 use outcore_bench::Watch;
-use outcore_bench::args::{BenchCommand, ReportArgs};
-use outcore_bench::report::{Report, Saver, diff};
+use outcore_bench::args::BenchCommand;
+use outcore_report::{Report, ReportArgs, Saver, diff};
 use outcore_terminal::measure::{Summary, moved_bytes};
 use outcore_terminal::session::Terminal;
 use outcore_terminal::steps::Steps;

@@ -4,6 +4,7 @@
 //! to standard error. [`run`] returns the exit code of a successful command.
 
 mod calibrate;
+mod page;
 mod presets;
 mod replay;
 mod run;
@@ -15,6 +16,7 @@ use outcore_io::units::{parse_bytes, parse_rate};
 use outcore_io::{Error, Result};
 use rayon::{ThreadPool, ThreadPoolBuilder};
 
+use self::page::Given;
 use crate::config::{Compat, DriveConfig};
 use crate::mqsim::import_drive;
 use crate::plan::cpu::{CpuCost, recorded};
@@ -68,6 +70,20 @@ pub struct DriveArgs {
 }
 
 impl DriveArgs {
+    /// The selection, for a report.
+    fn given(&self) -> Vec<Given> {
+        let of = |name, value| Given { name, value };
+        let settings = of("set", self.settings.join(", "));
+        match &self.ssd {
+            Some(path) => vec![of("drive", path.display().to_string()), settings],
+            None => vec![
+                of("drive", self.preset.clone()),
+                of("size", self.drive_size.clone()),
+                settings,
+            ],
+        }
+    }
+
     /// The selected configuration; warnings go to standard error.
     pub fn config(&self) -> Result<DriveConfig> {
         let mut warnings = Vec::new();

@@ -39,11 +39,8 @@ impl FromStr for View {
     }
 }
 
-/// Draws the requests of `log` as SVG, one line per flow of `names`.
-///
-/// # Errors
-/// No request was completed.
-pub fn run_svg(title: &str, names: &[String], log: &[Done], view: View) -> Result<String> {
+/// The requests of `log` as a chart, one line per flow of `names`.
+pub(crate) fn chart_of(title: &str, names: &[String], log: &[Done], view: View) -> Chart {
     let chart = match view {
         View::Latency => {
             let series = by_flow(names, log, |done| {
@@ -63,7 +60,7 @@ pub fn run_svg(title: &str, names: &[String], log: &[Done], view: View) -> Resul
             let end = log.iter().map(|done| done.completed).max().unwrap_or(0);
             Chart {
                 x: Axis::new("time", Unit::Seconds),
-                y: Axis::new("requests completed a second", Unit::Iops),
+                y: Axis::new("requests completed per second", Unit::Iops),
                 series: by_flow(names, log, |done| {
                     rates(done.iter().map(|d| d.completed), end)
                 }),
@@ -79,7 +76,14 @@ pub fn run_svg(title: &str, names: &[String], log: &[Done], view: View) -> Resul
         title: format!("{title}: {what}"),
         ..chart
     }
-    .svg()
+}
+
+/// Draws the requests of `log` as SVG, one line per flow of `names`.
+///
+/// # Errors
+/// No request was completed.
+pub fn run_svg(title: &str, names: &[String], log: &[Done], view: View) -> Result<String> {
+    chart_of(title, names, log, view).svg()
 }
 
 /// One line per flow, computed from its requests.

@@ -106,13 +106,13 @@ quantity!(
 quantity!(
     Rate,
     units::parse_rate,
-    "Bytes a second; in files a text such as `\"7GB/s\"`.",
+    "Bytes per second; in files a text such as `\"7GB/s\"`.",
     units::rate_exact
 );
 quantity!(
     Transfers,
     parse_transfers,
-    "Bus transfers a second; in files a text such as `\"1200MT/s\"`.",
+    "Bus transfers per second; in files a text such as `\"1200MT/s\"`.",
     show_transfers
 );
 

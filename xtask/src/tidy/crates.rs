@@ -11,15 +11,21 @@ use super::tree::Tree;
 use super::{Finding, Severity};
 
 /// Each package, by its folder, and those of our packages that it may use.
-const PACKAGES: [(&str, &[&str]); 20] = [
+const PACKAGES: [(&str, &[&str]); 21] = [
     ("crates/outcore-io", &[]),
     ("crates/outcore-store", &["outcore-io"]),
     ("crates/outcore", ENGINE_BELOW),
     ("lab/outcore-chart", &["outcore-io"]),
+    ("lab/outcore-report", &["outcore-io", "outcore-chart"]),
     ("lab/outcore-traces", &["outcore-io"]),
     (
         "lab/outcore-sim",
-        &["outcore-io", "outcore-chart", "outcore-traces"],
+        &[
+            "outcore-io",
+            "outcore-chart",
+            "outcore-report",
+            "outcore-traces",
+        ],
     ),
     ("lab/outcore-gen", ENGINE),
     ("crates/outcore-table", ENGINE),
@@ -83,6 +89,7 @@ const BELOW_BENCH: &[&str] = &[
     "outcore-chart",
     "outcore-front",
     "outcore-gen",
+    "outcore-report",
     "outcore-traces",
 ];
 const BELOW_TERMINAL: &[&str] = &[
@@ -117,6 +124,7 @@ const BELOW_LAB: &[&str] = &[
     "outcore-front",
     "outcore-terminal",
     "outcore-traces",
+    "outcore-report",
     "outcore-sim",
     "outcore-bench",
 ];
@@ -337,6 +345,7 @@ mod tests {
             "outcore-sim",
             "outcore-bench",
             "outcore-chart",
+            "outcore-report",
             "outcore-lab",
         ] {
             let needs = format!("[dependencies]\n{lab} = '1'");

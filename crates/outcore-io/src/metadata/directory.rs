@@ -72,8 +72,8 @@ pub fn refuse_own_directory(operation: &'static str, dir: &Path) -> Result<()> {
     }
 }
 
-/// Fails for a directory of `kind` (`view`) that is to be made where other files are, with which its
-/// own would be mixed. `is_own` recognizes the names of its own files.
+/// Fails for a directory of `kind` (`view`) that is to be made where other files are. `is_own`
+/// recognizes the names of its own files.
 ///
 /// # Errors
 /// Usage, with the first of the other names.

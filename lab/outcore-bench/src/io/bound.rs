@@ -23,7 +23,7 @@ use outcore_io::units::Unit;
 use super::field::{Field, Measured};
 use super::sweeps::{SMALL_BYTES, plural};
 use super::target::{Target, number_of};
-use crate::report::{Cell, Report, Section, Table};
+use outcore_report::{Cell, Report, Section, Table};
 
 const ENOUGH: f64 = 0.95;
 /// Share of its time for which a thread runs if it never waits.

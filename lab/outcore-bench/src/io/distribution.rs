@@ -34,8 +34,8 @@ use super::field::Field;
 use super::sweeps::{LARGE_BYTES, LARGE_DEPTH};
 use super::target::{Target, Whose};
 use crate::load::in_threads;
-use crate::report::{Cell, Section, Table};
 use crate::watch::Watch;
+use outcore_report::{Cell, Section, Table};
 
 /// Bytes of the bucket buffers of all threads.
 const BUFFERS_BYTES: usize = 128 << 20;

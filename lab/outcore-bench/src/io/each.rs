@@ -19,7 +19,7 @@ use outcore_store::batch::DriveMeter;
 use super::field::Field;
 use super::striped::{open_wide, reads, volume_over};
 use super::sweeps::{LARGE_BYTES, LARGE_DEPTH, SMALL_BYTES, SMALL_DEPTH};
-use crate::report::{Cell, Section, Table};
+use outcore_report::{Cell, Section, Table};
 
 /// A drive is slow if its latency exceeds that of the others by this factor.
 const SLOW_RATIO: f64 = 1.5;

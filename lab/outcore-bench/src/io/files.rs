@@ -30,8 +30,8 @@ use super::IoOptions;
 use super::field::Field;
 use super::target::{Target, Whose};
 use crate::load::{in_threads, latencies};
-use crate::report::{Cell, Section, Table};
 use crate::watch::Watch;
+use outcore_report::{Cell, Section, Table};
 
 /// Number of files of a server.
 const FILES: usize = 1000;

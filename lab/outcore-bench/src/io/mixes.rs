@@ -20,7 +20,7 @@ use super::field::{Field, Measured, Shot};
 use super::sweeps::{LARGE_BYTES, SMALL_BYTES};
 use super::target::{Target, Whose};
 use super::{IoOptions, LOAD_COLUMNS, load_row};
-use crate::report::{Cell, Section, Table};
+use outcore_report::{Cell, Section, Table};
 
 const STRETCH_BYTES: u64 = 128 << 20;
 /// Filebench's personalities as requests: name, share of reads, bytes per request, requests in

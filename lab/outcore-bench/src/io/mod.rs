@@ -37,9 +37,9 @@ use outcore_io::drive::os::OsDevice;
 use outcore_io::drive::{Device, Op};
 use outcore_io::units::{self, Unit};
 
-use crate::report::{Cell, Report, Section, Table};
 use crate::watch::Watch;
 use field::{Field, Measured, Shot};
+use outcore_report::{Cell, Report, Section, Table};
 use target::{Consent, Target, Whose};
 
 /// Share of the time that filling files may take.

@@ -24,8 +24,8 @@ use super::field::Field;
 use super::striped::{open_wide, reads};
 use super::sweeps::{SMALL_BYTES, SMALL_DEPTH};
 use crate::load::in_threads;
-use crate::report::{Cell, Section, Table};
 use crate::watch::Watch;
+use outcore_report::{Cell, Section, Table};
 
 /// Rate of 4 KiB requests in the paper.
 const PAPER_BYTES_PER_S: f64 = 3.7e9;

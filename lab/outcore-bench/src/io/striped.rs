@@ -19,8 +19,8 @@ use outcore_store::striped::{BackPressure, Member, StripeOptions, StripedVolume}
 use super::IoOptions;
 use super::field::Field;
 use super::target::Target;
-use crate::report::{Cell, Section, Table};
 use crate::watch::Watch;
+use outcore_report::{Cell, Section, Table};
 
 /// Bytes per request of the stripe sweep, as in the paper.
 const REQUEST_BYTES: u64 = 64 << 10;

@@ -13,7 +13,7 @@ use outcore_io::units::Unit;
 
 use super::field::{Field, Measured, Shot};
 use super::{IoOptions, target::Target};
-use crate::report::{Cell, Section, Table};
+use outcore_report::{Cell, Section, Table};
 
 /// Bytes of a random request, unless swept.
 pub(super) const SMALL_BYTES: u64 = 4096;
@@ -366,7 +366,7 @@ impl<'f, 'a> Sweep<'f, 'a> {
 }
 
 pub(super) fn add_column(table: &mut Table, name: &str, unit: Unit) {
-    table.columns.push(crate::report::Column {
+    table.columns.push(outcore_report::Column {
         name: name.to_owned(),
         unit,
     });

@@ -35,10 +35,10 @@ use outcore_traces::{Format, OnError, ReadOptions, Summary, TraceReader};
 
 use crate::io::striped::member_of;
 use crate::io::target::{self, Consent, Target, Whose};
-use crate::report::Report;
 use crate::watch::Watch;
 use array::Array;
 use backlog::Behind;
+use outcore_report::Report;
 
 /// Block size that every drive accepts.
 const BLOCK_BYTES: u64 = 4096;

@@ -13,7 +13,7 @@ use outcore_traces::adapt::Changes;
 use super::array::Array;
 use super::{Outcome, ReplayOptions, Speed};
 use crate::io::target::Target;
-use crate::report::{Cell, Report, Section, Table};
+use outcore_report::{Cell, Report, Section, Table};
 
 pub(super) fn report(
     options: &ReplayOptions,

@@ -250,6 +250,8 @@ fn results_never_take_the_place_of_others_unasked() {
         (&run, "--iops-svg", "iops.svg"),
         (&sweep, "--csv", "points.csv"),
         (&sweep, "--svg", "points.svg"),
+        (&run, "-o", "run.html"),
+        (&sweep, "-o", "sweep.html"),
         (&["sim", "calibrate", "probe"], "-o", "drive.toml"),
         (&policies, "--out", "policies.csv"),
     ] {
@@ -268,6 +270,52 @@ fn results_never_take_the_place_of_others_unasked() {
         !names.iter().any(|name| name.ends_with(".part")),
         "{names:?}"
     );
+}
+
+#[test]
+fn runs_sweeps_and_replays_are_pages_with_the_figures_that_are_printed() {
+    let place = TestDir::new();
+    place.write(
+        "t.csv",
+        b"128166372003061629,hm,0,Read,383496192,32768,1331\n\
+          128166372016382155,hm,0,Write,2822144,65536,736\n",
+    );
+    let flow = ["--flow", "requests=2000", "--flow", "depth=4"];
+    let run = [
+        &["sim", "run", "--json", "-o", "a.html", "-o", "a.json"][..],
+        &flow,
+    ]
+    .concat();
+    let printed = place.run(&run).ok().text();
+    let printed: serde_json::Value = serde_json::from_str(&printed).unwrap();
+    let page = place.read("a.html");
+    let page = String::from_utf8_lossy(&page);
+    for text in [
+        "p41, simulated",
+        "2,000 requests in",
+        "<svg",
+        "flash dies",
+        "depth=4",
+    ] {
+        assert!(page.contains(text), "{text}");
+    }
+    let report: serde_json::Value = serde_json::from_slice(&place.read("a.json")).unwrap();
+    assert_eq!(report["headlines"][0]["value"], printed["total"]["iops"]);
+    let flows = &report["sections"][0]["tables"][0]["rows"];
+    assert_eq!(flows.as_array().map(Vec::len), Some(1));
+    let sweep = ["sim", "sweep", "--vary", "flow.depth=1,8", "-o", "s.json"];
+    place.run(&[&sweep[..], &flow[..2]].concat()).ok();
+    let report: serde_json::Value = serde_json::from_slice(&place.read("s.json")).unwrap();
+    let points = &report["sections"][0]["tables"][0]["rows"];
+    assert_eq!((&points[0][0], &points[1][0]), (&"1".into(), &"8".into()));
+    assert!(points[0][1].as_f64() < points[1][1].as_f64(), "{points}");
+    let replay = ["sim", "replay", "t.csv", "--drives", "2", "-o", "r.html"];
+    place.run(&replay).ok();
+    let page = place.read("r.html");
+    let page = String::from_utf8_lossy(&page);
+    assert!(page.contains("t.csv on 2 simulated drives") && page.contains("The limit:"));
+    let wrong = place.run(&[&replay[..6], &["r.pdf"]].concat());
+    wrong.fails(2, &["unknown form `pdf`"], ".html");
 }
 
 #[test]

@@ -5,12 +5,15 @@
 //! `outcore-traces` reads). The report goes to standard output, warnings to standard error.
 
 use std::path::PathBuf;
+use std::time::Instant;
 
 use clap::Args;
 use outcore_io::units::parse_bytes;
 use outcore_io::{Error, Result};
+use outcore_report::ReportArgs;
 use outcore_traces::{Format, parse_time_unit};
 
+use super::page::{Asked, of_replay};
 use super::{DriveArgs, json, shared};
 use crate::array::ReplayReport;
 use crate::array::block::{BlockOptions, Loop};
@@ -73,12 +76,16 @@ pub struct ReplayArgs {
     /// Stop a block trace after this many requests; 0 plays all.
     #[arg(long, default_value_t = 0)]
     pub requests: u64,
+    /// The whole report as a file.
+    #[command(flatten)]
+    pub report: ReportArgs,
     /// Print JSON Lines.
     #[arg(long)]
     pub json: bool,
 }
 
 pub(super) fn run(args: &ReplayArgs) -> Result<u8> {
+    let began = Instant::now();
     let window_scale = match args.window.as_str() {
         "auto" => None,
         text => Some(text.parse().map_err(|_| {
@@ -98,6 +105,7 @@ pub(super) fn run(args: &ReplayArgs) -> Result<u8> {
         block: block_options(args)?,
         ..FileOptions::default()
     };
+    let saver = args.report.saver()?;
     let report = replay_file(&args.trace, args.drive.config()?, &options)?;
     for warning in &report.warnings {
         eprintln!("warning: {warning}");
@@ -106,6 +114,13 @@ pub(super) fn run(args: &ReplayArgs) -> Result<u8> {
         say!("{}", json(&report)?);
     } else {
         print(&report);
+    }
+    if !saver.is_empty() {
+        let options = args.drive.given();
+        let asked = Asked { options, began };
+        let name = args.trace.file_name().unwrap_or(args.trace.as_os_str());
+        let name = name.to_string_lossy();
+        saver.write(&of_replay(&name, &report, &asked))?;
     }
     Ok(0)
 }

@@ -5,12 +5,15 @@
 //! `--force`. A file that cannot be written is rejected before the work.
 
 use std::path::{Path, PathBuf};
+use std::time::Instant;
 
 use clap::Args;
 use outcore_io::drive::NewFile;
 use outcore_io::{Error, Result};
+use outcore_report::ReportArgs;
 use outcore_traces::{Format, parse_time_unit};
 
+use super::page::{Asked, Given, of_run, of_sweep};
 use super::{DriveArgs, compat, json, warn_all};
 use crate::array::block::{BlockOptions, Loop, load_list};
 use crate::config::{Compat, DriveConfig, split_setting};
@@ -77,9 +80,9 @@ pub struct RunArgs {
     /// Draw requests a second over time into this SVG file.
     #[arg(long, value_name = "FILE")]
     pub iops_svg: Option<PathBuf>,
-    /// Overwrite these files if they exist.
-    #[arg(long)]
-    pub force: bool,
+    /// The whole report as a file.
+    #[command(flatten)]
+    pub report: ReportArgs,
     /// Print JSON Lines.
     #[arg(long)]
     pub json: bool,
@@ -118,9 +121,9 @@ pub struct SweepArgs {
     /// Draw the metric over the first parameter into this SVG file.
     #[arg(long, value_name = "FILE")]
     pub svg: Option<PathBuf>,
-    /// Overwrite these files if they exist.
-    #[arg(long)]
-    pub force: bool,
+    /// The whole report as a file.
+    #[command(flatten)]
+    pub report: ReportArgs,
     /// Print JSON Lines.
     #[arg(long)]
     pub json: bool,
@@ -196,6 +199,7 @@ fn scenarios(
 }
 
 pub(super) fn run(args: &RunArgs) -> Result<u8> {
+    let began = Instant::now();
     let compat = compat(&args.compat)?;
     let mut warnings = Vec::new();
     let config = args.drive.config_for(compat, &mut warnings)?;
@@ -204,19 +208,25 @@ pub(super) fn run(args: &RunArgs) -> Result<u8> {
     let requests = match &args.requests {
         Some(path) => {
             Table::of(path)?;
-            Some(NewFile::at(WRITE_REQUESTS, path, args.force)?)
+            Some(NewFile::at(WRITE_REQUESTS, path, args.report.force)?)
         }
         None => None,
     };
     let charts = [
         (
-            new_file(args.latency_svg.as_ref(), args.force)?,
+            new_file(args.latency_svg.as_ref(), args.report.force)?,
             View::Latency,
         ),
-        (new_file(args.iops_svg.as_ref(), args.force)?, View::Iops),
+        (
+            new_file(args.iops_svg.as_ref(), args.report.force)?,
+            View::Iops,
+        ),
     ];
-    let keep_log = requests.is_some() || charts.iter().any(|(file, _)| file.is_some());
+    let saver = args.report.saver()?;
+    let is_drawn = charts.iter().any(|(file, _)| file.is_some()) || !saver.is_empty();
+    let keep_log = requests.is_some() || is_drawn;
     let mut log = Vec::new();
+    let mut summaries = Vec::new();
     for flows in &scenarios {
         let options = RunOptions {
             keep_log,
@@ -242,6 +252,7 @@ pub(super) fn run(args: &RunArgs) -> Result<u8> {
         } else {
             print_summary(&outcome.summary);
         }
+        summaries.push(outcome.summary);
     }
     if let Some(file) = &requests {
         write_requests(file, &log)?;
@@ -255,10 +266,64 @@ pub(super) fn run(args: &RunArgs) -> Result<u8> {
             file.write(run_svg(&config.name, &names, &log, view)?)?;
         }
     }
+    if !saver.is_empty() {
+        let options = given(args);
+        let asked = Asked { options, began };
+        saver.write(&of_run(&summaries, &names, &log, &asked))?;
+    }
     Ok(0)
 }
 
+/// The options of a run, for its report.
+fn given(args: &RunArgs) -> Vec<Given> {
+    let mut given = args.drive.given();
+    let path = |path: &Option<PathBuf>| {
+        let path = path.as_ref();
+        path.map_or_else(String::new, |path| path.display().to_string())
+    };
+    given.extend([
+        Given {
+            name: "workload",
+            value: path(&args.workload),
+        },
+        Given {
+            name: "trace",
+            value: path(&args.trace),
+        },
+        Given {
+            name: "flow",
+            value: args.flows.join(", "),
+        },
+        Given {
+            name: "warm-up",
+            value: args.warm_up.to_string(),
+        },
+    ]);
+    given
+}
+
+/// The options of a sweep, for its report.
+fn given_to_sweep(args: &SweepArgs) -> Vec<Given> {
+    let mut given = args.drive.given();
+    given.extend([
+        Given {
+            name: "vary",
+            value: args.vary.join(", "),
+        },
+        Given {
+            name: "flow",
+            value: args.flows.join(", "),
+        },
+        Given {
+            name: "warm-up",
+            value: args.warm_up.to_string(),
+        },
+    ]);
+    given
+}
+
 pub(super) fn sweep_command(args: &SweepArgs) -> Result<u8> {
+    let began = Instant::now();
     let metric: Metric = args.metric.parse()?;
     let axes: Vec<Axis> = args
         .vary
@@ -267,14 +332,20 @@ pub(super) fn sweep_command(args: &SweepArgs) -> Result<u8> {
         .collect::<Result<_>>()?;
     let drive: DriveConfig = args.drive.config()?;
     let workload = workload_file(args.workload.as_ref(), &args.flows)?;
-    let csv = new_file(args.csv.as_ref(), args.force)?;
-    let svg = new_file(args.svg.as_ref(), args.force)?;
+    let csv = new_file(args.csv.as_ref(), args.report.force)?;
+    let svg = new_file(args.svg.as_ref(), args.report.force)?;
+    let saver = args.report.saver()?;
     let points = sweep(&drive, &workload, &axes, args.warm_up)?;
     if let Some(file) = csv {
         file.write(to_csv(&points))?;
     }
     if let Some(file) = svg {
         file.write(to_svg(&points, metric)?)?;
+    }
+    if !saver.is_empty() {
+        let options = given_to_sweep(args);
+        let asked = Asked { options, began };
+        saver.write(&of_sweep(&drive.name, &points, metric, &asked))?;
     }
     if args.json {
         for point in &points {

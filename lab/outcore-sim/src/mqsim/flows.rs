@@ -305,7 +305,7 @@ fn finish_synthetic<'a>(
         if requests_per_s == 0 {
             return Err(import.wrong(
                 part,
-                "Bandwidth is less than one request a second".to_owned(),
+                "Bandwidth is less than one request per second".to_owned(),
             ));
         }
         Pace::Interval(1_000_000_000 / requests_per_s)

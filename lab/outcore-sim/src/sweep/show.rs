@@ -13,8 +13,8 @@ impl Metric {
     /// unit.
     fn shown(self) -> (&'static str, Unit, f64) {
         match self {
-            Metric::Iops => ("requests a second", Unit::Iops, 1.0),
-            Metric::BytesPerS => ("bytes a second", Unit::BytesPerS, 1.0),
+            Metric::Iops => ("requests per second", Unit::Iops, 1.0),
+            Metric::BytesPerS => ("bytes per second", Unit::BytesPerS, 1.0),
             Metric::MeanNs => ("mean response", Unit::Seconds, 1e-9),
             Metric::P99Ns => ("99th percentile of the response", Unit::Seconds, 1e-9),
             Metric::EndNs => ("simulated time", Unit::Seconds, 1e-9),
@@ -66,11 +66,16 @@ pub(crate) fn to_csv(points: &[Point]) -> String {
     text
 }
 
-/// A chart of `metric` over the first axis, one line per combination of the other axes.
+/// The chart of [`chart_of`] as SVG.
 ///
 /// # Errors
 /// There are no points.
 pub(crate) fn to_svg(points: &[Point], metric: Metric) -> Result<String> {
+    chart_of(points, metric).svg()
+}
+
+/// A chart of `metric` over the first axis, one line per combination of the other axes.
+pub(crate) fn chart_of(points: &[Point], metric: Metric) -> Chart {
     let (label, unit, factor) = metric.shown();
     let mut names: Vec<String> = Vec::new();
     let mut lines: Vec<(String, Vec<(f64, f64)>)> = Vec::new();
@@ -124,7 +129,6 @@ pub(crate) fn to_svg(points: &[Point], metric: Metric) -> Result<String> {
             .collect(),
         ..Chart::default()
     }
-    .svg()
 }
 
 /// The first setting as a number: `16`, or a quantity, whose parser drops the unit.
@@ -158,7 +162,8 @@ mod tests {
         assert!(csv.starts_with("flash.channels,flow.depth,requests,iops"));
         let svg = to_svg(&points, Metric::Iops).unwrap();
         assert!(
-            svg.contains("flow.depth=32") && svg.contains("requests a second over flash.channels")
+            svg.contains("flow.depth=32")
+                && svg.contains("requests per second over flash.channels")
         );
         let svg = to_svg(&points, Metric::MeanNs).unwrap();
         assert!(

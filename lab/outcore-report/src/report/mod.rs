@@ -8,6 +8,7 @@
 //! Schema of the JSON ([`Report::to_json`]): the fields below under their own names. A cell is a
 //! number, a text or null. `v` changes when a name changes its meaning.
 
+mod args;
 pub mod diff;
 mod html;
 mod machine;
@@ -18,6 +19,7 @@ use outcore_chart::Chart;
 use outcore_io::units::Unit;
 use serde::{Deserialize, Serialize};
 
+pub use args::ReportArgs;
 pub use save::Saver;
 
 /// Version of the schema.
@@ -137,7 +139,7 @@ impl Table {
     }
 
     /// Adds a row.
-    pub(crate) fn row(&mut self, cells: impl IntoIterator<Item = Cell>) {
+    pub fn row(&mut self, cells: impl IntoIterator<Item = Cell>) {
         let cells: Vec<Cell> = cells.into_iter().collect();
         debug_assert_eq!(cells.len(), self.columns.len(), "a cell for each column");
         self.rows.push(cells);
@@ -222,7 +224,7 @@ impl Report {
     }
 
     /// Adds a main result.
-    pub(crate) fn headline(&mut self, name: &str, value: f64, unit: Unit, note: impl Into<String>) {
+    pub fn headline(&mut self, name: &str, value: f64, unit: Unit, note: impl Into<String>) {
         self.headlines.push(Headline {
             name: name.to_owned(),
             value,
@@ -232,12 +234,12 @@ impl Report {
     }
 
     /// Adds an option.
-    pub(crate) fn option(&mut self, name: &str, value: impl Into<String>) {
+    pub fn option(&mut self, name: &str, value: impl Into<String>) {
         self.options.push(Fact::new(name, value));
     }
 
     /// Adds a section, unless it is empty.
-    pub(crate) fn section(&mut self, section: Section) {
+    pub fn section(&mut self, section: Section) {
         if !section.is_empty() {
             self.sections.push(section);
         }
@@ -260,7 +262,7 @@ impl Report {
 
     /// The report as CSV, one value per line: section, table, row, column, unit, value. The row is
     /// named by its first cell.
-    pub(crate) fn to_csv(&self) -> String {
+    pub fn to_csv(&self) -> String {
         text::csv(self)
     }
 
@@ -268,7 +270,7 @@ impl Report {
     ///
     /// # Errors
     /// A chart without points.
-    pub(crate) fn to_html(&self) -> outcore::Result<String> {
+    pub fn to_html(&self) -> outcore_io::Result<String> {
         html::page(self)
     }
 }

@@ -6,8 +6,8 @@
 
 use std::path::{Path, PathBuf};
 
-use outcore::{Error, Result};
 use outcore_io::drive::NewFile;
+use outcore_io::{Error, Result};
 
 use super::Report;
 

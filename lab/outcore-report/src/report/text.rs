@@ -8,7 +8,7 @@ use std::fmt::Write;
 use super::{Cell, Column, Report, Section, Table};
 
 /// The text of a cell.
-pub(super) fn show(cell: &Cell, column: &Column) -> String {
+pub(crate) fn show(cell: &Cell, column: &Column) -> String {
     match cell {
         Cell::Number(value) => column.unit.show(*value),
         Cell::Other(value, unit) => unit.show(*value),
@@ -18,14 +18,14 @@ pub(super) fn show(cell: &Cell, column: &Column) -> String {
 }
 
 /// The heading of a column, with the unit if the numbers do not carry it.
-pub(super) fn head(column: &Column) -> String {
+pub(crate) fn head(column: &Column) -> String {
     match column.unit.title() {
         "" => column.name.clone(),
         title => format!("{} ({title})", column.name),
     }
 }
 
-pub(super) fn report(report: &Report) -> String {
+pub(crate) fn report(report: &Report) -> String {
     let mut out = format!("{}\n", report.title);
     if !report.headlines.is_empty() {
         out.push('\n');
@@ -120,7 +120,7 @@ fn table(table: &Table) -> String {
     out
 }
 
-pub(super) fn csv(report: &Report) -> String {
+pub(crate) fn csv(report: &Report) -> String {
     let mut out = String::from("section,table,row,column,unit,value\n");
     for section in &report.sections {
         for table in &section.tables {

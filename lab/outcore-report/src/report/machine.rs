@@ -10,7 +10,7 @@ use outcore_io::units;
 use super::Fact;
 
 /// Facts about this machine.
-pub(super) fn facts() -> Vec<Fact> {
+pub(crate) fn facts() -> Vec<Fact> {
     let read = |path: &str| std::fs::read_to_string(path).unwrap_or_default();
     let mut facts = vec![Fact::new("outcore", env!("CARGO_PKG_VERSION"))];
     let cpu = read("/proc/cpuinfo");
@@ -41,7 +41,7 @@ fn field(text: &str, name: &str) -> Option<String> {
 }
 
 /// The current time, as `2026-11-22T03:00:00Z`.
-pub(super) fn now_utc() -> String {
+pub(crate) fn now_utc() -> String {
     let since = SystemTime::now().duration_since(UNIX_EPOCH);
     utc(since.map_or(0, |since| since.as_secs()))
 }

@@ -6,14 +6,14 @@
 
 use std::fmt::Write;
 
-use outcore::Result;
+use outcore_io::Result;
 
 use super::text::{head, show};
 use super::{Cell, Fact, Report, Section, Table};
 
 const STYLE: &str = include_str!("page.css");
 
-pub(super) fn page(report: &Report) -> Result<String> {
+pub(crate) fn page(report: &Report) -> Result<String> {
     let mut out = String::with_capacity(256 << 10);
     let title = escape(&report.title);
     let _ = write!(

@@ -8,8 +8,8 @@
 use std::collections::HashMap;
 use std::path::Path;
 
-use outcore::{Error, Kind, Result};
 use outcore_io::units::Unit;
+use outcore_io::{Error, Kind, Result};
 
 use super::text::show;
 use super::{Cell, Fact, Report, Section, Table};
