@@ -48,7 +48,7 @@ use cli::kinds::Given;
 use cli::{Cli, Command};
 use context::Context;
 
-/// What `sort --version` says. It is not a GNU sort, and does not say so to whoever looks for one.
+/// The output of `sort --version`. It is not GNU sort, and does not claim to be.
 const SORT_VERSION: &str = concat!(
     "sort (outcore) ",
     env!("CARGO_PKG_VERSION"),

@@ -39,7 +39,7 @@ pub(crate) fn mark() {
         options.read(is_read).write(!is_read).open("/dev/null")
     };
     let [input, output, error] = WAS_CLOSED.each_ref().map(|was| was.load(Ordering::Relaxed));
-    // What cannot be done leaves things as they are.
+    // A step that fails changes nothing.
     if input && let Ok(null) = null(false) {
         let _ = stdio::dup2_stdin(null);
     }

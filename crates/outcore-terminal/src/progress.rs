@@ -1,10 +1,10 @@
 //! Watching a job while it runs: progress for people and programs, and the way to stop it.
 //!
 //! Contract: [`watch`] runs the work on the calling thread; a signal cancels the job, and a panic
-//! is an error. Where progress is shown, one more thread beside it draws a bar at 10 Hz or, with
-//! `--json`, prints a `progress` event a second; it ends with the work. Where the system has no
-//! thread for it, a note says so and the work goes on. The estimate of the time left takes the
-//! phases' weights as given and the speed so far as constant.
+//! is an error. If progress is shown, a second thread draws a bar at 10 Hz or, with `--json`,
+//! prints one `progress` event per second; it ends with the work. If the system cannot start the
+//! thread, a note says so and the work goes on. The estimate of the time left takes the phases'
+//! weights as given and the speed so far as constant.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -57,7 +57,7 @@ pub fn watch<T>(
     }
 }
 
-/// Runs `work` with a thread beside it that shows how far it is.
+/// Runs `work` while a second thread shows its progress.
 fn work_watched<T>(
     reporter: &Reporter,
     control: &Control,
@@ -285,7 +285,7 @@ fn seconds_left(fraction: Option<f64>, elapsed_seconds: f64) -> Option<f64> {
     Some(elapsed_seconds * (1.0 - fraction) / fraction)
 }
 
-/// What a line of progress says next to the bar.
+/// The parts of a progress line next to the bar.
 struct Parts<'a> {
     progress: &'a Progress,
     read_bytes_per_second: f64,

@@ -29,7 +29,7 @@ enum State {
     Failed(Error),
 }
 
-/// What is recorded, if anything is.
+/// The trace that is recorded, if there is one.
 #[derive(Debug, Clone, Default)]
 pub struct Recorder(Arc<Mutex<State>>);
 
@@ -88,7 +88,7 @@ impl Recorder {
         }
     }
 
-    /// What to say of the trace, if there is one.
+    /// The note about the trace, if there is one.
     ///
     /// # Errors
     /// Why there is none.

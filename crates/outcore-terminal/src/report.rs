@@ -1,12 +1,12 @@
-//! What the command says: data on standard output, all else on standard error; JSON Lines on
+//! The output of the command: data on standard output, all else on standard error; JSON Lines on
 //! demand.
 //!
 //! Contract: a [`Reporter`] is made from the flags and passed down. With `--json` each event is one
 //! line `{"v":1,"event":...}` on standard output, or on standard error where standard output
 //! carries data; then nothing else is printed. An error is one line `outcore: error: ...` and one
-//! line `hint: ...`. What cannot be printed on standard output is an error when the command ends
-//! ([`Stdout::check`]); a reader that went away is none, and standard error that fails has nobody
-//! to be told.
+//! line `hint: ...`. A failed write to standard output is an error when the command ends
+//! ([`Stdout::check`]), except if the reader went away. A failed write to standard error is
+//! ignored, because there is no place left to report it.
 //!
 //! Events: `begin` (what will be done), `progress`, `plan`, `summary` (always with records,
 //! seconds, read_bytes, written_bytes, cpu_seconds, peak_rss_bytes, passes, bandwidth_fraction),
@@ -131,7 +131,8 @@ impl Reporter {
         !self.is_quiet && !self.is_json && !self.is_gnu && io::stderr().is_terminal()
     }
 
-    /// Whether what was done is told: to people who look on, or asked for more. GNU sort is silent.
+    /// Whether to report the result: on a terminal, or if the user asked for more. GNU sort is
+    /// silent.
     pub fn tells(&self) -> bool {
         self.is_verbose() || (!self.is_gnu && io::stderr().is_terminal())
     }
@@ -191,7 +192,7 @@ impl Reporter {
         self.human(&text);
     }
 
-    /// The table of a job's phases beside its plan, for people who asked for more or, if it
+    /// The table of a job's phases next to its plan, for users who asked for more or, if it
     /// `is_explained`, for the plan.
     pub fn phases(&self, phases: &[EnginePhase], is_explained: bool) {
         self.show_phases(&Phase::of_engine(phases), is_explained);
@@ -224,7 +225,7 @@ impl Reporter {
         }
     }
 
-    /// Where results are printed.
+    /// The stream for results.
     pub fn stdout(&self) -> &Stdout {
         &self.stdout
     }

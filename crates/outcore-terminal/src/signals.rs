@@ -1,12 +1,12 @@
 //! SIGINT, SIGTERM and SIGHUP: the first asks the job to stop and clean up, the second ends the
 //! process.
 //!
-//! Contract: a handler only sets a flag, which jobs look at as often as whether they are cancelled
-//! (see [`crate::progress`]). If the flag is set already, the handler ends the process at once with
-//! 130; what is then left behind is swept by the next run. Where no handler can be installed the
-//! signals keep their usual effect, and those that whoever started the process had ignored
-//! (`nohup`, a shell's background jobs) stay so. SIGXFSZ ends nothing: the write that it comes with
-//! fails.
+//! Contract: a handler only sets a flag. Jobs check it as often as they check whether they are
+//! cancelled (see [`crate::progress`]). If the flag is set already, the handler ends the process at
+//! once with 130; the next run removes what it leaves behind. Where no handler can be installed,
+//! the signals keep their usual effect. Signals that were ignored when the process started
+//! (`nohup`, a shell's background jobs) stay ignored. SIGXFSZ does not end the process: the write
+//! that caused it fails.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};

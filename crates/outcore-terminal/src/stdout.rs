@@ -34,7 +34,8 @@ impl fmt::Debug for Stdout {
 }
 
 impl Stdout {
-    /// Writes all of it, at once for those who print beside; nothing once a write has failed.
+    /// Writes all of it as one piece, so that other printing threads do not interleave; does
+    /// nothing once a write has failed.
     pub fn write(&self, bytes: &[u8]) {
         let mut failure = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if failure.is_none() {
@@ -66,7 +67,7 @@ fn write_all(mut bytes: &[u8]) -> rustix::io::Result<()> {
             Ok(0) => return Err(Errno::IO),
             Ok(written) => bytes = &bytes[written..],
             Err(Errno::INTR) => {}
-            // Whoever shares the descriptor has made it so.
+            // Another process that shares the descriptor made it non-blocking.
             Err(Errno::AGAIN) => {
                 let mut polled = [PollFd::new(&stdout, PollFlags::OUT)];
                 match poll(&mut polled, None) {

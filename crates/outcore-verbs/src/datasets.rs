@@ -1,13 +1,12 @@
-//! `@name` where a command takes a file: read and written where it lies, or copied.
+//! `@name` in place of a file: read and written on the volume, or copied.
 //!
-//! Contract: with a volume named (`--volume`, `OUTCORE_VOLUME`), `@name` (or `@name/inside`) is a
-//! dataset wherever a command takes the name of a file of data. Each command asks [`Files`] what
-//! its names mean, once: [`Files::output`] for what it writes, which is a sealed dataset when the
+//! Contract: if a volume is given (`--volume`, `OUTCORE_VOLUME`), `@name` (or `@name/inside`) is a
+//! dataset wherever a command takes the name of a data file. Each command asks [`Files`] what its
+//! names mean, once: [`Files::output`] for what it writes, which is a sealed dataset when the
 //! command has succeeded and absent otherwise; [`Files::copied`] for what it reads past the engine;
-//! and, through [`Names`], [`find`] for all other inputs, which are read where they lie. A dataset
-//! is never changed in its place. Without a volume a dataset is an error, unless there is a file of
-//! that name. The volume is opened with the first dataset that is named. A signal stops a copy as
-//! it stops a command.
+//! and, through [`Names`], [`find`] for all other inputs, which are read in place. A dataset is
+//! never changed in place. Without a volume a dataset is an error, unless there is a file of that
+//! name. The first use of a dataset opens the volume. A signal stops a copy as it stops a command.
 //!
 //! [`find`]: outcore_front::inputs::find
 
@@ -44,15 +43,15 @@ pub trait DatasetHost {
 #[derive(Clone)]
 pub struct Files<H> {
     drives_file: Option<PathBuf>,
-    /// Whether scratch goes to the volume's drives where no others are named.
+    /// Whether scratch goes to the volume's drives if no others are given.
     lends_drives: bool,
     host: H,
-    /// Nothing until a dataset is named.
+    /// Nothing until a dataset is used.
     staging: Arc<Mutex<Option<Staging>>>,
 }
 
 impl<H: DatasetHost> Files<H> {
-    /// With the datasets of the volume of `drives_file`, if one is named.
+    /// With the datasets of the volume of `drives_file`, if there is one.
     pub fn new(drives_file: Option<PathBuf>, lends_drives: bool, host: H) -> Self {
         Files {
             drives_file,
@@ -62,7 +61,7 @@ impl<H: DatasetHost> Files<H> {
         }
     }
 
-    /// The drives file of the volume, if one is named.
+    /// The drives file of the volume, if there is one.
     pub fn volume(&self) -> Option<&Path> {
         self.drives_file.as_deref()
     }
@@ -115,8 +114,7 @@ impl<H: DatasetHost> Files<H> {
         Ok(made.map_or(Cow::Borrowed(name), Cow::Owned))
     }
 
-    /// The directory that is packed in `name`, if that is a dataset; its files are read where they
-    /// lie.
+    /// The directory that is packed in `name`, if that is a dataset; its files are read in place.
     ///
     /// # Errors
     /// There is no such dataset, or it is one file; damage.

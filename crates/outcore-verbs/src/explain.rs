@@ -3,9 +3,8 @@
 //!
 //! Contract: [`FilePass::plan`] says how many bytes will be read and written and how long the
 //! drives take for that, at their rates, before anything is read; `--explain` shows it
-//! ([`FilePass::show`]), and [`FilePass::end`] gives the phase that was done, beside what was
-//! planned of it. The amount that streams and compressed files bring is not known in advance, and
-//! the plan says so.
+//! ([`FilePass::show`]), and [`FilePass::end`] returns the finished phase with its plan. The size
+//! of streams and of decompressed files is not known in advance, and the plan says so.
 
 use std::path::Path;
 use std::time::Instant;

@@ -152,7 +152,7 @@ pub trait Host {
     /// Whether inputs may be streams, and outputs.
     fn streams(&self) -> Streams;
 
-    /// The drives file of the volume, if one is named.
+    /// The drives file of the volume, if there is one.
     fn volume(&self) -> Option<&Path>;
 
     /// The file of a table without an output; nothing where standard output gets such a table.
@@ -346,7 +346,7 @@ pub fn is_closed(error: &Error) -> bool {
     error.raw_errno() == Some(rustix::io::Errno::PIPE.raw_os_error())
 }
 
-/// Fails where a result that is no table needs a file, and none is named: this host has no standard
+/// Fails if a result that is not a table needs a file and none is given: this host has no standard
 /// output.
 ///
 /// # Errors

@@ -1,8 +1,8 @@
 //! What verbs on lines share: inputs made into files, outputs of any kind, one job.
 //!
-//! Contract: [`LineJob::prepare`] does, in this order: inputs found; output chosen, with all that
-//! can be refused without work; streams copied and compressed files unpacked to scratch; a job
-//! made. On any failure nothing is left behind. Without a name, input is standard input and output
+//! Contract: [`LineJob::prepare`] finds the inputs; chooses the output and makes all checks that
+//! need no work; copies streams and unpacks compressed files to scratch; and makes a job, in this
+//! order. A failure leaves nothing behind. Without a name, input is standard input and output
 //! standard output.
 
 use std::path::{Path, PathBuf};
@@ -35,7 +35,7 @@ use crate::option::lines::{FormatArgs, LineArgs, Rows};
 use crate::report::{Moved, Phase, Place, Plan, Stopwatch, WriteSummary};
 use crate::scratch::{note_scratch, scratch_drives};
 
-/// What a command on lines is asked for.
+/// The request of a command on lines.
 pub(crate) struct LineRequest<'a> {
     /// Names of inputs; none for standard input.
     pub inputs: &'a [PathBuf],
@@ -43,7 +43,7 @@ pub(crate) struct LineRequest<'a> {
     pub output: Option<&'a Path>,
     /// What the output may replace.
     pub overwrite: Overwrite,
-    /// Where a trace goes.
+    /// The destination of a trace.
     pub record_io: &'a RecordingArgs,
     /// Whether a trace that exists may be replaced.
     pub force: bool,
@@ -227,7 +227,7 @@ impl LineJob {
             sources,
             target,
         } = settled;
-        // Wrong drives are told before a stream is waited for.
+        // Wrong drives are reported before the command waits for a stream.
         resources.named_drives(0)?;
         let resources = request.start_recording(host, resources, (&sources, &target))?;
         let (files, spool) = match (request.frames_fastq, is_copied) {
@@ -396,7 +396,7 @@ pub(crate) struct LineDone {
     pub passes: u32,
     /// What each drive served.
     pub drives: Vec<DriveTraffic>,
-    /// What each phase did, beside its plan.
+    /// The result of each phase next to its plan.
     pub phases: Vec<Phase>,
     /// The plan of the distribution; none where there was none.
     pub plan: Option<Plan>,
@@ -720,8 +720,8 @@ fn to_framed_files(
     Ok((files?, Some(spool)))
 }
 
-/// Streams copied and, of `lines`, compressed files unpacked; all else where it is. What must not
-/// be taken for lines is told before a stream is waited for.
+/// Copies streams and, for `lines`, unpacks compressed files; other inputs stay in place. Inputs
+/// that must not be taken for lines are reported before the command waits for a stream.
 pub(crate) fn to_files(
     host: &dyn Host,
     resources: &Resources,

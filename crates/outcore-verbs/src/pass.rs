@@ -147,21 +147,21 @@ impl TakeArgs {
     }
 }
 
-/// What a pass is asked for.
+/// The request of a pass.
 pub(crate) struct PassRequest<'a> {
     /// Where lines or records come from and go to.
     pub(crate) files: &'a FileArgs,
-    /// What records are.
+    /// The type of records.
     pub(crate) record: &'a TypeArgs,
     /// That the input is lines.
     pub(crate) lines: LineArgs,
-    /// What lines are.
+    /// The kind of lines.
     pub(crate) rows: Rows,
     /// Lines in front of the records.
     pub(crate) header: HeaderRule,
     /// Memory to use.
     pub(crate) memory_bytes: Option<u64>,
-    /// Where a trace goes.
+    /// The destination of a trace.
     pub(crate) record_io: &'a RecordingArgs,
     /// The verb, and its phase.
     pub(crate) name: &'static str,

@@ -50,7 +50,7 @@ pub trait Verb: 'static {
     const ALIASES: &'static [&'static str] = &[];
     /// The files that it reads.
     const INPUTS: Inputs = Inputs::Files;
-    /// Whether scratch goes to the drives of the volume where no others are named.
+    /// Whether scratch goes to the drives of the volume if no others are given.
     const LENDS_DRIVES: bool = true;
     /// Its options, with names, types, help and defaults.
     type Args: Args + Send + 'static;
@@ -60,7 +60,7 @@ pub trait Verb: 'static {
     /// The phases of its job, in order, and their shares of the time.
     const PHASES: &'static [Weight] = &[];
 
-    /// Does it. What can be rejected is rejected before anything is written.
+    /// Runs the verb. It makes all checks that it can before it writes anything.
     ///
     /// # Errors
     /// As the verb documents.

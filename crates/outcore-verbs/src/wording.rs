@@ -1,8 +1,8 @@
 //! Reports of verbs that write, in words.
 //!
-//! Contract: what a table became is told to everybody. What lines and records became is told to
-//! people who look on, or ask for more: in a pipeline these verbs are as silent as the tools whose
-//! place they take. All is pure.
+//! Contract: the result for a table is always reported. The result for lines and records is
+//! reported on a terminal, or if the user asks for more: in a pipeline these verbs are as silent as
+//! the tools that they replace. All functions are pure.
 
 use outcore_io::units;
 

@@ -42,7 +42,7 @@ const HINT: &str = "see --help";
 /// on.
 const NEW_KEYS_ONLY: std::ops::Range<u32> = 200_112..200_809;
 
-/// What a command line comes to.
+/// The result of reading a command line.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Read {
     /// Words for the definition of the flags.
@@ -521,7 +521,7 @@ impl<'a> Line<'a> {
         }
         let is_short = |item: &Item| matches!(item, Item::Key(_, KeyForm::Short));
         if self.is_gnu || self.items.iter().any(is_short) {
-            // Then all of them are keys of lines, and stand in one order.
+            // Then all of them are keys of lines, in the order of the command line.
             for item in &mut self.items {
                 if let Item::Key(_, form) = item {
                     *form = KeyForm::Short;

@@ -31,7 +31,7 @@ use outcore_verbs::host::Weight;
 /// The records of the demo.
 const TYPE: &str = "u64";
 const RECORD_BYTES: u64 = 8;
-/// Input, scratch and output lie side by side for a while.
+/// Input, scratch and output exist at the same time for a while.
 const ROOM_FACTOR: u64 = 3;
 
 struct Demo<'a> {

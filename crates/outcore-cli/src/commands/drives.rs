@@ -2,8 +2,8 @@
 //! `--drives`.
 //!
 //! Contract: the drives file goes to `-o`, or to standard output; the table for people goes to
-//! standard error. A file that must not be replaced is refused before anything is measured.
-//! Directories are written absolute, so that the file may lie anywhere.
+//! standard error. outcore rejects a file that must not be replaced before it measures anything.
+//! Directories are written as absolute paths, so that the file may be anywhere.
 
 use std::path::{Path, PathBuf};
 use std::time::Instant;

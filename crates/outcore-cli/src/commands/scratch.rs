@@ -1,11 +1,11 @@
 //! `outcore scratch list|clean`: private directories of jobs, alive or dead.
 //!
-//! Contract: looks only at the directories named (by default the configured drives, or the current
-//! directory), at those directly inside them, where the files of a graph or a view are made, at the
-//! folders of partitions in these, and only at names that the engine makes. A directory whose lock
-//! is held belongs to a running job and is never touched, nor is one that holds the only copy of
-//! something, or that only looks like one of ours; all are listed, with the reason; see
-//! [`outcore_io::drive::private_dir`].
+//! Contract: looks only at the given directories (by default the configured drives, or the current
+//! directory), at directories directly inside them, where the files of a graph or a view are made,
+//! and at the folders of partitions in these. It looks only at names that the engine makes. It
+//! never touches three kinds of directory, and lists each with the reason: one whose lock is held,
+//! because it belongs to a running job; one with the only copy of something; and one that only
+//! looks like one of ours. See [`outcore_io::drive::private_dir`].
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};

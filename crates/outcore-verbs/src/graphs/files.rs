@@ -1,7 +1,7 @@
 //! Graphs that are opened, the vertices that the user names, and where results go.
 //!
-//! Contract: outputs that exist, that are inputs or that stand in a graph's directory are rejected
-//! before anything is read. Vertices go by their original ids where ids were relabelled.
+//! Contract: outputs that exist, that are inputs or that are in a graph's directory are rejected
+//! before anything is read. If ids were relabelled, vertices have their original ids.
 
 use std::fmt::Display;
 use std::path::{Path, PathBuf};
@@ -199,7 +199,7 @@ pub(super) fn vertices_given(host: &dyn Host, graph: &Graph) -> Result<Option<Ve
     vertices.collect::<Result<_>>().map(Some)
 }
 
-/// Where a result of numbers goes: a file that is made, the pipe or device of a name, or standard
+/// The destination of a result of numbers: a new file, a pipe or device with a name, or standard
 /// output.
 pub(super) enum Destination {
     File(PathBuf),

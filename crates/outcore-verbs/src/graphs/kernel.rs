@@ -28,7 +28,7 @@ use crate::option::{RunArgs, parse_count};
 use crate::report::{Described, FieldType, JobSummary, Phase, Place, report};
 use crate::verb::{Inputs, Verb, Words};
 
-// What every algorithm is asked, and what this one is; its description is that of `own`.
+// The options of every algorithm, and those of this one; the description is that of `own`.
 #[derive(Debug, Args)]
 pub(crate) struct KernelArgs<K: Args> {
     /// The graph's directory
@@ -73,7 +73,7 @@ report! {
 
 /// A report of an algorithm, which may say more than all have.
 pub(crate) trait KernelReport: Described + Serialize + Send + 'static {
-    /// What all have.
+    /// The part that all reports have.
     fn kernel(&self) -> &KernelSummary;
 
     /// What else was found, in words.
@@ -94,9 +94,9 @@ pub(crate) trait Kernel: Args + Send + 'static {
     const NAME: &'static str;
     /// The result in words.
     const TITLE: &'static str;
-    /// The parts whose progress is told.
+    /// The parts whose progress is reported.
     const PHASES: &'static [Weight] = &[];
-    /// Whether vertices are named, to start from.
+    /// Whether the user gives vertices to start from.
     const HAS_SOURCES: bool = false;
     /// Its report.
     type Report: KernelReport;
@@ -133,7 +133,7 @@ impl On<'_> {
         weights.collect()
     }
 
-    /// Where scratch goes: beside the output, if that will do.
+    /// The directory for scratch: next to the output, if that is usable.
     pub(super) fn scratch_dir(&self) -> Result<PathBuf> {
         default_scratch_dir(parent_of(self.beside))
     }
@@ -210,7 +210,7 @@ pub(super) fn or_minus_one(number: u32) -> i64 {
     }
 }
 
-/// What an algorithm has found.
+/// The result of an algorithm.
 pub(crate) struct Found<R> {
     pub(super) values: Computed,
     /// Further values, which only programs get.

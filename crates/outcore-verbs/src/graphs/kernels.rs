@@ -17,7 +17,7 @@ use super::kernel::{Computed, Found, Kernel, KernelReport, KernelSummary, On};
 use crate::host::Weight;
 use crate::report::report;
 
-/// Defines the report of an algorithm that says more than all do, and how people are told.
+/// Defines the report of an algorithm that has fields of its own, and its text for people.
 macro_rules! kernel_report {
     (
         $(#[doc = $doc:literal])*
@@ -507,7 +507,7 @@ impl Kernel for Louvain {
     const TITLE: &'static str = "communities";
     type Report = LouvainSummary;
 
-    /// With scratch beside the output where edges between communities do not fit into memory.
+    /// With scratch next to the output if the edges between communities do not fit in memory.
     fn compute(&self, on: &On<'_>) -> Result<Found<LouvainSummary>> {
         let options = LouvainOptions {
             resolution: self.resolution,

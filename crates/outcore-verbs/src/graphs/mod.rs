@@ -4,7 +4,7 @@
 //!
 //! | file | holds |
 //! |---|---|
-//! | `files` | graphs that are opened, vertices that are named, and outputs |
+//! | `files` | opened graphs, given vertices, and outputs |
 //! | `convert` | `convert` |
 //! | `info` | `info`, `verify`, `export` |
 //! | `kernel` | an algorithm as a verb, and the largest of its values |

@@ -305,8 +305,7 @@ impl<'a> Rows<'a> {
         Ok(Rows { opened, names })
     }
 
-    /// The vertices that a file or a stream names; a stream is copied to scratch beside the output
-    /// first.
+    /// The vertices in a file or a stream; a stream is first copied to scratch next to the output.
     fn seeds(&self, name: &Path, output: &Path) -> Result<Vec<u32>> {
         let (host, job) = (self.opened.host, &self.opened.job);
         let names = [name.to_path_buf()];

@@ -291,10 +291,10 @@ impl RowArgs {
     }
 }
 
-/// What lines are.
+/// The kind of lines.
 #[derive(Debug, Clone)]
 pub enum Rows {
-    /// Nobody has said.
+    /// No kind is given.
     Lines,
     /// JSON values.
     Json,

@@ -116,7 +116,7 @@ impl TableArgs {
             || self.parts.is_some()
     }
 
-    /// What becomes of lines without the field `by`, as the engine takes it.
+    /// The treatment of lines without the field `by`, in the engine's form.
     ///
     /// # Errors
     /// Usage where lines have no fields, and for null, which lines do not have.

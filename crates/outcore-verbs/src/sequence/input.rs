@@ -30,7 +30,7 @@ pub(crate) struct Prepared {
     pub(super) resources: Resources,
     /// The files that are read.
     pub(super) inputs: Vec<ResolvedInput>,
-    /// What is read, with the steps that have been taken.
+    /// The input, with the steps that have been taken.
     pub(super) execution: Execution,
     /// The engine's job.
     pub(super) job: Job,
@@ -81,7 +81,7 @@ pub(super) fn is_table(host: &dyn Host, input: &InputArgs, rows: &RowsArgs) -> R
     Ok(what.is_table())
 }
 
-/// Where the input comes from, by name.
+/// The sources of the input, by name.
 ///
 /// # Errors
 /// There is no such input.

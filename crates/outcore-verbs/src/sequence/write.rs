@@ -164,7 +164,7 @@ fn take_steps(host: &dyn Host, steps: &Steps<'_>, prepared: &mut Prepared) -> Re
     })
 }
 
-/// What a verb does that writes what it makes of records in one pass: [`Written`] is the verb.
+/// The part of a verb that turns records into an output in one pass: [`Written`] is the verb.
 pub(crate) trait Pass: 'static {
     /// Its name in every face.
     const NAME: &'static str;

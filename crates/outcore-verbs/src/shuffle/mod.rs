@@ -1,8 +1,8 @@
 //! `shuffle`: lines, records or rows in a uniformly random order.
 //!
-//! Contract: a type that is named, or an array of NumPy, means records, and columns mean a table;
-//! all else is lines, or records of CSV after their header. The order comes from
-//! [`outcore::shuffle`] and depends on seed, epoch and input alone.
+//! Contract: a given type, or a NumPy array, means records, and columns mean a table; all else is
+//! lines, or records of CSV after their header. The order comes from [`outcore::shuffle`] and
+//! depends only on seed, epoch and input.
 
 mod page;
 #[cfg(feature = "tables")]

@@ -1,10 +1,10 @@
 //! What `--delete-input` has taken from the inputs, told when the job fails.
 //!
-//! Contract: [`Consumed`] remembers how much room the inputs occupied before the job; what they
-//! occupy less afterwards has been freed, and reads as zeros. It also removes what was consumed
-//! once the output is in place: only files that still are what was opened, whatever they are
-//! called, so never the output; then the markers beside them (see [`outcore_io::consumed`]). Only
-//! metadata is read.
+//! Contract: [`Consumed`] remembers how much room the inputs occupied before the job; the
+//! difference afterwards has been freed, and reads as zeros. Once the output is in place, it
+//! removes the consumed inputs: only files that still are the ones that were opened, whatever their
+//! names are, so never the output. Then it removes the markers next to them (see
+//! [`outcore_io::consumed`]). Only metadata is read.
 
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};

@@ -179,8 +179,8 @@ fn plan_text(
     plan_lines(size).map(|plan| plan.to_string())
 }
 
-/// What the output may replace. What GNU sort knows nothing of keeps the habits of all other
-/// commands, and so does a program that has no streams.
+/// What the output may replace. Options that GNU sort does not have follow the rule of all other
+/// commands, and so does a host without streams.
 fn overwrite_of(host: &dyn Host, args: &SortArgs, text: &FormatArgs) -> Overwrite {
     let is_of_gnu = !text.csv && !text.jsonl && !text.fastq;
     match host.streams() {
@@ -204,8 +204,8 @@ fn look_at(args: &SortArgs, lines: &LineJob) -> Look {
     }
 }
 
-/// Whether what an input holds may be to blame: where its records are taken for lines, a sort may
-/// need other scratch, too.
+/// Whether the contents of an input may be the cause of an error. If its records are taken for
+/// lines, a sort may also need another amount of scratch.
 fn is_of_input(lines: &LineJob, error: &Error) -> bool {
     let mut files = lines.files.iter();
     let is_in = |path: &Path| files.any(|file| file.path == path || file.name == path);
@@ -283,7 +283,7 @@ fn gnu_sort(args: &SortArgs, seed: u64) -> Result<GnuSort> {
     Ok(sort)
 }
 
-/// What chooses the order of `-R`: as GNU sort has it, another in each run if nothing is said.
+/// The seed of `-R`. Without an option it differs in each run, as in GNU sort.
 fn random_seed(host: &dyn Host, args: &SortArgs) -> Result<u64> {
     match (&args.gnu.random_source, args.seed) {
         (Some(path), _) => seed_of(host, path),

@@ -27,11 +27,11 @@ pub struct LineStep {
 
 /// An order of lines.
 pub enum LineOrder {
-    /// Of lines.
+    /// An order of plain lines.
     Lines(SharedKey),
-    /// Of JSON lines.
+    /// An order of JSON lines.
     Json(SharedKey),
-    /// Of records of CSV, which is known with their header.
+    /// An order of CSV records, which is known once the header is.
     Csv(CsvSort),
 }
 

@@ -231,7 +231,7 @@ pub(crate) fn check_is_no_dataset_read(sources: &[Source], output: Option<&Path>
     }
 }
 
-/// The files that are named, for what must not be written over.
+/// The files with these names, which must not be overwritten.
 pub(crate) fn sources_of(host: &dyn Host, names: &[PathBuf]) -> Result<Vec<Source>> {
     if names.iter().filter(|name| is_stdin(name)).count() > 1 {
         return Err(

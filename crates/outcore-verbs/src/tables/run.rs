@@ -30,7 +30,7 @@ use crate::scratch::{note_scratch, scratch_drives};
 pub struct Ran<T> {
     /// What every job on tables reports.
     pub report: WriteSummary,
-    /// What the engine says of it.
+    /// The engine's result.
     pub done: T,
 }
 
@@ -133,7 +133,7 @@ pub(crate) fn run_with<T: Done>(
                 false => Holds::Records,
             };
             check_terminal(&target, holds, consent)?;
-            // Who needs no scratch needs no place for it.
+            // A job without scratch needs no place for it.
             let dir = default_scratch_dir(Path::new(".")).unwrap_or_else(|_| PathBuf::from("."));
             outputs = vec![dir.join("standard output")];
             target

@@ -205,7 +205,7 @@ fn cluster(run: &Run<'_>, base: &VectorFile, options: &KmeansOptions) -> Result<
 }
 
 impl KmeansArgs {
-    /// Where centroids start, unless that is a file.
+    /// The start of the centroids, unless that is a file.
     fn named_init(&self) -> Option<Init> {
         match self.init.to_str()? {
             "k-means++" => Some(Init::FarRows),

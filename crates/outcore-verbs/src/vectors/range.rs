@@ -227,7 +227,7 @@ struct Outputs<'a> {
     id_max: u64,
 }
 
-/// What was found and is written.
+/// The results that were found and written.
 struct Results {
     count: u64,
     passes: u32,
@@ -328,7 +328,7 @@ impl Outputs<'_> {
     }
 
     /// Writes the numbers that `ids_of` gives for each result, and limits and distances to the
-    /// files that are named.
+    /// files that the user names.
     fn write_files<const N: usize>(
         &self,
         run: &Run<'_>,

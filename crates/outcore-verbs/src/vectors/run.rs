@@ -89,8 +89,9 @@ struct Output {
 }
 
 impl<'a> Run<'a> {
-    /// Checks that no output is an input or exists without leave, and says that the run begins. A
-    /// job that may need scratch has it on `drives`, or beside its output if that will do.
+    /// Checks that no output is an input, and that none exists without permission to replace it,
+    /// and reports that the run begins. A job that may need scratch has it on `drives`, or next to
+    /// its output if that is usable.
     pub(super) fn begin(
         host: &'a dyn Host,
         args: &RunArgs,
@@ -163,7 +164,7 @@ impl<'a> Run<'a> {
         VectorFile::open_typed(&self.job, path, type_name)
     }
 
-    /// Where an output is made that was named so.
+    /// The path at which the output with this name is made.
     pub(super) fn place_of(&self, name: &Path) -> &Path {
         let found = self.outputs.iter().find(|output| output.name == name);
         found.map_or(Path::new(""), |output| &output.path)

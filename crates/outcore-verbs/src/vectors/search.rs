@@ -173,7 +173,7 @@ report! {
 }
 
 impl KnnArgs {
-    /// The files, where results are written to `limits`, too, if it is named.
+    /// The files, including `limits` if it is given.
     pub(super) fn files<'a>(&'a self, limits: Option<&'a Path>) -> Files<'a> {
         let read = [
             Some(self.base.as_path()),

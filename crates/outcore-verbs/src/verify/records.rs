@@ -86,7 +86,7 @@ pub(super) fn verify(host: &dyn Host, args: &VerifyArgs) -> Result<VerifyReport>
 pub(crate) struct OrderCheck<'a> {
     /// The files, or a stream.
     pub inputs: &'a [PathBuf],
-    /// What the records are.
+    /// The type of the records.
     pub record: &'a TypeArgs,
     /// The order.
     pub options: CheckOptions,

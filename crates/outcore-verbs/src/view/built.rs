@@ -50,7 +50,7 @@ impl Built<'_> {
         self.report_with(host, stopwatch, resources, None)
     }
 
-    /// The same where the view has been `written` out, too.
+    /// The same if the view has also been `written` out.
     pub(super) fn report_with(
         self,
         host: &dyn Host,

@@ -1,4 +1,4 @@
-//! What a view is made of: the files that users name, and what their records are.
+//! The inputs of a view: the files that users name, and the type of their records.
 //!
 //! Contract: [`Found::of`] decides as `outcore sort` does what the inputs of a view are, and
 //! [`Found::further`] holds what is added to a view to what is there. Streams are copied to scratch
@@ -45,17 +45,17 @@ struct Lines<'a> {
     recognition: Recognition,
 }
 
-/// What is asked for of a view that is to be built.
+/// The request for a new view.
 pub(super) struct Asked<'a> {
-    /// What its inputs are.
+    /// The kind of its inputs.
     pub(super) what: What,
     /// How text is read, as that says.
     pub(super) text: &'a FormatArgs,
-    /// What copies are beside.
+    /// The target that copies are next to.
     pub(super) beside: &'a Target,
 }
 
-/// What a view is to be made of.
+/// The inputs of a new view.
 pub(super) struct Found {
     pub(super) what: ViewType,
     pub(super) files: Vec<Input>,
@@ -66,7 +66,7 @@ pub(super) struct Found {
 }
 
 impl Found {
-    /// Those of a view that is to be built.
+    /// Those of a new view.
     pub(super) fn of(
         host: &dyn Host,
         args: &ViewBuildArgs,
@@ -158,7 +158,7 @@ impl Found {
         }
     }
 
-    /// What the plan of a view has to know.
+    /// The sizes that the plan of a view needs.
     pub(super) fn size(&self, job: &Job, options: BuildOptions) -> Result<ViewSize> {
         match &self.what {
             ViewType::Lines(lines) => size_of_lines(job, &self.files, lines, options),

@@ -126,7 +126,7 @@ fn counted(what: &ViewType, count: u64) -> String {
     }
 }
 
-/// What a view has records of.
+/// The word for one item of a view.
 fn unit_of(what: &ViewType) -> &'static str {
     match what {
         ViewType::Records(_) => "record",

@@ -1,4 +1,4 @@
-//! What the verbs on sorted views are asked, and what they report.
+//! The options and the reports of the verbs on sorted views.
 //!
 //! Contract: each option and each field stands here alone, with its name, type, default and help.
 

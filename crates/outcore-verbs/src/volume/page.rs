@@ -1,4 +1,4 @@
-//! What the verbs on volumes are asked, and what they report.
+//! The options and the reports of the verbs on volumes.
 //!
 //! Contract: each option and each field stands here alone, with its name, type, default and help.
 

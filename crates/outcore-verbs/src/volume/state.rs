@@ -132,7 +132,7 @@ impl Verb for Status {
     }
 }
 
-/// `scrub`: reads the datasets that are named, or all.
+/// `scrub`: reads the given datasets, or all.
 pub(super) struct Scrub;
 
 impl Verb for Scrub {
@@ -153,7 +153,7 @@ impl Verb for Scrub {
             [] => volume.names()?,
             names => names.to_vec(),
         };
-        // What cannot be read is found out below.
+        // Datasets that cannot be read are reported below.
         let manifests = all.iter().filter_map(|name| volume.manifest(name).ok());
         let bytes: u64 = manifests.map(|manifest| manifest.payload_bytes()).sum();
         let control = &host.adopt(resources.job(Vec::new())).control;

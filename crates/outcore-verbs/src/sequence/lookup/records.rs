@@ -1,7 +1,7 @@
 //! Lookups in files of records.
 //!
-//! Contract: as the folder's. Keys that are more than the memory holds are looked up some at a
-//! time, and records that are found come some at a time, too; the output is then a single file,
+//! Contract: that of the folder. If the keys do not fit in memory, they are looked up in groups,
+//! and the records that are found are also gathered in groups. The output is then a single file,
 //! which appears whole or not at all.
 //!
 //! Bounds: as [`outcore::primitives::lookup()`] for the keys that are looked up at a time; with
@@ -28,7 +28,7 @@ use crate::host::Host;
 use crate::report::WriteSummary;
 
 const RANK_BYTES: usize = size_of::<u64>();
-/// Memory of a key beside its bytes: its two ranks, and its place while it is looked up.
+/// Memory of a key in addition to its bytes: its two ranks, and its place while it is looked up.
 const KEY_BYTES: u64 = 32;
 /// Memory of a place while its record is gathered.
 const PLACE_BYTES: u64 = 256;
@@ -117,7 +117,7 @@ struct Search<'a> {
     record_bytes: usize,
 }
 
-/// Where the records are that are equal to some keys.
+/// The ranges of records that are equal to the keys.
 struct Found {
     from: Vec<u64>,
     to: Vec<u64>,
@@ -137,7 +137,7 @@ impl Found {
 }
 
 impl Search<'_> {
-    /// Keys that are looked up at a time, each with so many bytes beside it.
+    /// Keys that are looked up at a time, each with room for a record and [`KEY_BYTES`].
     fn at_once(&self) -> u64 {
         let each_bytes = self.record_bytes as u64 + KEY_BYTES;
         (self.job.budget.free_bytes() / 2 / each_bytes).max(1)
@@ -208,7 +208,7 @@ impl Search<'_> {
             count += found.count();
             last = Some(found);
         }
-        // What is known of all keys is not looked up again.
+        // Ranks that are known for all keys are not looked up again.
         let mut known = last.filter(|_| firsts.len() == 1);
         if let (Some(found), true) = (&known, count <= self.places_at_once()) {
             let places: Vec<u64> = found.ranks().collect();
@@ -260,8 +260,8 @@ impl Search<'_> {
         })
     }
 
-    /// Records that are gathered at a time: each is held twice while it is gathered, beside its
-    /// place and the reads in flight.
+    /// Records that are gathered at a time: each is held twice while it is gathered, with its place
+    /// and the reads in flight.
     fn places_at_once(&self) -> u64 {
         self.job.budget.free_bytes() / (3 * self.record_bytes as u64 + PLACE_BYTES)
     }

@@ -163,7 +163,7 @@ fn target_of(
 ) -> Result<(PathBuf, Target)> {
     let force = args.files.input.force;
     let name = host.output(&args.files.output.output, force)?;
-    // What a view holds is known when it is open; until then its output's name says it.
+    // The kind of a view is known once it is open; until then the name of the output tells it.
     let extension = args.files.output.output.extension();
     let is_array = is_view && extension.is_some_and(|end| end == "npy");
     let holds = match args.values && !is_array {
@@ -270,7 +270,7 @@ fn refuse_table(view: SortedView) -> Result<SortedView> {
     }
 }
 
-/// Memory of a key beside its bytes.
+/// Memory of a key in addition to its bytes.
 const KEY_BYTES: u64 = 32;
 
 /// Keys in memory.
