@@ -134,7 +134,7 @@ class Release:
         return tree
 
     def runner(self, machine: Machine) -> list[str] | None:
-        """What starts a program of the machine here; nothing if that is not possible."""
+        """The command that starts a program of that machine here; nothing if that is not possible."""
         if os.uname().machine == machine.name:
             return []
         emulator = shutil.which(f"qemu-{machine.name}-static") or shutil.which(f"qemu-{machine.name}")

@@ -114,7 +114,7 @@ __all__ += [
 ]
 # verbs: end
 
-# Where users find them is where tracebacks and help should say they are.
+# Tracebacks and help should show the module in which users find these names.
 for _name in __all__:
     if not _name.startswith("_") and hasattr(globals()[_name], "__qualname__"):
         globals()[_name].__module__ = __name__

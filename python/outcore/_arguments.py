@@ -24,7 +24,7 @@ Record = Union[int, "tuple[int, Keys]"]
 LinesHow = Union[bool, Literal["any"]]
 
 SEED = 1
-#: What tables of pandas, Polars and Arrow can be told by.
+#: Attributes that mark tables of pandas, Polars and Arrow.
 _TABLES = ("__dataframe__", "__arrow_c_stream__")
 
 

@@ -13,7 +13,7 @@ from typing import Union
 
 from ._errors import usage
 
-#: What the engine reads as infinity: it is larger than all other numbers.
+#: The engine reads this literal as infinity: it is larger than all other numbers.
 _INFINITE = "1e999"
 #: Most characters of an expression: far more than the engine takes.
 _TEXT_MAX = 1 << 16

@@ -57,7 +57,7 @@ if TYPE_CHECKING:
     _Array = npt.NDArray[Any]
     _BatchFunction = Callable[[_Array], _Array]
 
-#: What items side by side are called.
+#: Names of the items of zipped inputs.
 _NAMES = ("x", "y", "z", "w", "x4", "x5", "x6", "x7")
 #: Numbers of the engine's that are letters and bits to NumPy too.
 _KINDS = "uif"
@@ -88,7 +88,7 @@ class Dataset(Lazy):
 
     @property
     def dtype(self) -> np.dtype[Any]:
-        """What an item is, to NumPy."""
+        """The type of an item in NumPy."""
         return self._dtype
 
     # Steps.

@@ -22,7 +22,7 @@ from ._reports import WriteSummary
 from ._requests import ResourcesRequest, TextRequest
 
 _SEED = 1
-#: What jobs on a table may use, and how it is watched: the keywords that all functions on tables share.
+#: The keywords that all functions on tables share: resources, and the callback for progress.
 MEANS = ("memory", "threads", "drives", "io", "scratch_limit", "progress")
 
 
@@ -160,7 +160,7 @@ def texts(name: str, given: Iterable[str]) -> list[str]:
 
 
 def columns_of(given: Mapping[str, Any]) -> list[str] | None:
-    """The columns that are kept, if they are named."""
+    """The columns that are kept, if any are given."""
     columns = given.get("columns")
     return None if columns is None else texts("columns", columns)
 

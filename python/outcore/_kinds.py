@@ -16,7 +16,7 @@ from ._requests import AskedRequest, ResourcesRequest
 
 LINES, CSV, JSON, RECORDS, ARRAY = "lines", "csv", "jsonl", "records", "array"
 TABLE, CSV_TABLE, JSON_TABLE, VIEW = "table", "csv_table", "jsonl_table", "view"
-#: A table that somebody else holds.
+#: A table that another library holds.
 HELD = "held_table"
 
 TEXT = {LINES, CSV, JSON}
@@ -65,7 +65,7 @@ def what(
     lines: bool = False,
     table: bool = False,
 ) -> str:
-    """What the files hold; `table` says that something is given that only tables have."""
+    """The kind of the files; `table` says that something is given that only tables have."""
     asked = AskedRequest(
         inputs=names,
         is_records=records,
@@ -76,7 +76,7 @@ def what(
     kind = _outcore.what(asked)
     if not records:
         return kind
-    # What is said of records is not for a table, and then is what is rejected.
+    # Options of records do not apply to a table, so they are what is rejected.
     asked = AskedRequest({**asked, "is_records": False, "is_table": False})
     return TABLE if _outcore.what(asked) == TABLE else kind
 
@@ -89,7 +89,7 @@ def check(function: Callable[..., Any], kind: str, given: dict[str, Any]) -> Non
         kinds = rules[argument]
         if kind in kinds:
             continue
-        # What makes it that kind may be an argument that no input has together with this one.
+        # The kind may come from an argument that no input accepts together with this one.
         others = (other for other in said if kind in rules[other] and not kinds & rules[other])
         other = next(others, None)
         if other is None:

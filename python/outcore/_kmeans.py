@@ -129,7 +129,7 @@ class KMeans:
         return self
 
     def __sklearn_tags__(self) -> Any:
-        """What scikit-learn asks of an estimator; only scikit-learn calls this, so it is there."""
+        """The tags that scikit-learn needs from an estimator; only scikit-learn calls this, so it is installed."""
         utils: Any = importlib.import_module("sklearn.utils")
         target_tags = utils.TargetTags(required=False)
         return utils.Tags(

@@ -1,4 +1,4 @@
-"""What datasets of records and of lines have in common: a request that grows by steps."""
+"""The common part of datasets of records and of lines: a request that grows by steps."""
 
 from __future__ import annotations
 

@@ -10,7 +10,7 @@ from types import ModuleType
 
 from ._errors import usage
 
-#: What a module is called where it is installed from, if not as in an import.
+#: The name under which a module is installed, if it differs from the name to import.
 _DISTRIBUTIONS = {"sklearn": "scikit-learn"}
 
 

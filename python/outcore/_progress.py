@@ -18,7 +18,7 @@ from . import _units as units
 from ._errors import usage
 from ._requests import Tell
 
-#: The last phase that is told.
+#: The last phase that is reported.
 DONE = "done"
 _RATE_WINDOW_SECONDS = 1.0
 
@@ -70,7 +70,7 @@ Watcher = Callable[[Progress], object]
 
 @contextmanager
 def telling(progress: Watcher | bool | None, phases: tuple[str, ...]) -> Iterator[Tell | None]:
-    """What the native module is to call; `phases` are those that count."""
+    """The function that the native module calls; `phases` are those that count."""
     if progress is None or progress is False:
         yield None
     elif progress is True:

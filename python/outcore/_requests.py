@@ -34,7 +34,7 @@ class AskedRequest(TypedDict):
 
 
 class RecordsRequest(TypedDict):
-    """What the records are; at most one of `name`, `descr` and `record_bytes` is given."""
+    """The type of the records; at most one of `name`, `descr` and `record_bytes` is given."""
 
     name: str | None
     descr: str | None

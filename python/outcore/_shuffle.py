@@ -255,7 +255,7 @@ class Batches(Iterator["npt.NDArray[Any]"]):
         return self._reader.submit(self._source._read_round, start, count)
 
     def close(self) -> None:
-        """Ends the reading ahead; the iterator has nothing more."""
+        """Ends the reading ahead; the iterator ends."""
         self._held, self._coming, self._asked = None, None, self._end
         if self._reader is not None:
             self._reader.shutdown(wait=False, cancel_futures=True)

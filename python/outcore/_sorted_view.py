@@ -20,7 +20,7 @@ _V = TypeVar("_V", bound="SortedView")
 
 
 class SortedView:
-    """What views of records and of lines have in common."""
+    """The common part of views of records and of lines."""
 
     #: What it holds.
     _KIND = "records"
@@ -77,7 +77,7 @@ class SortedView:
 
     @property
     def type(self) -> str:
-        """What a record is, in outcore's words: `"u64"`, `"gensort"`, `"lines"`, `"table"`."""
+        """The type of a record, in outcore's words: `"u64"`, `"gensort"`, `"lines"`, `"table"`."""
         return self._info["type"]
 
     @property

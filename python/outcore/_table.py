@@ -273,7 +273,7 @@ class Table(Held):
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
         """The batches for another library: `pyarrow.table(t)`, `polars.DataFrame(t)`."""
         if any(map(_is_packed, self._inputs)):
-            # What is unpacked for a step goes with it.
+            # Files that are unpacked for a step exist only as long as the step.
             return _table_verbs.convert(self).__arrow_c_stream__(requested_schema)
         return super().__arrow_c_stream__(requested_schema)
 
@@ -310,7 +310,7 @@ class Table(Held):
     @overload
     def __getitem__(self, at: str | list[str]) -> Table: ...
     def __getitem__(self, at: slice | str | list[str]) -> Table:
-        """Rows `table[i:j]`, or columns: `table["id"]`, `table[["id", "price"]]`. Rows before the first are read, too."""
+        """Rows `table[i:j]`, or columns: `table["id"]`, `table[["id", "price"]]`. It also reads the rows before the first."""
         if isinstance(at, str):
             return self.select(at)
         if isinstance(at, list):

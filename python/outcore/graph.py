@@ -120,7 +120,8 @@ class Graph:
     def _starts(
         self, source: SupportsIndex | str | Iterable[SupportsIndex | str]
     ) -> list[int]:
-        # An array of NumPy has an index, too, so that this does not tell one source from several.
+        # A NumPy array also has `__index__`, so `SupportsIndex` does not distinguish one source
+        # from several.
         sources: Iterable[SupportsIndex | str]
         if isinstance(source, str) or not isinstance(source, Iterable):
             sources = [source]

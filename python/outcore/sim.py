@@ -57,7 +57,7 @@ class Preset:
     def __init__(self, facts: Mapping[str, Any]) -> None:
         #: Its name.
         self.name: str = facts["name"]
-        #: The product that it stands for.
+        #: The product that it models.
         self.product: str = facts["product"]
         #: Every value with `table`, `key`, `value`, `provenance` (`datasheet`, `fitted`, `guessed`,
         #: `default` or `mqsim`) and `note`.

@@ -110,8 +110,8 @@ class ShuffledDataset(IterableDataset):  # type: ignore[misc, unused-ignore]
         return Batches(self._source, self._batch_size, places, start, False)
 
     def __getstate__(self) -> dict[str, Any]:
-        # What is being read in this process goes on here, not in a worker that is spawned; that
-        # worker has no `torch.distributed` to ask.
+        # A read in progress continues in this process, not in a worker that is spawned. That worker
+        # cannot ask `torch.distributed`, so the ranks are stored.
         return {**self.__dict__, "_running": None, "_ranks": self._ranks or _distributed()}
 
     def __setstate__(self, state: dict[str, Any]) -> None:

@@ -1,8 +1,8 @@
 //! `@name` where a function takes a file.
 //!
 //! Contract: with a volume (`volume=`, or `OUTCORE_VOLUME`), the files of a request whose names
-//! begin with `@` are datasets ([`outcore_front::staging`]): read where they lie, or copied; what
-//! is written is a sealed dataset when the job has succeeded, and absent otherwise. Errors and
+//! begin with `@` are datasets ([`outcore_front::staging`]). Inputs are read in place, or copied.
+//! An output is a sealed dataset once the job has succeeded, and absent otherwise. Errors and
 //! replies have the names that were given ([`Run::name_of`]). Without a volume a dataset is an
 //! error, unless there is a file of that name.
 
@@ -108,8 +108,7 @@ impl Datasets {
         Ok(())
     }
 
-    /// The directory that is packed in the dataset `path`, if it names one, to be read where it
-    /// lies.
+    /// The directory that is packed in the dataset `path`, if it names one, to be read in place.
     ///
     /// # Errors
     /// As [`Datasets::stage`]; a dataset that is not a directory.
@@ -123,7 +122,7 @@ impl Datasets {
         staging.map(|staging| staging.packed(path)).transpose()
     }
 
-    /// What stands for datasets, if `path` names one.
+    /// The staging of datasets, if `path` names one.
     fn begin(
         &mut self,
         resources: &request::Resources,
@@ -144,8 +143,8 @@ impl Datasets {
         Ok(self.0.as_mut())
     }
 
-    /// What the job may use; with `lends_drives`, scratch goes to the volume's drives where no
-    /// others are named.
+    /// The resources of the job. With `lends_drives`, scratch goes to the volume's drives if no
+    /// others are given.
     ///
     /// # Errors
     /// Settings that cannot be; the volume cannot be opened.

@@ -27,7 +27,7 @@ impl<T> Here<T> {
         self.process_id == std::process::id()
     }
 
-    /// What is held; `what` and `again` say in a child what it was, and what to do there.
+    /// The held value. In a child, the error names it as `what` and gives `again` as its hint.
     pub(crate) fn get(&self, what: &str, again: &str) -> Result<&T> {
         match &self.held {
             Some(held) if self.is_here() => Ok(held),

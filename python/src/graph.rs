@@ -42,7 +42,7 @@ pub(crate) fn ids(dir: &Path, resources: &Resources, run: &Run) -> Result<Vec<u8
     Ok(bytes.collect())
 }
 
-/// What vertices were called: those that are named, or all.
+/// The original names of vertices: the given ones, or all.
 pub(crate) fn names(
     dir: &Path,
     vertices: Option<Vec<u32>>,

@@ -1,8 +1,8 @@
 //! The jobs themselves: from a request to one run of the engine and a reply.
 //!
-//! Contract: nothing here knows of the interpreter; all of it runs on the job's own thread. As the
-//! command does, everything that can be refused without work is refused before any is done
-//! ([`outcore_front`]), and on any failure nothing is left behind.
+//! Contract: nothing here depends on the interpreter; all of it runs on the job's own thread. As in
+//! the command, every check that needs no work comes before any work ([`outcore_front`]). A failure
+//! leaves nothing behind.
 
 use std::path::Path;
 
@@ -63,7 +63,7 @@ fn to_sort(inputs: &[ResolvedInput]) -> Vec<Input> {
     inputs.iter().map(ResolvedInput::to_sort).collect()
 }
 
-/// Where lines go, compressed if the name says so.
+/// The destination of lines, compressed if the name asks for it.
 pub(crate) fn open_lines(
     job: &Job,
     target: &Target,
@@ -96,7 +96,7 @@ fn order_of_files(
     let decided = records::decide(&request.records.to_request_without_keys()?, &inputs)?;
     let header = match &decided.header {
         Some(header) => Some(header.clone()),
-        // What NumPy has no dtype for is handed out as bytes.
+        // Records without a NumPy dtype are returned as bytes.
         None => NpyHeader::of_format(&decided.format, 0).ok(),
     };
     let job = run.job(resources, Vec::new());

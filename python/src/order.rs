@@ -1,8 +1,8 @@
 //! Records in the order of a shuffle, for Python.
 //!
-//! Contract: [`Order`] holds the input's files open; each read is a job of its own, with the
-//! interpreter free and Ctrl-C heard. Which dtype the records have is told as the header of a
-//! `.npy` file of none of them, which NumPy reads itself.
+//! Contract: [`Order`] holds the input's files open; each read is a job of its own, during which
+//! the interpreter is released and Ctrl-C works. The dtype of the records is passed as the header
+//! of an empty `.npy` file, which NumPy reads itself.
 
 use std::sync::Arc;
 

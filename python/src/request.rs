@@ -1,7 +1,7 @@
 //! What the Python side asks for: dictionaries as values with types.
 //!
-//! Contract: the Python side has checked types and filled in defaults; here nothing has one. Keys
-//! and types are told once more in `outcore/_outcore.pyi`.
+//! Contract: the Python side has checked types and filled in defaults; there are no defaults here.
+//! `outcore/_outcore.pyi` repeats the keys and types.
 
 use std::path::PathBuf;
 
@@ -70,7 +70,7 @@ pub(crate) struct Asked {
     pub(crate) resources: Resources,
 }
 
-/// What the records are.
+/// The type of the records.
 #[derive(Debug, FromPyObject)]
 #[pyo3(from_item_all)]
 pub(crate) struct Records {

@@ -1,11 +1,10 @@
 //! A job on a thread of its own, watched from the thread that called.
 //!
-//! Contract: [`watch`] gives the interpreter free for all other threads while the job runs. Every
-//! 50 ms it looks for signals (which only Python's main thread gets to see) and every 200 ms it
-//! tells the caller's function how far the job is, and once more at the end. What either raises
-//! stops the job; its exception is raised once the job has cleaned up behind itself, at most about
-//! 50 ms and one bucket's sort later. A panic is an error that names the step and the file. Any
-//! number of jobs may run at once.
+//! Contract: [`watch`] releases the interpreter while the job runs. Every 50 ms it checks for
+//! signals, which only Python's main thread sees. Every 200 ms, and once at the end, it reports the
+//! progress to the caller's function. An exception from either stops the job. It is raised once the
+//! job has cleaned up, at most about 50 ms and one bucket's sort later. A panic is an error that
+//! names the step and the file. Any number of jobs may run at once.
 
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
@@ -26,24 +25,24 @@ use crate::errors;
 pub(crate) const PROGRAM: &str = concat!("outcore for Python ", env!("CARGO_PKG_VERSION"));
 /// How long a signal may stay unseen.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
-/// How often progress is told.
+/// The interval between reports of progress.
 const TELL_EVERY: Duration = Duration::from_millis(200);
-/// The phase that is told at the end.
+/// The phase that is reported at the end.
 const DONE: &str = "done";
 
-/// What every job is run with.
+/// The context of every job.
 #[derive(Debug)]
 pub(crate) struct Run {
     /// As it was when the job was called for: other Python threads may change it later.
     pub(crate) environment: Environment,
     /// Watched from the thread that called.
     pub(crate) control: Arc<Control>,
-    /// Files that stand for what the user named otherwise.
+    /// Files with the names that the user gave them.
     names: Mutex<Vec<(PathBuf, PathBuf)>>,
 }
 
 impl Run {
-    /// One that nobody watches yet.
+    /// A run that is not watched yet.
     pub(crate) fn new() -> Self {
         Run {
             environment: Environment::of_process(),
@@ -52,7 +51,7 @@ impl Run {
         }
     }
 
-    /// Lets the file at `path` be called `name` in what the user is told.
+    /// Uses `name` for the file at `path` in messages to the user.
     pub(crate) fn call(&self, path: &Path, name: &Path) {
         let mut names = self.names.lock().unwrap_or_else(PoisonError::into_inner);
         names.push((path.to_path_buf(), name.to_path_buf()));
@@ -138,7 +137,8 @@ fn start<T: Send + 'static>(
 ) -> Result<Started<T>> {
     let (send, results) = channel();
     let job = move || {
-        // Nobody listens only if the caller's thread is gone, and then nobody is to be told.
+        // The send fails only if the caller's thread is gone, and then there is no one to report
+        // to.
         let done = run.control.guarded(|| work(&run));
         drop(send.send(done.map_err(|error| run.told(error))));
     };

@@ -318,7 +318,7 @@ pub(crate) fn replay(request: &ReplayRequest, run: &Run) -> Result<String> {
     json(&report)
 }
 
-/// What was said, else what the trace has, else what is measured here.
+/// The requested costs, else those of the trace, else those that are measured here.
 fn cpu_cost(request: &PlanRequest, run: &Run) -> Result<CpuCost> {
     if let (Some(distribute_ns), Some(sort_ns)) = (request.distribute_ns, request.sort_ns) {
         return Ok(CpuCost {

@@ -1,8 +1,8 @@
 //! Verbs, run from Python.
 //!
 //! Contract: [`run_verb`] takes a verb's arguments in words, as the command would, runs it on a
-//! thread of its own ([`crate::run`]) and gives its report as a dictionary, with a headline, and
-//! arrays. There are no streams. `@name` is a dataset where the volume is named. Plans go to
+//! thread of its own ([`crate::run`]) and returns its report as a dictionary, with a headline, and
+//! arrays. There are no streams. `@name` is a dataset if a volume is given. Plans go to
 //! `sys.stderr`.
 
 use std::borrow::Cow;
@@ -198,12 +198,12 @@ fn spell_notes(report: &Bound<'_, PyAny>) -> PyResult<()> {
 fn print(plan: &dyn Display) {
     Python::attach(|py| {
         let stderr = py.import("sys").and_then(|sys| sys.getattr("stderr"));
-        // A program without standard error has nobody to read the plan.
+        // A program without standard error cannot show the plan.
         let _ = stderr.and_then(|stderr| stderr.call_method1("write", (format!("{plan}\n"),)));
     });
 }
 
-/// What a verb needs of Python.
+/// The services that a verb needs from Python.
 struct Face<'r> {
     run: &'r Run,
     given: Given,

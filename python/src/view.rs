@@ -45,9 +45,9 @@ impl View {
         Ok(View::of(view))
     }
 
-    /// What it is: `records`, `record_bytes` (0 for lines), `bytes`, `type`, `descr`, `columns`,
-    /// `terminator` (of lines), `front` (bytes before the first one), `runs`, `descending`,
-    /// `stable`.
+    /// Its properties: `records`, `record_bytes` (0 for lines), `bytes`, `type`, `descr`,
+    /// `columns`, `terminator` (of lines), `front` (bytes before the first one), `runs`,
+    /// `descending`, `stable`.
     fn info<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         let view = self.here(py)?;
         let info = view.info();
@@ -57,7 +57,7 @@ impl View {
             ViewType::Lines(lines) => ("lines".to_string(), 0, Some(lines.terminator)),
             ViewType::Rows(_) => ("table".to_string(), 0, None),
         };
-        // What NumPy has no dtype for is bytes to it.
+        // Records without a NumPy dtype are bytes.
         let header = info
             .what
             .records()
@@ -99,8 +99,8 @@ impl View {
         capsule::given(py, Box::new(stream))
     }
 
-    /// The places of the rows of a view of a table that have the values of `key`, a table of one
-    /// row with the first columns of the order: where they begin and where they end.
+    /// In a view of a table, the first row with the values of `key` and the row after the last one.
+    /// `key` is a table of one row with the first columns of the order.
     fn find(&self, py: Python<'_>, key: &Bound<'_, PyAny>) -> PyResult<(u64, u64)> {
         let view = self.here(py)?.clone();
         let reader = capsule::taken(key)?;
@@ -134,7 +134,7 @@ impl View {
     }
 
     /// Ranks of keys, as `u64`s: of the first record whose key is not before the given one, or with
-    /// `counts_equal` behind it. Records and lines stand for their keys.
+    /// `counts_equal` after it. A key is given as a record or a line.
     fn lookup<'py>(
         &self,
         py: Python<'py>,

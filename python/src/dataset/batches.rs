@@ -1,11 +1,11 @@
 //! Iteration over a dataset.
 //!
 //! Contract: [`Batches`] runs the dataset's passes on threads of their own and hands on the bytes
-//! of whole batches, in order, through a channel of [`BATCHES_WAITING`]; of lines, whole ones. Who
-//! waits for the next is waiting with the interpreter free, and hears Ctrl-C within 50 ms. The job
-//! ends with the iterator, wherever that is left. A forked child has the iterator, but neither its
-//! threads nor their locks in any known state: there it is an error to go on, and nothing of it is
-//! touched.
+//! of whole batches, in order, through a channel of [`BATCHES_WAITING`]. A batch of lines has whole
+//! lines. A caller that waits for the next batch releases the interpreter, and sees Ctrl-C within
+//! 50 ms. The job ends when the iterator is dropped. A forked child has the iterator, but not its
+//! threads, and the locks are in an unknown state: there, going on is an error, and nothing of the
+//! iterator is touched.
 
 use std::io::Write;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -40,7 +40,7 @@ const LOOK_EVERY: Duration = Duration::from_millis(50);
 
 type Message = Result<Vec<u8>>;
 
-/// Sends what is written to a channel; fails once nobody listens.
+/// Sends written bytes to a channel; fails once the receiver is dropped.
 struct ToChannel(SyncSender<Message>);
 
 impl Write for ToChannel {
@@ -113,7 +113,7 @@ pub(crate) struct Batches {
     skipped: Arc<AtomicU64>,
 }
 
-/// What has to do with the job's thread.
+/// The state that belongs to the job's thread.
 struct Live {
     received: Mutex<Option<Receiver<Message>>>,
     control: Arc<Control>,
@@ -199,7 +199,7 @@ impl Drop for Live {
     fn drop(&mut self) {
         self.control.cancel();
         let mut received = self.received.lock().unwrap_or_else(PoisonError::into_inner);
-        // The job's next batch finds nobody, so that it ends.
+        // The job's next batch finds no receiver, so the job ends.
         drop(received.take());
         drop(received);
         if let Some(job) = self.job.take() {

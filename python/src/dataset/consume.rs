@@ -44,7 +44,7 @@ use crate::jobs::{no_pipe, open_lines};
 use crate::request::CsvRows;
 use crate::verb::{Answer, answer};
 
-/// Where a result goes.
+/// The destination of a result.
 #[derive(Debug, FromPyObject)]
 #[pyo3(from_item_all)]
 pub(crate) struct To {
@@ -74,7 +74,7 @@ fn numbers(py: Python<'_>, scalars: Vec<Scalar>) -> PyResult<Vec<Py<PyAny>>> {
     scalars.into_iter().map(|value| number(py, value)).collect()
 }
 
-/// What a question about all items, after all steps, is answered with.
+/// The answer to a question about all items, after all steps.
 fn asked<T: Send + 'static>(
     py: Python<'_>,
     request: Dataset,
@@ -242,7 +242,7 @@ pub(crate) fn partition(
     })
 }
 
-/// What says which file an item goes to.
+/// The rule that assigns an item to a file.
 #[derive(Debug, FromPyObject)]
 pub(crate) enum Bucket {
     #[pyo3(transparent)]
@@ -475,7 +475,7 @@ pub(crate) fn split_lines(
         opened.execution.set_beside(beside);
         opened.execution.take_all_steps()?;
         if matches!(cut, PartSize::Parts(_)) {
-            // Where parts end is told by the length of all.
+            // The ends of parts depend on the length of the whole input.
             opened.execution.unpack_files()?;
         }
         let job = opened.execution.job()?;
@@ -587,7 +587,7 @@ pub(crate) fn fold_batches(
             Schema::of_format(&u64s),
             Yield::AtMostOne,
         )?;
-        // What is raised stops the job at its next look, and is raised instead of its result.
+        // An exception stops the job at its next check, and is raised in place of its result.
         let combine = |a: Option<u64>, b: Option<u64>| match (a, b) {
             (Some(a), Some(b)) => Python::attach(|py| {
                 let (a, b) = (kept.take(a)?, kept.take(b)?);

@@ -1,7 +1,7 @@
-//! A dataset that was opened: the engine's, and what Python's half of the job needs beside it.
+//! An opened dataset: that of the engine, and the state that Python's half of the job needs.
 //!
-//! Contract: files are looked at, datasets on volumes stand in for themselves, and every step is
-//! settled before anything is read. What the caller's own code raises is kept.
+//! Contract: files are examined, datasets on volumes are opened, and every step is settled before
+//! anything is read. Exceptions of the caller's code are kept.
 
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -109,7 +109,7 @@ impl Opened {
         Ok(dress.clone())
     }
 
-    /// Where what the caller's own code raises is kept.
+    /// The store for exceptions of the caller's code.
     pub(super) fn raised(&self) -> Raised {
         self.raised.clone()
     }

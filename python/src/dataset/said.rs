@@ -1,7 +1,7 @@
-//! What Python says of a dataset: files, steps, functions of the caller's.
+//! Python's description of a dataset: files, steps, and functions of the caller.
 //!
-//! Contract: dictionaries as values with types; steps are told apart by the names of their parts.
-//! What the caller's own code raises is kept, the first of it, and raised again as it is.
+//! Contract: dictionaries become typed values; the names of its parts identify a step. The first
+//! exception of the caller's code is kept, and raised again unchanged.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -15,7 +15,7 @@ use pyo3::types::PyBytes;
 
 use crate::request::{self, CsvRows};
 
-/// A dataset as Python says it.
+/// A dataset as Python describes it.
 #[derive(Debug, FromPyObject)]
 #[pyo3(from_item_all)]
 pub(crate) struct Dataset {
@@ -72,7 +72,7 @@ pub(crate) enum Step {
 }
 
 impl Step {
-    /// What it says of lines that end with `terminator`, where it sorts them.
+    /// The step on lines that end with `terminator`, if this is a sort of lines.
     pub(super) fn line_step(&self, terminator: u8) -> Result<Option<LineStep>> {
         match self {
             Step::SortLines(step) => step.line_step(terminator).map(Some),

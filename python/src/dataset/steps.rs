@@ -1,6 +1,6 @@
 //! Steps: from what Python says to those of the engine.
 //!
-//! Contract: what makes no sense is refused here, before anything is read.
+//! Contract: invalid steps are rejected here, before anything is read.
 
 use std::sync::{Arc, Mutex};
 
@@ -176,7 +176,7 @@ fn scan(step: &ScanStep) -> Result<Step> {
     ))
 }
 
-/// What the records of Python's description are.
+/// The type of the records in Python's description.
 fn named(records: &request::Records, cause: &str) -> Result<Decided> {
     records::named(&records.to_request()?)?.ok_or_else(|| wrong_step(cause))
 }

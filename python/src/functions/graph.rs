@@ -9,7 +9,7 @@ use pyo3::types::PyByteArray;
 
 use crate::{graph, request, run};
 
-/// What vertices of a graph were called: those that are named, or all.
+/// The original names of vertices of a graph: the given ones, or all.
 #[pyfunction]
 #[pyo3(signature = (dir, vertices, resources))]
 pub(crate) fn graph_names(
