@@ -21,25 +21,24 @@ use outcore_front::staging::{PackedDirectory, Staging, Work, refuse_without_volu
 use outcore_io::drive::Device;
 use outcore_store::dataset::Named;
 
-/// The part of a face that datasets need.
+/// The services that datasets need from the command or from Python.
 pub trait DatasetHost {
     /// The device that the volume is opened on.
     ///
-    /// # Errors
-    /// Settings that cannot be.
+    /// # Errors Invalid settings.
     fn device(&self) -> Result<Arc<dyn Device>>;
 
     /// From now on messages call the file at `path` by `name`.
     fn call(&self, path: &Path, name: &Path);
 
-    /// Copies `bytes`, shows how far it is, and stops when the user asks for that.
+    /// Copies `bytes` with `work`, shows the progress, and stops at the user's request.
     ///
     /// # Errors
     /// What `work` fails with.
     fn copy(&self, bytes: u64, work: &Work<'_>) -> Result<()>;
 }
 
-/// The meaning of the names of files, to one command.
+/// The meaning of the names of files for one command.
 #[derive(Clone)]
 pub struct Files<H> {
     drives_file: Option<PathBuf>,
@@ -70,7 +69,7 @@ impl<H: DatasetHost> Files<H> {
         self.staging.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Asks the volume, if `name` is that of a dataset; nothing for a file.
+    /// Opens the volume if `name` is that of a dataset; nothing for a file.
     fn ask<T>(
         &self,
         name: &Path,
@@ -95,17 +94,16 @@ impl<H: DatasetHost> Files<H> {
         Ok(Some(given))
     }
 
-    /// The path at which the command writes `name`; `replace` says whether it may be there already.
+    /// The path at which the command writes `name`; `replace` allows it to exist already.
     ///
-    /// # Errors
-    /// A dataset that cannot be written, or is there.
+    /// # Errors A dataset that cannot be written, or that exists.
     pub fn output<'a>(&self, name: &'a Path, replace: bool) -> Result<Cow<'a, Path>> {
         let made = self.ask(name, |staging| staging.output(name, replace))?;
         Ok(made.map_or(Cow::Borrowed(name), Cow::Owned))
     }
 
-    /// The directory in which the command writes the files of `name`; `replace` says whether it may
-    /// be there already.
+    /// The directory in which the command writes the files of `name`; `replace` allows it to exist
+    /// already.
     ///
     /// # Errors
     /// As [`Files::output`].
@@ -122,7 +120,7 @@ impl<H: DatasetHost> Files<H> {
         self.ask(name, |staging| staging.packed(name))
     }
 
-    /// A path of the system by which `name` is read: of a dataset, that of a copy.
+    /// A path of the file system at which `name` can be read: for a dataset, that of a copy.
     ///
     /// # Errors
     /// There is no such dataset; damage; no room for a copy.
@@ -131,7 +129,7 @@ impl<H: DatasetHost> Files<H> {
         Ok(made.map_or(Cow::Borrowed(name), Cow::Owned))
     }
 
-    /// Fails if `name`, which the command would change in its place, is a dataset.
+    /// Fails if `name`, which the command would change in place, is a dataset.
     ///
     /// # Errors
     /// Usage.
@@ -142,7 +140,7 @@ impl<H: DatasetHost> Files<H> {
         }
     }
 
-    /// The same means with the datasets that have been named among their files.
+    /// The same resources, whose files include the datasets that have been named.
     ///
     /// # Errors
     /// The volume cannot be opened.
@@ -153,7 +151,7 @@ impl<H: DatasetHost> Files<H> {
         }
     }
 
-    /// Puts what the command has made as a file.
+    /// Stores the files that the command has made as datasets.
     ///
     /// # Errors
     /// The name is taken, no room.

@@ -1,4 +1,4 @@
-//! The algorithms: their options, what they compute and what they say.
+//! The algorithms: their options, computations and reports.
 //!
 //! Contract: thin over [`outcore_graph::kernels`].
 
@@ -100,7 +100,7 @@ impl Kernel for ConnectedComponents {
     /// On scratch beside the output where they do not fit into memory.
     fn compute(&self, on: &On<'_>) -> Result<Found<KernelSummary>> {
         if on.are_looked_at {
-            // Labels on scratch have neither names nor an order of size.
+            // Labels on scratch can neither be shown by name nor ordered by size.
             let labels = kernels::components(on.job, on.graph).map_err(|error| {
                 let more = error
                     .next_step()
@@ -279,7 +279,7 @@ impl Kernel for PageRank {
         let found = match vertices.is_empty() {
             true => kernels::pagerank(on.job, on.graph, options)?,
             false => {
-                // Without weights of a program, all alike.
+                // Without weights from a program, all weights are 1.
                 let weights = on.weights().into_iter().chain(std::iter::repeat(1.0));
                 let targets = vertices.into_iter().zip(weights);
                 let target = |(vertex, weight)| JumpTarget { vertex, weight };

@@ -1,6 +1,6 @@
 //! The verbs on graphs, below `graph`.
 //!
-//! Contract: thin over [`outcore_graph`]. With relabelled ids, vertices are called by these.
+//! Contract: thin over [`outcore_graph`]. With relabelled ids, vertices have their original ids.
 //!
 //! | file | holds |
 //! |---|---|

@@ -21,7 +21,7 @@ use crate::wording::{Said, headline, say};
 /// The verb.
 pub(crate) struct Sample;
 
-/// The word for what was done.
+/// The verb in the report.
 const SAID: Said<'static> = Said::of("drew");
 
 impl Verb for Sample {
