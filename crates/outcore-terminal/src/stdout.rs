@@ -1,10 +1,10 @@
-//! Standard output as what results are printed on: whole, or an error.
+//! Standard output for results: everything is printed, or there is an error.
 //!
 //! Contract: everything that a command prints there goes through one [`Stdout`], except for the
-//! data of a job. A failed write is never passed over. The first failure is kept, nothing is
-//! written after it, and [`Stdout::check`] reports it when the command ends, so that the exit code
-//! is an error's. A reader that went away is no failure: it did not want what it has not read.
-//! Nothing waits in a buffer.
+//! data of a job. A failed write is never ignored. The first failure is kept, nothing is written
+//! after it, and [`Stdout::check`] reports it when the command ends, so that the exit code is that
+//! of an error. A reader that went away is not a failure: it did not want the rest. There is no
+//! buffer.
 //!
 //! A standard stream that was closed when the process started (`>&-`) fails when it is used: see
 //! `closed.rs`.
@@ -17,7 +17,7 @@ use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
 use rustix::stdio;
 
-/// Exit code if the reader of a pipe went away, as for a process that SIGPIPE ended.
+/// Exit code if the reader of a pipe went away, the same as after SIGPIPE.
 pub const CLOSED_PIPE: u8 = 141;
 
 const OPERATION: &str = "write standard output";
@@ -50,8 +50,7 @@ impl Stdout {
 
     /// Fails if something could not be written, unless the reader went away.
     ///
-    /// # Errors
-    /// What the first write failed with.
+    /// # Errors That of the first failed write.
     pub fn check(&self) -> Result<()> {
         match *self.0.lock().unwrap_or_else(PoisonError::into_inner) {
             None | Some(Errno::PIPE) => Ok(()),

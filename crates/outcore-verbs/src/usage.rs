@@ -18,15 +18,15 @@ const RECORDS_NOTHING: &str = "commands that move data have it, such as sort, ge
 
 /// The result of parsing the arguments, if it is not a command.
 pub enum Parsed {
-    /// Text that was asked for.
+    /// Text that the user asked for.
     Text(String),
-    /// A wrong request.
+    /// An invalid request.
     Wrong(Error),
     /// Nothing was requested; the help says what can be.
     Nothing(Error, String),
 }
 
-/// Sorts out clap's answer.
+/// Interprets clap's error.
 pub fn read(error: &clap::Error) -> Parsed {
     match error.kind() {
         ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => {
@@ -42,7 +42,7 @@ pub fn read(error: &clap::Error) -> Parsed {
 
 fn wrong(error: &clap::Error) -> Error {
     use std::error::Error as _;
-    // A value that our own readers refused: they know best.
+    // One of our own parsers rejected a value, and its error is the best one.
     if let Some(ours) = error
         .source()
         .and_then(|source| source.downcast_ref::<Error>())
@@ -99,9 +99,9 @@ fn wrong(error: &clap::Error) -> Error {
     }
     let hint = match tip {
         _ if meant.is_some() => format!("{}; see --help", meant.unwrap_or_default()),
-        // Clap would take it for a file's name.
+        // Clap would suggest it as a file name.
         _ if unknown == "--record-io" => RECORDS_NOTHING.to_string(),
-        // So it would any other unknown option.
+        // Clap would do the same for any other unknown option.
         Some(tip) if tip.starts_with("to pass") && unknown.starts_with('-') => {
             match Path::new(unknown).exists() {
                 true => format!("--help lists all options; for the file write ./{unknown}"),

@@ -1,5 +1,5 @@
-//! `outcore drives probe`: drives measured by [`outcore_io::drive::probe`], and written down for
-//! `--drives`.
+//! `outcore drives probe`: measures drives with [`outcore_io::drive::probe`], and writes the
+//! results for `--drives`.
 //!
 //! Contract: the drives file goes to `-o`, or to standard output; the table for people goes to
 //! standard error. outcore rejects a file that must not be replaced before it measures anything.
@@ -65,7 +65,7 @@ pub(crate) fn run(context: &Context, command: &DrivesCommand) -> Result<u8> {
     Ok(0)
 }
 
-/// The drives that were named, by absolute directories.
+/// The given drives, with absolute directories.
 fn drives_of(dirs: &[PathBuf]) -> Result<DriveSet> {
     let mut set = DriveSet::from_arguments(dirs)?;
     for drive in &mut set.drives {

@@ -258,7 +258,7 @@ impl RowArgs {
         self.fastq |= what == What::Fastq;
     }
 
-    /// What they say.
+    /// The flags in the form for tables.
     ///
     /// # Errors
     /// Usage for separators that are none.
@@ -272,7 +272,7 @@ impl RowArgs {
         })
     }
 
-    /// What the flags say of the input.
+    /// The kind of lines that the flags choose.
     ///
     /// # Errors
     /// Usage for separators that are none.

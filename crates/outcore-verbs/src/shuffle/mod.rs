@@ -37,7 +37,7 @@ use crate::wording::{Said, headline, say};
 /// The verb.
 pub(crate) struct Shuffle;
 
-/// The word for what was done.
+/// The verb in the report.
 const SAID: Said<'static> = Said::of("shuffled");
 
 impl Verb for Shuffle {
@@ -136,7 +136,7 @@ fn shuffle_some(
     })
 }
 
-/// What is shuffled, from where to where.
+/// The input and the output of a shuffle.
 struct Prepared {
     unit: Unit,
     inputs: Vec<Input>,

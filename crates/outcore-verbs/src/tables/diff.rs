@@ -1,4 +1,4 @@
-//! `diff`: what differs between two tables.
+//! `diff`: the differences between two tables.
 //!
 //! Contract: the command writes a table of the differences if the user names an output. It exits
 //! with 1 if the tables differ.
@@ -161,7 +161,7 @@ impl Verb for Diff {
     }
 }
 
-/// Rejects options of a table that is not written.
+/// Rejects options of the output if no table is written.
 fn check_has_output(args: &DiffArgs) -> Result<()> {
     let tables = &args.tables;
     let given = [

@@ -1,6 +1,6 @@
 //! The request of a verb on tables.
 //!
-//! Contract: as the folder's.
+//! Contract: that of the folder.
 
 use std::path::{Path, PathBuf};
 
@@ -79,16 +79,16 @@ impl<'a> Request<'a> {
     }
 }
 
-/// How the files of a verb that takes nothing but tables are read, and what it may use.
+/// The options for reading the files of a verb that takes only tables, and its resources.
 pub(crate) struct Settled {
     /// How text is read.
     pub(crate) text: TextOptions,
-    /// What the job may use.
+    /// The resources of the job.
     pub(crate) resources: Resources,
 }
 
 impl Settled {
-    /// Of `files`; fails with `no_table` where they are no tables.
+    /// Those of `files`; fails with `no_table` if they are not tables.
     pub(crate) fn of(
         host: &dyn Host,
         files: &TableFileArgs,

@@ -1,4 +1,4 @@
-//! `verify`, and `sort --check`: order, count, checksum, and the records of others.
+//! `verify`, and `sort --check`: order, count, checksum, and a comparison with other files.
 //!
 //! Contract: reads only. Records are judged as sortbenchmark.org's valsort 1.5 judges them, in its
 //! words (also for gensort records if none are wrong). With `against` it also reads those files and

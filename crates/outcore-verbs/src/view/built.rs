@@ -1,6 +1,6 @@
 //! The report of a view that was built, or added to.
 //!
-//! Contract: all is pure, except that the trace of the job ends with its report.
+//! Contract: all functions are pure, except that the report ends the trace of the job.
 
 use outcore::Result;
 use outcore::runs::{BuildSummary, SortedView};

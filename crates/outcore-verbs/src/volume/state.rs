@@ -1,7 +1,7 @@
 //! `volume create`, `status` and `scrub`.
 //!
-//! Contract: damage that a scrub finds is part of its report, and also an error that the command
-//! ends with.
+//! Contract: the report of a scrub has the damage that it found, and the command then ends with an
+//! error.
 
 use outcore::{Error, Result};
 use outcore_front::volumes;
@@ -52,7 +52,7 @@ impl Verb for Create {
     }
 }
 
-/// `status`: what is on each drive.
+/// `status`: the state of each drive.
 pub(super) struct Status;
 
 impl Verb for Status {
