@@ -1,13 +1,12 @@
-//! What must not be touched after a fork.
+//! Values that must not be touched after a fork.
 //!
 //! Contract: a forked child has the memory of its parent, but not the parent's threads; locks stay
-//! as they were, and threads cannot be joined. A [`Here`] gives what it holds in the process that
-//! made it alone: in a child, asking for it is an error that names the way on, and dropping it
-//! leaks it.
+//! as they were, and threads cannot be joined. A [`Here`] returns its value only in the process
+//! that made it. In a child, using the value is an error with a hint, and dropping it leaks it.
 
 use outcore::{Error, Result};
 
-/// Something that works in one process.
+/// A value that works in one process.
 #[derive(Debug)]
 pub(crate) struct Here<T> {
     process_id: u32,
@@ -15,7 +14,7 @@ pub(crate) struct Here<T> {
 }
 
 impl<T> Here<T> {
-    /// What works in this process.
+    /// A value that works in this process.
     pub(crate) fn new(held: T) -> Self {
         Here {
             process_id: std::process::id(),

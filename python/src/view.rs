@@ -1,9 +1,9 @@
 //! Sorted views: the native half of `outcore.View`.
 //!
 //! Contract: a [`View`] is an open [`SortedView`] that any number of Python threads may use at
-//! once. Each call reads on a thread of its own with the interpreter free, and stops for Ctrl-C
-//! like any job ([`crate::run`]); what it read is given to Python as a `bytearray`, which NumPy
-//! looks into without copying.
+//! once. Each call reads on a thread of its own with the interpreter released, and stops for Ctrl-C
+//! like any job ([`crate::run`]). It returns the data as a `bytearray`, which NumPy reads without a
+//! copy.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -30,7 +30,7 @@ use crate::{capsule, errors, request};
 #[pyclass(frozen, module = "outcore._outcore")]
 pub(crate) struct View {
     view: Here<SortedView>,
-    /// What was unpacked for it.
+    /// The files that were decompressed for it.
     _spool: Option<Spool>,
 }
 
@@ -113,8 +113,8 @@ impl View {
         })
     }
 
-    /// The bytes of records or lines `start` to `stop`; lines end with the terminator that
-    /// [`View::info`] says.
+    /// The bytes of records or lines `start` to `stop`; lines end with the terminator in
+    /// [`View::info`].
     fn read<'py>(
         &self,
         py: Python<'py>,
@@ -154,7 +154,7 @@ impl View {
         Ok(PyByteArray::new(py, &ranks))
     }
 
-    /// A record that has the key which `text` says.
+    /// A record with the key in `text`.
     fn record_of<'py>(&self, py: Python<'py>, text: &str) -> PyResult<Bound<'py, PyBytes>> {
         let view = self.here(py)?;
         let record = view.format().map(|format| read_key(text, format));
@@ -213,5 +213,5 @@ pub(crate) fn of_sorted_lines(
     })
 }
 
-/// Calls that may read at once, each with its share of the memory.
+/// The number of calls that may read at once, each with its share of the memory.
 const READERS: usize = 4;

@@ -1,4 +1,4 @@
-//! Steps: from what Python says to those of the engine.
+//! Translates Python's steps to those of the engine.
 //!
 //! Contract: invalid steps are rejected here, before anything is read.
 
@@ -23,9 +23,9 @@ use crate::request::{self, csv_rows};
 
 /// Makes the engine's steps.
 pub(super) struct Maker<'a> {
-    /// The files, where they hold lines.
+    /// The files, if they contain lines.
     pub(super) lines: Option<&'a LineFiles>,
-    /// What ends a line.
+    /// The byte that ends a line.
     pub(super) terminator: u8,
     pub(super) raised: &'a Raised,
     pub(super) dress: &'a Arc<Mutex<Dress>>,
