@@ -15,7 +15,7 @@ from ._requests import CsvRows, DatasetRequest, ShuffleStep, StepRequest, WriteT
 
 
 class Lazy:
-    """Files, what is done to each item, and what may be used for it."""
+    """Files, the steps on each item, and the resources."""
 
     def __init__(self, request: DatasetRequest) -> None:
         self._request = request
@@ -26,7 +26,7 @@ class Lazy:
 
     def explain(self) -> str:
         """The passes over it, in order, with the plan of the first. Headers are read, and a sample
-        where that decides the way."""
+        if the plan depends on it."""
         return _outcore.explain(self._request, "consume")
 
     def write(
@@ -39,10 +39,11 @@ class Lazy:
         """Writes all items, in order; the output appears whole or not at all.
 
         Args:
-            dst: Where the result goes, as in `sort`: of records, a name that ends in `.npy` gets a
-                header, and one with `{drive}` in it becomes one shard a drive; of lines, one that
-                ends in `.gz`, `.zst`, `.bz2` or `.xz` is compressed. Names that promise other
-                contents (`.parquet`, `.npz`, records in `.csv`) are refused.
+            dst: The destination of the result, as in `sort`. For records, a name that ends in
+                `.npy` gets a header, and one with `{drive}` in it becomes one shard per drive. For
+                lines, a name that ends in `.gz`, `.zst`, `.bz2` or `.xz` is compressed. Names whose
+                ending does not match the data (`.parquet`, `.npz`, `.csv` for records) are
+                rejected.
             force: Replace an output that exists; never an input.
             progress: As in `sort`.
         """

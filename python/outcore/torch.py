@@ -1,4 +1,5 @@
-"""For PyTorch: datasets that give batches of shuffled files or tables, to each rank and worker its own.
+"""Datasets for PyTorch: batches of shuffled files or tables, with a separate part for each rank and
+worker.
 
     >>> from outcore.torch import ShuffledDataset
     >>> data = ShuffledDataset("train.npy", batch_size=1024, seed=7)
@@ -12,9 +13,9 @@
 
     >>> data = ShuffledTableDataset("shuffled/", batch_size=1024, columns=["text"])
 
-Nothing is written: each worker fetches its part of the order straight from the files. Every rank has
-equally many batches of equal sizes, and `len(loader)` of them, whatever the number of workers.
-`set_epoch` reaches workers that persist. PyTorch is needed for this module alone.
+Nothing is written: each worker reads its part of the order straight from the files. Every rank has
+the same number of batches, of the same sizes; `len(loader)` is that number for any number of
+workers. `set_epoch` also works with persistent workers. Only this module needs PyTorch.
 """
 
 from __future__ import annotations
@@ -54,19 +55,20 @@ _WORKERS_MAX = 4096
 class ShuffledDataset(IterableDataset):  # type: ignore[misc, unused-ignore]
     """Batches of records in a random order, as tensors.
 
-    Every rank gives the same number of batches. Where the records do not divide evenly, some of the
-    order's begin are given once more at its end, as `torch.utils.data.DistributedSampler` does it;
-    with `drop_last` the records that are too many are left out instead.
+    Every rank has the same number of batches. If the records do not divide evenly, some records
+    from the beginning of the order come again at its end, as in
+    `torch.utils.data.DistributedSampler`; with `drop_last`, the excess records are left out
+    instead.
 
     Args:
-        src: As `outcore.shuffled` takes it.
+        src: As in `outcore.shuffled`.
         batch_size: Records in a batch; use `batch_size=None` in the `DataLoader`.
         transform: Called with the NumPy array of a batch in place of `torch.from_numpy`.
         rank, world_size: This process's part; by default those of `torch.distributed`, which may be
             initialised later than this.
         drop_last: Give whole batches only, and no record twice.
-        options: `dtype`, `record`, `seed`, `memory` and so on, as `outcore.shuffled` takes them.
-            Each worker has `memory` of its own.
+        options: `dtype`, `record`, `seed`, `memory` and so on, as in `outcore.shuffled`. Each
+            worker has a `memory` of its own.
     """
 
     def __init__(
@@ -87,7 +89,7 @@ class ShuffledDataset(IterableDataset):  # type: ignore[misc, unused-ignore]
         self._batch_size = whole("batch_size", batch_size)
         self._drop_last = bool(drop_last)
         len(self)  # What cannot be shared is refused here already.
-        # Workers see what is written here, forked or spawned, before they begin an epoch.
+        # Workers, forked or spawned, see these values before they begin an epoch.
         self._shared = torch.zeros(_DONE + _WORKERS_MAX, dtype=torch.int64).share_memory_()
         self._shared[_EPOCH] = _epoch(self._source.epoch)
         self._running: _Stream | None = None
@@ -116,7 +118,7 @@ class ShuffledDataset(IterableDataset):  # type: ignore[misc, unused-ignore]
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
-        # A worker's is shared already; that of a plain copy is its own.
+        # The state of a worker is already shared; a plain copy gets its own.
         self._shared.share_memory_()
 
     @property
