@@ -253,7 +253,7 @@ class Table(Held):
         return Table(self._inputs, given, self._place, self.summary)
 
     def head(self, rows: SupportsIndex) -> Table:
-        """The first rows; nothing more is read."""
+        """The first rows. Only these are read."""
         return _verbs.head(self, count=rows)
 
     def sample(self, rows: SupportsIndex, *, seed: SupportsIndex = _SEED) -> Table:
