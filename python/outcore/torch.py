@@ -44,10 +44,10 @@ from ._units import whole
 __all__ = ["ShuffledDataset", "ShuffledTableDataset"]
 
 _STATE = "restore state"
-#: Numbers that all workers share, by their place: the epoch; how many batches were taken before the
-#: restart that comes next, of a loader with how many workers, and the number of that restart; the
-#: workers that run, and with how many batches taken they began; from there on, for each worker the
-#: restart that it has made.
+#: The places of numbers that all workers share: the epoch; the number of batches that were taken
+#: before the next restart, the number of workers of the loader that took them, and the number of
+#: that restart; the number of workers that run, and of the batches that were taken when they began;
+#: then for each worker the number of the last restart that it has made.
 _EPOCH, _TAKEN, _TAKEN_WORKERS, _RESTART, _WORKERS, _BEGAN, _DONE = range(7)
 _WORKERS_MAX = 4096
 
@@ -133,14 +133,14 @@ class ShuffledDataset(IterableDataset):  # type: ignore[misc, unused-ignore]
 
     @property
     def epoch(self) -> int:
-        """Which of the orders of the seed the next iteration gives."""
+        """The number of the order that the next iteration uses."""
         return int(self._shared[_EPOCH])
 
     def set_epoch(self, epoch: SupportsIndex) -> None:
-        """Another order; to be called on each rank before the loader is iterated again.
+        """Chooses another order. Call it on each rank before the loader is iterated again.
 
-        It reaches persistent workers too. After `load_state_dict`, the epoch of that state goes on
-        where it was; any other one starts from its begin.
+        It reaches persistent workers too. After `load_state_dict`, the epoch of that state
+        continues at its position. Any other epoch starts at its beginning.
         """
         number = _epoch(epoch)
         if number != self.epoch:
@@ -167,7 +167,7 @@ class ShuffledDataset(IterableDataset):  # type: ignore[misc, unused-ignore]
         return self._running
 
     def _begin(self, worker: int, workers: int) -> tuple[int, int]:
-        """Whose share this worker reads, and how many batches of it were given before."""
+        """The number of the share that this worker reads, and of the batches that it gave before."""
         if self._restored is not None:
             restored, self._restored = self._restored, None
             return restored
@@ -186,14 +186,14 @@ class ShuffledDataset(IterableDataset):  # type: ignore[misc, unused-ignore]
         return resumed(taken, worker, workers)
 
     def state_dict(self, taken: SupportsIndex | None = None) -> dict[str, Any]:
-        """Where reading is, to go on from there with `load_state_dict` in the same sequence, as loaders
-        give it that keep the order of their workers (`in_order=True`, the default).
+        """The position of the reader, from which `load_state_dict` continues in the same sequence.
+        The loader must keep the order of its workers (`in_order=True`, the default).
 
         Args:
-            taken: How many batches were taken from the `DataLoader` since its iteration began. It is
-                needed where the loader has workers, because they read ahead of what was taken.
-                Without workers, and with the `StatefulDataLoader` of torchdata, which asks each
-                worker itself, it is known without.
+            taken: How many batches were taken from the `DataLoader` since its iteration began. It
+                is needed if the loader has workers, because workers read ahead. It is not needed
+                without workers, or with the `StatefulDataLoader` of torchdata, which asks each
+                worker for its position.
         """
         info = get_worker_info()
         count = None if taken is None else whole("taken", taken)
@@ -229,7 +229,7 @@ class ShuffledDataset(IterableDataset):  # type: ignore[misc, unused-ignore]
         return {**self._identity(), "epoch": self.epoch, "workers": workers, "share": share, "batches": batches}
 
     def _identity(self) -> dict[str, Any]:
-        """What must be the same for a state to fit."""
+        """The values that must match for a state to be loaded."""
         part = self._part
         return {
             "records": part.records,
@@ -240,8 +240,8 @@ class ShuffledDataset(IterableDataset):  # type: ignore[misc, unused-ignore]
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Goes on where `state_dict` was taken, with as many ranks and workers as then. The state of
-        one rank is that of all."""
+        """Continues at the position of `state_dict`, with the same numbers of ranks and workers.
+        The state of one rank is valid for all ranks."""
         missing = {*self._identity(), "epoch", "workers", "share", "batches"} - set(state)
         if missing:
             cause = f"it has no {', '.join(sorted(missing))}"

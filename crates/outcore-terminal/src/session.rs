@@ -31,7 +31,7 @@ pub struct Terminal {
     pub volume: Option<PathBuf>,
     /// The meaning of file names.
     pub files: Files,
-    /// How it talks.
+    /// The output of the command.
     pub reporter: Reporter,
     /// Whether the user asked to stop.
     pub interrupt: Interrupt,
@@ -41,7 +41,7 @@ pub struct Terminal {
 pub struct Session<'a> {
     /// Its name, which its events have.
     pub name: &'static str,
-    /// How it talks.
+    /// The output of the command.
     pub reporter: Reporter,
     /// The flags of every command.
     pub common: &'a Common,

@@ -140,7 +140,7 @@ pub(crate) struct CopiedBytes {
 
 /// Everything that is decided before lines are read.
 pub(crate) struct LineJob {
-    /// What the job may use.
+    /// The resources of the job.
     pub resources: Resources,
     /// Inputs with the names that the user gave.
     pub sources: Vec<Source>,
@@ -150,7 +150,7 @@ pub(crate) struct LineJob {
     pub data_bytes: u64,
     /// The word for its items, in the plural.
     items: &'static str,
-    /// Where the result goes.
+    /// The destination of the result.
     pub target: Target,
     /// Whether the output may take the place of another file.
     pub replace: bool,
@@ -473,15 +473,15 @@ pub(crate) fn text_input(file: &Source) -> Input {
 
 /// Inputs that are read as streams, without copies: lines, or records of one length.
 pub(crate) struct Stream {
-    /// What the job may use.
+    /// The resources of the job.
     pub resources: Resources,
     /// The inputs.
     pub sources: Vec<Source>,
-    /// Where the result goes.
+    /// The destination of the result.
     pub target: Target,
     /// The rule for the ends of lines or records.
     pub frame: Frame,
-    /// What may be taken for lines.
+    /// The data that may be taken for lines.
     pub recognition: Recognition,
     /// The kind of the input, in words.
     pub what: String,

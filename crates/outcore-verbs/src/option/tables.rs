@@ -219,7 +219,7 @@ pub struct TextArgs {
 }
 
 impl TextArgs {
-    /// What they say.
+    /// The flags in the form for tables.
     ///
     /// # Errors
     /// Usage for separators that are none.

@@ -18,7 +18,7 @@ use crate::report::{Moved, Phase, Place, Stopwatch};
 pub(super) struct Built<'a> {
     pub(super) view: &'a SortedView,
     pub(super) built: &'a BuildSummary,
-    /// What was left out.
+    /// Notes on what was left out.
     pub(super) notes: Vec<String>,
 }
 

@@ -208,7 +208,7 @@ fn verdict(changes: &mut Vec<Pair>, alone: usize) -> Vec<String> {
     verdict
 }
 
-/// What differs between two lists of facts.
+/// The differences between two lists of facts.
 fn differences<'a>(
     before: &'a [Fact],
     after: &'a [Fact],
