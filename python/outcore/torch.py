@@ -348,7 +348,7 @@ def _given(rank: int | None, world_size: int | None) -> tuple[int, int] | None:
 
 
 def _distributed() -> tuple[int, int] | None:
-    """This process's rank and how many there are, where a process group is made."""
+    """The rank of this process and the number of ranks, if there is a process group."""
     if torch.distributed.is_available() and torch.distributed.is_initialized():
         return torch.distributed.get_rank(), torch.distributed.get_world_size()
     return None

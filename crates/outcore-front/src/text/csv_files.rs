@@ -133,7 +133,7 @@ impl CsvSort {
     /// [`CsvSort::settle`] for inputs that have been examined.
     ///
     /// # Errors
-    /// As there.
+    /// As [`CsvSort::settle`].
     pub(crate) fn settle_inputs(
         &self,
         job: &Job,
@@ -245,7 +245,7 @@ pub(super) fn separator_in(job: &Job, name: &Path, (head, is_all): (&[u8], bool)
 /// [`CsvSort::settle`].
 ///
 /// # Errors
-/// As there.
+/// As [`CsvSort::settle`].
 pub(super) fn settle_view(
     spec: OrderSpec,
     has_header: bool,
