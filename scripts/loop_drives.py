@@ -90,7 +90,7 @@ def skip_reason() -> str | None:
 
 
 def blkio_root() -> Path | None:
-    """Where cgroup v1's blkio controller is mounted."""
+    """The mount point of cgroup v1's blkio controller."""
     for line in Path("/proc/self/mounts").read_text().splitlines():
         _, target, kind, options = line.split()[:4]
         if kind == "cgroup" and "blkio" in options.split(","):

@@ -117,7 +117,7 @@ class Release:
         return self.target / machine.static_target / folder
 
     def tree(self, machine: Machine, programs: Path) -> Path:
-        """Lays out what is installed below a prefix. What the programs print is the same everywhere."""
+        """Lays out the files that are installed below a prefix. The programs print the same pages on every machine."""
         tree = self.place / f"tree-{machine.name}"
         (tree / "bin").mkdir(parents=True)
         for name in PROGRAMS:
@@ -134,7 +134,7 @@ class Release:
         return tree
 
     def runner(self, machine: Machine) -> list[str] | None:
-        """What starts a program of the machine here; nothing if that is not possible."""
+        """The command that starts a program of that machine here; nothing if that is not possible."""
         if os.uname().machine == machine.name:
             return []
         emulator = shutil.which(f"qemu-{machine.name}-static") or shutil.which(f"qemu-{machine.name}")
@@ -148,7 +148,7 @@ class Release:
         return path
 
     def pack(self, path: Path, folder: str, tree: Path, texts: list[Path]) -> None:
-        """Writes a reproducible archive of a tree and of some texts beside it."""
+        """Writes a reproducible archive of a tree and some texts next to it."""
         members = {str(file.relative_to(tree)): file for file in tree.rglob("*") if file.is_file()}
         members.update({text.name: text for text in texts})
         with path.open("wb") as file, gzip.GzipFile("", "wb", 9, file, self.time) as packed:

@@ -1,13 +1,13 @@
-//! Links the command at a fixed address where it is built for Linux with glibc, loaded dynamically.
+//! Links the command at a fixed address if it is built for Linux and linked dynamically with glibc.
 //!
-//! Contract: the executables of this package alone; their stacks, heaps and libraries stay at
-//! random places. Why, and what that gives up:
+//! Contract: this applies only to the executables of this package; their stacks, heaps and
+//! libraries stay at random addresses. For the reasons and the cost, see
 //! `docs/decisions/0023-the-command-lies-at-a-fixed-address.md`.
 
 fn main() {
     println!("cargo::rerun-if-changed=build.rs");
-    // Flags that cargo passes to the last crate alone, as `make build` has them, are not seen here:
-    // they ask for the same.
+    // This script does not see flags that cargo passes only to the last crate, as `make build`
+    // does; these ask for the same.
     let target = |name: &str| std::env::var(name).unwrap_or_default();
     let is_static = target("CARGO_CFG_TARGET_FEATURE")
         .split(',')

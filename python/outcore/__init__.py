@@ -3,13 +3,13 @@
     >>> import outcore
     >>> summary = outcore.sort("keys.bin", "sorted.bin", dtype="u64", memory="2GiB")
 
-`sort`, `shuffle`, `gen`, `verify` and `plan` are the subcommands of the command `outcore` with the
-same options and the same results; `shuffled` reads in the order of a shuffle without writing it, and
-`open` gives a lazy `Dataset` (map, filter, reduce, scan, sort, ...) or `Lines` of text. They release the interpreter while they
-work, stop within a second
-on Ctrl-C with nothing left behind, and raise an `OutcoreError` that names cause, place and next
-step. `outcore.graph` converts edges to graphs and computes on them; `knn` and `KMeans` search and cluster files of
-vectors; `outcore.sim` simulates drives.
+`sort`, `shuffle`, `gen`, `verify` and `plan` are the subcommands of the command `outcore`, with the
+same options and the same results. `shuffled` reads in the order of a shuffle without writing it,
+and `open` returns a lazy `Dataset` (map, filter, reduce, scan, sort, ...) or `Lines` of text. They
+release the interpreter while they work, and stop within a second on Ctrl-C with nothing left
+behind. They raise an `OutcoreError` that names cause, place and next step. `outcore.graph` converts
+edges to graphs and computes on them; `knn` and `KMeans` search and cluster files of vectors;
+`outcore.sim` simulates drives.
 """
 
 from . import graph as graph
@@ -98,8 +98,7 @@ __all__ = [
     "tabulate",
     "x",
 ]
-# Made from the definition of the verbs, as the modules that they are in.
-# verbs: begin
+# Generated from the definition of the verbs, like the modules that they are in. verbs: begin
 __all__ += [
     "DriveTraffic", "IoTrace", "JobSummary", "Phase", "Rates", "Plan", "WriteSummary", "SortSummary",
     "ValueCount", "UniqueSummary", "CommSummary", "ShuffleSummary", "SampleSummary", "SplitSummary",
@@ -114,7 +113,7 @@ __all__ += [
 ]
 # verbs: end
 
-# Where users find them is where tracebacks and help should say they are.
+# Tracebacks and help should show the module in which users find these names.
 for _name in __all__:
     if not _name.startswith("_") and hasattr(globals()[_name], "__qualname__"):
         globals()[_name].__module__ = __name__

@@ -1,4 +1,4 @@
-"""The plan of a sort: the verb `sort`, which makes it and does nothing else."""
+"""The plan of a sort: the verb `sort`, which only makes the plan."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def plan(
     replace: bool = False,
     volume: StrPath | None = None,
 ) -> Plan:
-    """How `sort` would go about it: passes, buckets, bytes, seconds. Nothing is read but headers.
+    """The plan of `sort`: passes, buckets, bytes, seconds. Only headers are read.
 
     Args and errors are those of `sort`.
     """

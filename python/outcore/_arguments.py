@@ -1,6 +1,6 @@
 """Arguments that many functions take: their types, and the words of requests that they become.
 
-Contract: nothing is opened or started here. What makes no sense is a `UsageError`.
+Contract: nothing is opened or started here. Invalid arguments are a `UsageError`.
 """
 
 from __future__ import annotations
@@ -24,22 +24,22 @@ Record = Union[int, "tuple[int, Keys]"]
 LinesHow = Union[bool, Literal["any"]]
 
 SEED = 1
-#: What tables of pandas, Polars and Arrow can be told by.
+#: Attributes that mark tables of pandas, Polars and Arrow.
 _TABLES = ("__dataframe__", "__arrow_c_stream__")
 
 
 def looked_at_twice(src: Any) -> Any:
-    """Names that can be looked at twice. Readers of batches stay as they are."""
+    """Names that can be iterated twice. Readers of batches stay unchanged."""
     is_reader = hasattr(src, "__arrow_c_stream__")
     return list(src) if isinstance(src, Iterator) and not is_reader else src
 
 
-#: Variables that were warned of.
+#: Variables with a warning so far.
 _unknown_variables: set[str] = set()
 
 
 def warn_of_unknown_variables() -> None:
-    """Warns once of each variable of outcore's in the environment that sets nothing."""
+    """Warns once about each unknown `OUTCORE_` variable in the environment."""
     for text in _outcore.unknown_variables():
         if text not in _unknown_variables:
             _unknown_variables.add(text)
@@ -99,7 +99,7 @@ def optional_path(path: StrPath | None) -> str | None:
 def path_texts(paths: Paths) -> list[str]:
     if isinstance(paths, (str, bytes, os.PathLike)):
         return [os.fsdecode(paths)]
-    # Tables and dictionaries would give the names of their columns.
+    # Iterating over a table or a dictionary would return the names of its columns.
     is_table = isinstance(paths, Mapping) or any(hasattr(paths, mark) for mark in _TABLES)
     try:
         given = None if is_table else list(paths)

@@ -1,6 +1,7 @@
 """Verbs on graphs and vectors, whose results are arrays in memory.
 
-Contract: the engine reads the options and does the work; `OPTIONS` is made from its definition of them.
+Contract: the engine reads the options and does the work; `OPTIONS` is generated from the engine's
+definition.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ def run_on_arrays(
     arrays: Mapping[str, bytes] | None = None,
     phases: tuple[str, ...] = (),
 ) -> tuple[dict[str, Any], dict[str, npt.NDArray[Any]]]:
-    """Runs the verb `name` on files with the options that are `given`: its report, and its results by name."""
+    """Runs the verb `name` on files with the `given` options; returns its report, and its results by name."""
     from ._numpy import numpy
 
     words = Words()

@@ -1,5 +1,5 @@
-"""Everything in one array, for `numpy.asarray`: what fits into the memory allowed, or a refusal; and whether a conversion
-of an array was exact."""
+"""Everything in one array, for `numpy.asarray`, if it fits in the allowed memory; and a check that
+a conversion of an array was exact."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def gathered(
 ) -> npt.NDArray[Any]:
     """The items of all parts, for `__array__(dtype, copy)`.
 
-    `least_bytes` of them are known to come; nothing is read where those are too many.
+    There are at least `least_bytes` of them; if that is too much, nothing is read.
     """
     from ._numpy import numpy
 

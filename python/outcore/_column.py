@@ -1,7 +1,7 @@
 """Expressions written as Python: `x * 2 + 1` with `x` a placeholder, run in Rust.
 
-`outcore.x` is the item of a dataset of plain numbers, `outcore.col("name")` a field. What Python's
-operators make of them is text that the engine compiles; `and`, `or` and `not` are written `&`, `|`
+`outcore.x` is the item of a dataset of plain numbers, `outcore.col("name")` a field. Python's
+operators turn them into text that the engine compiles; `and`, `or` and `not` are written `&`, `|`
 and `~`, as in NumPy.
 """
 
@@ -13,12 +13,12 @@ from typing import Union
 
 from ._errors import usage
 
-#: What the engine reads as infinity: it is larger than all other numbers.
+#: The engine reads this literal as infinity: it is larger than all other numbers.
 _INFINITE = "1e999"
-#: Most characters of an expression: far more than the engine takes.
+#: The largest number of characters of an expression: far more than the engine accepts.
 _TEXT_MAX = 1 << 16
 Operand = Union["Column", bool, int, float]
-#: An expression in text, or as Python's operators make it.
+#: An expression in text, or one that Python's operators have made.
 Expression = Union[str, "Column"]
 Expressions = Union[Expression, Iterable[Expression]]
 
@@ -28,9 +28,9 @@ class Column:
 
     __slots__ = ("_is_truth", "_text")
 
-    #: Numbers of NumPy leave their operators to this class.
+    #: NumPy numbers leave their operators to this class.
     __array_ufunc__ = None
-    #: It has elements by number, but no end that a loop would come to.
+    #: It has elements by number, but a loop over them would not end.
     __iter__ = None
 
     def __init__(self, text: str, is_truth: bool = False) -> None:
@@ -55,7 +55,7 @@ class Column:
         return Column(f"{self._text}[{int(element)}]")
 
     def astype(self, name: str) -> Column:
-        """The same cast to a type of outcore's: `"f64"`."""
+        """The same, cast to a type of outcore: `"f64"`."""
         return Column(f"{name}({self._text})")
 
     def _binary(self, operator: str, other: Operand, is_truth: bool = False) -> Column:
@@ -169,7 +169,7 @@ def text(operand: Operand) -> str:
     if isinstance(operand, float):
         if math.isnan(operand):
             raise usage("make expression", "NaN has no literal", "ask with isnan(...), as in 'isnan(x)'")
-        # Not the type's own, which for NumPy's would be `np.float64(2.0)`.
+        # Not the `repr` of the type, which for NumPy would be `np.float64(2.0)`.
         return _signed(float.__repr__(operand).replace("inf", _INFINITE))
     # Numbers of NumPy.
     item = getattr(operand, "item", None)

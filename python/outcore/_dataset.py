@@ -1,17 +1,18 @@
-"""Lazy datasets over files: steps now, work for each question asked.
+"""Lazy datasets over files: steps are cheap, and each question runs them.
 
     >>> import outcore
     >>> keys = outcore.open("keys-*.bin", dtype="u64", memory="2GiB")
     >>> keys.filter(outcore.x % 2 == 0).map(outcore.x * 3).sum()
 
 Steps that go item by item fuse into one pass that writes nothing in between. `sort`, `shuffle`,
-`unique`, `count_by`, `reverse`, `merge` and `scan` need all items: what they make goes straight to the output where they
-come last, else to private scratch that is gone when the question is answered.
+`unique`, `count_by`, `reverse`, `merge` and `scan` need all items: the result of the last step goes
+straight to the output, and that of other steps to private scratch, which is removed once the
+question is answered.
 
 Steps in text or over `outcore.x` and `outcore.col` stay in Rust at full speed. A function gets a
-NumPy array of a whole batch and gives one back; it is called from several threads, and works on
-all cores where it releases the interpreter. What it raises stops the job and is raised again;
-as after Ctrl-C, nothing is left behind.
+NumPy array of a whole batch and returns one. It is called from several threads, and runs on all
+cores if it releases the interpreter. An exception in it stops the job and is raised again; as after
+Ctrl-C, nothing is left behind.
 """
 
 from __future__ import annotations
@@ -58,16 +59,16 @@ if TYPE_CHECKING:
     _Array = npt.NDArray[Any]
     _BatchFunction = Callable[[_Array], _Array]
 
-#: What items side by side are called.
+#: Names of the items of zipped inputs.
 _NAMES = ("x", "y", "z", "w", "x4", "x5", "x6", "x7")
-#: Numbers of the engine's that are letters and bits to NumPy too.
+#: Number types of the engine that NumPy also writes as a letter and bits.
 _KINDS = "uif"
-#: Bytes that a header of a file hardly has more of.
+#: A size that the header of a file hardly exceeds.
 _HEADER_MAX = 64 << 10
 
 
 class Dataset(Lazy):
-    """Records of files and what is done to each; see `outcore.open`."""
+    """Records of files, and the steps on them; see `outcore.open`."""
 
     def __init__(
         self, request: DatasetRequest, dtype: np.dtype[Any] | Dataset | None
@@ -75,7 +76,7 @@ class Dataset(Lazy):
         super().__init__(request)
         #: The first dataset before this one that has the same items.
         self._like: Dataset | None = (dtype._like or dtype) if isinstance(dtype, Dataset) else None
-        #: What NumPy calls an item; nothing where the engine knows.
+        #: The NumPy type of an item; nothing if the engine knows it.
         self._named = None if isinstance(dtype, Dataset) else dtype
 
     @property
@@ -84,19 +85,19 @@ class Dataset(Lazy):
 
     @functools.cached_property
     def _dtype_of_items(self) -> np.dtype[Any]:
-        # Asked for late: what needs no array needs no NumPy.
+        # Computed late: code that needs no array needs no NumPy.
         return self._dtype_of_engine() if self._named is None else self._named
 
     @property
     def dtype(self) -> np.dtype[Any]:
-        """What an item is, to NumPy."""
+        """The type of an item in NumPy."""
         return self._dtype
 
     # Steps.
 
     def filter(self, condition: Expression | _BatchFunction) -> Dataset:
-        """The items for which `condition` is true: an expression, or a function from a batch to a
-        mask. In order."""
+        """The items for which `condition` is true, in order. `condition` is an expression, or a
+        function from a batch to a mask."""
         if isinstance(condition, (str, Column)):
             return Dataset(self._with(WhereStep(condition=str(condition))), self)
         dtype, mask_of = self._dtype, condition
@@ -111,12 +112,13 @@ class Dataset(Lazy):
         return self._call(keep, dtype, filters=True)
 
     def map(self, f: Expression | _BatchFunction, dtype: npt.DTypeLike | None = None) -> Dataset:
-        """What `f` makes of each item: an expression, or a function from a batch to an array as
-        long. A function's `dtype` is found out with an empty batch unless it is given.
+        """The result of `f` for each item. `f` is an expression, or a function from a batch to an
+        array of the same length. Unless `dtype` is given, the `dtype` of a function is found with
+        an empty batch.
 
-        An expression over vectors works element by element, as NumPy does: of rows of 16 numbers,
-        `x * 2` makes rows of 16, and `x[0] * 2` one number. All other expressions, conditions of
-        `filter` for example, are over elements."""
+        An expression over vectors works element by element, as NumPy does: for rows of 16 numbers,
+        `x * 2` returns rows of 16, and `x[0] * 2` one number. All other expressions, such as
+        conditions of `filter`, need elements."""
         if isinstance(f, (str, Column)):
             return Dataset(self._with(MapStep(expression=str(f))), None)
         from ._numpy import numpy
@@ -138,9 +140,9 @@ class Dataset(Lazy):
         f: Expression | Sequence[Expression] | _BatchFunction,
         dtype: npt.DTypeLike | None = None,
     ) -> Dataset:
-        """All that `f` makes of each item, one after another: one or several expressions of one type,
-        or a function from a batch to an array of any length. A function may be called twice for a
-        batch, so its effects should be idempotent; its `dtype` is as in `map`."""
+        """All results of `f` for each item, one after another. `f` is one or several expressions of
+        one type, or a function from a batch to an array of any length. A function may be called
+        twice for a batch, so its effects should be idempotent; its `dtype` is as in `map`."""
         if isinstance(f, (str, Column)):
             f = [f]
         if not callable(f):
@@ -158,7 +160,7 @@ class Dataset(Lazy):
         return self._call(apply, after, expands=True)
 
     def enumerate(self) -> Dataset:
-        """Each item behind its position, from 0: the fields `position` and `value`."""
+        """Each item with its position, from 0: the fields `position` and `value`."""
         from ._numpy import numpy
 
         dtype = numpy.dtype([("position", "<u8"), ("value", self._dtype)])
@@ -166,8 +168,9 @@ class Dataset(Lazy):
         return Dataset(self._with(step), dtype)
 
     def windows(self, length: SupportsIndex) -> Dataset:
-        """Each item with those that follow it, as `zip` puts them together: `length` in all, 2 to 8. The
-        items are read once, or up to `length` times where `length` - 1 of them have more than 4 KiB."""
+        """Each item with those that follow it, combined as by `zip`: `length` in all, 2 to 8. The
+        items are read once, or up to `length` times if `length` - 1 of them take more than 4
+        KiB."""
         step = WindowsStep(window=whole("length", length))
         return Dataset(self._with(step), self._side_by_side([self._dtype] * whole("length", length)))
 
@@ -176,10 +179,11 @@ class Dataset(Lazy):
         return Dataset(self._with(ReverseStep(is_reversed=True)), self)
 
     def zip(self, *others: Dataset) -> Dataset:
-        """The items of several datasets side by side, which must have as many; before any step.
+        """The items of several datasets of the same length side by side; must come before any step.
 
-        Plain numbers are `x`, `y`, `z` in expressions, fields of records `x.name`, `y.name`. To
-        NumPy an item is a row where all have one dtype, else it has the fields `x`, `y`, `z`.
+        Plain numbers are `x`, `y`, `z` in expressions, fields of records `x.name`, `y.name`. In
+        NumPy, an item is a row if all datasets have the same dtype; otherwise it has the fields
+        `x`, `y`, `z`.
         """
         zipped = [
             Zipped(inputs=other._request["inputs"], records=other._request["records"])
@@ -197,9 +201,9 @@ class Dataset(Lazy):
     def merge(
         self, *, key: arguments.Keys | None = None, descending: bool = False, stable: bool = False
     ) -> Dataset:
-        """The items of files that are each in order already, in one order: one pass, where a sort
-        takes two. Options mean what they mean in `sort`; files that are not in order give a result
-        that is not."""
+        """The items of files that are already in order, merged into one order: this takes one pass,
+        while a sort takes two. The options are those of `sort`. If a file is not in order, neither
+        is the result."""
         step = MergeStep(
             merge_by=None if key is None else records(self._dtype, None, key),
             descending=bool(descending),
@@ -215,7 +219,7 @@ class Dataset(Lazy):
         stable: bool = False,
         unique: bool = False,
     ) -> Dataset:
-        """The items in order, as `outcore.sort` has it; its options mean the same."""
+        """The items in the order of `outcore.sort`, with the same options."""
         step = SortStep(
             records=None if key is None else records(self._dtype, None, key),
             descending=bool(descending),
@@ -225,8 +229,8 @@ class Dataset(Lazy):
         return Dataset(self._with(step), self)
 
     def shuffle(self, seed: SupportsIndex = arguments.SEED, *, epoch: SupportsIndex = 0) -> Dataset:
-        """The items in a random order, every order being equally likely. It depends on seed, epoch
-        and the items alone; another epoch is another, independent order."""
+        """The items in a random order; every order is equally likely. The order depends only on the
+        seed, the epoch and the items. Another epoch gives another, independent order."""
         return Dataset(self._with(self._shuffle_step(seed, epoch)), self)
 
     def unique(self) -> Dataset:
@@ -244,8 +248,9 @@ class Dataset(Lazy):
     def scan(
         self, op: Literal["sum", "product", "min", "max"] = "sum", *, exclusive: bool = False
     ) -> Dataset:
-        """The fold of all numbers up to each, in their own type: integers wrap around, so small
-        ones want `map("u64(x)")` first. `exclusive` leaves each number out of its own fold."""
+        """The fold of all numbers up to each one, in their own type. Integers wrap around, so use
+        `map("u64(x)")` first for small types. `exclusive` leaves each number out of its own
+        fold."""
         return Dataset(self._with(ScanStep(operator=op, exclusive=bool(exclusive))), None)
 
     # Questions.
@@ -259,15 +264,15 @@ class Dataset(Lazy):
         return int(self.reduce("count"))
 
     def min(self) -> Any:
-        """The smallest number; NaN if there is one; `None` of nothing."""
+        """The smallest number; NaN if there is one; `None` if there are no items."""
         return self.reduce("min")
 
     def max(self) -> Any:
-        """The largest number; NaN if there is one; `None` of nothing."""
+        """The largest number; NaN if there is one; `None` if there are no items."""
         return self.reduce("max")
 
     def mean(self) -> float | None:
-        """Mean of all numbers; `None` of nothing."""
+        """Mean of all numbers; `None` if there are no items."""
         found: float | None = self.reduce("mean")
         return found
 
@@ -278,14 +283,14 @@ class Dataset(Lazy):
         *,
         progress: Watcher | bool | None = None,
     ) -> Any:
-        """All items folded to one value; `None` of nothing.
+        """All items folded to one value; `None` if there are no items.
 
         Args:
             how: A name (`"sum"`, `"count"`, `"min"`, `"max"`, `"mean"`), an expression of `a` and `b`
                 (`"a ^ b"`), or a function of two values. It must be associative; it need not commute.
-            of_batch: For a function `how`: what makes a value of the array of a batch, on several
-                threads. Without it, a ufunc of NumPy folds the array itself, and any other function
-                its items one after another.
+            of_batch: If `how` is a function: a function that turns the array of a batch into a
+                value, on several threads. Without it, a NumPy ufunc folds the array itself, and any
+                other function folds its items one after another.
             progress: As in `sort`.
         """
         with telling(progress, ("reduce",)) as tell:
@@ -309,14 +314,14 @@ class Dataset(Lazy):
         *,
         progress: Watcher | bool | None = None,
     ) -> Any:
-        """What `f` makes of the items, folded with `op`, in one pass with all steps before; `None` of
-        nothing.
+        """The results of `f` for the items, folded with `op`, in one pass with all steps before;
+        `None` if there are no items.
 
         Args:
-            f: An expression, which makes a number of each item; or a function that makes one value,
-                of any kind, of the array of a batch, on several threads.
-            op: What puts two of them together, as `reduce` has it; for a function `f` a function of
-                two values. It must be associative; it need not commute.
+            f: An expression, which computes a number for each item; or a function that turns the
+                array of a batch into one value of any kind, on several threads.
+            op: The operation that combines two values, as in `reduce`; if `f` is a function, a
+                function of two values. It must be associative; it need not commute.
             progress: As in `sort`.
 
             >>> keys.map_reduce("x * x", "sum")
@@ -330,7 +335,7 @@ class Dataset(Lazy):
         return self.reduce(op, of_batch=f, progress=progress)
 
     def head(self, k: SupportsIndex = 10) -> _Array:
-        """The first `k` items; no more is read than is needed."""
+        """The first `k` items; outcore reads no more than it needs."""
         from ._numpy import numpy
 
         count = whole("k", k)
@@ -342,8 +347,8 @@ class Dataset(Lazy):
         return self.head(ROWS)
 
     def sample(self, k: SupportsIndex, seed: SupportsIndex = arguments.SEED) -> _Array:
-        """`k` items, every choice being equally likely, in the order of the dataset; all of them where
-        there are fewer. What filters have left is counted first."""
+        """`k` random items in the order of the dataset; every choice is equally likely. If there
+        are fewer, all of them. The items that filters leave are counted first."""
         number, draw = whole("k", k), random.Random(whole("seed", seed))
         count = self.count()
         chosen = draw.sample(range(count), min(number, count))
@@ -358,12 +363,12 @@ class Dataset(Lazy):
         force: bool = False,
         progress: Watcher | bool | None = None,
     ) -> list[int]:
-        """Writes each item to one of several files, which keep its order and appear together; gives the
-        number of items in each.
+        """Writes each item to one of several files, which keep the order and appear together;
+        returns the number of items in each file.
 
         Args:
-            how: The number of the file, from 0; a condition is 1 where it is true. An expression, or
-                a function from a batch to an array of numbers as long.
+            how: The number of the file, from 0, as an expression, or as a function from a batch to
+                an array of numbers of the same length. A condition is 1 if it is true.
             pattern: The files' names, with `{part}` for the number, with as many digits as the last
                 one has; files that end in `.npy` get a header.
             parts: How many files.
@@ -387,7 +392,7 @@ class Dataset(Lazy):
     def _dtype_made(
         self, function: _BatchFunction, dtype: npt.DTypeLike | None
     ) -> np.dtype[Any]:
-        """The dtype of what a function makes, told from an empty batch unless it is given."""
+        """The dtype of a function's results, found with an empty batch unless it is given."""
         from ._numpy import numpy
 
         if dtype is not None:
@@ -397,7 +402,7 @@ class Dataset(Lazy):
 
     @staticmethod
     def _side_by_side(dtypes: list[np.dtype[Any]]) -> np.dtype[Any]:
-        """Items of several datasets: a row where all have one dtype, else fields."""
+        """Items of several datasets: a row if all have the same dtype, otherwise fields."""
         from ._numpy import numpy
 
         if all(dtype == dtypes[0] and dtype.kind in _KINDS for dtype in dtypes):
@@ -436,8 +441,8 @@ class Dataset(Lazy):
     def histogram(
         self, bins: SupportsIndex = 10, range: tuple[float, float] | None = None
     ) -> tuple[_Array, _Array]:
-        """The counts of equal bins and their borders, as `numpy.histogram` has them. Without a
-        range the items are read twice."""
+        """The counts of bins of equal width and their borders, as in `numpy.histogram`. Without a
+        range, the items are read twice."""
         from ._numpy import numpy
 
         count = whole("bins", bins)
@@ -453,7 +458,7 @@ class Dataset(Lazy):
         return numpy.array(counts, numpy.int64), borders
 
     def find(self, condition: Expression) -> int | None:
-        """The position of the first item for which `condition` is true; before any filter."""
+        """The position of the first item for which `condition` is true. It cannot follow a filter."""
         if not isinstance(condition, (str, Column)):
             cause = f"an object of type {type(condition).__qualname__} is not an expression"
             raise usage("find", cause, "write one in text, or with outcore.x and outcore.col")
@@ -461,7 +466,7 @@ class Dataset(Lazy):
             return _outcore.find(self._request, str(condition), tell)
 
     def gather(self, positions: npt.ArrayLike | Sequence[int]) -> _Array:
-        """The items at `positions`, counted from 0, in the order asked. The result is in memory."""
+        """The items at `positions`, counted from 0, in the order given. The result is in memory."""
         from ._numpy import numpy
 
         at = numpy.asarray(positions)
@@ -474,15 +479,17 @@ class Dataset(Lazy):
     def searchsorted(
         self, values: npt.ArrayLike, side: str = "left", *, index: arguments.StrPath | None = None
     ) -> npt.NDArray[np.int64]:
-        """The ranks of `values` among the items, which must ascend, as `numpy.searchsorted` has them.
+        """The ranks of `values` among the items, which must be in ascending order, as in
+        `numpy.searchsorted`.
 
         Args:
-            values: Numbers that the items' type holds.
-            side: `"left"` for the number of items that are less, `"right"` for those that are not greater.
-            index: A file with the first item of each block of the files, which is made if it is not there: then one block is read
-                for each value.
+            values: Numbers that fit the items' type.
+            side: `"left"` for the number of items that are less, `"right"` for the number of items
+                that are not greater.
+            index: A file with the first item of each block of the files, which is made if it does
+                not exist. With it, one block is read for each value.
 
-        A few blocks of 4 KiB are read for each value, all of them with many reads in flight.
+        A few blocks of 4 KiB are read for each value, with many reads in flight.
         """
         from ._numpy import numpy
 
@@ -504,13 +511,13 @@ class Dataset(Lazy):
     def __array__(
         self, dtype: npt.DTypeLike | None = None, copy: bool | None = None
     ) -> _Array:
-        """All items in one array, if they fit into the memory allowed: `numpy.asarray(dataset)`."""
+        """All items in one array, if they fit in the allowed memory: `numpy.asarray(dataset)`."""
         least_bytes = 0 if self._request["steps"] else self._files_bytes()
         parts = _outcore.batches(self._request)
         return gathered(parts, self._request["resources"], least_bytes, self._dtype, dtype, copy)
 
     def _files_bytes(self) -> int:
-        """Bytes of the files, without what may be their headers; 0 of what is none."""
+        """Bytes of the files, without possible headers; 0 for an input that is not a file."""
         files = [name for name in self._request["inputs"] if os.path.isfile(name)]
         return sum(max(os.path.getsize(name) - _HEADER_MAX, 0) for name in files)
 
@@ -572,7 +579,7 @@ class Dataset(Lazy):
 
 
 def _manifest_of(pattern: str) -> str:
-    """The manifest of files whose names have `{part}` in them, as the command names it."""
+    """The manifest of files whose names contain `{part}`, with the name that the command gives it."""
     for tie in ("-", "_", ".", ""):
         pattern = pattern.replace(tie + "{part}", "")
     return f"{pattern}.outcore.json"

@@ -1,8 +1,8 @@
-"""Exceptions: one class for each kind of failure, each with everything that is known about it.
+"""Exceptions: one class for each kind of failure, with all facts as attributes.
 
-Every failure of the engine is an `OutcoreError`, and also what Python would call such a failure
-(`ValueError`, `OSError`, ...), so that code which knows nothing of outcore can catch it. The text
-is the line that the command prints (operation, cause, place, next step) with options spelled as
+Every failure of the engine is an `OutcoreError`, and also Python's class for such a failure
+(`ValueError`, `OSError`, ...), so that code that does not know outcore can catch it. The text is
+the line that the command prints (operation, cause, place, next step) with options spelled as
 arguments: `--force` is `force=True`. Ctrl-C is, as always in Python, a `KeyboardInterrupt`.
 """
 
@@ -20,26 +20,26 @@ class OutcoreError(Exception):
     kind: str = "io"
     #: The exit code that the command would have.
     exit_code: int = 3
-    #: What was being done.
+    #: The operation that failed.
     operation: str | None = None
-    #: Why it failed.
+    #: The cause.
     cause: str | None = None
-    #: The drive, where one is to blame.
+    #: The drive, if a drive is the cause.
     drive: str | None = None
-    #: The file or directory, where one is known.
+    #: The file or directory, if it is known.
     path: str | None = None
-    #: The byte offset in that file, where one is known.
+    #: The byte offset in that file, if it is known.
     offset: int | None = None
-    #: The system's error number, where there is one.
+    #: The system's error number, if there is one.
     errno: int | None = None
-    #: What to try next.
+    #: The next step.
     hint: str | None = None
 
     def __str__(self) -> str:
         return str(self.args[0]) if self.args else ""
 
     def call_file(self, path: str, name: str) -> None:
-        """Says `name` wherever this failure says `path`: the caller has never seen that file."""
+        """Replaces `path` with `name` in this failure, because the caller has never seen that file."""
         self.args = (str(self).replace(path, name),)
         for attribute in ("cause", "hint"):
             text = getattr(self, attribute)
@@ -53,7 +53,7 @@ class OutcoreError(Exception):
 
 
 class UsageError(OutcoreError, ValueError):
-    """The request itself is wrong: an unknown type, a key beyond the record, a file in the way."""
+    """The request is invalid: an unknown type, a key beyond the record, an existing file in the way."""
 
     kind = "usage"
     exit_code = 2
@@ -67,7 +67,7 @@ class IoError(OutcoreError, OSError):
 
 
 class NotFoundError(IoError, FileNotFoundError):
-    """A file or directory is not there."""
+    """A file or directory does not exist."""
 
 
 class AccessError(IoError, PermissionError):
@@ -75,7 +75,7 @@ class AccessError(IoError, PermissionError):
 
 
 class CorruptError(OutcoreError):
-    """Data is not what was written, or changed while it was read."""
+    """Data differ from what was written, or changed while they were read."""
 
     kind = "corrupt"
     exit_code = 4
@@ -89,21 +89,21 @@ class NoSpaceError(OutcoreError, OSError):
 
 
 class MemoryBudgetError(OutcoreError, MemoryError):
-    """The memory allowed is below what the job needs; the text says which would do."""
+    """The allowed memory is too small for the job; the text names an amount that is enough."""
 
     kind = "memory"
     exit_code = 6
 
 
 class CheckFailedError(OutcoreError):
-    """A check that was asked for was answered with no."""
+    """A check failed."""
 
     kind = "check_failed"
     exit_code = 1
 
 
 class Facts(TypedDict):
-    """What the engine knows of a failure."""
+    """The engine's facts about a failure."""
 
     kind: str
     exit_code: int
@@ -124,7 +124,8 @@ _CLASSES: dict[str, type[BaseException]] = {
     "no_space": NoSpaceError,
     "memory": MemoryBudgetError,
     "check_failed": CheckFailedError,
-    # The class itself: of others, Python would not make the exit code of an interrupted program.
+    # The class itself: for a subclass, Python would not use the exit code of an interrupted
+    # program.
     "interrupted": KeyboardInterrupt,
 }
 _IO_CLASSES: dict[int | None, type[IoError]] = {
@@ -141,13 +142,13 @@ def from_engine(**facts: Any) -> BaseException:
         found = _IO_CLASSES.get(facts["errno"], IoError)
     text = facts.pop("text")
     if issubclass(found, OSError):
-        # What code that knows only OSError asks for.
+        # Attributes for code that knows only OSError.
         facts.update(strerror=facts["cause"], filename=facts["path"])
     return _restore(found, (text,), facts)
 
 
 def usage(operation: str, cause: str, hint: str) -> UsageError:
-    """A wrong request that is seen before the engine is asked."""
+    """An invalid request that is found before the engine is called."""
     error = UsageError(f"{operation}: {cause}; {hint}")
     error.operation, error.cause, error.hint = operation, cause, hint
     return error
@@ -156,7 +157,7 @@ def usage(operation: str, cause: str, hint: str) -> UsageError:
 def failed(
     operation: str, kind: str, cause: str, path: str, *, hint: str, errno: int | None = None
 ) -> BaseException:
-    """A failure on a file that is read without the engine, as the engine would report it."""
+    """A failure on a file that is read without the engine, in the engine's form."""
     return from_engine(
         kind=kind,
         text=f"{operation}: {cause} ({path}); {hint}",
@@ -169,13 +170,13 @@ def failed(
 
 
 def absent(operation: str, path: str) -> BaseException:
-    """The engine's failure for a file that is not there."""
+    """The engine's failure for a file that does not exist."""
     cause = f"{os.strerror(errnos.ENOENT)} (os error {errnos.ENOENT})"
     return failed(operation, "io", cause, path, hint="check the path", errno=errnos.ENOENT)
 
 
 def too_large(operation: str, cause: str, hint: str) -> MemoryBudgetError:
-    """More memory wanted than is allowed, seen before the engine is asked."""
+    """The error for a request above the allowed memory, found before the engine is called."""
     error = MemoryBudgetError(f"{operation}: {cause}; {hint}")
     error.operation, error.cause, error.hint = operation, cause, hint
     return error

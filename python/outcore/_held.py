@@ -1,7 +1,9 @@
-"""Tables as verbs read them: files with how they are read, and tables of other libraries, which become files.
+"""Tables in the form for verbs: files with the options for reading them. Tables of other libraries
+become files.
 
-Tables of other libraries come in and go out through the Arrow PyCapsule interface (`__arrow_c_stream__`), batch by
-batch. What is made lies in a directory of its own, which goes with what holds it.
+Tables of other libraries come in and go out through the Arrow PyCapsule interface
+(`__arrow_c_stream__`), batch by batch. New files are in a directory of their own, which is removed
+with its holder.
 """
 
 from __future__ import annotations
@@ -22,25 +24,25 @@ from ._reports import WriteSummary
 from ._requests import ResourcesRequest, TextRequest
 
 _SEED = 1
-#: What jobs on a table may use, and how it is watched: the keywords that all functions on tables share.
+#: The keywords that all functions on tables share: resources, and the callback for progress.
 MEANS = ("memory", "threads", "drives", "io", "scratch_limit", "progress")
 
 
 @runtime_checkable
 class ArrowStream(Protocol):
-    """What hands out record batches: tables and readers of pyarrow, frames of Polars and pandas, relations
-    of DuckDB."""
+    """An object with record batches: tables and readers of pyarrow, frames of Polars and pandas,
+    relations of DuckDB."""
 
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
         """A capsule with an Arrow stream."""
 
 
-#: What jobs on tables read.
+#: The inputs of jobs on tables.
 TableSource = Union[arguments.Paths, ArrowStream]
 
 
 class Place:
-    """A directory of its own, which goes with its holder. Readers of the directory above pass over its name."""
+    """A private directory, which is removed with its holder. Readers of the directory above ignore its name."""
 
     def __init__(self, given: Mapping[str, Any]) -> None:
         folders = (name for name in arguments.path_texts(given.get("drives", ())) if not name.endswith(".toml"))
@@ -58,7 +60,8 @@ class Place:
 
 
 class Held:
-    """Files of a table, and the keywords that say how they are read and with what. `Table` adds what is done with it."""
+    """Files of a table, with the keywords for reading them and for the resources. `Table` adds the
+    operations."""
 
     _kind: ClassVar[type[Held]]
 
@@ -68,36 +71,36 @@ class Held:
         self._inputs = inputs
         self._given = dict(given)
         self._place = place
-        #: What the last step did; `None` before any.
+        #: The report of the last step; `None` before the first.
         self.summary = summary
 
     def __init_subclass__(cls) -> None:
         Held._kind = cls
 
     def _means(self) -> dict[str, Any]:
-        """The keywords that say with what is worked."""
+        """The keywords for resources."""
         return {name: value for name, value in self._given.items() if name in MEANS}
 
     def _shape(self) -> dict[str, Any]:
-        """The keywords that say how the files are read."""
+        """The keywords for reading the files."""
         return {name: value for name, value in self._given.items() if name not in MEANS}
 
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
         """The batches for another library: `pyarrow.table(t)`, `polars.DataFrame(t)`."""
         columns, union = columns_of(self._given), bool(self._given.get("union"))
         what = self._inputs, columns, union, text_of(self._given), resources_of(self._given)
-        # The files must be there until the last batch has been read.
+        # The files must exist until the last batch has been read.
         return _outcore.table_stream(*what, self._place)
 
 
 def held(inputs: list[str], given: Mapping[str, Any], place: Place, summary: Any) -> Held:
-    """The `Table` that a step has made in its place."""
+    """The `Table` that a step has made."""
     means = {name: value for name, value in given.items() if name in MEANS}
     return Held._kind(inputs, means, place, summary)
 
 
 def is_held(src: object) -> bool:
-    """Whether `src` is a table, or one of another library, rather than the names of files."""
+    """Whether `src` is a table, of outcore or of another library, and not the names of files."""
     if hasattr(src, "__arrow_c_stream__"):
         return True
     return any(hasattr(src, name) for name in ("scanner", "to_reader", "fetch_arrow_reader"))
@@ -116,7 +119,7 @@ def spooled(src: Any, given: Mapping[str, Any]) -> tuple[str, Place] | None:
 
 
 def _stream_of(src: Any) -> ArrowStream | None:
-    """What hands out the batches of a table, a pyarrow dataset or scanner, or a relation of an older DuckDB."""
+    """An object with the batches of a table, a pyarrow dataset or scanner, or a relation of an older DuckDB."""
     if isinstance(src, (str, os.PathLike)):
         return None
     if isinstance(src, ArrowStream):
@@ -131,7 +134,7 @@ def _stream_of(src: Any) -> ArrowStream | None:
 
 
 def files(src: Any) -> list[str]:
-    """Names of files that are there, with patterns looked up."""
+    """Names of existing files, with patterns expanded."""
     found: list[str] = []
     for name in arguments.path_texts(src):
         if any(mark in name for mark in "*?[") and not os.path.lexists(name):
@@ -140,7 +143,7 @@ def files(src: Any) -> list[str]:
                 raise usage("read tables", f"no file matches `{name}`", "check the pattern")
             found.extend(matching)
         elif os.path.lexists(name) or "://" in name:
-            # The engine knows which addresses it reads.
+            # The engine decides which URLs it reads.
             found.append(name)
         else:
             raise absent("open input", name)
@@ -160,13 +163,13 @@ def texts(name: str, given: Iterable[str]) -> list[str]:
 
 
 def columns_of(given: Mapping[str, Any]) -> list[str] | None:
-    """The columns that are kept, if they are named."""
+    """The columns that are kept, if any are given."""
     columns = given.get("columns")
     return None if columns is None else texts("columns", columns)
 
 
 def resources_of(given: Mapping[str, Any], seed: int = _SEED) -> ResourcesRequest:
-    """What a step may use."""
+    """The resources of a step."""
     memory, threads, io = given.get("memory"), given.get("threads"), given.get("io")
     drives, limit = given.get("drives", ()), given.get("scratch_limit")
     return arguments.resources_of(memory, threads, drives, io, limit, seed, None)
@@ -194,6 +197,6 @@ def schema_text(schema: str | Mapping[str, str] | None) -> str | None:
 
 
 def quoted(column: str) -> str:
-    """The name of a column, whatever is in it, in backquotes."""
+    """The name of a column in backquotes, with any characters."""
     name = column.replace("`", "``")
     return f"`{name}`"

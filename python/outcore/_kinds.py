@@ -1,7 +1,8 @@
-"""What an input is, and which arguments are for which kinds of input.
+"""The kind of an input, and the kinds that each argument applies to.
 
-The engine says what files hold, by what is said of them, their content and their names, as it does for the command.
-`RULES` is the one table of arguments that are not for every kind that their function takes.
+The engine decides on the kind of files by the arguments, the content and the names, as it does for
+the command. `RULES` is the one table of arguments that do not apply to every kind that their
+function takes.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from ._requests import AskedRequest, ResourcesRequest
 
 LINES, CSV, JSON, RECORDS, ARRAY = "lines", "csv", "jsonl", "records", "array"
 TABLE, CSV_TABLE, JSON_TABLE, VIEW = "table", "csv_table", "jsonl_table", "view"
-#: A table that somebody else holds.
+#: A table that another library holds.
 HELD = "held_table"
 
 TEXT = {LINES, CSV, JSON}
@@ -39,7 +40,8 @@ Rule = Union["set[str]", "frozenset[str]"]
 
 _OF_RECORDS: dict[str, Rule] = {"dtype": RECORD_KINDS, "record": RECORD_KINDS}
 
-#: The kinds that an argument of a function is for; what is not here is for all that the function takes.
+#: The kinds that an argument of a function applies to; other arguments apply to all kinds that the
+#: function takes.
 RULES: dict[str, dict[str, Rule]] = {
     "open": {
         **_OF_RECORDS,
@@ -65,7 +67,7 @@ def what(
     lines: bool = False,
     table: bool = False,
 ) -> str:
-    """What the files hold; `table` says that something is given that only tables have."""
+    """The kind of the files; `table` says that an argument is given that only tables have."""
     asked = AskedRequest(
         inputs=names,
         is_records=records,
@@ -76,20 +78,20 @@ def what(
     kind = _outcore.what(asked)
     if not records:
         return kind
-    # What is said of records is not for a table, and then is what is rejected.
+    # Options of records do not apply to a table, so they are what is rejected.
     asked = AskedRequest({**asked, "is_records": False, "is_table": False})
     return TABLE if _outcore.what(asked) == TABLE else kind
 
 
 def check(function: Callable[..., Any], kind: str, given: dict[str, Any]) -> None:
-    """Rejects, by its name, an argument that is not for inputs of this kind."""
+    """Rejects, by its name, an argument that does not apply to inputs of this kind."""
     name, rules = function.__name__, RULES[function.__name__]
     said = [argument for argument in rules if _is_said(function, argument, given)]
     for argument in said:
         kinds = rules[argument]
         if kind in kinds:
             continue
-        # What makes it that kind may be an argument that no input has together with this one.
+        # The kind may come from an argument that no input accepts together with this one.
         others = (other for other in said if kind in rules[other] and not kinds & rules[other])
         other = next(others, None)
         if other is None:

@@ -1,7 +1,7 @@
 """k-means over vectors far larger than memory, with scikit-learn's names.
 
-Files of vectors are read where they lie; arrays in memory are written to a temporary file first. Results are the same for any memory and
-threads.
+Files of vectors are read in place; arrays in memory are first written to a temporary file. Results
+are the same for any memory and number of threads.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _STARTS = {"k-means++": "k-means++", "k-means||": "k-means||", "parallel": "k-me
 
 
 def _as_not_fitted(error: UsageError) -> UsageError:
-    """The error, which is also what scikit-learn raises in its place, where that is in use."""
+    """The error. If scikit-learn is in use, it is also of the class that scikit-learn raises."""
     exceptions: Any = sys.modules.get("sklearn.exceptions")
     if exceptions is None:
         return error
@@ -38,7 +38,7 @@ def _as_not_fitted(error: UsageError) -> UsageError:
 
 
 def _rows(X: Any, given: dict[str, Any]) -> int:
-    """How many vectors a file or an array has."""
+    """The number of vectors in a file or an array."""
     if not isinstance(X, (str, os.PathLike)):
         return len(X)
     report, _ = run_on_arrays("vector info", X, {name: given[name] for name in ("type_name", "volume")})
@@ -55,14 +55,15 @@ class KMeans:
         n_clusters: Clusters.
         init: `"k-means++"` (on a sample), `"k-means||"` (on all vectors, by three passes), `"random"`, or
             an array or file of centroids to start from.
-        n_init: Runs from different starts, of which the one with the least inertia is kept.
-        max_iter: Iterations, at most.
-        tol: The run ends when the squares of all moves of centroids sum to no more than this part of
+        n_init: Runs from different starts; the one with the least inertia is kept.
+        max_iter: The largest number of iterations.
+        tol: The run ends when the squares of all moves of centroids sum to at most this fraction of
             the mean variance of the columns.
-        random_state: Seed of the starts; the same result each time if it is `None`, too.
-        spherical: Take vectors and centroids at norm 1.
-        checkpoint: A file that has the centroids between iterations: the same call goes on from there if it was stopped. It goes when the
-            run is done. Only of one run over a file.
+        random_state: Seed of the starts; with `None`, the result is also the same each time.
+        spherical: Normalise vectors and centroids to length 1.
+        checkpoint: A file with the centroids between iterations: after a stop, the same call
+            continues from there. It is removed when the run is done. Only for a single run over a
+            file.
         dtype: The type of raw numbers, such as `"f32x768"`.
         memory: Memory to use, as `"2GiB"` or bytes; by default half of what is free.
         threads: Compute threads; by default all processors.
@@ -73,7 +74,7 @@ class KMeans:
         cluster_centers_: Centroids, an array of `float64`.
         inertia_: The sum of the squared distances of all vectors to their centroids.
         n_iter_: Iterations.
-        labels_: The cluster of each vector; a pass over the base when they are first asked for.
+        labels_: The cluster of each vector; the first access takes a pass over the base.
     """
 
     def __init__(
@@ -129,7 +130,8 @@ class KMeans:
         return self
 
     def __sklearn_tags__(self) -> Any:
-        """What scikit-learn asks of an estimator; only scikit-learn calls this, so it is there."""
+        """The tags that scikit-learn needs from an estimator; only scikit-learn calls this, so it
+        is installed."""
         utils: Any = importlib.import_module("sklearn.utils")
         target_tags = utils.TargetTags(required=False)
         return utils.Tags(
@@ -147,19 +149,20 @@ class KMeans:
         return self
 
     def _remember(self, X: Any) -> None:
-        """Labels the vectors of an array, which may change; those of a file are labelled when they are asked for."""
+        """Labels the vectors of an array at once, because the array may change; those of a file are
+        labelled on the first access."""
         is_file = isinstance(X, (str, os.PathLike))
         self._fitted = X if is_file else None
         self._labels = None if is_file else self.predict(X)
 
     def _batches(self, X: Any) -> dict[str, Any]:
-        """Options of a run by batches of these vectors, if it goes by batches."""
+        """Options of a run in batches over these vectors; none for a run over the whole base."""
         return {}
 
     def _run(
         self, X: Any, start: Any, row_counts: list[int] | None = None, *, is_partial: bool = False
     ) -> Any:
-        """Clusters vectors, keeps what was found, and gives the facts of the run."""
+        """Clusters vectors, keeps the results, and returns the facts of the run."""
         centroids, found = self._cluster(X, start, row_counts, is_partial=is_partial)
         self.cluster_centers_ = centroids
         self.inertia_ = float(found["inertia"])
@@ -195,7 +198,7 @@ class KMeans:
                 "init": init,
                 "max_iterations": self.max_iter if iterations is None else iterations,
                 "tolerance": float(self.tol),
-                # What starts from centroids runs once.
+                # A run that starts from given centroids runs once.
                 "runs": 1 if is_partial or iterations is not None else self.n_init,
                 "seed": 1 if self.random_state is None else self.random_state,
                 "checkpoint": self.checkpoint if is_kept else None,
@@ -229,8 +232,9 @@ class KMeans:
     def label(self, X: Any, path: StrPath, *, force: bool = False) -> None:
         """Writes the nearest centroid of each vector to a file, whole or not at all.
 
-        The ending of `path` says what it is: `.npy`, `.ibin` or raw numbers of 32 bits; a table (`.parquet`, `.arrow`)
-        or text (`.csv`, `.jsonl`) with the columns `row` and `cluster`.
+        The ending of `path` decides on the format: `.npy`, `.ibin` or raw numbers of 32 bits; a
+        table (`.parquet`, `.arrow`) or text (`.csv`, `.jsonl`) with the columns `row` and
+        `cluster`.
         """
         self._check_fitted()
         X = self._check_features(X)
@@ -247,7 +251,7 @@ class KMeans:
         return -float(found["inertia"])
 
     def fit_predict(self, X: Any, y: None = None) -> npt.NDArray[np.int32]:
-        """Clusters vectors, and gives the cluster of each."""
+        """Clusters vectors, and returns the cluster of each."""
         return self.fit(X).labels_
 
     def _check_fitted(self) -> None:
@@ -256,7 +260,7 @@ class KMeans:
             raise _as_not_fitted(error)
 
     def _check_features(self, X: Any) -> Any:
-        """The vectors, where they are an array, once it is known that they are like those that were clustered."""
+        """The vectors, if they are an array, after a check that they match the vectors that were clustered."""
         if isinstance(X, (str, os.PathLike)):
             return X
         array = _rows_of(X, "vectors")
@@ -269,7 +273,7 @@ class KMeans:
         return array
 
     def _given(self) -> dict[str, Any]:
-        """Options of all that is done with vectors."""
+        """Options of all operations on vectors."""
         return {
             "type_name": self.dtype, "spherical": bool(self.spherical),
             "memory": self.memory, "threads": self.threads, "io": self.io, "volume": self.volume,
@@ -286,26 +290,28 @@ class MiniBatchKMeans(KMeans):
         >>> for batch in batches:
         ...     model.partial_fit(batch)
 
-    Each step draws rows of the file at random and moves centroids to the means of all rows that they were
-    given so far. `fit` reads the file once at the end, for the inertia.
+    Each step draws rows of the file at random and moves centroids to the means of all rows that
+    were assigned to them so far. `fit` reads the file once at the end, for the inertia.
 
     Args:
         n_clusters: Clusters.
         init, n_init: As in `KMeans`.
-        max_iter: Batches have this many times the rows of the file in all, at most.
+        max_iter: All batches together have at most this many times the rows of the file.
         batch_size: Rows of a batch; at most those of the file.
-        tol: As in `KMeans`, for the moves of one batch; by default it ends nothing.
+        tol: As in `KMeans`, for the moves of one batch; by default it does not end the run.
         max_no_improvement: The run ends when this many batches in a row have not improved the smoothed
             distance; `None` for never.
-        random_state: Seed of the start and the batches; the same result each time if it is `None`, too.
+        random_state: Seed of the start and the batches; with `None`, the result is also the same
+            each time.
         spherical, dtype, memory, threads, io, volume: As in `KMeans`.
 
     Attributes:
         cluster_centers_: Centroids, an array of `float64`.
-        counts_: Rows that each centroid was given so far; after `fit`, the rows of each cluster.
+        counts_: Rows that were assigned to each centroid so far; after `fit`, the rows of each
+            cluster.
         inertia_: As in `KMeans`; after `partial_fit`, that of the last batch before centroids moved.
         n_steps_: Batches.
-        n_iter_: How often as many rows as the file has were drawn, rounded up.
+        n_iter_: The number of drawn rows over the number of rows in the file, rounded up.
         labels_: As in `KMeans`; after `partial_fit`, those of the last batch.
     """
 
@@ -344,7 +350,7 @@ class MiniBatchKMeans(KMeans):
         rows = _rows(X, self._given())
         batch = min(whole("batch_size", self.batch_size), rows)
         most = self.max_no_improvement
-        # As scikit-learn counts them: reads of as many rows as there are.
+        # As scikit-learn counts them: one iteration is as many rows as the file has.
         count = whole("max_iter", self.max_iter) * rows // max(batch, 1)
         return {
             "batch": batch,

@@ -1,4 +1,4 @@
-"""What datasets of records and of lines have in common: a request that grows by steps."""
+"""The common part of datasets of records and of lines: a request that grows by steps."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ ITEM_CHARACTERS = 100
 
 
 class Lazy(ABC):
-    """Files, what is done to each item, and what may be used for it."""
+    """Files, the steps on each item, and the resources."""
 
     def __init__(self, request: DatasetRequest) -> None:
         self._request = request
@@ -53,7 +53,7 @@ class Lazy(ABC):
 
     def explain(self) -> str:
         """The passes over it, in order, with the plan of the first. Headers are read, and a sample
-        where that decides the way."""
+        if the plan depends on it."""
         return _outcore.explain(self._request, "consume")
 
     def write(
@@ -66,10 +66,11 @@ class Lazy(ABC):
         """Writes all items, in order; the output appears whole or not at all.
 
         Args:
-            dst: Where the result goes, as in `sort`: of records, a name that ends in `.npy` gets a
-                header, and one with `{drive}` in it becomes one shard a drive; of lines, one that
-                ends in `.gz`, `.zst`, `.bz2` or `.xz` is compressed. Names that promise other
-                contents (`.parquet`, `.npz`, records in `.csv`) are refused.
+            dst: The destination of the result, as in `sort`. For records, a name that ends in
+                `.npy` gets a header, and one with `{drive}` in it becomes one shard per drive. For
+                lines, a name that ends in `.gz`, `.zst`, `.bz2` or `.xz` is compressed. Names whose
+                ending does not match the data (`.parquet`, `.npz`, `.csv` for records) are
+                rejected.
             force: Replace an output that exists; never an input.
             progress: As in `sort`.
         """

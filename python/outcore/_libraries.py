@@ -1,6 +1,7 @@
 """Libraries that parts of the package need and that may not be installed.
 
-Contract: `library` imports one, or raises a `UsageError` that says what needs it and how to install it.
+Contract: `library` imports one, or raises a `UsageError` that says which operation needs it and how
+to install it.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from types import ModuleType
 
 from ._errors import usage
 
-#: What a module is called where it is installed from, if not as in an import.
+#: The name under which a module is installed, if it differs from the name to import.
 _DISTRIBUTIONS = {"sklearn": "scikit-learn"}
 
 
@@ -20,7 +21,7 @@ def library(name: str, operation: str) -> ModuleType:
         return importlib.import_module(name)
     except ModuleNotFoundError as error:
         package = name.partition(".")[0]
-        # The library is there, and lacks something itself.
+        # The library is installed, but lacks a dependency of its own.
         if error.name is None or error.name.partition(".")[0] != package:
             raise
         package = _DISTRIBUTIONS.get(package, package)

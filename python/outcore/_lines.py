@@ -4,7 +4,7 @@
     >>> log = outcore.open("*.log", lines=True)
     >>> log.sort("2,2n", unique=True).write("by-second-field.txt")
 
-Each step is one of the command's with the same options and the same bytes as its result.
+Each step is a command with the same options, and its result has the same bytes.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class Disorder(NamedTuple):
 
 
 class Lines(Lazy):
-    """Lines of files and what is done to them; see `open`. Lines are bytes without what ends them."""
+    """Lines of files, and the steps on them; see `open`. Lines are bytes without their terminator."""
 
     def sort(
         self,
@@ -55,23 +55,25 @@ class Lines(Lazy):
         stable: bool = False,
         unique: bool = False,
     ) -> Lines:
-        """The lines in order: that of their bytes, or of keys.
+        """The lines in the order of their bytes, or of keys.
 
         Args:
-            key: Keys as GNU sort's `-k` has them, the most significant first: `"2,2n"`.
-            separator: The byte between fields, as `-t`; without it fields begin where blanks do.
+            key: Keys as for `-k` of GNU sort, the most significant first: `"2,2n"`.
+            separator: The byte between fields, as for `-t`; without it, fields begin with spaces or
+                tabs.
             order: Letters of GNU sort for lines and keys without their own: `"n"`, `"V"`.
-            by: For JSON lines, paths of fields: `".user.id"`, or `".price:desc"` for the largest first.
-                With `csv`, names of columns or their numbers from 1, which letters after a colon tell how
-                to compare: `"price:nr"`. Both take `asc`, `desc`, `nulls-first` and `nulls-last` after
-                colons; an empty field of CSV is a null.
-            csv: The files are CSV, whose quotes may hold separators and newlines. `separator` is by
-                default that of a sample of the records. It must be the last step; iteration then
-                gives the lines of the file that would be written, the header among them.
+            by: For JSON lines, paths of fields: `".user.id"`, or `".price:desc"` for the largest
+                first. With `csv`, names of columns or their numbers from 1; letters after a colon
+                set the comparison (`"price:nr"`). Both take `asc`, `desc`, `nulls-first` and
+                `nulls-last` after colons; an empty field of CSV is a null.
+            csv: The files are CSV, in which quoted fields may contain separators and newlines. The
+                default of `separator` is that of a sample of the records. It must be the last step;
+                iteration then returns the lines of the file that would be written, including the
+                header.
             header: The first line of each file of CSV names its columns, and comes first.
-            on_error: What becomes of a line without such a field: `"fail"` names the first,
-                `"skip"` leaves them out. How many is in the summary of `write`, and told by a warning
-                where there is none.
+            on_error: The treatment of a line without such a field: `"fail"` is an error for the
+                first one, `"skip"` leaves them out. The summary of `write` has their number; other
+                methods issue a warning with it.
             descending: Largest first.
             stable: Equal keys keep the order of the input.
             unique: The first line of each key.
@@ -93,9 +95,9 @@ class Lines(Lazy):
         stable: bool = False,
         unique: bool = False,
     ) -> Lines:
-        """The lines of files each of which is in order already, as `sort -m` has it: all are read side by
-        side, and nothing goes to scratch. What a file that is not in order leads to is in no order.
-        The first step; its options are those of `sort`."""
+        """The merged lines of files that are already in order, as with `sort -m`: all files are
+        read at once, and nothing goes to scratch. If a file is not in order, neither is the result.
+        It must be the first step; its options are those of `sort`."""
         given = dict(locals())
         if self._request["steps"]:
             raise usage("merge", "a step before it", "merge files as they are, or sort")
@@ -115,9 +117,9 @@ class Lines(Lazy):
         stable: bool = False,
         unique: bool = False,
     ) -> Disorder | None:
-        """The first line that is not in the order that `sort` would make with these options, as `sort -c`
-        finds it, or `None`; files follow one another. With `unique`, a line of the same key as the one
-        before is out of order too."""
+        """The first line that is not in the order that `sort` would make with these options, as
+        with `sort -c`, or `None`. Files are one sequence. With `unique`, a line with the same key
+        as the one before is also out of order."""
         given = dict(locals())
         with telling(None, ("check",)) as tell:
             found = _outcore.check_lines(self._with(_sort_step(given)), tell)
@@ -138,14 +140,14 @@ class Lines(Lazy):
         force: bool = False,
         progress: Watcher | bool | None = None,
     ) -> list[str]:
-        """Writes the lines, in order, to several files that appear together; gives their names.
+        """Writes the lines, in order, to several files that appear together; returns their names.
 
         Args:
             pattern: The files' names, with `{part}` for the number; compressed if they end in `.gz`,
                 `.zst`, `.bz2` or `.xz`.
-            parts: So many files of about as many bytes. A line lies in the part in which its first byte
-                would.
-            lines: So many lines a file; one of the two is given.
+            parts: The number of files, which get about the same number of bytes. A line is in the
+                part to which its first byte belongs.
+            lines: The number of lines per file. Give either `parts` or `lines`.
             csv, separator, header: The files are CSV, as in `shuffle`; every part has the header first.
             force: Replace files that exist; never an input.
             progress: As in `sort`.
@@ -179,13 +181,13 @@ class Lines(Lazy):
         separator: str | None = None,
         header: bool = True,
     ) -> Lines:
-        """The lines in a random order, as `Dataset.shuffle` has it.
+        """The lines in a random order, as by `Dataset.shuffle`.
 
         Args:
             seed, epoch: Choose the order.
-            csv: The files are CSV, whose quotes may hold separators and newlines: whole records are
-                shuffled, and the header comes first. It must be the only step; iteration gives the
-                lines of the file that would be written.
+            csv: The files are CSV, in which quoted fields may contain separators and newlines:
+                whole records are shuffled, and the header comes first. It must be the only step;
+                iteration returns the lines of the file that would be written.
             separator: The byte between fields; by default that of a sample of the records.
             header: The first line of each file of CSV names its columns.
         """
@@ -202,8 +204,8 @@ class Lines(Lazy):
         header: bool = True,
         on_error: Literal["fail", "skip"] | None = None,
     ) -> Lines:
-        """Each distinct line once, in order; with `counts`, behind its count as `uniq -c` writes it, or, of CSV, with a first
-        column `count`.
+        """Each distinct line once, in order. With `counts`, each line comes after its count, as
+        `uniq -c` writes it; CSV gets a first column `count`.
 
         Args:
             counts: Put the number of equal lines in front of each.
@@ -211,7 +213,7 @@ class Lines(Lazy):
                 in `sort`.
             csv, separator, header: The files are CSV, as in `shuffle`: whole records are compared, or
                 the columns of `by`, and the header comes first.
-            on_error: What becomes of a line without such a field, as in `sort`.
+            on_error: The treatment of a line without such a field, as in `sort`.
         """
         if not csv and by is None:
             return Lines(self._with(UniqueStep(is_counted=bool(counts), counted=None)))
@@ -230,8 +232,9 @@ class Lines(Lazy):
         return count
 
     def map_reduce(self, f: Callable[[list[bytes]], Any], op: Callable[[Any, Any], Any]) -> Any:
-        """What `f` makes of lists of lines, one value each, put together with `op`, which must be
-        associative; `None` of nothing. One pass; the values are of any kind.
+        """The values of `f` for lists of lines, one value per list, combined with `op`, which must
+        be associative; `None` if there are no lines. It takes one pass; the values may be of any
+        kind.
 
             >>> log.map_reduce(lambda lines: collections.Counter(map(len, lines)), operator.add)
         """
@@ -240,7 +243,7 @@ class Lines(Lazy):
         return functools.reduce(op, values, first) if first is not None else None
 
     def __array__(self, dtype: object = None, copy: bool | None = None) -> NoReturn:
-        """Refused: lines have no one length, and may be more than memory holds."""
+        """Not supported: lines have different lengths, and may not fit in memory."""
         hint = "take them in lists: for lines in dataset, or head()"
         raise usage("make array", "lines cannot be an array", hint)
 
@@ -252,8 +255,8 @@ class Lines(Lazy):
         separator: str | None = None,
         header: bool = True,
     ) -> list[bytes]:
-        """The first `k` lines; little more is read than is needed. With `csv`, the header and the first `k`
-        records, as in `shuffle`."""
+        """The first `k` lines; outcore reads little more than it needs. With `csv`, the header and
+        the first `k` records, as in `shuffle`."""
         count = whole("k", k)
         rows = self._rows("head", csv, separator, header)
         if rows is not None:
@@ -275,9 +278,9 @@ class Lines(Lazy):
         separator: str | None = None,
         header: bool = True,
     ) -> list[bytes]:
-        """`k` lines, every choice being equally likely, in the order of the input; all of them where
-        there are fewer. The sample must fit into `memory`. With `csv`, the header and `k` records, as in
-        `shuffle`."""
+        """`k` random lines in the order of the input; every choice is equally likely. If there are
+        fewer, all of them. The sample must fit in `memory`. With `csv`, the header and `k` records,
+        as in `shuffle`."""
         number, chosen = whole("k", k), whole("seed", seed)
         rows = self._rows("sample", csv, separator, header)
         with telling(None, ("read input",)) as tell:
@@ -288,7 +291,7 @@ class Lines(Lazy):
     def _rows(
         self, job: str, csv: bool, separator: str | None, header: bool
     ) -> CsvRows | None:
-        """How records of CSV are read, if that is what the lines of the files are."""
+        """The options for reading records of CSV, if the files are CSV."""
         rows = csv_rows(job, csv, separator, header)
         if rows is None:
             return None
@@ -319,7 +322,7 @@ class Lines(Lazy):
 
 
 def csv_rows(job: str, csv: bool, separator: str | None, header: bool) -> CsvRows | None:
-    """How records of CSV are read, if that is what the lines are."""
+    """The options for reading records of CSV, if the lines are CSV."""
     if separator is not None and len(os.fsencode(separator)) != 1:
         raise usage(job, "the separator is not one byte", "give one character of ASCII")
     if not csv:
@@ -330,13 +333,13 @@ def csv_rows(job: str, csv: bool, separator: str | None, header: bool) -> CsvRow
 
 
 def _sort_step(given: dict[str, Any], *, merges: bool = False, counts: bool = False) -> SortLinesStep:
-    """The step of a sort, a merge or a check that was given these arguments of `sort`."""
+    """The step of a sort, a merge or a check with these arguments of `sort`."""
     words = Words()
     words.given("sort", _verbs._OPTIONS, given)
     return SortLinesStep(sort=words.options, merges=merges, counts=counts)
 
 
 def _tell_skipped(count: int) -> None:
-    """Lines that were left out where no summary says so."""
+    """Warns about lines that were left out, if no summary has their number."""
     if count:
         warnings.warn(f"left out {counted(count, 'line')} without a key", stacklevel=3)

@@ -1,4 +1,4 @@
-"""Keys looked up in sorted files.
+"""Looks up keys in sorted files.
 
     >>> import outcore
     >>> ranks = outcore.lookup("sorted.npy", [17, 42])
@@ -39,30 +39,33 @@ def lookup(
     io: str | None = None,
     volume: arguments.StrPath | None = None,
 ) -> npt.NDArray[np.int64]:
-    """The ranks of `values` in sorted files, as `numpy.searchsorted` has them.
+    """The ranks of `values` in sorted files, as in `numpy.searchsorted`.
 
     Args:
         src: Sorted files, in order, as one sequence; with `lines`, one file of lines.
         values: Numbers of the files' type, in any order; with `lines`, bytes or strings without newlines.
-        side: `"left"` for the number of items that are less, `"right"` for those that are not greater.
-        lines: The file has lines in the order of their bytes, which is so for text without it, too. Compressed files are
-            unpacked to scratch. It is read once; of lines that are looked up often, make a view
-            (`sort_view`), whose `search` takes many lines, too.
-        zero_terminated: The same, of lines that end with a zero byte.
-        dtype: The items' type, where the files do not say it.
-        index: A file with the first item of each block of the files, which is made if it is not there: then one block is read
-            for each value. It belongs to the files as they are.
+        side: `"left"` for the number of items that are less, `"right"` for the number of items that
+            are not greater.
+        lines: The file has lines in the order of their bytes; this is also the default for text.
+            Compressed files are decompressed to scratch. The file is read once. For many lookups in
+            the same lines, make a view (`sort_view`), whose `search` also takes many lines.
+        zero_terminated: The same for lines that end with a zero byte.
+        dtype: The items' type, if the files do not have it.
+        index: A file with the first item of each block of the files, which is made if it does not
+            exist. With it, one block is read for each value. It is valid only as long as the files
+            do not change.
         memory, threads, io, volume: As in `sort`.
 
-    Raises: What `sort` raises; `UsageError` for values that the items' type does not hold, and where items are seen not
-        to ascend.
+    Raises: What `sort` raises; `UsageError` for values that do not fit the items' type, and for
+    items that are found
+        out of order.
     """
     given = dict(locals())
     src = arguments.looked_at_twice(src)
     resources = arguments.resources_of(memory, threads, (), io, None, arguments.SEED, volume)
     is_typed = dtype is not None
     kind = _kinds.what(arguments.path_texts(src), resources, records=is_typed, lines=bool(lines))
-    # Text has one order here, whatever it is called.
+    # Text has one order here, whatever its name is.
     kind = _kinds.LINES if kind in _kinds.TEXT else kind
     _kinds.check(lookup, kind, given)
     if kind == _kinds.VIEW:

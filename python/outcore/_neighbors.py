@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
 
-#: Batches that each worker makes ahead.
+#: Batches that each worker makes in advance.
 _AHEAD = 2
 _WORKERS_MAX = 256
 
@@ -30,13 +30,14 @@ Features = Union[str, "os.PathLike[str]", "npt.ArrayLike"]
 
 @dataclass(frozen=True)
 class NeighborBatch:
-    """A sampled subgraph, with the names that PyTorch Geometric has for its parts."""
+    """A sampled subgraph; its parts have the names of PyTorch Geometric."""
 
-    #: The vertices: first those of the batch, then those that each hop has added.
+    #: The vertices: first those of the batch, then those that each hop added.
     n_id: npt.NDArray[np.int64]
-    #: Two rows: of each edge the place of the neighbour in `n_id`, and of the vertex that it was drawn for.
+    #: Two rows: for each edge, the position in `n_id` of the neighbour, and that of the vertex that it was
+    #: drawn for.
     edge_index: npt.NDArray[np.int64]
-    #: How many vertices the batch was drawn for.
+    #: The number of vertices that the batch was drawn for.
     batch_size: int
     #: Edges of each hop.
     num_sampled_edges: list[int]
@@ -78,7 +79,7 @@ class NeighborLoader:
         return -(-len(self._seeds) // self._batch)
 
     def set_epoch(self, epoch: SupportsIndex) -> None:
-        """The next pass is this epoch: it decides about the order and the draws, with the seed."""
+        """Makes this the epoch of the next pass. With the seed, it determines the order and the draws."""
         self._epoch = whole("epoch", epoch)
 
     def __iter__(self) -> Iterator[NeighborBatch]:
@@ -109,7 +110,7 @@ class NeighborLoader:
                 try:
                     made = batch.result()
                 except MemoryBudgetError:
-                    # Others that are drawn now have taken what it needs.
+                    # Other batches in progress have taken the memory that it needs.
                     wait(ahead)
                     made = make(number)
                 yield made
@@ -127,14 +128,14 @@ class NeighborLoader:
 
 
 def vertices_of(name: str, given: npt.ArrayLike | None, count: int) -> npt.NDArray[np.uint32]:
-    """Vertices, as numbers or as a mask; all where none are given."""
+    """Vertices, as numbers or as a mask; all if none are given."""
     from ._numpy import numpy
 
     if given is None:
         return numpy.arange(count, dtype="=u4")
     array = numpy.asarray(given)
     if array.dtype == bool:
-        # A mask, as data sets have them: True for the vertices that are meant.
+        # A mask, as in data sets: True for the selected vertices.
         if array.shape != (count,):
             cause = f"{name} is a mask of the shape {array.shape}, and there are {count} vertices"
             raise usage("sample neighbours", cause, "give a value for each vertex")
@@ -158,7 +159,7 @@ def _rows(features: Features, resources: ResourcesRequest) -> Any:
     if isinstance(features, (str, os.PathLike)):
         memory, threads, io = resources["memory"], resources["threads"], resources["io"]
         dataset = open(features, memory=memory, threads=threads, io=io)
-        # One at a time, which is on all threads, so that workers take no more memory.
+        # One at a time, on all threads, so that workers take no more memory.
         turn = threading.Lock()
 
         def gather(vertices: npt.NDArray[np.int64]) -> Any:

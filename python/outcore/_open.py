@@ -1,4 +1,4 @@
-"""From files to what is computed on: `open` and `tabulate`."""
+"""Opens files as datasets: `open` and `tabulate`."""
 
 from __future__ import annotations
 
@@ -80,25 +80,26 @@ def open(
     scratch_limit: arguments.Size | None = None,
     volume: arguments.StrPath | None = None,
 ) -> Dataset | Lines | Table:
-    """A dataset over files; nothing is read but headers. Parquet and Arrow files, and tables of other libraries, become a `Table`, as
-    by `table`, which takes more options of theirs; so do CSV and JSON lines, by their names, without `lines`. Files with a
-    type and `.npy` become a `Dataset`, and other text becomes `Lines`.
+    """A dataset over files; only headers are read. Parquet and Arrow files, and tables of other
+    libraries, become a `Table`, as by `table`, which has more options. Without `lines`, CSV and
+    JSON lines also become a `Table`, by their names. Files with a type and `.npy` become a
+    `Dataset`, and other text becomes `Lines`.
 
     Args:
         src: Files in order, as if they were one: raw records, `.npy`, the manifest of shards, or a
             pattern (`"part-*.bin"`, sorted by name).
-        dtype, record: What a record is, as in `sort`.
-        lines: Text, whatever the files are called: a `Lines` of lines ended by a newline, as `--lines` of the command. A blank
-            line is a line, in `.jsonl` also; `outcore.shuffle` leaves it out there. Files that are compressed (gzip, zstd,
-            bzip2 or xz, told by their content) are decompressed: as they are read, or to scratch
-            where a step needs all lines. Files that hold binary data (NULs, Parquet, Arrow, `.npy`,
-            UTF-16, ...) are refused; `"any"` takes their bytes for lines as they are.
+        dtype, record: The type of a record, as in `sort`.
+        lines: The files are text, whatever their names are: the result is a `Lines` of lines that
+            end with a newline, as with `--lines` of the command. A blank line is a line, also in
+            `.jsonl`, where `outcore.shuffle` leaves it out. Compressed files (gzip, zstd, bzip2 or
+            xz, recognised by their content) are decompressed while they are read, or to scratch if
+            a step needs all lines. Files with binary data (NULs, Parquet, Arrow, `.npy`, UTF-16,
+            ...) are rejected; `"any"` treats their bytes as lines.
         zero_terminated: Lines end with NUL, not newline.
-        memory, threads, drives, io, scratch_limit: What each pass may use, as in `sort`. Scratch
-            that no drive is named for lies beside the output, or in the current directory.
-        volume: The drives file of a volume, of which `src` and what is written may name datasets
-            (`"@name"`), as in `sort`. Compressed text is copied to its first drive for each
-            question.
+        memory, threads, drives, io, scratch_limit: The resources of each pass, as in `sort`. If no
+            drive is given, scratch is next to the output, or in the current directory.
+        volume: The drives file of a volume. `src` and outputs may be its datasets (`"@name"`), as
+            in `sort`. Compressed text is copied to its first drive for each question.
 
     Raises: What `sort` raises.
     """
@@ -167,7 +168,7 @@ def tabulate(
     scratch_limit: arguments.Size | None = None,
     volume: arguments.StrPath | None = None,
 ) -> Dataset:
-    """The numbers 0 to `count` - 1 (u64), or what `f` makes of each; nothing is stored.
+    """The numbers 0 to `count` - 1 (u64), or the values of `f` for each; nothing is stored.
 
         >>> outcore.tabulate(10**9, "hash(x) % 100").write("random.bin")
 
@@ -201,7 +202,7 @@ def _found(src: Paths) -> list[str]:
 
 
 def _dtype_of(dtype: npt.DTypeLike | None) -> np.dtype[Any] | None:
-    """The dtype that was given, where it is one of NumPy's."""
+    """The given dtype, if it is a NumPy dtype."""
     if dtype is None or isinstance(dtype, str):
         return None
     from ._numpy import numpy

@@ -1,11 +1,12 @@
-"""Which batches of a shuffled order each process and each of its workers reads.
+"""The batches of a shuffled order that each process and each of its workers reads.
 
-Every rank has the same number of records and of batches, so that processes which wait for each other
-after each batch never wait in vain: the order goes on from its begin where it has too few for all (as
-`DistributedSampler` pads it), or its end is left out with `drop_last`. The workers of a rank share its
-batches: a contiguous part each, so that files are read in long stretches. The loader takes from its
-workers by turns, so batch `k` that it gives is batch `k // workers` of worker `k % workers`; with that a
-restart goes on in the same sequence, from the number of batches taken alone.
+Every rank has the same number of records and of batches, so that processes that wait for each other
+after each batch never wait for ever. If the order is too short for this, it continues from its
+beginning (as `DistributedSampler` pads it); with `drop_last`, its end is left out instead. The
+workers of a rank share its batches: each has a contiguous part, so that files are read in long
+stretches. The loader takes batches from its workers alternately, so its batch `k` is batch `k //
+workers` of worker `k % workers`. A restart therefore continues in the same sequence, given only the
+number of batches taken.
 
 Pure: neither PyTorch nor NumPy is needed.
 """
@@ -21,7 +22,7 @@ _SHARD = "share batches"
 
 @dataclass(frozen=True)
 class Part:
-    """What one rank reads of an order."""
+    """The part of an order that one rank reads."""
 
     #: Records of the whole order.
     records: int
@@ -39,7 +40,7 @@ class Part:
 
     @property
     def count(self) -> int:
-        """Records of each rank; some twice where the order has too few, unless `drop_last`."""
+        """Records of each rank; some come twice if the order has too few, unless `drop_last`."""
         if self.drop_last:
             return self.records // self.world_size
         return -(-self.records // self.world_size)
@@ -52,21 +53,21 @@ class Part:
         return -(-self.count // self.batch_size)
 
     def share(self, worker: int, workers: int) -> range:
-        """The batches of a worker, as the rank counts them; the first workers have one more."""
+        """The batches of a worker, in the numbering of the rank; the first workers have one more."""
         each, more = divmod(self.batches, workers)
         start = worker * each + min(worker, more)
         return range(start, start + each + (worker < more))
 
     def places(self, batches: range) -> tuple[int, int]:
-        """Where batches are in the order: first place and the one behind the last. Places beyond
-        the end are those from its begin on."""
+        """The positions of batches in the order: the first one and the one after the last.
+        Positions beyond the end continue from the beginning."""
         base = self.rank * self.count
         start, stop = batches.start * self.batch_size, batches.stop * self.batch_size
         return base + min(start, self.count), base + min(stop, self.count)
 
 
 def resumed(taken: int, worker: int, workers: int) -> tuple[int, int]:
-    """Whose share a worker reads after `taken` batches were taken from a loader, and how many of that
-    share were among them: the loader's first turn is then that of the share that is next."""
+    """The share that a worker reads after `taken` batches were taken from a loader, and how many of
+    these were from that share. The loader then begins with the share whose turn it is."""
     share = (worker + taken) % workers
     return share, (taken - share + workers - 1) // workers

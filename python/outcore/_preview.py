@@ -1,7 +1,8 @@
-"""What a table looks like: its columns and its first rows, for `repr` and for notebooks.
+"""A preview of a table: its columns and its first rows, for `repr` and for notebooks.
 
-Contract: a `Preview` is made of the first rows of a table, as the verbs `head`, `info` and `convert` give them; no more of the
-input is read than these rows need. Nothing here needs another library. Cells are cut to a width, and markup is escaped.
+Contract: a `Preview` is made from the first rows of a table, through the verbs `head`, `info` and
+`convert`; no more of the input is read than these rows need. Nothing here needs another library.
+Cells are truncated to a width, and markup is escaped.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ class Preview:
         return Preview(schema, [[_cell(row.get(name)) for name in schema] for row in rows])
 
     def text(self, title: str) -> str:
-        """A grid that fits a terminal; columns for which there is no room are counted."""
+        """A grid that fits a terminal; columns that do not fit are counted."""
         grid = [
             [cut(name, _CELL), cut(kind, _CELL), *cells]
             for (name, kind), cells in zip(self.schema.items(), self._cells())
@@ -79,5 +80,5 @@ def _cell(value: Any) -> str:
 
 
 def cut(text: str, width: int) -> str:
-    """The beginning of a text that is longer than `width` characters."""
+    """The text, truncated to `width` characters."""
     return text if len(text) <= width else text[: width - 1] + "…"

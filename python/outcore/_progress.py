@@ -1,8 +1,9 @@
-"""How far a job is: for functions, for notebooks and terminals.
+"""The progress of a job: for functions, notebooks and terminals.
 
-The native module tells raw numbers a few times a second, and once more with the phase `done` when
-the job has succeeded. Here they become a `Progress`, with rates over about a second and the share
-of the whole job, which takes phases as equally long. What a function raises stops the job.
+The native module reports raw numbers a few times per second, and once more with the phase `done`
+when the job has succeeded. Here they become a `Progress`, with rates over about a second and the
+fraction of the whole job, in which all phases count as equally long. An exception in a function
+stops the job.
 """
 
 from __future__ import annotations
@@ -18,36 +19,36 @@ from . import _units as units
 from ._errors import usage
 from ._requests import Tell
 
-#: The last phase that is told.
+#: The last phase that is reported.
 DONE = "done"
 _RATE_WINDOW_SECONDS = 1.0
 
 
 @dataclass(frozen=True)
 class Progress:
-    """A look at a running job."""
+    """The state of a running job."""
 
-    #: What is being done: `sample`, `distribute`, `sort`, ..., and `done` at the end.
+    #: The current phase: `sample`, `distribute`, `sort`, ..., and `done` at the end.
     phase: str
     #: Bytes of the phase that are done.
     done_bytes: int
-    #: Bytes of the phase in all; 0 where there is nothing to count.
+    #: Bytes of the phase in all; 0 if there is nothing to count.
     total_bytes: int
     #: Bytes read from drives so far.
     read_bytes: int
     #: Bytes written to drives so far.
     written_bytes: int
-    #: Bytes read a second, over about the last second.
+    #: Bytes read per second, over about the last second.
     read_bytes_per_s: float
-    #: Bytes written a second, over about the last second.
+    #: Bytes written per second, over about the last second.
     write_bytes_per_s: float
     #: Time since the start.
     seconds: float
-    #: Share of the whole job that is done; `None` in phases that are not counted.
+    #: Fraction of the whole job that is done; `None` in phases that are not counted.
     fraction: float | None
-    #: Time left if the rest goes as fast; `None` while that cannot be said.
+    #: Time left if the rest goes as fast; `None` while there is no estimate.
     eta_seconds: float | None
-    #: The drive that the others wait for; `None` where there is one drive, or all are as fast.
+    #: The drive that the others wait for; `None` if there is one drive, or all are equally fast.
     slowest_drive: str | None = None
 
     def __str__(self) -> str:
@@ -70,7 +71,7 @@ Watcher = Callable[[Progress], object]
 
 @contextmanager
 def telling(progress: Watcher | bool | None, phases: tuple[str, ...]) -> Iterator[Tell | None]:
-    """What the native module is to call; `phases` are those that count."""
+    """The function that the native module calls; `phases` are those that are counted."""
     if progress is None or progress is False:
         yield None
     elif progress is True:
@@ -87,7 +88,7 @@ def telling(progress: Watcher | bool | None, phases: tuple[str, ...]) -> Iterato
 
 
 class _Meter:
-    """Raw numbers to a `Progress`."""
+    """Turns raw numbers into a `Progress`."""
 
     def __init__(self, watcher: Watcher, phases: tuple[str, ...]) -> None:
         self._watcher = watcher
@@ -105,7 +106,7 @@ class _Meter:
         seconds: float,
         slowest_drive: str | None,
     ) -> None:
-        """Takes a look and passes it on."""
+        """Takes the state and passes it on."""
         self._update(seconds, read_bytes, written_bytes)
         fraction = self._fraction(phase, done_bytes, total_bytes)
         eta_seconds = None
@@ -157,7 +158,7 @@ def _tqdm() -> Any:
 
 
 class _TqdmBar:
-    """A bar of tqdm, begun anew for each phase that has bytes to count."""
+    """A bar of tqdm, which restarts for each phase that has bytes to count."""
 
     def __init__(self) -> None:
         self._bar = _tqdm()(unit="B", unit_scale=True, unit_divisor=1024)
@@ -176,12 +177,12 @@ class _TqdmBar:
         self._bar.update(done_bytes - self._bar.n)
 
     def close(self) -> None:
-        """Leaves the terminal as it should be."""
+        """Restores the terminal."""
         self._bar.close()
 
 
 class _Bar:
-    """A line on standard error: rewritten on a terminal, else one a phase."""
+    """A line on standard error: rewritten on a terminal, otherwise one line per phase."""
 
     def __init__(self) -> None:
         self._is_terminal = sys.stderr is not None and sys.stderr.isatty()

@@ -1,8 +1,9 @@
-"""What the records are: from the ways in which a Python program says it to the engine's two.
+"""The type of records: translates the forms of a Python program to the two forms of the engine.
 
-The engine knows names of its own (`u64`, `f32x32`, `gensort`) and dtypes as the header of a `.npy`
-file writes them. NumPy is asked only for dtypes that are not text, so a program without NumPy can
-sort too. `u8` and `i8` mean one byte to the engine and eight to NumPy, and are refused as text.
+The engine has names of its own (`u64`, `f32x32`, `gensort`), and knows dtypes in the form of the
+header of a `.npy` file. NumPy is used only for dtypes that are not text, so a program without NumPy
+can also sort. `u8` and `i8` mean one byte in the engine and eight in NumPy, and are rejected as
+text.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ _NAMES = {
     **{f"{kind}{8 * size}": f"={kind[0]}{size}" for kind in ("uint", "int") for size in (2, 4, 8)},
     **{f"float{8 * size}": f"=f{size}" for size in (2, 4, 8)},
 }
-#: Codes of NumPy: with a byte order, or without one and unlike any name of ours.
+#: NumPy codes: with a byte order, or without one if no name of outcore is the same.
 _CODE = re.compile(r"[<>=|].+|[uif][24]|[uib]1|f8|[SUV]\d+|[mM]8(\[\w+\])?|\?")
 _NATIVE = "<" if sys.byteorder == "little" else ">"
 
@@ -93,7 +94,7 @@ def _read_dtype(dtype: npt.DTypeLike, request: RecordsRequest) -> None:
 
 
 def _describe(dtype: Any) -> tuple[str, list[int]]:
-    """The text of a dtype in a `.npy` header, and the shape of a row where it has one."""
+    """The text of a dtype in a `.npy` header, and the shape of a row if it has one."""
     try:
         import numpy
     except ImportError:
@@ -104,7 +105,7 @@ def _describe(dtype: Any) -> tuple[str, list[int]]:
         shape: tuple[int, ...] = ()
         if read.subdtype is not None:
             read, shape = read.subdtype
-        # NumPy's own way to write it down; it refuses what a file could not say.
+        # NumPy's own form; it rejects a dtype that a file cannot have.
         return repr(numpy.lib.format.dtype_to_descr(read)), list(shape)
     except UsageError:
         raise

@@ -1,4 +1,5 @@
-"""What comes back from the native module: dictionaries with fixed keys, which are those of `src/reply.rs`.
+"""The results of the native module: dictionaries with fixed keys, which `src/view.rs` and
+`src/volume.rs` set.
 
 Nothing outside the package sees these.
 """
@@ -10,7 +11,7 @@ from typing import TypedDict
 
 
 class ViewInfo(TypedDict):
-    """What a view is."""
+    """The properties of a view."""
 
     records: int
     record_bytes: int
@@ -26,7 +27,7 @@ class ViewInfo(TypedDict):
 
 
 class MeasuredReply(TypedDict):
-    """What one thread reached."""
+    """The rates of one thread."""
 
     workload: str
     bytes_per_s: float

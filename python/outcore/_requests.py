@@ -1,4 +1,4 @@
-"""What goes to the native module: dictionaries with fixed keys, which are those of `src/request.rs`.
+"""The requests to the native module: dictionaries with the fixed keys of `src/request.rs`.
 
 Nothing outside the package sees these.
 """
@@ -12,7 +12,7 @@ Tell = Callable[[str, int, int, int, int, float, Union[str, None]], None]
 
 
 class ResourcesRequest(TypedDict):
-    """What a job may use; `None` where the environment, a file or a default decides."""
+    """The resources of a job; `None` if the environment, a file or a default decides."""
 
     memory: str | None
     threads: int | None
@@ -24,7 +24,7 @@ class ResourcesRequest(TypedDict):
 
 
 class AskedRequest(TypedDict):
-    """What is said of files, to tell what they hold."""
+    """The options that decide on the kind of files."""
 
     inputs: list[str]
     is_records: bool
@@ -34,7 +34,7 @@ class AskedRequest(TypedDict):
 
 
 class RecordsRequest(TypedDict):
-    """What the records are; at most one of `name`, `descr` and `record_bytes` is given."""
+    """The type of the records; at most one of `name`, `descr` and `record_bytes` is given."""
 
     name: str | None
     descr: str | None
@@ -48,7 +48,7 @@ CsvRows = tuple[Union[int, None], bool]
 
 
 class OrderRequest(TypedDict):
-    """The order of a shuffle, to read records in."""
+    """The order of a shuffle for reading records."""
 
     inputs: list[str]
     records: RecordsRequest
@@ -122,7 +122,7 @@ class WhereStep(TypedDict):
 
 
 class MapStep(TypedDict):
-    """Makes a number of each item."""
+    """Computes a number for each item."""
 
     expression: str
 
@@ -137,19 +137,19 @@ class CallStep(TypedDict):
 
 
 class FlatMapStep(TypedDict):
-    """Makes several numbers of each item."""
+    """Computes several numbers for each item."""
 
     expressions: list[str]
 
 
 class EnumerateStep(TypedDict):
-    """Items behind their positions."""
+    """Items with their positions in front."""
 
     numbered: RecordsRequest
 
 
 class WindowsStep(TypedDict):
-    """Items with those behind them."""
+    """Items with those that follow them."""
 
     window: int
 
@@ -161,7 +161,7 @@ class ReverseStep(TypedDict):
 
 
 class MergeStep(TypedDict):
-    """Files that are each in order, in one order."""
+    """Merges files that are in order."""
 
     merge_by: RecordsRequest | None
     descending: bool
@@ -169,7 +169,7 @@ class MergeStep(TypedDict):
 
 
 class SortStep(TypedDict):
-    """Records in order; of another order than their own with `records`."""
+    """Sorts records; `records` gives an order that is not their own."""
 
     records: RecordsRequest | None
     descending: bool
@@ -194,7 +194,7 @@ class ShuffleStep(TypedDict):
 
 
 class UniqueStep(TypedDict):
-    """One of each item, in order, or how many there are; of records, `counted` says what that is."""
+    """One of each item, in order, or with its count; for records, `counted` is the type of the result."""
 
     is_counted: bool
     counted: RecordsRequest | None
@@ -225,14 +225,14 @@ StepRequest = Union[
 
 
 class Zipped(TypedDict):
-    """Files that are read side by side with others."""
+    """Files that are zipped with others."""
 
     inputs: list[str]
     records: RecordsRequest
 
 
 class DatasetRequest(TypedDict):
-    """Files, or the numbers below `count`; what they hold and what is done to each item."""
+    """Files, or the numbers below `count`; their type, and the steps on each item."""
 
     inputs: list[str]
     records: RecordsRequest
@@ -246,14 +246,14 @@ class DatasetRequest(TypedDict):
 
 
 class WriteTo(TypedDict):
-    """Where a result goes."""
+    """The destination of a result."""
 
     output: str
     force: bool
 
 
 class WriteParts(TypedDict):
-    """Where the parts of a result go."""
+    """The destinations of the parts of a result."""
 
     outputs: list[str]
     manifest: str

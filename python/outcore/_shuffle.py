@@ -1,8 +1,8 @@
 """Shuffling files, and reading them in a shuffled order without writing it.
 
-An order depends on the seed, the epoch, the bytes of the input and the size of a record alone. So
-`Shuffled` in ten processes, on other machines or after a restart is one and the same order, and is
-the one that `shuffle` writes.
+An order depends only on the seed, the epoch, the bytes of the input and the size of a record. So
+`Shuffled` has the same order in ten processes, on other machines and after a restart, and it is the
+order that `shuffle` writes.
 """
 
 from __future__ import annotations
@@ -45,9 +45,9 @@ def shuffled(
 
     Args:
         src: Files of records of one size, or `.npy`.
-        dtype, record, key: What a record is, as in `sort`.
+        dtype, record, key: The type of a record, as in `sort`.
         seed, epoch: Choose the order.
-        memory: What reading may use, batches included.
+        memory: The memory for reading, including batches.
         threads, io, volume: As in `sort`.
 
     Raises: What `sort` raises.
@@ -64,7 +64,7 @@ def shuffled(
 class Shuffled:
     """Records in a random order: `len`, slices, and batches for any number of readers.
 
-    Made by `shuffled`. It can be pickled: whoever unpickles it opens the files again.
+    Made by `shuffled`. It can be pickled; unpickling opens the files again.
     """
 
     def __init__(self, request: OrderRequest) -> None:
@@ -98,12 +98,12 @@ class Shuffled:
 
     @property
     def epoch(self) -> int:
-        """Which of the orders of the seed this is."""
+        """The number of this order among those of the seed."""
         return self._request["epoch"]
 
     @property
     def seed(self) -> int:
-        """What chooses its orders."""
+        """The seed of its orders."""
         return self._request["resources"]["seed"]
 
     def with_epoch(self, epoch: SupportsIndex) -> Shuffled:
@@ -111,10 +111,10 @@ class Shuffled:
         return Shuffled(OrderRequest({**self._request, "epoch": number("epoch", epoch)}))
 
     def read(self, start: SupportsIndex, count: SupportsIndex) -> npt.NDArray[Any]:
-        """`count` records from place `start` of the order on.
+        """`count` records of the order, from position `start` on.
 
-        Each call looks at every record's place once, so a few long reads are cheaper than many
-        short ones: `batches` sees to that.
+        Each call examines the position of every record once, so a few long reads are cheaper than
+        many short ones. `batches` makes long reads.
         """
         from ._numpy import numpy
 
@@ -124,7 +124,7 @@ class Shuffled:
     def __array__(
         self, dtype: npt.DTypeLike | None = None, copy: bool | None = None
     ) -> npt.NDArray[Any]:
-        """All records in one array, if they fit into the memory allowed."""
+        """All records in one array, if they fit in the allowed memory."""
         from ._numpy import numpy
 
         as_read = numpy.dtype((self.dtype, self._row)) if self._row else self.dtype
@@ -158,13 +158,14 @@ class Shuffled:
         start: SupportsIndex = 0,
         drop_last: bool = False,
     ) -> Batches:
-        """Arrays of `size` records (the last may be shorter), the next ones being read meanwhile.
+        """Arrays of `size` records (the last may be shorter). The next ones are read in the
+        background.
 
         Args:
             size: Records in a batch.
-            shard, shards: This reader's part of the order, and how many there are: a contiguous
+            shard, shards: This reader's part of the order, and the number of parts. A contiguous
                 part of a random order is a random sample. Parts differ by at most one record.
-            start: Records of this part to pass over: `Batches.position` of an iterator that stopped.
+            start: Records of this part to skip: `Batches.position` of an iterator that stopped.
             drop_last: Leave out a last batch that is shorter.
         """
         records, of, parts = number("size", size), number("shard", shard), number("shards", shards)
@@ -175,7 +176,7 @@ class Shuffled:
         return Batches(self, records, places, number("start", start), drop_last)
 
     def _read_round(self, start: int, count: int) -> npt.NDArray[Any]:
-        """As `read`; behind the last record comes the first again."""
+        """As `read`; after the last record comes the first again."""
         from ._numpy import numpy
 
         pieces = []
@@ -188,7 +189,7 @@ class Shuffled:
 
 
 class Batches(Iterator["npt.NDArray[Any]"]):
-    """An iterator over batches; `position` says where to go on after a restart."""
+    """An iterator over batches; `position` is the place to continue from after a restart."""
 
     def __init__(
         self,
@@ -201,11 +202,11 @@ class Batches(Iterator["npt.NDArray[Any]"]):
         self._source = source
         self._size = batch_records
         self._base, self._end = places
-        #: Records of this part that have been given out.
+        #: Records of this part that have been returned.
         self.position = start
         self._drop_last = drop_last
         self._process_id = os.getpid()
-        # Half of what fits at once: one stretch is read while another is given out.
+        # Half of what fits at once: one stretch is read while another is returned.
         stretch = max(source._order.stretch // 2, 1)
         self._stretch = max(stretch // self._size, 1) * self._size
         self._reader: ThreadPoolExecutor | None = None
@@ -219,7 +220,7 @@ class Batches(Iterator["npt.NDArray[Any]"]):
 
     def __next__(self) -> npt.NDArray[Any]:
         if self._process_id != os.getpid():
-            # The thread that reads ahead is not here.
+            # The thread that reads ahead does not exist in this process.
             cause = f"the iterator was made by process {self._process_id} before a fork"
             raise usage("read after fork", cause, "ask for batches() again in the child")
         if self._held is None or self._at == len(self._held):
@@ -255,7 +256,7 @@ class Batches(Iterator["npt.NDArray[Any]"]):
         return self._reader.submit(self._source._read_round, start, count)
 
     def close(self) -> None:
-        """Ends the reading ahead; the iterator has nothing more."""
+        """Ends the reading ahead; the iterator ends."""
         self._held, self._coming, self._asked = None, None, self._end
         if self._reader is not None:
             self._reader.shutdown(wait=False, cancel_futures=True)

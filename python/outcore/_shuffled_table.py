@@ -4,10 +4,10 @@
     >>> for batch in rows.with_epoch(3).batches(1024, shard=0, shards=8):
     ...     ...
 
-An epoch's order goes through the row groups in a random order, and through the rows of each group in a
-random order. Where the set was written by `shuffle`, neighbouring rows have nothing in common, so
-that this is as good as another shuffle and needs no second copy. The order depends on the seed, the epoch,
-and the row groups alone: processes, machines and restarts agree on it.
+An epoch's order goes through the row groups in a random order, and through the rows of each group
+in a random order. If the set was written by `shuffle`, neighbouring rows are independent, so this
+is as good as another shuffle and needs no second copy. The order depends only on the seed, the
+epoch and the row groups: it is the same in all processes, on all machines and after a restart.
 
 Columns and types are those of `outcore.table`, also INT96 timestamps and the columns of directory names
 (`country=de/`).
@@ -33,9 +33,9 @@ from ._units import whole
 
 _READ = "read a Parquet set"
 _DAMAGED = "the file is damaged or was cut short: copy or write it again"
-#: The unit of INT96 timestamps, if no schema of the writer gives another one.
+#: The unit of INT96 timestamps, unless a schema of the writer gives another one.
 _UNIT = "us"
-#: The ends of names of tables in directories, as `outcore.table` has them.
+#: The endings of names of tables in directories, as for `outcore.table`.
 _PARQUET_ENDS = (".parquet", ".pq", ".parq")
 _ARROW_ENDS = (".arrow", ".arrows", ".feather", ".ipc")
 
@@ -90,7 +90,7 @@ class ShuffledTable:
             schema = library("pyarrow", _READ).schema([schema.field(name) for name in chosen])
         #: The columns and types of a batch, and the names of those that are in the files.
         self._schema, self._own = schema, [name for name in dict.fromkeys(schema.names) if name in own]
-        #: By file the values of the other columns.
+        #: The values of the other columns, by file.
         self._directories = _directory_values(paths, [field for field in schema if field.name not in own])
         self._rows = sum(rows for _, _, rows in self._groups)
         if not self._rows:
@@ -98,7 +98,7 @@ class ShuffledTable:
         self._draw()
 
     def _draw(self) -> None:
-        """The order of the row groups, and where in the order each of them begins."""
+        """The order of the row groups, and the position in the order at which each of them begins."""
         self._order = list(range(len(self._groups)))
         self._random("groups").shuffle(self._order)
         sizes = (self._groups[group][2] for group in self._order)
@@ -113,16 +113,16 @@ class ShuffledTable:
 
     @property
     def seed(self) -> int:
-        """What chooses its orders."""
+        """The seed of its orders."""
         return self._seed
 
     @property
     def epoch(self) -> int:
-        """Which of the orders of the seed this is."""
+        """The number of this order among those of the seed."""
         return self._epoch
 
     def with_epoch(self, epoch: SupportsIndex) -> ShuffledTable:
-        """The same rows in another order, which is independent of this one."""
+        """The same rows in another order, independent of this one."""
         other = object.__new__(ShuffledTable)
         other.__dict__.update(self.__dict__, _epoch=arguments.number("epoch", epoch))
         other._draw()
@@ -141,9 +141,9 @@ class ShuffledTable:
 
         Args:
             size: Rows in a batch.
-            shard, shards: This reader's part of the order, and how many there are: each row is in exactly one part. Parts
-                differ by at most one row.
-            start: Rows of this part to pass over, for a restart; row groups that are passed over are not read.
+            shard, shards: This reader's part of the order, and the number of parts. Each row is in
+                exactly one part. Parts differ by at most one row.
+            start: Rows of this part to skip, for a restart; skipped row groups are not read.
             drop_last: Leave out a last batch that has fewer rows.
         """
         rows, part, parts = whole("size", size), whole("shard", shard), whole("shards", shards)
@@ -161,19 +161,21 @@ class ShuffledTable:
         """A `datasets.IterableDataset` of Hugging Face over the rows of this epoch, as dictionaries.
 
         Args:
-            shards: In how many parts workers and nodes (`datasets.distributed.split_dataset_by_node`) can share it; each part
-                is read by one of them.
+            shards: The number of parts that workers and nodes
+                (`datasets.distributed.split_dataset_by_node`) can share; one of them reads each
+                part.
 
         The order is that of this epoch: use `with_epoch(n).to_hf()` for another one.
         """
         count = min(max(whole("shards", shards), 1), len(self))
         datasets = library("datasets", _READ)
-        # It hands each worker some elements of the list.
+        # `datasets` passes each worker some elements of the list.
         shares = [(shard, count) for shard in range(count)]
         return datasets.IterableDataset.from_generator(_rows_of, gen_kwargs={"rows": self, "shares": shares})
 
     def _between(self, size_rows: int, first: int, last: int, drop_last: bool) -> Iterator[Any]:
-        """Batches of the places from `first` to `last`; behind the last place of the order comes the first again."""
+        """Batches of the positions from `first` to `last`; after the last position of the order
+        comes the first again."""
         pyarrow = library("pyarrow", _READ)
         held: list[Any] = []
         count = 0
@@ -208,7 +210,7 @@ class ShuffledTable:
             for unit, names in _units_of(file, [self._schema.field(name) for name in self._own]).items():
                 opened = contextlib.nullcontext(file) if unit == _UNIT else _opened(path, unit)
                 with opened as source, _named(path):
-                    # Not on threads of pyarrow: loaders fork processes.
+                    # Without threads of pyarrow, because loaders fork processes.
                     table = source.read_row_group(number, columns=names, use_threads=False)
                 for name in names:
                     columns[name] = table[name]
@@ -235,7 +237,7 @@ def _rows_of(rows: ShuffledTable, shares: list[tuple[int, int]]) -> Iterator[dic
 
 @contextlib.contextmanager
 def _named(path: str) -> Iterator[None]:
-    """Failures of pyarrow on a file, as the engine reports them."""
+    """Failures of pyarrow on a file, in the engine's form."""
     pyarrow = library("pyarrow", _READ)
     try:
         yield
@@ -247,7 +249,7 @@ def _named(path: str) -> Iterator[None]:
         raise failed(_READ, "corrupt", str(error), path, hint=hint) from error
     except OSError as error:
         if error.errno is None:
-            # pyarrow says so of bytes that it cannot decode.
+            # pyarrow raises this for bytes that it cannot decode.
             raise failed(_READ, "corrupt", str(error), path, hint=_DAMAGED) from error
         cause = error.strerror or str(error)
         raise failed(_READ, "io", cause, path, errno=error.errno, hint="check the path") from error
@@ -263,8 +265,9 @@ def _opened(path: str, int96_unit: str = _UNIT) -> Any:
 
 
 def _check_values(file: Any, path: str, number: int) -> None:
-    """Rejects a row group whose columns have other numbers of values than it has rows. pyarrow reads as many rows as
-    the group says. A column of lists may have any number of values; see `_check_lists`."""
+    """Rejects a row group if the numbers of values in its columns differ from its number of rows.
+    pyarrow reads as many rows as the group declares. A column of lists may have any number of
+    values; see `_check_lists`."""
     group = file.metadata.row_group(number)
     for leaf in range(group.num_columns):
         if file.schema.column(leaf).max_repetition_level == 0:
@@ -272,11 +275,11 @@ def _check_values(file: Any, path: str, number: int) -> None:
 
 
 def _check_lists(file: Any, path: str, number: int, columns: dict[str, Any]) -> None:
-    """Rejects lists, as read, that do not have the number of values that the row group says."""
+    """Rejects lists that do not have the number of values that the row group declares."""
     pyarrow, compute = library("pyarrow", _READ), library("pyarrow.compute", _READ)
     group = file.metadata.row_group(number)
     if any("." in name for name in file.schema_arrow.names):
-        # A path does not say to which column it belongs.
+        # A path does not tell which column it belongs to.
         return
     for leaf in range(group.num_columns):
         known = file.schema.column(leaf)
@@ -285,7 +288,7 @@ def _check_lists(file: Any, path: str, number: int, columns: dict[str, Any]) -> 
             continue
         if not (pyarrow.types.is_list(column.type) or pyarrow.types.is_large_list(column.type)):
             continue
-        # A list without values and a null are stored as one.
+        # A list without values and a null take the same place.
         lengths = compute.fill_null(compute.list_value_length(column), 0)
         found = compute.sum(compute.max_element_wise(lengths, 1)).as_py()
         said = group.column(leaf).num_values
@@ -302,7 +305,7 @@ def _check_rows(path: str, number: int, said: int, found: int) -> None:
 
 
 def _units_of(file: Any, fields: list[Any]) -> dict[str, list[str]]:
-    """The columns to read, by the unit that their INT96 timestamps have in the table."""
+    """The columns to read, by the unit of their INT96 timestamps in the table."""
     leaves = [file.schema.column(number) for number in range(len(file.schema))]
     of_int96 = [f"{leaf.path}." for leaf in leaves if leaf.physical_type == "INT96"]
     units: dict[str, list[str]] = {}
@@ -331,7 +334,7 @@ def _schema_of(sources: list[str]) -> Any:
 
 
 def _directory_values(paths: list[str], fields: list[Any]) -> dict[str, dict[str, Any]]:
-    """By file the values of the columns of directory names."""
+    """The values of the columns of directory names, by file."""
     if not fields:
         return {}
     pyarrow, dataset = library("pyarrow", _READ), library("pyarrow.dataset", _READ)

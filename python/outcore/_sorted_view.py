@@ -1,4 +1,4 @@
-"""What sorted views of records, lines and tables have in common.
+"""The common part of sorted views of records, lines and tables.
 
 Contract: a view is a range of an open directory. It opens again in a forked or another process.
 """
@@ -20,9 +20,9 @@ _V = TypeVar("_V", bound="SortedView")
 
 
 class SortedView:
-    """What views of records and of lines have in common."""
+    """The common part of views of records and of lines."""
 
-    #: What it holds.
+    #: The kind of its contents.
     _KIND = "records"
 
     def __init__(
@@ -77,12 +77,12 @@ class SortedView:
 
     @property
     def type(self) -> str:
-        """What a record is, in outcore's words: `"u64"`, `"gensort"`, `"lines"`, `"table"`."""
+        """The type of a record, in outcore's words: `"u64"`, `"gensort"`, `"lines"`, `"table"`."""
         return self._info["type"]
 
     @property
     def runs(self) -> int:
-        """How many sorted runs are merged."""
+        """The number of sorted runs that are merged."""
         return self._info["runs"]
 
     def split(self: _V, parts: SupportsIndex) -> list[_V]:
@@ -122,7 +122,7 @@ class SortedView:
         return self._native.read(self._start + start, self._start + stop)
 
     def _ranks(self, keys: list[bytes], side: str) -> list[int]:
-        """The places of keys in this part of the view."""
+        """The positions of keys in this part of the view."""
         if side not in ("left", "right"):
             raise usage("search view", f"side is {side!r}", 'give "left" or "right"')
         found = memoryview(self._native.lookup(keys, side == "right")).cast("Q")

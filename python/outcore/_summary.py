@@ -1,4 +1,4 @@
-"""What all reports of jobs have: frozen values with the names of the command's JSON.
+"""The common part of all reports of jobs: frozen values with the names of the command's JSON.
 
 `as_dict()` gives plain numbers, texts, lists and dictionaries, ready for JSON or a data frame.
 `repr` is one line for people; `str` says more.
@@ -22,7 +22,7 @@ class Report:
     _hints: ClassVar[dict[str, Any]]
 
     def __init_subclass__(cls) -> None:
-        # Later its module is the package, which lacks some of the names.
+        # Later its module is set to the package, which lacks some of the names.
         cls._hints = get_type_hints(cls)
 
     def as_dict(self) -> dict[str, Any]:
@@ -32,7 +32,7 @@ class Report:
 
 @dataclass(frozen=True, repr=False)
 class JobReport(Report):
-    """A report of a whole job, which says itself in a line."""
+    """A report of a whole job, which has a line for people."""
 
     def _headline(self) -> str:
         return str(getattr(self, "_said", ""))
@@ -45,7 +45,7 @@ class JobReport(Report):
 
 
 def report_of(kind: type[_Report], values: dict[str, Any], headline: str = "") -> _Report:
-    """The report of the values that the engine gives, and of the same in a line."""
+    """The report from the engine's values, and from its line for people."""
     hints = kind._hints
     report = kind(**{name: _value(hints[name], value) for name, value in values.items()})
     if headline:
@@ -55,7 +55,7 @@ def report_of(kind: type[_Report], values: dict[str, Any], headline: str = "") -
 
 
 def _value(hint: Any, value: Any) -> Any:
-    """A value of the engine's as one of this type."""
+    """A value of the engine as a value of this type."""
     if isinstance(value, list):
         return tuple(_value(get_args(hint)[0], part) for part in value)
     kinds = [hint, *get_args(hint)]

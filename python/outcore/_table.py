@@ -5,9 +5,9 @@
     >>> table = outcore.table("logs/*.parquet").filter("country == 'de'").sort(by="time:desc")
     >>> frame = table.to_polars()
 
-A `Table` is files, or what a step made of them: each step writes an Arrow file of its own, which goes with the
-`Table`. Tables of other libraries come in and go out through the Arrow PyCapsule interface
-(`__arrow_c_stream__`), batch by batch.
+A `Table` is files, or the result of a step: each step writes an Arrow file of its own, which is
+removed with the `Table`. Tables of other libraries come in and go out through the Arrow PyCapsule
+interface (`__arrow_c_stream__`), batch by batch.
 """
 
 from __future__ import annotations
@@ -34,9 +34,9 @@ from ._progress import Watcher
 from ._reports import WriteSummary
 
 _SEED = 1
-#: Files that are looked at for what they hold.
+#: Files whose contents decide on their kind.
 _LOOKED_AT = 16
-#: What is said of text.
+#: The options of text.
 _OF_TEXT = ("schema", "separator", "null", "on_error")
 
 
@@ -56,7 +56,7 @@ def table(
     scratch_limit: arguments.Size | None = None,
     progress: Watcher | bool | None = None,
 ) -> Table:
-    """A table, to do something with.
+    """A table as the start of steps.
 
     Args:
         src: Files of Parquet, Arrow, CSV (`.csv`, `.tsv`) or JSON lines (`.jsonl`, `.ndjson`), the last two also
@@ -69,12 +69,14 @@ def table(
             `"id:i64,price:decimal(12,2)"`. Types of other columns are inferred from a sample.
         separator: The byte between fields of CSV; by default that of a sample of the records, which a warning names if it is
             not the usual one.
-        null: Texts of CSV fields that are null, besides empty fields: `"NA"`, `["NA", "-"]`, or `"pandas"` for the list of
-            `pandas.read_csv`.
-        on_error: What becomes of rows of CSV and JSON lines that do not have the columns, or values of their types: `"fail"`,
-            `"skip"` leaves them out, `"null"` reads such values as null. A warning says how many there were.
-        memory, threads, drives, io, scratch_limit, progress: As in `sort`, of every step. What steps make lies on the
-            first of `drives`, or where temporary files go (`TMPDIR`).
+        null: Texts of CSV fields that are null, in addition to empty fields: `"NA"`, `["NA", "-"]`,
+            or `"pandas"` for the list of `pandas.read_csv`.
+        on_error: The treatment of rows of CSV and JSON lines that do not have the columns, or
+            values of their types: `"fail"` is an error, `"skip"` leaves them out, and `"null"`
+            reads such values as null. A warning has their number.
+        memory, threads, drives, io, scratch_limit, progress: As in `sort`, for every step. Results
+            of steps are on the first of `drives`, or in the directory of temporary files
+            (`TMPDIR`).
 
     Raises: What `sort` raises.
     """
@@ -92,7 +94,7 @@ def table(
         shape = {**src._shape(), **({} if columns is None else {"columns": said["columns"]})}
         means = {name: value for name, value in said.items() if name in MEANS}
         return Table(src._inputs, {**shape, **means}, src._place, src.summary)
-    # Wrong values are errors here, before the table is used.
+    # Invalid values are errors here, before the table is used.
     is_text_said = any(name in said for name in _OF_TEXT)
     resources_of(said), text_of(said)
     made = spooled(src, said)
@@ -103,7 +105,7 @@ def table(
 
 
 def _check_text(opened: Table, held: bool, given: dict[str, Any]) -> None:
-    """Rejects what is said of text where no file is text of that kind."""
+    """Rejects options of text if no file is text of that kind."""
     kinds = [_kinds.HELD] if held else []
     for name in () if held else opened._inputs[:_LOOKED_AT]:
         kinds.append(_kinds.what([name], resources_of(given), table=True))
@@ -114,8 +116,8 @@ def _check_text(opened: Table, held: bool, given: dict[str, Any]) -> None:
 
 
 class Table(Held):
-    """A table and the steps that made it; see `table`. Each step returns another one, and is done at once: by the
-    function of the same name, whose arguments, defaults and errors it has."""
+    """A table and the steps that made it; see `table`. Each step runs at once and returns another
+    table. It has the arguments, defaults and errors of the function with the same name."""
 
     def sort(
         self,
@@ -125,18 +127,19 @@ class Table(Held):
         stable: bool = False,
         unique: bool = False,
     ) -> Table:
-        """In the order of columns, the most significant first: `"time:desc"` is largest first, `"name:nulls-first"` has
-        nulls first; all columns if none is named. With `unique`, one row of each key."""
+        """In the order of columns, the most significant first: `"time:desc"` is largest first, and
+        `"name:nulls-first"` has nulls first. Without names, all columns count. With `unique`, one
+        row of each key."""
         return _verbs.sort(self, by=by, descending=descending, stable=stable, unique=unique)
 
     def unique(self, by: arguments.Keys = ()) -> Table:
-        """One row of each key, in their order; see `dedup` for the order of the input."""
+        """One row of each key, in the order of the keys; `dedup` keeps the order of the input."""
         return _verbs.unique(self, by=by)
 
     def dedup(
         self, by: arguments.Keys = (), *, keep: str = "first", removed: arguments.StrPath | None = None
     ) -> Table:
-        """Without the rows whose key a row that is kept has; the others stay where they are, as by `dedup`."""
+        """Without the rows whose key another row already has; the others keep their order, as by `dedup`."""
         return _table_verbs.dedup(self, by=by, keep=keep, removed=removed)
 
     def dedup_near(
@@ -150,7 +153,8 @@ class Table(Held):
         keep: str = "first",
         removed: arguments.StrPath | None = None,
     ) -> Table:
-        """Without the rows whose text in a column is nearly that of a row that is kept: `dedup` with `near`."""
+        """Without the rows whose text in a column is nearly the same as that of a row that is kept:
+        `dedup` with `near`."""
         return _table_verbs.dedup(
             self,
             near=column,
@@ -163,13 +167,14 @@ class Table(Held):
         )
 
     def merge(self, by: arguments.Keys = (), *, descending: bool = False) -> Table:
-        """The rows of all files in the order of columns, in which each file is already: one read and one write. A file that
-        is not in order is a `CorruptError` that names its row."""
+        """The rows of all files, merged in the order of columns. Each file must already be in that
+        order. It takes one read and one write. A file that is not in order is a `CorruptError` that
+        names its row."""
         return _row_verbs.merge(self, by=by, descending=descending)
 
     def count_by(self, by: arguments.Keys, *, by_count: bool = False) -> Table:
-        """How often each value of columns occurs, in the order of the values, or with `by_count` the most frequent
-        first: the columns, and behind them `count`."""
+        """How often each value of columns occurs, in the order of the values, or with `by_count`
+        the most frequent first: the columns, followed by `count`."""
         made = _row_verbs.count_by(self, by=texts("by", by), by_count=by_count)
         assert isinstance(made, Table)
         return made
@@ -182,7 +187,7 @@ class Table(Held):
         tokens: bool = False,
         removed: arguments.StrPath | None = None,
     ) -> Table:
-        """Without the passages of a text that occur before: `dedup` with `substring`."""
+        """Without the passages of a text that have already occurred: `dedup` with `substring`."""
         return _table_verbs.dedup(self, substring=length, of=column, tokens=tokens, removed=removed)
 
     def group_by(self, by: arguments.Keys = (), *aggregates: str, **named: str) -> Table:
@@ -214,20 +219,20 @@ class Table(Held):
         suffix: str = "_right",
         ordered: bool = True,
     ) -> Table:
-        """Joined with another table, as by `join`. How either table is read is its own matter."""
+        """Joined with another table, as by `join`. Each table has its own options for reading."""
         return _table_verbs.join(
             self, other, on=on, how=how, asof=asof, tolerance=tolerance, suffix=suffix, ordered=ordered
         )
 
     def diff(self, other: TableSource, by: arguments.Keys = ()) -> Table:
-        """What differs between this table and another one, as by `diff`."""
+        """The differences between this table and another one, as by `diff`."""
         return _table_verbs.diff(self, other, by=by)
 
     def shuffle(
         self, seed: SupportsIndex = _SEED, *, epoch: SupportsIndex = 0, by: arguments.Keys = ()
     ) -> Table:
-        """In a random order, which depends on `seed` and `epoch` alone. Rows with equal values in the columns `by` stay
-        together, in the order of the input."""
+        """In a random order, which depends only on `seed` and `epoch`. Rows with equal values in
+        the columns `by` stay together, in the order of the input."""
         return _verbs.shuffle(self, seed=seed, epoch=epoch, by=by)
 
     def filter(self, *conditions: Expression) -> Table:
@@ -237,21 +242,22 @@ class Table(Held):
         return _row_verbs.filter(self, condition, where=further)
 
     def map(self, **columns: Expression) -> Table:
-        """With columns that are computed: `map(total="price * n")`. One of a name that there is takes its place."""
+        """With computed columns: `map(total="price * n")`. A computed column replaces one with the
+        same name."""
         computed = [f"{quoted(name)} = {text}" for name, text in columns.items()]
         return _row_verbs.map(self, ", ".join(computed))
 
     def select(self, *columns: str) -> Table:
-        """With these columns alone, in this order. Nothing is read for it."""
+        """With only these columns, in this order. This reads nothing."""
         given = {**self._given, "columns": texts("columns", columns)}
         return Table(self._inputs, given, self._place, self.summary)
 
     def head(self, rows: SupportsIndex) -> Table:
-        """The first rows; no more is read."""
+        """The first rows. Only these are read."""
         return _verbs.head(self, count=rows)
 
     def sample(self, rows: SupportsIndex, *, seed: SupportsIndex = _SEED) -> Table:
-        """Rows that are drawn, in the order of the input; each set of this size is as likely as any other."""
+        """Random rows, in the order of the input; each set of this size is equally likely."""
         return _verbs.sample(self, count=rows, seed=seed)
 
     def write(
@@ -273,7 +279,7 @@ class Table(Held):
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
         """The batches for another library: `pyarrow.table(t)`, `polars.DataFrame(t)`."""
         if any(map(_is_packed, self._inputs)):
-            # What is unpacked for a step goes with it.
+            # Files that are unpacked for a step exist only as long as the step.
             return _table_verbs.convert(self).__arrow_c_stream__(requested_schema)
         return super().__arrow_c_stream__(requested_schema)
 
@@ -283,7 +289,7 @@ class Table(Held):
 
     @functools.cached_property
     def schema(self) -> Mapping[str, str]:
-        """The columns and their types, as `outcore.info` calls them. Of text, the types of its first rows."""
+        """The columns and their types, as in `outcore.info`. For text, the types of its first rows."""
         return self._preview.schema
 
     @property
@@ -294,11 +300,11 @@ class Table(Held):
     @functools.cached_property
     def _rows(self) -> int:
         columns = self.columns[:1]
-        # A column is enough, and of Parquet and Arrow none is read.
+        # One column is enough, and for Parquet and Arrow none is read.
         return int(_table_verbs.info(self.select(*columns) if columns else self).records)
 
     def __len__(self) -> int:
-        """The number of rows. Parquet and Arrow files say it; text is read once for it."""
+        """The number of rows. Parquet and Arrow files store it; text is read once."""
         return self._rows
 
     def __bool__(self) -> bool:
@@ -310,7 +316,8 @@ class Table(Held):
     @overload
     def __getitem__(self, at: str | list[str]) -> Table: ...
     def __getitem__(self, at: slice | str | list[str]) -> Table:
-        """Rows `table[i:j]`, or columns: `table["id"]`, `table[["id", "price"]]`. Rows before the first are read, too."""
+        """Rows `table[i:j]`, or columns: `table["id"]`, `table[["id", "price"]]`. It also reads the
+        rows before the first."""
         if isinstance(at, str):
             return self.select(at)
         if isinstance(at, list):
@@ -367,7 +374,7 @@ class Table(Held):
         return Preview.of(schema, Path(path).read_bytes())
 
     def _title(self) -> str:
-        """What it is, in a line."""
+        """A description in a line."""
         names = ", ".join(map(os.path.basename, self._inputs[:3]))
         return f"outcore.Table of {names if self._place is None else 'a step'}"
 
@@ -379,12 +386,12 @@ class Table(Held):
 
 
 def _named(name: str, given: Iterable[str], named: Mapping[str, str]) -> list[str]:
-    """Expressions, some with the names of what they make."""
+    """Expressions, some with the names of their results."""
     return texts(name, given) + [f"{made}={text}" for made, text in named.items()]
 
 
 def _is_packed(name: str) -> bool:
-    """Whether a file, or one in a directory, is called as compressed ones are."""
+    """Whether a file, or one in a directory, has the name of a compressed file."""
     if not os.path.isdir(name):
         return name.endswith((".gz", ".zst", ".bz2", ".xz"))
     found = os.walk(name)

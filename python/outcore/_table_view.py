@@ -18,9 +18,10 @@ from ._units import whole
 class TableView(SortedView):
     """Rows of a table in order, merged while they are read; made by `sort_view` with `by`.
 
-    `len(view)` is the number of rows, `view[i:j]` a `pyarrow.Table` of them, `view[i]` a row as a dict. Iterating gives
-    record batches. Other libraries take the view itself: `polars.DataFrame(view)`, `outcore.table(view)`. Arguments, errors,
-    threads and pickling are as `View` has them; pyarrow is needed to look at rows, but not to hand them on.
+    `len(view)` is the number of rows, `view[i:j]` a `pyarrow.Table` of them, `view[i]` a row as a
+    dict. Iterating gives record batches. Other libraries take the view itself:
+    `polars.DataFrame(view)`, `outcore.table(view)`. Arguments, errors, threads and pickling are
+    those of `View`. pyarrow is needed to look at rows, but not to pass them on.
     """
 
     _KIND = "rows of a table"
@@ -57,7 +58,7 @@ class TableView(SortedView):
         return rows if step == 1 else rows.take(list(range(0, len(rows), step)))
 
     def batches(self, size: SupportsIndex | None = None) -> Iterator[Any]:
-        """All rows in order, in tables of `size` rows; as they come, some thousand, if it is not given."""
+        """All rows in order, in tables of `size` rows; without `size`, in batches of some thousand rows."""
         if size is None:
             yield from self
             return
@@ -68,11 +69,12 @@ class TableView(SortedView):
             yield self[start : start + step]
 
     def search(self, key: Any, side: str = "left") -> int:
-        """The place of the first row whose first columns of the order are not before `key`, as `bisect_left` has it.
+        """The position of the first row whose first columns of the order are not before `key`, as
+        with `bisect_left`.
 
         Args:
             key: A value of the first column of the order, or a tuple of values of the first columns; `None` is null.
-            side: `"left"`, or `"right"` for the place behind the last row that has the key.
+            side: `"left"`, or `"right"` for the position after the last row that has the key.
         """
         if side not in ("left", "right"):
             raise usage("search view", f"side is {side!r}", 'give "left" or "right"')
@@ -108,7 +110,7 @@ class TableView(SortedView):
 
 
 class _Rows:
-    """A range of a view, for who takes streams."""
+    """A range of a view, for consumers of Arrow streams."""
 
     def __init__(self, view: TableView, start: int, stop: int | None) -> None:
         self._view = view

@@ -1,7 +1,7 @@
-"""Numbers to people and back: sizes, counts, times.
+"""Numbers as text and back: sizes, counts, times.
 
-The forms are those of the command. Sizes that are text go to the engine as they are, which knows
-`4GiB` and `4GB` and says what is wrong with `4G`.
+The forms are those of the command. Sizes in text go to the engine unchanged; it accepts `4GiB` and
+`4GB`, and explains what is wrong with `4G`.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ _DECIMAL_UNITS = ("B", "KB", "MB", "GB", "TB", "PB", "EB")
 
 
 def whole(name: str, value: SupportsIndex) -> int:
-    """A number that counts something: whole and not negative."""
+    """A count: a whole number that is not negative."""
     try:
         number = operator.index(value)
     except TypeError:
@@ -27,7 +27,7 @@ def whole(name: str, value: SupportsIndex) -> int:
 
 
 def size_text(name: str, value: str | SupportsIndex | None) -> str | None:
-    """A size for the engine: text as it is, numbers as bytes."""
+    """A size for the engine: text unchanged, numbers as bytes."""
     if value is None or isinstance(value, str):
         return value
     return str(whole(name, value))
@@ -39,7 +39,7 @@ def bytes_text(count: float) -> str:
 
 
 def rate_text(count: float, seconds: float) -> str:
-    """Bytes a second in powers of 1000, as drives are rated: `812 MB/s`."""
+    """Bytes per second in powers of 1000, as drives are rated: `812 MB/s`."""
     return _scaled(count / max(seconds, 1e-9), 1000, _DECIMAL_UNITS) + "/s"
 
 
@@ -54,7 +54,8 @@ def seconds_text(seconds: float) -> str:
 
 
 def counted(count: int, thing: str) -> str:
-    """A number of things in the plural of English: `1 line`, `1,000 lines`, `2 passes`, `4 vertices`."""
+    """A number of things in the English singular or plural: `1 line`, `1,000 lines`, `2 passes`, `4
+    vertices`."""
     if count == 1:
         return f"1 {thing}"
     if thing.endswith("ex"):

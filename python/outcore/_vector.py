@@ -1,7 +1,7 @@
 """Vectors far larger than memory: exact nearest neighbours; `KMeans` is in `_kmeans`.
 
-Files of vectors are read where they lie; arrays in memory are written to a temporary file first,
-since every search is a pass over a file. Results are the same for any memory and threads.
+Files of vectors are read in place. Arrays in memory are first written to a temporary file, since
+every search is a pass over a file. Results are the same for any memory and number of threads.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _KINDS = ("float16", "float32", "float64", "int8", "uint8")
 
 
 def _rows_of(vectors: Any, name: str) -> npt.NDArray[Any]:
-    """An array whose rows are vectors, of numbers that a file of vectors can have."""
+    """An array whose rows are vectors, with a type of number that a file of vectors can have."""
     from ._numpy import numpy
 
     operation = f"read {name}"
@@ -61,7 +61,7 @@ def _rows_of(vectors: Any, name: str) -> npt.NDArray[Any]:
 
 @contextlib.contextmanager
 def _file_of(vectors: Any, name: str) -> Iterator[str]:
-    """The path of a file with these vectors: theirs, or a copy of an array for as long as it is needed."""
+    """The path of a file with these vectors: the file itself, or a temporary copy of an array."""
     if isinstance(vectors, (str, os.PathLike)):
         yield path_text(vectors)
         return
@@ -84,7 +84,8 @@ def _chosen(
     where: str | None = None,
     table: StrPath | Sequence[StrPath] | None = None,
 ) -> dict[str, Any]:
-    """Options that say which rows of a base may be found: all, those of a mask, or those of a condition over tables."""
+    """Options for the rows of a base that may be found: all, those of a mask, or those of a
+    condition over tables."""
     from ._numpy import numpy
 
     if (where is None) != (table is None):
@@ -125,10 +126,10 @@ def knn(
         >>> distances, ids = outcore.knn("base.fbin", queries, k=10)
 
     Args:
-        base: The vectors that are searched: a file (`.npy`, `.fbin`, `.fvecs` and their kin, or raw
-            numbers with `dtype`), or an array.
-        queries: The vectors whose neighbours are looked for, likewise; by default those of the base,
-            none of which is its own neighbour.
+        base: The vectors that are searched: a file (`.npy`, `.fbin`, `.fvecs` and similar formats,
+            or raw numbers with `dtype`), or an array.
+        queries: The vectors whose neighbours are searched, in the same forms; by default those of
+            the base, none of which is its own neighbour.
         k: Neighbours of each query.
         metric: `"l2"` or `"euclidean"` (the squared Euclidean distance), `"ip"` or `"dot"` (the inner product, largest first),
             `"cos"` or `"cosine"` (one minus the cosine; 1 where a vector is zero) or `"hamming"` (the bits that differ, of arrays of `uint8` as `numpy.packbits` makes
@@ -138,12 +139,13 @@ def knn(
             neighbours.
         where: A condition over the columns of `table`, such as `"lang == 'de' and year > 2020"`: other rows are not neighbours.
         table: A file of a table (Parquet or Arrow), or several, with a row for each vector of the base, in the same order.
-        index: A file that `index_vectors` has made of the base, which is read in its stead. The result is the same.
-        nprobe: Of an index with lists, how many are read for each query. The result is exact among their vectors; without a
-            number all are read.
-        facts: A dictionary that gets how the search went, such as `"read_bytes"`. With `nprobe`, the exact
-            neighbours of the first 100 queries are then looked for, too, by one more read of the base, and
-            `"recall"` is the part of them that was found.
+        index: A file that `index_vectors` has made from the base, and that is read in place of the
+            base. The result is the same.
+        nprobe: For an index with lists, the number of lists that are read for each query. The
+            result is exact among their vectors; without `nprobe`, all lists are read.
+        facts: A dictionary that receives facts about the search, such as `"read_bytes"`. With
+            `nprobe`, another read of the base then finds the exact neighbours of the first 100
+            queries, and `"recall"` is the fraction of them that the search found.
         memory: Memory to use, as `"2GiB"` or bytes; by default half of what is free.
         threads: Compute threads; by default all processors.
         io: `"auto"`, `"direct"` (past the page cache) or `"buffered"`.
@@ -151,15 +153,16 @@ def knn(
         progress: `True` for a bar, or a function that is called with a `Progress`.
 
     Returns:
-        Distances and row numbers, a row for each query, the nearest first; equal distances by row. Where `subset` or `where`
-        leaves fewer than `k` rows, the last places have the row -1 and an infinite distance.
+        Distances and row numbers, a row for each query, the nearest first; equal distances are
+        ordered by row. If `subset` or `where` leaves fewer than `k` rows, the last places have the
+        row -1 and an infinite distance.
 
     Raises:
         UsageError: Dimensions differ, the base has fewer rows than neighbours, or a number is NaN.
         MemoryBudgetError: The memory allowed is too little.
     """
     given = dict(locals())
-    # The recall is measured for facts alone.
+    # The recall is measured only for facts.
     given.update(type_name=dtype, no_recall=nprobe is not None and facts is None)
     report, found = _search(base, queries, given, (subset, where, table))
     if facts is not None:
@@ -171,7 +174,7 @@ def knn(
 def _search(
     base: Any, queries: Any, given: dict[str, Any], chosen: tuple[Any, ...]
 ) -> tuple[dict[str, Any], dict[str, npt.NDArray[Any]]]:
-    """Searches a base for queries, or for its own rows; row numbers have a sign."""
+    """Searches a base for queries, or for its own rows; row numbers are signed."""
     with contextlib.ExitStack() as files:
         names = [files.enter_context(_file_of(base, "base"))]
         if queries is not None:
@@ -202,18 +205,21 @@ def convert_vectors(
 
     Args:
         src: A file of vectors, or a table, in Parquet or Arrow: a file, or a directory of them.
-        output: What is written; its name tells the format, and the kind of number where that has only one.
-        column: The column with lists of numbers; by default the only one that there is.
+        output: The file to write. Its name decides on the format, and on the kind of number if the
+            format has only one.
+        column: The column with lists of numbers; by default the only such column.
         dtype: As in `knn`.
-        to: The kind of number of the output, such as `"f16"`, where its name does not tell. Those of a table stay as they are.
+        to: The kind of number of the output, such as `"f16"`, if its name does not decide on it.
+            Numbers of a table keep their kind.
         force: Replace an existing file.
         memory, threads, io, volume, progress: As in `knn`.
 
     Returns:
-        How many vectors there are.
+        The number of vectors.
 
     Raises:
-        UsageError: A number that the new kind does not hold; in a table, a null or lists of different lengths.
+        UsageError: A number that does not fit the new kind; in a table, a null or lists of
+            different lengths.
     """
     given = {**locals(), "dst": output, "type_name": dtype, "element": to}
     report, _ = run_on_arrays("vector convert", src, given, phases=("write",))
@@ -243,26 +249,29 @@ def index_vectors(
         >>> outcore.index_vectors("base.fbin", "base.lists", nlist=1024)
         >>> distances, ids = outcore.knn("base.fbin", queries, index="base.lists", nprobe=16)
 
-    The index has a byte for each number, and for each vector a proof of how far these bytes may be off; so it changes
-    what is read, and no result. It belongs to the base as it is now: after a change, make it again.
+    The index has a byte for each number, and for each vector a bound on the error of these bytes.
+    So it changes the amount that is read, but not the result. It is valid only for the current
+    state of the base: after a change, make it again.
 
     With `nlist` it has the vectors themselves, grouped by the nearest of that many centroids (IVF), and takes as
     much space as the base. A search of a few lists is exact among their vectors, and may miss others.
 
     Args:
-        base: A file of vectors of `float32`, `float16` or `float64`; with `nlist`, of `int8` or `uint8`, too.
+        base: A file of vectors of `float32`, `float16` or `float64`; with `nlist`, also of `int8`
+            or `uint8`.
         output: The index.
-        nlist: Lists, about the square root of the number of vectors, or a few times that.
+        nlist: The number of lists: about the square root of the number of vectors, or a few times
+            that.
         spherical: Group by direction, for searches with `metric="cos"`.
         seed: The seed of the first centroids.
         dtype: As in `knn`.
         force: Replace an existing file.
         memory, threads, io, volume, progress: As in `knn`.
-        drives: Directories for scratch, one on each drive, where the vectors do not fit into memory; by default
-            beside the output.
+        drives: Directories for scratch, one on each drive, if the vectors do not fit in memory; by
+            default next to the output.
 
     Returns:
-        The bytes of the index.
+        The size of the index in bytes.
 
     Raises:
         UsageError: A number is infinite or NaN, or the output exists.
@@ -295,14 +304,14 @@ def range_search(
 
     Args:
         base, queries: As in `knn`.
-        radius: The largest distance; for `"ip"`, the least inner product. Both are within. (In faiss they are
-            not.)
-        metric, dtype, subset, where, table, memory, threads, io, volume, progress: As in `knn`. Results have to fit into
-            the memory.
+        radius: The largest distance; for `"ip"`, the smallest inner product. Vectors exactly at the
+            radius are included (in faiss they are not).
+        metric, dtype, subset, where, table, memory, threads, io, volume, progress: As in `knn`.
+            Results must fit in memory.
 
     Returns:
-        Where the results of each query begin, and where the last ones end; distances; and row numbers, in
-        order for each query.
+        The limits (where the results of each query begin, and where the last ones end), the
+        distances, and the row numbers, in order for each query.
 
     Raises:
         UsageError: Dimensions differ, or a number is NaN.
@@ -336,8 +345,9 @@ def pairs(
         base: As in `knn`.
         min_cos: The least cosine of a pair.
         max_l2: The largest squared Euclidean distance of a pair.
-        max_hamming: The most bits in which a pair differs, of packed bits. Give one of the three.
-        dtype, memory, threads, io, volume, progress: As in `knn`. Pairs have to fit into the memory.
+        max_hamming: The largest number of bits in which a pair differs, for packed bits. Give one
+            of the three.
+        dtype, memory, threads, io, volume, progress: As in `knn`. Pairs must fit in memory.
 
     Returns:
         Pairs of row numbers, the smaller first, in order; and their distances, one minus the cosine, the squared
@@ -373,7 +383,7 @@ def ground_truth(
     volume: StrPath | None = None,
     force: bool = False,
 ) -> None:
-    """Writes the exact neighbours of queries as big-ann-benchmarks has them.
+    """Writes the exact neighbours of queries in the format of big-ann-benchmarks.
 
     The file has the numbers of queries and neighbours as two `uint32`, then all ids as `uint32`,
     then all distances as `float32`. It appears whole or not at all.

@@ -1,6 +1,6 @@
 """Sorted views: sorted data that are merged while they are read.
 
-A view is a directory; `View` opens it, in as many processes as one likes. NumPy is needed to look at
+A view is a directory; `View` opens it, in any number of processes. NumPy is needed to look at
 records, not to build a view.
 """
 
@@ -42,13 +42,13 @@ class View(SortedView):
         io: `"auto"`, `"direct"` (past the page cache) or `"buffered"`.
 
     Raises:
-        NotFoundError: No view is there, or a run of it is gone.
-        CorruptError: The view is not what was written.
+        NotFoundError: There is no view, or one of its runs is missing.
+        CorruptError: The view differs from what was written.
     """
 
     @property
     def dtype(self) -> np.dtype[Any]:
-        """NumPy's dtype of a record; bytes where it has none."""
+        """The NumPy dtype of a record; bytes if it has none."""
         from ._numpy import numpy
 
         descr = self._info["descr"]
@@ -79,7 +79,7 @@ class View(SortedView):
     def __array__(
         self, dtype: npt.DTypeLike | None = None, copy: bool | None = None
     ) -> npt.NDArray[Any]:
-        """All records in one array, if they fit into the memory allowed."""
+        """All records in one array, if they fit in the allowed memory."""
         from ._numpy import numpy
 
         columns = self._info["columns"]
@@ -97,14 +97,16 @@ class View(SortedView):
     ) -> npt.NDArray[np.int64]: ...
 
     def search(self, key: Any, side: str = "left") -> int | npt.NDArray[np.int64]:
-        """The place of the first record whose key is not before `key`, as `bisect_left` has it; or of many.
+        """The position of the first record whose key is not before `key`, as with `bisect_left`; or
+        the positions for many keys.
 
-        A key of several numbers or strings is a tuple of them. Many keys are a list of such, or an array: of whole records, of which
-        only the keys count, or of the numbers that are the records. They are looked up together, with many reads in flight.
+        A key of several numbers or strings is a tuple of them. Many keys are a list of keys, or an
+        array: of whole records, of which only the keys count, or of numbers if the records are
+        numbers. They are looked up together, with many reads in flight.
 
         Args:
             key: A key, or a list or array of keys.
-            side: `"left"`, or `"right"` for the place behind the last record that has the key.
+            side: `"left"`, or `"right"` for the position after the last record that has the key.
         """
         from ._numpy import numpy
 
@@ -139,16 +141,16 @@ class View(SortedView):
 class LineView(SortedView):
     """Lines in order, merged while they are read; made by `sort_view` with `lines=True`.
 
-    `len(view)` is the number of lines, `view[i]` a line, `view[i:j]` a list of them; lines are bytes
-    without their end. Arguments, errors, threads and pickling are as `View` has them. Of a view of CSV
-    lines are records, and may hold newlines.
+    `len(view)` is the number of lines, `view[i]` a line, `view[i:j]` a list of them; lines are
+    bytes without their terminator. Arguments, errors, threads and pickling are those of `View`. In
+    a view of CSV, lines are records, and may contain newlines.
     """
 
     _KIND = "lines"
 
     @property
     def header(self) -> bytes:
-        """What stands before the first line in the sorted file: the header of CSV, or nothing."""
+        """The bytes before the first line in the sorted file: the header of CSV, or nothing."""
         return self._info["front"]
 
     @overload
@@ -181,11 +183,12 @@ class LineView(SortedView):
     def search(
         self, line: bytes | str | list[bytes] | list[str], side: str = "left"
     ) -> int | npt.NDArray[np.int64]:
-        """The place of the first line whose key is not before that of `line`, or those of many lines.
+        """The position of the first line whose key is not before that of `line`, or the positions
+        for many lines.
 
         Args:
             line: A line, or many, which are looked up together.
-            side: `"left"`, or `"right"` for the place behind the last line that has the key.
+            side: `"left"`, or `"right"` for the position after the last line that has the key.
         """
         if isinstance(line, (bytes, str)):
             return self._ranks([os.fsencode(line)], side)[0]
@@ -201,14 +204,14 @@ class LineView(SortedView):
 
 
 def _key_text(key: Key) -> str:
-    """A key as the command would be given it."""
+    """A key in the form of the command line."""
     if isinstance(key, tuple):
         return ",".join(_key_text(part) for part in key)
     if isinstance(key, str):
         key = key.encode()
     if isinstance(key, bytes):
         return "0x" + key.hex()
-    # Scalars of NumPy say themselves in other words.
+    # NumPy scalars have another `repr`.
     return repr(key.item() if hasattr(key, "item") else key)
 
 

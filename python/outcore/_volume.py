@@ -1,7 +1,8 @@
 """Volumes: many drives as one place for sealed, checksummed datasets.
 
-A `Volume` is named by its drives file. Every call looks at the drives anew, so it holds nothing open, may be shared
-by threads and pickled. Datasets appear whole or not at all and are checked when they are read.
+A drives file identifies a `Volume`. Every call examines the drives anew, so a `Volume` holds
+nothing open, and may be shared by threads and pickled. Datasets appear whole or not at all and are
+checked when they are read.
 """
 
 from __future__ import annotations
@@ -20,17 +21,17 @@ from ._volume_verbs import VolumeVerbs
 
 @dataclass(frozen=True)
 class Measured:
-    """What one thread reached on the drives."""
+    """The rates of one thread on the drives."""
 
-    #: What was done.
+    #: The workload.
     workload: str
-    #: Bytes a second.
+    #: Bytes per second.
     bytes_per_s: float
-    #: Requests a second.
+    #: Requests per second.
     requests_per_s: float
-    #: Half of the requests took no longer, in microseconds.
+    #: The time that half of the requests did not exceed, in microseconds.
     p50_us: float
-    #: Ninety-nine in a hundred took no longer, in microseconds.
+    #: The time that 99 % of the requests did not exceed, in microseconds.
     p99_us: float
 
 
@@ -60,24 +61,26 @@ class Volume(VolumeVerbs):
         """Makes an empty volume over the directories of a drives file, which must exist.
 
         Raises:
-            UsageError: A directory is missing, or belongs to a volume already; a stripe that cannot be.
+            UsageError: A directory is missing, or already belongs to a volume; an invalid stripe.
         """
         volume = cls(drives)
         volume._create(stripe=stripe)
         return volume
 
     def read(self, name: str, offset: SupportsIndex = 0, size: SupportsIndex | None = None) -> bytes:
-        """Bytes of a dataset from `offset` on; fewer than `size` at its end, all to the end without one.
+        """Bytes of a dataset from `offset` on; fewer than `size` at its end; without `size`, all
+        bytes to the end.
 
         Raises:
             CorruptError: Damage, with drive, file and offset.
-            UsageError: There is no such dataset, it is a whole directory, or `offset` is behind its end.
+            UsageError: There is no such dataset, it is a whole directory, or `offset` is beyond its
+                end.
         """
         wanted = None if size is None else whole("size", size)
         return _outcore.volume_read(self.drives, name, whole("offset", offset), wanted)
 
     def write(self, name: str, data: bytes | bytearray | memoryview, *, force: bool = False) -> TransferSummary:
-        """Puts bytes that are in memory as a dataset.
+        """Stores bytes in memory as a dataset.
 
         Raises:
             UsageError: The name is taken and `force` is not set.
@@ -85,12 +88,12 @@ class Volume(VolumeVerbs):
         return report_of(TransferSummary, *_outcore.volume_write(self.drives, name, bytes(data), force))
 
     def bench(self, *, seconds: float = 2.0, size: Size = "256MiB") -> list[Measured]:
-        """What one thread reaches on the drives, on temporary files of `size` a drive.
+        """The rates of one thread on the drives, on one temporary file of `size` per drive.
 
         Random and sequential, reads and writes, each for `seconds`; the files are removed.
 
         Raises:
-            UsageError: No time, or files too small to measure with.
+            UsageError: `seconds` is 0, or the files are too small for a measurement.
             NoSpaceError: The drives have too little room.
         """
         lines = _outcore.volume_bench(self.drives, float(seconds), size_text("size", size) or "256MiB")

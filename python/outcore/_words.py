@@ -1,7 +1,7 @@
-"""A verb's arguments in words, as the command has them, and its report as a value.
+"""A verb's arguments in the form of a command line, and its report as a value.
 
-Contract: an argument that is not given is no word, so that the verb's default counts. What the words
-mean, and whether they make sense, is for the verb to say.
+Contract: an argument that is not given adds no word, so the verb's default applies. The verb
+interprets and checks the words.
 """
 
 from __future__ import annotations
@@ -31,16 +31,17 @@ if TYPE_CHECKING:
 #: A name and the words of its order.
 _ORDERED = re.compile(r"(.*?)((?::(?:asc|desc|r|nulls-first|nulls-last))*)", re.DOTALL)
 _Report = TypeVar("_Report", bound=JobReport)
-#: What stands behind the options.
+#: The words after the options.
 _OPERANDS = ("src", "left", "right")
-#: How lines compare.
+#: The comparison of lines.
 _LETTERS = "bdfghiMnRrV"
-#: How files are read, where a table has several.
+#: The options for reading files, if a table has several.
 _SHAPE = ("union", "schema", "separator", "null", "on_error", "csv", "jsonl", "header")
 
 
 class Option(NamedTuple):
-    """How a keyword becomes words: a method of `Words`, the option if it is one, and the value that is no word."""
+    """The translation of a keyword to words: a method of `Words`, the option if there is one, and
+    the value that adds no word."""
 
     method: str
     flag: str
@@ -55,14 +56,14 @@ class Words:
         self._operands: list[str] = []
 
     def given(self, name: str, options: Mapping[str, Option], given: Mapping[str, Any]) -> None:
-        """All keywords of a function but its files."""
+        """All keywords of a function except for its files."""
         for keyword, value in given.items():
             option = _option(name, options, keyword)
             if option is not None and (not _is_flag(option.flag) or not _is_default(option, value)):
                 self._take(option, keyword, value)
 
     def _take(self, option: Option, keyword: str, value: Any) -> None:
-        """One keyword, whose value may be of a type that the option cannot have."""
+        """One keyword, whose value may have a type that the option does not accept."""
         try:
             getattr(self, option.method)(option.flag, value)
         except TypeError as error:
@@ -71,11 +72,11 @@ class Words:
             raise usage("read arguments", cause, "see help() of the function") from None
 
     def operands(self, paths: Paths) -> None:
-        """Files, which stand behind all else."""
+        """Files, which come after everything else."""
         self._operands += map(_file, path_texts(paths))
 
     def dataset(self, option: str, name: str | None) -> None:
-        """A dataset, whose name Python has without its mark."""
+        """A dataset, whose name has no mark in Python."""
         self.datasets(option, [] if name is None else [name])
 
     def datasets(self, option: str, names: Iterable[str]) -> None:
@@ -100,7 +101,7 @@ class Words:
         self._add(option, texts(values))
 
     def lines(self, option: str, lines: LinesHow) -> None:
-        """That files are lines: of `"any"` bytes, or of text."""
+        """The option that makes files lines: of `"any"` bytes, or of text."""
         self._add(option, ["any" if insists(lines) else "text"])
 
     def letters(self, option: str, letters: str) -> None:
@@ -112,7 +113,7 @@ class Words:
             self.options.append("--human-numeric-sort" if letter == "h" else f"-{letter}")
 
     def columns(self, option: str, names: Keys) -> None:
-        """Names of columns, in backquotes where they would be lists."""
+        """Names of columns, in backquotes if they would be read as lists."""
         self._add(option, map(_column, texts(names)))
 
     def listed(self, option: str, names: Keys) -> None:
@@ -145,7 +146,7 @@ class Words:
         self._add(option, [] if value is None else [str(value)])
 
     def value(self, option: str, value: object) -> None:
-        """A number, or what else has a text."""
+        """A number, or another value with a text."""
         self._add(option, [str(value)])
 
     def size(self, option: str, value: Size | None) -> None:
@@ -166,7 +167,7 @@ class Words:
             self.options.append(option)
 
     def unless(self, option: str, is_set: bool) -> None:
-        """An option that says the opposite."""
+        """An option with the opposite meaning."""
         self.flag(option, not is_set)
 
     def dtype(self, option: str, dtype: npt.DTypeLike) -> None:
@@ -174,13 +175,13 @@ class Words:
         self.text(option, _type_text(dtype))
 
     def record(self, option: str, record: Record) -> None:
-        """The size of a record, or that and its keys."""
+        """The size of a record, or its size and keys."""
         request = records(None, record, None)
         self.text(option, str(request["record_bytes"]))
         self._add("--key", request["keys"])
 
     def _add(self, option: str, values: Iterable[str]) -> None:
-        """Values of an option, or such as stand in front of the files."""
+        """Values of an option, or values that come before the files."""
         if _is_flag(option):
             self.options += [f"{option}={value}" for value in values]
         else:
@@ -206,7 +207,7 @@ class Words:
         kept: str | None = None,
         arrays: dict[str, bytes] | None = None,
     ) -> tuple[dict[str, Any], str, dict[str, tuple[str, bytearray]]]:
-        """Runs the verb with these arrays: its report, that in a line, and the arrays that it gives."""
+        """Runs the verb with these arrays; returns its report, its line for people, and its arrays."""
         warn_of_unknown_variables()
         words = [*self.options, "--", *self._operands]
         volume = optional_path(given.get("volume"))
@@ -217,7 +218,7 @@ class Words:
 def run(
     name: str, kind: type[_Report], phases: tuple[str, ...], options: Mapping[str, Option], given: dict[str, Any]
 ) -> _Report:
-    """Runs the verb of a function that was given these arguments."""
+    """Runs the verb of a function with these arguments."""
     words = Words()
     words.given(name, options, given)
     words.operands(given.get("src", ()))
@@ -227,7 +228,7 @@ def run(
 def plan_of_verb(
     name: str, kind: type[_Report], options: Mapping[str, Option], given: dict[str, Any]
 ) -> _Report:
-    """The report of a verb that makes its plan and does nothing else."""
+    """The report of a verb that only makes its plan."""
     words = Words()
     words.given(name, options, given)
     words.flag("--dry-run", True)
@@ -238,7 +239,8 @@ def plan_of_verb(
 def run_on_tables(
     name: str, kind: type[_Report], phases: tuple[str, ...], options: Mapping[str, Option], given: dict[str, Any]
 ) -> _Report | Table:
-    """The same of a verb on tables, which may be those of other libraries. Without a file for the result it is a `Table`."""
+    """The same for a verb on tables, which may be those of other libraries. Without a file for the
+    result, it returns a `Table`."""
     keeps = "dst" in given and given["dst"] is None
     if keeps and given.get("codec") is not None:
         raise usage(name, "codec cannot be used without dst", "give it to write of the Table")
@@ -247,10 +249,10 @@ def run_on_tables(
     asked = dict(given)
     for source in sources:
         if isinstance(source, Held):
-            # How one of two tables is read is not for the other one.
+            # The options for reading one of two tables do not apply to the other.
             taken = source._given if is_alone else source._means()
             asked.update(_not_said(name, options, asked, taken))
-    # Places go with what holds them.
+    # Directories are removed with their holders.
     opened = [_opened(source, asked, options, is_alone) for source in sources]
     place = Place(asked) if keeps else None
     kept = None if place is None else place.path(f"{name}.arrow")
@@ -267,14 +269,14 @@ def run_on_tables(
 def report_on_tables(
     name: str, kind: type[_Report], phases: tuple[str, ...], options: Mapping[str, Option], given: dict[str, Any]
 ) -> _Report:
-    """The same of a verb whose result is no table."""
+    """The same for a verb whose result is not a table."""
     return cast(_Report, run_on_tables(name, kind, phases, options, given))
 
 
 def _opened(
     source: Any, asked: Mapping[str, Any], options: Mapping[str, Option], is_alone: bool
 ) -> tuple[list[str], object]:
-    """The files of a table, and what keeps them there."""
+    """The files of a table, and the object that keeps them."""
     if not isinstance(source, Held):
         made = spooled(source, asked)
         if made is not None:
@@ -288,7 +290,8 @@ def _opened(
     shape_said = source._shape()
     if is_alone and shape_said.keys() <= asked.keys() or not shape_said and len(source._inputs) == 1:
         return source._inputs, source
-    # A copy has the shape that the verb has no words for, or not for one of two tables.
+    # The copy has columns or types for which the verb has no option, or no option for one of two
+    # tables.
     said = {keyword: value for keyword, value in source._given.items() if keyword != "scratch_limit"}
     copied = {"src": source, "dst": None, **said}
     source = run_on_tables("convert", WriteSummary, ("copy",), options, copied)
@@ -317,12 +320,12 @@ def _is_default(option: Option, value: Any) -> bool:
 
 
 def _is_flag(option: str) -> bool:
-    """Whether a keyword is an option of the verb, and not one of the values before its files."""
+    """Whether a keyword is an option of the verb, and not a value before its files."""
     return option.startswith("-")
 
 
 def _column(name: str) -> str:
-    """The name of a column, in backquotes where it would be a list."""
+    """The name of a column, in backquotes if it would be read as a list."""
     return name if name[:1] == "`" or name and "," not in name else quoted(name)
 
 
@@ -332,12 +335,12 @@ def _expressions(given: Expressions) -> list[str]:
 
 
 def _file(name: str) -> str:
-    """A file, which is called `-` for once."""
+    """A file whose name is `-` and not standard input."""
     return os.path.join(os.curdir, name) if name == "-" else name
 
 
 def _key(text: str) -> str:
-    """A column and its order, between backquotes where its name would be a list."""
+    """A column and its order, in backquotes if its name would be read as a list."""
     if "," not in text or text.startswith(("`", ".")):
         return text
     parts = _ORDERED.fullmatch(text)
@@ -345,7 +348,7 @@ def _key(text: str) -> str:
 
 
 def _type_text(dtype: npt.DTypeLike) -> str:
-    """A type as text: a name, or what the header of a `.npy` file says of a dtype."""
+    """A type as text: a name, or a dtype in the form of the header of a `.npy` file."""
     request = records(dtype, None, None)
     described = request["descr"]
     if described is None:

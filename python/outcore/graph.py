@@ -4,8 +4,9 @@
     >>> g = outcore.graph.convert("soc-LiveJournal1.txt", "lj.graph", memory="2GiB")
     >>> ranks = g.pagerank(alpha=0.85)
 
-Algorithms keep a few bytes for each vertex in memory. Names, defaults and results are those of
-networkx, as NumPy arrays with an entry a vertex; they are the same for any memory and threads.
+Algorithms keep a few bytes per vertex in memory. Names, defaults and results are those of networkx.
+Results are NumPy arrays with an entry per vertex, and are the same for any memory and number of
+threads.
 """
 
 from __future__ import annotations
@@ -103,7 +104,7 @@ class Graph:
         return self._run(verb, **given)["values"]
 
     def vertex(self, name: str | SupportsIndex) -> int:
-        """The vertex that the edges called `name`, where ids were relabelled."""
+        """The vertex with the original id `name`, if ids were relabelled."""
         found = _outcore.graph_vertices(self._path, [str(name)], self._resources)[0]
         if found is None:
             raise usage("find a vertex", f"{name!r} is not a vertex of the graph", "see names()")
@@ -120,7 +121,8 @@ class Graph:
     def _starts(
         self, source: SupportsIndex | str | Iterable[SupportsIndex | str]
     ) -> list[int]:
-        # An array of NumPy has an index, too, so that this does not tell one source from several.
+        # A NumPy array also has `__index__`, so `SupportsIndex` does not distinguish one source
+        # from several.
         sources: Iterable[SupportsIndex | str]
         if isinstance(source, str) or not isinstance(source, Iterable):
             sources = [source]
@@ -132,11 +134,12 @@ class Graph:
         return starts
 
     def names(self, vertices: npt.ArrayLike | None = None) -> npt.NDArray[Any] | None:
-        """The original id of each vertex, or of some `vertices`, if ids were relabelled: an array of numbers, or of
-        strings (as objects), in which a vertex is found by `vertex`.
+        """The original id of each vertex, or of some `vertices`, if ids were relabelled: an array
+        of numbers, or of strings (as objects). `vertex` is the inverse.
 
-        Of `vertices`, -1 stands for none, as in what `bfs` and `random_walks` give: it has the name -1 among numbers (int64,
-        or objects where an id is 2**63 or more), and None among strings."""
+        In `vertices`, -1 means no vertex, as in the results of `bfs` and `random_walks`. Its name
+        is -1 among numbers (int64, or objects if an id is 2**63 or more), and None among
+        strings."""
         from ._numpy import numpy
 
         if not self._facts["relabelled"]:
@@ -163,7 +166,7 @@ class Graph:
         return names
 
     def _or_none(self, vertices: npt.ArrayLike) -> tuple[npt.NDArray[Any], npt.NDArray[np.bool_]]:
-        """The vertices, and which of them are -1, in whose place is vertex 0."""
+        """The vertices, with 0 in place of -1, and a mask of those that are -1."""
         from ._numpy import numpy
 
         array = numpy.asarray(vertices)
@@ -177,7 +180,7 @@ class Graph:
         return numpy.where(is_none, 0, array), is_none
 
     def components(self, *, progress: Watcher | bool | None = None) -> npt.NDArray[np.uint32]:
-        """The smallest vertex of the component of each vertex, whatever the directions of edges."""
+        """The smallest vertex of the component of each vertex, ignoring the directions of edges."""
         return self._values("cc", progress=progress)
 
     def bfs(
@@ -187,8 +190,8 @@ class Graph:
         parents: bool = False,
         progress: Watcher | bool | None = None,
     ) -> npt.NDArray[np.int64]:
-        """The number of edges from `source`, or the nearest of several, to each vertex, or the vertex before each; -1 for
-        none. Where ids are names, a source may be a name."""
+        """The number of edges from `source`, or the nearest of several, to each vertex, or the
+        vertex before each; -1 for none. If ids are names, a source may be a name."""
         return self._values("bfs", vertices=self._starts(source), parents=parents, progress=progress)
 
     def pagerank(
@@ -201,12 +204,14 @@ class Graph:
         weighted: bool = False,
         progress: Watcher | bool | None = None,
     ) -> npt.NDArray[np.float64]:
-        """The rank of each vertex; they sum to 1. Iterations end when ranks change by less than `tol` per vertex on
-        average, as in networkx; by default when all changes sum to less than 1e-6. A `tol` of 0 runs `max_iter` iterations. Weights are not looked at, as
-        in networkx with `weight=None`, unless `weighted`: then edges are followed in proportion to their weights, which must
-        be 0 or more.
+        """The rank of each vertex; they sum to 1. Iterations end when ranks change by less than
+        `tol` per vertex on average, as in networkx; by default when all changes sum to less than
+        1e-6. A `tol` of 0 runs `max_iter` iterations. Weights are ignored, as in networkx with
+        `weight=None`, unless `weighted` is set: then edges are followed in proportion to their
+        weights, which must be 0 or more.
 
-        With `personalization`, the surfer jumps to its vertices only, each as often as its weight says.
+        With `personalization`, the surfer jumps only to its vertices, in proportion to their
+        weights.
         """
         jumps = None
         if personalization is not None:
@@ -229,8 +234,8 @@ class Graph:
     def label_propagation(
         self, *, max_iter: SupportsIndex = 100, progress: Watcher | bool | None = None
     ) -> npt.NDArray[np.uint32]:
-        """The smallest vertex of the community of each vertex, where each has the label that most of its neighbours
-        have, or as near to that as `max_iter` rounds come."""
+        """The smallest vertex of the community of each vertex, in which each vertex has the label
+        that most of its neighbours have, as far as `max_iter` rounds reach that."""
         return self._values("lp", rounds=max_iter, progress=progress)
 
     def louvain_communities(
@@ -241,8 +246,8 @@ class Graph:
         seed: SupportsIndex = SEED,
         progress: Watcher | bool | None = None,
     ) -> npt.NDArray[np.uint32]:
-        """The smallest vertex of the community of each vertex, by Louvain's method; of undirected graphs, by weights if
-        there are any. A `resolution` above 1 makes smaller communities."""
+        """The smallest vertex of the community of each vertex, by Louvain's method, for undirected
+        graphs, with weights if there are any. A `resolution` above 1 makes smaller communities."""
         return self._values(
             "louvain", resolution=resolution, threshold=threshold, seed=seed, progress=progress
         )
@@ -256,7 +261,8 @@ class Graph:
     ) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
         """How good each vertex is as a hub, and as an authority; each sum to 1. A `tol` of 0 runs `max_iter` iterations.
 
-        These are steps of the power method; those of networkx are of ARPACK, which needs fewer. Weights are not looked at."""
+        This is the power method. networkx uses ARPACK, which needs fewer iterations. Weights are
+        ignored."""
         both = self._run("hits", tolerance=tol, iterations=max_iter, progress=progress)
         return both["values"], both["others"]
 
@@ -267,9 +273,9 @@ class Graph:
         seed: SupportsIndex = 1,
         progress: Watcher | bool | None = None,
     ) -> npt.NDArray[np.float64]:
-        """How near each vertex is to the vertices that reach it, as networkx has it: the share of the other vertices that
-        do, divided by their mean distance in edges. It is estimated from so many random `sources`, and exact if these are
-        all vertices."""
+        """How near each vertex is to the vertices that reach it, as in networkx: the fraction of
+        the other vertices that reach it, divided by their mean distance in edges. It is estimated
+        from `sources` random vertices, and exact if these are all vertices."""
         return self._values("closeness", sources=sources, seed=seed, progress=progress)
 
     def strongly_connected_components(
@@ -279,7 +285,7 @@ class Graph:
         return self._values("scc", progress=progress)
 
     def triangles(self, *, progress: Watcher | bool | None = None) -> npt.NDArray[np.uint64]:
-        """The number of triangles that each vertex is in; their sum is three times that of all triangles."""
+        """The number of triangles that each vertex is in; the sum is three times the number of triangles."""
         return self._values("triangles", progress=progress)
 
     def shortest_path_length(
@@ -288,8 +294,8 @@ class Graph:
         *,
         progress: Watcher | bool | None = None,
     ) -> npt.NDArray[np.float64]:
-        """The least sum of weights of a path from `source`, or the nearest of several, to each vertex; infinity where
-        there is none. Edges without weights count 1."""
+        """The smallest sum of weights on a path from `source`, or the nearest of several, to each
+        vertex; infinity if there is none. Edges without weights count 1."""
         return self._values("sssp", vertices=self._starts(source), progress=progress)
 
     def core_number(self, *, progress: Watcher | bool | None = None) -> npt.NDArray[np.uint32]:
@@ -318,16 +324,20 @@ class Graph:
         edges and features on the drives.
 
         Args:
-            vertices: What batches are made of: numbers, or a mask with a bool for each vertex; all vertices if not given.
-            num_neighbors: Neighbours to draw of each vertex, a number a hop; -1 for all of them.
-            batch_size: Vertices of a batch.
-            features: A file of rows (`.npy`) or an array; those of a batch's vertices come with it.
-            shuffle: Another order in each epoch.
-            incoming: Draw along the edges that come to a vertex, not those that leave it.
-            seed: Decides, with the epoch, about order and draws.
-            workers: Threads that make the next batches meanwhile, two each; without them a batch is made when it is asked for.
+            vertices: The vertices of the batches: numbers, or a mask with a bool for each vertex;
+                by default all vertices.
+            num_neighbors: The number of neighbours to draw for each vertex, one number per hop; -1
+                for all neighbours.
+            batch_size: Vertices per batch.
+            features: A file of rows (`.npy`) or an array; each batch has the rows of its vertices.
+            shuffle: Use another order in each epoch.
+            incoming: Draw incoming edges of a vertex, not outgoing ones.
+            seed: Determines, with the epoch, the order and the draws.
+            workers: Threads that make the next batches in the background, two each; without them, a
+                batch is made on demand.
 
-        Each pass over the loader is an epoch; `set_epoch` chooses it. Batches are the same for any memory, threads and workers.
+        Each pass over the loader is an epoch; `set_epoch` chooses it. Batches are the same for any
+        memory and any number of threads and workers.
         """
         graph = self._path, self._resources, self.vertices
         return NeighborLoader(
@@ -350,8 +360,8 @@ class Graph:
         incoming: bool = False,
         seed: SupportsIndex = SEED,
     ) -> npt.NDArray[np.int64]:
-        """A walk of `length` steps from each of `starts`, or from every vertex: a row of vertices each, -1 behind a dead
-        end. Each edge of a vertex is as likely as any other."""
+        """A walk of `length` steps from each of `starts`, or from every vertex: one row of vertices
+        per walk, with -1 after a dead end. Each edge of a vertex is equally likely."""
         vertices = vertices_of("starts", starts, self.vertices)
         walks = self._values("walk", vertices=vertices, steps_count=length, incoming=incoming, seed=seed)
         wide: npt.NDArray[np.int64] = walks.astype("i8").reshape(len(vertices), whole("length", length) + 1)
@@ -359,14 +369,14 @@ class Graph:
         return wide
 
     def degrees(self, *, incoming: bool = False) -> npt.NDArray[np.uint32]:
-        """The number of edges that leave each vertex, or come to it."""
+        """The number of outgoing or incoming edges of each vertex."""
         return self._values("degrees", incoming=incoming)
 
     def to_scipy(self) -> Any:
         """The graph as a SciPy array in CSR form, in memory; parallel edges are summed.
 
-        Weights are `float32`, `float64` or `int64`, as the graph stores them, and 1 (`float32`) where it has none.
-        Undirected edges are in both directions.
+        Weights are `float32`, `float64` or `int64`, as the graph stores them, or 1 (`float32`) if
+        it has none. Undirected edges are in both directions.
         """
         from ._numpy import numpy
 
@@ -410,30 +420,33 @@ def convert(
     volume: StrPath | None = None,
     progress: Watcher | bool | None = None,
 ) -> Graph:
-    """Converts edges to a graph, within the memory that is allowed.
+    """Converts edges to a graph, within the allowed memory.
 
     Args:
         edges: Files of edges, all of one format: pairs of numbers, text (SNAP, `.el`, `.wel`), `.csv`,
             `.mtx`, `.sg`, `.wsg`, `.npz` of SciPy, or tables (Parquet, Arrow).
-        path: The graph's directory, which is made, or `"@name"` for a dataset on all drives of a volume.
+        path: The directory of the new graph, or `"@name"` for a dataset on all drives of a volume.
         dtype: The files hold pairs of numbers of this type, `"u32"` or `"u64"`, little endian.
-        format: The format, if names do not tell: `"text"`, `"csv"`, `"mtx"`, `"sg"`, `"wsg"`, `"graph500"`, `"npz"`.
+        format: The format, if the names do not tell it: `"text"`, `"csv"`, `"mtx"`, `"sg"`,
+            `"wsg"`, `"graph500"`, `"npz"`.
         undirected: Edges have no direction.
         weights: Edges have weights; the name of their column for CSV and tables.
-        weight_type: How weights are stored: `"f32"`, `"f64"` or `"i64"`; by default as the files have them, those of text as
-            `"f64"`. A weight that does not fit is an error, but `"f32"` rounds.
+        weight_type: How weights are stored: `"f32"`, `"f64"` or `"i64"`; by default as the files
+            have them, those of text as `"f64"`. A weight that does not fit is an error, except that
+            `"f32"` rounds.
         bipartite: Rows and columns of a matrix (`.mtx`, `.npz`) are different vertices, rows first; without it, a matrix
             must be square.
-        relabel: Ids are not 0, 1, 2, ...: number the vertices in their order. They are `"numbers"` below 2**64 or,
-            in text and CSV, `"text"` of up to 4 KiB; `True` looks at the first lines.
-        dedup: Merge parallel edges; of several weights the least is kept.
+        relabel: Ids are not 0, 1, 2, ...: number the vertices in their order. They are `"numbers"`
+            below 2**64 or, in text and CSV, `"text"` of up to 4 KiB; `True` decides by the first
+            lines.
+        dedup: Merge parallel edges; the smallest of their weights is kept.
         drop_loops: Leave out edges from a vertex to itself.
         vertices: Number of vertices; by default one more than the largest id.
-        columns: Of CSV and tables, those of source and target; by default the first two.
+        columns: The columns of source and target in CSV and tables; by default the first two.
         header: The first line of CSV names the columns, unless it begins with two numbers.
         memory: Memory to use, as `"2GiB"` or bytes; by default half of what is free.
         threads: Compute threads; by default all processors.
-        drives: Directories for scratch; by default it lies beside the graph.
+        drives: Directories for scratch; by default scratch is next to the graph.
         io: `"auto"`, `"direct"` (past the page cache) or `"buffered"`.
         force: Replace a graph that exists.
         volume: The drives file of the volume, for a dataset; by default that of `OUTCORE_VOLUME`.
@@ -450,7 +463,7 @@ _TYPES = {"<f4": "f32", "<f8": "f64", "<i8": "i64"}
 
 
 def _weights_of(data: npt.NDArray[Any], weight_type: str | None) -> npt.NDArray[Any]:
-    """Entries of a matrix in a type that weights have, without loss unless that is `"f32"`."""
+    """Entries of a matrix in a type of weights, without loss unless that is `"f32"`."""
     from ._numpy import numpy
 
     wrong = "convert edges"
@@ -489,11 +502,12 @@ def from_scipy(
     force: bool = False,
     volume: StrPath | None = None,
 ) -> Graph:
-    """Makes a graph of a SciPy sparse matrix: an edge for each stored entry.
+    """Makes a graph from a SciPy sparse matrix, with an edge for each stored entry.
 
-    With `undirected`, entries (i, j) and (j, i) are one edge. With `weights`, entries are weights: `float32` and `float64` stay
-    such, whole numbers become `int64`; `weight_type` (`"f32"`, `"f64"`, `"i64"`) chooses another. A matrix must be square, unless
-    `bipartite`: then its rows and its columns are different vertices, rows first.
+    With `undirected`, entries (i, j) and (j, i) are one edge. With `weights`, entries are weights:
+    `float32` and `float64` keep their type, and whole numbers become `int64`; `weight_type`
+    (`"f32"`, `"f64"`, `"i64"`) chooses another type. A matrix must be square, unless `bipartite`:
+    then its rows and its columns are different vertices, rows first.
     """
     from ._numpy import numpy
 

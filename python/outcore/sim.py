@@ -1,4 +1,4 @@
-"""The simulator: what drives would do, before they are bought.
+"""The simulator: predicts what drives do, before you buy them.
 
     >>> from outcore.sim import Simulator
     >>> result = Simulator("pm9a3").run({"depth": 256, "requests": 20_000})
@@ -6,9 +6,9 @@
     True
 
 A run gives the summary that `outcore sim run --json` prints, every request as a NumPy array, and
-charts as SVG. The interpreter is free meanwhile, and Ctrl-C stops a run at once. The same input
-gives the same result on every machine. What the model may be trusted with, and what not, is in
-the project's docs/sim/validity.md.
+charts as SVG. A run releases the interpreter, and Ctrl-C stops it at once. The same input gives the
+same result on every machine. The project's docs/sim/validity.md describes how far the model can be
+trusted.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ Flow = Mapping[str, Setting]
 #: A TOML file or MQSim's XML, the settings of one flow, or those of several.
 Workload = Union[StrPath, Flow, Sequence[Flow]]
 
-#: Operations, by the numbers that `Result.requests["op"]` has.
+#: Operations, by their numbers in `Result.requests["op"]`.
 OPERATIONS = ("read", "write", "trim")
 _FIELDS = [
     ("arrival_ns", "f8"),
@@ -57,12 +57,12 @@ class Preset:
     def __init__(self, facts: Mapping[str, Any]) -> None:
         #: Its name.
         self.name: str = facts["name"]
-        #: The product that it stands for.
+        #: The product that it models.
         self.product: str = facts["product"]
         #: Every value with `table`, `key`, `value`, `provenance` (`datasheet`, `fitted`, `guessed`,
         #: `default` or `mqsim`) and `note`.
         self.values: list[dict[str, str]] = facts["values"]
-        #: The file to start a drive of one's own from.
+        #: A file to start a drive of your own from.
         self.toml: str = facts["toml"]
 
     def __repr__(self) -> str:
@@ -75,7 +75,7 @@ def presets() -> list[Preset]:
 
 
 class Result:
-    """What a run gave."""
+    """The result of a run."""
 
     def __init__(self, native: _outcore.SimRun) -> None:
         self._native = native
@@ -91,7 +91,7 @@ class Result:
 
     @property
     def warnings(self) -> list[str]:
-        """What one should know about the run."""
+        """Notes about the run."""
         found: list[str] = self.summary["warnings"]
         return found
 
@@ -117,14 +117,14 @@ class Result:
 
     @property
     def end_to_end_ns(self) -> npt.NDArray[np.float64]:
-        """Time of every request from the host's wish to its completion."""
+        """Time of every request from its arrival at the host to its completion."""
         times: npt.NDArray[np.float64] = self.requests["complete_ns"] - self.requests["arrival_ns"]
         return times
 
     def percentile_ns(self, percent: float, flow: int | None = None) -> float:
         """The response time that this percentage of the requests does not exceed, of one flow or all.
 
-        It is one of the times that were seen; the summary's percentiles are of three digits.
+        It is one of the measured times; percentiles in the summary have three digits.
         """
         from ._numpy import numpy
 
@@ -151,8 +151,8 @@ class Result:
     def svg(self, view: str = "latency") -> str:
         """A chart as the text of an SVG file.
 
-        `latency` shows response time over percentiles, `iops` requests a second over time; a line
-        for every flow.
+        `latency` shows response time over percentiles, `iops` requests per second over time, with a
+        line for every flow.
         """
         return self._native.svg(view)
 
@@ -163,7 +163,7 @@ class Result:
         return path
 
     def _repr_html_(self) -> str:
-        """Notebooks show the chart where there are requests."""
+        """Notebooks show the chart if there are requests."""
         import html
 
         text = html.escape(repr(self))
@@ -173,10 +173,10 @@ class Result:
 class Simulator:
     """A drive to simulate: one known by name, or from a file.
 
-    `drive` is a name of `presets()`, or a file (`.toml`, or MQSim's `.xml`). `size` is how much
-    flash of a named drive is simulated: smaller ones build and fill faster, at the same speed.
-    `settings` changes values: `{"flash.channels": 16, "gc.policy": "rga"}`. `mqsim=True` reproduces
-    MQSim's quirks.
+    `drive` is a name of `presets()`, or a file (`.toml`, or MQSim's `.xml`). `size` is the amount
+    of simulated flash of a named drive: a smaller drive is faster to build and fill, and has the
+    same speed. `settings` changes values: `{"flash.channels": 16, "gc.policy": "rga"}`.
+    `mqsim=True` reproduces MQSim's quirks.
     """
 
     def __init__(
@@ -211,14 +211,14 @@ class Simulator:
         fit: str = "refuse",
         requests: bool = True,
     ) -> Result:
-        """Runs a workload: random reads of 4 KiB without one.
+        """Runs a workload; by default random reads of 4 KiB.
 
         `workload` is a file (TOML, or MQSim's XML), or the settings of a flow (`{"read": 0.7,
         "size": "16KiB", "depth": 32}`), or a list of such. `trace` is a block trace instead, at its
-        times, or with `depth` requests in flight; where it reaches beyond the drive that is an
-        error, unless `fit` is `"wrap"` or `"scale"`. `time_unit` is the unit of its times where that is
-        not the format's own, such as `"ms"` for DiskSim's. With `requests=False` only the summary is kept;
-        otherwise 80 bytes a request.
+        own times, or with `depth` requests in flight. A request beyond the drive is an error,
+        unless `fit` is `"wrap"` or `"scale"`. `time_unit` is the unit of its times if that is not
+        the unit of the format, such as `"ms"` for DiskSim. With `requests=False` only the summary
+        is kept; otherwise a run keeps 80 bytes per request.
         """
         if workload is not None and trace is not None:
             raise usage("run", "both a workload and a trace are given", "leave one out")
@@ -267,7 +267,7 @@ class Simulator:
         """Replays a job's I/O trace (`record_io=`) or a block trace on `drives` of this drive.
 
         Returns the report of `outcore sim replay --json`: predicted seconds, load by drive,
-        bottleneck. `shared` is what all drives together can move (`"146GB/s"`), `speedup` the
+        bottleneck. `shared` is the rate of all drives together (`"146GB/s"`), `speedup` the
         command's `--speed`; the other arguments are those of the command.
         """
         report = _outcore.sim_replay(
@@ -308,9 +308,9 @@ class Simulator:
         """Predicts a sort of `size` in `memory` on `drives` of this drive, from the plan alone.
 
         Returns the plan of `outcore sim plan --json`: phases, seconds, bottleneck. `distribute_ns`
-        and `sort_ns` are core nanoseconds a record; left out, they come from `cpu_from` (the trace
-        of a sort, `record_io=`) or are measured here by a sort in memory, which takes seconds.
-        `memory_rate` is what the memory bus moves, such as "145GB/s".
+        and `sort_ns` are core nanoseconds per record. If they are left out, they come from
+        `cpu_from` (the trace of a sort, `record_io=`), or a sort in memory measures them, which
+        takes seconds. `memory_rate` is the rate of the memory bus, such as "145GB/s".
         """
         plan = _outcore.sim_plan(
             {
@@ -332,7 +332,7 @@ class Simulator:
 
 
 def _text(value: Setting) -> str:
-    """A setting as the configuration has it."""
+    """A setting in the form of the configuration."""
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, (str, int, float)):

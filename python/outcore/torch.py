@@ -1,4 +1,5 @@
-"""For PyTorch: datasets that give batches of shuffled files or tables, to each rank and worker its own.
+"""Datasets for PyTorch: batches of shuffled files or tables, with a separate part for each rank and
+worker.
 
     >>> from outcore.torch import ShuffledDataset
     >>> data = ShuffledDataset("train.npy", batch_size=1024, seed=7)
@@ -12,9 +13,9 @@
 
     >>> data = ShuffledTableDataset("shuffled/", batch_size=1024, columns=["text"])
 
-Nothing is written: each worker fetches its part of the order straight from the files. Every rank has
-equally many batches of equal sizes, and `len(loader)` of them, whatever the number of workers.
-`set_epoch` reaches workers that persist. PyTorch is needed for this module alone.
+Nothing is written: each worker reads its part of the order straight from the files. Every rank has
+the same number of batches, of the same sizes; `len(loader)` is that number for any number of
+workers. `set_epoch` also works with persistent workers. Only this module needs PyTorch.
 """
 
 from __future__ import annotations
@@ -43,10 +44,10 @@ from ._units import whole
 __all__ = ["ShuffledDataset", "ShuffledTableDataset"]
 
 _STATE = "restore state"
-#: Numbers that all workers share, by their place: the epoch; how many batches were taken before the
-#: restart that comes next, of a loader with how many workers, and the number of that restart; the
-#: workers that run, and with how many batches taken they began; from there on, for each worker the
-#: restart that it has made.
+#: The places of numbers that all workers share: the epoch; the number of batches that were taken
+#: before the next restart, the number of workers of the loader that took them, and the number of
+#: that restart; the number of workers that run, and of the batches that were taken when they began;
+#: then for each worker the number of the last restart that it has made.
 _EPOCH, _TAKEN, _TAKEN_WORKERS, _RESTART, _WORKERS, _BEGAN, _DONE = range(7)
 _WORKERS_MAX = 4096
 
@@ -54,19 +55,20 @@ _WORKERS_MAX = 4096
 class ShuffledDataset(IterableDataset):  # type: ignore[misc, unused-ignore]
     """Batches of records in a random order, as tensors.
 
-    Every rank gives the same number of batches. Where the records do not divide evenly, some of the
-    order's begin are given once more at its end, as `torch.utils.data.DistributedSampler` does it;
-    with `drop_last` the records that are too many are left out instead.
+    Every rank has the same number of batches. If the records do not divide evenly, some records
+    from the beginning of the order come again at its end, as in
+    `torch.utils.data.DistributedSampler`; with `drop_last`, the excess records are left out
+    instead.
 
     Args:
-        src: As `outcore.shuffled` takes it.
+        src: As in `outcore.shuffled`.
         batch_size: Records in a batch; use `batch_size=None` in the `DataLoader`.
         transform: Called with the NumPy array of a batch in place of `torch.from_numpy`.
         rank, world_size: This process's part; by default those of `torch.distributed`, which may be
             initialised later than this.
         drop_last: Give whole batches only, and no record twice.
-        options: `dtype`, `record`, `seed`, `memory` and so on, as `outcore.shuffled` takes them.
-            Each worker has `memory` of its own.
+        options: `dtype`, `record`, `seed`, `memory` and so on, as in `outcore.shuffled`. Each
+            worker has a `memory` of its own.
     """
 
     def __init__(
@@ -87,7 +89,7 @@ class ShuffledDataset(IterableDataset):  # type: ignore[misc, unused-ignore]
         self._batch_size = whole("batch_size", batch_size)
         self._drop_last = bool(drop_last)
         len(self)  # What cannot be shared is refused here already.
-        # Workers see what is written here, forked or spawned, before they begin an epoch.
+        # Workers, forked or spawned, see these values before they begin an epoch.
         self._shared = torch.zeros(_DONE + _WORKERS_MAX, dtype=torch.int64).share_memory_()
         self._shared[_EPOCH] = _epoch(self._source.epoch)
         self._running: _Stream | None = None
@@ -110,13 +112,13 @@ class ShuffledDataset(IterableDataset):  # type: ignore[misc, unused-ignore]
         return Batches(self._source, self._batch_size, places, start, False)
 
     def __getstate__(self) -> dict[str, Any]:
-        # What is being read in this process goes on here, not in a worker that is spawned; that
-        # worker has no `torch.distributed` to ask.
+        # A read in progress continues in this process, not in a worker that is spawned. That worker
+        # cannot ask `torch.distributed`, so the ranks are stored.
         return {**self.__dict__, "_running": None, "_ranks": self._ranks or _distributed()}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
-        # A worker's is shared already; that of a plain copy is its own.
+        # The state of a worker is already shared; a plain copy gets its own.
         self._shared.share_memory_()
 
     @property
@@ -131,14 +133,14 @@ class ShuffledDataset(IterableDataset):  # type: ignore[misc, unused-ignore]
 
     @property
     def epoch(self) -> int:
-        """Which of the orders of the seed the next iteration gives."""
+        """The number of the order that the next iteration uses."""
         return int(self._shared[_EPOCH])
 
     def set_epoch(self, epoch: SupportsIndex) -> None:
-        """Another order; to be called on each rank before the loader is iterated again.
+        """Chooses another order. Call it on each rank before the loader is iterated again.
 
-        It reaches persistent workers too. After `load_state_dict`, the epoch of that state goes on
-        where it was; any other one starts from its begin.
+        It reaches persistent workers too. After `load_state_dict`, the epoch of that state
+        continues at its position. Any other epoch starts at its beginning.
         """
         number = _epoch(epoch)
         if number != self.epoch:
@@ -165,7 +167,7 @@ class ShuffledDataset(IterableDataset):  # type: ignore[misc, unused-ignore]
         return self._running
 
     def _begin(self, worker: int, workers: int) -> tuple[int, int]:
-        """Whose share this worker reads, and how many batches of it were given before."""
+        """The number of the share that this worker reads, and of the batches that it gave before."""
         if self._restored is not None:
             restored, self._restored = self._restored, None
             return restored
@@ -184,14 +186,14 @@ class ShuffledDataset(IterableDataset):  # type: ignore[misc, unused-ignore]
         return resumed(taken, worker, workers)
 
     def state_dict(self, taken: SupportsIndex | None = None) -> dict[str, Any]:
-        """Where reading is, to go on from there with `load_state_dict` in the same sequence, as loaders
-        give it that keep the order of their workers (`in_order=True`, the default).
+        """The position of the reader, from which `load_state_dict` continues in the same sequence.
+        The loader must keep the order of its workers (`in_order=True`, the default).
 
         Args:
-            taken: How many batches were taken from the `DataLoader` since its iteration began. It is
-                needed where the loader has workers, because they read ahead of what was taken.
-                Without workers, and with the `StatefulDataLoader` of torchdata, which asks each
-                worker itself, it is known without.
+            taken: How many batches were taken from the `DataLoader` since its iteration began. It
+                is needed if the loader has workers, because workers read ahead. It is not needed
+                without workers, or with the `StatefulDataLoader` of torchdata, which asks each
+                worker for its position.
         """
         info = get_worker_info()
         count = None if taken is None else whole("taken", taken)
@@ -227,7 +229,7 @@ class ShuffledDataset(IterableDataset):  # type: ignore[misc, unused-ignore]
         return {**self._identity(), "epoch": self.epoch, "workers": workers, "share": share, "batches": batches}
 
     def _identity(self) -> dict[str, Any]:
-        """What must be the same for a state to fit."""
+        """The values that must match for a state to be loaded."""
         part = self._part
         return {
             "records": part.records,
@@ -238,8 +240,8 @@ class ShuffledDataset(IterableDataset):  # type: ignore[misc, unused-ignore]
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Goes on where `state_dict` was taken, with as many ranks and workers as then. The state of
-        one rank is that of all."""
+        """Continues at the position of `state_dict`, with the same numbers of ranks and workers.
+        The state of one rank is valid for all ranks."""
         missing = {*self._identity(), "epoch", "workers", "share", "batches"} - set(state)
         if missing:
             cause = f"it has no {', '.join(sorted(missing))}"
@@ -346,7 +348,7 @@ def _given(rank: int | None, world_size: int | None) -> tuple[int, int] | None:
 
 
 def _distributed() -> tuple[int, int] | None:
-    """This process's rank and how many there are, where a process group is made."""
+    """The rank of this process and the number of ranks, if there is a process group."""
     if torch.distributed.is_available() and torch.distributed.is_initialized():
         return torch.distributed.get_rank(), torch.distributed.get_world_size()
     return None

@@ -1,8 +1,8 @@
-//! Tables of other Python libraries: the Arrow PyCapsule interface, both ways.
+//! Tables of other Python libraries: the Arrow PyCapsule interface, in both directions.
 //!
-//! Contract: [`taken`] is what an object with `__arrow_c_stream__` hands out, moved out of its
-//! capsule, which is empty from then on; [`given`] is a capsule over a reader of ours, which frees
-//! itself. Nothing is copied. The interface:
+//! Contract: [`taken`] moves the stream of an object with `__arrow_c_stream__` out of its capsule,
+//! which is then empty. [`given`] is a capsule over one of our readers, which frees itself. Nothing
+//! is copied. The interface:
 //! <https://arrow.apache.org/docs/format/CDataInterface/PyCapsuleInterface.html>.
 
 use std::ffi::CStr;
@@ -15,14 +15,14 @@ use pyo3::types::{PyCapsule, PyCapsuleMethods};
 
 const NAME: &CStr = c"arrow_array_stream";
 
-/// The stream of batches that `table` gives.
+/// The stream of batches of `table`.
 pub(crate) fn taken(table: &Bound<'_, PyAny>) -> PyResult<RecordBatchStreamReader> {
     let capsule = table.call_method0("__arrow_c_stream__")?;
     let capsule = capsule.cast_into::<PyCapsule>()?;
     let pointer = capsule.pointer_checked(Some(NAME))?;
     // SAFETY: a capsule of this name holds an initialised `ArrowArrayStream`, by the interface; it
-    // was made for us by the call above, we hold it, and the interpreter is attached. What is taken
-    // leaves a released stream behind, which the capsule's own destructor passes over.
+    // was made for us by the call above, we hold it, and the interpreter is attached. Taking the
+    // stream leaves a released one behind, which the capsule's own destructor ignores.
     #[allow(unsafe_code, reason = "the interface is a pointer")]
     let stream = unsafe { FFI_ArrowArrayStream::from_raw(pointer.cast().as_ptr()) };
     RecordBatchStreamReader::try_new(stream)

@@ -1,9 +1,9 @@
 //! `@name` where a function takes a file.
 //!
 //! Contract: with a volume (`volume=`, or `OUTCORE_VOLUME`), the files of a request whose names
-//! begin with `@` are datasets ([`outcore_front::staging`]): read where they lie, or copied; what
-//! is written is a sealed dataset when the job has succeeded, and absent otherwise. Errors and
-//! replies have the names that were given ([`Run::name_of`]). Without a volume a dataset is an
+//! begin with `@` are datasets ([`outcore_front::staging`]). Inputs are read in place, or copied.
+//! An output is a sealed dataset once the job has succeeded, and absent otherwise. Errors and
+//! replies have the names that the user gave ([`Run::name_of`]). Without a volume a dataset is an
 //! error, unless there is a file of that name.
 
 use std::path::{Path, PathBuf};
@@ -22,14 +22,14 @@ use crate::run::Run;
 pub(crate) struct Use {
     /// How it reads its inputs.
     pub(crate) reads: Reads,
-    /// Whether it changes an input in its place.
+    /// Whether it changes an input in place.
     pub(crate) is_in_place: bool,
     /// Whether outputs may be replaced.
     pub(crate) force: bool,
 }
 
 impl Use {
-    /// Of most jobs.
+    /// The use of most jobs.
     pub(crate) fn of_engine(force: bool) -> Self {
         Use {
             reads: Reads::ByEngine,
@@ -55,11 +55,10 @@ fn copying(run: &Run) -> impl Fn(u64, &Work<'_>) -> Result<()> {
 }
 
 impl Datasets {
-    /// Replaces what of `read` and `written` names a dataset.
+    /// Replaces the names of datasets in `read` and `written`.
     ///
-    /// # Errors
-    /// No volume, or none of that name; no such dataset, or one that must not be written; damage;
-    /// no room.
+    /// # Errors No volume, or no volume with that name; no such dataset, or one that must not be
+    /// written; damage; no room.
     pub(crate) fn stage<'a>(
         resources: &request::Resources,
         how: Use,
@@ -108,8 +107,7 @@ impl Datasets {
         Ok(())
     }
 
-    /// The directory that is packed in the dataset `path`, if it names one, to be read where it
-    /// lies.
+    /// The directory that is packed in the dataset `path`, if it names one, to be read in place.
     ///
     /// # Errors
     /// As [`Datasets::stage`]; a dataset that is not a directory.
@@ -123,7 +121,7 @@ impl Datasets {
         staging.map(|staging| staging.packed(path)).transpose()
     }
 
-    /// What stands for datasets, if `path` names one.
+    /// The staging of datasets, if `path` names one.
     fn begin(
         &mut self,
         resources: &request::Resources,
@@ -144,11 +142,10 @@ impl Datasets {
         Ok(self.0.as_mut())
     }
 
-    /// What the job may use; with `lends_drives`, scratch goes to the volume's drives where no
-    /// others are named.
+    /// The resources of the job. With `lends_drives`, scratch goes to the volume's drives if no
+    /// others are given.
     ///
-    /// # Errors
-    /// Settings that cannot be; the volume cannot be opened.
+    /// # Errors Invalid settings; the volume cannot be opened.
     pub(crate) fn resources(
         &self,
         resources: &request::Resources,
@@ -164,10 +161,9 @@ impl Datasets {
         }
     }
 
-    /// Makes datasets of what the job has made as files.
+    /// Turns the files that the job has made into datasets.
     ///
-    /// # Errors
-    /// A dataset that cannot be made of a file.
+    /// # Errors A file that cannot become a dataset.
     pub(crate) fn put(self, run: &Run) -> Result<()> {
         self.0
             .map_or(Ok(()), |staging| staging.finish(&copying(run)))

@@ -2,7 +2,7 @@
 //!
 //! Contract: [`raise`] asks the Python side of the package (`outcore._errors.from_engine`) for the
 //! exception of an error, so that the classes are written in Python, with docstrings and types.
-//! Every fact of the error goes along; the text is the error's own line, with options as Python
+//! Every fact of the error is passed on; the text is the error's own line, with options as Python
 //! writes them ([`Spelling::Python`]).
 
 use std::ffi::CString;
@@ -38,7 +38,7 @@ pub(crate) fn interrupted(py: Python<'_>, cause: PyErr, error: Option<&Error>) -
     raised
 }
 
-/// Warns of what a job noted.
+/// Issues the notes of a job as warnings.
 ///
 /// # Errors
 /// Where warnings are errors, this one.

@@ -1,13 +1,12 @@
-//! What must not be touched after a fork.
+//! Values that must not be touched after a fork.
 //!
 //! Contract: a forked child has the memory of its parent, but not the parent's threads; locks stay
-//! as they were, and threads cannot be joined. A [`Here`] gives what it holds in the process that
-//! made it alone: in a child, asking for it is an error that names the way on, and dropping it
-//! leaks it.
+//! as they were, and threads cannot be joined. A [`Here`] returns its value only in the process
+//! that made it. In a child, using the value is an error with a hint, and dropping it leaks it.
 
 use outcore::{Error, Result};
 
-/// Something that works in one process.
+/// A value that works in one process.
 #[derive(Debug)]
 pub(crate) struct Here<T> {
     process_id: u32,
@@ -15,7 +14,7 @@ pub(crate) struct Here<T> {
 }
 
 impl<T> Here<T> {
-    /// What works in this process.
+    /// A value that works in this process.
     pub(crate) fn new(held: T) -> Self {
         Here {
             process_id: std::process::id(),
@@ -27,7 +26,7 @@ impl<T> Here<T> {
         self.process_id == std::process::id()
     }
 
-    /// What is held; `what` and `again` say in a child what it was, and what to do there.
+    /// The held value. In a child, the error names it as `what` and gives `again` as its hint.
     pub(crate) fn get(&self, what: &str, again: &str) -> Result<&T> {
         match &self.held {
             Some(held) if self.is_here() => Ok(held),

@@ -1,8 +1,8 @@
-//! Graphs, as far as Python alone asks for it: names of vertices, and edges as an array.
+//! The functions on graphs that only Python needs: names of vertices, and edges as an array.
 //!
 //! Contract: thin over [`outcore_graph`]. Each call opens the graph, runs on a thread of its own
-//! with the interpreter free, and stops for Ctrl-C like any job ([`crate::run`]). All else is done
-//! by verbs ([`crate::verb`]).
+//! with the interpreter released, and stops for Ctrl-C like any job ([`crate::run`]). Verbs do
+//! everything else ([`crate::verb`]).
 
 use std::path::Path;
 use std::sync::{Mutex, PoisonError};
@@ -17,8 +17,7 @@ use crate::datasets::Datasets;
 use crate::request::Resources;
 use crate::run::Run;
 
-/// The graph that is called `name`, a directory or a dataset on all drives of a volume, and a job
-/// to read it.
+/// The graph `name`, a directory or a dataset on all drives of a volume, and a job that reads it.
 pub(crate) fn open(name: &Path, resources: &Resources, run: &Run) -> Result<(Job, Graph)> {
     let mut datasets = Datasets::default();
     let files = match datasets.packed(resources, name, run)? {
@@ -33,7 +32,7 @@ pub(crate) fn open(name: &Path, resources: &Resources, run: &Run) -> Result<(Job
     Ok((job, graph))
 }
 
-/// The original ids of all vertices, where these are numbers of eight bytes.
+/// The original ids of all vertices, if these are numbers of eight bytes.
 pub(crate) fn ids(dir: &Path, resources: &Resources, run: &Run) -> Result<Vec<u8>> {
     let (job, graph) = open(dir, resources, run)?;
     let names = graph.names(&job)?;
@@ -42,7 +41,7 @@ pub(crate) fn ids(dir: &Path, resources: &Resources, run: &Run) -> Result<Vec<u8
     Ok(bytes.collect())
 }
 
-/// What vertices were called: those that are named, or all.
+/// The original names of vertices: the given ones, or all.
 pub(crate) fn names(
     dir: &Path,
     vertices: Option<Vec<u32>>,
@@ -59,7 +58,7 @@ pub(crate) fn names(
     Ok(vertices.iter().map(name).collect())
 }
 
-/// The vertices that are called so, each or none.
+/// The vertices with these names; none for an unknown name.
 pub(crate) fn vertices(
     dir: &Path,
     wanted: &[String],

@@ -1,8 +1,8 @@
-//! The jobs themselves: from a request to one run of the engine and a reply.
+//! The jobs themselves: a request becomes one run of the engine and a reply.
 //!
-//! Contract: nothing here knows of the interpreter; all of it runs on the job's own thread. As the
-//! command does, everything that can be refused without work is refused before any is done
-//! ([`outcore_front`]), and on any failure nothing is left behind.
+//! Contract: nothing here depends on the interpreter; all of it runs on the job's own thread. As in
+//! the command, every check that needs no work comes before any work ([`outcore_front`]). A failure
+//! leaves nothing behind.
 
 use std::path::Path;
 
@@ -25,7 +25,7 @@ use crate::datasets::{Datasets, Use};
 use crate::request;
 use crate::run::Run;
 
-/// What the files of `request` hold.
+/// The kind of the files of `request`.
 pub(crate) fn what(mut request: request::Asked, run: &Run) -> Result<&'static str> {
     let how = Use {
         reads: Reads::Head,
@@ -35,7 +35,7 @@ pub(crate) fn what(mut request: request::Asked, run: &Run) -> Result<&'static st
     let first = request.inputs.first_mut();
     let datasets = Datasets::stage(&request.resources, how, first, [], run)?;
     let resources = datasets.resources(&request.resources, true, run)?;
-    // A dataset that is copied is called otherwise.
+    // The copy of a dataset has another name.
     let of_name = || named.first().and_then(|name| TextKind::of_name(name));
     let is_dataset = named.first() != request.inputs.first();
     let asked = Asked {
@@ -63,7 +63,7 @@ fn to_sort(inputs: &[ResolvedInput]) -> Vec<Input> {
     inputs.iter().map(ResolvedInput::to_sort).collect()
 }
 
-/// Where lines go, compressed if the name says so.
+/// The destination of lines, compressed if the name asks for it.
 pub(crate) fn open_lines(
     job: &Job,
     target: &Target,
@@ -73,17 +73,18 @@ pub(crate) fn open_lines(
     text::output::open(job, target, replace, dress, no_pipe)
 }
 
-/// Nothing here is written to a pipe: [`Streams::Refused`] has refused it before.
+/// Nothing here is written to a pipe: [`Streams::Refused`] has already rejected that.
 pub(crate) fn no_pipe(_path: Option<&Path>) -> Result<Sink> {
     Err(Error::usage("create output", "it is not a regular file").hint("write a file"))
 }
 
-/// Opens the order of a shuffle, to read records in; and the header of a `.npy` file of no records.
+/// Opens the order of a shuffle for reading records; also returns the header of an empty `.npy`
+/// file.
 pub(crate) fn order(mut request: request::Order, run: &Run) -> Result<(Shuffled, Option<Vec<u8>>)> {
     let how = Use::of_engine(false);
     let datasets = Datasets::stage(&request.resources, how, &mut request.inputs, [], run)?;
     let resources = datasets.resources(&request.resources, true, run)?;
-    // Its files stay open when those in the place of datasets are gone.
+    // Its files stay open after the copies of datasets are removed.
     order_of_files(&request, &resources, run)
 }
 
@@ -96,7 +97,7 @@ fn order_of_files(
     let decided = records::decide(&request.records.to_request_without_keys()?, &inputs)?;
     let header = match &decided.header {
         Some(header) => Some(header.clone()),
-        // What NumPy has no dtype for is handed out as bytes.
+        // Records without a NumPy dtype are returned as bytes.
         None => NpyHeader::of_format(&decided.format, 0).ok(),
     };
     let job = run.job(resources, Vec::new());

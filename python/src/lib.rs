@@ -1,9 +1,9 @@
 //! The native half of the Python package `outcore`: the module `outcore._outcore`.
 //!
-//! Contract: one function a job, each taking one dictionary that the Python half has checked, and
-//! free ([`run`]); failures become the exceptions of `outcore._errors` ([`errors`]). The rules
-//! about what may be asked for are those of the command ([`outcore_front`]). No state but the
-//! cached function that makes exceptions, and unsafe code in [`capsule`] alone.
+//! Contract: one function per job. Each takes a dictionary that the Python half has checked, and
+//! releases the interpreter ([`run`]). Failures become the exceptions of `outcore._errors`
+//! ([`errors`]). The rules about requests are those of the command ([`outcore_front`]). The only
+//! state is the cached function that makes exceptions; unsafe code is confined to [`capsule`].
 //!
 //! - [`functions`]: the functions, as Python calls them; those on lazy datasets are in [`dataset`]
 //! - [`command`]: the commands `outcore` and `outcore-lab`

@@ -1,8 +1,8 @@
 //! Records in the order of a shuffle, for Python.
 //!
-//! Contract: [`Order`] holds the input's files open; each read is a job of its own, with the
-//! interpreter free and Ctrl-C heard. Which dtype the records have is told as the header of a
-//! `.npy` file of none of them, which NumPy reads itself.
+//! Contract: [`Order`] holds the input's files open; each read is a job of its own, during which
+//! the interpreter is released and Ctrl-C works. The dtype of the records is passed as the header
+//! of an empty `.npy` file, which NumPy reads itself.
 
 use std::sync::Arc;
 
@@ -49,13 +49,13 @@ impl Order {
         self.record_bytes
     }
 
-    /// Records of a stretch that the memory allows at once.
+    /// The largest number of records that fit in memory at once.
     #[getter]
     fn stretch(&self) -> u64 {
         self.stretch
     }
 
-    /// Header of a `.npy` file of no records, where there could be one.
+    /// The header of an empty `.npy` file, if the records have a dtype.
     #[getter]
     fn header<'py>(&self, py: Python<'py>) -> Option<Bound<'py, PyBytes>> {
         self.header.as_ref().map(|header| PyBytes::new(py, header))
@@ -72,7 +72,7 @@ impl Order {
         let shuffled = shuffled.map_err(|error| errors::raise(py, &error))?;
         let shuffled = Arc::clone(shuffled);
         let bytes = run::watch(py, None, move |run| {
-            // Refused by the engine where it does not fit the data.
+            // The engine rejects a count that does not fit the data.
             let count = count.min(shuffled.len() + 1) as usize;
             let mut bytes = vec![0; count * shuffled.record_bytes()];
             shuffled.read_watched(&run.control, start, &mut bytes)?;

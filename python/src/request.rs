@@ -1,7 +1,7 @@
-//! What the Python side asks for: dictionaries as values with types.
+//! The requests of the Python side: dictionaries as typed values.
 //!
-//! Contract: the Python side has checked types and filled in defaults; here nothing has one. Keys
-//! and types are told once more in `outcore/_outcore.pyi`.
+//! Contract: the Python side has checked types and filled in defaults; there are no defaults here.
+//! `outcore/_outcore.pyi` repeats the keys and types.
 
 use std::path::PathBuf;
 
@@ -15,7 +15,7 @@ use outcore_io::config::{Environment, Flags};
 use outcore_io::units;
 use pyo3::FromPyObject;
 
-/// What a job may use.
+/// The resources of a job.
 #[derive(Debug, FromPyObject)]
 #[pyo3(from_item_all)]
 pub(crate) struct Resources {
@@ -30,7 +30,7 @@ pub(crate) struct Resources {
 }
 
 impl Resources {
-    /// Merged with environment, file and defaults.
+    /// Merges them with the environment, the file and the defaults.
     pub(crate) fn load(
         &self,
         environment: &Environment,
@@ -38,7 +38,7 @@ impl Resources {
         outcore_front::resources::Resources::load(&self.to_request()?, environment)
     }
 
-    /// What was set.
+    /// The settings of the request.
     pub(crate) fn to_request(&self) -> Result<ResourcesRequest> {
         let bytes = |text: &Option<String>| text.as_deref().map(units::parse_bytes).transpose();
         let flags = Flags {
@@ -52,25 +52,25 @@ impl Resources {
         Ok(ResourcesRequest { flags, seed })
     }
 
-    /// Chooses samples, the first drive, and what is generated.
+    /// The seed, which chooses samples, the first drive, and generated data.
     pub(crate) fn seed(&self) -> u64 {
         self.seed
     }
 }
 
-/// What is said of files, to tell what they hold.
+/// The options that decide on the kind of files.
 #[derive(Debug, FromPyObject)]
 #[pyo3(from_item_all)]
 pub(crate) struct Asked {
     pub(crate) inputs: Vec<PathBuf>,
     pub(crate) is_records: bool,
     pub(crate) is_lines: bool,
-    /// Something is given that only tables have.
+    /// Whether an option is given that only tables have.
     pub(crate) is_table: bool,
     pub(crate) resources: Resources,
 }
 
-/// What the records are.
+/// The type of the records.
 #[derive(Debug, FromPyObject)]
 #[pyo3(from_item_all)]
 pub(crate) struct Records {
@@ -82,7 +82,7 @@ pub(crate) struct Records {
 }
 
 impl Records {
-    /// The same where keys are of no importance and need not be given.
+    /// The same for a function that needs no keys.
     pub(crate) fn to_request_without_keys(&self) -> Result<TypeRequest> {
         let mut request = self.to_request()?;
         if request.record_bytes.is_some() && request.keys.is_empty() {
@@ -91,7 +91,7 @@ impl Records {
         Ok(request)
     }
 
-    /// As the rules about records want it.
+    /// The options in the form of the rules for records.
     pub(crate) fn to_request(&self) -> Result<TypeRequest> {
         let format = self.name.as_deref().map(RecordFormat::parse_type);
         Ok(TypeRequest {
@@ -106,7 +106,8 @@ impl Records {
     }
 }
 
-/// What may be taken for lines that end with `terminator`, with `separator` between fields.
+/// The data that may be taken for lines that end with `terminator`, with `separator` between
+/// fields.
 pub(crate) fn recognition(insists: bool, terminator: u8, separator: Option<u8>) -> Recognition {
     Recognition {
         insists_lines: insists,
@@ -119,8 +120,8 @@ pub(crate) fn recognition(insists: bool, terminator: u8, separator: Option<u8>) 
 /// header.
 pub(crate) type CsvRows = (Option<u8>, bool);
 
-/// Records of CSV as they are read where no order is asked for: the byte between fields, and
-/// whether there is a header.
+/// Records of CSV for a step without an order: the byte between fields, and whether there is a
+/// header.
 pub(crate) fn csv_rows((separator, has_header): CsvRows) -> CsvSort {
     CsvSort {
         separator,
@@ -129,7 +130,7 @@ pub(crate) fn csv_rows((separator, has_header): CsvRows) -> CsvSort {
     }
 }
 
-/// The order of a shuffle, to read records in.
+/// The order of a shuffle for reading records.
 #[derive(Debug, FromPyObject)]
 #[pyo3(from_item_all)]
 pub(crate) struct Order {
@@ -145,10 +146,10 @@ pub(crate) struct Order {
 pub(crate) struct TextRequest {
     /// Types of columns.
     pub(crate) schema: Option<String>,
-    /// Between fields of CSV.
+    /// The byte between fields of CSV.
     pub(crate) separator: Option<u8>,
     /// Texts of fields that are null.
     pub(crate) null: Vec<String>,
-    /// What becomes of bad rows.
+    /// The treatment of bad rows.
     pub(crate) on_error: String,
 }

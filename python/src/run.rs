@@ -1,11 +1,10 @@
 //! A job on a thread of its own, watched from the thread that called.
 //!
-//! Contract: [`watch`] gives the interpreter free for all other threads while the job runs. Every
-//! 50 ms it looks for signals (which only Python's main thread gets to see) and every 200 ms it
-//! tells the caller's function how far the job is, and once more at the end. What either raises
-//! stops the job; its exception is raised once the job has cleaned up behind itself, at most about
-//! 50 ms and one bucket's sort later. A panic is an error that names the step and the file. Any
-//! number of jobs may run at once.
+//! Contract: [`watch`] releases the interpreter while the job runs. Every 50 ms it checks for
+//! signals, which only Python's main thread sees. Every 200 ms, and once at the end, it reports the
+//! progress to the caller's function. An exception from either stops the job. It is raised once the
+//! job has cleaned up, at most about 50 ms and one bucket's sort later. A panic is an error that
+//! names the step and the file. Any number of jobs may run at once.
 
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
@@ -22,28 +21,28 @@ use pyo3::prelude::*;
 
 use crate::errors;
 
-/// Says in a trace who made it.
+/// The name of this program in a trace.
 pub(crate) const PROGRAM: &str = concat!("outcore for Python ", env!("CARGO_PKG_VERSION"));
 /// How long a signal may stay unseen.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
-/// How often progress is told.
+/// The interval between reports of progress.
 const TELL_EVERY: Duration = Duration::from_millis(200);
-/// The phase that is told at the end.
+/// The phase that is reported at the end.
 const DONE: &str = "done";
 
-/// What every job is run with.
+/// The context of every job.
 #[derive(Debug)]
 pub(crate) struct Run {
-    /// As it was when the job was called for: other Python threads may change it later.
+    /// The environment when the job was called: other Python threads may change it later.
     pub(crate) environment: Environment,
     /// Watched from the thread that called.
     pub(crate) control: Arc<Control>,
-    /// Files that stand for what the user named otherwise.
+    /// Files with the names that the user gave them.
     names: Mutex<Vec<(PathBuf, PathBuf)>>,
 }
 
 impl Run {
-    /// One that nobody watches yet.
+    /// A run that is not watched yet.
     pub(crate) fn new() -> Self {
         Run {
             environment: Environment::of_process(),
@@ -52,20 +51,20 @@ impl Run {
         }
     }
 
-    /// Lets the file at `path` be called `name` in what the user is told.
+    /// Uses `name` for the file at `path` in messages to the user.
     pub(crate) fn call(&self, path: &Path, name: &Path) {
         let mut names = self.names.lock().unwrap_or_else(PoisonError::into_inner);
         names.push((path.to_path_buf(), name.to_path_buf()));
     }
 
-    /// What the user named `path` by.
+    /// The name that the user gave to `path`.
     pub(crate) fn name_of(&self, path: &Path) -> PathBuf {
         let names = self.names.lock().unwrap_or_else(PoisonError::into_inner);
         let found = names.iter().find(|(known, _)| known == path);
         found.map_or(path, |(_, name)| name).to_path_buf()
     }
 
-    /// The error, with the name that the user gave the file that it is about.
+    /// The error, with the name that the user gave to its file.
     pub(crate) fn told(&self, error: Error) -> Error {
         match error.file_path().map(|path| (path, self.name_of(path))) {
             Some((path, name)) if path != name => error.path(name),
@@ -85,17 +84,16 @@ impl Run {
     }
 }
 
-/// Runs `work` and gives its result. `tell` is called with phase, bytes done, bytes in all, bytes
+/// Runs `work` and returns its result. `tell` is called with phase, bytes done, bytes in all, bytes
 /// read, bytes written, seconds and the slowest drive.
 ///
-/// # Errors
-/// What `work` fails with, as an exception; what a signal handler or `tell` raises.
+/// # Errors The error of `work`, as an exception; the exception of a signal handler or of `tell`.
 pub(crate) fn watch<T: Send + 'static>(
     py: Python<'_>,
     tell: Option<&Bound<'_, PyAny>>,
     work: impl FnOnce(&Run) -> Result<T> + Send + 'static,
 ) -> PyResult<T> {
-    // A signal that is waiting already must not start anything.
+    // If a signal is already pending, nothing must start.
     py.check_signals()?;
     let run = Run::new();
     let control = Arc::clone(&run.control);
@@ -129,7 +127,7 @@ pub(crate) fn watch<T: Send + 'static>(
     finish(py, &watcher, result, stopped_by)
 }
 
-/// What a job left: the receiver of its only message, and its thread.
+/// A running job: the receiver of its only message, and its thread.
 type Started<T> = (JoinHandle<()>, Receiver<Result<T>>);
 
 fn start<T: Send + 'static>(
@@ -138,15 +136,16 @@ fn start<T: Send + 'static>(
 ) -> Result<Started<T>> {
     let (send, results) = channel();
     let job = move || {
-        // Nobody listens only if the caller's thread is gone, and then nobody is to be told.
+        // The send fails only if the caller's thread is gone, and then there is no one to report
+        // to.
         let done = run.control.guarded(|| work(&run));
         drop(send.send(done.map_err(|error| run.told(error))));
     };
     Ok((spawn("outcore", job)?, results))
 }
 
-/// Waits for a while. Alone at the receiver, which therefore may be used from where the interpreter
-/// is not held.
+/// Waits for a while. It is the only user of the receiver, so the receiver may be used without the
+/// interpreter.
 fn wait<T>(results: &mut Receiver<Result<T>>) -> std::result::Result<Result<T>, RecvTimeoutError> {
     results.recv_timeout(LOOK_EVERY)
 }
@@ -158,7 +157,7 @@ fn finish<T>(
     stopped_by: Option<PyErr>,
 ) -> PyResult<T> {
     let result = result.unwrap_or_else(|| Err(Error::interrupted()));
-    // A write that was given up for the signal's sake may have failed in its own words.
+    // A write that was abandoned because of the signal may have an error of its own.
     let result = match (result, stopped_by.is_some()) {
         (Err(_), true) => Err(Error::interrupted()),
         (result, _) => result,
@@ -181,7 +180,7 @@ struct Watcher<'a, 'py> {
 }
 
 impl Watcher<'_, '_> {
-    /// Runs signal handlers that are due, and tells how far the job is.
+    /// Runs pending signal handlers, and reports the progress of the job.
     fn look(&mut self, py: Python<'_>) -> PyResult<()> {
         py.check_signals()?;
         if self.tell.is_some() && self.told.elapsed() >= TELL_EVERY {
@@ -191,7 +190,7 @@ impl Watcher<'_, '_> {
         Ok(())
     }
 
-    /// Tells the state of the job, under the name of `phase` or of the job's own.
+    /// Reports the state of the job, with the name `phase` or that of the job's phase.
     fn tell_phase(&self, py: Python<'_>, phase: Option<&str>) -> PyResult<()> {
         let Some(tell) = self.tell else {
             return Ok(());
@@ -207,7 +206,7 @@ impl Watcher<'_, '_> {
             seconds,
             state.slowest_drive,
         ))?;
-        // What the function put off until now, Ctrl-C during its own work for example.
+        // Signals that arrived during the function, such as Ctrl-C.
         py.check_signals()
     }
 }

@@ -1,8 +1,7 @@
-//! Neighbours drawn from a graph that stays open: the native half of
-//! `outcore.graph.NeighborLoader`.
+//! Draws neighbours from an open graph: the native half of `outcore.graph.NeighborLoader`.
 //!
-//! Contract: as [`crate::view`]: any number of Python threads may draw at once, each call works
-//! with the interpreter free, and what it draws goes to Python as bytes that NumPy looks into.
+//! Contract: as [`crate::view`]: any number of Python threads may draw at once. Each call releases
+//! the interpreter, and its results are bytes that NumPy reads without a copy.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -50,7 +49,7 @@ impl Opened {
         })
     }
 
-    /// What draws for a call, which can be stopped.
+    /// The sampler of a call, which can be stopped.
     fn sampler<'o>(&'o self, job: &'o Job) -> Result<Sampler<'o>> {
         Sampler::new(job, &self.graph, &self.degrees, self.direction)
     }
@@ -82,7 +81,7 @@ type SampleReply<'py> = (
 
 #[pymethods]
 impl GraphSampler {
-    /// Opens the graph in `dir`, for neighbours against the direction of edges, or along it.
+    /// Opens the graph in `dir`, for neighbours against the direction of edges or along it.
     #[staticmethod]
     fn open(
         py: Python<'_>,
@@ -98,7 +97,7 @@ impl GraphSampler {
         })
     }
 
-    /// Neighbours around vertices, so many a hop.
+    /// Neighbours around vertices, with a limit per hop.
     fn neighbours<'py>(
         &self,
         py: Python<'py>,

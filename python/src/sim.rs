@@ -1,9 +1,9 @@
 //! The simulator: requests from Python, one run, replay or plan each, and its results.
 //!
-//! Contract: as the jobs, everything runs on a thread of its own with the interpreter free, and
-//! stops within a millisecond of events on a signal ([`crate::run`]). Summaries go back as the JSON
-//! that the command prints; requests as one block of rows of [`ROW_BYTES`] in the machine's order,
-//! which the Python half gives NumPy without copying it again.
+//! Contract: like the jobs, everything runs on a thread of its own with the interpreter released,
+//! and stops within a millisecond of events on a signal ([`crate::run`]). Summaries are returned as
+//! the JSON that the command prints. Requests are one block of rows of [`ROW_BYTES`] in the
+//! machine's byte order, which the Python half passes to NumPy without another copy.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -34,7 +34,7 @@ use crate::run::Run;
 /// operation (u8: read, write, trim), one unused.
 const ROW_BYTES: usize = 40;
 
-/// Which drive.
+/// The drive.
 #[derive(Debug, FromPyObject)]
 #[pyo3(from_item_all)]
 pub(crate) struct Drive {
@@ -45,7 +45,7 @@ pub(crate) struct Drive {
     mqsim: bool,
 }
 
-/// What to run on it.
+/// The workload.
 #[derive(Debug, FromPyObject)]
 #[pyo3(from_item_all)]
 pub(crate) struct RunRequest {
@@ -61,7 +61,7 @@ pub(crate) struct RunRequest {
     keep: bool,
 }
 
-/// What to replay on how many of it.
+/// The trace to replay, and the number of drives.
 #[derive(Debug, FromPyObject)]
 #[pyo3(from_item_all)]
 pub(crate) struct ReplayRequest {
@@ -81,7 +81,7 @@ pub(crate) struct ReplayRequest {
     limit: u64,
 }
 
-/// Which sort to plan.
+/// The sort to plan.
 #[derive(Debug, FromPyObject)]
 #[pyo3(from_item_all)]
 pub(crate) struct PlanRequest {
@@ -98,7 +98,7 @@ pub(crate) struct PlanRequest {
     sort_ns: Option<f64>,
 }
 
-/// A run that has ended.
+/// A finished run.
 #[pyclass(frozen, module = "outcore._outcore")]
 pub(crate) struct SimRun {
     drive: String,
@@ -115,7 +115,7 @@ impl SimRun {
         &self.summary
     }
 
-    /// How many requests were kept.
+    /// The number of requests that were kept.
     #[getter]
     fn request_count(&self) -> usize {
         self.log.len()
@@ -318,7 +318,7 @@ pub(crate) fn replay(request: &ReplayRequest, run: &Run) -> Result<String> {
     json(&report)
 }
 
-/// What was said, else what the trace has, else what is measured here.
+/// The requested costs, else those of the trace, else those that are measured here.
 fn cpu_cost(request: &PlanRequest, run: &Run) -> Result<CpuCost> {
     if let (Some(distribute_ns), Some(sort_ns)) = (request.distribute_ns, request.sort_ns) {
         return Ok(CpuCost {
@@ -363,7 +363,7 @@ pub(crate) fn plan(request: &PlanRequest, run: &Run) -> Result<String> {
     )?)
 }
 
-/// The drives known by name, as JSON: name, product, values, and the file to start from.
+/// The drives that are known by name, as JSON: name, product, values, and a file to start from.
 pub(crate) fn presets() -> Result<String> {
     let all: Result<Vec<serde_json::Value>> = PRESETS
         .iter()

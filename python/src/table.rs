@@ -1,6 +1,6 @@
 //! Batches of tables: the native half of `outcore.Table`.
 //!
-//! Contract: as [`crate::jobs`]: nothing here knows of the interpreter. A verb reads a table that
+//! Contract: as [`crate::jobs`]: nothing here depends on the interpreter. A verb reads a table that
 //! another library holds from an Arrow file, which [`spool`] writes.
 
 use std::path::{Path, PathBuf};
@@ -20,7 +20,7 @@ use pyo3::{Py, PyAny, Python};
 use crate::request::{self, TextRequest};
 use crate::run::Run;
 
-/// How text is read, as it is asked for.
+/// The requested options for reading text.
 fn text_options(request: &TextRequest) -> Result<TextOptions> {
     Ok(TextOptions {
         schema: request
@@ -42,7 +42,7 @@ fn text_options(request: &TextRequest) -> Result<TextOptions> {
     })
 }
 
-/// What is to be said of rows that were left out, or values that became null.
+/// The notes about rows that were left out, or values that became null.
 pub(crate) fn bad_rows(reads: &InputOptions) -> Vec<String> {
     let text = reads.text.as_ref();
     text.map_or(Vec::new(), |text| text.bad_rows.take())
@@ -53,7 +53,7 @@ fn job_of(resources: &Resources, output: &Path, run: &Run) -> Result<Job> {
     Ok(run.watched(resources.planned_job(drives, parent_of(output))))
 }
 
-/// Writes the batches of `reader` to the Arrow file `path`; how many rows there are.
+/// Writes the batches of `reader` to the Arrow file `path`; returns the number of rows.
 pub(crate) fn spool(
     mut reader: RecordBatchStreamReader,
     path: PathBuf,
@@ -64,7 +64,7 @@ pub(crate) fn spool(
     run_spool(&job_of(&resources, &path, run)?, &mut reader, path)
 }
 
-/// What is read of a table.
+/// The options for reading a table.
 pub(crate) fn reads(
     columns: Option<Vec<String>>,
     is_union: bool,
@@ -90,7 +90,7 @@ pub(crate) fn batches(
     TableBatches::open(&resources.job(Vec::new()), paths, reads)
 }
 
-/// Batches whose files stay for as long as a Python object does.
+/// Batches whose files exist as long as a Python object.
 pub(crate) struct Holding {
     batches: TableBatches,
     held: Option<Py<PyAny>>,
@@ -104,7 +104,7 @@ impl Holding {
 }
 
 impl Drop for Holding {
-    /// Readers let go of streams without the interpreter: what is held would stay until the
+    /// Readers may drop streams without the interpreter: the held object would then stay until the
     /// next call.
     fn drop(&mut self) {
         let held = self.held.take();

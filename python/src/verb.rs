@@ -1,8 +1,8 @@
 //! Verbs, run from Python.
 //!
 //! Contract: [`run_verb`] takes a verb's arguments in words, as the command would, runs it on a
-//! thread of its own ([`crate::run`]) and gives its report as a dictionary, with a headline, and
-//! arrays. There are no streams. `@name` is a dataset where the volume is named. Plans go to
+//! thread of its own ([`crate::run`]) and returns its report as a dictionary, with a headline, and
+//! arrays. There are no streams. `@name` is a dataset if a volume is given. Plans go to
 //! `sys.stderr`.
 
 use std::borrow::Cow;
@@ -39,8 +39,9 @@ use serde_json::Value;
 use crate::errors;
 use crate::run::{self, PROGRAM, Run};
 
-/// Runs the verb `name` with some arrays; gives its report, that in a line, and by name the types
-/// and bytes of arrays that are its result. A table without an output is written to `kept`.
+/// Runs the verb `name` with some arrays; returns its report, the report in a line, and the
+/// resulting arrays by name, with their types and bytes. A table without an output is written to
+/// `kept`.
 #[pyfunction]
 #[pyo3(signature = (name, words, volume, kept, tell, given = None))]
 pub(crate) fn run_verb<'py>(
@@ -104,7 +105,7 @@ impl Arrays for HeldArrays {
     }
 }
 
-/// A verb's report, and that in a line.
+/// A verb's report, and the report in a line.
 pub(crate) type Answer<'py> = PyResult<(Bound<'py, PyAny>, String)>;
 
 /// The arguments of a call.
@@ -116,7 +117,7 @@ struct Asked {
     held: Option<Arc<HeldArrays>>,
 }
 
-/// A call of the verb of a name.
+/// A call of the verb with a name.
 struct Call<'a, 'py> {
     py: Python<'py>,
     name: &'a str,
@@ -173,7 +174,7 @@ fn run_as<'py, V: Verb>(
     answer(py, &report, headline)
 }
 
-/// A report as a dictionary, and that in a line.
+/// A report as a dictionary, and as a line.
 pub(crate) fn answer<'py>(
     py: Python<'py>,
     report: &impl Serialize,
@@ -184,7 +185,7 @@ pub(crate) fn answer<'py>(
     Ok((report, headline))
 }
 
-/// Spells the options in the notes of a report as Python has them.
+/// Writes the options in the notes of a report in Python's form.
 fn spell_notes(report: &Bound<'_, PyAny>) -> PyResult<()> {
     let Ok(notes) = report.get_item("notes") else {
         return Ok(());
@@ -198,12 +199,12 @@ fn spell_notes(report: &Bound<'_, PyAny>) -> PyResult<()> {
 fn print(plan: &dyn Display) {
     Python::attach(|py| {
         let stderr = py.import("sys").and_then(|sys| sys.getattr("stderr"));
-        // A program without standard error has nobody to read the plan.
+        // A program without standard error cannot show the plan.
         let _ = stderr.and_then(|stderr| stderr.call_method1("write", (format!("{plan}\n"),)));
     });
 }
 
-/// What a verb needs of Python.
+/// The services that a verb needs from Python.
 struct Face<'r> {
     run: &'r Run,
     given: Given,
@@ -349,7 +350,7 @@ impl Host for Face<'_> {
         print(plan);
     }
 
-    // The report holds a plan that is all that was asked for.
+    // If the user asked only for the plan, the report has it.
     fn print_plan(&self, _plan: &dyn Display, _fields: Value) {}
 
     fn show_plans(&self, control: &Control) {

@@ -1,9 +1,9 @@
 //! Sorted views: the native half of `outcore.View`.
 //!
 //! Contract: a [`View`] is an open [`SortedView`] that any number of Python threads may use at
-//! once. Each call reads on a thread of its own with the interpreter free, and stops for Ctrl-C
-//! like any job ([`crate::run`]); what it read is given to Python as a `bytearray`, which NumPy
-//! looks into without copying.
+//! once. Each call reads on a thread of its own with the interpreter released, and stops for Ctrl-C
+//! like any job ([`crate::run`]). It returns the data as a `bytearray`, which NumPy reads without a
+//! copy.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -30,7 +30,7 @@ use crate::{capsule, errors, request};
 #[pyclass(frozen, module = "outcore._outcore")]
 pub(crate) struct View {
     view: Here<SortedView>,
-    /// What was unpacked for it.
+    /// The files that were decompressed for it.
     _spool: Option<Spool>,
 }
 
@@ -45,9 +45,9 @@ impl View {
         Ok(View::of(view))
     }
 
-    /// What it is: `records`, `record_bytes` (0 for lines), `bytes`, `type`, `descr`, `columns`,
-    /// `terminator` (of lines), `front` (bytes before the first one), `runs`, `descending`,
-    /// `stable`.
+    /// Its properties: `records`, `record_bytes` (0 for lines), `bytes`, `type`, `descr`,
+    /// `columns`, `terminator` (of lines), `front` (bytes before the first one), `runs`,
+    /// `descending`, `stable`.
     fn info<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         let view = self.here(py)?;
         let info = view.info();
@@ -57,7 +57,7 @@ impl View {
             ViewType::Lines(lines) => ("lines".to_string(), 0, Some(lines.terminator)),
             ViewType::Rows(_) => ("table".to_string(), 0, None),
         };
-        // What NumPy has no dtype for is bytes to it.
+        // Records without a NumPy dtype are bytes.
         let header = info
             .what
             .records()
@@ -99,8 +99,8 @@ impl View {
         capsule::given(py, Box::new(stream))
     }
 
-    /// The places of the rows of a view of a table that have the values of `key`, a table of one
-    /// row with the first columns of the order: where they begin and where they end.
+    /// In a view of a table, the first row with the values of `key` and the row after the last one.
+    /// `key` is a table of one row with the first columns of the order.
     fn find(&self, py: Python<'_>, key: &Bound<'_, PyAny>) -> PyResult<(u64, u64)> {
         let view = self.here(py)?.clone();
         let reader = capsule::taken(key)?;
@@ -113,8 +113,8 @@ impl View {
         })
     }
 
-    /// The bytes of records or lines `start` to `stop`; lines end with the terminator that
-    /// [`View::info`] says.
+    /// The bytes of records or lines `start` to `stop`; lines end with the terminator in
+    /// [`View::info`].
     fn read<'py>(
         &self,
         py: Python<'py>,
@@ -134,7 +134,7 @@ impl View {
     }
 
     /// Ranks of keys, as `u64`s: of the first record whose key is not before the given one, or with
-    /// `counts_equal` behind it. Records and lines stand for their keys.
+    /// `counts_equal` after it. A key is given as a record or a line.
     fn lookup<'py>(
         &self,
         py: Python<'py>,
@@ -154,7 +154,7 @@ impl View {
         Ok(PyByteArray::new(py, &ranks))
     }
 
-    /// A record that has the key which `text` says.
+    /// A record with the key in `text`.
     fn record_of<'py>(&self, py: Python<'py>, text: &str) -> PyResult<Bound<'py, PyBytes>> {
         let view = self.here(py)?;
         let record = view.format().map(|format| read_key(text, format));
@@ -213,5 +213,5 @@ pub(crate) fn of_sorted_lines(
     })
 }
 
-/// Calls that may read at once, each with its share of the memory.
+/// The number of calls that may read at once, each with its share of the memory.
 const READERS: usize = 4;

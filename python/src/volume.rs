@@ -1,8 +1,8 @@
-//! Volumes: what no verb does, since it is in memory.
+//! Operations on volumes that no verb has, because their data are in memory.
 //!
 //! Contract: as in [`crate::jobs`]: all of it runs on the job's own thread. Each call opens the
-//! volume anew, so a drive that was lost or replaced meanwhile is an error of the call that meets
-//! it. Names are without `@`.
+//! volume anew, so a drive that was lost or replaced meanwhile is an error of the next call that
+//! uses it. Names are without `@`.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -20,7 +20,7 @@ use pyo3::IntoPyObject;
 
 use crate::run::Run;
 
-/// What one thread reached.
+/// The rates of one thread.
 #[derive(Debug, IntoPyObject)]
 pub(crate) struct MeasuredReply {
     workload: &'static str,
@@ -53,7 +53,7 @@ fn named(name: &str) -> Result<Named> {
     volumes::named(Path::new(&format!("@{name}")))
 }
 
-/// A dataset that is made.
+/// A new dataset.
 pub(crate) struct NewDataset<'a> {
     pub(crate) drives_file: &'a Path,
     pub(crate) name: &'a str,
@@ -91,7 +91,7 @@ pub(crate) fn read(
     })
 }
 
-/// What one thread reaches on the drives.
+/// Measures the rates of one thread on the drives.
 pub(crate) fn bench(
     drives_file: &Path,
     seconds: f64,

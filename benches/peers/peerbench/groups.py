@@ -32,7 +32,7 @@ def joined(argv: list[str], joins: list[Path]) -> list[str]:
 
 @dataclass
 class Hierarchies:
-    """Where the controllers are: `version` 1, 2 or 0 (none), `roots` by controller, `reason` when none."""
+    """The places of the controllers: `version` 1, 2 or 0 (none), `roots` by controller, `reason` when none."""
 
     version: int
     roots: dict[str, Path] = field(default_factory=dict)

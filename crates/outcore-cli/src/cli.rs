@@ -1,9 +1,10 @@
 //! Every flag of the command, defined once: parsing, help, man pages and completions come from
 //! here.
 //!
-//! Contract: pure definitions and readers of single values, no I/O. Sizes carry their unit (`4GiB`,
-//! `4GB`). In `sort` short flags mean what GNU sort means by them, except for `-h`: it prints help.
-//! Environment, file and default set what no flag sets (see [`outcore_io::config`]).
+//! Contract: pure definitions and readers of single values, no I/O. Sizes have units (`4GiB`,
+//! `4GB`). In `sort`, short flags have the meaning of GNU sort, except for `-h`, which prints help.
+//! The environment, the file and the defaults set the values that no flag sets (see
+//! [`outcore_io::config`]).
 
 pub(crate) mod deferred;
 pub(crate) mod gnu;
@@ -58,14 +59,14 @@ pub(crate) struct Cli {
 }
 
 impl Cli {
-    /// The whole definition, with the commands that another program has.
+    /// The whole definition, including the commands of the other program.
     pub(crate) fn whole() -> clap::Command {
         deferred::whole(Cli::command).subcommands(lab::stubs())
     }
 
-    /// The definition with no command but `name`; none if no command is called that. It reads a
-    /// line of that command as the whole definition does, but makes the flags that all commands
-    /// have for one of them, not for fifty.
+    /// The definition with the single command `name`; none if there is no such command. It parses a
+    /// line of that command as the whole definition does, but builds the common flags for one
+    /// command instead of fifty.
     pub(crate) fn with_only(name: &OsStr) -> Option<clap::Command> {
         let root = || clap::Command::new("outcore");
         let commands = Command::augment_subcommands(root());

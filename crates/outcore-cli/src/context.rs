@@ -1,4 +1,4 @@
-//! What every subcommand gets from its caller.
+//! The context that every subcommand gets from its caller.
 //!
 //! Contract: made once from the flags, and passed down; nothing here is global.
 
@@ -31,12 +31,13 @@ use crate::pipe;
 /// The word that makes the program unmount a view when its standard input ends.
 pub(crate) const GUARD: &str = "view-guard";
 
-/// The terminal, which it dereferences to, and the options of the run; every subcommand gets it.
+/// The context of every subcommand: the terminal, which it dereferences to, and the options of the
+/// run.
 #[derive(Clone)]
 pub(crate) struct Context {
     /// The options on the command line.
     pub(crate) given: Arc<Given>,
-    /// How it talks, whether it is stopped, what names of files mean.
+    /// The output, the interrupt, and the meaning of file names.
     pub(crate) terminal: Terminal,
     /// The program that starts this command again, if it is known.
     pub(crate) program: Option<PathBuf>,
@@ -121,7 +122,7 @@ impl Host for Context {
     }
 
     fn open_pipe(&self, path: Option<&Path>, control: &Arc<Control>) -> Result<Sink> {
-        // The wait for a reader may come before the work is watched.
+        // The wait for a reader may begin before the work is watched.
         control.cancel_with(self.interrupt.flag());
         pipe::open(path, control)
     }
@@ -131,7 +132,7 @@ impl Host for Context {
     }
 
     fn adopt(&self, job: Job) -> Job {
-        // The wait for a writer may come before the work is watched.
+        // The wait for a writer may begin before the work is watched.
         job.control.cancel_with(self.interrupt.flag());
         job
     }
@@ -154,7 +155,7 @@ impl Host for Context {
     }
 
     fn end_trace(&self) -> Result<Option<IoTrace>> {
-        // Why there is none is said when the command ends, after its summary.
+        // The reason for a missing trace is reported when the command ends, after its summary.
         Ok(self.reporter.recorder().finish())
     }
 

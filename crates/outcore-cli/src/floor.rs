@@ -1,11 +1,11 @@
-//! The drive's own speed: one file read while another of its size is written, at the same time.
+//! The drive's own speed: reads one file and writes another of the same size at the same time.
 //!
-//! Contract: what a sort larger than memory must do at least twice, and removing what was written,
-//! which it must do with its scratch: where freed blocks are discarded at once, that takes its
-//! time, too. Both directions go through the engine's own port, in large blocks, each with its own
-//! window; the time includes the sync.
+//! Contract: a sort larger than memory must do this work at least twice. It must also remove its
+//! scratch, so the removal of the written file is measured as well: on a drive that discards freed
+//! blocks at once, that takes time. Both directions go through the engine's own port, in large
+//! blocks, each with its own window; the time includes the sync.
 //!
-//! Bounds: at most half of the job's memory; I/O is the file once each way.
+//! Bounds: at most half of the job's memory; each direction transfers the file once.
 
 use std::path::Path;
 use std::time::Instant;
@@ -19,24 +19,23 @@ use outcore_io::transfers::Transfers;
 
 /// Largest block.
 const TRANSFER_BYTES_MAX: u64 = 4 << 20;
-/// Blocks in flight each way.
+/// Blocks in flight in each direction.
 const WINDOW: usize = 16;
 
-/// What was measured.
+/// The measurement.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Floor {
-    /// Time to move the file once each way.
+    /// Time to transfer the file once in each direction.
     pub(crate) seconds: f64,
-    /// Time to remove what was written.
+    /// Time to remove the written file.
     pub(crate) remove_seconds: f64,
-    /// Whether it bypassed the page cache; if not, it says little about the drive.
+    /// Whether the I/O bypassed the page cache; if not, the result says little about the drive.
     pub(crate) is_direct: bool,
 }
 
 /// Reads `input` while writing a file of its size to `output`, which must not exist.
 ///
-/// # Errors
-/// Whatever the drive fails with; [`Kind::Interrupted`].
+/// # Errors Those of the drive; [`Kind::Interrupted`].
 pub(crate) fn measure(job: &Job, input: &Path, output: &Path) -> Result<Floor> {
     let volume = Volume::new(job.device.clone(), &[])?;
     let from = volume.open(input, Access::Read)?;
@@ -68,7 +67,7 @@ pub(crate) fn measure(job: &Job, input: &Path, output: &Path) -> Result<Floor> {
     })
 }
 
-/// Two files, one read and one written, side by side.
+/// Two files, one read and one written at the same time.
 struct Both<'a> {
     job: &'a Job,
     volume: &'a Volume,

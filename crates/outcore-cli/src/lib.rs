@@ -1,19 +1,19 @@
 //! The `outcore` command: arguments in, exit code out.
 //!
-//! Contract: [`run`] reads the arguments, runs one subcommand and gives the exit code: that of the
-//! error's kind ([`outcore::Kind::exit_code`]), or 141 if the reader of a pipe went away. Data go
-//! to standard output, all else to standard error. [`definition`] is the one definition of all
-//! flags. The binary is a shell around it, so that documentation can be made from the same source.
-//! Called by the name `sort` it is `outcore sort`, and answers as GNU sort does: errors are
+//! Contract: [`run`] reads the arguments, runs one subcommand and returns the exit code: that of
+//! the error's kind ([`outcore::Kind::exit_code`]), or 141 if the reader of a pipe went away. Data
+//! go to standard output, all else to standard error. [`definition`] is the one definition of all
+//! flags. The binary is a thin wrapper, so that documentation can be made from the same source.
+//! Called by the name `sort`, the command is `outcore sort`, and behaves like GNU sort: errors are
 //! `sort: ...` and exit code 2. `bench`, `replay` and `sim` are commands of another program, which
-//! takes the place of this one.
+//! replaces this process.
 //!
 //! | file | does |
 //! |---|---|
 //! | `cli` | the flags |
-//! | `context` | what every subcommand gets |
-//! | `resources` | flags as what a job may use |
-//! | `pipe` | streams out |
+//! | `context` | the context of every subcommand |
+//! | `resources` | the resources of a job from the flags |
+//! | `pipe` | output streams |
 //! | `floor` | the drive's own speed |
 //! | `lab` | the start of `outcore-lab` |
 //! | `commands` | the subcommands |
@@ -39,7 +39,7 @@ use outcore_terminal::docs;
 use outcore_terminal::pages::arranged;
 use outcore_terminal::report::Reporter;
 use outcore_terminal::session::{Session, answer, finish, first_file, print};
-// What the subcommands report with.
+// The subcommands report through these modules.
 use outcore_terminal::{measure, progress};
 
 use cli::gnu::Read;
@@ -48,7 +48,7 @@ use cli::kinds::Given;
 use cli::{Cli, Command};
 use context::Context;
 
-/// What `sort --version` says. It is not a GNU sort, and does not say so to whoever looks for one.
+/// The output of `sort --version`. It is not GNU sort, and does not claim to be.
 const SORT_VERSION: &str = concat!(
     "sort (outcore) ",
     env!("CARGO_PKG_VERSION"),
@@ -65,7 +65,7 @@ pub fn calls_lab(arguments: &[OsString]) -> bool {
     !cli::gnu::is_called_sort(arguments) && cli::lab::called(arguments)
 }
 
-/// Runs the command with these arguments, the first of which is its name; gives its exit code.
+/// Runs the command with these arguments, the first of which is its name; returns its exit code.
 pub fn run(arguments: Vec<OsString>) -> u8 {
     let is_gnu = cli::gnu::is_called_sort(&arguments);
     let common = Common::of_words(&arguments);
@@ -84,7 +84,8 @@ pub fn run(arguments: Vec<OsString>) -> u8 {
         Ok(Read::Version) => return print(&reporter(), SORT_VERSION),
         Err(wrong) => return finish(&reporter(), Err(wrong)),
     };
-    // Most runs need the flags of one command; help, and errors about flags, the whole definition.
+    // Most runs need only the flags of one command; help, and errors about flags, need the whole
+    // definition.
     let parsed = parse(definition_of_one, &arguments);
     match parsed.or_else(|_| parse(definition(), &arguments)) {
         Ok((mut cli, given)) => dispatch(&mut cli, given, is_gnu, &arguments),
@@ -153,8 +154,8 @@ fn dispatch(cli: &mut Cli, given: Given, is_gnu: bool, arguments: &[OsString]) -
     })
 }
 
-/// The program that starts this command again: the path by which it was called, as a script of the
-/// wheel has it, or the program that runs, unless that is an interpreter.
+/// The program that starts this command again: the path by which it was called, as for a script of
+/// the wheel, or the running program, unless that is an interpreter.
 fn program_of(arguments: &[OsString]) -> Option<PathBuf> {
     let called = arguments.first().map(PathBuf::from);
     let is_path = |called: &PathBuf| called.components().count() > 1 && called.is_file();
@@ -168,7 +169,7 @@ fn program_of(arguments: &[OsString]) -> Option<PathBuf> {
     called.filter(is_path).or_else(running)
 }
 
-/// Runs the command; gives its exit code.
+/// Runs the command; returns its exit code.
 fn run_command(context: &Context, command: &mut Command) -> Result<u8> {
     match command {
         Command::Verb(verb) => commands::verb::run(context, verb),

@@ -1,6 +1,7 @@
 //! The `outcore` command.
 //!
-//! Contract: hands the arguments to [`outcore_cli::run`] and ends with the exit code that it gives.
+//! Contract: passes the arguments to [`outcore_cli::run`] and ends with the exit code that it
+//! returns.
 
 use std::process::ExitCode;
 

@@ -1,7 +1,7 @@
-//! Output to a pipe, a terminal or whatever standard output is.
+//! Output to a pipe, a terminal or another kind of standard output.
 //!
-//! Contract: as [`outcore_front::streams`], with errors that name the stream. A reader that went
-//! away is a quiet end of the command.
+//! Contract: as [`outcore_front::streams`], with errors that name the stream. If the reader went
+//! away, the command ends without a message.
 
 use std::path::Path;
 use std::sync::Arc;

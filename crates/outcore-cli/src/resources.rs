@@ -1,6 +1,6 @@
-//! From flags to what a job may use (see [`outcore_terminal::resources`]).
+//! The resources of a job from the flags (see [`outcore_terminal::resources`]).
 //!
-//! Contract: what a flag does not set is left to environment, file and default.
+//! Contract: the environment, the file and the defaults set the values that no flag sets.
 
 use outcore::Result;
 use outcore_front::resources::Resources;
@@ -27,7 +27,7 @@ pub(crate) fn load(
     )?)
 }
 
-/// The same without drives, for what needs no scratch.
+/// The same without drives, for commands that need no scratch.
 pub(crate) fn without_drives(resources: &ResourceArgs) -> Result<Resources> {
     load(resources, &DriveArgs::default(), None, SEED)
 }

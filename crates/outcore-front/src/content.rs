@@ -427,7 +427,7 @@ impl Recognition {
     /// As [`Recognition::check_lines`], for the first decompressed bytes.
     ///
     /// # Errors
-    /// As there; usage for data that is compressed twice.
+    /// As [`Recognition::check_lines`]; usage for data that is compressed twice.
     pub(crate) fn check_unpacked(self, name: &Path, head: &[u8], is_file: bool) -> Result<()> {
         let content = Content::of(head);
         if let (Content::Packed(_), false) = (content, self.insists_lines) {

@@ -5,8 +5,8 @@
 //! small, it makes the C library return long blocks to the system. [`Resources::job`] makes a job
 //! of them; all jobs use the same device. Scratch is distributed by the drives' weights if they are
 //! given, otherwise by measured speed, otherwise evenly, and is then limited to each drive's room.
-//! Without named drives it is next to the output; a directory in memory (tmpfs) is used only if it
-//! is named.
+//! Without given drives it is next to the output. A directory in memory (tmpfs) is used only if the
+//! user gives it.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -280,7 +280,7 @@ impl Resources {
         self.job_with(drives, self.rates(&cache, Some(beside)), costs)
     }
 
-    /// The same for a planned job, with scratch next to an output in `beside` if no drive is named.
+    /// The same for a planned job, with scratch next to an output in `beside` if no drive is given.
     pub fn planned_job(&self, drives: Vec<ScratchDrive>, beside: &Path) -> Job {
         let cache = self.rates_cache();
         let costs = compute_costs(&cache, self.measures);

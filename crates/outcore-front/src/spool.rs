@@ -381,7 +381,7 @@ fn unpack(
     }
 }
 
-/// The drive with the most room, or the default place for scratch if none is named.
+/// The drive with the most room, or the default place for scratch if none is given.
 ///
 /// # Errors
 /// The free space of a drive cannot be determined; there is no place for scratch.

@@ -235,7 +235,7 @@ impl Staging {
     }
 
     /// The datasets that have been used so far. With `lends_drives`, scratch goes to the volume's
-    /// drives if no others are named.
+    /// drives if no others are given.
     pub fn files(&self, lends_drives: bool) -> Datasets {
         let outputs = self.outputs.iter();
         let whole = outputs.filter(|(_, name)| name.inside.is_none());

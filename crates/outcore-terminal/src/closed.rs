@@ -1,10 +1,10 @@
-//! Standard streams that the process was started without.
+//! Standard streams that were closed when the process started.
 //!
 //! Contract: a shell's `>&-` starts a program without its standard output. Rust's runtime opens
-//! such a stream as `/dev/null` before `main`, which takes and gives nothing and calls that
-//! success, and nothing tells it afterwards from a stream that was discarded on purpose. So they
-//! are looked at before the runtime is there, and [`mark`] opens them the other way around, so that
-//! their use fails as it would have.
+//! such a stream as `/dev/null` before `main`: reads and writes then succeed without data, and the
+//! stream looks like one that was redirected to `/dev/null` on purpose. So this module examines the
+//! streams before the runtime starts, and [`mark`] opens them in the opposite direction, so that
+//! their use fails as it should.
 #![allow(unsafe_code)]
 
 use std::fs;
@@ -16,7 +16,7 @@ use rustix::stdio;
 /// Whether standard input, output and error were closed when the process started.
 static WAS_CLOSED: [AtomicBool; 3] = [const { AtomicBool::new(false) }; 3];
 
-/// Looks at the standard streams: system calls alone, since no runtime is there yet.
+/// Examines the standard streams with system calls alone, since the runtime has not started yet.
 extern "C" fn look() {
     let streams = [stdio::stdin(), stdio::stdout(), stdio::stderr()];
     for (stream, was_closed) in streams.into_iter().zip(&WAS_CLOSED) {
@@ -24,22 +24,21 @@ extern "C" fn look() {
     }
 }
 
-// SAFETY: what the section lists is called once, without other threads, before `main`; the function
-// takes no arguments that it would have to understand, needs nothing of the runtime, and cannot
-// panic.
+// SAFETY: the loader calls each function in the section once, without other threads, before `main`.
+// This function needs no arguments and nothing of the runtime, and it cannot panic.
 #[used]
 #[unsafe(link_section = ".init_array")]
 static BEFORE_MAIN: extern "C" fn() = look;
 
-/// Opens standard streams that the process was started without so that their use fails: standard
-/// input for writing, the others for reading. Before anything else is done.
+/// Opens standard streams that were closed at the start so that their use fails: standard input for
+/// writing, the others for reading. Must run before anything else.
 pub(crate) fn mark() {
     let null = |is_read: bool| {
         let mut options = fs::OpenOptions::new();
         options.read(is_read).write(!is_read).open("/dev/null")
     };
     let [input, output, error] = WAS_CLOSED.each_ref().map(|was| was.load(Ordering::Relaxed));
-    // What cannot be done leaves things as they are.
+    // A step that fails changes nothing.
     if input && let Ok(null) = null(false) {
         let _ = stdio::dup2_stdin(null);
     }

@@ -1,7 +1,7 @@
 //! The flags of every command.
 //!
-//! Contract: definitions only; [`Common::of_words`] reads as much of them as an error about other
-//! words needs.
+//! Contract: only definitions; [`Common::of_words`] reads the flags that an error about other
+//! arguments needs.
 
 use std::ffi::OsString;
 use std::path::PathBuf;

@@ -1,7 +1,8 @@
-//! The commands `completions` and `man`: made from the definition of the flags, so never stale.
+//! The commands `completions` and `man`: made from the definition of the flags, so they are always
+//! up to date.
 //!
-//! Contract: text on standard output, or one page per command in a directory. Pages that exist are
-//! replaced only with `--force`. A reader that goes away ends it quietly.
+//! Contract: text on standard output, or one page per command in a directory. Existing pages are
+//! replaced only with `--force`. If the reader goes away, the command ends without a message.
 
 use std::fs;
 use std::path::PathBuf;
@@ -130,7 +131,7 @@ impl Pages<'_> {
     }
 }
 
-/// A page, with its examples as they are typed, which the library would fill and hyphenate.
+/// A page, with its examples unchanged; the library would wrap and hyphenate them.
 fn write_page(command: &Command, closing: Closing, page: &mut Vec<u8>) -> std::io::Result<()> {
     let Closing { examples, rest } = closing;
     let has_flags = command.get_arguments().any(|flag| !flag.is_hide_set());
@@ -145,7 +146,7 @@ fn write_page(command: &Command, closing: Closing, page: &mut Vec<u8>) -> std::i
         roff.control("SH", ["EXAMPLES"]);
     }
     for (number, paragraph) in examples.iter().enumerate() {
-        // The section's own heading says what the first one's does.
+        // The heading of the section already says what the first heading says.
         let lines = paragraph.lines().skip(usize::from(number == 0));
         roff.control("PP", []).control("nf", []);
         for line in lines {
@@ -174,7 +175,7 @@ fn write_page(command: &Command, closing: Closing, page: &mut Vec<u8>) -> std::i
     }
 }
 
-/// Text on standard output; gives the exit code.
+/// Prints text on standard output; returns the exit code.
 fn print(reporter: &Reporter, text: &[u8], started: Instant) -> u8 {
     let stdout = reporter.stdout();
     stdout.write(text);

@@ -1,7 +1,7 @@
-//! Names of files on a command line, datasets among them.
+//! Names of files on a command line, including datasets.
 //!
-//! Contract: [`Files`] says what a name means (see [`outcore_verbs::datasets`]). A copy of a
-//! dataset shows how far it is, and stops when a signal comes.
+//! Contract: [`Files`] defines the meaning of a name (see [`outcore_verbs::datasets`]). A copy of a
+//! dataset shows its progress, and stops when a signal arrives.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -17,13 +17,13 @@ use crate::report::Reporter;
 use crate::signals::Interrupt;
 use crate::{progress, resources};
 
-/// What names of files mean.
+/// The meaning of file names.
 pub type Files = datasets::Files<Copying>;
 
-/// How datasets are copied: with progress, until a signal comes.
+/// Copies datasets with progress, until a signal arrives.
 #[derive(Clone)]
 pub struct Copying {
-    /// How the command talks.
+    /// The output of the command.
     pub reporter: Reporter,
     /// Whether the user asked to stop.
     pub interrupt: Interrupt,
@@ -42,7 +42,7 @@ impl DatasetHost for Copying {
         let (reporter, interrupt) = (&self.reporter, &self.interrupt);
         let control = Control::default();
         control.begin_phase("copy", bytes);
-        // The events of a command begin with its own.
+        // The first event of a command must be its own.
         let is_stopped = || interrupt.check();
         let is_cancelled = || control.check();
         let check: &dyn Fn() -> Result<()> = match reporter.is_json() {

@@ -1,21 +1,21 @@
 //! The terminal half of outcore's commands, `outcore` and `outcore-lab`.
 //!
-//! Contract: a command defines its flags and does its work; this crate reads the words, says what
-//! happens and gives the exit code. Data go to standard output, everything else to standard error.
-//! Nothing here is global except for the signals and the standard streams of the process.
+//! Contract: a command defines its flags and does its work; this crate reads the arguments, reports
+//! what happens and returns the exit code. Data go to standard output, everything else to standard
+//! error. Nothing here is global except for the signals and the standard streams of the process.
 //!
 //! | module | does |
 //! |---|---|
 //! | [`common`] | the flags of every command |
-//! | [`session`] | one run: words in, exit code out |
+//! | [`session`] | one run: arguments in, exit code out |
 //! | [`report`], [`measure`] | messages, events and summaries |
-//! | [`progress`], [`steps`] | what is said while a job or a measurement runs |
+//! | [`progress`], [`steps`] | messages while a job or a measurement runs |
 //! | [`recorder`] | the recorded I/O of a run |
 //! | [`files`], [`resources`] | names of datasets, settings |
 //! | [`screen`] | the width of a terminal |
-//! | [`stdout`], `signals` | standard output that loses nothing; SIGINT, SIGTERM and SIGHUP |
+//! | [`stdout`], `signals` | standard output without lost writes; SIGINT, SIGTERM and SIGHUP |
 //! | [`pages`], [`docs`] | help, man pages and completions |
-//! | [`page_check`] | what tests ask of pages |
+//! | [`page_check`] | checks of pages for tests |
 
 mod closed;
 pub mod common;
@@ -42,7 +42,7 @@ pub fn start(run: fn(Vec<OsString>) -> u8) -> ExitCode {
     ExitCode::from(start_with(std::env::args_os().collect(), run))
 }
 
-/// Runs a command with `arguments`, the first of which is its name; gives its exit code. A panic,
+/// Runs a command with `arguments`, the first of which is its name; returns its exit code. A panic,
 /// which [`session`] turns into an error, is silent unless `RUST_BACKTRACE` is set.
 pub fn start_with(arguments: Vec<OsString>, run: fn(Vec<OsString>) -> u8) -> u8 {
     closed::mark();

@@ -1,8 +1,8 @@
-//! What every command reports: records, time, processor, memory, traffic.
+//! The report of every command: records, time, processor, memory, traffic.
 //!
-//! Contract: [`Summary`] holds what every command reports, in the order and under the names of the
-//! `summary` event. Numbers that the kernel knows are read when asked for (see
-//! [`outcore_front::cost`]); nothing is sampled.
+//! Contract: [`Summary`] has the values that every command reports, with the order and the names of
+//! the `summary` event. Numbers of the kernel are read on demand (see [`outcore_front::cost`]);
+//! nothing is sampled.
 
 use std::time::Instant;
 
@@ -11,8 +11,7 @@ use outcore_io::units;
 use outcore_verbs::report::Phase;
 use serde_json::{Map, Value, json};
 
-/// Phases for people, as a table: `<=` where a plan says only that it will not be more, `-` where
-/// it says nothing.
+/// Phases for people, as a table: `<=` if the plan has only an upper bound, `-` if it has no value.
 pub(crate) fn phases_table(phases: &[Phase]) -> Vec<String> {
     let header = [
         "phase", "read", "planned", "written", "planned", "time", "planned",
@@ -41,7 +40,7 @@ pub(crate) fn phases_table(phases: &[Phase]) -> Vec<String> {
     rows.map(line).collect()
 }
 
-/// What a command did.
+/// The result of a command.
 #[derive(Debug, Clone, Default)]
 pub struct Summary {
     /// Records of the result.
@@ -52,11 +51,11 @@ pub struct Summary {
     pub read_bytes: u64,
     /// Bytes written.
     pub written_bytes: u64,
-    /// Times that the data were read, or made.
+    /// The number of times that the data were read, or generated.
     pub passes: u32,
     /// Share of the drives' bandwidth.
     pub bandwidth_fraction: Option<f64>,
-    /// What only this command reports.
+    /// Values that only this command reports.
     pub more: Map<String, Value>,
 }
 
@@ -69,7 +68,7 @@ impl Summary {
         }
     }
 
-    /// Adds what only this command reports.
+    /// Adds a value that only this command reports.
     pub fn with(mut self, key: &str, value: Value) -> Self {
         self.more.insert(key.to_string(), value);
         self
@@ -94,7 +93,8 @@ impl Summary {
     }
 }
 
-/// Bytes that the kernel has read and written for this process so far; zeros where it does not say.
+/// Bytes that the kernel has read and written for this process so far; zeros if it does not count
+/// them.
 pub fn moved_bytes() -> (u64, u64) {
     let text = std::fs::read_to_string("/proc/self/io").unwrap_or_default();
     let field = |name: &str| {
@@ -107,7 +107,7 @@ pub fn moved_bytes() -> (u64, u64) {
     )
 }
 
-/// Rates as drives are rated: data once over the whole time.
+/// A rate as for drives: the data, counted once, over the whole time.
 pub fn rate_text(bytes: u64, seconds: f64) -> String {
     units::rate_decimal(bytes as f64 / seconds.max(1e-9))
 }

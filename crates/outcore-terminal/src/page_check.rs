@@ -1,8 +1,8 @@
-//! What is wrong with the pages of a command, for its tests.
+//! Finds faults in the pages of a command, for its tests.
 //!
 //! Contract: [`faults`] is empty if every command is in one group and every page begins with
-//! examples, which are lines that the command takes. Pure, except for what the caller's reader of
-//! lines does.
+//! examples, which are lines that the command accepts. Pure, except for the caller's reader of
+//! lines.
 
 use std::ffi::OsString;
 
@@ -10,13 +10,13 @@ use clap::Command;
 
 use crate::pages::{Contents, Groups, WIDTH, arranged, is_examples, text_of};
 
-/// Lines of examples on the page of a command that has others below it.
+/// Lines of examples on the page of a command with subcommands.
 const EXAMPLES: std::ops::RangeInclusive<usize> = 2..=4;
 
-/// Reads a command line; says why it cannot.
+/// Reads a command line; an error says why it is invalid.
 pub type TakeLine<'a> = &'a dyn Fn(Vec<OsString>) -> Result<(), String>;
 
-/// What is wrong with the pages of `root`, which must not be built yet.
+/// The faults in the pages of `root`, which must not be built yet.
 pub fn faults(root: &Command, contents: Contents, take: TakeLine<'_>) -> Vec<String> {
     let mut check = Check {
         faults: Vec::new(),
@@ -45,7 +45,7 @@ impl Check<'_> {
         }
     }
 
-    /// Every command is in one group; groups have no others.
+    /// Checks that every command is in one group, and that groups contain no other names.
     fn groups(&mut self, root: &Command, contents: Contents) {
         let mut grouped = names_in(contents.groups);
         let mut defined: Vec<&str> = root.get_subcommands().map(Command::get_name).collect();
@@ -65,7 +65,8 @@ impl Check<'_> {
         }
     }
 
-    /// The page of a command with others below it has examples and lists each of these once.
+    /// Checks that the page of a command with subcommands has examples and lists each subcommand
+    /// once.
     fn list(&mut self, root: &Command, command: &Command) {
         let name = command.get_name();
         let page = command.clone().render_long_help().to_string();
@@ -92,7 +93,8 @@ impl Check<'_> {
         });
     }
 
-    /// The commands that do something: one sentence, examples, and paragraphs that can be wrapped.
+    /// Checks the pages of the other commands: one sentence, examples, and paragraphs that can be
+    /// wrapped.
     fn leaves(&mut self, command: &Command, path: &str) {
         let below = command.get_subcommands();
         for below in below.filter(|below| !below.is_hide_set()) {
@@ -123,7 +125,7 @@ impl Check<'_> {
         }
     }
 
-    /// The part of a line from `outcore` on is a command line.
+    /// Checks a line: the part from `outcore` on is a command line.
     fn line(&mut self, path: &str, line: &str) {
         match words_of(line).map(self.take) {
             Some(Ok(())) => {}
@@ -141,7 +143,7 @@ fn names_in(groups: &Groups<'static>) -> Vec<&'static str> {
 /// The words of the command in a line of an example, as a shell reads them.
 fn words_of(line: &str) -> Option<Vec<OsString>> {
     let from = line.find("outcore ")?;
-    // An explanation may follow, after two blanks.
+    // An explanation may follow after two spaces.
     let line = &line[..line[from..].find("  ").map_or(line.len(), |len| from + len)];
     let mut words = vec![String::new()];
     let (mut quote, mut is_open) = (None, false);

@@ -1,12 +1,12 @@
-//! Help as people read it: commands in groups, and examples before details.
+//! Help for people: commands in groups, and examples before details.
 //!
-//! Contract: [`arranged`] changes the order of what the definition of the flags says, never what it
-//! defines. The first page lists every command in one group ([`Contents::groups`]). The page of a
-//! command has, in this order, one sentence, examples, details, flags in groups, and the rest of
-//! the closing text. Examples are the paragraphs of the closing text that begin with a heading and
-//! have nothing but indented lines after it, or those of [`Contents::examples`]. The page of a
-//! command with others below it lists those as the first page does, in groups where they are many
-//! ([`Contents::groups_below`]). Pure.
+//! Contract: [`arranged`] changes only the order of the text in the definition of the flags, never
+//! the definition itself. The first page lists every command in one group ([`Contents::groups`]).
+//! The page of a command has, in this order, one sentence, examples, details, flags in groups, and
+//! the rest of the closing text. Examples are the paragraphs of the closing text that have a
+//! heading followed only by indented lines, or those of [`Contents::examples`]. The page of a
+//! command with subcommands lists these as the first page does, in groups if there are many
+//! ([`Contents::groups_below`]). All functions are pure.
 
 use clap::Command;
 
@@ -16,17 +16,17 @@ pub(crate) const WIDTH: usize = 100;
 /// Groups of flags that most commands have.
 const SHARED: [&str; 5] = ["Messages", "Plan", "Recording", "Resources", "Volume"];
 
-/// Commands in groups: what they are for, and their names.
+/// Commands in groups: the purpose of each group, and the names.
 pub type Groups<'a> = [(&'a str, &'a [&'a str])];
 
-/// Groups and examples for the pages of a command, which its definition lacks.
+/// Groups and examples for the pages of a command, if they are not in its definition.
 #[derive(Debug, Clone, Copy)]
 pub struct Contents {
     /// The commands, in groups.
     pub groups: &'static Groups<'static>,
-    /// The commands below one that has many, in groups, by its name.
+    /// The groups of a command with many subcommands, by its name.
     pub groups_below: &'static [(&'static str, &'static Groups<'static>)],
-    /// Examples of commands whose definition has none, by their names below the root.
+    /// Examples of commands without examples in their definition, by their names below the root.
     pub examples: &'static [(&'static str, &'static str)],
 }
 
@@ -46,7 +46,7 @@ pub fn arranged(root: Command, contents: Contents) -> Command {
     });
     let name = root.get_name().to_string();
     let page = page_of_groups(&root, &name, contents.groups);
-    // Flags of all commands stand on the pages of those below once the definition is built.
+    // Once the definition is built, the flags of all commands are on the pages of subcommands.
     let mut built = root.clone();
     built.build();
     let root = root.mut_subcommands(|command| {
@@ -62,7 +62,7 @@ pub fn arranged(root: Command, contents: Contents) -> Command {
     root.override_help(page)
 }
 
-/// The page of a command, and those of the commands below it.
+/// The page of a command, and those of its subcommands.
 fn arrange(command: Command, path: &str, contents: Contents) -> Command {
     let command = command.mut_subcommands(|below| {
         let path = format!("{path} {}", below.get_name());
@@ -76,7 +76,7 @@ fn arrange(command: Command, path: &str, contents: Contents) -> Command {
     page.extend(examples.iter().map(String::as_str));
     page.extend((!details.is_empty()).then_some(details));
     let page = page.join("\n\n");
-    // The long page alone has the flags of all jobs.
+    // Only the long page has the flags of all jobs.
     let command = command.mut_args(|arg| {
         let heading = arg.get_help_heading();
         let is_shared = heading.is_some_and(|heading| SHARED.contains(&heading));
@@ -93,7 +93,8 @@ pub(crate) struct Closing {
     pub(crate) rest: Vec<String>,
 }
 
-/// The examples of a command whose name below the root is `path`, and what else closes its page.
+/// The examples of a command whose name below the root is `path`, and the rest of the text that
+/// closes its page.
 pub(crate) fn closing_of(command: &Command, path: &str, contents: Contents) -> Closing {
     let closing = text_of(command.get_after_long_help());
     let (examples, rest): (Vec<&str>, Vec<&str>) = closing
@@ -127,7 +128,7 @@ pub(crate) fn is_examples(paragraph: &str) -> bool {
     is_heading && lines.clone().next().is_some() && lines.all(|line| line.starts_with("  "))
 }
 
-/// The page of a command that has others below it, which are in one group if nothing else is said.
+/// The page of a command with subcommands, which are in one group by default.
 fn page_below(command: &Command, root: &str, contents: Contents) -> String {
     let name = command.get_name();
     let path = format!("{root} {name}");
@@ -143,7 +144,7 @@ fn page_below(command: &Command, root: &str, contents: Contents) -> String {
     page_of_groups(command, &path, &[("Commands", &names)])
 }
 
-/// The page of the command `path`: its purpose, examples, the commands below it in groups, flags.
+/// The page of the command `path`: its purpose, examples, subcommands in groups, and flags.
 fn page_of_groups(command: &Command, path: &str, groups: &Groups<'_>) -> String {
     // Its flags, without the list of commands, which has no groups.
     let flags = command
@@ -185,7 +186,7 @@ fn page_of_groups(command: &Command, path: &str, groups: &Groups<'_>) -> String 
     page
 }
 
-/// A paragraph in lines of at most [`WIDTH`] characters; examples as they are.
+/// A paragraph in lines of at most [`WIDTH`] characters; examples stay unchanged.
 fn wrapped(paragraph: &str) -> String {
     if is_examples(paragraph) {
         return paragraph.to_string();

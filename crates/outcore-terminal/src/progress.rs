@@ -1,10 +1,10 @@
-//! Watching a job while it runs: progress for people and programs, and the way to stop it.
+//! Watches a running job: progress for people and programs, and the way to stop it.
 //!
 //! Contract: [`watch`] runs the work on the calling thread; a signal cancels the job, and a panic
-//! is an error. Where progress is shown, one more thread beside it draws a bar at 10 Hz or, with
-//! `--json`, prints a `progress` event a second; it ends with the work. Where the system has no
-//! thread for it, a note says so and the work goes on. The estimate of the time left takes the
-//! phases' weights as given and the speed so far as constant.
+//! is an error. If progress is shown, a second thread draws a bar at 10 Hz or, with `--json`,
+//! prints one `progress` event per second; it ends with the work. If the system cannot start the
+//! thread, a note says so and the work goes on. The estimate of the time left takes the phases'
+//! weights as given and the speed so far as constant.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -24,15 +24,14 @@ use crate::signals::Interrupt;
 
 const DRAW_EVERY: Duration = Duration::from_millis(100);
 const EVENT_EVERY: Duration = Duration::from_secs(1);
-/// Rates are means over about this long.
+/// Rates are means over about this time.
 const RATE_WINDOW_SECONDS: f64 = 1.0;
 /// Units of the bar.
 const BAR_STEPS: u64 = 1000;
 
-/// Runs `work`, shows how far it is, says what it noted, and cancels it when a signal comes.
+/// Runs `work`, shows its progress, prints its notes, and cancels it when a signal arrives.
 ///
-/// # Errors
-/// What `work` fails with; [`outcore::Kind::Interrupted`] if it failed after a signal came.
+/// # Errors Those of `work`; [`outcore::Kind::Interrupted`] if it failed after a signal.
 pub fn watch<T>(
     reporter: &Reporter,
     interrupt: &Interrupt,
@@ -50,14 +49,14 @@ pub fn watch<T>(
         .take_notes()
         .iter()
         .for_each(|note| reporter.note(note));
-    // A write that was given up for the signal's sake failed in its own words.
+    // A write that was abandoned because of the signal has an error of its own.
     match result {
         Err(_) if control.is_cancelled() => Err(Error::interrupted()),
         other => other,
     }
 }
 
-/// Runs `work` with a thread beside it that shows how far it is.
+/// Runs `work` while a second thread shows its progress.
 fn work_watched<T>(
     reporter: &Reporter,
     control: &Control,
@@ -70,7 +69,7 @@ fn work_watched<T>(
         let watcher = match spawn_scoped(scope, "outcore-watch", look) {
             Ok(watcher) => watcher,
             Err(error) => {
-                // The work needs no watching to be right.
+                // The work is correct without a watcher.
                 reporter.note(&format!(
                     "{}: {}; the job goes on without progress",
                     error.operation(),
@@ -86,7 +85,7 @@ fn work_watched<T>(
     })
 }
 
-/// Ends the watcher however the work ends.
+/// Ends the watcher, in whatever way the work ends.
 struct Over<'a>(&'a AtomicBool, std::thread::Thread);
 
 impl Drop for Over<'_> {
@@ -147,7 +146,7 @@ impl<'a> Watcher<'a> {
         let Some(bar) = self.bar.take() else {
             return;
         };
-        // Whoever makes the window narrower sees one line still.
+        // After the user narrows the window, the progress is still one line.
         let layout = Layout::now();
         let bar = match layout == self.layout {
             true => bar,
@@ -201,7 +200,7 @@ struct Layout {
 }
 
 impl Layout {
-    /// For the terminal as it is.
+    /// The layout for the current width of the terminal.
     fn now() -> Layout {
         Layout::of(columns_of_stderr().unwrap_or(USUAL_COLUMNS))
     }
@@ -212,7 +211,7 @@ impl Layout {
             60.. => 10,
             _ => 0,
         };
-        // A blank after the bar; three digits, ` %` and two blanks.
+        // A space after the bar; three digits, ` %` and two spaces.
         let before = bar_columns + usize::from(bar_columns > 0) + 7;
         Layout {
             bar_columns,
@@ -247,7 +246,7 @@ struct Rates {
 }
 
 impl Rates {
-    /// Takes a look at `elapsed_seconds`; gives the rates of reading and writing.
+    /// Takes a sample at `elapsed_seconds`; returns the rates of reading and writing.
     fn update(&mut self, progress: &Progress, elapsed_seconds: f64) -> (f64, f64) {
         let (before_seconds, read_before, written_before) = self.seen.unwrap_or((0.0, 0, 0));
         let step_seconds = elapsed_seconds - before_seconds;
@@ -265,7 +264,7 @@ impl Rates {
     }
 }
 
-/// How much of the whole job is done; nothing in a phase without a weight or a size.
+/// The fraction of the whole job that is done; nothing in a phase without a weight or a size.
 fn fraction_done(progress: &Progress, weights: &[Weight]) -> Option<f64> {
     let total: f64 = weights.iter().map(|(_, weight)| weight).sum();
     let index = weights
@@ -285,7 +284,7 @@ fn seconds_left(fraction: Option<f64>, elapsed_seconds: f64) -> Option<f64> {
     Some(elapsed_seconds * (1.0 - fraction) / fraction)
 }
 
-/// What a line of progress says next to the bar.
+/// The parts of a progress line next to the bar.
 struct Parts<'a> {
     progress: &'a Progress,
     read_bytes_per_second: f64,
@@ -294,8 +293,8 @@ struct Parts<'a> {
 }
 
 impl Parts<'_> {
-    /// Phase, rates, the drive that the others wait for, and time left, in at most `columns`. The
-    /// drive goes first where there is no room, then the rates, then the time.
+    /// Phase, rates, the drive that the others wait for, and time left, in at most `columns`. If
+    /// there is no room, the drive is left out first, then the rates, then the time.
     fn line(&self, columns: usize) -> String {
         let rates = format!(
             "read {}  write {}",
@@ -323,7 +322,7 @@ impl Parts<'_> {
     }
 }
 
-/// A time that is no more than an estimate: whole seconds.
+/// An estimated time, in whole seconds.
 fn time_text(time_seconds: f64) -> String {
     if time_seconds < 99.0 {
         format!("{:.0} s", time_seconds.max(1.0))

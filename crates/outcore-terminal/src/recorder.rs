@@ -1,11 +1,11 @@
-//! `--record-io`: the one recording of a run, whatever the command.
+//! `--record-io`: the single recording of a run, for every command.
 //!
-//! Contract: a command that has settled what it reads and writes calls [`Recorder::start`] and
-//! works with the means that it gives. Its summary ends the recording and has the facts of the
-//! trace ([`Reporter::summary`](crate::report::Reporter::summary)); [`Recorder::close`] says where
-//! the trace is, after everything else, or gives the error that kept it from appearing: the run is
-//! done then, and its summary has been told. A command that fails, or whose reader went away,
-//! leaves no trace.
+//! Contract: once a command knows its inputs and outputs, it calls [`Recorder::start`] and works
+//! with the resources that this returns. Its summary ends the recording and has the facts of the
+//! trace ([`Reporter::summary`](crate::report::Reporter::summary)). After everything else,
+//! [`Recorder::close`] reports where the trace is, or returns the error that kept it from
+//! appearing; by then the run is done and its summary has been printed. A command that fails, or
+//! whose reader went away, leaves no trace.
 
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -17,7 +17,7 @@ use outcore_io::units;
 use outcore_verbs::host::Kept;
 use outcore_verbs::report::{IoTrace, Place};
 
-/// Says in the trace who made it.
+/// The name of this program in the trace.
 const PROGRAM: &str = concat!("outcore ", env!("CARGO_PKG_VERSION"));
 
 #[derive(Debug, Default)]
@@ -29,7 +29,7 @@ enum State {
     Failed(Error),
 }
 
-/// What is recorded, if anything is.
+/// The trace that is recorded, if there is one.
 #[derive(Debug, Clone, Default)]
 pub struct Recorder(Arc<Mutex<State>>);
 
@@ -38,7 +38,7 @@ impl Recorder {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Begins to record, if that is wanted: gives the same means on a device that records.
+    /// Starts to record, if that is wanted: returns the same resources on a device that records.
     pub fn start(
         &self,
         resources: Resources,
@@ -64,7 +64,7 @@ impl Recorder {
         Ok(resources)
     }
 
-    /// Puts the trace in its place; its facts for the summary, if there are any.
+    /// Publishes the trace; returns its facts for the summary, if there are any.
     pub fn finish(&self) -> Option<IoTrace> {
         let mut state = self.lock();
         let State::Running(recording) = std::mem::take(&mut *state) else {
@@ -88,10 +88,9 @@ impl Recorder {
         }
     }
 
-    /// What to say of the trace, if there is one.
+    /// The note about the trace, if there is one.
     ///
-    /// # Errors
-    /// Why there is none.
+    /// # Errors The reason for a missing trace.
     pub fn close(&self) -> Result<Option<String>> {
         match std::mem::take(&mut *self.lock()) {
             State::Nothing | State::Running(_) => Ok(None),

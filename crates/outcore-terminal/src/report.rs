@@ -1,12 +1,12 @@
-//! What the command says: data on standard output, all else on standard error; JSON Lines on
+//! The output of the command: data on standard output, all else on standard error; JSON Lines on
 //! demand.
 //!
 //! Contract: a [`Reporter`] is made from the flags and passed down. With `--json` each event is one
 //! line `{"v":1,"event":...}` on standard output, or on standard error where standard output
 //! carries data; then nothing else is printed. An error is one line `outcore: error: ...` and one
-//! line `hint: ...`. What cannot be printed on standard output is an error when the command ends
-//! ([`Stdout::check`]); a reader that went away is none, and standard error that fails has nobody
-//! to be told.
+//! line `hint: ...`. A failed write to standard output is an error when the command ends
+//! ([`Stdout::check`]), except if the reader went away. A failed write to standard error is
+//! ignored, because there is no place left to report it.
 //!
 //! Events: `begin` (what will be done), `progress`, `plan`, `summary` (always with records,
 //! seconds, read_bytes, written_bytes, cpu_seconds, peak_rss_bytes, passes, bandwidth_fraction),
@@ -30,7 +30,7 @@ use crate::stdout::Stdout;
 /// Version of the events.
 const VERSION: u32 = 1;
 
-/// How the command talks.
+/// The output of the command.
 #[derive(Debug, Clone)]
 pub struct Reporter {
     command: &'static str,
@@ -38,13 +38,13 @@ pub struct Reporter {
     is_quiet: bool,
     is_verbose: bool,
     is_colored: bool,
-    /// Standard output carries data, so that events go to standard error.
+    /// Standard output carries data, so events go to standard error.
     is_stdout_taken: bool,
-    /// The command was called by the name of GNU sort, and speaks as that does.
+    /// The command was called by the name of GNU sort, and prints its messages in that form.
     is_gnu: bool,
     stdout: Stdout,
     recorder: Recorder,
-    /// Paths of files, and what the user calls them.
+    /// Paths of files, and the names that the user gave them.
     names: Arc<Mutex<Vec<(String, String)>>>,
 }
 
@@ -73,7 +73,7 @@ impl Reporter {
         }
     }
 
-    /// Calls the file `path` what the user calls it, `name`, from now on.
+    /// From now on, uses `name`, the user's name, for the file `path`.
     pub(crate) fn call(&self, path: &Path, name: &Path) {
         let pair = (path.display().to_string(), name.display().to_string());
         let mut names = self.names.lock().unwrap_or_else(PoisonError::into_inner);
@@ -107,7 +107,7 @@ impl Reporter {
         self.is_gnu
     }
 
-    /// What the process ends with after an error: GNU sort knows disorder (1) and trouble (2).
+    /// The exit code after an error: GNU sort has 1 for disorder and 2 for trouble.
     pub(crate) fn exit_code(&self, error: &Error) -> u8 {
         match error.kind() {
             Kind::CheckFailed | Kind::Interrupted => error.kind().exit_code(),
@@ -121,7 +121,7 @@ impl Reporter {
         self.is_json
     }
 
-    /// Whether more than usual is to be said.
+    /// Whether the user asked for more output.
     pub(crate) fn is_verbose(&self) -> bool {
         self.is_verbose && !self.is_json
     }
@@ -131,7 +131,8 @@ impl Reporter {
         !self.is_quiet && !self.is_json && !self.is_gnu && io::stderr().is_terminal()
     }
 
-    /// Whether what was done is told: to people who look on, or asked for more. GNU sort is silent.
+    /// Whether to report the result: on a terminal, or if the user asked for more. GNU sort is
+    /// silent.
     pub fn tells(&self) -> bool {
         self.is_verbose() || (!self.is_gnu && io::stderr().is_terminal())
     }
@@ -146,7 +147,7 @@ impl Reporter {
         if !self.is_json {
             return;
         }
-        // By hand, so that version and event come first for those who read with their eyes.
+        // Written by hand, so that people who read the line see version and event first.
         let head = format!(
             "{{\"v\":{VERSION},\"event\":{},\"command\":{}",
             json!(name),
@@ -171,7 +172,7 @@ impl Reporter {
         }
     }
 
-    /// A line for people who asked for more.
+    /// A line for users who asked for more.
     pub fn detail(&self, line: &str) {
         if self.is_verbose() {
             self.human(line);
@@ -191,7 +192,7 @@ impl Reporter {
         self.human(&text);
     }
 
-    /// The table of a job's phases beside its plan, for people who asked for more or, if it
+    /// The table of a job's phases next to its plan, for users who asked for more or, if it
     /// `is_explained`, for the plan.
     pub fn phases(&self, phases: &[EnginePhase], is_explained: bool) {
         self.show_phases(&Phase::of_engine(phases), is_explained);
@@ -205,12 +206,12 @@ impl Reporter {
         }
     }
 
-    /// Something that the user should know but that stops nothing.
+    /// A note that the user should see, and that is not an error.
     pub fn note(&self, text: &str) {
         self.human(&format!("{} {text}", self.paint("note:", "36")));
     }
 
-    /// A command's data: text on standard output, unless `--json` says it in events.
+    /// The data of a command: text on standard output, unless `--json` prints events.
     pub fn data(&self, text: &str) {
         if !self.is_json {
             self.stdout.write(text.as_bytes());
@@ -224,17 +225,17 @@ impl Reporter {
         }
     }
 
-    /// Where results are printed.
+    /// The stream for results.
     pub fn stdout(&self) -> &Stdout {
         &self.stdout
     }
 
-    /// What is recorded of the run.
+    /// The recording of the run.
     pub fn recorder(&self) -> &Recorder {
         &self.recorder
     }
 
-    /// The summary of a command, as an event. What was recorded ends with it.
+    /// The summary of a command, as an event. It ends the recording.
     pub fn summary(&self, summary: &Summary) {
         let trace = self.recorder.finish();
         if !self.is_json {
@@ -260,7 +261,7 @@ impl Reporter {
         self.show_phases(&words.phases, words.are_phases_asked_for);
     }
 
-    /// An error: one line with cause and place, one with the next step.
+    /// An error: one line with cause and place, and one with the next step.
     pub fn error(&self, error: &Error) {
         let message = message_of(error);
         self.event(
@@ -278,8 +279,8 @@ impl Reporter {
                 "hint": error.next_step(),
             }),
         );
-        // With --json too: a person who looks at the terminal should not have to read JSON. But not
-        // among the events, where each line must parse.
+        // Also with --json: a person at the terminal should not have to read JSON. But not among
+        // the events, where each line must parse.
         if self.is_json && self.is_stdout_taken {
             return;
         }
@@ -304,7 +305,7 @@ impl Reporter {
     }
 }
 
-/// Writes and forgets: who went away does not want to hear more.
+/// Ignores errors of the write: a reader that went away does not need the rest.
 fn say(stream: &mut dyn Write, text: &str) {
     let _ = stream
         .write_all(text.as_bytes())

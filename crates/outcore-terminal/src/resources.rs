@@ -1,18 +1,17 @@
 //! Resources of a job from the environment of the process (see [`outcore_front::resources`]).
 //!
-//! Contract: what a request does not set is left to environment, file and default. `OUTCORE_FAULT`
-//! (`eio@12`, `kill@9`, see [`outcore_io::drive::testing`]) puts a fault into the device, for
-//! tests; this is the only place that reads it.
+//! Contract: the environment, the file and the defaults set the values that a request does not set.
+//! For tests, `OUTCORE_FAULT` (`eio@12`, `kill@9`, see [`outcore_io::drive::testing`]) puts a fault
+//! into the device; this is the only place that reads it.
 
 use outcore::Result;
 use outcore_front::resources::{FAULT_VARIABLE, Resources, ResourcesRequest};
 use outcore_io::config::Environment;
 use outcore_verbs::option::{DriveArgs, ResourceArgs, SEED, resources_request};
 
-/// Merges what was set, environment, file and defaults.
+/// Merges the request, the environment, the file and the defaults.
 ///
-/// # Errors
-/// Settings that cannot be.
+/// # Errors Invalid settings.
 pub fn of_request(request: &ResourcesRequest) -> Result<Resources> {
     let resources = Resources::load(request, &Environment::of_process())?;
     match std::env::var(FAULT_VARIABLE) {
@@ -21,7 +20,7 @@ pub fn of_request(request: &ResourcesRequest) -> Result<Resources> {
     }
 }
 
-/// The same for what has no flags of its own.
+/// The same for a command without flags of its own.
 ///
 /// # Errors
 /// As [`of_request`].

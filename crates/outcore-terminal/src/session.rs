@@ -1,10 +1,10 @@
-//! One run of a command: words in, exit code out.
+//! One run of a command: arguments in, exit code out.
 //!
-//! Contract: [`answer`] says what clap has to say of words that name no work. [`Session::run`] does
-//! the work of a command and gives its exit code: that of the error's kind
-//! ([`outcore::Kind::exit_code`]), or what the work returned. A panic is an error that names the
-//! command and the file. Results that could not be printed are an error. Datasets that the work
-//! wrote are sealed only if it succeeded.
+//! Contract: [`answer`] prints clap's message for arguments that call no command. [`Session::run`]
+//! does the work of a command and returns its exit code: that of the error's kind
+//! ([`outcore::Kind::exit_code`]), or the one that the work returned. A panic is an error that
+//! names the command and the file. Results that could not be printed are an error. Datasets that
+//! the work wrote are sealed only if it succeeded.
 
 use std::ffi::OsString;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -21,17 +21,17 @@ use crate::files::{Copying, Files};
 use crate::report::Reporter;
 use crate::signals::{Interrupt, survive_file_limit};
 
-/// How long a signal waits for its effect on work that never asks for one.
+/// The delay after which a signal ends work that never checks for signals.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 
-/// What every command gets.
+/// The context of every command.
 #[derive(Clone)]
 pub struct Terminal {
     /// Drives file of the volume, if there is one.
     pub volume: Option<PathBuf>,
-    /// What names of files mean.
+    /// The meaning of file names.
     pub files: Files,
-    /// How it talks.
+    /// The output of the command.
     pub reporter: Reporter,
     /// Whether the user asked to stop.
     pub interrupt: Interrupt,
@@ -39,23 +39,23 @@ pub struct Terminal {
 
 /// A command that is about to run.
 pub struct Session<'a> {
-    /// Its name, by which its events are known.
+    /// Its name, which its events have.
     pub name: &'static str,
-    /// How it talks.
+    /// The output of the command.
     pub reporter: Reporter,
     /// The flags of every command.
     pub common: &'a Common,
-    /// Whether a signal asks the work to stop and clean up; else the process says that it was
-    /// interrupted, and ends.
+    /// Whether a signal asks the work to stop and clean up; otherwise the process reports the
+    /// interruption, and ends.
     pub cleans_up: bool,
     /// Whether scratch goes to the volume's drives if the user gives no others.
     pub lends_drives: bool,
-    /// The file that an error names if it knows of none itself.
+    /// The file that is named in an error that has no file of its own.
     pub first_file: Option<PathBuf>,
 }
 
 impl Session<'_> {
-    /// Does the work; gives the exit code.
+    /// Does the work; returns the exit code.
     pub fn run(self, work: impl FnOnce(&Terminal) -> Result<u8>) -> u8 {
         survive_file_limit();
         let interrupt = Interrupt::install();
@@ -103,7 +103,7 @@ pub fn first_file(words: &[OsString]) -> Option<PathBuf> {
     names.find(|name| name.is_file())
 }
 
-/// Says what clap has to say: help, the version or what is wrong; gives the exit code.
+/// Prints clap's message: help, the version or an error; returns the exit code.
 pub fn answer(reporter: &Reporter, said: &clap::Error) -> u8 {
     match usage::read(said) {
         usage::Parsed::Text(text) => print(reporter, &text),
@@ -115,14 +115,14 @@ pub fn answer(reporter: &Reporter, said: &clap::Error) -> u8 {
     }
 }
 
-/// Prints a text that is all that was asked for; gives the exit code.
+/// Prints a text that is the whole result; returns the exit code.
 pub fn print(reporter: &Reporter, text: &str) -> u8 {
     reporter.stdout().write(text.as_bytes());
     finish(reporter, Ok(0))
 }
 
-/// The exit code, after saying what went wrong if something did; results that could not be printed
-/// did.
+/// Reports the error, if there is one, and returns the exit code. A result that could not be
+/// printed is an error.
 pub fn finish(reporter: &Reporter, result: Result<u8>) -> u8 {
     match result.and_then(|code| reporter.stdout().check().map(|()| code)) {
         Ok(code) => code,
@@ -133,7 +133,8 @@ pub fn finish(reporter: &Reporter, result: Result<u8>) -> u8 {
     }
 }
 
-/// Ends the process soon after a signal came, for work that has nothing to clean up and never asks.
+/// Ends the process soon after a signal, for work that has nothing to clean up and never checks for
+/// signals.
 fn end_when_interrupted(reporter: &Reporter, interrupt: &Interrupt) {
     let (reporter, interrupt) = (reporter.clone(), interrupt.clone());
     let look = move || {
@@ -147,11 +148,11 @@ fn end_when_interrupted(reporter: &Reporter, interrupt: &Interrupt) {
     drop(outcore_io::threads::spawn("outcore-signals", look));
 }
 
-/// As many files open at once as the system lets this user have: data often come in thousands.
+/// Raises the limit of open files as far as the system allows: data often have thousands of files.
 fn allow_open_files() {
     use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
     let maximum = getrlimit(Resource::Nofile).maximum;
-    // If the system refuses, fewer will do for most jobs.
+    // If the system refuses, fewer are enough for most jobs.
     let _ = setrlimit(
         Resource::Nofile,
         Rlimit {

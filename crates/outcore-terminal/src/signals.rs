@@ -1,12 +1,12 @@
 //! SIGINT, SIGTERM and SIGHUP: the first asks the job to stop and clean up, the second ends the
 //! process.
 //!
-//! Contract: a handler only sets a flag, which jobs look at as often as whether they are cancelled
-//! (see [`crate::progress`]). If the flag is set already, the handler ends the process at once with
-//! 130; what is then left behind is swept by the next run. Where no handler can be installed the
-//! signals keep their usual effect, and those that whoever started the process had ignored
-//! (`nohup`, a shell's background jobs) stay so. SIGXFSZ ends nothing: the write that it comes with
-//! fails.
+//! Contract: a handler only sets a flag. Jobs check it as often as they check whether they are
+//! cancelled (see [`crate::progress`]). If the flag is set already, the handler ends the process at
+//! once with 130; the next run removes what it leaves behind. Where no handler can be installed,
+//! the signals keep their usual effect. Signals that were ignored when the process started
+//! (`nohup`, a shell's background jobs) stay ignored. SIGXFSZ does not end the process: the write
+//! that caused it fails.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -27,14 +27,14 @@ impl Interrupt {
         let ignored = ignored_signals();
         let is_wanted = |signal: &i32| ignored >> (signal - 1) & 1 == 0;
         for signal in [SIGINT, SIGTERM, SIGHUP].into_iter().filter(is_wanted) {
-            // Order counts: the first to run must still see the flag as it was before.
+            // The order matters: the first handler to run must see the old value of the flag.
             let _ = flag::register_conditional_shutdown(signal, second, Arc::clone(&interrupt.0))
                 .and_then(|_| flag::register(signal, Arc::clone(&interrupt.0)));
         }
         interrupt
     }
 
-    /// Whether a signal came.
+    /// Whether a signal arrived.
     pub fn is_set(&self) -> bool {
         self.0.load(Ordering::Relaxed)
     }
@@ -44,7 +44,7 @@ impl Interrupt {
         Arc::clone(&self.0)
     }
 
-    /// Fails with [`Kind::Interrupted`] once a signal came.
+    /// Fails with [`Kind::Interrupted`] once a signal arrived.
     pub fn check(&self) -> Result<()> {
         if self.is_set() {
             Err(Error::interrupted())
@@ -54,14 +54,14 @@ impl Interrupt {
     }
 }
 
-/// From now on a file that reaches the limit of file sizes (`ulimit -f`) is an error of its write,
-/// not the end of the process.
+/// From now on, a write beyond the limit of file sizes (`ulimit -f`) fails with an error instead of
+/// ending the process.
 pub(crate) fn survive_file_limit() {
-    // Nobody looks at this flag.
+    // Nothing reads this flag.
     let _ = flag::register(SIGXFSZ, Arc::default());
 }
 
-/// Signals that the process was started with as ignored, signal n as bit n - 1.
+/// Signals that were ignored when the process started, signal n as bit n - 1.
 fn ignored_signals() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));

@@ -1,10 +1,10 @@
-//! Standard output as what results are printed on: whole, or an error.
+//! Standard output for results: everything is printed, or there is an error.
 //!
 //! Contract: everything that a command prints there goes through one [`Stdout`], except for the
-//! data of a job. A failed write is never passed over. The first failure is kept, nothing is
-//! written after it, and [`Stdout::check`] reports it when the command ends, so that the exit code
-//! is an error's. A reader that went away is no failure: it did not want what it has not read.
-//! Nothing waits in a buffer.
+//! data of a job. A failed write is never ignored. The first failure is kept, nothing is written
+//! after it, and [`Stdout::check`] reports it when the command ends, so that the exit code is that
+//! of an error. A reader that went away is not a failure: it did not want the rest. There is no
+//! buffer.
 //!
 //! A standard stream that was closed when the process started (`>&-`) fails when it is used: see
 //! `closed.rs`.
@@ -17,7 +17,7 @@ use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
 use rustix::stdio;
 
-/// Exit code if the reader of a pipe went away, as for a process that SIGPIPE ended.
+/// Exit code if the reader of a pipe went away, the same as after SIGPIPE.
 pub const CLOSED_PIPE: u8 = 141;
 
 const OPERATION: &str = "write standard output";
@@ -34,7 +34,8 @@ impl fmt::Debug for Stdout {
 }
 
 impl Stdout {
-    /// Writes all of it, at once for those who print beside; nothing once a write has failed.
+    /// Writes all of it as one piece, so that other printing threads do not interleave; does
+    /// nothing once a write has failed.
     pub fn write(&self, bytes: &[u8]) {
         let mut failure = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if failure.is_none() {
@@ -49,8 +50,7 @@ impl Stdout {
 
     /// Fails if something could not be written, unless the reader went away.
     ///
-    /// # Errors
-    /// What the first write failed with.
+    /// # Errors That of the first failed write.
     pub fn check(&self) -> Result<()> {
         match *self.0.lock().unwrap_or_else(PoisonError::into_inner) {
             None | Some(Errno::PIPE) => Ok(()),
@@ -66,7 +66,7 @@ fn write_all(mut bytes: &[u8]) -> rustix::io::Result<()> {
             Ok(0) => return Err(Errno::IO),
             Ok(written) => bytes = &bytes[written..],
             Err(Errno::INTR) => {}
-            // Whoever shares the descriptor has made it so.
+            // Another process that shares the descriptor made it non-blocking.
             Err(Errno::AGAIN) => {
                 let mut polled = [PollFd::new(&stdout, PollFlags::OUT)];
                 match poll(&mut polled, None) {

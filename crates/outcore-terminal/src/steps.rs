@@ -1,7 +1,7 @@
 //! The steps of a measurement, shown one after the other.
 //!
-//! Contract: with `--json` each step is a `progress` event; on a terminal a spinner shows it; else
-//! it is a line for people who asked for more. The spinner goes with its [`Steps`].
+//! Contract: with `--json` each step is a `progress` event; on a terminal a spinner shows it;
+//! otherwise it is a line for users who asked for more. The spinner is removed with its [`Steps`].
 
 use indicatif::{ProgressBar, ProgressStyle};
 use serde_json::json;
@@ -27,7 +27,7 @@ impl<'a> Steps<'a> {
     pub fn show(&self, step: &str) {
         self.reporter.event("progress", json!({"phase": step}));
         match &self.spinner {
-            // Turned by what is said, not by a thread of its own.
+            // The spinner turns with each message, not on a thread of its own.
             Some(spinner) => {
                 spinner.set_message(step.to_string());
                 spinner.tick();

@@ -4,12 +4,12 @@
 //! column whose length is the count's share of the largest. No line is wider than the terminal,
 //! except where the labels alone are. Pure.
 
-/// A bar shorter than this says nothing.
+/// A shorter bar would be meaningless.
 const BAR_COLUMNS_MIN: usize = 8;
 const BAR_COLUMNS_MAX: usize = 60;
 const EIGHTHS: [&str; 8] = ["", "▏", "▎", "▍", "▌", "▋", "▊", "▉"];
 
-/// A count and what it is of.
+/// A count and its label.
 pub(crate) struct Bar {
     pub(crate) label: String,
     pub(crate) count: u64,
@@ -21,7 +21,7 @@ pub(crate) fn chart(bars: &[Bar], terminal_columns: usize) -> String {
     let labels = bars.iter().map(|bar| width(&bar.label)).max().unwrap_or(0);
     let most = bars.iter().map(|bar| bar.count).max().unwrap_or(0);
     let counts = most.to_string().len();
-    // Two blanks on either side of the count, and the last column stays free.
+    // Two spaces on either side of the count, and the last column stays free.
     let left = terminal_columns.saturating_sub(labels + counts + 5);
     let bar_columns = match left {
         ..BAR_COLUMNS_MIN => 0,
@@ -38,7 +38,7 @@ pub(crate) fn chart(bars: &[Bar], terminal_columns: usize) -> String {
     text
 }
 
-/// A bar as long as the count's share of the largest; a count above 0 can be seen.
+/// A bar as long as the count's share of the largest; a count above 0 is visible.
 fn drawn(count: u64, most: u64, columns: usize) -> String {
     if most == 0 || columns == 0 {
         return String::new();

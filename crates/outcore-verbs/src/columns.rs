@@ -1,7 +1,7 @@
 //! Tables as inputs and results of the verbs on graphs and vectors.
 //!
 //! Contract: thin over [`outcore_front`]. A build without the feature `tables` has the same
-//! functions: there no name is that of a table, and tables are rejected.
+//! functions: they treat no name as a table, and reject tables.
 
 use std::path::{Path, PathBuf};
 
@@ -23,7 +23,7 @@ use {
     outcore_table::input,
 };
 
-/// A table that is made.
+/// A table that is written.
 #[cfg_attr(
     not(feature = "tables"),
     expect(dead_code, reason = "no table is written")
@@ -31,14 +31,14 @@ use {
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct NewTable<'a> {
     pub(crate) path: &'a Path,
-    /// Whether it may be there already.
+    /// Whether it may exist already.
     pub(crate) replace: bool,
 }
 
 /// Takes rows of ids, one after another, and a distance for each row.
 type TakeNear<'t> = dyn FnMut(&[u64], &[f64]) -> Result<()> + 't;
 
-/// Defines functions by what they do with tables, and without.
+/// Defines functions by their bodies with the feature `tables`, and without it.
 macro_rules! functions {
     ($(
         $(#[doc = $doc:literal])*
@@ -61,7 +61,7 @@ macro_rules! functions {
 use crate::verb::without_tables;
 
 functions! {
-    /// Whether a result of that name is a table.
+    /// Whether a result with this name is a table.
     fn is_table_name(name: &Path) -> bool = result_tables::is_table_name(name), or false;
 
     /// The same for results that are tables or CSV.
@@ -70,7 +70,7 @@ functions! {
     /// Whether a name means several tables.
     fn is_several(name: &Path) -> bool = input::is_several(name), or false;
 
-    /// Fails for an output that would be read again as a table of an input.
+    /// Fails for an output that a later run would read as a part of an input.
     fn check_not_read_again(inputs: &[&Path], outputs: &[&Path]) -> Result<()> =
         input::check_not_read_again(inputs.iter().copied(), outputs), or Ok(());
 
@@ -81,7 +81,7 @@ functions! {
         result_tables::write_clusters(job, base, clustering, output),
         or outcore_vector::kmeans::write_labels(job, base, clustering, output);
 
-    /// Writes rows of vectors that are near: a column for each of `ids`, and the distance.
+    /// Writes the results of a search: a column for each of `ids`, and the distance.
     fn write_near(
         job: &Job, to: NewTable<'_>, ids: &[&str],
         find: impl FnOnce(&mut TakeNear<'_>) -> Result<()>
@@ -117,13 +117,13 @@ functions! {
         table_vectors::write_vectors(job, input, column, (to.path, to.replace)),
         or Err(without_tables());
 
-    /// The rows of `base` for which a condition is true of the same rows of tables.
+    /// The rows of `base` for which a condition holds in the same row of the tables.
     fn rows_where(
         job: &Job, base: &VectorFile, condition: &str, tables: &[PathBuf]
     ) -> Result<Subset> =
         table_vectors::rows_where(job, base, (condition, tables)), or Err(without_tables());
 
-    /// Converts the edges in the two columns that `options` name, or the first two, to a graph.
+    /// Converts the edges in the two columns that `options` name, or in the first two, to a graph.
     fn convert_edges(
         job: &Job, files: &[PathBuf], dir: &Path, options: &ConvertOptions
     ) -> Result<ConvertSummary> = {

@@ -1,13 +1,12 @@
-//! `@name` where a command takes a file: read and written where it lies, or copied.
+//! `@name` in place of a file: read and written on the volume, or copied.
 //!
-//! Contract: with a volume named (`--volume`, `OUTCORE_VOLUME`), `@name` (or `@name/inside`) is a
-//! dataset wherever a command takes the name of a file of data. Each command asks [`Files`] what
-//! its names mean, once: [`Files::output`] for what it writes, which is a sealed dataset when the
+//! Contract: if a volume is given (`--volume`, `OUTCORE_VOLUME`), `@name` (or `@name/inside`) is a
+//! dataset wherever a command takes the name of a data file. Each command asks [`Files`] what its
+//! names mean, once: [`Files::output`] for what it writes, which is a sealed dataset when the
 //! command has succeeded and absent otherwise; [`Files::copied`] for what it reads past the engine;
-//! and, through [`Names`], [`find`] for all other inputs, which are read where they lie. A dataset
-//! is never changed in its place. Without a volume a dataset is an error, unless there is a file of
-//! that name. The volume is opened with the first dataset that is named. A signal stops a copy as
-//! it stops a command.
+//! and, through [`Names`], [`find`] for all other inputs, which are read in place. A dataset is
+//! never changed in place. Without a volume a dataset is an error, unless there is a file of that
+//! name. The first use of a dataset opens the volume. A signal stops a copy as it stops a command.
 //!
 //! [`find`]: outcore_front::inputs::find
 
@@ -22,37 +21,36 @@ use outcore_front::staging::{PackedDirectory, Staging, Work, refuse_without_volu
 use outcore_io::drive::Device;
 use outcore_store::dataset::Named;
 
-/// The part of a face that datasets need.
+/// The services that datasets need from the command or from Python.
 pub trait DatasetHost {
     /// The device that the volume is opened on.
     ///
-    /// # Errors
-    /// Settings that cannot be.
+    /// # Errors Invalid settings.
     fn device(&self) -> Result<Arc<dyn Device>>;
 
     /// From now on messages call the file at `path` by `name`.
     fn call(&self, path: &Path, name: &Path);
 
-    /// Copies `bytes`, shows how far it is, and stops when the user asks for that.
+    /// Copies `bytes` with `work`, shows the progress, and stops at the user's request.
     ///
     /// # Errors
     /// What `work` fails with.
     fn copy(&self, bytes: u64, work: &Work<'_>) -> Result<()>;
 }
 
-/// The meaning of the names of files, to one command.
+/// The meaning of the names of files for one command.
 #[derive(Clone)]
 pub struct Files<H> {
     drives_file: Option<PathBuf>,
-    /// Whether scratch goes to the volume's drives where no others are named.
+    /// Whether scratch goes to the volume's drives if no others are given.
     lends_drives: bool,
     host: H,
-    /// Nothing until a dataset is named.
+    /// Nothing until a dataset is used.
     staging: Arc<Mutex<Option<Staging>>>,
 }
 
 impl<H: DatasetHost> Files<H> {
-    /// With the datasets of the volume of `drives_file`, if one is named.
+    /// With the datasets of the volume of `drives_file`, if there is one.
     pub fn new(drives_file: Option<PathBuf>, lends_drives: bool, host: H) -> Self {
         Files {
             drives_file,
@@ -62,7 +60,7 @@ impl<H: DatasetHost> Files<H> {
         }
     }
 
-    /// The drives file of the volume, if one is named.
+    /// The drives file of the volume, if there is one.
     pub fn volume(&self) -> Option<&Path> {
         self.drives_file.as_deref()
     }
@@ -71,7 +69,7 @@ impl<H: DatasetHost> Files<H> {
         self.staging.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Asks the volume, if `name` is that of a dataset; nothing for a file.
+    /// Opens the volume if `name` is that of a dataset; nothing for a file.
     fn ask<T>(
         &self,
         name: &Path,
@@ -96,17 +94,16 @@ impl<H: DatasetHost> Files<H> {
         Ok(Some(given))
     }
 
-    /// The path at which the command writes `name`; `replace` says whether it may be there already.
+    /// The path at which the command writes `name`; `replace` allows it to exist already.
     ///
-    /// # Errors
-    /// A dataset that cannot be written, or is there.
+    /// # Errors A dataset that cannot be written, or that exists.
     pub fn output<'a>(&self, name: &'a Path, replace: bool) -> Result<Cow<'a, Path>> {
         let made = self.ask(name, |staging| staging.output(name, replace))?;
         Ok(made.map_or(Cow::Borrowed(name), Cow::Owned))
     }
 
-    /// The directory in which the command writes the files of `name`; `replace` says whether it may
-    /// be there already.
+    /// The directory in which the command writes the files of `name`; `replace` allows it to exist
+    /// already.
     ///
     /// # Errors
     /// As [`Files::output`].
@@ -115,8 +112,7 @@ impl<H: DatasetHost> Files<H> {
         Ok(made.map_or(Cow::Borrowed(name), Cow::Owned))
     }
 
-    /// The directory that is packed in `name`, if that is a dataset; its files are read where they
-    /// lie.
+    /// The directory that is packed in `name`, if that is a dataset; its files are read in place.
     ///
     /// # Errors
     /// There is no such dataset, or it is one file; damage.
@@ -124,7 +120,7 @@ impl<H: DatasetHost> Files<H> {
         self.ask(name, |staging| staging.packed(name))
     }
 
-    /// A path of the system by which `name` is read: of a dataset, that of a copy.
+    /// A path of the file system at which `name` can be read: for a dataset, that of a copy.
     ///
     /// # Errors
     /// There is no such dataset; damage; no room for a copy.
@@ -133,7 +129,7 @@ impl<H: DatasetHost> Files<H> {
         Ok(made.map_or(Cow::Borrowed(name), Cow::Owned))
     }
 
-    /// Fails if `name`, which the command would change in its place, is a dataset.
+    /// Fails if `name`, which the command would change in place, is a dataset.
     ///
     /// # Errors
     /// Usage.
@@ -144,7 +140,7 @@ impl<H: DatasetHost> Files<H> {
         }
     }
 
-    /// The same means with the datasets that have been named among their files.
+    /// The same resources, whose files include the datasets that have been named.
     ///
     /// # Errors
     /// The volume cannot be opened.
@@ -155,7 +151,7 @@ impl<H: DatasetHost> Files<H> {
         }
     }
 
-    /// Puts what the command has made as a file.
+    /// Stores the files that the command has made as datasets.
     ///
     /// # Errors
     /// The name is taken, no room.

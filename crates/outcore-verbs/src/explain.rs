@@ -1,11 +1,10 @@
-//! `--explain` of commands that read files once, from front to back, and have no other plan of the
-//! engine's.
+//! `--explain` of commands that read files once, from front to back, and have no plan of the
+//! engine.
 //!
 //! Contract: [`FilePass::plan`] says how many bytes will be read and written and how long the
 //! drives take for that, at their rates, before anything is read; `--explain` shows it
-//! ([`FilePass::show`]), and [`FilePass::end`] gives the phase that was done, beside what was
-//! planned of it. The amount that streams and compressed files bring is not known in advance, and
-//! the plan says so.
+//! ([`FilePass::show`]), and [`FilePass::end`] returns the finished phase with its plan. The size
+//! of streams and of decompressed files is not known in advance, and the plan says so.
 
 use std::path::Path;
 use std::time::Instant;
@@ -27,9 +26,9 @@ pub(crate) struct FilePass {
 }
 
 impl FilePass {
-    /// What a pass over `files` of elements of `element_bytes` will take: the steps for people, the
-    /// name of its phase, and what `moved` says of reads and writes where the files have this many
-    /// bytes. There are no `files` where some are streams or compressed.
+    /// The plan of a pass over `files` of elements of `element_bytes`: the steps in words, the name
+    /// of its phase, and the reads and writes that `moved` gives for files of this many bytes.
+    /// There are no `files` if some inputs are streams or compressed.
     pub(crate) fn plan(
         job: &Job,
         (files, element_bytes): (Option<&[Input]>, usize),
@@ -59,8 +58,8 @@ impl FilePass {
         }
     }
 
-    /// Goes on with a pass that has been planned, and shows it if that was asked for. If it was
-    /// not, files that cannot be planned are read as far as they are whole, without a plan.
+    /// Continues with a planned pass, and shows the plan if the user asked for it. Otherwise files
+    /// that cannot be planned are read without a plan, as far as they are whole.
     pub(crate) fn begin(
         planned: Result<Self>,
         name: &'static str,
@@ -97,7 +96,7 @@ impl FilePass {
     }
 }
 
-/// The directory of the first of `sources`, on whose drive they are taken to be.
+/// The directory of the first of `sources`; all are assumed to be on its drive.
 pub(crate) fn dir_of(sources: &[Source]) -> &Path {
     let first = sources.first().filter(|source| !source.is_stream());
     first.map_or(Path::new("."), |source| parent_of(&source.path))

@@ -1,8 +1,8 @@
-//! The face that runs a verb, as the verb sees it: names of files, watching, messages.
+//! The host that runs a verb, as the verb sees it: names of files, progress, messages.
 //!
-//! Contract: the command and Python each implement [`Host`]. A verb sees no other difference
-//! between them than whether there are streams. A verb first settles all that can be rejected, then
-//! calls [`Host::start`], works inside [`watch`], and ends with [`Host::end_trace`].
+//! Contract: the command and Python each implement [`Host`]. A verb sees no difference between them
+//! except for the presence of streams. A verb first makes all checks that need no work, then calls
+//! [`Host::start`], works inside [`watch`], and ends with [`Host::end_trace`].
 
 use std::borrow::Cow;
 use std::fmt::Display;
@@ -32,7 +32,7 @@ pub struct Kept<'a> {
     pub sources: &'a [Source],
     /// Its output.
     pub target: Option<&'a Target>,
-    /// Further files that it reads or writes.
+    /// Other files that the run reads or writes.
     pub files: &'a [PathBuf],
     /// Whether a trace that exists may be replaced.
     pub force: bool,
@@ -47,15 +47,15 @@ pub struct Mounted<'a> {
     pub mountpoint: &'a Path,
     /// The name of the file in it.
     pub name: &'a str,
-    /// Past the page cache.
+    /// Whether reads bypass the page cache.
     pub is_direct: bool,
     /// Threads that merge.
     pub threads: usize,
 }
 
-/// Arrays that a program has in its memory: some are given to a verb, others are its results.
+/// Arrays in the memory of a program: inputs of a verb, or its results.
 pub trait Arrays {
-    /// The array of this name that is given, in bytes of this machine.
+    /// The given array with this name, in the byte order of this machine.
     fn given(&self, name: &str) -> Option<&[u8]>;
 
     /// Takes a result.
@@ -86,7 +86,7 @@ impl Array {
         }
     }
 
-    /// Its bytes on this machine.
+    /// Its bytes, in the byte order of this machine.
     pub fn bytes(&self) -> &[u8] {
         match self {
             Array::U32(numbers) => bytemuck::cast_slice(numbers),
@@ -102,22 +102,21 @@ pub trait Host {
     /// The options that were given.
     fn given(&self) -> &Given;
 
-    /// What the names of inputs mean.
+    /// The meaning of the names of inputs.
     fn names(&self) -> &dyn Names;
 
-    /// The path at which the verb writes `name`; `replace` says whether it may be there already.
+    /// The path at which the verb writes `name`; `replace` allows it to exist already.
     ///
-    /// # Errors
-    /// A dataset that cannot be written, or is there.
+    /// # Errors A dataset that cannot be written, or that exists.
     fn output<'a>(&self, name: &'a Path, replace: bool) -> Result<Cow<'a, Path>>;
 
-    /// The same where the verb makes a directory of files.
+    /// The same for a verb that makes a directory of files.
     ///
     /// # Errors
     /// As [`Host::output`].
     fn output_dir<'a>(&self, name: &'a Path, replace: bool) -> Result<Cow<'a, Path>>;
 
-    /// A path of the system by which `name` is read: of a dataset, that of a copy.
+    /// A path of the file system at which `name` can be read: for a dataset, that of a copy.
     ///
     /// # Errors
     /// There is no such dataset; damage; no room for a copy.
@@ -129,13 +128,13 @@ pub trait Host {
     /// There is no such dataset, or it is one file; damage.
     fn packed(&self, name: &Path) -> Result<Option<PackedDirectory>>;
 
-    /// Fails if `name`, which a verb would change in its place, is a dataset.
+    /// Fails if `name`, which a verb would change in place, is a dataset.
     ///
     /// # Errors
     /// Usage.
     fn refuse_change(&self, name: &Path) -> Result<()>;
 
-    /// Serves a view as a file until it is unmounted, or the user stops it.
+    /// Serves a view as a file until it is unmounted or the user stops it.
     ///
     /// # Errors
     /// It cannot be mounted; this host serves nothing.
@@ -144,18 +143,18 @@ pub trait Host {
             .hint("start `outcore view mount`"))
     }
 
-    /// The arrays of a program, which takes results without an output so.
+    /// The arrays of a program, which receives results without an output in this way.
     fn arrays(&self) -> Option<&dyn Arrays> {
         None
     }
 
-    /// Whether inputs may be streams, and outputs.
+    /// Whether inputs and outputs may be streams.
     fn streams(&self) -> Streams;
 
-    /// The drives file of the volume, if one is named.
+    /// The drives file of the volume, if there is one.
     fn volume(&self) -> Option<&Path>;
 
-    /// The file of a table without an output; nothing where standard output gets such a table.
+    /// The file for a table without an output; nothing if such a table goes to standard output.
     fn kept_table(&self) -> Option<&Path> {
         None
     }
@@ -166,24 +165,24 @@ pub trait Host {
     /// It cannot be written; this host has no streams.
     fn open_pipe(&self, path: Option<&Path>, control: &Arc<Control>) -> Result<Sink>;
 
-    /// How the user calls the file at `path`.
+    /// The name that the user gave to the file at `path`.
     fn name_of(&self, path: &Path) -> PathBuf {
         path.to_path_buf()
     }
 
-    /// What a job may use, without the datasets that it names.
+    /// The resources of a job, without the datasets that it names.
     ///
     /// # Errors
     /// As [`Resources::load`].
     fn load(&self, request: &ResourcesRequest) -> Result<Resources>;
 
-    /// The same with the datasets that have been named among its files.
+    /// The same, with files that include the datasets that have been named.
     ///
     /// # Errors
     /// The volume cannot be opened.
     fn with_datasets(&self, resources: Resources) -> Result<Resources>;
 
-    /// The same on a device that records what passes, if a `trace` is wanted.
+    /// The same on a device that records the I/O, if a `trace` is wanted.
     ///
     /// # Errors
     /// A trace that must not be written.
@@ -194,33 +193,32 @@ pub trait Host {
         kept: Kept<'_>,
     ) -> Result<Resources>;
 
-    /// Puts the trace in its place, if one is recorded.
+    /// Publishes the trace, if one is recorded.
     ///
-    /// # Errors
-    /// It cannot be written; it is absent then.
+    /// # Errors The trace cannot be written; it is then absent.
     fn end_trace(&self) -> Result<Option<IoTrace>>;
 
-    /// Says what will be done, before it begins.
+    /// Reports the job before it begins.
     fn begin(&self, fields: Value);
 
-    /// Says an item of what a verb lists: an event of this name, or a line of data.
+    /// Reports an item of a verb's list: an event of this name, or a line of data.
     fn item(&self, _event: &str, _fields: Value, _line: &str) {}
 
-    /// Says something that the user should know, and that stops nothing.
+    /// Reports a note that the user should see, and that is not an error.
     fn note(&self, text: &str);
 
-    /// Says how something was read, which lost nothing: the report says it too.
+    /// Reports how an input was read, if nothing was lost; the report also has this note.
     fn remark(&self, text: &str) {
         self.note(text);
     }
 
-    /// Says a line to people.
+    /// Prints a line for people.
     fn say(&self, line: &str);
 
-    /// Says a line to people who asked for more.
+    /// Prints a line for users who asked for more.
     fn detail(&self, _line: &str) {}
 
-    /// Whether people look on, or asked for more.
+    /// Whether the output is a terminal, or the user asked for more.
     fn has_watchers(&self) -> bool {
         false
     }
@@ -230,7 +228,7 @@ pub trait Host {
         None
     }
 
-    /// Whether a result that has no file is printed; otherwise the report holds it.
+    /// Whether a result without a file is printed; otherwise the report has it.
     fn prints(&self) -> bool {
         false
     }
@@ -243,13 +241,13 @@ pub trait Host {
     /// Shows a plan.
     fn show_plan(&self, plan: &dyn Display);
 
-    /// Prints a plan where that is all that was asked for; `fields` says the same to programs.
+    /// Prints a plan if the user asked for nothing else; `fields` is the same for programs.
     fn print_plan(&self, plan: &dyn Display, fields: Value);
 
     /// Shows each plan of the job of `control` as soon as it is made.
     fn show_plans(&self, control: &Control);
 
-    /// Fails once the user asked to stop, for what is done before there is a job.
+    /// Fails once the user asks to stop; for work that is done before there is a job.
     ///
     /// # Errors
     /// [`outcore::Kind::Interrupted`].
@@ -262,7 +260,7 @@ pub trait Host {
         job
     }
 
-    /// Does `work`, shows how far it is, and stops it when the user asks for that.
+    /// Does `work`, shows its progress, and stops it at the user's request.
     ///
     /// # Errors
     /// What `work` fails with; [`outcore::Kind::Interrupted`].
@@ -273,7 +271,7 @@ pub trait Host {
         work: &mut dyn FnMut() -> Result<()>,
     ) -> Result<()>;
 
-    /// The resources of the job, once it has named all that it reads and writes.
+    /// The resources of the job, once all its inputs and outputs are named.
     ///
     /// # Errors
     /// The volume cannot be opened; a trace that must not be written; more inputs than the memory
@@ -300,14 +298,15 @@ pub trait Host {
         asked.what(self.names())
     }
 
-    /// Fails for an option that is not for inputs of this kind, as which `asked` was answered.
+    /// Fails for an option that does not apply to inputs of this kind, which is the answer to
+    /// `asked`.
     ///
     /// # Errors
     /// Usage, with the option's name.
     fn check_options(&self, what: What, asked: Asked<'_>) -> Result<()> {
         let mut fits = self.given().applies_to(what);
         if fits.is_err() && what.is_table() {
-            // Tables of several formats are one input.
+            // Tables of several formats form one input.
             let mut kinds = vec![what];
             for input in asked.inputs.iter().skip(1) {
                 let inputs = std::slice::from_ref(input);
@@ -320,14 +319,14 @@ pub trait Host {
             fits = self.given().applies_to_one_of(&kinds);
         }
         if let (Err(_), Some(first)) = (&fits, asked.inputs.first()) {
-            // A missing file is the error, and not the options that do not fit its name.
+            // A missing file is reported before options that do not fit its name.
             inputs::find(std::slice::from_ref(first), self.streams(), self.names())?;
         }
         fits
     }
 }
 
-/// Says that a job on inputs of this type begins.
+/// Reports that a job on inputs of this type begins.
 pub(crate) fn begin(
     host: &dyn Host,
     resources: &Resources,
@@ -351,7 +350,7 @@ pub fn is_closed(error: &Error) -> bool {
     error.raw_errno() == Some(rustix::io::Errno::PIPE.raw_os_error())
 }
 
-/// Fails if `name` means standard output, for what is not a stream.
+/// Fails if `name` means standard output, for a result that is not a stream.
 pub(crate) fn refuse_stdout(name: &Path, cause: &'static str) -> Result<()> {
     let is_pipe = || matches!(file_or_pipe(name, Streams::Taken), Ok(Target::Pipe(_)));
     let what = match is_stdout(name) {
@@ -365,7 +364,7 @@ pub(crate) fn refuse_stdout(name: &Path, cause: &'static str) -> Result<()> {
     )
 }
 
-/// Fails where a result that is no table needs a file, and none is named: this host has no standard
+/// Fails if a result that is not a table needs a file and none is given: this host has no standard
 /// output.
 ///
 /// # Errors

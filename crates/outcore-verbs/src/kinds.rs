@@ -1,9 +1,9 @@
-//! Which options are for which kinds of input.
+//! The kinds of input that each option applies to.
 //!
-//! Contract: [`RULES`] is the one table. An option that no rule names is for every kind that its
+//! Contract: [`RULES`] is the one table. An option without a rule applies to every kind that its
 //! command takes. [`Given::applies_to`] rejects, by its name, the first option on the command line
-//! that is not for the kind of input that a command has found. Defaults, settings of the
-//! environment and operands are not options that were given.
+//! that does not apply to the kind of the input. Defaults, settings of the environment and operands
+//! do not count as given options.
 
 use clap::parser::ValueSource;
 use clap::{Arg, ArgMatches, Command};
@@ -48,16 +48,16 @@ const TABLES: Kinds = TEXT_TABLES.and(Kinds::of(&[What::Table]));
 const ALL: Kinds = Kinds::of(&What::ALL);
 const NONE: Kinds = Kinds::of(&[]);
 
-/// Options of some commands, and the kinds of input that they are for.
+/// Options of some commands, and the kinds of input that they apply to.
 struct Rule {
     /// The commands; all where there are none.
     commands: &'static [&'static str],
-    /// The options, by what the definition calls them.
+    /// The options, by their names in the definition.
     ids: &'static [&'static str],
     kinds: Kinds,
     /// The kinds in words.
     words: &'static str,
-    /// What may be meant instead, if anything.
+    /// The option to suggest, if there is one.
     instead: &'static str,
 }
 
@@ -88,7 +88,7 @@ const INFER: &str =
 const WHAT_TEXT: &str = "say with --csv or --jsonl what the input is";
 const RECORD_TYPE: &str = "say what records are with --type, or --record and --key";
 
-/// Options that say what an input is.
+/// Options that give the kind of an input.
 const SAYS_WHAT: [&str; 7] = [
     "format",
     "record_bytes",
@@ -179,7 +179,7 @@ static RULES: [Rule; 55] = [
         "lines and records",
     )
     .of(&["view materialize"]),
-    // What orders lines.
+    // Options that order lines.
     rule(&["line_keys"], LINES, "lines").instead(BY),
     rule(
         &[
@@ -288,7 +288,7 @@ static RULES: [Rule; 55] = [
 /// An option on the command line.
 struct GivenOption {
     id: String,
-    /// As the command spells it, in all its forms.
+    /// All its forms, as the command spells them.
     name: String,
     /// The longest of them.
     long: String,
@@ -303,7 +303,7 @@ pub struct Given {
 }
 
 impl Given {
-    /// Those of the command that `matches` calls.
+    /// The given options of the command in `matches`.
     pub fn of(root: &Command, matches: &ArgMatches) -> Self {
         let (mut command, mut matches) = (root, matches);
         let mut names = Vec::new();
@@ -331,7 +331,7 @@ impl Given {
         }
     }
 
-    /// Fails for an option that is not for inputs of this kind.
+    /// Fails for an option that does not apply to inputs of this kind.
     ///
     /// # Errors
     /// Usage, with the option's name.
@@ -339,7 +339,7 @@ impl Given {
         self.applies_to_one_of(&[what])
     }
 
-    /// The same of inputs of several kinds: an option is for one of them at least.
+    /// The same for inputs of several kinds: an option must apply to at least one of them.
     ///
     /// # Errors
     /// Usage, with the option's name.
@@ -419,7 +419,7 @@ pub fn unreached(root: &Command) -> Vec<String> {
     unreached
 }
 
-/// An option as it is spelled: all its forms, and the longest.
+/// The spelling of an option: all its forms, and the longest.
 fn name_of(option: &Arg) -> (String, String) {
     let long = option.get_long().map(|long| format!("--{long}"));
     let short = option.get_short().map(|short| format!("-{short}"));

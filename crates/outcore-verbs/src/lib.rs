@@ -1,8 +1,8 @@
 //! The verbs of outcore, each written once: options, rules, job and report.
 //!
-//! Contract: the command and the Python package are faces of these verbs. They read words, run a
-//! verb as its [`host`](host::Host), and say what it reports; no rule is theirs. Nothing here
-//! prints or ends the process.
+//! Contract: the command and the Python package are two faces of these verbs. They read arguments,
+//! run a verb as its [`host`](host::Host), and show its report; they have no rules of their own.
+//! Nothing here prints or ends the process.
 //!
 //! | file | holds |
 //! |---|---|
@@ -98,7 +98,8 @@ pub const GROUPS: [Group; 4] = [
     },
 ];
 
-/// Shows each verb to `visitor`: the list that faces, documentation and tests walk.
+/// Passes each verb to `visitor`: the command, Python, the documentation and the tests use this
+/// list.
 pub fn visit_verbs(visitor: &mut impl VerbVisitor) {
     visitor.visit::<sort::Sort>();
     visitor.visit::<unique::Unique>();

@@ -1,8 +1,8 @@
-//! What verbs on lines share: inputs made into files, outputs of any kind, one job.
+//! The common part of verbs on lines: inputs that become files, outputs of any kind, one job.
 //!
-//! Contract: [`LineJob::prepare`] does, in this order: inputs found; output chosen, with all that
-//! can be refused without work; streams copied and compressed files unpacked to scratch; a job
-//! made. On any failure nothing is left behind. Without a name, input is standard input and output
+//! Contract: [`LineJob::prepare`] finds the inputs; chooses the output and makes all checks that
+//! need no work; copies streams and unpacks compressed files to scratch; and makes a job, in this
+//! order. A failure leaves nothing behind. Without a name, input is standard input and output
 //! standard output.
 
 use std::path::{Path, PathBuf};
@@ -35,7 +35,7 @@ use crate::option::lines::{FormatArgs, LineArgs, Rows};
 use crate::report::{Moved, Phase, Place, Plan, Stopwatch, WriteSummary};
 use crate::scratch::{note_scratch, scratch_drives};
 
-/// What a command on lines is asked for.
+/// The request of a command on lines.
 pub(crate) struct LineRequest<'a> {
     /// Names of inputs; none for standard input.
     pub inputs: &'a [PathBuf],
@@ -43,7 +43,7 @@ pub(crate) struct LineRequest<'a> {
     pub output: Option<&'a Path>,
     /// What the output may replace.
     pub overwrite: Overwrite,
-    /// Where a trace goes.
+    /// The destination of a trace.
     pub record_io: &'a RecordingArgs,
     /// Whether a trace that exists may be replaced.
     pub force: bool,
@@ -51,12 +51,12 @@ pub(crate) struct LineRequest<'a> {
     pub takes_records: bool,
     /// Whether the input is FASTQ, whose records are framed on scratch.
     pub frames_fastq: bool,
-    /// What else may be taken for lines.
+    /// The other kinds of data that may be taken for lines.
     pub recognition: Recognition,
 }
 
 impl LineRequest<'_> {
-    /// How the input is taken for lines, if it is.
+    /// How the input is recognised as lines, if it may be lines.
     fn lines(&self) -> Option<Recognition> {
         (!self.takes_records).then_some(self.recognition)
     }
@@ -70,7 +70,7 @@ impl LineRequest<'_> {
         }
     }
 
-    /// The inputs. To GNU sort a manifest is a file like any other.
+    /// The inputs. For GNU sort, a manifest is a file like any other.
     fn find(&self, host: &dyn Host) -> Result<Vec<Source>> {
         let known = host.names();
         match (self.holds(), self.inputs) {
@@ -80,7 +80,7 @@ impl LineRequest<'_> {
         }
     }
 
-    /// Begins to record the run's I/O, if that is wanted.
+    /// Starts to record the run's I/O, if that is wanted.
     fn start_recording(
         &self,
         host: &dyn Host,
@@ -111,7 +111,7 @@ pub(crate) enum Overwrite {
 }
 
 impl Overwrite {
-    /// As `--force` says.
+    /// The choice that `--force` makes.
     pub(crate) fn of(force: bool) -> Self {
         match force {
             true => Overwrite::Others,
@@ -119,7 +119,7 @@ impl Overwrite {
         }
     }
 
-    /// As `--force` and `--replace` say.
+    /// The choice that `--force` and `--replace` make.
     pub(crate) fn of_consent(consent: Consent) -> Self {
         match (consent.force, consent.replace) {
             (true, true) => Overwrite::Anything,
@@ -138,30 +138,30 @@ pub(crate) struct CopiedBytes {
     pub written: u64,
 }
 
-/// Everything that is settled before lines are read.
+/// Everything that is decided before lines are read.
 pub(crate) struct LineJob {
-    /// What the job may use.
+    /// The resources of the job.
     pub resources: Resources,
-    /// Inputs as they were named.
+    /// Inputs with the names that the user gave.
     pub sources: Vec<Source>,
     /// Files with their text.
     pub files: Vec<Source>,
     /// Bytes of the files.
     pub data_bytes: u64,
-    /// What it works on, in the plural.
+    /// The word for its items, in the plural.
     items: &'static str,
-    /// Where the result goes.
+    /// The destination of the result.
     pub target: Target,
     /// Whether the output may take the place of another file.
     pub replace: bool,
     /// The engine's job.
     pub job: Job,
-    /// Copies; gone when dropped.
+    /// Copies, which are removed on drop.
     spool: Option<Spool>,
     stopwatch: Stopwatch,
 }
 
-/// Inputs that are found, and the output that is chosen.
+/// The inputs that were found, and the chosen output.
 struct Settled {
     stopwatch: Stopwatch,
     sources: Vec<Source>,
@@ -169,7 +169,7 @@ struct Settled {
 }
 
 impl LineJob {
-    /// Settles everything.
+    /// Decides everything.
     pub(crate) fn prepare(
         host: &dyn Host,
         resources: Resources,
@@ -178,8 +178,8 @@ impl LineJob {
         Self::prepare_found(host, resources, request, None)
     }
 
-    /// The same for a job whose output is no single file: what it is called, the job checks. Inputs
-    /// are copied and unpacked, or read as they come.
+    /// The same for a job whose output is not a single file; the job checks the output's name.
+    /// Inputs are copied and unpacked, or read as streams.
     pub(crate) fn prepare_parts(
         host: &dyn Host,
         resources: Resources,
@@ -227,7 +227,7 @@ impl LineJob {
             sources,
             target,
         } = settled;
-        // Wrong drives are told before a stream is waited for.
+        // Wrong drives are reported before the command waits for a stream.
         resources.named_drives(0)?;
         let resources = request.start_recording(host, resources, (&sources, &target))?;
         let (files, spool) = match (request.frames_fastq, is_copied) {
@@ -259,7 +259,7 @@ impl LineJob {
         })
     }
 
-    /// The files as the engine wants them.
+    /// The files in the engine's form.
     pub(crate) fn inputs(&self) -> Vec<Input> {
         self.files.iter().map(text_input).collect()
     }
@@ -280,12 +280,12 @@ impl LineJob {
         text_output::open(&self.job, &self.target, self.replace, dress, pipe)
     }
 
-    /// Takes the memory that the output will have, while a plan is made that is only shown.
+    /// Reserves the output's memory while a plan is made that is only shown.
     pub(crate) fn set_aside(&self, dress: &Dress) -> Result<Option<Job>> {
         text_output::set_aside(&self.job, &self.target, dress)
     }
 
-    /// Makes files of CSV ready to be sorted.
+    /// Prepares files of CSV for a sort.
     pub(crate) fn settle_csv(
         &mut self,
         host: &dyn Host,
@@ -304,10 +304,10 @@ impl LineJob {
         settled
     }
 
-    /// Takes the header lines of `rule` off the files, whose lines end with `end`; gives them.
+    /// Removes the header lines of `rule` from the files, whose lines end with `end`, and returns
+    /// them.
     ///
-    /// # Errors
-    /// A file cannot be read; files of different headers.
+    /// # Errors A file cannot be read; files with different headers.
     pub(crate) fn settle_header(
         &mut self,
         host: &dyn Host,
@@ -320,7 +320,7 @@ impl LineJob {
         Ok(header)
     }
 
-    /// Passes over the byte order marks of files of JSON lines.
+    /// Skips the byte order marks of files of JSON lines.
     ///
     /// # Errors
     /// A file cannot be read.
@@ -343,18 +343,18 @@ impl LineJob {
         })
     }
 
-    /// The error with the name that the user knows.
+    /// The error with the name that the user gave.
     pub(crate) fn explain(&self, error: Error) -> Error {
         inputs::explain(&self.files, error)
     }
 
-    /// Runs the work with progress, until a signal comes.
+    /// Runs the work and shows its progress, until a signal arrives.
     pub(crate) fn watch<T>(&self, host: &dyn Host, work: impl FnOnce() -> Result<T>) -> Result<T> {
         let done = watch(host, &self.job.control, &[], work);
         done.map_err(|error| self.explain(error))
     }
 
-    /// Says what will be done.
+    /// Reports the job before it begins.
     pub(crate) fn begin(&self, host: &dyn Host, more: Value) {
         let names: Vec<String> = self
             .sources
@@ -377,7 +377,7 @@ impl LineJob {
     }
 }
 
-/// What the engine did with lines, or with records in their place.
+/// The engine's result for lines, or for records.
 #[derive(Debug, Default)]
 pub(crate) struct LineDone {
     /// Lines or records of the result.
@@ -392,18 +392,18 @@ pub(crate) struct LineDone {
     pub written_bytes: u64,
     /// Most bytes of scratch in use at once.
     pub scratch_bytes: u64,
-    /// Times that the data were read, or made.
+    /// The number of times that the data were read, or generated.
     pub passes: u32,
-    /// What each drive served.
+    /// The traffic of each drive.
     pub drives: Vec<DriveTraffic>,
-    /// What each phase did, beside its plan.
+    /// The result of each phase next to its plan.
     pub phases: Vec<Phase>,
-    /// The plan of the distribution; none where there was none.
+    /// The plan of the distribution, if there was one.
     pub plan: Option<Plan>,
 }
 
 impl LineDone {
-    /// As the engine's sort of lines says it.
+    /// From the summary of the engine's sort of lines.
     pub(crate) fn of_sort(summary: &LineSummary) -> Self {
         LineDone {
             records: summary.lines_out,
@@ -421,7 +421,7 @@ impl LineDone {
 }
 
 impl LineJob {
-    /// The report of what was `done`, which counts a `unit`.
+    /// The report of the result `done`, which counts items called `unit`.
     ///
     /// # Errors
     /// The trace cannot be written.
@@ -462,7 +462,7 @@ impl LineJob {
     }
 }
 
-/// A file of text as the engine wants it.
+/// A file of text in the engine's form.
 pub(crate) fn text_input(file: &Source) -> Input {
     Input {
         path: file.path.clone(),
@@ -471,25 +471,25 @@ pub(crate) fn text_input(file: &Source) -> Input {
     }
 }
 
-/// Inputs that are read as they come, without copies: lines, or records of one length.
+/// Inputs that are read as streams, without copies: lines, or records of one length.
 pub(crate) struct Stream {
-    /// What the job may use.
+    /// The resources of the job.
     pub resources: Resources,
     /// The inputs.
     pub sources: Vec<Source>,
-    /// Where the result goes.
+    /// The destination of the result.
     pub target: Target,
-    /// Where lines or records end.
+    /// The rule for the ends of lines or records.
     pub frame: Frame,
-    /// What may be taken for lines.
+    /// The data that may be taken for lines.
     pub recognition: Recognition,
-    /// What is read, in words.
+    /// The kind of the input, in words.
     pub what: String,
     /// The header of an output that is an array.
     pub array: Option<ArrayHeader>,
 }
 
-/// The header of an array of some of the records that are read.
+/// The header of an array that has some of the records of the input.
 pub(crate) struct ArrayHeader {
     header: NpyHeader,
     /// Records that are read.
@@ -497,8 +497,7 @@ pub(crate) struct ArrayHeader {
 }
 
 impl ArrayHeader {
-    /// The header of an output of `records` of the records of `sources`; nothing where it is no
-    /// array.
+    /// The header of an output of `records` records of `sources`; nothing if it is not an array.
     fn of(types: &TypeRequest, sources: &[Source], target: &Target) -> Result<Option<Self>> {
         let path = match target {
             Target::File(path) if path.extension().is_some_and(|end| end == "npy") => path,
@@ -522,14 +521,14 @@ impl ArrayHeader {
         }))
     }
 
-    /// The bytes of the header, if of so many records as many are written as `taken` says.
+    /// The bytes of the header, if `taken` chooses from this many records.
     pub(crate) fn encode_some(&self, taken: impl FnOnce(u64) -> u64) -> Vec<u8> {
         self.header.encode(taken(self.records))
     }
 }
 
 impl Stream {
-    /// Settles what is read, and where the result goes.
+    /// Decides on the inputs and the destination of the result.
     pub(crate) fn prepare(
         host: &dyn Host,
         resources: Resources,
@@ -564,7 +563,7 @@ impl Stream {
     }
 }
 
-/// The sources that names mean: standard input without any.
+/// The sources with these names: standard input if there are none.
 pub fn find(host: &dyn Host, names: &[PathBuf]) -> Result<Vec<Source>> {
     let stdin = [PathBuf::from("-")];
     inputs::find(
@@ -574,7 +573,7 @@ pub fn find(host: &dyn Host, names: &[PathBuf]) -> Result<Vec<Source>> {
     )
 }
 
-/// `options` for records of FASTQ, which are framed; those of other text as they are.
+/// `options` for records of FASTQ, which are framed; unchanged for other text.
 pub(crate) fn fastq_options(text: &FormatArgs, options: LineSortOptions) -> LineSortOptions {
     match text.fastq {
         true => LineSortOptions {
@@ -586,8 +585,8 @@ pub(crate) fn fastq_options(text: &FormatArgs, options: LineSortOptions) -> Line
     }
 }
 
-/// The format of the records, if flags or the beginnings of files say it; none for lines. Files
-/// must agree with the flags, and hold whole records.
+/// The format of the records, if flags or the beginnings of files give it; none for lines. Files
+/// must agree with the flags, and contain whole records.
 pub(crate) fn format_of(
     types: &TypeRequest,
     sources: &[Source],
@@ -615,7 +614,7 @@ pub(crate) fn format_of(
     }
 }
 
-/// The format of the records, as [`format_of`] tells it, unless `rows` says that they are rows.
+/// The format of the records as in [`format_of`], unless `rows` makes them rows.
 pub(crate) fn format_beside(
     host: &dyn Host,
     rows: &Rows,
@@ -635,7 +634,7 @@ pub(crate) fn format_beside(
     Ok(format)
 }
 
-/// Where the lines of `rows` end.
+/// The rule for the ends of the lines of `rows`.
 pub(crate) fn frame_of(rows: &Rows, terminator: u8) -> Frame {
     match rows {
         Rows::Csv(csv) => Frame::Csv {
@@ -648,8 +647,8 @@ pub(crate) fn frame_of(rows: &Rows, terminator: u8) -> Frame {
     }
 }
 
-/// The kind of the input of a command that keeps rows as they are; rejects options that are not for
-/// it. Text whose name alone makes it CSV or JSON lines is lines where lines end with NUL.
+/// The kind of the input of a command that keeps rows unchanged; rejects options that do not apply
+/// to it. If lines end with NUL, text that is CSV or JSON lines only by its name is lines.
 pub(crate) fn what_is_moved(host: &dyn Host, asked: Asked<'_>, lines: LineArgs) -> Result<What> {
     let what = match host.what(asked)? {
         What::Csv | What::JsonLines if asked.text.is_none() && lines.zero_terminated => What::Lines,
@@ -695,8 +694,8 @@ fn choose_target(
     }
 }
 
-/// Copies of FASTQ, in which each record ends with a NUL. Checks the beginnings of files before it
-/// waits for a stream.
+/// Copies of FASTQ, in which each record ends with a NUL. The beginnings of files are checked
+/// before the function waits for a stream.
 fn to_framed_files(
     host: &dyn Host,
     request: &LineRequest<'_>,
@@ -720,8 +719,8 @@ fn to_framed_files(
     Ok((files?, Some(spool)))
 }
 
-/// Streams copied and, of `lines`, compressed files unpacked; all else where it is. What must not
-/// be taken for lines is told before a stream is waited for.
+/// Copies streams and, for `lines`, unpacks compressed files; other inputs stay in place. Inputs
+/// that must not be taken for lines are reported before the command waits for a stream.
 pub(crate) fn to_files(
     host: &dyn Host,
     resources: &Resources,

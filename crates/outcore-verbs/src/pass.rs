@@ -1,8 +1,8 @@
-//! A pass over lines or records as they come: `head`, `tail`, `sample` and a part of `shuffle`.
+//! A pass over a stream of lines or records: `head`, `tail`, `sample` and a part of `shuffle`.
 //!
-//! Contract: each input is read once, without a copy; files are counted before, where the number of
-//! their records decides. The result goes to standard output, or to a file that appears whole; the
-//! header of CSV, or header lines, come first.
+//! Contract: each input is read once, without a copy. If the result depends on the number of
+//! records, the records of files are counted first. The result goes to standard output, or to a
+//! file that appears whole; the header of CSV, or header lines, come first.
 
 use std::path::Path;
 
@@ -28,32 +28,32 @@ use crate::option::tables::TableArgs;
 use crate::option::{FileArgs, RecordingArgs, TypeArgs, memory_request};
 use crate::report::{Moved, Phase, Place, Stopwatch, WriteSummary};
 
-/// Which records are taken.
+/// The records that are taken.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) enum Taken {
     /// The first ones.
     First(u64),
-    /// As many that are chosen of all.
+    /// This many, chosen from all.
     Chosen(u64),
-    /// All but so many at the end.
+    /// All but this many at the end.
     AllBut(u64),
     /// The last ones.
     Last(u64),
-    /// All but so many at the front.
+    /// All but this many at the front.
     AfterFirst(u64),
-    /// As many that are chosen, one perhaps several times.
+    /// This many, chosen with replacement.
     Repeated(u64),
-    /// Each with this probability.
+    /// Each record with this probability.
     Drawn {
         /// The probability.
         rate: f64,
-        /// Decides.
+        /// The seed of the draws.
         seed: u64,
     },
 }
 
 impl Taken {
-    /// How many there are of so many, at most.
+    /// The largest number of records that are taken from this many.
     fn count(self, all: u64) -> u64 {
         match self {
             Taken::First(count) | Taken::Chosen(count) | Taken::Last(count) => count.min(all),
@@ -99,8 +99,8 @@ pub(crate) struct TakeArgs {
 }
 
 impl TakeArgs {
-    /// The kind of `files`; `names_columns` makes them a table. Rejects options that are not for
-    /// that kind.
+    /// The kind of `files`; `names_columns` makes them a table. Rejects options that do not apply
+    /// to that kind.
     pub(crate) fn what(
         &self,
         host: &dyn Host,
@@ -120,7 +120,7 @@ impl TakeArgs {
         what_is_moved(host, asked, self.lines)
     }
 
-    /// A pass of the verb `name` over `files`, which are `what`, for what is `taken`.
+    /// A pass of the verb `name` over `files` of the kind `what`, which takes the records `taken`.
     pub(crate) fn pass<'a>(
         &'a self,
         host: &dyn Host,
@@ -147,31 +147,31 @@ impl TakeArgs {
     }
 }
 
-/// What a pass is asked for.
+/// The request of a pass.
 pub(crate) struct PassRequest<'a> {
-    /// Where lines or records come from and go to.
+    /// The files that lines or records come from and go to.
     pub(crate) files: &'a FileArgs,
-    /// What records are.
+    /// The type of records.
     pub(crate) record: &'a TypeArgs,
-    /// That the input is lines.
+    /// Whether the input is lines.
     pub(crate) lines: LineArgs,
-    /// What lines are.
+    /// The kind of lines.
     pub(crate) rows: Rows,
     /// Lines in front of the records.
     pub(crate) header: HeaderRule,
     /// Memory to use.
     pub(crate) memory_bytes: Option<u64>,
-    /// Where a trace goes.
+    /// The destination of a trace.
     pub(crate) record_io: &'a RecordingArgs,
     /// The verb, and its phase.
     pub(crate) name: &'static str,
-    /// Which records are taken.
+    /// The records that are taken.
     pub(crate) taken: Taken,
     /// Whether a plan is shown.
     pub(crate) is_explained: bool,
 }
 
-/// A pass that is settled.
+/// A pass that is ready to run.
 pub(crate) struct LinePass<'a> {
     request: PassRequest<'a>,
     stream: Stream,
@@ -179,7 +179,7 @@ pub(crate) struct LinePass<'a> {
 }
 
 impl<'a> LinePass<'a> {
-    /// Settles what is read, and where the result goes.
+    /// Decides on the inputs and the destination of the result.
     pub(crate) fn prepare(host: &dyn Host, request: PassRequest<'a>) -> Result<Self> {
         let stopwatch = Stopwatch::start();
         let resources = host.load(&memory_request(request.memory_bytes)?)?;
@@ -205,7 +205,7 @@ impl<'a> LinePass<'a> {
         })
     }
 
-    /// What ends a record.
+    /// The byte that ends a record.
     pub(crate) fn end(&self) -> Option<u8> {
         self.stream.frame.end()
     }
@@ -215,7 +215,7 @@ impl<'a> LinePass<'a> {
         self.stream.resources.config.memory_bytes.value
     }
 
-    /// What reading and writing will take.
+    /// The plan of the reads and writes.
     fn plan(&self, job: &Job) -> Result<FilePass> {
         let (stream, request) = (&self.stream, &self.request);
         let frame = stream.frame;
@@ -276,8 +276,8 @@ impl<'a> LinePass<'a> {
         })
     }
 
-    /// Runs `work` from reader to writer, and with the number of records that are left to read
-    /// where that is known; it gives the number of records that it wrote.
+    /// Runs `work` with the reader, the writer, and the number of records that are left to read, if
+    /// that is known. `work` returns the number of records that it wrote.
     pub(crate) fn run(
         self,
         host: &dyn Host,

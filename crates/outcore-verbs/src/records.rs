@@ -1,7 +1,7 @@
-//! What verbs on records share: inputs opened, streams copied.
+//! The common part of verbs on records: opening inputs, and copying streams.
 //!
-//! Contract: the type of the records is settled by [`outcore_front::records`]. Copies of streams
-//! are gone when their spool is dropped.
+//! Contract: [`outcore_front::records`] decides on the type of the records. Copies of streams are
+//! removed when their spool is dropped.
 
 use outcore::Result;
 use outcore_front::inputs::{self, ResolvedInput, Source};
@@ -12,8 +12,8 @@ use outcore_front::spool::{self, Spool};
 
 use crate::host::{Host, watch};
 
-/// Opens the inputs: files first, so that a wrong one is reported before a stream is waited for;
-/// then copies of the streams.
+/// Opens the inputs: first the files, so that a wrong one is reported before the command waits for
+/// a stream; then copies of the streams.
 ///
 /// # Errors
 /// A file cannot be read; the records have no type, or several.

@@ -2,9 +2,9 @@
 //!
 //! Contract: each verb has one report, a struct that the macro `report` defines. Its fields are
 //! those of the command's `summary` event and of what Python returns. Their comments are the
-//! documentation of both ([`Described`]). Processor time is that of the process during the job,
-//! memory the most it ever had resident; the kernel is asked for both ([`outcore_front::cost`]),
-//! nothing is sampled.
+//! documentation of both ([`Described`]). Processor time is that of the process during the job.
+//! Memory is the largest resident size that the process has had. Both come from the kernel
+//! ([`outcore_front::cost`]); nothing is sampled.
 
 use std::cell::Cell;
 use std::fmt::Display;
@@ -26,15 +26,15 @@ use serde::{Serialize, Serializer};
 pub struct Field {
     /// Its name.
     pub name: &'static str,
-    /// Its type, as Python writes it.
+    /// Its type in Python.
     pub python_type: String,
     /// Its documentation.
     pub doc: &'static str,
-    /// Whether it holds the fields of another report in its place.
+    /// Whether the fields of another report take its place.
     pub is_flat: bool,
     /// Whether it is [`Listed`].
     pub is_listed: bool,
-    /// The report that it holds, or holds several of.
+    /// The report that is its value, or the type of its items.
     pub class: Option<Class>,
 }
 
@@ -62,7 +62,7 @@ impl Class {
 
 /// A report that describes itself.
 pub trait Described {
-    /// Its name, which is that of Python's class.
+    /// Its name, which is also that of the class in Python.
     const NAME: &'static str;
     /// Its documentation.
     const DOC: &'static str;
@@ -71,20 +71,20 @@ pub trait Described {
     fn fields() -> Vec<Field>;
 }
 
-/// The name of a field that Rust may have to write as `r#name`.
+/// The name of a field, without the `r#` that Rust may need.
 pub(crate) fn plain(name: &'static str) -> &'static str {
     name.strip_prefix("r#").unwrap_or(name)
 }
 
 /// A type of fields.
 pub(crate) trait FieldType {
-    /// Whether the summary event has the number of its items in its place.
+    /// Whether the summary event has the number of its items instead.
     const IS_LISTED: bool = false;
 
-    /// As Python writes it.
+    /// Its name in Python.
     fn python_type() -> String;
 
-    /// The report that is a value of it, or a part of one.
+    /// The report that is its value, or a part of its value.
     fn class() -> Option<Class> {
         None
     }
@@ -132,12 +132,12 @@ impl<T: FieldType> FieldType for Vec<T> {
 }
 
 thread_local! {
-    /// Whether reports are written as values of a program.
+    /// Whether reports are serialised as values for a program.
     static ARE_VALUES: Cell<bool> = const { Cell::new(false) };
 }
 
-/// The result of `write`, which writes reports as values of a program: paths are bytes, since these
-/// keep any name, and what is [`Listed`] is whole.
+/// The result of `write`, which serialises reports as values for a program: paths are bytes, which
+/// can hold any name, and [`Listed`] fields are complete.
 pub fn as_values<T>(write: impl FnOnce() -> T) -> T {
     let before = ARE_VALUES.replace(true);
     let written = write();
@@ -145,8 +145,8 @@ pub fn as_values<T>(write: impl FnOnce() -> T) -> T {
     written
 }
 
-/// What a verb lists. A program gets it as a value. The command has an event of each item, and
-/// their number in its summary.
+/// The list that a verb reports. A program gets it as a value. The command prints an event for each
+/// item, and its summary has their number.
 #[derive(Debug, Clone)]
 pub(crate) struct Listed<T>(pub Vec<T>);
 
@@ -171,12 +171,12 @@ impl<T: FieldType> FieldType for Listed<T> {
     }
 }
 
-/// A name that the command marks, as in `@keys`, and a program has as it is.
+/// A name that the command writes with a mark, as in `@keys`, and a program without it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Name {
     /// Without marks.
     pub plain: String,
-    /// As the command writes it.
+    /// With marks, as the command writes it.
     pub marked: String,
 }
 
@@ -189,7 +189,7 @@ impl Serialize for Name {
     }
 }
 
-/// The path of a file. It is written as text, and as bytes inside [`as_values`].
+/// The path of a file. It is serialised as text, or as bytes inside [`as_values`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Place(pub PathBuf);
 
@@ -204,7 +204,7 @@ impl Serialize for Place {
 }
 
 /// Defines a report: a struct whose fields are all reported, each with the comment that documents
-/// it. One in brackets holds a report whose fields stand among its own.
+/// it. A field in brackets has a report whose fields become fields of this one.
 macro_rules! report {
     (
         $(#[doc = $doc:literal])*
@@ -277,7 +277,7 @@ report! {
 }
 
 impl DriveTraffic {
-    /// What drives served, as the engine counts it.
+    /// The traffic of the drives, from the engine's counts.
     pub fn of(traffic: &[Traffic]) -> Vec<DriveTraffic> {
         let traffic = traffic.iter().map(|drive| DriveTraffic {
             name: drive.name.clone(),
@@ -375,7 +375,7 @@ impl JobSummary {
         ))
     }
 
-    /// How much was read, and how fast, in words.
+    /// The amount and the rate of the reads, in words.
     pub(crate) fn read_text(&self) -> String {
         format!(
             "read {} in {}: {}",
@@ -403,7 +403,7 @@ report! {
 }
 
 impl Rates {
-    /// Rates as the engine has them.
+    /// From the engine's rates.
     pub fn of(rates: &DriveRates, costs: Option<RatesOrigin>) -> Self {
         Rates {
             read_bytes_per_s: rates.read_bytes_per_s,
@@ -450,7 +450,7 @@ report! {
 }
 
 impl Plan {
-    /// A plan of the engine's, and the same in words.
+    /// From a plan of the engine, and the same in words.
     pub fn of(plan: &PartitionPlan, text: &dyn Display) -> Self {
         Plan {
             passes: plan.distributions + 1,
@@ -503,7 +503,7 @@ report! {
 }
 
 impl WriteSummary {
-    /// Of a job that wrote nothing, which counts a `unit`.
+    /// The report of a job that wrote nothing and counts items called `unit`.
     pub(crate) fn of_nothing(used: JobSummary, unit: &str) -> Self {
         WriteSummary {
             used,
@@ -522,7 +522,7 @@ impl WriteSummary {
     }
 }
 
-/// What a job moved, as its verb counts it.
+/// The traffic of a job, as its verb counts it.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Moved {
     /// Records, lines or rows of the result.
@@ -535,7 +535,7 @@ pub struct Moved {
     pub passes: u32,
 }
 
-/// Measures what a job takes, from when it is made.
+/// Measures the cost of a job from its creation on.
 #[derive(Debug, Clone, Copy)]
 pub struct Stopwatch {
     started: Instant,
@@ -556,7 +556,7 @@ impl Stopwatch {
         self.started.elapsed().as_secs_f64()
     }
 
-    /// What the job took, whose drives served `traffic`.
+    /// The cost of the job, whose drives served `traffic`.
     pub fn stop(
         self,
         moved: Moved,

@@ -1,7 +1,7 @@
 //! The drives of a job's scratch.
 //!
-//! Contract: scratch goes to the drives that are named, else beside the output, else to a place
-//! that the user is told of.
+//! Contract: scratch goes to the given drives, else next to the output, else to a place that the
+//! command reports.
 
 use outcore::Result;
 use outcore::job::{Job, ScratchDrive};
@@ -10,8 +10,7 @@ use outcore_front::resources::{Resources, default_scratch_dir, is_in_memory};
 
 use crate::host::Host;
 
-/// Drives for scratch: those named, or none where the engine's own choice, beside the output, is
-/// right.
+/// Drives for scratch: those given, or none if the engine's default, next to the output, is right.
 ///
 /// # Errors
 /// A drive that cannot be used; no place for scratch.
@@ -25,7 +24,7 @@ pub(crate) fn scratch_drives(
         return Ok(named);
     }
     let beside = target.dir();
-    // So little needs none.
+    // So little data needs no scratch.
     if data_bytes < resources.config.memory_bytes.value / 8 {
         return Ok(Vec::new());
     }
@@ -36,7 +35,7 @@ pub(crate) fn scratch_drives(
     })
 }
 
-/// Says where scratch goes if that is neither a drive that was named nor beside the output.
+/// Reports the place of scratch if that is neither a given drive nor next to the output.
 pub(crate) fn note_scratch(host: &dyn Host, resources: &Resources, target: &Target, job: &Job) {
     if let ([], [drive]) = (resources.specs(), job.options.drives.as_slice()) {
         let beside = target.dir();

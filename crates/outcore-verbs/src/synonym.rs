@@ -1,9 +1,9 @@
-//! Words that users of other tools try first, and what stands here in their place.
+//! Words that users of other tools try first, with their equivalents here.
 //!
 //! Contract: a table of commands and a table of options, looked up by the word as it was typed.
-//! Every hint names a command that works when it is typed with files. All is pure.
+//! Every hint names a command that works when it is typed with files. All functions are pure.
 
-/// Commands of other tools, and what does the same.
+/// Commands of other tools, and their equivalents.
 const COMMANDS: [(&str, &str); 40] = [
     ("agg", GROUP),
     ("aggregate", GROUP),
@@ -93,7 +93,7 @@ const INFO: &str = "`outcore info` prints columns, types and rows of tables";
 const SELECT: &str = "`outcore convert --columns a,b` keeps columns, `outcore filter` rows, and `outcore map` computes columns";
 const SORT: &str = "`outcore sort --by COLUMN` sorts";
 
-/// Options of other tools, and those that mean the same.
+/// Options of other tools, and their equivalents.
 const OPTIONS: [(&str, &str); 40] = [
     ("--asc", ASCENDING),
     ("--ascending", ASCENDING),

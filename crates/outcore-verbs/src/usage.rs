@@ -1,4 +1,4 @@
-//! What clap has to say about the arguments, in the command's own form.
+//! Clap's errors about the arguments, in the command's own form.
 //!
 //! Contract: help and version go to standard output and are not errors; without a subcommand the
 //! short help goes to standard error, before the error. Everything else becomes an [`Error`] of
@@ -12,21 +12,21 @@ use outcore::Error;
 
 use crate::synonym;
 
-/// What is said where `--record-io` is given to a command without it.
+/// The hint if `--record-io` is given to a command without it.
 const RECORDS_NOTHING: &str = "commands that move data have it, such as sort, gen, view or put: \
     record the job in question; one that measures, checks, replays, simulates or lists does none";
 
-/// What parsing the arguments came to, if not to a command.
+/// The result of parsing the arguments, if it is not a command.
 pub enum Parsed {
-    /// Text that was asked for.
+    /// Text that the user asked for.
     Text(String),
-    /// A wrong request.
+    /// An invalid request.
     Wrong(Error),
     /// Nothing was requested; the help says what can be.
     Nothing(Error, String),
 }
 
-/// Sorts out clap's answer.
+/// Interprets clap's error.
 pub fn read(error: &clap::Error) -> Parsed {
     match error.kind() {
         ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => {
@@ -42,7 +42,7 @@ pub fn read(error: &clap::Error) -> Parsed {
 
 fn wrong(error: &clap::Error) -> Error {
     use std::error::Error as _;
-    // A value that our own readers refused: they know best.
+    // One of our own parsers rejected a value, and its error is the best one.
     if let Some(ours) = error
         .source()
         .and_then(|source| source.downcast_ref::<Error>())
@@ -64,7 +64,7 @@ fn wrong(error: &clap::Error) -> Error {
     }
     let text = error.render().to_string();
     let (mut cause, mut tip) = (Vec::new(), None);
-    // Where something is missing, its place in the usage says what.
+    // If an argument is missing, its place in the usage tells which one.
     let is_missing = error.kind() == ErrorKind::MissingRequiredArgument;
     let usage = text
         .lines()
@@ -99,9 +99,9 @@ fn wrong(error: &clap::Error) -> Error {
     }
     let hint = match tip {
         _ if meant.is_some() => format!("{}; see --help", meant.unwrap_or_default()),
-        // Clap would take it for a file's name.
+        // Clap would suggest it as a file name.
         _ if unknown == "--record-io" => RECORDS_NOTHING.to_string(),
-        // So it would any other unknown option.
+        // Clap would do the same for any other unknown option.
         Some(tip) if tip.starts_with("to pass") && unknown.starts_with('-') => {
             match Path::new(unknown).exists() {
                 true => format!("--help lists all options; for the file write ./{unknown}"),
@@ -117,7 +117,8 @@ fn wrong(error: &clap::Error) -> Error {
     Error::usage("read arguments", cause).hint(hint)
 }
 
-/// What to say of a value that is not a number, where clap repeats what Rust's own reader says.
+/// The error for a value that is not a number, for which clap only repeats the message of Rust's
+/// parser.
 fn not_a_number(error: &clap::Error) -> Option<Error> {
     use std::error::Error as _;
     let source = error.source()?;
@@ -173,8 +174,8 @@ fn contradicts(error: &clap::Error) -> Option<Error> {
     Some(Error::usage("read arguments", cause).hint(hint))
 }
 
-/// What to say of `--force` where there is nothing to replace but the trace of `--record-io`, which
-/// is not asked for.
+/// The error for `--force` if the command could replace only the trace of `--record-io`, and that
+/// is not requested.
 fn replaces_nothing(error: &clap::Error) -> Option<Error> {
     let missing = match error.get(ContextKind::InvalidArg) {
         Some(ContextValue::Strings(missing)) => missing,

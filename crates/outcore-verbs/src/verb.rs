@@ -24,14 +24,14 @@ pub enum Inputs {
     Files,
     /// The same, or a table that a program holds in its memory.
     Any,
-    /// Tables and nothing else, which a program may also hold in its memory.
+    /// Only tables, which a program may also hold in its memory.
     Tables,
-    /// Graphs or vectors, for which programs have functions of their own. Results without an output
-    /// are arrays there.
+    /// Graphs or vectors. Programs have functions of their own for these, and get results without
+    /// an output as arrays.
     Arrays,
 }
 
-/// A command that has verbs below it, those whose names begin with its own.
+/// A command with verbs below it, whose names begin with its name.
 #[derive(Debug, Clone, Copy)]
 pub struct Group {
     /// Its name.
@@ -50,7 +50,7 @@ pub trait Verb: 'static {
     const ALIASES: &'static [&'static str] = &[];
     /// The files that it reads.
     const INPUTS: Inputs = Inputs::Files;
-    /// Whether scratch goes to the drives of the volume where no others are named.
+    /// Whether scratch goes to the drives of the volume if no others are given.
     const LENDS_DRIVES: bool = true;
     /// Its options, with names, types, help and defaults.
     type Args: Args + Send + 'static;
@@ -60,13 +60,13 @@ pub trait Verb: 'static {
     /// The phases of its job, in order, and their shares of the time.
     const PHASES: &'static [Weight] = &[];
 
-    /// Does it. What can be rejected is rejected before anything is written.
+    /// Runs the verb. It makes all checks that it can before it writes anything.
     ///
     /// # Errors
     /// As the verb documents.
     fn run(host: &dyn Host, args: &Self::Args) -> Result<Self::Report>;
 
-    /// Says the report to people: in a line, unless the verb says more.
+    /// Prints the report for people: in a line, unless the verb prints more.
     fn say(_args: &Self::Args, report: &Self::Report, words: &mut Words) {
         words.lines(&Self::headline(report));
     }
@@ -79,12 +79,13 @@ pub trait Verb: 'static {
         false
     }
 
-    /// Whether the answer is that all is as it should be; of a verb that checks nothing always.
+    /// Whether the result of a check is positive; always true for a verb that checks nothing.
     fn is_right(_report: &Self::Report) -> bool {
         true
     }
 
-    /// The error that a command ends with after it has said the report, if what was found is one.
+    /// The error that a command ends with after it has printed the report, if the result is an
+    /// error.
     fn fault(_report: &Self::Report) -> Option<Error> {
         None
     }
@@ -95,7 +96,7 @@ pub fn group_of(name: &str) -> Option<(&str, &str)> {
     name.split_once(' ')
 }
 
-/// Something that is done with each verb.
+/// An action on each verb.
 pub trait VerbVisitor {
     /// Does it with `V`.
     fn visit<V: Verb>(&mut self);
@@ -104,20 +105,20 @@ pub trait VerbVisitor {
 /// A report in words, for people.
 #[derive(Debug, Default)]
 pub struct Words {
-    /// The width of the terminal that standard output is; nothing where it is a file or a pipe.
+    /// The width of the terminal on standard output; nothing if that is a file or a pipe.
     pub terminal_columns: Option<usize>,
-    /// Lines that were asked for, and go to standard output.
+    /// Lines that the user asked for, and that go to standard output.
     pub data: String,
-    /// Lines for everybody.
+    /// Lines that are always printed.
     pub lines: Vec<String>,
-    /// Whether these are only for people who look on, or asked for more: in a pipeline the verb is
-    /// silent.
+    /// Whether these lines are only for a terminal, or for users who asked for more: in a pipeline
+    /// the verb is silent.
     pub are_for_watchers: bool,
-    /// Lines for those who asked for more.
+    /// Lines for users who asked for more.
     pub details: Vec<String>,
     /// The phases, which a table shows.
     pub phases: Vec<Phase>,
-    /// Whether everybody sees them.
+    /// Whether they are always printed.
     pub are_phases_asked_for: bool,
 }
 
@@ -127,19 +128,19 @@ impl Words {
         self.lines.extend(text.lines().map(str::to_owned));
     }
 
-    /// A line for those who asked for more.
+    /// A line for users who asked for more.
     pub fn detail(&mut self, line: &str) {
         self.details.push(line.to_owned());
     }
 
-    /// The phases, shown to everybody where a plan was asked for.
+    /// The phases, which are always shown if the user asked for a plan.
     pub fn phases(&mut self, phases: &[Phase], is_explained: bool) {
         self.phases = phases.to_vec();
         self.are_phases_asked_for = is_explained;
     }
 }
 
-/// The error for a table, where this build reads none.
+/// The error for a table in a build that does not read tables.
 #[cfg(not(feature = "tables"))]
 pub(crate) fn without_tables() -> Error {
     let cause = "this build of outcore reads no Parquet and no Arrow";
@@ -155,7 +156,7 @@ pub fn definition<V: Verb>() -> Command {
         .subcommand(verb)
 }
 
-/// The same for a program, which takes results as arrays and gives vertices so.
+/// The same for a program, which receives results and passes vertices as arrays.
 fn definition_with_arrays<V: Verb>() -> Command {
     definition::<V>().mut_subcommand(V::NAME, |verb| {
         verb.mut_args(|arg| match arg.get_id().as_str() {
@@ -175,10 +176,9 @@ pub fn requires_output<V: Verb>() -> bool {
     })
 }
 
-/// A verb's arguments in words, the options among them as flags; and which options were given.
+/// Parses a verb's arguments, in which options are flags; also returns which options were given.
 ///
-/// # Errors
-/// Usage: an option that there is not, a value that is none.
+/// # Errors Usage: an unknown option, an invalid value.
 pub fn read<V: Verb>(words: impl IntoIterator<Item = OsString>) -> Result<(V::Args, Given)> {
     read_as::<V>(definition::<V>(), words)
 }

@@ -1,27 +1,27 @@
 //! Reports of verbs that write, in words.
 //!
-//! Contract: what a table became is told to everybody. What lines and records became is told to
-//! people who look on, or ask for more: in a pipeline these verbs are as silent as the tools whose
-//! place they take. All is pure.
+//! Contract: the result for a table is always reported. The result for lines and records is
+//! reported on a terminal, or if the user asks for more: in a pipeline these verbs are as silent as
+//! the tools that they replace. All functions are pure.
 
 use outcore_io::units;
 
 use crate::report::WriteSummary;
 use crate::verb::Words;
 
-/// What is said of a job to people.
+/// The description of a job for people.
 #[derive(Debug, Clone, Default)]
 pub struct Said<'a> {
     /// The word for it, as in "sorted 7 rows".
     pub what: &'a str,
-    /// How many of what, where that is not rows out of rows.
+    /// The amount in words, if it is not a number of rows out of rows.
     pub amount: Option<String>,
     /// Further lines.
     pub notes: Vec<String>,
 }
 
 impl<'a> Said<'a> {
-    /// That records, lines or rows were `what`.
+    /// Says that records, lines or rows were `what`.
     pub const fn of(what: &'a str) -> Self {
         Said {
             what,
@@ -30,7 +30,7 @@ impl<'a> Said<'a> {
         }
     }
 
-    /// That an `amount` of something else was `what`.
+    /// Says that an `amount` of something else was `what`.
     pub(crate) fn amount(what: &'a str, amount: String) -> Self {
         Said {
             amount: Some(amount),
@@ -39,7 +39,7 @@ impl<'a> Said<'a> {
     }
 }
 
-/// Whether a report is one of a table.
+/// Whether a report is about a table.
 fn is_of_rows(report: &WriteSummary) -> bool {
     report.unit == "row"
 }
@@ -77,7 +77,7 @@ pub fn headline(report: &WriteSummary, said: &Said<'_>) -> String {
     )
 }
 
-/// Says a report to people.
+/// Prints a report for people.
 pub fn say(report: &WriteSummary, said: &Said<'_>, is_explained: bool, words: &mut Words) {
     words.lines(&headline(report, said));
     let is_of_rows = is_of_rows(report);

@@ -1,11 +1,11 @@
 //! Iteration over a dataset.
 //!
-//! Contract: [`Batches`] runs the dataset's passes on threads of their own and hands on the bytes
-//! of whole batches, in order, through a channel of [`BATCHES_WAITING`]; of lines, whole ones. Who
-//! waits for the next is waiting with the interpreter free, and hears Ctrl-C within 50 ms. The job
-//! ends with the iterator, wherever that is left. A forked child has the iterator, but neither its
-//! threads nor their locks in any known state: there it is an error to go on, and nothing of it is
-//! touched.
+//! Contract: [`Batches`] runs the dataset's passes on threads of their own and passes on the bytes
+//! of whole batches, in order, through a channel of [`BATCHES_WAITING`]. A batch of lines has whole
+//! lines. A caller that waits for the next batch releases the interpreter, and sees Ctrl-C within
+//! 50 ms. The job ends when the iterator is dropped. A forked child has the iterator, but not its
+//! threads, and the locks are in an unknown state: there, going on is an error, and nothing of the
+//! iterator is touched.
 
 use std::io::Write;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -33,14 +33,14 @@ use crate::run::Run;
 
 /// Batches that wait for their reader.
 const BATCHES_WAITING: usize = 2;
-/// Bytes of lines that are handed on at once.
+/// Bytes of lines that are passed on at once.
 const LINES_BYTES: usize = 1 << 20;
 /// How long a signal may stay unseen.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 
 type Message = Result<Vec<u8>>;
 
-/// Sends what is written to a channel; fails once nobody listens.
+/// Sends written bytes to a channel; fails once the receiver is dropped.
 struct ToChannel(SyncSender<Message>);
 
 impl Write for ToChannel {
@@ -97,7 +97,7 @@ fn send_lines(opened: &Opened, to: &SyncSender<Message>) -> Result<()> {
             lines.push(opened.terminator);
         }
         if lines.len() >= LINES_BYTES {
-            // Nobody listens only if the iterator is gone.
+            // The send fails only if the iterator is gone.
             to.send(Ok(lines)).map_err(|_| Error::interrupted())?;
             lines = Vec::with_capacity(LINES_BYTES);
         }
@@ -113,7 +113,7 @@ pub(crate) struct Batches {
     skipped: Arc<AtomicU64>,
 }
 
-/// What has to do with the job's thread.
+/// The state that belongs to the job's thread.
 struct Live {
     received: Mutex<Option<Receiver<Message>>>,
     control: Arc<Control>,
@@ -147,7 +147,7 @@ pub(crate) fn batches(py: Python<'_>, request: Dataset) -> PyResult<Batches> {
 }
 
 impl Live {
-    /// The next message, if one comes within a moment; none at the end.
+    /// The next message, if one arrives within [`LOOK_EVERY`]; none at the end.
     fn wait(&self) -> std::result::Result<Option<Message>, RecvTimeoutError> {
         let received = self.received.lock().unwrap_or_else(PoisonError::into_inner);
         let Some(received) = received.as_ref() else {
@@ -199,11 +199,12 @@ impl Drop for Live {
     fn drop(&mut self) {
         self.control.cancel();
         let mut received = self.received.lock().unwrap_or_else(PoisonError::into_inner);
-        // The job's next batch finds nobody, so that it ends.
+        // The job's next batch finds no receiver, so the job ends.
         drop(received.take());
         drop(received);
         if let Some(job) = self.job.take() {
-            // It may be calling a function of Python's: it must not wait for us meanwhile.
+            // The job may be calling a Python function, which must not wait for this thread
+            // meanwhile.
             Python::attach(|py| py.detach(|| drop(job.join())));
         }
     }

@@ -1,10 +1,9 @@
-//! What asks a dataset, as Python calls it: folds, selections, files.
+//! The consumers of a dataset that Python calls: folds, selections, files.
 //!
-//! Contract: each function is one job. Values come back as Python's numbers or as the bytes of
-//! items, which the Python half gives NumPy. A function of Python folds batches on the job's
-//! threads, each into a value of Python's; those are folded in the order of the input, so that the
-//! function need be associative and no more. The values that wait are at most those of the batches
-//! in flight.
+//! Contract: each function is one job. Values are returned as Python numbers or as the bytes of
+//! items, which the Python half passes to NumPy. A Python function folds batches on the job's
+//! threads, each to a Python value. The values are folded in the order of the input, so the
+//! function only has to be associative. At most as many values wait as there are batches in flight.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -44,7 +43,7 @@ use crate::jobs::{no_pipe, open_lines};
 use crate::request::CsvRows;
 use crate::verb::{Answer, answer};
 
-/// Where a result goes.
+/// The destination of a result.
 #[derive(Debug, FromPyObject)]
 #[pyo3(from_item_all)]
 pub(crate) struct To {
@@ -52,7 +51,7 @@ pub(crate) struct To {
     force: bool,
 }
 
-/// Where the parts of a result go.
+/// The destinations of the parts of a result.
 #[derive(Debug, FromPyObject)]
 #[pyo3(from_item_all)]
 pub(crate) struct ToParts {
@@ -74,7 +73,7 @@ fn numbers(py: Python<'_>, scalars: Vec<Scalar>) -> PyResult<Vec<Py<PyAny>>> {
     scalars.into_iter().map(|value| number(py, value)).collect()
 }
 
-/// What a question about all items, after all steps, is answered with.
+/// The answer to a question about all items, after all steps.
 fn asked<T: Send + 'static>(
     py: Python<'_>,
     request: Dataset,
@@ -166,7 +165,8 @@ pub(crate) fn gather<'py>(
     Ok(PyByteArray::new(py, &bytes))
 }
 
-/// The ranks of keys (bytes of items) among the items, which ascend, as numbers of eight bytes.
+/// The ranks of keys (bytes of items) among the items, which must be in ascending order, as numbers
+/// of eight bytes.
 #[pyfunction]
 #[pyo3(signature = (request, keys, right, index, tell))]
 pub(crate) fn search_sorted<'py>(
@@ -189,7 +189,8 @@ pub(crate) fn search_sorted<'py>(
     Ok(PyByteArray::new(py, &bytes))
 }
 
-/// Writes each item to the file that an expression numbers; gives the number of items in each.
+/// Writes each item to the file with the number that an expression computes; returns the number of
+/// items in each file.
 #[pyfunction]
 #[pyo3(signature = (request, bucket, to, tell))]
 pub(crate) fn partition(
@@ -242,7 +243,7 @@ pub(crate) fn partition(
     })
 }
 
-/// What says which file an item goes to.
+/// The rule that assigns an item to a file.
 #[derive(Debug, FromPyObject)]
 pub(crate) enum Bucket {
     #[pyo3(transparent)]
@@ -357,7 +358,7 @@ pub(crate) fn count_lines(
     })
 }
 
-/// The first lines or records of CSV, behind their header.
+/// The first lines or records of CSV, after their header.
 #[pyfunction]
 #[pyo3(signature = (request, count, csv, tell))]
 pub(crate) fn head_lines<'py>(
@@ -394,8 +395,8 @@ fn header_line(reader: &mut RecordReader<'_>) -> Result<Vec<Vec<u8>>> {
     })
 }
 
-/// Lines at random, in the order of the input, and the number of those that were left out before;
-/// records of CSV behind their header.
+/// Random lines, in the order of the input, and the number of lines that were left out before;
+/// records of CSV come after their header.
 #[pyfunction]
 #[pyo3(signature = (request, count, seed, csv, tell))]
 pub(crate) fn sample_lines<'py>(
@@ -438,8 +439,8 @@ pub(crate) fn check_lines<'py>(
     }))
 }
 
-/// Writes lines to several files, as many or so many lines each; gives their names, and the number
-/// of lines that were left out before.
+/// Writes lines to several files, by number of files or by lines per file; returns their names, and
+/// the number of lines that were left out before.
 #[pyfunction]
 #[pyo3(signature = (request, pattern, parts, lines, force, csv, tell))]
 #[allow(
@@ -475,7 +476,7 @@ pub(crate) fn split_lines(
         opened.execution.set_beside(beside);
         opened.execution.take_all_steps()?;
         if matches!(cut, PartSize::Parts(_)) {
-            // Where parts end is told by the length of all.
+            // The ends of parts depend on the length of the whole input.
             opened.execution.unpack_files()?;
         }
         let job = opened.execution.job()?;
@@ -497,7 +498,7 @@ fn lines_of(opened: &Opened) -> Result<&LineFiles> {
     })
 }
 
-/// The lines of a dataset as they come, or the records of CSV.
+/// The lines of a dataset as a stream, or the records of CSV.
 pub(super) fn line_reader<'a>(
     opened: &Opened,
     job: &'a Job,
@@ -515,7 +516,7 @@ pub(super) fn line_reader<'a>(
     Ok(RecordReader::new(job, sources, frame, recognition))
 }
 
-/// Values of Python that wait to be folded, by number.
+/// Python values that wait to be folded, by number.
 #[derive(Default)]
 struct Values {
     next: AtomicU64,
@@ -538,7 +539,7 @@ impl Values {
     }
 }
 
-/// Makes of each batch the number of the value that a function folds it into.
+/// Folds each batch with a function, and returns the number of the resulting value.
 struct FoldBatch {
     function: Py<PyAny>,
     values: Arc<Values>,
@@ -558,8 +559,8 @@ impl BatchStep for FoldBatch {
     }
 }
 
-/// Folds all items with functions of Python: `of_batch` makes a value of the bytes of a batch,
-/// `both` one of two. `None` of no items.
+/// Folds all items with Python functions: `of_batch` turns the bytes of a batch into a value, and
+/// `both` combines two values. `None` if there are no items.
 #[pyfunction]
 #[pyo3(name = "fold", signature = (request, of_batch, both, tell))]
 pub(crate) fn fold_batches(
@@ -587,7 +588,7 @@ pub(crate) fn fold_batches(
             Schema::of_format(&u64s),
             Yield::AtMostOne,
         )?;
-        // What is raised stops the job at its next look, and is raised instead of its result.
+        // An exception stops the job at its next check, and is raised in place of its result.
         let combine = |a: Option<u64>, b: Option<u64>| match (a, b) {
             (Some(a), Some(b)) => Python::attach(|py| {
                 let (a, b) = (kept.take(a)?, kept.take(b)?);

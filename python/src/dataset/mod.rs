@@ -1,17 +1,17 @@
 //! Lazy datasets: steps from Python, one native pass for each consumer.
 //!
-//! Contract: a dataset is a request (files, what their records are, steps) that the Python half
+//! Contract: a dataset is a request (files, the type of their records, steps) that the Python half
 //! builds; every consumer here runs it on a thread of its own. Steps that go item by item fuse into
-//! one pass; how they are planned and run is the engine's ([`outcore::dataset`]). Expressions stay
-//! in Rust. A function of the caller's gets the bytes of a batch, from the job's threads with the
-//! interpreter held for the call; what it raises stops the job and is raised again as it is.
+//! one pass; the engine plans and runs them ([`outcore::dataset`]). Expressions stay in Rust. A
+//! function of the caller gets the bytes of a batch. The job's threads call it, and hold the
+//! interpreter for the call. An exception in it stops the job and is raised again unchanged.
 //!
 //! | file | does |
 //! |---|---|
-//! | `said` | what Python says: files, steps, functions |
-//! | `watched` | a job on a thread of its own; what a dataset is, and would do |
+//! | `said` | Python's description: files, steps, functions |
+//! | `watched` | a job on a thread of its own; the type and the plan of a dataset |
 //! | [`open`] | opens files |
-//! | [`steps`] | the engine's steps, of what Python says |
+//! | [`steps`] | the engine's steps from Python's description |
 //! | [`consume`] | folds, writes, selects |
 //! | [`batches`] | iteration |
 

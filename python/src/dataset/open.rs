@@ -1,7 +1,7 @@
-//! A dataset that was opened: the engine's, and what Python's half of the job needs beside it.
+//! An opened dataset: that of the engine, and the state that Python's half of the job needs.
 //!
-//! Contract: files are looked at, datasets on volumes stand in for themselves, and every step is
-//! settled before anything is read. What the caller's own code raises is kept.
+//! Contract: files are examined, datasets on volumes are opened, and every step is settled before
+//! anything is read. Exceptions of the caller's code are kept.
 
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -25,22 +25,22 @@ use crate::run::Run;
 pub(super) struct Opened {
     pub(super) execution: Execution,
     pub(super) resources: Resources,
-    /// The settings that were given.
+    /// The given settings.
     asked: request::Resources,
     /// The datasets on volumes among its files.
     pub(super) datasets: Datasets,
-    /// The files as they were named.
+    /// The files with the names that the user gave.
     pub(super) sources: Vec<Source>,
-    /// The files, where they hold lines.
+    /// The files, if they contain lines.
     pub(super) lines: Option<LineFiles>,
-    /// What ends a line.
+    /// The byte that ends a line.
     pub(super) terminator: u8,
     dress: Arc<Mutex<Dress>>,
     raised: Raised,
 }
 
 impl Opened {
-    /// Opens the files, for what `mode` says; no step is taken yet.
+    /// Opens the files for `mode`; no step is taken yet.
     pub(super) fn begin(
         mut request: Dataset,
         raised: Raised,
@@ -86,7 +86,7 @@ impl Opened {
         })
     }
 
-    /// Names the output, which may be a dataset: to be called before anything is written.
+    /// Names the output, which may be a dataset. Call it before anything is written.
     pub(super) fn stage_output(
         &mut self,
         path: &mut PathBuf,
@@ -102,14 +102,14 @@ impl Opened {
         Ok(())
     }
 
-    /// How the lines look that are written. CSV is looked at, and made ready.
+    /// The form of the written lines. CSV is examined, and prepared for the pass.
     pub(super) fn dress(&mut self) -> Result<Dress> {
         self.execution.settle_late()?;
         let dress = self.dress.lock().unwrap_or_else(PoisonError::into_inner);
         Ok(dress.clone())
     }
 
-    /// Where what the caller's own code raises is kept.
+    /// The store for exceptions of the caller's code.
     pub(super) fn raised(&self) -> Raised {
         self.raised.clone()
     }

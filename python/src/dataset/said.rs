@@ -1,7 +1,7 @@
-//! What Python says of a dataset: files, steps, functions of the caller's.
+//! Python's description of a dataset: files, steps, and functions of the caller.
 //!
-//! Contract: dictionaries as values with types; steps are told apart by the names of their parts.
-//! What the caller's own code raises is kept, the first of it, and raised again as it is.
+//! Contract: dictionaries become typed values; the names of its parts identify a step. The first
+//! exception of the caller's code is kept, and raised again unchanged.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -15,16 +15,16 @@ use pyo3::types::PyBytes;
 
 use crate::request::{self, CsvRows};
 
-/// A dataset as Python says it.
+/// A dataset as Python describes it.
 #[derive(Debug, FromPyObject)]
 #[pyo3(from_item_all)]
 pub(crate) struct Dataset {
     pub(super) inputs: Vec<PathBuf>,
     pub(super) records: request::Records,
     pub(super) lines: bool,
-    /// Lines, whatever the files look like.
+    /// Whether the files are lines, whatever they look like.
     pub(super) insists: bool,
-    /// What ends a line.
+    /// The byte that ends a line.
     pub(super) terminator: u8,
     pub(super) count: Option<u64>,
     pub(super) zipped: Vec<Zipped>,
@@ -32,7 +32,7 @@ pub(crate) struct Dataset {
     pub(super) steps: Vec<Step>,
 }
 
-/// Files that are read side by side with others.
+/// Files that are zipped with others.
 #[derive(Debug, FromPyObject)]
 #[pyo3(from_item_all)]
 pub(crate) struct Zipped {
@@ -40,7 +40,7 @@ pub(crate) struct Zipped {
     pub(super) records: request::Records,
 }
 
-/// A step as Python says it; told apart by the names of their parts.
+/// A step in Python's description; the names of its parts identify it.
 #[derive(Debug, FromPyObject)]
 pub(crate) enum Step {
     #[pyo3(transparent)]
@@ -72,7 +72,7 @@ pub(crate) enum Step {
 }
 
 impl Step {
-    /// What it says of lines that end with `terminator`, where it sorts them.
+    /// The step on lines that end with `terminator`, if this is a sort of lines.
     pub(super) fn line_step(&self, terminator: u8) -> Result<Option<LineStep>> {
         match self {
             Step::SortLines(step) => step.line_step(terminator).map(Some),
@@ -88,7 +88,7 @@ pub(crate) struct Where {
     pub(super) condition: String,
 }
 
-/// Makes a number of each item.
+/// Computes a number for each item.
 #[derive(Debug, FromPyObject)]
 #[pyo3(from_item_all)]
 pub(crate) struct Map {
@@ -106,21 +106,21 @@ pub(crate) struct CallStep {
     pub(super) expands: bool,
 }
 
-/// Makes several numbers of each item.
+/// Computes several numbers for each item.
 #[derive(Debug, FromPyObject)]
 #[pyo3(from_item_all)]
 pub(crate) struct FlatMapStep {
     pub(super) expressions: Vec<String>,
 }
 
-/// Items behind their positions.
+/// Items with their positions in front.
 #[derive(Debug, FromPyObject)]
 #[pyo3(from_item_all)]
 pub(crate) struct EnumerateStep {
     pub(super) numbered: request::Records,
 }
 
-/// Items with those behind them.
+/// Items with those that follow them.
 #[derive(Debug, FromPyObject)]
 #[pyo3(from_item_all)]
 pub(crate) struct WindowsStep {
@@ -131,11 +131,11 @@ pub(crate) struct WindowsStep {
 #[derive(Debug, FromPyObject)]
 #[pyo3(from_item_all)]
 pub(crate) struct ReverseStep {
-    /// Tells the step apart; always true.
+    /// Identifies the step; always true.
     pub(super) is_reversed: bool,
 }
 
-/// Files that are each in order, in one order; another than their own with `merge_by`.
+/// Merges files that are in order; `merge_by` gives an order that is not their own.
 #[derive(Debug, FromPyObject)]
 #[pyo3(from_item_all)]
 pub(crate) struct MergeStep {
@@ -144,7 +144,7 @@ pub(crate) struct MergeStep {
     pub(super) stable: bool,
 }
 
-/// Records in order; of another order than their own with `records`.
+/// Sorts records; `records` gives an order that is not their own.
 #[derive(Debug, FromPyObject)]
 #[pyo3(from_item_all)]
 pub(crate) struct SortStep {
@@ -162,12 +162,12 @@ pub(crate) struct SortLinesStep {
     sort: Vec<OsString>,
     /// Whether each file is in this order already.
     pub(super) merges: bool,
-    /// Whether each line that is kept comes behind the number of its key.
+    /// Whether each line that is kept comes after the count of its key.
     pub(super) counts: bool,
 }
 
 impl SortLinesStep {
-    /// What the words ask for.
+    /// The step for the words.
     pub(super) fn line_step(&self, terminator: u8) -> Result<LineStep> {
         line_step(self.sort.clone(), terminator)
     }
@@ -182,7 +182,7 @@ pub(crate) struct ShuffleStep {
     pub(super) csv: Option<CsvRows>,
 }
 
-/// One of each item, in order; with how many there are where `counted` says what that is.
+/// One of each item, in order; with its count if `counted` has the type of the result.
 #[derive(Debug, FromPyObject)]
 #[pyo3(from_item_all)]
 pub(crate) struct UniqueStep {

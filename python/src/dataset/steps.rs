@@ -1,6 +1,6 @@
-//! Steps: from what Python says to those of the engine.
+//! Translates Python's steps to those of the engine.
 //!
-//! Contract: what makes no sense is refused here, before anything is read.
+//! Contract: invalid steps are rejected here, before anything is read.
 
 use std::sync::{Arc, Mutex};
 
@@ -23,9 +23,9 @@ use crate::request::{self, csv_rows};
 
 /// Makes the engine's steps.
 pub(super) struct Maker<'a> {
-    /// The files, where they hold lines.
+    /// The files, if they contain lines.
     pub(super) lines: Option<&'a LineFiles>,
-    /// What ends a line.
+    /// The byte that ends a line.
     pub(super) terminator: u8,
     pub(super) raised: &'a Raised,
     pub(super) dress: &'a Arc<Mutex<Dress>>,
@@ -176,7 +176,7 @@ fn scan(step: &ScanStep) -> Result<Step> {
     ))
 }
 
-/// What the records of Python's description are.
+/// The type of the records in Python's description.
 fn named(records: &request::Records, cause: &str) -> Result<Decided> {
     records::named(&records.to_request()?)?.ok_or_else(|| wrong_step(cause))
 }

@@ -1,6 +1,6 @@
-//! A dataset run on a thread of its own: what it is, and what it would do.
+//! Runs a dataset on a thread of its own; describes its type and its plan.
 //!
-//! Contract: what the caller's own code raised is raised again instead of the job's error.
+//! Contract: an exception of the caller's code is raised again in place of the job's error.
 
 use outcore::Result;
 use outcore::dataset::Mode;
@@ -10,7 +10,7 @@ use super::open::Opened;
 use super::said::{Dataset, Raised};
 use crate::run::{self, Run};
 
-/// Runs `work` on the dataset, whose steps are not taken yet; what the caller's own code raised is
+/// Runs `work` on the dataset, whose steps are not taken yet; an exception of the caller's code is
 /// raised again.
 pub(super) fn watched<T: Send + 'static>(
     py: Python<'_>,
@@ -44,8 +44,8 @@ pub(crate) fn describe(
     })
 }
 
-/// The passes of a consumer, as text, with the plan of the first. Nothing is read but headers and a
-/// sample.
+/// The passes of a consumer, as text, with the plan of the first. Only headers and a sample are
+/// read.
 #[pyfunction]
 pub(crate) fn explain(py: Python<'_>, request: Dataset, consumer: String) -> PyResult<String> {
     watched(py, (request, Mode::Plans), None, move |mut opened, _| {

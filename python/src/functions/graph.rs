@@ -9,7 +9,7 @@ use pyo3::types::PyByteArray;
 
 use crate::{graph, request, run};
 
-/// What vertices of a graph were called: those that are named, or all.
+/// The original names of vertices of a graph: the given ones, or all.
 #[pyfunction]
 #[pyo3(signature = (dir, vertices, resources))]
 pub(crate) fn graph_names(
@@ -23,7 +23,7 @@ pub(crate) fn graph_names(
     })
 }
 
-/// The vertices of a graph that are called so, each or none.
+/// The vertices of a graph with these names; none for an unknown name.
 #[pyfunction]
 pub(crate) fn graph_vertices(
     py: Python<'_>,
@@ -36,7 +36,7 @@ pub(crate) fn graph_vertices(
     })
 }
 
-/// The original ids of all vertices of a graph, where these are numbers.
+/// The original ids of all vertices of a graph, if these are numbers.
 #[pyfunction]
 pub(crate) fn graph_ids(
     py: Python<'_>,

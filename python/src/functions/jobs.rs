@@ -8,7 +8,7 @@ use pyo3::prelude::*;
 use crate::sim::SimRun;
 use crate::{errors, jobs, request, run, sim};
 
-/// What files hold: `lines`, `csv`, `jsonl`, `records`, `array`, `table`, `csv_table`,
+/// The kind of files: `lines`, `csv`, `jsonl`, `records`, `array`, `table`, `csv_table`,
 /// `jsonl_table` or `view`.
 #[pyfunction]
 pub(crate) fn what(py: Python<'_>, request: request::Asked) -> PyResult<&'static str> {

@@ -12,7 +12,7 @@ use crate::verb::{self, Answer};
 use crate::volume::NewDataset;
 use crate::{run, volume};
 
-/// Puts bytes; gives the report of `put`.
+/// Puts bytes; returns the report of `put`.
 #[pyfunction]
 pub(crate) fn volume_write<'py>(
     py: Python<'py>,
@@ -48,7 +48,7 @@ pub(crate) fn volume_read<'py>(
     Ok(PyBytes::new(py, &bytes))
 }
 
-/// What one thread reaches on the drives.
+/// The rates of one thread on the drives.
 #[pyfunction]
 pub(crate) fn volume_bench(
     py: Python<'_>,

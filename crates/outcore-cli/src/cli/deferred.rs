@@ -1,9 +1,9 @@
-//! Definitions that are made when they are needed: [`Deferred`].
+//! Definitions that are built on demand: [`Deferred`].
 //!
 //! Contract: a command whose arguments are `Deferred<T>` gets the flags of `T` when it is called. A
-//! run makes the flags of one command of sixty, which are otherwise most of the time that a small
-//! job takes. Whoever shows or walks the definition asks for the [`whole`] of it: help would list
-//! flags in another order, and not those below.
+//! run then builds the flags of one command instead of sixty, which would take most of the time of
+//! a small job. Code that shows or walks the definition asks for the [`whole`] of it; otherwise
+//! help would list flags in another order, and without those of subcommands.
 
 use std::cell::Cell;
 use std::ops::{Deref, DerefMut};
@@ -11,11 +11,11 @@ use std::ops::{Deref, DerefMut};
 use clap::{ArgMatches, Args, Command, Error, FromArgMatches, Subcommand};
 
 thread_local! {
-    /// Whether nothing is left for later.
+    /// Whether everything is built at once.
     static IS_WHOLE: Cell<bool> = const { Cell::new(false) };
 }
 
-/// What `make` makes, with nothing in it left for later.
+/// The result of `make`, with everything built at once.
 pub(crate) fn whole<T>(make: impl FnOnce() -> T) -> T {
     IS_WHOLE.set(true);
     let made = make();
@@ -23,7 +23,7 @@ pub(crate) fn whole<T>(make: impl FnOnce() -> T) -> T {
     made
 }
 
-/// `command` with what `augment` adds when it is called.
+/// `command` with the arguments that `augment` adds when the command is called.
 pub(crate) fn defer(command: Command, augment: fn(Command) -> Command) -> Command {
     match IS_WHOLE.get() {
         true => augment(command),

@@ -1,17 +1,18 @@
-//! The command line of GNU `sort`, as the one that the flags of `sort` define.
+//! Translates the command line of GNU `sort` to the one that the flags of `sort` define.
 //!
-//! Contract: [`read`] takes the words of a command and gives them back unless they are of `sort`,
-//! be it as `outcore sort` or by the name that the program was called by. Of `sort` it gives every
-//! option in the one form that the definition has, then `--`, then the operands. It settles the
-//! forms that only GNU has:
+//! Contract: [`read`] takes the words of a command. It returns them unchanged unless they call
+//! `sort`, as `outcore sort` or by the name of the program. For `sort` it returns every option in
+//! the form of the definition, then `--`, then the operands. It translates the forms that only GNU
+//! has:
 //! - abbreviated long options (GNU's own come first);
 //! - `+POS1 [-POS2]`, `-y`, and words for `--sort` and `--check`;
-//! - options that may be repeated, and those that then must agree;
+//! - options that may be repeated, and those that must then agree;
 //! - `-k` and `--key` in one order.
 //!
-//! The definition says which option takes a value, so a word is never taken for another. `-h` is
-//! GNU's only by the name `sort`; in `outcore sort` it prints help. An unknown option goes on as it
-//! is. All is pure except for reading the two environment variables that POSIX has for it.
+//! The definition tells which options take a value, so a value is never taken for an option. `-h`
+//! has GNU's meaning only if the program is called `sort`; in `outcore sort` it prints help. An
+//! unknown option is passed on unchanged. All functions are pure, except that they read two
+//! environment variables that POSIX defines for `sort`.
 
 mod names;
 
@@ -35,19 +36,18 @@ use outcore_verbs::option::lines::parse_buffer_bytes;
 
 const READ: &str = "read arguments";
 const NAME: &str = "sort";
-/// The option that says which keys were given in the old form, by their places among all keys.
+/// The option that lists the keys in the old form, by their positions among all keys.
 const OLD_KEYS: &str = "old_keys";
 const HINT: &str = "see --help";
-/// `+POS1 -POS2` is known from the first version of POSIX to the second, and again from the third
-/// on.
+/// The versions of POSIX without `+POS1 -POS2`: from the second on, up to the third.
 const NEW_KEYS_ONLY: std::ops::Range<u32> = 200_112..200_809;
 
-/// What a command line comes to.
+/// The result of reading a command line.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Read {
     /// Words for the definition of the flags.
     Words(Vec<OsString>),
-    /// The version of `sort` is asked for.
+    /// A request for the version of `sort`.
     Version,
 }
 
@@ -57,8 +57,8 @@ pub(crate) fn is_called_sort(words: &[OsString]) -> bool {
     name.is_some_and(|name| name == NAME)
 }
 
-/// The definition that a command line needs: that of the command which it calls, or of all if it
-/// calls none.
+/// The definition that a command line needs: that of the command that it calls, or of all commands
+/// if it calls none.
 pub(crate) fn definition_for(words: &[OsString]) -> clap::Command {
     let name = match is_called_sort(words) {
         true => Some(OsStr::new(NAME)),
@@ -67,8 +67,8 @@ pub(crate) fn definition_for(words: &[OsString]) -> clap::Command {
     name.and_then(Cli::with_only).unwrap_or_else(Cli::command)
 }
 
-/// Reads a command line; see the module. `definition` is the one that [`definition_for`] gives for
-/// it. A caller that parses the result should use it again: the flags of `sort` take time to make.
+/// Reads a command line; see the module. `definition` is the one that [`definition_for`] returns
+/// for it. A caller that parses the result should reuse it: the flags of `sort` take time to build.
 ///
 /// # Errors
 /// Usage, in GNU's words.
@@ -84,7 +84,7 @@ pub(crate) fn read(words: Vec<OsString>, definition: &mut clap::Command) -> Resu
             _ => return Ok(Read::Words(words)),
         },
     };
-    // The flags need not be known where none is given.
+    // Without any flag on the line, the definition is not needed.
     let is_name = |word: &OsString| !matches!(word.as_bytes().first(), Some(b'-' | b'+'));
     if !is_gnu && words[at..].iter().all(is_name) {
         return Ok(Read::Words(words));
@@ -107,7 +107,7 @@ pub(crate) fn read(words: Vec<OsString>, definition: &mut clap::Command) -> Resu
     Ok(Read::Words(front))
 }
 
-/// Where the subcommand stands, after the flags of every command.
+/// The position of the subcommand, after the flags of every command.
 pub(crate) fn position_of_command(words: &[OsString]) -> Option<usize> {
     let root = Common::augment_args(clap::Command::new(""));
     let mut at = 1;
@@ -136,7 +136,7 @@ enum Seen {
     Version,
 }
 
-/// An option, by what the definition calls it, or a word that is none.
+/// An option, by its name in the definition, or a word that is not an option.
 #[derive(Debug, PartialEq, Eq)]
 enum Item {
     Flag(String),
@@ -152,7 +152,7 @@ enum KeyForm {
     Long,
 }
 
-/// A command line of `sort` on its way.
+/// A command line of `sort` during the translation.
 struct Line<'a> {
     sort: &'a clap::Command,
     is_gnu: bool,
@@ -248,7 +248,7 @@ impl<'a> Line<'a> {
         Ok(Seen::All)
     }
 
-    /// What a long name means: itself, the beginning of one of GNU's, or of one of ours.
+    /// The meaning of a long name: itself, or the beginning of a name of GNU or of outcore.
     fn find_long(&self, name: &[u8]) -> Result<Option<(String, Option<&'a Arg>)>> {
         let ours = || {
             let flags = self.sort.get_arguments();
@@ -301,7 +301,7 @@ impl<'a> Line<'a> {
                     continue;
                 }
                 'y' => {
-                    // A size for some other system's sort: the digits that follow belong to it.
+                    // A size for the sort of another system: the digits that follow belong to it.
                     let is_number =
                         |next: &OsString| next.as_bytes().iter().all(u8::is_ascii_digit);
                     if rest.is_empty() && words.peek().is_none() {
@@ -316,7 +316,7 @@ impl<'a> Line<'a> {
                     self.flag("human_numeric_sort".to_string());
                     continue;
                 }
-                // Help, be it among other letters.
+                // Help, also among other letters.
                 'h' => {
                     self.items.push(Item::Unknown("-h".into()));
                     return Ok(());
@@ -350,7 +350,7 @@ impl<'a> Line<'a> {
         Ok(())
     }
 
-    /// A file, or a key in its old form.
+    /// A file, or a key in the old form.
     fn operand(
         &mut self,
         word: OsString,
@@ -389,8 +389,8 @@ impl<'a> Line<'a> {
         Ok(())
     }
 
-    /// Fails for an option where the name of a file or directory should stand, as every other
-    /// command of outcore does; GNU's `sort` takes it for the name.
+    /// Fails for an option in place of the name of a file or directory, as every other command of
+    /// outcore does; GNU's `sort` takes it for the name.
     fn check_file_name(&self, flag: Option<&Arg>, value: &OsStr) -> Result<()> {
         let is_option = value.as_bytes().starts_with(b"--") && value.len() > 2;
         let hint = flag.map_or(ValueHint::Unknown, Arg::get_value_hint);
@@ -441,7 +441,7 @@ impl<'a> Line<'a> {
             "buffer_bytes" => {
                 parse_buffer_bytes(&text)?;
             }
-            // A tab to all other commands of outcore.
+            // In all other commands of outcore this is a tab.
             "separator" if self.is_gnu && text == "\\t" => {
                 return Err(wrong("multi-character tab '\\t'"));
             }
@@ -463,7 +463,7 @@ impl<'a> Line<'a> {
         {
             return Err(wrong(*cause));
         }
-        // Of several sizes the largest; of all else the last.
+        // The largest of several sizes; for other options, the last value.
         let size = |text: &OsStr| parse_buffer_bytes(&text.to_string_lossy()).ok();
         if id != "buffer_bytes" || size(&value) >= size(known) {
             *known = value;
@@ -471,7 +471,7 @@ impl<'a> Line<'a> {
         Ok(())
     }
 
-    /// As many threads as are asked for, but no more than there are processors.
+    /// As many threads as requested, but no more than there are processors.
     fn parallel(&mut self, text: &str) -> Result<()> {
         let digits = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
         if !digits {
@@ -490,7 +490,7 @@ impl<'a> Line<'a> {
         Ok(())
     }
 
-    /// What can only be said of the whole line.
+    /// Checks that need the whole line.
     fn settle(&mut self) -> Result<()> {
         let has = |wanted: &str| {
             self.items.iter().any(|item| match item {
@@ -521,7 +521,7 @@ impl<'a> Line<'a> {
         }
         let is_short = |item: &Item| matches!(item, Item::Key(_, KeyForm::Short));
         if self.is_gnu || self.items.iter().any(is_short) {
-            // Then all of them are keys of lines, and stand in one order.
+            // Then all of them are keys of lines, in the order of the command line.
             for item in &mut self.items {
                 if let Item::Key(_, form) = item {
                     *form = KeyForm::Short;

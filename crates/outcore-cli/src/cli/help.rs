@@ -1,6 +1,7 @@
 //! The pages of the command: its groups of commands, and their examples.
 //!
-//! Contract: what [`outcore_terminal::pages`] arranges help by. Every command is in one group.
+//! Contract: [`outcore_terminal::pages`] arranges help by these tables. Every command is in one
+//! group.
 
 use outcore_terminal::pages::{Contents, Groups};
 
@@ -56,7 +57,7 @@ const GROUPS: [(&str, &[&str]); 8] = [
     ),
 ];
 
-/// The commands below one that has many, in groups, by its name.
+/// The groups of a command with many subcommands, by its name.
 const GROUPS_BELOW: [(&str, &Groups<'static>); 1] = [(
     "graph",
     &[
@@ -74,7 +75,7 @@ const GROUPS_BELOW: [(&str, &Groups<'static>); 1] = [(
     ],
 )];
 
-/// Examples of commands whose definition has none, by their names below the root.
+/// Examples of commands without examples in their definition, by their names below the root.
 const EXAMPLES: [(&str, &str); 33] = [
     (
         "graph",
@@ -214,7 +215,7 @@ mod tests {
                 Ok(gnu::Read::Version) => return Ok(()),
                 Err(error) => return Err(error.to_string()),
             };
-            // The whole definition and that of the one command that is called take it alike.
+            // Both the whole definition and that of a single command accept the line.
             for definition in [Cli::whole(), of_one] {
                 let parsed = definition.try_get_matches_from(&words);
                 parsed.map_err(|error| error.to_string())?;

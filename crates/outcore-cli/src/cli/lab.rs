@@ -1,8 +1,9 @@
-//! The commands that the program `outcore-lab` has: `bench`, `replay` and `sim`.
+//! The commands of the program `outcore-lab`: `bench`, `replay` and `sim`.
 //!
-//! Contract: the definition names them, so that help, man pages and completions do. Their words are
-//! for the other program to read (see [`crate::lab`]): [`called`] finds them before anything else
-//! is read. A test of that program compares what stands here with its own definition. Pure.
+//! Contract: the definition has them, so that help, man pages and completions list them. The other
+//! program parses their arguments (see [`crate::lab`]): [`called`] finds the commands before any
+//! other parsing. A test of that program compares these tables with its own definition. All
+//! functions are pure.
 
 use std::ffi::OsString;
 
@@ -11,7 +12,7 @@ use clap::{Arg, Command, ValueHint};
 
 use super::gnu::position_of_command;
 
-/// A command, as the definition names it.
+/// A command with its name in the definition.
 struct Stub {
     name: &'static str,
     about: &'static str,
@@ -96,7 +97,7 @@ pub(crate) fn stubs() -> impl Iterator<Item = Command> {
 /// Whether the words call one of the commands, or ask for its help.
 pub(crate) fn called(words: &[OsString]) -> bool {
     let is_one = |word: &OsString| STUBS.iter().any(|stub| word == stub.name);
-    // The flags of all commands take time to make.
+    // The flags of all commands take time to build.
     if !words.iter().any(is_one) {
         return false;
     }

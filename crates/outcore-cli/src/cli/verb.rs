@@ -1,7 +1,7 @@
 //! Verbs as subcommands.
 //!
-//! Contract: every verb of [`outcore_verbs`] is a subcommand, whose flags are its arguments, or one
-//! below the subcommand of its group. All is pure except for [`VerbCommand::run`], which runs the
+//! Contract: every verb of [`outcore_verbs`] is a subcommand, of the root or of its group, and its
+//! arguments are the flags. All functions are pure except for [`VerbCommand::run`], which runs the
 //! verb on a host.
 
 use std::fmt;
@@ -21,16 +21,16 @@ pub(crate) struct Answer {
     pub(crate) report: Value,
     /// The same for people.
     pub(crate) words: Words,
-    /// Whether all is as it should be.
+    /// Whether the result of a check is positive.
     pub(crate) is_right: bool,
-    /// The error that it amounts to.
+    /// The error that the command ends with.
     pub(crate) fault: Option<Error>,
 }
 
 /// Runs a verb with its arguments.
 type Run = Box<dyn Fn(&dyn Host) -> Result<Answer>>;
 
-/// A verb that was asked for.
+/// A verb that the user called.
 pub(crate) struct VerbCommand {
     /// Its name, or that of its group.
     pub(crate) name: &'static str,
@@ -70,7 +70,7 @@ fn run<V: Verb>(host: &dyn Host, args: &V::Args) -> Result<Answer> {
         words,
         is_right: V::is_right(&report),
         fault: V::fault(&report),
-        // A report has values with names, as JSON has.
+        // A report has named values, as a JSON object does.
         report: serde_json::to_value(&report).unwrap_or_default(),
     })
 }
@@ -78,7 +78,7 @@ fn run<V: Verb>(host: &dyn Host, args: &V::Args) -> Result<Answer> {
 /// Adds the verbs of the root to a command, or those of a group.
 struct Add {
     group: Option<String>,
-    /// Always there between calls.
+    /// Present between calls.
     command: Option<Command>,
 }
 
@@ -119,7 +119,7 @@ fn with_verbs(group: Command) -> Command {
     Add::to(group, Some(name))
 }
 
-/// Looks for the verb of a name, and reads its arguments.
+/// Finds the verb with a name, and reads its arguments.
 struct Read<'m> {
     matches: &'m ArgMatches,
     found: Option<std::result::Result<VerbCommand, clap::Error>>,
@@ -146,7 +146,7 @@ impl<'m> VerbVisitor for Read<'m> {
     }
 }
 
-/// Whether a name is that of a verb.
+/// Whether a verb has this name.
 struct Has<'n> {
     name: &'n str,
     is_found: bool,

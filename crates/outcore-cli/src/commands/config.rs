@@ -1,6 +1,6 @@
-//! `outcore config show`: every setting, its value and where it came from.
+//! `outcore config show`: every setting, its value and its source.
 //!
-//! Contract: prints what a job without flags would use, in the order of [`outcore_io::config`].
+//! Contract: prints the settings of a job without flags, in the order of [`outcore_io::config`].
 
 use std::time::Instant;
 

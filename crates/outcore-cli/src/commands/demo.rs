@@ -1,8 +1,9 @@
-//! `outcore demo`: data larger than memory generated, sorted, verified, and how fast that was.
+//! `outcore demo`: generates data larger than memory, sorts and verifies them, and reports the
+//! speed.
 //!
 //! Contract: everything happens in one private directory inside `--dir`, which is removed at the
-//! end however it ends. The drive's own speed is measured just before and just after the sort (see
-//! [`crate::floor`]); the sort is compared with twice the mean.
+//! end, also after a failure. The drive's own speed is measured just before and just after the sort
+//! (see [`crate::floor`]); the sort is compared with twice the mean.
 
 use std::path::{Path, PathBuf};
 use std::time::Instant;
@@ -31,7 +32,7 @@ use outcore_verbs::host::Weight;
 /// The records of the demo.
 const TYPE: &str = "u64";
 const RECORD_BYTES: u64 = 8;
-/// Input, scratch and output lie side by side for a while.
+/// Input, scratch and output exist at the same time for a while.
 const ROOM_FACTOR: u64 = 3;
 
 struct Demo<'a> {
@@ -256,7 +257,7 @@ fn check_room(dir: &Path, data_bytes: u64) -> Result<()> {
         .hint("give a smaller --size, or --dir on another drive"))
 }
 
-/// One line of the story.
+/// One line of the output.
 fn say(context: &Context, what: &str, text: &str) {
     context.reporter.result(&format!("{what:<10} {text}\n"));
 }

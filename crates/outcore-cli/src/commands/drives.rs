@@ -1,9 +1,9 @@
-//! `outcore drives probe`: drives measured by [`outcore_io::drive::probe`], and written down for
-//! `--drives`.
+//! `outcore drives probe`: measures drives with [`outcore_io::drive::probe`], and writes the
+//! results for `--drives`.
 //!
 //! Contract: the drives file goes to `-o`, or to standard output; the table for people goes to
-//! standard error. A file that must not be replaced is refused before anything is measured.
-//! Directories are written absolute, so that the file may lie anywhere.
+//! standard error. outcore rejects a file that must not be replaced before it measures anything.
+//! Directories are written as absolute paths, so that the file may be anywhere.
 
 use std::path::{Path, PathBuf};
 use std::time::Instant;
@@ -65,7 +65,7 @@ pub(crate) fn run(context: &Context, command: &DrivesCommand) -> Result<u8> {
     Ok(0)
 }
 
-/// The drives that were named, by absolute directories.
+/// The given drives, with absolute directories.
 fn drives_of(dirs: &[PathBuf]) -> Result<DriveSet> {
     let mut set = DriveSet::from_arguments(dirs)?;
     for drive in &mut set.drives {

@@ -1,5 +1,5 @@
-//! The subcommands, one file each. Each takes its flags and gives the exit code, or the error that
-//! decides it.
+//! The subcommands, one file each. Each takes its flags and returns the exit code, or the error
+//! that decides on it.
 //!
 //! Contract: nothing here ends the process or prints past the
 //! [`Reporter`](outcore_terminal::report::Reporter).

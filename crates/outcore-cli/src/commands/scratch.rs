@@ -1,11 +1,11 @@
 //! `outcore scratch list|clean`: private directories of jobs, alive or dead.
 //!
-//! Contract: looks only at the directories named (by default the configured drives, or the current
-//! directory), at those directly inside them, where the files of a graph or a view are made, at the
-//! folders of partitions in these, and only at names that the engine makes. A directory whose lock
-//! is held belongs to a running job and is never touched, nor is one that holds the only copy of
-//! something, or that only looks like one of ours; all are listed, with the reason; see
-//! [`outcore_io::drive::private_dir`].
+//! Contract: looks only at the given directories (by default the configured drives, or the current
+//! directory), at directories directly inside them, where the files of a graph or a view are made,
+//! and at the folders of partitions in these. It looks only at names that the engine makes. It
+//! never touches three kinds of directory, and lists each with the reason: one whose lock is held,
+//! because it belongs to a running job; one with the only copy of something; and one that only
+//! looks like one of ours. See [`outcore_io::drive::private_dir`].
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -22,7 +22,8 @@ use crate::context::Context;
 use crate::measure::Summary;
 use crate::resources;
 
-/// Looks at a directory that is left over, before it counts as one that cannot be removed.
+/// Number of looks at a directory that is left over, before it counts as one that cannot be
+/// removed.
 const LOOKS_MAX: u32 = 20;
 const LOOK_EVERY: Duration = Duration::from_millis(20);
 
@@ -51,7 +52,8 @@ fn dirs_of(resources: &Resources, named: &[PathBuf]) -> Result<Vec<Place>> {
     for dir in dirs {
         check_dir("look for scratch", &dir)?;
         let mut inside = dirs_in(&dir);
-        // Folders of partitions go deeper, also those in a directory inside.
+        // Folders of partitions may be nested; they are searched at any depth, also in a
+        // subdirectory.
         let mut next = 0;
         while let Some(folder) = inside.get(next) {
             let mut below = dirs_in(folder);
@@ -64,7 +66,7 @@ fn dirs_of(resources: &Resources, named: &[PathBuf]) -> Result<Vec<Place>> {
         let inside = inside.into_iter().map(Place::inside);
         found.extend(std::iter::once(Place::named(dir)).chain(inside));
     }
-    // One directory by two names is one.
+    // A directory with two names counts once.
     found.retain(|place| {
         seen.insert(
             place
@@ -82,10 +84,10 @@ fn is_of_partition(dir: &Path) -> bool {
     name.is_some_and(|name| name.as_encoded_bytes().contains(&b'='))
 }
 
-/// A directory to look into.
+/// A directory to search.
 struct Place {
     dir: PathBuf,
-    /// Nobody named it: a running job may have removed it by now.
+    /// The user did not name it, so a running job may have removed it by now.
     is_inside: bool,
 }
 
@@ -104,7 +106,7 @@ impl Place {
         }
     }
 
-    /// The result of `look` there; nothing if the directory has gone meanwhile.
+    /// The result of `look` there; nothing if the directory no longer exists.
     fn look<T>(&self, look: impl FnOnce(&Path) -> Result<Vec<T>>) -> Result<Vec<T>> {
         match look(&self.dir) {
             Err(error) if self.is_inside && is_gone(&error) => Ok(Vec::new()),
@@ -117,7 +119,7 @@ fn is_gone(error: &Error) -> bool {
     error.raw_errno() == Some(rustix::io::Errno::NOENT.raw_os_error())
 }
 
-/// The directories in `dir` that may be read, in order; nothing is reached by links.
+/// The readable directories in `dir`, in order, without following links.
 fn dirs_in(dir: &Path) -> Vec<PathBuf> {
     let Ok(entries) = std::fs::read_dir(dir) else {
         return Vec::new();
@@ -181,7 +183,7 @@ fn list(context: &Context, places: &[Place]) -> Result<usize> {
     Ok(count)
 }
 
-/// Says of a directory that only looks like one of ours why it is left alone.
+/// Reports why a directory that only looks like one of ours is left alone.
 fn tell_unknown(context: &Context, path: &Path, state: &State) {
     if let State::Unknown(cause) = state {
         let text = format!("{}: left alone, since {cause}", path.display());
@@ -224,13 +226,13 @@ fn clean(context: &Context, places: &[Place]) -> Result<usize> {
     Ok(count)
 }
 
-/// What has become of the private directories in one place.
+/// The results for the private directories in one place.
 struct Cleaned {
     removed: Vec<PathBuf>,
     left: Vec<(PathBuf, State)>,
 }
 
-/// Sweeps a place until nothing is left over there that a running job is just making or removing:
+/// Sweeps a place until it contains no directory that a running job is just creating or removing:
 /// such a directory has no lock for a moment.
 fn swept(place: &Place) -> Result<Cleaned> {
     let mut removed = Vec::new();
@@ -247,7 +249,7 @@ fn swept(place: &Place) -> Result<Cleaned> {
     }
 }
 
-/// Bytes that the files in a directory and below it occupy; what cannot be read counts nothing.
+/// The bytes that the files in and below a directory occupy; unreadable files count as 0.
 fn bytes_in(dir: &Path) -> u64 {
     use std::os::unix::fs::MetadataExt;
     let Ok(entries) = std::fs::read_dir(dir) else {

@@ -1,8 +1,8 @@
 //! Verbs of `outcore-verbs`.
 //!
-//! Contract: a verb's report is the summary event and lines on standard error. The exit code is 1
-//! where a check found what should not be, that of the error which a report amounts to, and that of
-//! a closed pipe where its reader went away.
+//! Contract: a verb's report becomes the summary event and lines on standard error. The exit code
+//! is 1 if a check failed, that of the error in a report if there is one, and that of a closed pipe
+//! if its reader went away.
 
 use outcore::Result;
 
@@ -10,7 +10,7 @@ use crate::cli::verb::VerbCommand;
 use crate::context::Context;
 use crate::pipe::{self, CLOSED_PIPE};
 
-/// Runs the verb; gives the exit code.
+/// Runs the verb; returns the exit code.
 pub(crate) fn run(context: &Context, verb: &VerbCommand) -> Result<u8> {
     match verb.run(context) {
         Ok(answer) => {

@@ -5,9 +5,9 @@
 //! end of a long file; the later reader of the whole file then checks whether a record spans lines.
 //! - It removes the header of each file and a byte order mark. An unterminated quote that it sees
 //!   is an error with file, line and offset.
-//! - If a record spans lines, or lines end with CR alone, the files are copied to scratch with a
-//!   NUL after each record instead of a newline (with a newline if they are added to a view with
-//!   newlines). Otherwise they are sorted in place.
+//! - If a record spans lines, or lines end with CR alone, the files are copied to scratch. In the
+//!   copy each record ends with a NUL instead of a newline, or with a newline if the view that they
+//!   are added to has newlines. Otherwise the files are sorted in place.
 //! - Blank lines have no columns to order by, and a sort omits them. For a view, and if no column
 //!   orders records, their file is copied without them.
 //! - An unterminated last record gets the same end as the others. If that is CR and LF, its file is
@@ -133,7 +133,7 @@ impl CsvSort {
     /// [`CsvSort::settle`] for inputs that have been examined.
     ///
     /// # Errors
-    /// As there.
+    /// As [`CsvSort::settle`].
     pub(crate) fn settle_inputs(
         &self,
         job: &Job,
@@ -245,7 +245,7 @@ pub(super) fn separator_in(job: &Job, name: &Path, (head, is_all): (&[u8], bool)
 /// [`CsvSort::settle`].
 ///
 /// # Errors
-/// As there.
+/// As [`CsvSort::settle`].
 pub(super) fn settle_view(
     spec: OrderSpec,
     has_header: bool,

@@ -33,7 +33,7 @@ pub fn skip_marks(files: &mut [Source]) -> Result<()> {
 /// As [`skip_marks`], for inputs that have been examined.
 ///
 /// # Errors
-/// As there.
+/// As [`skip_marks`].
 pub(crate) fn skip_input_marks(inputs: &mut [ResolvedInput]) -> Result<()> {
     for input in inputs {
         skip_marks(std::slice::from_mut(&mut input.source))?;

@@ -42,7 +42,7 @@ impl KeyShape {
         }
     }
 
-    /// Fails if keys have no room for so many vertices and eight-byte weights.
+    /// Fails if keys have no room for this many vertices and eight-byte weights.
     pub(super) fn check(self) -> Result<Self> {
         match self.bits() <= u128::BITS {
             true => Ok(self),

@@ -20,7 +20,7 @@ pub(super) struct MatrixSides {
 }
 
 impl MatrixSides {
-    /// The vertices of a matrix with so many rows and columns.
+    /// The vertices of a matrix with this many rows and columns.
     ///
     /// # Errors
     /// [`outcore::Kind::Usage`] for a matrix that is not square, unless rows and columns are

@@ -8,11 +8,11 @@
 //! Source: Bellman-Ford by frontiers, as in Ligra (Shun, Blelloch, PPoPP 2013, section 4.5):
 //! vertices whose distance fell notify their neighbours, until no distance falls. Once the lists
 //! are in memory and edges have weights, the search uses delta-stepping (Meyer, Sanders,
-//! "Delta-stepping: a parallelizable shortest path algorithm", 2003). Of the vertices whose
+//! "Delta-stepping: a parallelizable shortest path algorithm", 2003). Among the vertices whose
 //! distance fell, those below a bound go first; the bound grows by a step when there are none left.
-//! So few vertices pass on a distance that falls again. If the lists are on the drives, each round
-//! costs reads, so all vertices go at once. Adding a weight preserves the order of distances, with
-//! or without rounding, so the least sums do not depend on the order of edges.
+//! So few vertices pass on a distance that falls again later. If the lists are on the drives, each
+//! round costs reads, so all vertices go at once. Adding a weight preserves the order of distances,
+//! with or without rounding, so the least sums do not depend on the order of edges.
 //!
 //! Bounds: twenty bytes and four bits per vertex; each round reads the lists of the frontier, or
 //! all tiles if that is cheaper, or memory.

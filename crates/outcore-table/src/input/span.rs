@@ -9,11 +9,11 @@ use std::ops::Range;
 pub enum RowSpan {
     /// The first rows.
     First(u64),
-    /// All except for so many rows at the end.
+    /// All except for this many rows at the end.
     AllBut(u64),
     /// The last rows.
     Last(u64),
-    /// All except for so many rows at the front.
+    /// All except for this many rows at the front.
     AfterFirst(u64),
 }
 

@@ -258,7 +258,7 @@ pub(super) fn copy_changed(
     Ok(Copied { output, summary })
 }
 
-/// Estimates the output size for so many rows of `input`, if the number is known. The estimate is
+/// Estimates the output size for this many rows of `input`, if the number is known. The estimate is
 /// their share of the stored bytes, because input and output often have the same encodings and
 /// codecs. It is not a bound.
 pub(super) fn written_forecast(input: &TableInput, rows_count: Option<u64>) -> Forecast {

@@ -33,7 +33,7 @@ pub fn shuffle(
     shuffle_to(job, ends, mixed(seed, epoch), groups, None)
 }
 
-/// Writes so many random rows of a table in random order: the first ones of what [`shuffle`] would
+/// Writes this many random rows of a table in random order: the first rows that [`shuffle`] would
 /// write.
 ///
 /// # Errors

@@ -1,11 +1,11 @@
 //! Mini-batches: centroids that move after a few rows at a time, so that a good clustering reads a
 //! small part of the base.
 //!
-//! Contract: each iteration samples rows with replacement, assigns each to its nearest centroid,
-//! and moves a centroid to the mean of all rows assigned to it so far (Sculley, "Web-Scale K-Means
-//! Clustering", WWW 2010, algorithm 1). The rows of a batch are added at once as order-independent
-//! sums, which give the same mean. So the result depends only on the base, the options and the
-//! seed.
+//! Contract: each iteration samples rows with replacement and assigns each to its nearest centroid.
+//! It then moves a centroid to the mean of all rows assigned to it so far (Sculley, "Web-Scale
+//! K-Means Clustering", WWW 2010, algorithm 1). The rows of a batch are added at once as
+//! order-independent sums, which give the same mean. So the result depends only on the base, the
+//! options and the seed.
 //!
 //! Two rules are those of scikit-learn. Each time ten rows per centroid have been sampled, a
 //! centroid with less than a hundredth of the rows of the largest cluster moves to a random row of

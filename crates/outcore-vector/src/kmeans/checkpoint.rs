@@ -174,7 +174,7 @@ impl<'a> Checkpoint<'a> {
         Ok((checkpoint, Some(resumed)))
     }
 
-    /// Stores centroids after so many iterations.
+    /// Stores centroids after this many iterations.
     ///
     /// # Errors
     /// Memory; errors of writing. The previous checkpoint is then unchanged.

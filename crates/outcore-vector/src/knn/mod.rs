@@ -315,7 +315,7 @@ pub fn knn_each(
 }
 
 /// Chooses the queries of the next pass, and the pass: as many queries as leave memory for all
-/// threads, but at least [`GROUP_MIN`] of them. `memory` returns the need of so many queries for
+/// threads, but at least [`GROUP_MIN`] of them. `memory` returns the need of this many queries for
 /// each thread, and for all together.
 fn plan<'b>(
     job: &Job,

@@ -1,6 +1,6 @@
 //! `comm`: lines or rows of the first input alone, of the second alone, and of both.
 //!
-//! Contract: as multisets, so that the inputs need not be sorted: outcore sorts both together, and
+//! Contract: the inputs are multisets, so they need not be sorted: outcore sorts both together, and
 //! the result is that of GNU `comm` on sorted files. Records and rows of tables keep one column of
 //! the three.
 
@@ -104,7 +104,7 @@ fn what_is_read(host: &dyn Host, args: &CommArgs, inputs: &[PathBuf; 2]) -> Resu
     };
     let [what, other] = [kind_of(host, asked, 0)?, kind_of(host, asked, 1)?];
     if what.is_table() != other.is_table() || what.is_records() != other.is_records() {
-        // A missing file is the error, and not what its name says.
+        // A missing file is reported before a kind that follows from its name.
         for input in inputs.iter().filter(|input| !input.is_dir()) {
             find(host, std::slice::from_ref(input))?;
         }
@@ -122,7 +122,7 @@ fn what_is_read(host: &dyn Host, args: &CommArgs, inputs: &[PathBuf; 2]) -> Resu
     Ok(what)
 }
 
-/// The kind of the input at this place.
+/// The kind of the input at this position.
 fn kind_of(host: &dyn Host, asked: Asked<'_>, place: usize) -> Result<What> {
     let input = &asked.inputs[place..=place];
     let is_stdin = input.iter().any(|name| is_stdout(name));

@@ -1,6 +1,7 @@
-//! What `comm` is asked, and what it reports.
+//! The options and the report of `comm`.
 //!
-//! Contract: each option and each field stands here alone, with its name, type, default and help.
+//! Contract: each option and each field is defined here alone, with its name, type, default and
+//! help.
 
 use std::path::PathBuf;
 
@@ -91,8 +92,7 @@ pub(crate) struct CommArgs {
 impl CommArgs {
     /// The only column of `items` that is written: 0, 1 or 2.
     ///
-    /// # Errors
-    /// Usage: several are, or none.
+    /// # Errors Usage: several columns are written, or none.
     pub(crate) fn only_shown(&self, items: &str) -> Result<usize> {
         match self.is_shown() {
             [true, false, false] => Ok(0),
@@ -109,7 +109,7 @@ impl CommArgs {
         }
     }
 
-    /// Whether what is in the first alone, in the second alone, and in both is written.
+    /// Whether the items of the first input alone, of the second alone, and of both are written.
     pub(crate) fn is_shown(&self) -> [bool; 3] {
         [!self.not_left, !self.not_right, !self.not_both]
     }

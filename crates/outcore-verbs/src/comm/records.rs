@@ -1,9 +1,9 @@
 //! `comm` of records.
 //!
-//! Contract: as [`super`]: one column of the three is kept, the records in the order of their key.
-//! Each input is sorted to scratch, and both are read side by side; for an array, whose header says
-//! how many records follow, they are read twice. Records are matched by key, and those of both are
-//! the first input's. The sorted files have no checksums.
+//! Contract: as [`super`]: one column of the three is kept, with the records in the order of their
+//! key. Each input is sorted to scratch, and both are read in parallel. For an array, whose header
+//! has the number of records, they are read twice. Records are matched by key; for records in both
+//! inputs, those of the first are written. The sorted files have no checksums.
 
 use std::cmp::Ordering;
 use std::path::{Path, PathBuf};
@@ -132,7 +132,7 @@ pub(super) fn comm(
     })
 }
 
-/// Both inputs on scratch, and what it took to sort them.
+/// Both inputs on scratch, and the cost of sorting them.
 #[derive(Default)]
 struct Sorted {
     sources: Vec<Vec<Source>>,
@@ -151,7 +151,7 @@ fn sort_both(
     format: &RecordFormat,
 ) -> Result<Sorted> {
     let mut sorted = Sorted::default();
-    // Names of scratch, which a run that died leaves to the next.
+    // Names of scratch files; the next run removes those of a run that died.
     for (name, side) in ["scratch-0", "scratch-1"].into_iter().zip(sides) {
         let path = dir.join(name);
         let files: Vec<_> = side.iter().map(ResolvedInput::to_sort).collect();
@@ -175,7 +175,7 @@ fn sort_both(
     Ok(sorted)
 }
 
-/// What is left of the room for scratch with the copies of both inputs.
+/// The room for scratch that is left next to the copies of both inputs.
 fn room_beside(job: &Job, copies_bytes: u64) -> Result<u64> {
     let limit_bytes = job.options.scratch_limit_bytes;
     limit_bytes.checked_sub(copies_bytes).ok_or_else(|| {
@@ -189,7 +189,7 @@ fn room_beside(job: &Job, copies_bytes: u64) -> Result<u64> {
     })
 }
 
-/// Where the records go.
+/// The destination of the records.
 fn target_of(
     host: &dyn Host,
     args: &CommArgs,
@@ -225,7 +225,8 @@ struct Compared<'a> {
 }
 
 impl Compared<'_> {
-    /// Hands each record with the number of its column to `take`; of both inputs, the first's.
+    /// Passes each record with the number of its column to `take`; for records in both inputs, that
+    /// of the first.
     fn each(&self, take: &mut dyn FnMut(usize, &[u8]) -> Result<()>) -> Result<SideCounts> {
         let mut sides = [self.side(0), self.side(1)];
         for side in &mut sides {

@@ -1,8 +1,8 @@
-//! `gen`: records and tables to try things on.
+//! `gen`: records and tables for experiments.
 //!
-//! Contract: the bytes depend on type, count, distribution, seed and format alone. The output
-//! follows the rules of `sort` (see [`outcore_front::output`]): whole or not at all, nothing
-//! overwritten unasked.
+//! Contract: the bytes depend only on type, count, distribution, seed and format. The output
+//! follows the rules of `sort` (see [`outcore_front::output`]): it appears whole or not at all, and
+//! overwrites nothing without permission.
 
 #[cfg(feature = "tables")]
 mod table;
@@ -114,7 +114,7 @@ pub(crate) struct GenArgs {
 pub(crate) enum Generated {
     /// Records of a type.
     Records(RecordType),
-    /// A table to try things on.
+    /// A table for experiments.
     #[cfg(feature = "tables")]
     Table(outcore_gen::SampleKind),
 }
@@ -135,7 +135,7 @@ pub(crate) enum GenFormat {
 }
 
 impl GenFormat {
-    /// The same as the format of a table, which text is not.
+    /// The same as a format of tables; nothing for text.
     #[cfg(feature = "tables")]
     fn of_table(self) -> Option<PipeFormat> {
         Some(match self {
@@ -267,7 +267,7 @@ impl Verb for Gen {
     }
 }
 
-/// A table, and what was done as the verb reports it.
+/// Writes a table, and returns the report of the verb.
 #[cfg(feature = "tables")]
 fn of_table(
     host: &dyn Host,
@@ -288,7 +288,7 @@ fn of_table(
     })
 }
 
-/// Fails for options of tables, where records are generated.
+/// Fails for options of tables if records are generated.
 fn check_no_table_options(args: &GenArgs) -> Result<()> {
     let given = [
         (args.to.is_some(), "--to"),
@@ -316,7 +316,7 @@ fn item_of(format: &RecordType) -> Result<Decided> {
     item.ok_or_else(|| Error::usage("generate", "no type is named").hint("give one: u64"))
 }
 
-/// The generator that is asked for.
+/// The requested generator.
 fn make_generator(args: &GenArgs, item: &Decided) -> Result<Generator> {
     let options = GenerateOptions {
         distribution: args.distribution.unwrap_or_default(),
@@ -331,7 +331,7 @@ fn make_generator(args: &GenArgs, item: &Decided) -> Result<Generator> {
     generator(&item.format, options, gensort)
 }
 
-/// Reads the type of what is made; graphs are asked for by name, and are a distribution.
+/// Reads the type of the output. A graph is requested by name, and is a distribution.
 fn parse_generated(text: &str) -> Result<Generated> {
     #[cfg(feature = "tables")]
     if let Ok(kind) = text.parse() {

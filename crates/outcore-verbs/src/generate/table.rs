@@ -1,7 +1,7 @@
-//! `gen` of tables to try things on.
+//! `gen` of tables for experiments.
 //!
-//! Contract: the bytes depend on the kind of table, the number of rows, the seed and the format
-//! alone.
+//! Contract: the bytes depend only on the kind of table, the number of rows, the seed and the
+//! format.
 
 use std::ops::Range;
 use std::path::{Path, PathBuf};
@@ -25,7 +25,7 @@ use crate::tables::Request;
 use crate::tables::outputs::{Outputs, outputs_of};
 use crate::tables::run::run_with;
 
-/// Endings of names that hold lines of text.
+/// Endings of the names of plain text files.
 const LINE_ENDINGS: [&str; 2] = ["txt", "log"];
 
 /// Writes a table of a kind.
@@ -113,7 +113,7 @@ fn has_line_ending(name: &Path) -> bool {
     }
 }
 
-/// The output where it is lines.
+/// The output if it is lines.
 fn lines_of(host: &dyn Host, args: &GenArgs) -> Result<Outputs> {
     let wrong = |cause: &str, hint: &str| {
         let error = Error::usage("generate", cause);

@@ -1,4 +1,4 @@
-//! `graph convert`: edges to a graph.
+//! `graph convert`: converts edges to a graph.
 //!
 //! Contract: thin over [`outcore_graph::convert`]. Streams are copied and compressed files unpacked
 //! to scratch first.
@@ -121,7 +121,7 @@ impl GraphConvertArgs {
         self.edge_format.or(self.numbers)
     }
 
-    /// How edges become a graph.
+    /// The options of the conversion.
     fn options(&self) -> ConvertOptions {
         let weight_column = self.weights.as_ref().filter(|column| !column.is_empty());
         ConvertOptions {
@@ -297,7 +297,7 @@ fn is_table(host: &dyn Host, args: &GraphConvertArgs) -> Result<bool> {
     Ok(host.what(asked)? == What::Table)
 }
 
-/// Drives for scratch: those named, or one where it is not in memory.
+/// Drives for scratch: the given ones, or one that is not in memory.
 fn drives_of(resources: &Resources, dir: &Path) -> Result<Vec<ScratchDrive>> {
     let named = resources.named_drives(0)?;
     match named.is_empty() {

@@ -1,7 +1,7 @@
-//! Graphs that are opened, the vertices that the user names, and where results go.
+//! Opened graphs, the vertices that the user names, and the destinations of results.
 //!
-//! Contract: outputs that exist, that are inputs or that stand in a graph's directory are rejected
-//! before anything is read. Vertices go by their original ids where ids were relabelled.
+//! Contract: outputs that exist, that are inputs or that are in a graph's directory are rejected
+//! before anything is read. If ids were relabelled, vertices have their original ids.
 
 use std::fmt::Display;
 use std::path::{Path, PathBuf};
@@ -33,8 +33,7 @@ pub(super) fn load(host: &dyn Host, resources: &ResourceArgs) -> Result<Resource
     )?)
 }
 
-/// The files of the graph that is called `name`: a directory, or a dataset on all drives of a
-/// volume.
+/// The files of the graph `name`: a directory, or a dataset on all drives of a volume.
 pub(super) fn files_of(host: &dyn Host, name: &Path) -> Result<GraphFiles> {
     let Some(packed) = host.packed(name)? else {
         return Ok(GraphFiles::in_dir(name));
@@ -47,7 +46,7 @@ pub(super) fn files_of(host: &dyn Host, name: &Path) -> Result<GraphFiles> {
     ))
 }
 
-/// The graph of those files, and a job with what the options allow; `resources` know the datasets.
+/// The graph of those files, and a job with the given options; `resources` include the datasets.
 pub(super) fn open(
     host: &dyn Host,
     resources: &Resources,
@@ -58,11 +57,11 @@ pub(super) fn open(
     Ok((job, graph))
 }
 
-/// A graph that a verb reads, and where its result goes.
+/// A graph that a verb reads, and the destination of its result.
 pub(super) struct Opened<'a> {
     pub(super) host: &'a dyn Host,
     stopwatch: Stopwatch,
-    /// Nothing where there is none, or a program takes arrays.
+    /// Nothing if there is none, or if a program takes arrays.
     pub(super) output: Option<Destination>,
     pub(super) how: WriteOptions<'static>,
     pub(super) resources: Resources,
@@ -114,7 +113,7 @@ impl<'a> Opened<'a> {
         })
     }
 
-    /// What the job took for so many records.
+    /// The cost of the job for this many records.
     pub(super) fn used(&self, records: u64) -> Result<JobSummary> {
         let phases = self.graph.phases();
         let moved = Moved {
@@ -141,7 +140,7 @@ pub(super) fn direction_of(is_in: bool) -> Direction {
     }
 }
 
-/// The vertices that the user calls so.
+/// The vertices with the names that the user gives.
 pub(super) fn vertices_of(
     job: &Job,
     graph: &Graph,
@@ -167,7 +166,7 @@ pub(super) fn vertices_of(
     found.collect()
 }
 
-/// The vertex that the user gives that number.
+/// The vertex with the number that the user gives.
 pub(super) fn vertex_of(number: u64, graph: &Graph, numbers: Option<&[u64]>) -> Result<u32> {
     let found = match numbers {
         Some(numbers) => numbers.binary_search(&number).ok(),
@@ -188,7 +187,7 @@ fn no_vertex(name: &dyn Display, graph: &Graph) -> Error {
     .hint("--source and files of vertices take ids as they were in the edges")
 }
 
-/// Vertices that a program gives by their numbers, if it does.
+/// The vertices that a program gives by number, if it gives any.
 pub(super) fn vertices_given(host: &dyn Host, graph: &Graph) -> Result<Option<Vec<u32>>> {
     let Some(bytes) = host.arrays().and_then(|arrays| arrays.given("vertices")) else {
         return Ok(None);
@@ -199,7 +198,7 @@ pub(super) fn vertices_given(host: &dyn Host, graph: &Graph) -> Result<Option<Ve
     vertices.collect::<Result<_>>().map(Some)
 }
 
-/// Where a result of numbers goes: a file that is made, the pipe or device of a name, or standard
+/// The destination of a result of numbers: a new file, a pipe or device with a name, or standard
 /// output.
 pub(super) enum Destination {
     File(PathBuf),
@@ -207,8 +206,7 @@ pub(super) enum Destination {
 }
 
 impl Destination {
-    /// The one that is called `name`, made of the graph `graph`; lines if they go to standard
-    /// output by name.
+    /// The destination `name` for a result of `graph`; lines if standard output gets names.
     pub(super) fn named(
         host: &dyn Host,
         name: &Path,
@@ -250,7 +248,7 @@ impl Destination {
         self.path().filter(|path| columns::is_table_name(path))
     }
 
-    /// As the engine wants it.
+    /// The output in the engine's form.
     pub(super) fn open(&self, host: &dyn Host, job: &Job) -> Result<Output> {
         Ok(match self {
             Destination::File(path) => Output::from(path.as_path()),
@@ -261,8 +259,8 @@ impl Destination {
     }
 }
 
-/// Fails for a name that promises other contents than a result has: lines by name and in `.csv`,
-/// numbers otherwise.
+/// Fails for a name whose ending does not match the result: lines with names and in `.csv`, numbers
+/// otherwise.
 fn check_result_name(path: &Path, by_name: bool) -> Result<()> {
     let end = path.extension().and_then(|end| end.to_str());
     match end {

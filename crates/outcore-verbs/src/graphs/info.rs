@@ -1,4 +1,5 @@
-//! `graph info`, `graph verify` and `graph export`: a graph described, checked, and as a matrix.
+//! `graph info`, `graph verify` and `graph export`: describe a graph, check it, and export it as a
+//! matrix.
 //!
 //! Contract: thin over [`outcore_graph`].
 

@@ -1,8 +1,8 @@
 //! Algorithms on graphs as verbs: `graph NAME`.
 //!
-//! Contract: a [`Kernel`] is the options of an algorithm, what it computes and what it reports; all
-//! else is here. The values go to a file, to people as the vertices with the largest of them, or to
-//! a program as an array; the report says what was read, and what else was found.
+//! Contract: a [`Kernel`] has the options of an algorithm, its computation and its report; all else
+//! is here. The values go to a file, or to a program as an array; the terminal shows the vertices
+//! with the largest values. The report has the traffic and the other results.
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -28,7 +28,7 @@ use crate::option::{RunArgs, parse_count};
 use crate::report::{Described, FieldType, JobSummary, Phase, Place, report};
 use crate::verb::{Inputs, Verb, Words};
 
-// What every algorithm is asked, and what this one is; its description is that of `own`.
+// The options of every algorithm, and those of this one; the description is that of `own`.
 #[derive(Debug, Args)]
 pub(crate) struct KernelArgs<K: Args> {
     /// The graph's directory
@@ -71,12 +71,12 @@ report! {
     }
 }
 
-/// A report of an algorithm, which may say more than all have.
+/// The report of an algorithm, which may have fields of its own.
 pub(crate) trait KernelReport: Described + Serialize + Send + 'static {
-    /// What all have.
+    /// The part that all reports have.
     fn kernel(&self) -> &KernelSummary;
 
-    /// What else was found, in words.
+    /// The other results, in words.
     fn found(&self) -> Option<String> {
         None
     }
@@ -94,9 +94,9 @@ pub(crate) trait Kernel: Args + Send + 'static {
     const NAME: &'static str;
     /// The result in words.
     const TITLE: &'static str;
-    /// The parts whose progress is told.
+    /// The parts whose progress is reported.
     const PHASES: &'static [Weight] = &[];
-    /// Whether vertices are named, to start from.
+    /// Whether the user gives vertices to start from.
     const HAS_SOURCES: bool = false;
     /// Its report.
     type Report: KernelReport;
@@ -105,7 +105,7 @@ pub(crate) trait Kernel: Args + Send + 'static {
     fn compute(&self, on: &On<'_>) -> Result<Found<Self::Report>>;
 }
 
-/// What an algorithm works on.
+/// The input of an algorithm.
 pub(crate) struct On<'a> {
     pub(super) job: &'a Job,
     pub(super) graph: &'a Graph,
@@ -113,12 +113,12 @@ pub(crate) struct On<'a> {
     host: &'a dyn Host,
     /// The output, or the graph without one.
     beside: &'a Path,
-    /// Whether values are needed by their names or sizes.
+    /// Whether values are needed for names or for the largest.
     pub(super) are_looked_at: bool,
 }
 
 impl On<'_> {
-    /// The vertices that are called so, or that a program gives.
+    /// The vertices with these names, or those that a program gives.
     pub(super) fn vertices(&self, named: &[String]) -> Result<Vec<u32>> {
         let given = vertices_given(self.host, self.graph)?;
         given.map_or_else(|| vertices_of(self.job, self.graph, self.names, named), Ok)
@@ -133,7 +133,7 @@ impl On<'_> {
         weights.collect()
     }
 
-    /// Where scratch goes: beside the output, if that will do.
+    /// The directory for scratch: next to the output, if that is usable.
     pub(super) fn scratch_dir(&self) -> Result<PathBuf> {
         default_scratch_dir(parent_of(self.beside))
     }
@@ -202,7 +202,7 @@ impl Computed {
     }
 }
 
-/// A vertex or a distance, of which there may be none.
+/// A vertex or a distance, or -1 if there is none.
 pub(super) fn or_minus_one(number: u32) -> i64 {
     match number {
         NO_VERTEX => -1,
@@ -210,16 +210,16 @@ pub(super) fn or_minus_one(number: u32) -> i64 {
     }
 }
 
-/// What an algorithm has found.
+/// The result of an algorithm.
 pub(crate) struct Found<R> {
     pub(super) values: Computed,
-    /// Further values, which only programs get.
+    /// Further values, for programs only.
     pub(super) others: Option<Values>,
     pub(super) report: Box<dyn FnOnce(KernelSummary) -> R + Send>,
 }
 
 impl<R> Found<R> {
-    /// These values, and the report with what all have.
+    /// These values, and the report with the common part.
     pub(super) fn new(
         values: Values,
         report: impl FnOnce(KernelSummary) -> R + Send + 'static,
@@ -297,7 +297,7 @@ fn run<K: Kernel>(host: &dyn Host, args: &KernelArgs<K>) -> Result<K::Report> {
     let opened = Opened::begin(host, &[&args.graph], named, args.names, &args.run)?;
     let (job, graph, output) = (&opened.job, &opened.graph, &opened.output);
     let path = output.as_ref().and_then(Destination::path);
-    // Numbers take memory, which a kernel may need.
+    // Original numbers take memory that a kernel may need.
     let is_csv = path.is_some_and(|path| path.extension().is_some_and(|end| end == "csv"));
     let is_table = path.is_some_and(columns::is_table_name);
     let has_names = args.names || is_csv || is_table || top_count > 0;
@@ -320,7 +320,7 @@ fn run<K: Kernel>(host: &dyn Host, args: &KernelArgs<K>) -> Result<K::Report> {
         let values_count = found.values.count();
         let top = match &found.values {
             Computed::Held(values) => ranked(job, values, top_count, names)?,
-            // Labels that are looked at are held.
+            // Labels that are needed for names or for the largest are in memory.
             Computed::Stored(_) => Vec::new(),
         };
         match (output, host.arrays()) {
@@ -392,7 +392,7 @@ impl FieldType for Ranked {
     }
 }
 
-/// So many of the vertices with the largest values; equal values are in the order of vertices.
+/// This many vertices with the largest values; equal values are in the order of vertices.
 fn ranked(job: &Job, values: &Values, count: usize, names: Option<&Names>) -> Result<Vec<Ranked>> {
     let (best, of_vertices) = (results::top(values, count), values.are_vertices());
     let mut vertices: Vec<u32> = best.iter().map(|(vertex, _)| *vertex as u32).collect();

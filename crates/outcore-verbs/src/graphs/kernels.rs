@@ -1,4 +1,4 @@
-//! The algorithms: their options, what they compute and what they say.
+//! The algorithms: their options, computations and reports.
 //!
 //! Contract: thin over [`outcore_graph::kernels`].
 
@@ -17,7 +17,7 @@ use super::kernel::{Computed, Found, Kernel, KernelReport, KernelSummary, On};
 use crate::host::Weight;
 use crate::report::report;
 
-/// Defines the report of an algorithm that says more than all do, and how people are told.
+/// Defines the report of an algorithm that has fields of its own, and its text for people.
 macro_rules! kernel_report {
     (
         $(#[doc = $doc:literal])*
@@ -100,7 +100,7 @@ impl Kernel for ConnectedComponents {
     /// On scratch beside the output where they do not fit into memory.
     fn compute(&self, on: &On<'_>) -> Result<Found<KernelSummary>> {
         if on.are_looked_at {
-            // Labels on scratch have neither names nor an order of size.
+            // Labels on scratch can neither be shown by name nor ordered by size.
             let labels = kernels::components(on.job, on.graph).map_err(|error| {
                 let more = error
                     .next_step()
@@ -279,7 +279,7 @@ impl Kernel for PageRank {
         let found = match vertices.is_empty() {
             true => kernels::pagerank(on.job, on.graph, options)?,
             false => {
-                // Without weights of a program, all alike.
+                // Without weights from a program, all weights are 1.
                 let weights = on.weights().into_iter().chain(std::iter::repeat(1.0));
                 let targets = vertices.into_iter().zip(weights);
                 let target = |(vertex, weight)| JumpTarget { vertex, weight };
@@ -507,7 +507,7 @@ impl Kernel for Louvain {
     const TITLE: &'static str = "communities";
     type Report = LouvainSummary;
 
-    /// With scratch beside the output where edges between communities do not fit into memory.
+    /// With scratch next to the output if the edges between communities do not fit in memory.
     fn compute(&self, on: &On<'_>) -> Result<Found<LouvainSummary>> {
         let options = LouvainOptions {
             resolution: self.resolution,

@@ -1,10 +1,10 @@
 //! The verbs on graphs, below `graph`.
 //!
-//! Contract: thin over [`outcore_graph`]. With relabelled ids, vertices are called by these.
+//! Contract: thin over [`outcore_graph`]. With relabelled ids, vertices have their original ids.
 //!
 //! | file | holds |
 //! |---|---|
-//! | `files` | graphs that are opened, vertices that are named, and outputs |
+//! | `files` | opened graphs, given vertices, and outputs |
 //! | `convert` | `convert` |
 //! | `info` | `info`, `verify`, `export` |
 //! | `kernel` | an algorithm as a verb, and the largest of its values |

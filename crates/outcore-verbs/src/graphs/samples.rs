@@ -1,7 +1,7 @@
 //! `graph sample` and `graph walk`: edges and walks that are drawn at random.
 //!
-//! Contract: they depend on the graph, the vertices and the seed alone. Rows are written by the
-//! original ids where ids were relabelled; arrays have numbers of vertices.
+//! Contract: the results depend only on the graph, the vertices and the seed. If ids were
+//! relabelled, rows have the original ids; arrays have the numbers of vertices.
 
 use std::iter;
 use std::path::{Path, PathBuf};
@@ -282,7 +282,7 @@ impl Verb for GraphWalk {
     }
 }
 
-/// A graph of which rows of vertices are drawn, and where they go.
+/// A graph from which rows of vertices are drawn, and their destination.
 struct Rows<'a> {
     opened: Opened<'a>,
     names: Option<Names>,
@@ -305,8 +305,7 @@ impl<'a> Rows<'a> {
         Ok(Rows { opened, names })
     }
 
-    /// The vertices that a file or a stream names; a stream is copied to scratch beside the output
-    /// first.
+    /// The vertices in a file or a stream; a stream is first copied to scratch next to the output.
     fn seeds(&self, name: &Path, output: &Path) -> Result<Vec<u32>> {
         let (host, job) = (self.opened.host, &self.opened.job);
         let names = [name.to_path_buf()];
@@ -322,7 +321,7 @@ impl<'a> Rows<'a> {
             .map_err(|error| inputs::explain([&copy], error))
     }
 
-    /// The vertices that a file names.
+    /// The vertices that are listed in a file.
     fn seeds_of(&self, path: &Path) -> Result<Vec<u32>> {
         let (job, graph) = (&self.opened.job, &self.opened.graph);
         let names = self.names.as_ref();

@@ -1,6 +1,6 @@
 //! `head`: the first lines, records or rows.
 //!
-//! Contract: no more is read than is needed. Records are copied in pieces, so that they may be
+//! Contract: outcore reads no more than it needs. Records are copied in pieces, so that they may be
 //! longer than memory. The header of CSV comes first.
 
 mod page;
@@ -20,7 +20,7 @@ use crate::wording::{Said, headline, say};
 /// The verb.
 pub(crate) struct Head;
 
-/// The word for what was done.
+/// The verb in the report.
 const SAID: Said<'static> = Said::of("took");
 
 impl Verb for Head {

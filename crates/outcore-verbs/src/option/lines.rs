@@ -1,7 +1,7 @@
-//! The flags of lines: what they are, how GNU sort orders them, and the commands on them.
+//! The flags of lines: their kind, the orders of GNU sort, and the options of commands on lines.
 //!
-//! Contract: as [`super`]. Letters and long names are those of GNU `sort` where it has them, so
-//! that a command line written for it means the same here.
+//! Contract: as [`super`]. Letters and long names are those of GNU `sort` if it has them, so that a
+//! command line written for it has the same meaning here.
 
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStrExt;
@@ -121,12 +121,12 @@ impl OrderArgs {
         self.separator.is_some() || self.is_of_lines()
     }
 
-    /// Whether any is given but the separator, which tables of CSV have too.
+    /// Whether any is given except for the separator, which tables of CSV also have.
     pub(crate) fn is_of_lines(&self) -> bool {
         !self.line_keys.is_empty() || self.letters().next().is_some()
     }
 
-    /// Whether small letters compare as capitals.
+    /// Whether lower-case letters compare as capitals.
     pub(crate) fn ignores_case(&self) -> bool {
         self.ignore_case
     }
@@ -146,10 +146,9 @@ impl OrderArgs {
         global
     }
 
-    /// As the rules about order want it, with these further keys.
+    /// The options in the form of the order's rules, with these additional keys.
     ///
-    /// # Errors
-    /// Usage for keys and separators that are none.
+    /// # Errors Usage for invalid keys and separators.
     pub(crate) fn to_sort(&self, reverse: bool, keys: &[String]) -> Result<GnuSort> {
         let mut sort = GnuSort {
             separator: self.separator()?,
@@ -161,7 +160,7 @@ impl OrderArgs {
         Ok(sort)
     }
 
-    /// The same as text can say it.
+    /// The same in the words of a command line.
     ///
     /// # Errors
     /// Usage for separators that are none.
@@ -224,7 +223,7 @@ pub(crate) struct RowArgs {
     separator: Option<OsString>,
 }
 
-/// What is said of CSV and JSON lines that become tables.
+/// The flags of CSV and JSON lines that become tables.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct TextFlags {
     /// They are CSV.
@@ -252,14 +251,14 @@ impl TextFlags {
 }
 
 impl RowArgs {
-    /// Takes up what the input has turned out to be.
+    /// Adopts the kind that the input turned out to have.
     pub(crate) fn settle(&mut self, what: What) {
         self.csv |= what == What::Csv;
         self.jsonl |= what == What::JsonLines;
         self.fastq |= what == What::Fastq;
     }
 
-    /// What they say.
+    /// The flags in the form for tables.
     ///
     /// # Errors
     /// Usage for separators that are none.
@@ -273,7 +272,7 @@ impl RowArgs {
         })
     }
 
-    /// What the flags say of the input.
+    /// The kind of lines that the flags choose.
     ///
     /// # Errors
     /// Usage for separators that are none.
@@ -291,10 +290,10 @@ impl RowArgs {
     }
 }
 
-/// What lines are.
+/// The kind of lines.
 #[derive(Debug, Clone)]
 pub enum Rows {
-    /// Nobody has said.
+    /// No kind is given.
     Lines,
     /// JSON values.
     Json,
@@ -313,7 +312,7 @@ impl Rows {
         }
     }
 
-    /// The same, of several.
+    /// The same in the plural.
     pub(crate) fn plural(&self) -> &'static str {
         match self {
             Rows::Fastq => "reads",
@@ -370,7 +369,7 @@ pub(crate) struct GnuArgs {
 }
 
 impl GnuArgs {
-    /// Whether one of them is given that only lines have.
+    /// Whether a flag is given that only lines have.
     pub(crate) fn is_given(&self) -> bool {
         self.merge || self.debug || self.random_source.is_some() || self.files0_from.is_some()
     }
@@ -405,14 +404,14 @@ pub(crate) struct FormatArgs {
 }
 
 impl FormatArgs {
-    /// Takes up what the input has turned out to be.
+    /// Adopts the kind that the input turned out to have.
     pub(crate) fn settle(&mut self, what: What) {
         self.csv |= what == What::Csv;
         self.jsonl |= what == What::JsonLines;
         self.fastq |= what == What::Fastq;
     }
 
-    /// What they say of text that becomes a table.
+    /// The flags for text that becomes a table.
     pub(crate) fn text_flags(&self, separator: Option<u8>) -> TextFlags {
         TextFlags {
             csv: self.csv,
@@ -428,7 +427,7 @@ impl FormatArgs {
         self.csv || self.jsonl || self.fastq || !self.by.is_empty()
     }
 
-    /// Fails for flags that do not go together, and where it is not said what to sort by.
+    /// Fails for flags that exclude each other, and if there is nothing to sort by.
     ///
     /// # Errors
     /// Usage.
@@ -444,7 +443,7 @@ impl FormatArgs {
         self.check_together(order, lines)
     }
 
-    /// The same where whole lines may be meant.
+    /// The same for a command that may take whole lines.
     ///
     /// # Errors
     /// Usage.
@@ -508,7 +507,7 @@ impl LineArgs {
         if self.zero_terminated { 0 } else { b'\n' }
     }
 
-    /// What may be taken for lines, with `separator` between fields.
+    /// The data that may be taken for lines, with `separator` between fields.
     pub(crate) fn recognition(self, separator: Option<u8>) -> Recognition {
         Recognition {
             insists_lines: self.how == Some(LinesHow::Any),
@@ -544,7 +543,7 @@ impl HeaderArgs {
         self.lines.is_some() || !self.comments.is_empty()
     }
 
-    /// Which lines are not records.
+    /// The rule for lines that are not records.
     pub(crate) fn rule(&self) -> HeaderRule {
         let comments = self.comments.iter();
         HeaderRule {
@@ -564,10 +563,10 @@ pub(crate) enum CheckHow {
     Quiet,
 }
 
-/// The smallest memory that jobs on lines get where less is asked for.
+/// The memory that jobs on lines get if the user asks for less.
 const BUFFER_BYTES_MIN: u64 = 32 << 20;
 
-/// A size as `sort -S` takes it: KiB, or with a suffix; a share of the memory with `%`.
+/// A size in the form of `sort -S`: in KiB, or with a suffix; with `%` a share of the memory.
 pub fn parse_buffer_bytes(text: &str) -> Result<u64> {
     const UNITS: &str = "KMGTPEZYRQ";
     let wrong = |what: &str| {
@@ -583,7 +582,7 @@ pub fn parse_buffer_bytes(text: &str) -> Result<u64> {
     let bytes = match suffix {
         "b" => Some(number),
         "" => number.checked_mul(1 << 10),
-        // More than there is means all of it.
+        // More than 100 % means all of it.
         "%" => Some(memory_total_bytes() / 100 * number.min(100)),
         unit => {
             let power = UNITS.find(&unit.to_ascii_uppercase());
@@ -595,7 +594,7 @@ pub fn parse_buffer_bytes(text: &str) -> Result<u64> {
                 .and_then(|unit| number.checked_mul(unit))
         }
     };
-    // sort takes any size and uses what it needs.
+    // GNU sort accepts any size and uses the memory that it needs.
     bytes
         .map(|bytes| bytes.max(BUFFER_BYTES_MIN))
         .ok_or_else(|| wrong("is too large"))

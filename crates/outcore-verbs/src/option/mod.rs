@@ -1,8 +1,9 @@
 //! Options that many verbs have, each defined once: its name, type, help and default.
 //!
-//! Contract: pure definitions and readers of single values, no I/O. Sizes carry their unit (`4GiB`,
-//! `4GB`). Environment, file and default set what no option sets (see [`outcore_io::config`]). The
-//! command reads them as flags and Python as keywords; both read every value here.
+//! Contract: pure definitions and readers of single values, no I/O. Sizes have units (`4GiB`,
+//! `4GB`). The environment, the file and the defaults set the values that no option sets (see
+//! [`outcore_io::config`]). The command reads them as flags and Python as keywords; both read every
+//! value here.
 
 pub mod lines;
 pub mod tables;
@@ -23,7 +24,7 @@ use outcore_front::what::What;
 use outcore_io::config::Flags;
 use outcore_io::units;
 
-/// The seed where none can be given. It never changes the output.
+/// The seed of verbs without an option for it. It never changes the output.
 pub const SEED: u64 = 1;
 
 /// Memory, threads and how files are read: what any job uses.
@@ -84,7 +85,7 @@ pub struct JobArgs {
 }
 
 impl JobArgs {
-    /// What the job may use, with this seed.
+    /// The resources of the job, with this seed.
     ///
     /// # Errors
     /// As [`resources_request`].
@@ -115,7 +116,7 @@ pub(crate) struct TypeArgs {
 }
 
 impl TypeArgs {
-    /// Whether they say that the input is records.
+    /// Whether they make the input records.
     pub(crate) fn is_typed(&self) -> bool {
         self.format.is_some() || self.record_bytes.is_some()
     }
@@ -133,10 +134,9 @@ impl TypeArgs {
         }
     }
 
-    /// The same with the fields of `--by`, lists of them, as keys.
+    /// The same with the fields in the lists of `--by` as keys.
     ///
-    /// # Errors
-    /// Usage: keys are given twice; an order that fields do not have.
+    /// # Errors Usage: keys are given twice; an order that does not exist for fields.
     pub(crate) fn ordered_by(&self, by: &[String]) -> Result<Self> {
         if by.is_empty() {
             return Ok(self.clone());
@@ -155,7 +155,7 @@ impl TypeArgs {
         })
     }
 
-    /// The same where keys are of no importance, and need not be given.
+    /// The same for a verb that needs no keys.
     pub(crate) fn to_request_without_keys(&self) -> TypeRequest {
         let mut request = self.to_request();
         if request.record_bytes.is_some() && request.keys.is_empty() {
@@ -164,7 +164,7 @@ impl TypeArgs {
         request
     }
 
-    /// As the rules about records want it.
+    /// The options in the form of the rules for records.
     pub(crate) fn to_request(&self) -> TypeRequest {
         let (format, descr) = match self.format.clone() {
             Some(RecordType::Named(format)) => (Some(format), None),
@@ -205,16 +205,16 @@ pub(crate) struct BadRowArgs {
     pub on_error: Option<OnError>,
 }
 
-/// The type of a record, as text gives it.
+/// The type of a record, given as text.
 #[derive(Debug, Clone)]
 pub(crate) enum RecordType {
-    /// By a name, or a code of NumPy's.
+    /// A name, or a NumPy code.
     Named(RecordFormat),
-    /// By a dtype as the header of a `.npy` file describes it.
+    /// A dtype in the form of the header of a `.npy` file.
     Described {
         /// The `descr` of the header.
         descr: String,
-        /// The shape of a row, where a record is an array.
+        /// The shape of a row, if a record is an array.
         row_shape: Vec<u64>,
     },
 }
@@ -250,7 +250,7 @@ impl FromStr for RecordType {
 /// The name of standard output.
 pub(crate) const STDOUT: &str = "-";
 
-/// A field and its order, as the keys of records have it.
+/// A field and its order, in the form of keys of records.
 fn field_key(text: &str) -> Result<String> {
     let (name, orders) = match quoted(text) {
         Some((name, "")) => (name, None),
@@ -389,16 +389,16 @@ pub(crate) fn parse_count(text: &str) -> Result<u64> {
         })
 }
 
-/// How many records are taken: a number, or the rest without so many.
+/// How many records are taken: a number, or all but a number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RecordCount {
     /// The number.
     pub count: u64,
-    /// Whether so many are left out, and not taken.
+    /// Whether this many are left out instead of taken.
     pub is_rest: bool,
 }
 
-/// A number as [`parse_count`] reads it, or with a minus all but so many at the end, as in GNU
+/// A number as in [`parse_count`]. With a minus it means all but this many at the end, as in GNU
 /// `head`.
 pub(crate) fn parse_head_count(text: &str) -> Result<RecordCount> {
     let all_but = text.strip_prefix('-');
@@ -408,8 +408,8 @@ pub(crate) fn parse_head_count(text: &str) -> Result<RecordCount> {
     })
 }
 
-/// The same with a plus: all from the record of this number on, counted from 1, as in GNU `tail`. A
-/// minus means nothing.
+/// The same with a plus: all records from this number on, counted from 1, as in GNU `tail`. A minus
+/// has no effect.
 pub(crate) fn parse_tail_count(text: &str) -> Result<RecordCount> {
     let from = text.strip_prefix('+');
     let count = parse_count(from.or(text.strip_prefix('-')).unwrap_or(text))?;
@@ -422,11 +422,10 @@ pub(crate) fn parse_tail_count(text: &str) -> Result<RecordCount> {
     })
 }
 
-/// What a job may use: what was set here, for the rest environment, file and defaults. The seed
-/// never changes the output.
+/// The resources of a job: the options here, then the environment, the file and the defaults. The
+/// seed never changes the output.
 ///
-/// # Errors
-/// Usage: a file of drives whose name is not that of one.
+/// # Errors Usage: a name that is not that of a drives file.
 pub fn resources_request(
     resources: &ResourceArgs,
     drive_args: &DriveArgs,
@@ -454,7 +453,7 @@ pub fn resources_request(
     Ok(ResourcesRequest { flags, seed })
 }
 
-/// The same where only memory can be set.
+/// The same for a verb that can only set the memory.
 ///
 /// # Errors
 /// As [`resources_request`].

@@ -1,6 +1,6 @@
 //! Options of verbs on tables.
 //!
-//! Contract: as [`super`]: each option stands here once, with its name, type, default and help.
+//! Contract: as [`super`]: each option is defined here once, with its name, type, default and help.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -89,18 +89,18 @@ pub struct TableArgs {
 }
 
 impl TableArgs {
-    /// The table that standard input is, if `--from` says so.
+    /// The format of the table on standard input, if `--from` is given.
     pub fn piped(&self) -> Option<Option<TextKind>> {
         self.from.map(PipeFormat::text)
     }
 
-    /// The byte between the fields of standard input, if `--from` says so.
+    /// The byte between the fields of standard input, if `--from` gives it.
     #[cfg(feature = "tables")]
     pub(crate) fn piped_separator(&self) -> Option<u8> {
         (self.from == Some(PipeFormat::Tsv)).then_some(b'\t')
     }
 
-    /// Whether any of them is given that makes a table of text.
+    /// Whether an option is given that turns text into a table.
     pub(crate) fn is_given(&self) -> bool {
         !self.columns.is_empty()
             || self.from.is_some()
@@ -116,10 +116,9 @@ impl TableArgs {
             || self.parts.is_some()
     }
 
-    /// What becomes of lines without the field `by`, as the engine takes it.
+    /// The treatment of lines without the field `by`, in the engine's form.
     ///
-    /// # Errors
-    /// Usage where lines have no fields, and for null, which lines do not have.
+    /// # Errors Usage if lines have no fields, and for null, which does not exist for lines.
     pub(crate) fn on_no_key(&self, by: &[String]) -> Result<OnNoKey> {
         let wrong = |cause: &str, hint: &str| Err(Error::usage("read arguments", cause).hint(hint));
         match self.on_error {
@@ -172,7 +171,7 @@ impl From<&BadRowArgs> for TableArgs {
 }
 
 impl PipeFormat {
-    /// The kind of text that it is; none for Arrow.
+    /// The kind of text; none for Arrow.
     pub fn text(self) -> Option<TextKind> {
         match self {
             PipeFormat::Arrow => None,
@@ -183,7 +182,7 @@ impl PipeFormat {
 }
 
 impl ReadTableArgs {
-    /// The same with nothing about what is written.
+    /// The same without options of the output.
     pub(crate) fn to_tables(&self) -> TableArgs {
         TableArgs {
             columns: self.columns.clone(),
@@ -220,7 +219,7 @@ pub struct TextArgs {
 }
 
 impl TextArgs {
-    /// What they say.
+    /// The flags in the form for tables.
     ///
     /// # Errors
     /// Usage for separators that are none.

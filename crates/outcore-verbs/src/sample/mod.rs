@@ -1,7 +1,7 @@
 //! `sample`: randomly chosen lines, records or rows, in the order of the input.
 //!
-//! Contract: the input is read once. What is taken depends on seed and place alone; the memory is
-//! that of the sample, within `--memory`. The header of CSV comes first.
+//! Contract: the input is read once. The sample depends only on the seed and the position of each
+//! item. It is in memory, within `--memory`. The header of CSV comes first.
 
 mod page;
 #[cfg(feature = "tables")]
@@ -21,7 +21,7 @@ use crate::wording::{Said, headline, say};
 /// The verb.
 pub(crate) struct Sample;
 
-/// The word for what was done.
+/// The verb in the report.
 const SAID: Said<'static> = Said::of("drew");
 
 impl Verb for Sample {

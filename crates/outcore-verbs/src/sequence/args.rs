@@ -1,8 +1,8 @@
 //! Arguments of the verbs on sequences: the input, a first step, the output.
 //!
-//! Contract: each option stands here alone, with its name, type, default and help. Options for
-//! inputs, types and resources have the words of `sort`; `--where` and `--map` refine the input of
-//! any of these verbs in the same pass.
+//! Contract: each option is defined here alone, with its name, type, default and help. Options for
+//! inputs, types and resources have the names that `sort` uses; `--where` and `--map` refine the
+//! input of any of these verbs in the same pass.
 
 use std::path::{Path, PathBuf};
 
@@ -13,7 +13,7 @@ use outcore_front::inputs::is_stdout;
 use crate::option::tables::{TableArgs, TextArgs};
 use crate::option::{JobArgs, STDOUT, TypeArgs, parse_count};
 
-/// The help of inputs where a verb also takes tables.
+/// The help of inputs for a verb that also takes tables.
 pub(crate) const TABLES_TOO: &str = "Files to read, in order, as one input: raw records, .npy, a manifest (.outcore.json) of \
     shards, or Parquet and Arrow files and directories of them; - is standard input";
 
@@ -62,10 +62,9 @@ impl InputArgs {
         is_stdout(output) && !self.dry_run
     }
 
-    /// Fails for options that change the input of a verb that needs it as it is.
+    /// Fails for options that change the input, for a verb that needs it unchanged.
     ///
-    /// # Errors
-    /// Usage, in `operation`: `cause`, and the `hint` what to do instead.
+    /// # Errors Usage, in `operation`, with `cause`, and with `hint` as the next step.
     pub(crate) fn check_as_they_are(
         &self,
         operation: &'static str,
@@ -114,7 +113,7 @@ pub(crate) struct PassArgs {
     pub(crate) output: OutputArgs,
 }
 
-/// Says where the options of verbs have those of [`PassArgs`].
+/// Gives access to the [`PassArgs`] in the options of verbs.
 macro_rules! has_files {
     ($($args:ty),*) => {
         $(impl AsRef<crate::sequence::args::PassArgs> for $args {
@@ -136,7 +135,7 @@ pub(crate) struct RowsArgs {
     pub(crate) text: TextArgs,
 }
 
-/// An expression may begin with a minus; what looks like a flag is a flag that there is not.
+/// An expression may begin with a minus. A word that looks like a flag is an unknown flag.
 pub(crate) fn parse_expression(text: &str) -> Result<String> {
     let is_flag = text.strip_prefix("--").is_some_and(|rest| {
         rest.starts_with(|c: char| c.is_ascii_lowercase()) && !rest.contains(['(', ' '])

@@ -1,6 +1,6 @@
 //! Expressions in the help of `map` and `filter`.
 //!
-//! Contract: functions and casts are those of the engine's list, so the help names what there is.
+//! Contract: functions and casts come from the engine's list, so the help is complete.
 
 use outcore::key::expr::{CASTS, Entry, FUNCTIONS, Group, Place};
 
@@ -19,7 +19,7 @@ For tables, names stand for columns (put unusual names in backquotes), st.a for 
 objects st, and index for the position of the row. Texts in quotes are dates and times next to such
 columns. A comparison with null is neither true nor false. try_i64(x) gives null where i64(x) fails.";
 
-/// Examples, and what all expressions have in common.
+/// Examples, and the text that is common to all expressions.
 pub(super) fn help(examples: &str) -> String {
     let groups = Group::ALL.map(functions).join("\n\n");
     let casts: Vec<&str> = CASTS.iter().map(|(name, _)| *name).collect();
@@ -27,7 +27,7 @@ pub(super) fn help(examples: &str) -> String {
     format!("{examples}\n\n{LANGUAGE}\n\n{RECORDS}\n\n{TABLES}\n\n{groups}\n\n{casts}")
 }
 
-/// The functions of a group: a paragraph of those that all have, and one of tables'.
+/// The functions of a group: a paragraph of those for all inputs, and one of those for tables.
 fn functions(group: Group) -> String {
     let entries = FUNCTIONS.iter().filter(|entry| entry.group == group);
     let of = |place| {

@@ -1,6 +1,6 @@
 //! `find`: the first record for which an expression is true.
 //!
-//! Contract: reading stops there. Without such a record the answer is not right.
+//! Contract: reading stops at that record. Without such a record the command exits with 1.
 
 use clap::Args;
 use outcore::dataset::Summary as Done;

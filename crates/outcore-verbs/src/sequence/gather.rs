@@ -1,7 +1,7 @@
 //! `gather`: the records at given positions, in the order given.
 //!
-//! Contract: positions are read in sorted order, each block once. There may be more of them than
-//! the memory holds.
+//! Contract: positions are read in sorted order, each block once. The positions need not fit in
+//! memory.
 
 use std::path::PathBuf;
 
@@ -57,7 +57,7 @@ impl Pass for Gather {
             "gather takes records where they are",
             "gather first, then filter",
         )?;
-        // The positions are also among the files of the device.
+        // The device must also know the file of positions.
         let positions = std::slice::from_ref(&args.positions);
         let positions = inputs::open_files(positions, host.names())?;
         let force = args.files.input.force;
@@ -73,7 +73,7 @@ impl Pass for Gather {
             let item_bytes = prepared.table()?.format().record_bytes();
             let is_at_once = gather_to::fits(&prepared.job, count, item_bytes);
             plan_picked(prepared, "gather", |data_bytes| {
-                // A block for each, or each block once.
+                // One block per position, or each block once.
                 let each_bytes = block_ceil(item_bytes as u64);
                 let read_bytes = count.saturating_mul(each_bytes).min(data_bytes);
                 let written_bytes = count.saturating_mul(item_bytes as u64);

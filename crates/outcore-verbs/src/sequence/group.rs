@@ -1,10 +1,10 @@
 //! Distinct values and records, and how often each occurs: `count-by`, and `unique` of records.
 //!
-//! Contract: a plan made from a sample says whether they are found by hash, in one read, or by a
-//! sort ([`outcore::primitives::group`]). The report says what was done. Values are equal where
-//! their bytes are, and come in their order. Counts go to a file as records, or to standard output
-//! as text; a report has at most [`GROUPS_MAX`] of them. A terminal shows up to [`BARS_MAX`] counts
-//! as bars.
+//! Contract: a plan that is made from a sample decides whether they are found with a hash table, in
+//! one read, or by a sort ([`outcore::primitives::group`]). The report says which of the two was
+//! used. Values are equal if their bytes are equal, and the results are in the order of the values.
+//! Counts go to a file as records, or to standard output as text; a report has at most
+//! [`GROUPS_MAX`] of them. A terminal shows up to [`BARS_MAX`] counts as bars.
 
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
@@ -75,19 +75,19 @@ pub(crate) struct CountByArgs {
 
 /// Bytes of a count.
 const COUNT_BYTES: usize = 8;
-/// Groups in a report at most: it is one line, made in memory.
+/// The largest number of groups in a report, which is one line and made in memory.
 const GROUPS_MAX: usize = 1 << 16;
 /// Counts that a terminal shows as bars at most.
 const BARS_MAX: usize = 200;
 const PHASES: &[Weight] = &[("sample", 0.02), ("count", 1.0)];
 
-/// What is asked for.
+/// The request.
 pub(crate) struct GroupRequest<'a> {
     /// The verb, in messages.
     pub what: &'static str,
-    /// What is read.
+    /// The input.
     pub input: &'a InputArgs,
-    /// The place of the result; standard output without one.
+    /// The destination of the result; standard output if there is none.
     pub output: Option<&'a Path>,
     /// Whether equal records are counted.
     pub grouping: Grouping,
@@ -185,7 +185,7 @@ fn said(report: &UniqueSummary) -> Said<'static> {
     Said::amount("counted", format!("{values} in {rows}"))
 }
 
-/// What the verb `what` found of records, in a line.
+/// The result of the verb `what` on records, in a line.
 pub(crate) fn headline(what: &str, report: &UniqueSummary) -> String {
     let used = &report.wrote.used;
     format!(
@@ -199,8 +199,8 @@ pub(crate) fn headline(what: &str, report: &UniqueSummary) -> String {
     )
 }
 
-/// Says what the verb `what` found of records; only to those who ask for more where standard output
-/// has it.
+/// Reports the result of the verb `what` on records. If standard output has the result, only users
+/// who asked for more see this line.
 pub(crate) fn say(what: &str, report: &UniqueSummary, is_explained: bool, words: &mut Words) {
     let text = headline(what, report);
     match report.wrote.files {
@@ -251,7 +251,7 @@ fn run(host: &dyn Host, request: &GroupRequest<'_>, by: Option<&String>) -> Resu
         false => record_output(host, request, &prepared, &target)?,
     };
     let (job, table) = (&prepared.job, prepared.table()?);
-    // Text is made of numbers of this machine.
+    // Text output needs numbers in the byte order of this machine.
     let table = &match is_text {
         true => table.numbers()?.0,
         false => table.clone(),
@@ -408,11 +408,11 @@ enum To {
     },
 }
 
-/// Makes text of records of a value and a count.
+/// Turns records of a value and a count into text.
 struct Texts {
     kind: NumberType,
     group_bytes: usize,
-    /// Of a record that is not yet whole.
+    /// The bytes of an incomplete record.
     rest: Vec<u8>,
     to: To,
 }

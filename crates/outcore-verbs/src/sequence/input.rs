@@ -1,7 +1,7 @@
 //! The input of a verb on sequences, from options to a dataset.
 //!
-//! Contract: files are found and looked at, streams are copied to scratch (they have no second
-//! look and no length), the type is decided as for `sort`. Nothing else is read.
+//! Contract: files are found and examined. Streams are copied to scratch, because they cannot be
+//! read twice and their length is unknown. The type is decided as for `sort`. Nothing else is read.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -24,24 +24,24 @@ use crate::host::{Host, Kept, watch};
 use crate::option::SEED;
 use crate::report::Stopwatch;
 
-/// Everything that is settled before a pass starts.
+/// Everything that is decided before a pass starts.
 pub(crate) struct Prepared {
-    /// What the job may use.
+    /// The resources of the job.
     pub(super) resources: Resources,
-    /// The files that are read.
+    /// The input files.
     pub(super) inputs: Vec<ResolvedInput>,
-    /// What is read, with the steps that have been taken.
+    /// The input, with the steps that have been taken.
     pub(super) execution: Execution,
     /// The engine's job.
     pub(super) job: Job,
-    /// Copies of streams; gone when dropped.
+    /// Copies of streams, which are removed on drop.
     pub(super) spool: Option<Spool>,
-    /// Since the job was asked for.
+    /// Runs since the user asked for the job.
     pub(super) stopwatch: Stopwatch,
 }
 
 impl Prepared {
-    /// What the next pass reads.
+    /// The items that the next pass reads.
     ///
     /// # Errors
     /// The steps so far cannot be taken.
@@ -50,24 +50,22 @@ impl Prepared {
     }
 }
 
-/// What a job on this input may use.
+/// The resources of a job on this input.
 ///
-/// # Errors
-/// Settings that cannot be.
+/// # Errors Invalid settings.
 pub(super) fn resources_of(host: &dyn Host, args: &InputArgs) -> Result<Resources> {
     host.load(&args.job.request(SEED)?)
 }
 
-/// Whether the input is a table, and nothing says that it is records; rejects options that are not
-/// for it.
+/// Whether the input is a table, and no option makes it records; rejects options that do not apply
+/// to it.
 ///
-/// # Errors
-/// Usage: an option that is not for the input.
+/// # Errors Usage: an option that does not apply to the input.
 pub(super) fn is_table(host: &dyn Host, input: &InputArgs, rows: &RowsArgs) -> Result<bool> {
     let asked = Asked {
         inputs: &input.inputs,
         is_records: input.record.is_typed() || input.integers.is_some(),
-        // Lines are none of the things that these verbs take.
+        // These verbs do not take lines.
         is_table: true,
         text: rows.text.flags()?.kind(),
         piped: rows.tables.piped(),
@@ -81,7 +79,7 @@ pub(super) fn is_table(host: &dyn Host, input: &InputArgs, rows: &RowsArgs) -> R
     Ok(what.is_table())
 }
 
-/// Where the input comes from, by name.
+/// The sources of the input, by name.
 ///
 /// # Errors
 /// There is no such input.
@@ -96,10 +94,9 @@ pub(super) fn sources(host: &dyn Host, args: &InputArgs) -> Result<Vec<Source>> 
     Ok(sources)
 }
 
-/// Opens the input; `target` is where the result goes, if that is a file.
+/// Opens the input; `target` is the destination of the result, if that is a file.
 ///
-/// # Errors
-/// Inputs that are not records of one type; settings that cannot be.
+/// # Errors Inputs that are not records of one type; invalid settings.
 pub(super) fn prepare(
     host: &dyn Host,
     args: &InputArgs,
@@ -179,7 +176,7 @@ pub(super) fn open(host: &dyn Host, args: &InputArgs, map: Option<&String>) -> R
     Ok(prepared)
 }
 
-/// The dataset with the conditions of `--where`, taken.
+/// The dataset, after the step of the conditions of `--where`.
 fn execute(
     dataset: Dataset,
     args: &InputArgs,

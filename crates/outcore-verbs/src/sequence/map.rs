@@ -1,5 +1,5 @@
-//! `map`, `filter` and `flat-map`: numbers computed of each record, and records for which a
-//! condition holds.
+//! `map`, `filter` and `flat-map`: numbers that are computed from each record, and records for
+//! which a condition holds.
 //!
 //! Contract: the output is in the order of the input. Expressions of tables are those of
 //! `outcore_table::expr`.
@@ -152,7 +152,7 @@ impl Pass for FlatMap {
     }
 }
 
-/// Expressions with commas between, except for those within parentheses.
+/// Splits expressions at commas, except for commas within parentheses.
 fn expressions_of(text: &str) -> Vec<String> {
     let mut depth = 0_i32;
     let parts = text.split(|c| {

@@ -1,8 +1,8 @@
-//! Verbs on sequences of records, and what they share.
+//! Verbs on sequences of records, and their common part.
 //!
-//! Contract: each verb is one pass of [`outcore::primitives`] over its input, refined on the way by
-//! conditions and a first step. Outputs follow the rules of `sort`. Results that are numbers are
-//! printed one per line where the host prints; otherwise the report holds them.
+//! Contract: each verb is one pass of [`outcore::primitives`] over its input, which conditions and
+//! a first step can refine in the same pass. Outputs follow the rules of `sort`. If the host
+//! prints, results that are numbers are printed one per line; otherwise the report has them.
 //!
 //! | file | holds |
 //! |---|---|
@@ -12,7 +12,7 @@
 //! | `run` | plans, begin events and reports |
 //! | `write` | the run of a verb that writes a file |
 //! | `expressions` | expressions in help |
-//! | `table` | what some of these verbs do with tables |
+//! | `table` | the verbs of these that also take tables |
 //! | `map` | `map`, `filter`, `flat-map` |
 //! | `arrange` | `zip`, `enumerate`, `windows`, `reverse`, `merge` |
 //! | [`group`] | `count-by`, and distinct records for `unique` |

@@ -1,7 +1,7 @@
-//! Numbers of any type, as a report holds them.
+//! Numbers of any type in reports.
 //!
-//! Contract: a number is written as a number, and as text where JSON has no such number: an integer
-//! of more than 64 bits, an infinity, a NaN. The result of no records is null.
+//! Contract: a number is written as a number, or as text if JSON has no such number: an integer of
+//! more than 64 bits, an infinity, a NaN. The result for no records is null.
 
 use outcore::primitives::Scalar;
 use serde::{Serialize, Serializer};

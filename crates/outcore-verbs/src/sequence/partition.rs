@@ -1,4 +1,4 @@
-//! `partition`: each record in one of several files.
+//! `partition`: writes each record to one of several files.
 //!
 //! Contract: files keep the order of the input and appear together.
 
@@ -155,13 +155,13 @@ fn pattern_of(args: &PartitionArgs) -> Result<&str> {
 
 /// The names of the files.
 fn paths_of(args: &PartitionArgs, pattern: &str) -> Vec<PathBuf> {
-    // As many digits as the last has, so that names sort as the parts do.
+    // As many digits as the last number has, so that names sort in the order of the parts.
     let digits = (args.parts - 1).to_string().len();
     let path = |part: u32| PathBuf::from(pattern.replace(PART, &format!("{part:0digits$}")));
     (0..args.parts).map(path).collect()
 }
 
-/// The pattern's name without the placeholder and what ties it to the rest.
+/// The pattern's name without the placeholder and the separator next to it.
 fn manifest_name(pattern: &str) -> String {
     let mut name = pattern.to_string();
     for tie in ["-", "_", ".", ""] {

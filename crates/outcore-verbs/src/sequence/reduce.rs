@@ -1,6 +1,6 @@
-//! `reduce`: all records as one value.
+//! `reduce`: combines all records to one value.
 //!
-//! Contract: sums of integers are exact. The result does not depend on memory and threads.
+//! Contract: sums of integers are exact. The result does not depend on memory or threads.
 
 use clap::Args;
 use outcore::Result;
@@ -121,7 +121,7 @@ impl Verb for Reduce {
     }
 }
 
-/// One expression, or names with commas between.
+/// One expression, or names that are separated by commas.
 fn reductions_of(how: &str) -> Vec<Reduction> {
     let parts: Vec<Reduction> = how.split(',').map(Reduction::parse).collect();
     let is_expression = |part: &Reduction| matches!(part, Reduction::Expression(_));

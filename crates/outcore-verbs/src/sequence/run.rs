@@ -1,7 +1,7 @@
 //! The run of a verb on sequences: its plan, its beginning, its report.
 //!
-//! Contract: the counts of a report are those of the engine's summary, its time is that since the
-//! input was opened. A report is empty if only the plan was asked for.
+//! Contract: the counts of a report are those of the engine's summary, and its time starts when the
+//! input is opened. A report is empty if the user asked only for the plan.
 
 use outcore::Result;
 use outcore::dataset::Summary as Done;
@@ -18,13 +18,12 @@ use crate::host::Host;
 use crate::report::{JobSummary, Moved, Phase, Place, Rates, WriteSummary};
 use crate::verb::Words;
 
-/// What these verbs count.
+/// The items that these verbs count.
 pub(super) const UNIT: &str = "record";
 
-/// Shows a plan where it is asked for; true if that is all.
+/// Shows a plan if the user asked for it; returns true if the user asked for nothing else.
 ///
-/// # Errors
-/// What `plan` fails with.
+/// # Errors Those of `plan`.
 pub(super) fn is_only_planned(
     host: &dyn Host,
     input: &InputArgs,
@@ -64,14 +63,14 @@ pub(super) fn plan_json(plan: &PassPlan) -> Value {
     })
 }
 
-/// Says how much was read: to those who ask for more, since the answer is on standard output.
+/// Reports how much was read, to users who asked for more; the answer is on standard output.
 pub(super) fn say_read(used: &JobSummary, words: &mut Words) {
     words.lines(&used.bandwidth_text().unwrap_or_default());
     words.detail(&used.read_text());
 }
 
 impl Prepared {
-    /// Says what will be done.
+    /// Reports the job before it begins.
     pub(super) fn begin(&self, host: &dyn Host, target: Option<&Target>) -> Result<()> {
         let table = self.table()?;
         let names = self.inputs.iter();
@@ -91,8 +90,8 @@ impl Prepared {
         Ok(())
     }
 
-    /// Begins a pass that writes no file, after its plan where that is asked for: `consumer` is
-    /// what consumes the items, in `fates`. Whether there is more to do than to plan.
+    /// Begins a pass that writes no file, after it has shown the plan if the user asked for it.
+    /// `consumer` consumes the items, in `fates`. Returns whether there is more to do than to plan.
     pub(super) fn begin_fold(
         &self,
         host: &dyn Host,
@@ -108,7 +107,7 @@ impl Prepared {
         Ok(true)
     }
 
-    /// What the job took.
+    /// The cost of the job.
     pub(super) fn used(&self, host: &dyn Host, done: &Done) -> Result<JobSummary> {
         let traffic: Vec<DriveTraffic> = done.drives.iter().map(DriveTraffic::of).collect();
         let moved = Moved {
@@ -121,7 +120,7 @@ impl Prepared {
         Ok(self.stopwatch.stop(moved, &traffic, &self.resources, trace))
     }
 
-    /// What was written to `target`.
+    /// The report of the writes to `target`.
     pub(super) fn wrote(
         &self,
         host: &dyn Host,

@@ -1,4 +1,4 @@
-//! Verbs on sequences where the input is a table.
+//! Verbs on sequences if the input is a table.
 //!
 //! Contract: as [`crate::tables`]. The meaning of `--where` is that of `filter`.
 
@@ -56,7 +56,7 @@ impl<'a> Ends<'a> {
     }
 }
 
-/// Counts the values of `columns`, which have commas between.
+/// Counts the values of `columns`, which are separated by commas.
 pub(super) fn count_by(
     host: &dyn Host,
     ends: &Ends<'_>,
@@ -112,7 +112,7 @@ fn select(
     Ok(ran.report)
 }
 
-/// Merges tables that are sorted by columns already.
+/// Merges tables that are already sorted by columns.
 pub(super) fn merge(
     host: &dyn Host,
     ends: &Ends<'_>,

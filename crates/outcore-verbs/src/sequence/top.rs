@@ -1,7 +1,7 @@
 //! `top`: the largest numbers, or the smallest.
 //!
-//! Contract: numbers are found in memory. A sort finds them, one after another, if the memory
-//! is too small and the host prints them.
+//! Contract: numbers are found in memory. If the memory is too small and the host prints the
+//! numbers, a sort finds them one after another.
 
 use std::io::{BufWriter, Write};
 
@@ -21,7 +21,8 @@ use crate::option::parse_count;
 use crate::report::{JobSummary, Phase, report};
 use crate::verb::{Verb, Words};
 
-/// Bytes that a number in a report takes at most: as a value, in the event, and as text.
+/// The largest number of bytes that a number in a report takes: as a value, in the event, and as
+/// text.
 const REPORTED_BYTES: u64 = 160;
 
 /// Print the largest numbers, largest first
@@ -92,7 +93,7 @@ impl Verb for Top {
     }
 }
 
-/// Finds the numbers; prints them where the host prints.
+/// Finds the numbers, and prints them if the host prints.
 fn find(host: &dyn Host, args: &TopArgs, prepared: &Prepared) -> Result<(Vec<Scalar>, Done)> {
     let k = usize::try_from(args.count).unwrap_or(usize::MAX);
     let (job, table) = (&prepared.job, prepared.table()?);

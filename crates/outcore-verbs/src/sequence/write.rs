@@ -1,7 +1,7 @@
-//! What verbs on sequences that write files share.
+//! The common part of verbs on sequences that write files.
 //!
-//! Contract: each is one pass. The output appears whole or not at all, and what it would be is
-//! rejected before anything is read where that can be.
+//! Contract: each is one pass. The output appears whole or not at all. If possible, an invalid
+//! output is rejected before anything is read.
 
 use std::marker::PhantomData;
 #[cfg(feature = "tables")]
@@ -36,29 +36,29 @@ pub(super) const WRITE: &[Weight] = &[("write", 1.0)];
 pub(crate) struct WriteRequest<'a> {
     /// The verb, in plans.
     pub(super) what: &'static str,
-    /// The input and the place of the result.
+    /// The input and the destination of the result.
     pub(super) files: &'a PassArgs,
     /// The steps before the result is written.
     pub(super) steps: Steps<'a>,
-    /// The type of the result's items, where the verb makes items of another type.
+    /// The type of the result's items, if the verb makes items of another type.
     pub(super) made: Option<ItemType>,
 }
 
-/// Makes the step on items of a type.
+/// Makes the step for items of a type.
 type StepOf = dyn Fn(&ItemType) -> Result<Step>;
 
 /// The steps before a result is written.
 pub(crate) enum Steps<'a> {
-    /// These, the last of which may need all items.
+    /// These steps, the last of which may need all items.
     Known(Vec<Step>),
-    /// One that depends on what the items are.
+    /// One step that depends on the type of the items.
     Of(Box<StepOf>),
-    /// None: some items are read where they are, as this plan says.
+    /// No steps: some items are read at their positions, according to this plan.
     Picked(&'a dyn Fn(&Prepared) -> Result<PassPlan>),
 }
 
-/// The plan of a verb that reads some items where they are, for `what` it is called, of which
-/// `moved` gives the reads and writes for this many bytes of data.
+/// The plan of a verb, called `what`, that reads some items at their positions; `moved` gives its
+/// reads and writes for this many bytes of data.
 pub(super) fn plan_picked(
     prepared: &Prepared,
     what: &'static str,
@@ -70,7 +70,8 @@ pub(super) fn plan_picked(
     plan_files(&prepared.job, &files, element_bytes, &steps, what, moved)
 }
 
-/// The records that windows are made of, where the files have no others: the pass counts windows.
+/// The number of records in the input of `windows`, if it is known from the files: the pass itself
+/// counts windows.
 fn records_read(request: &WriteRequest<'_>, prepared: &Prepared) -> Result<Option<u64>> {
     let input = &request.files.input;
     match &request.steps {
@@ -85,10 +86,10 @@ fn records_read(request: &WriteRequest<'_>, prepared: &Prepared) -> Result<Optio
     Ok(Some(data_bytes / record_bytes))
 }
 
-/// Writes the items of files after some steps, by a consumer that may make items of another type.
+/// Writes the items of files after some steps, with a consumer that may make items of another type.
 ///
-/// # Errors
-/// Those of the steps, and of the consumer; a result without a name where nothing keeps it.
+/// # Errors Those of the steps, and of the consumer; a result without a name, if the host keeps no
+/// result.
 pub(super) fn write_with(
     host: &dyn Host,
     request: &WriteRequest<'_>,
@@ -130,7 +131,7 @@ pub(super) fn write_with(
     };
     let header = output::header_for(&target, &prepared.inputs, &decided)?;
     let lost = output::loses_header(&target, &prepared.inputs, header.as_ref());
-    // Of what was mapped, the header would not have said what it is.
+    // After `map`, the header of the input would not describe the items.
     let headers = prepared
         .inputs
         .iter()
@@ -164,7 +165,7 @@ fn take_steps(host: &dyn Host, steps: &Steps<'_>, prepared: &mut Prepared) -> Re
     })
 }
 
-/// What a verb does that writes what it makes of records in one pass: [`Written`] is the verb.
+/// The part of a verb that turns records into an output in one pass: [`Written`] is the verb.
 pub(crate) trait Pass: 'static {
     /// Its name in every face.
     const NAME: &'static str;
@@ -172,7 +173,7 @@ pub(crate) trait Pass: 'static {
     const ALIASES: &'static [&'static str] = &[];
     /// The files that it reads.
     const INPUTS: Inputs = Inputs::Files;
-    /// The word for what became of rows.
+    /// The verb for rows in the report.
     const DONE: &'static str;
     /// Its options, among them those of [`PassArgs`].
     type Args: Args + AsRef<PassArgs> + Send + 'static;
@@ -182,7 +183,7 @@ pub(crate) trait Pass: 'static {
         Ok(Steps::Known(Vec::new()))
     }
 
-    /// Writes what it makes of records.
+    /// Writes the result for records.
     fn of_records(host: &dyn Host, args: &Self::Args) -> Result<WriteSummary> {
         write(host, Self::NAME, args.as_ref(), Self::steps(args)?)
     }
@@ -192,7 +193,7 @@ pub(crate) trait Pass: 'static {
         None
     }
 
-    /// Writes what it makes of the rows of a table.
+    /// Writes the result for the rows of a table.
     #[cfg(feature = "tables")]
     fn of_rows(_host: &dyn Host, ends: &Ends<'_>, _args: &Self::Args) -> Result<WriteSummary> {
         let cause = format!("{} takes no tables", Self::NAME);
@@ -273,7 +274,7 @@ impl<V: Pass> Verb for Written<V> {
     }
 }
 
-/// Says it; nothing where only the plan was asked for.
+/// Prints the line; nothing if the user asked only for the plan.
 pub(super) fn say(line: &str, report: &WriteSummary, input: &InputArgs, words: &mut Words) {
     if input.dry_run {
         return;

@@ -1,8 +1,8 @@
 //! `shuffle`: lines, records or rows in a uniformly random order.
 //!
-//! Contract: a type that is named, or an array of NumPy, means records, and columns mean a table;
-//! all else is lines, or records of CSV after their header. The order comes from
-//! [`outcore::shuffle`] and depends on seed, epoch and input alone.
+//! Contract: a given type, or a NumPy array, means records, and columns mean a table; all else is
+//! lines, or records of CSV after their header. The order comes from [`outcore::shuffle`] and
+//! depends only on seed, epoch and input.
 
 mod page;
 #[cfg(feature = "tables")]
@@ -37,7 +37,7 @@ use crate::wording::{Said, headline, say};
 /// The verb.
 pub(crate) struct Shuffle;
 
-/// The word for what was done.
+/// The verb in the report.
 const SAID: Said<'static> = Said::of("shuffled");
 
 impl Verb for Shuffle {
@@ -136,7 +136,7 @@ fn shuffle_some(
     })
 }
 
-/// What is shuffled, from where to where.
+/// The input and the output of a shuffle.
 struct Prepared {
     unit: Unit,
     inputs: Vec<Input>,

@@ -1,6 +1,7 @@
-//! What `shuffle` is asked, and what it reports.
+//! The options and the report of `shuffle`.
 //!
-//! Contract: each option and each field stands here alone, with its name, type, default and help.
+//! Contract: each option and each field is defined here alone, with its name, type, default and
+//! help.
 
 use clap::Args;
 

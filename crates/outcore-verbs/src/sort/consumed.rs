@@ -1,10 +1,10 @@
-//! What `--delete-input` has taken from the inputs, told when the job fails.
+//! Records what `--delete-input` has freed of the inputs, and reports it if the job fails.
 //!
-//! Contract: [`Consumed`] remembers how much room the inputs occupied before the job; what they
-//! occupy less afterwards has been freed, and reads as zeros. It also removes what was consumed
-//! once the output is in place: only files that still are what was opened, whatever they are
-//! called, so never the output; then the markers beside them (see [`outcore_io::consumed`]). Only
-//! metadata is read.
+//! Contract: [`Consumed`] remembers how much room the inputs occupied before the job; the
+//! difference afterwards has been freed, and reads as zeros. Once the output is in place, it
+//! removes the consumed inputs: only files that still are the ones that were opened, whatever their
+//! names are, so never the output. Then it removes the markers next to them (see
+//! [`outcore_io::consumed`]). Only metadata is read.
 
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -17,7 +17,7 @@ use outcore_io::units;
 
 /// Names that are listed in full.
 const NAMES_MAX: usize = 3;
-/// What the kernel counts occupied room in.
+/// The unit in which the kernel counts occupied room.
 const STAT_BLOCK_BYTES: u64 = 512;
 
 /// The inputs as they were before the job.
@@ -48,7 +48,7 @@ pub(super) fn check(sources: &[Source]) -> Result<()> {
 }
 
 impl Consumed {
-    /// Looks at the inputs before the job.
+    /// Examines the inputs before the job.
     pub(super) fn before(inputs: &[ResolvedInput]) -> Self {
         let paths = inputs.iter().map(|input| &input.source.path);
         let occupied = paths
@@ -58,7 +58,7 @@ impl Consumed {
         Consumed(occupied, paths.map(|path| marker_of(path)).collect())
     }
 
-    /// The failure of the job, with the state of the inputs and what is left to do.
+    /// The error of the job, with the state of the inputs and the next step.
     pub(super) fn explain(&self, error: Error) -> Error {
         let state = self.state();
         let hint = match (error.kind(), error.next_step()) {
@@ -69,7 +69,7 @@ impl Consumed {
         error.hint(hint)
     }
 
-    /// Whether the inputs are whole, and what has been freed of them if not.
+    /// Whether the inputs are whole, or else how much of them has been freed.
     pub(super) fn state(&self) -> String {
         let mut freed: Vec<(&Path, u64)> = Vec::new();
         for (path, before_bytes) in &self.0 {
@@ -103,7 +103,7 @@ impl Consumed {
     }
 }
 
-/// Room that a file takes on its drive; nothing if it is gone.
+/// The room that a file takes on its drive; nothing if the file is gone.
 fn occupied_bytes(path: &Path) -> u64 {
     std::fs::metadata(path).map_or(0, |facts| facts.blocks() * STAT_BLOCK_BYTES)
 }
@@ -119,14 +119,14 @@ pub(super) fn remove(consumed: &Consumed, inputs: &[ResolvedInput], target: &Tar
         if source.key.is_some() && now(&source.path) == source.key {
             remove_file(&source.path)?;
         }
-        // Several shards have one.
+        // Several shards share a manifest.
         if let Some(manifest) = &source.manifest
             && now(manifest).is_some_and(|key| !is_output(key))
         {
             remove_file(manifest)?;
         }
     }
-    // Their names were found while the inputs were there.
+    // The names of the markers were computed while the inputs existed.
     consumed.1.iter().try_for_each(|marker| unmark(marker))
 }
 

@@ -1,10 +1,10 @@
-//! `sort` of lines: what GNU sort does with the same options, at the speed of the drives.
+//! `sort` of lines: the results of GNU sort with the same options, at the speed of the drives.
 //!
-//! Contract: options that do not go together are rejected before anything is read. `-c` and `-C`
-//! read only; a disorder is exit code 1, with GNU's words on standard error. `-m` merges as it
-//! reads. The order is settled by [`GnuOrder`], the work done by the engine. Long CSV that goes
-//! into a file is first sorted as if each line were a record, and once more, after a look at all
-//! records, where that fails.
+//! Contract: options that exclude each other are rejected before anything is read. `-c` and `-C`
+//! only read; for disorder the exit code is 1, with GNU's words on standard error. `-m` merges as
+//! it reads. [`GnuOrder`] decides on the order, and the engine does the work. Long CSV that goes to
+//! a file is first sorted as if each line were a record. If that fails, all records are scanned and
+//! the sort runs again.
 
 use std::ffi::OsStr;
 use std::io::{self, Read, Write};
@@ -46,14 +46,14 @@ const SHOWN_BYTES: usize = 4096;
 const READ: &str = "read arguments";
 const READ_NAMES: &str = "read names of inputs";
 
-/// Says that scratch needs no program that compresses.
+/// Notes that scratch needs no compression program.
 fn note_compression(host: &dyn Host, args: &SortArgs) {
     if args.gnu.compress_program.is_some() {
         host.detail("--compress-program is not needed: scratch is not compressed");
     }
 }
 
-/// Sorts, merges or checks lines, CSV and JSON lines: `text` says which they have turned out to be.
+/// Sorts, merges or checks lines, CSV and JSON lines; `text` has the kind that was recognised.
 pub(super) fn sort(
     host: &dyn Host,
     args: &SortArgs,
@@ -61,7 +61,7 @@ pub(super) fn sort(
     resources: Resources,
     found: Option<Vec<Source>>,
 ) -> Result<SortSummary> {
-    // Told before anything is read.
+    // An invalid option is reported before anything is read.
     let seed = random_seed(host, args)?;
     let order = order_of(args, text, seed)?;
     let inputs = input_names(host, args)?;
@@ -149,7 +149,7 @@ pub(super) fn sort(
     if let (Some(csv), Look::Ends, Err(error)) = (&csv, look, &done)
         && is_of_input(&lines, error)
     {
-        // A record spans lines, or there is an error that only a look at all records can tell.
+        // A record spans lines, or there is an error that only a scan of all records can explain.
         lines.files = as_found;
         let csv = lines.settle_csv(host, csv, Look::Whole)?;
         done = run(&lines, &csv.dress, (&csv.order, csv.options(options)));
@@ -179,8 +179,8 @@ fn plan_text(
     plan_lines(size).map(|plan| plan.to_string())
 }
 
-/// What the output may replace. What GNU sort knows nothing of keeps the habits of all other
-/// commands, and so does a program that has no streams.
+/// What the output may replace. Options that GNU sort does not have follow the rule of all other
+/// commands, and so does a host without streams.
 fn overwrite_of(host: &dyn Host, args: &SortArgs, text: &FormatArgs) -> Overwrite {
     let is_of_gnu = !text.csv && !text.jsonl && !text.fastq;
     match host.streams() {
@@ -193,8 +193,8 @@ fn overwrite_of(host: &dyn Host, args: &SortArgs, text: &FormatArgs) -> Overwrit
     }
 }
 
-/// How much of files of CSV is looked at before they are sorted: little where a sort that fails has
-/// shown nothing of its output, and can be made again.
+/// How much of CSV files is scanned before the sort: little, if a failed sort shows none of its
+/// output and can be repeated.
 fn look_at(args: &SortArgs, lines: &LineJob) -> Look {
     let is_only_sorted = !args.is_check() && !args.gnu.merge && !args.explain && !args.dry_run;
     let is_repeatable = matches!(lines.target, Target::File(_)) && !args.gnu.debug;
@@ -204,8 +204,8 @@ fn look_at(args: &SortArgs, lines: &LineJob) -> Look {
     }
 }
 
-/// Whether what an input holds may be to blame: where its records are taken for lines, a sort may
-/// need other scratch, too.
+/// Whether the contents of an input may be the cause of an error. If its records are taken for
+/// lines, a sort may also need another amount of scratch.
 fn is_of_input(lines: &LineJob, error: &Error) -> bool {
     let mut files = lines.files.iter();
     let is_in = |path: &Path| files.any(|file| file.path == path || file.name == path);
@@ -216,16 +216,17 @@ fn is_of_input(lines: &LineJob, error: &Error) -> bool {
     }
 }
 
-/// What is taken for lines.
+/// The data that are taken for lines.
 fn recognition_of(host: &dyn Host, args: &SortArgs, text: &FormatArgs) -> Result<Recognition> {
     Ok(match host.is_gnu() && !text.is_given() {
-        // Bytes of any kind are lines to GNU sort, those of compressed files too.
+        // For GNU sort, bytes of any kind are lines, including those of compressed files.
         true => Recognition::ANYTHING,
         false => args.lines.recognition(args.order.separator()?),
     })
 }
 
-/// How lines look that are not CSV, after `header`: to GNU sort the output's name says nothing.
+/// The form of lines that are not CSV, after `header`. For GNU sort, the name of the output has no
+/// meaning.
 fn dress_of(request: &LineRequest<'_>, header: Vec<u8>) -> Dress {
     Dress {
         header,
@@ -234,7 +235,7 @@ fn dress_of(request: &LineRequest<'_>, header: Vec<u8>) -> Dress {
     }
 }
 
-/// Which of several orders a check would be of cannot be said.
+/// Rejects several inputs of a check: each of them would have an order of its own.
 fn refuse_several(args: &SortArgs, inputs: &[PathBuf]) -> Result<()> {
     let Some(extra) = inputs.get(1).filter(|_| args.is_check()) else {
         return Ok(());
@@ -247,7 +248,7 @@ fn refuse_several(args: &SortArgs, inputs: &[PathBuf]) -> Result<()> {
     Err(Error::usage(READ, cause).hint("check one file at a time"))
 }
 
-/// The order of lines; that of CSV is only known with its header.
+/// The order of lines; that of CSV is known only once the header is.
 pub(super) fn order_of(args: &SortArgs, text: &FormatArgs, seed: u64) -> Result<SharedKey> {
     text.check(&args.order, args.lines)?;
     if text.jsonl {
@@ -283,7 +284,7 @@ fn gnu_sort(args: &SortArgs, seed: u64) -> Result<GnuSort> {
     Ok(sort)
 }
 
-/// What chooses the order of `-R`: as GNU sort has it, another in each run if nothing is said.
+/// The seed of `-R`. Without an option it differs in each run, as in GNU sort.
 fn random_seed(host: &dyn Host, args: &SortArgs) -> Result<u64> {
     match (&args.gnu.random_source, args.seed) {
         (Some(path), _) => seed_of(host, path),
@@ -292,7 +293,7 @@ fn random_seed(host: &dyn Host, args: &SortArgs) -> Result<u64> {
     }
 }
 
-/// Says that the locale's order is not used, to those who look on.
+/// Notes on a terminal that the locale's order is not used.
 fn note_locale(host: &dyn Host) {
     let set = |name| std::env::var(name).ok().filter(|value| !value.is_empty());
     let locale = ["LC_ALL", "LC_COLLATE", "LANG"].into_iter().find_map(set);
@@ -307,7 +308,7 @@ fn note_locale(host: &dyn Host) {
     }
 }
 
-/// What `--debug` shows, after its warnings; nothing without it.
+/// The output of `--debug`, after its warnings; nothing without it.
 fn debug_of(host: &dyn Host, args: &SortArgs) -> Result<Option<Arc<Debug>>> {
     if !args.gnu.debug {
         return Ok(None);
@@ -361,7 +362,7 @@ impl Write for Underlined {
     }
 }
 
-/// How CSV is sorted.
+/// The options of a sort of CSV.
 pub(super) fn csv_of(args: &SortArgs, text: &FormatArgs, seed: u64) -> Result<CsvSort> {
     Ok(CsvSort {
         by: text.by.clone(),
@@ -413,7 +414,7 @@ fn input_names(host: &dyn Host, args: &SortArgs) -> Result<Vec<PathBuf>> {
     };
     let stop = || host.check();
     let mut file: Box<dyn Read + '_> = match (is_stdin, host.names().input(list)?) {
-        // Not the library's stream, which takes a closed one for an empty one.
+        // Not the library's stream, which treats a closed stream as an empty one.
         (true, _) => Box::new(StreamReader::standard_input(stop).map_err(failed)?),
         (false, Some(dataset)) => dataset.open()?,
         (false, None) => Box::new(StreamReader::at(list, stop).map_err(failed)?),
@@ -479,7 +480,7 @@ fn check(
     let name = lines.name_of(&disorder.path);
     let mut sources = lines.sources.iter();
     let is_stream = sources.any(|source| source.is_stream() && source.name == name);
-    // GNU sort knows standard input by no other name, be it a file.
+    // GNU sort has no other name for standard input, even if it is a file.
     let is_unnamed =
         args.gnu.files0_from.is_none() && args.inputs.iter().all(|name| name.as_os_str() == "-");
     let name = match is_stream || (is_unnamed && host.is_gnu()) {
@@ -487,7 +488,7 @@ fn check(
         false => name.display().to_string(),
     };
     let shown = &disorder.line[..disorder.line.len().min(SHOWN_BYTES)];
-    // A record of several lines is known by the first of them.
+    // The message shows only the first line of a record of several lines.
     let end = |byte: &u8| Some(*byte) == options.inner_end;
     let shown = &shown[..shown.iter().position(end).unwrap_or(shown.len())];
     let text = String::from_utf8_lossy(shown);
@@ -495,7 +496,7 @@ fn check(
     Err(Error::new(Kind::CheckFailed, "sort", cause).hint("sort it with the same options"))
 }
 
-/// What a check did that found nothing, compared with its plan.
+/// The phases of a check that found no disorder, compared with its plan.
 fn checked(lines: &LineJob, started: Instant, plan: &PassPlan) -> LineDone {
     let read_bytes = lines.job.control.progress().read_bytes;
     let phase = Phase {

@@ -1,8 +1,8 @@
 //! `sort`: lines, records or rows in the order of their keys.
 //!
-//! Contract: settings first; then the kind of the input decides who sorts it. Text that is not a
-//! table is sorted as lines, with the options of GNU sort and its output. Inputs with a type are
-//! records, Parquet and Arrow are tables. On any failure nothing is left behind.
+//! Contract: settings come first; then the kind of the input decides which module sorts it. Text
+//! that is not a table is sorted as lines, with the options of GNU sort and its output. Inputs with
+//! a type are records, and Parquet and Arrow are tables. A failure leaves nothing behind.
 
 mod consumed;
 mod lines;
@@ -89,7 +89,7 @@ impl Verb for Sort {
     }
 
     fn takes_stdout(args: &SortArgs) -> bool {
-        // Without a name lines go there.
+        // Without a name, lines go to standard output.
         let output = args.output.as_deref();
         let is_stdout = output.map_or(!args.is_check(), inputs::is_stdout);
         is_stdout && !args.replace && !args.dry_run
@@ -100,7 +100,7 @@ impl Verb for Sort {
     }
 }
 
-/// Says what was sorted.
+/// Reports what was sorted.
 fn say_sorted(args: &SortArgs, report: &SortSummary, words: &mut Words) {
     let wrote = &report.wrote;
     let what = match (&*wrote.unit, args.unique, args.gnu.merge) {
@@ -119,13 +119,13 @@ fn say_sorted(args: &SortArgs, report: &SortSummary, words: &mut Words) {
     }
 }
 
-/// The settings; GNU sort's names for some of them mean the same.
+/// The settings; GNU sort's names for some of them have the same meaning.
 fn resources_of(host: &dyn Host, args: &SortArgs) -> Result<Resources> {
     let mut flags = args.job.resources.clone();
     flags.memory_bytes = flags.memory_bytes.or(args.gnu.buffer_bytes);
     flags.threads = flags.threads.or(args.gnu.parallel);
     let mut drives = args.job.drives.clone();
-    // GNU sort asks for them when it needs them, and most sorts need none.
+    // GNU sort opens temporary directories only when it needs them, and most sorts need none.
     let dirs = args.gnu.temporary_dirs.iter();
     let dirs = dirs.filter(|dir| !host.is_gnu() || dir.is_dir());
     drives.drives.extend(dirs.cloned());
@@ -145,7 +145,7 @@ fn bytes_of_files(inputs: &[PathBuf]) -> Option<u64> {
     bytes.filter(|_| !inputs.is_empty())
 }
 
-/// The kind of the input; rejects options that are not for it.
+/// The kind of the input; rejects options that do not apply to it.
 fn what_is_sorted(host: &dyn Host, args: &SortArgs) -> Result<What> {
     let is_typed = args.record.is_typed();
     let flags = args.text.text_flags(args.order.separator()?);
@@ -163,13 +163,13 @@ fn what_is_sorted(host: &dyn Host, args: &SortArgs) -> Result<What> {
         is_text_order: args.order.is_of_lines(),
     };
     let what = match host.is_gnu() && !is_typed {
-        // To GNU sort everything is lines, whatever it is called.
+        // For GNU sort everything is lines, whatever the name is.
         true => flags.kind().map_or(What::Lines, What::rows),
         false => host.what(asked)?,
     };
     let is_told_by_name = flags.kind().is_none() && args.text.by.is_empty();
     let what = match what {
-        // Without a column it is what GNU sort sorts.
+        // Without a column, GNU sort's rules apply.
         What::Csv | What::JsonLines if is_told_by_name => What::Lines,
         What::Records => args.record.kind_of(what),
         what => what,
@@ -178,8 +178,8 @@ fn what_is_sorted(host: &dyn Host, args: &SortArgs) -> Result<What> {
     Ok(what)
 }
 
-/// Says that the header of CSV is a line like any other to those who sort lines and say nothing of
-/// their order.
+/// Notes that the header of CSV is an ordinary line, for users who sort lines without naming an
+/// order.
 fn note_csv(host: &dyn Host, args: &SortArgs, text: &FormatArgs) {
     let is_csv = |name: &&PathBuf| TextKind::of_name(name) == Some(TextKind::Csv);
     let is_said =
@@ -195,8 +195,7 @@ fn note_csv(host: &dyn Host, args: &SortArgs, text: &FormatArgs) {
     }
 }
 
-/// The inputs, where they had to be looked at; nothing if one of them is an array of NumPy after
-/// all.
+/// The inputs, if they had to be examined; nothing if one of them is a NumPy array after all.
 fn found(host: &dyn Host, args: &SortArgs) -> Result<Option<Option<Vec<Source>>>> {
     let is_said = args.lines.is_lines() || args.order.is_given() || args.gnu.is_given();
     if host.is_gnu() || is_said || args.lines.zero_terminated || args.inputs.is_empty() {

@@ -1,7 +1,7 @@
-//! What `sort` is asked, and what it reports.
+//! The options and the report of `sort`.
 //!
-//! Contract: each option and each field stands here alone, with its name, type, default and help.
-//! Short options mean what GNU sort means by them, except for `-h`: it prints help.
+//! Contract: each option and each field is defined here alone, with its name, type, default and
+//! help. Short options have the meaning of GNU sort, except for `-h`, which prints help.
 
 use std::path::PathBuf;
 
@@ -131,7 +131,7 @@ report! {
 }
 
 impl SortSummary {
-    /// Of a sort.
+    /// The summary of a sort.
     pub(crate) fn of(wrote: WriteSummary) -> Self {
         SortSummary {
             wrote,

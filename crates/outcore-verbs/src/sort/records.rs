@@ -1,9 +1,9 @@
 //! `sort` of records: from options to one run of [`outcore::sort`].
 //!
-//! Contract, in this order: inputs found and looked at; output chosen, with all that can be
-//! rejected without work; streams copied to scratch; format decided; plan made and shown; then the
-//! sort. Up to the sort nothing but a copy of streams is made. `--delete-input` removes the inputs
-//! only after the output is in place.
+//! Contract: the steps are, in this order: find and examine the inputs; choose the output and make
+//! all checks that need no work; copy streams to scratch; decide on the format; make and show the
+//! plan; sort. Before the sort, only the copies of streams are written. `--delete-input` removes
+//! the inputs only after the output is in place.
 
 use std::path::Path;
 
@@ -36,7 +36,7 @@ use crate::verify::{OrderCheck, check_order};
 /// The phases of a sort and their shares of the time.
 pub(super) const WEIGHTS: [Weight; 2] = [("distribute", 1.0), ("sort", 1.0)];
 
-/// Everything that is settled before the sort starts.
+/// Everything that is decided before the sort starts.
 struct Prepared {
     resources: Resources,
     inputs: Vec<ResolvedInput>,
@@ -46,7 +46,7 @@ struct Prepared {
     options: SortOptions,
     job: Job,
     plan: SortPlan,
-    /// Copies of streams; gone when dropped.
+    /// Copies of streams, which are removed on drop.
     spool: Option<Spool>,
 }
 
@@ -80,7 +80,7 @@ fn check(host: &dyn Host, args: &SortArgs, resources: Resources) -> Result<SortS
     })
 }
 
-/// Sorts records, or makes the plan of that.
+/// Sorts records, or makes the plan of the sort.
 pub(crate) fn sort(host: &dyn Host, args: &SortArgs, resources: Resources) -> Result<SortSummary> {
     let stopwatch = Stopwatch::start();
     check_for_records(args)?;
@@ -113,7 +113,7 @@ pub(crate) fn sort(host: &dyn Host, args: &SortArgs, resources: Resources) -> Re
     let done = match (run(host, &prepared), &consumed) {
         (Ok(done), _) => done,
         (Err(error), Some(consumed)) if is_closed(&error) => {
-            // A reader that has seen enough is not an error, but the user learns what it has cost.
+            // A reader that stops early is not an error, but the report still shows the cost.
             host.note(&consumed.state());
             return Err(error);
         }
@@ -126,7 +126,7 @@ pub(crate) fn sort(host: &dyn Host, args: &SortArgs, resources: Resources) -> Re
     report(host, stopwatch, &prepared, &done)
 }
 
-/// Fails for what records do not have.
+/// Fails for options that do not apply to records.
 fn check_for_records(args: &SortArgs) -> Result<()> {
     if args.inputs.is_empty() {
         return Err(
@@ -168,7 +168,7 @@ fn prepare(host: &dyn Host, args: &SortArgs, resources: Resources) -> Result<Pre
             output::choose(name.as_deref(), &sources, resources.specs(), consent, how)?
         }
     };
-    // Wrong drives are reported before a stream is waited for.
+    // Wrong drives are reported before the command waits for a stream.
     resources.named_drives(0)?;
     if args.dry_run {
         inputs::refuse_streams(&sources, "plan sort")?;
@@ -314,7 +314,7 @@ pub(super) fn notes(args: &SortArgs, wrote: &WriteSummary) -> Vec<String> {
     notes
 }
 
-/// What each drive served, in words.
+/// The traffic of each drive, in words.
 pub(super) fn details(wrote: &WriteSummary, words: &mut Words) {
     for drive in &wrote.used.drives {
         words.detail(&format!(

@@ -1,7 +1,7 @@
 //! A sort of lines as a step of a dataset.
 //!
-//! Contract: the options are those of the verb, read and checked as the verb's, before anything is
-//! read. The order of `-R` is the same in each run.
+//! Contract: the options are those of the verb. They are parsed and checked in the same way, before
+//! any data are read. The order of `-R` is the same in each run.
 
 use std::ffi::OsString;
 
@@ -19,7 +19,7 @@ use crate::verb::read;
 pub struct LineStep {
     /// The order of the lines.
     pub order: LineOrder,
-    /// What becomes of equal lines, and of those without a key.
+    /// The treatment of equal lines, and of lines without a key.
     pub options: LineSortOptions,
     /// The byte between fields, if it is given.
     pub separator: Option<u8>,
@@ -27,19 +27,17 @@ pub struct LineStep {
 
 /// An order of lines.
 pub enum LineOrder {
-    /// Of lines.
+    /// An order of plain lines.
     Lines(SharedKey),
-    /// Of JSON lines.
+    /// An order of JSON lines.
     Json(SharedKey),
-    /// Of records of CSV, which is known with their header.
+    /// An order of CSV records, which is known once the header is.
     Csv(CsvSort),
 }
 
-/// The step that `words` ask for, which are arguments of the verb, on lines that end with
-/// `terminator`.
+/// The step for `words`, which are arguments of the verb, on lines that end with `terminator`.
 ///
-/// # Errors
-/// Usage, as the verb has it.
+/// # Errors Usage, as for the verb.
 pub fn line_step(words: Vec<OsString>, terminator: u8) -> Result<LineStep> {
     let (args, given): (SortArgs, _) = read::<Sort>(words)?;
     let mut text = args.text.clone();

@@ -1,9 +1,9 @@
-//! `split`: files cut into parts of whole lines, records or rows.
+//! `split`: cuts files into parts of whole lines, records or rows.
 //!
-//! Contract: that of [`outcore_front::split`]. Compressed lines are unpacked. Streams are copied to
-//! scratch for `-n`, since their length must be known; otherwise lines are read as they come. Every
-//! part of CSV begins with the header, except for pieces of so many bytes, which are those of the
-//! files. Parts appear together or not at all.
+//! Contract: that of [`outcore_front::split`]. Compressed lines are decompressed. For `-n`, streams
+//! are copied to scratch, since their length must be known; otherwise lines are read as a stream.
+//! Every part of CSV begins with the header, except for pieces of a number of bytes, which have the
+//! bytes of the files. Parts appear together or not at all.
 
 mod page;
 #[cfg(feature = "tables")]
@@ -99,7 +99,7 @@ impl Verb for Split {
     }
 }
 
-/// The word for what was done.
+/// The verb in the report.
 fn said(report: &SplitSummary) -> Said<'static> {
     Said::of(match report.test_rows {
         Some(_) => "drew",
@@ -142,7 +142,7 @@ fn split_files(host: &dyn Host, args: &SplitArgs, rows: &RowArgs) -> Result<Spli
         recognition,
     };
     let resources = resources.measuring(args.explain);
-    // Header lines are read first, by themselves.
+    // Header lines are read first, on their own.
     let has_header = !args.header.rule().is_empty();
     if has_header && holds == Holds::Bytes {
         let cause = "--bytes cuts anywhere, and --header and --comment are for lines";
@@ -203,7 +203,7 @@ fn split_files(host: &dyn Host, args: &SplitArgs, rows: &RowArgs) -> Result<Spli
     Ok(SplitSummary::of_parts(wrote, parts, args.seed))
 }
 
-/// How the input is read.
+/// The form in which the input is read.
 struct Read {
     frame: Frame,
     holds: Holds,
@@ -211,7 +211,7 @@ struct Read {
 }
 
 impl Read {
-    /// As bytes for parts of so many bytes, and otherwise as records or lines.
+    /// Bytes for parts of a number of bytes, and otherwise records or lines.
     fn of(host: &dyn Host, args: &SplitArgs, rows: &Rows, types: &TypeRequest) -> Result<Self> {
         if args.part_bytes.is_some() {
             let recognition = Recognition {
@@ -249,7 +249,7 @@ fn cut_of(args: &SplitArgs) -> PartSize {
     }
 }
 
-/// The pass, with what reading and writing will take.
+/// The pass, with the plan of its reads and writes.
 fn begin_pass(
     host: &dyn Host,
     job: &LineJob,
@@ -277,7 +277,7 @@ fn begin_pass(
     FilePass::begin(planned, PASS, (host, args.explain))
 }
 
-/// A trace must not take the place of a part.
+/// Rejects a trace with the name of a part.
 fn check_trace(args: &SplitArgs) -> Result<()> {
     let Some(trace) = args.record_io.path() else {
         return Ok(());

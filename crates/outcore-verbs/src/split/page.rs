@@ -1,6 +1,7 @@
-//! What `split` is asked, and what it reports.
+//! The options and the report of `split`.
 //!
-//! Contract: each option and each field stands here alone, with its name, type, default and help.
+//! Contract: each option and each field is defined here alone, with its name, type, default and
+//! help.
 
 use std::path::PathBuf;
 
@@ -69,7 +70,8 @@ pub(crate) struct SplitArgs {
     #[arg(long, value_name = "COLUMN")]
     pub(crate) by: Vec<String>,
     /// Random seed of --train
-    // The conflicts are those of --train, which clap does not require where it cannot be given.
+    // The conflicts are those of --train: clap does not require an option that conflicts with a
+    // given one.
     #[arg(
         long,
         value_name = "N",
@@ -160,7 +162,7 @@ report! {
 }
 
 impl SplitSummary {
-    /// Of parts that are files.
+    /// The summary for parts that are files.
     pub(crate) fn of_parts(wrote: WriteSummary, parts: Vec<PathBuf>, seed: u64) -> Self {
         SplitSummary {
             wrote,

@@ -123,7 +123,7 @@ fn partition(
     };
     let keys = column_names(&args.by);
     let ran = run(host, &request, resources, |job, ends| {
-        // A dataset is made of a directory of another name.
+        // A dataset is made from a directory with another name.
         let dir = ends.writes.directory.as_deref().unwrap_or(&dir);
         jobs::partition(job, ends, &keys, (dir, PARTITION_FILE))
     })?;
@@ -135,16 +135,16 @@ fn partition(
     })
 }
 
-/// Files of one split, at most: each is open until all are published.
+/// The largest number of files of one split: each is open until all are published.
 const PARTS_MAX: u64 = 1000;
 
-/// Rows of the table, and of a part.
+/// The rows of the table, and of a part.
 fn rows_of(
     host: &dyn Host,
     args: &SplitArgs,
     (resources, tables, text): (&Resources, &TableArgs, &TextOptions),
 ) -> Result<(u64, u64)> {
-    // The same files as the job that follows, or none.
+    // Reads the same files as the job that follows, or none.
     let resources = &reading(host, &args.inputs, resources.clone())?;
     let job = resources.job(Vec::new());
     let beside = args.output.parent().unwrap_or(Path::new("."));

@@ -1,6 +1,6 @@
-//! `convert`: tables copied to another format, with other columns or in parts.
+//! `convert`: copies tables to another format, with other columns or in parts.
 //!
-//! Contract: rows keep their order, columns their types.
+//! Contract: rows keep their order, and columns keep their types.
 
 use std::path::PathBuf;
 
@@ -64,7 +64,7 @@ pub(crate) struct ConvertArgs {
 /// The verb.
 pub(crate) struct Convert;
 
-/// The word for what was done.
+/// The verb in the report.
 const SAID: Said<'static> = Said::of("converted");
 
 impl Verb for Convert {

@@ -1,9 +1,9 @@
-//! `dedup`: tables without duplicate rows, in their own order.
+//! `dedup`: removes duplicate rows of tables, and keeps the order of the rest.
 //!
-//! Contract: lines are not taken: what keeps their order needs the rows' positions, which lines
-//! have none of that would be cheap; `unique` has them in the order of their keys. What an option
-//! conflicts with, those that require it name too: clap asks for no option that conflicts with one
-//! that is given.
+//! Contract: lines are rejected: `dedup` needs the position of each row to keep the order, and
+//! positions of lines are not cheap to find; `unique` writes lines in the order of their keys. An
+//! option that requires another one repeats the conflicts of that option, because clap does not
+//! require an option that conflicts with a given one.
 
 use std::path::PathBuf;
 
@@ -273,7 +273,7 @@ fn said(report: &DedupSummary) -> Said<'static> {
     }
 }
 
-/// What `--substring` and the options that go with it ask for.
+/// The request of `--substring` and the options that belong to it.
 fn substring_of(args: &DedupArgs) -> Option<Substring> {
     let (count, column) = args.substring.zip(args.of.as_ref())?;
     Some(Substring {
@@ -286,7 +286,7 @@ fn substring_of(args: &DedupArgs) -> Option<Substring> {
     })
 }
 
-/// What `--near` and the options that go with it ask for.
+/// The request of `--near` and the options that belong to it.
 fn near_of(args: &DedupArgs, keep: &Keep) -> Result<Option<Near>> {
     let Some(column) = &args.near else {
         return Ok(None);

@@ -1,7 +1,7 @@
-//! `diff`: what differs between two tables.
+//! `diff`: the differences between two tables.
 //!
-//! Contract: a table of the differences is written if one is named. The command exits with 1 if the
-//! tables differ.
+//! Contract: the command writes a table of the differences if the user names an output. It exits
+//! with 1 if the tables differ.
 
 use std::path::{Path, PathBuf};
 
@@ -105,7 +105,7 @@ impl Verb for Diff {
         let request = args.job.request(SEED)?;
         let resources = host.load(&request)?;
         check_has_output(args)?;
-        // What standard output gets is asked for only to get it.
+        // `--to` gives the format of standard output, so it asks for standard output.
         let to_stdout = args.tables.to.map(|_| Path::new(STDOUT));
         let output = args.output.as_deref().or(to_stdout);
         let request = Request {
@@ -161,7 +161,7 @@ impl Verb for Diff {
     }
 }
 
-/// Rejects options of a table that is not written.
+/// Rejects options of the output if no table is written.
 fn check_has_output(args: &DiffArgs) -> Result<()> {
     let tables = &args.tables;
     let given = [

@@ -1,6 +1,6 @@
 //! `group-by`: a row of aggregates for each group of a table.
 //!
-//! Contract: the result does not depend on memory and threads.
+//! Contract: the result does not depend on memory or threads.
 
 use clap::Args;
 use outcore::Result;

@@ -1,6 +1,6 @@
-//! `info`: what tables hold, as their files say.
+//! `info`: the contents of tables, from the metadata of their files.
 //!
-//! Contract: nothing but footers is read, of text all.
+//! Contract: reads only footers; for text, the whole file.
 
 use std::path::{Path, PathBuf};
 

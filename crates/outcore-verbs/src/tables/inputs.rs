@@ -1,8 +1,8 @@
 //! Inputs of verbs on tables: kinds, names of columns, copies of inputs that cannot be read in
 //! parts.
 //!
-//! Contract: [`outcore_front::what`] decides what is a table. Compressed files are unpacked to
-//! scratch first, where a job looks for their copies.
+//! Contract: [`outcore_front::what`] decides what is a table. Compressed files are first
+//! decompressed to scratch, and the job reads the copies.
 
 use std::path::{Path, PathBuf};
 
@@ -20,7 +20,7 @@ use crate::option::OnError;
 use crate::option::lines::TextFlags;
 use crate::option::tables::TableArgs;
 
-/// What errors about arguments say was being done.
+/// The operation in errors about arguments.
 pub const READ: &str = "read arguments";
 
 /// The rule for rows of text that lack columns, or have values of other types.
@@ -37,8 +37,7 @@ pub(crate) fn is_stdin(name: &Path) -> bool {
     name.as_os_str() == "-"
 }
 
-/// The kind of the inputs of a command that takes nothing but tables; fails for others, with what
-/// to do instead.
+/// The kind of the inputs of a command that takes only tables; fails for other inputs, with a hint.
 pub(crate) fn check_tables(
     host: &dyn Host,
     inputs: &[PathBuf],
@@ -54,7 +53,7 @@ pub(crate) fn check_tables(
     tables_of(host, asked, no_table)
 }
 
-/// The same of the inputs of `asked`; rejects options that are not for them.
+/// The same for the inputs of `asked`; rejects options that do not apply to them.
 pub(crate) fn tables_of(host: &dyn Host, asked: Asked<'_>, no_table: (&str, &str)) -> Result<What> {
     let what = kind_of_table(host, asked, no_table)?;
     if what.is_table() {
@@ -63,7 +62,7 @@ pub(crate) fn tables_of(host: &dyn Host, asked: Asked<'_>, no_table: (&str, &str
     Ok(what)
 }
 
-/// The kind of table that the inputs of `asked` are.
+/// The kind of the tables that the inputs of `asked` are.
 pub(crate) fn kind_of_table(
     host: &dyn Host,
     asked: Asked<'_>,
@@ -71,7 +70,7 @@ pub(crate) fn kind_of_table(
 ) -> Result<What> {
     let what = host.what(asked)?;
     match asked.inputs.first() {
-        // A missing file, or something else, is reported when it is opened.
+        // A missing file, or a path that is not a file, is reported when it is opened.
         Some(first) if first.is_file() && !what.is_table() => {
             Err(Error::usage(READ, cause).path(first).hint(hint))
         }
@@ -79,15 +78,17 @@ pub(crate) fn kind_of_table(
     }
 }
 
-/// The columns of `--by`, lists of them; all others descend if the whole order does.
+/// The columns in the lists of `--by`; if the whole order is descending, columns without a
+/// direction descend.
 pub(crate) fn keys_of(by: &[String], is_descending: bool) -> Result<Vec<KeyColumn>> {
     let keys = by.iter().flat_map(|list| listed(list));
     let keys = keys.map(|text| KeyColumn::parse_in(text, is_descending));
     keys.collect()
 }
 
-/// Unpacks those files of text that are compressed, and copies standard input; each with its copy.
-/// All files are text if their `kind` is given. The copies live as long as what comes with them.
+/// Decompresses the text files that are compressed, and copies standard input; returns each with
+/// its copy. All files are text if their `kind` is given. The copies live as long as the value that
+/// is returned with them.
 pub(crate) fn unpacked(
     host: &dyn Host,
     (job, resources): (&Job, &Resources),
@@ -97,7 +98,7 @@ pub(crate) fn unpacked(
     let mut files = files_of(inputs, true)?;
     let stdin = files.iter().position(|file| is_stdin(file));
     let stdin = stdin.map(|place| files.swap_remove(place));
-    // A stream may be silent for long, and much may be to be unpacked.
+    // A stream may be silent for a long time, and decompression may take long.
     watch(host, &job.control, &[], || {
         let is_text = |file: &Path| kind.is_some() || TextKind::of_table_name(file).is_some();
         copies_of(host, (job, resources), (files, stdin), beside, &is_text)
@@ -137,7 +138,7 @@ fn copies_of(
     Ok((copies, spool))
 }
 
-/// What is read of tables.
+/// The options for reading tables.
 pub fn reads(tables: &TableArgs, text: &TextOptions) -> InputOptions {
     InputOptions {
         text: Some(text.clone()),
@@ -147,8 +148,8 @@ pub fn reads(tables: &TableArgs, text: &TextOptions) -> InputOptions {
     }
 }
 
-/// Fails where the inputs of a verb on two tables are something else, with what to do instead.
-/// Options are for one of the tables at least.
+/// Fails with a hint if the inputs of a verb on two tables are something else. An option must apply
+/// to at least one of the tables.
 pub(crate) fn check_both_tables(
     host: &dyn Host,
     inputs: &[PathBuf; 2],

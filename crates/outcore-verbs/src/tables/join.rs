@@ -1,6 +1,6 @@
-//! `join`: two tables put together by columns that they have in common.
+//! `join`: combines two tables by columns that they have in common.
 //!
-//! Contract: the result does not depend on memory and threads.
+//! Contract: the result does not depend on memory or threads.
 
 use std::path::PathBuf;
 
@@ -127,7 +127,7 @@ impl Verb for Join {
         };
         let ran = run(host, &request, resources, |job, ends| {
             let (left, right) = ends.inputs.split_at(1);
-            // Columns are chosen of the output.
+            // `--columns` chooses columns of the output, not of the inputs.
             let reads = InputOptions {
                 columns: None,
                 ..ends.reads.clone()
@@ -155,7 +155,7 @@ impl Verb for Join {
     }
 }
 
-/// What the options ask for.
+/// The requested join.
 fn wanted(args: &JoinArgs) -> Result<Joined> {
     let asof = match &args.asof {
         None => None,

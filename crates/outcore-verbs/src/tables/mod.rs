@@ -1,10 +1,11 @@
-//! Verbs on tables, and what they share with verbs that take tables among other inputs.
+//! Verbs on tables, and the part that they share with verbs that also take other inputs.
 //!
-//! Contract: [`outcore_front::what`] decides what is a table, and [`crate::kinds`] which options
-//! are for tables. Each verb turns its options into a [`Request`] and calls [`run`], in this order:
-//! the output's names and format settled; a job made; the job of [`outcore_table::jobs`]; the
-//! report, which has the fields of all jobs on tables. Standard input is copied to scratch, where
-//! it can be read in parts and more than once; standard output gets a table while it is made.
+//! Contract: [`outcore_front::what`] decides which inputs are tables, and [`crate::kinds`] which
+//! options apply to tables. Each verb turns its options into a [`Request`] and calls [`run`]. That
+//! decides on the names and the format of the output, makes a job, runs the job of
+//! [`outcore_table::jobs`], and makes the report, which has the fields of all jobs on tables.
+//! Standard input is copied to scratch, where it can be read in parts and more than once. A table
+//! on standard output is streamed.
 //!
 //! | file | holds |
 //! |---|---|

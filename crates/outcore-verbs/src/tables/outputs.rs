@@ -1,7 +1,7 @@
-//! Where tables go: names of files, formats, directories of parts.
+//! The outputs of tables: names of files, formats, directories of parts.
 //!
-//! Contract: the format follows from the name's ending; on standard output from `--to`, or else
-//! from the first input. Nothing is made here.
+//! Contract: the ending of the name decides on the format; for standard output it is `--to`, or
+//! else the first input. Nothing is created here.
 
 use std::path::{Path, PathBuf};
 
@@ -20,19 +20,19 @@ use super::request::Request;
 use crate::host::Host;
 use crate::option::tables::{PipeFormat, TableArgs};
 
-/// Files of a directory of parts, at most.
+/// The largest number of files in a directory of parts.
 const PARTS_MAX: u64 = 1_000_000;
 
 /// The files that a job writes.
 #[derive(Debug)]
 pub(crate) struct Outputs {
-    /// Their names; none where nothing is written.
+    /// Their names; none if nothing is written.
     pub files: Vec<PathBuf>,
-    /// What they look like.
+    /// Their format.
     pub writes: OutputOptions,
 }
 
-/// The names of the output's files, and what they will look like.
+/// The names of the output's files, and their format.
 pub(crate) fn outputs_of(host: &dyn Host, request: &Request<'_>) -> Result<Outputs> {
     let name = request.output.filter(|name| !is_stdout(name));
     let Some(name) = name.or_else(|| host.kept_table()) else {
@@ -96,7 +96,7 @@ pub(crate) fn outputs_of(host: &dyn Host, request: &Request<'_>) -> Result<Outpu
     Ok(Outputs { files, writes })
 }
 
-/// Fails for a count that is none, or larger than what there can be.
+/// Fails for a count of zero, or one above the limit.
 fn check_range(option: &str, count: u64, most: u64) -> Result<()> {
     if (1..=most).contains(&count) {
         return Ok(());
@@ -109,7 +109,7 @@ fn check_range(option: &str, count: u64, most: u64) -> Result<()> {
     Err(Error::usage(READ, cause).hint(hint))
 }
 
-/// Fails for options of things that the output's format does not have.
+/// Fails for options that the output's format does not have.
 fn check_has(tables: &TableArgs, format: TableFormat) -> Result<()> {
     let wrong = |cause: &str, option: &str| {
         let hint = format!("leave {option} out, or let the output end in .parquet");
@@ -127,7 +127,7 @@ fn check_has(tables: &TableArgs, format: TableFormat) -> Result<()> {
     Ok(())
 }
 
-/// The default format of a stream: the first input's, or CSV for files that are no text.
+/// The default format of a stream: that of the first input, or CSV for files that are not text.
 fn format_of_input(request: &Request<'_>) -> TableFormat {
     let Some(first) = request.inputs.first() else {
         return TableFormat::Csv;
@@ -145,9 +145,9 @@ fn format_of_input(request: &Request<'_>) -> TableFormat {
     }
 }
 
-/// What the stream `name` gets, standard output or another.
+/// The output for the stream `name`, which is standard output or another.
 fn to_stream(request: &Request<'_>, name: &Path) -> Result<Outputs> {
-    // The name of a pipe can say it, where the format needs no file.
+    // The name of a pipe can give the format, if the format needs no file.
     let named = TableFormat::of_name(name);
     let named = named.filter(|format| format.is_text() || *format == TableFormat::ArrowStream);
     let format = match request.tables.to {
@@ -177,7 +177,7 @@ fn to_stream(request: &Request<'_>, name: &Path) -> Result<Outputs> {
     Ok(Outputs { files, writes })
 }
 
-/// One more table that a job of `request` writes, in the format of its name.
+/// An additional table that a job of `request` writes, in the format of its name.
 pub(crate) fn further_output(
     host: &dyn Host,
     request: &Request<'_>,
@@ -199,7 +199,7 @@ pub(crate) fn further_output(
     };
     let sources = sources_of(host, request.inputs)?;
     check_is_no_dataset_read(&sources, Some(name))?;
-    // Each use of a dataset's name gives another path.
+    // Each use of a dataset's name returns another path.
     if request
         .output
         .is_some_and(|other| is_same_place(other, name))
@@ -231,7 +231,7 @@ pub(crate) fn check_is_no_dataset_read(sources: &[Source], output: Option<&Path>
     }
 }
 
-/// The files that are named, for what must not be written over.
+/// The files with these names, which must not be overwritten.
 pub(crate) fn sources_of(host: &dyn Host, names: &[PathBuf]) -> Result<Vec<Source>> {
     if names.iter().filter(|name| is_stdin(name)).count() > 1 {
         return Err(
@@ -253,8 +253,7 @@ pub(crate) fn sources_of(host: &dyn Host, names: &[PathBuf]) -> Result<Vec<Sourc
 
 /// The resources of a job that only reads `inputs`: datasets among them are files of its device.
 ///
-/// # Errors
-/// An input that cannot be; the volume cannot be opened.
+/// # Errors An invalid input; the volume cannot be opened.
 pub(crate) fn reading(
     host: &dyn Host,
     inputs: &[PathBuf],
@@ -264,7 +263,8 @@ pub(crate) fn reading(
     host.with_datasets(resources)
 }
 
-/// Fails if an output is an input, or a file in a directory that is one, unless it may be.
+/// Fails if an output is an input, or a file in a directory that is an input, unless that is
+/// allowed.
 pub(crate) fn check_inputs_kept(
     sources: &[Source],
     (names, outputs): (&[PathBuf], &[PathBuf]),

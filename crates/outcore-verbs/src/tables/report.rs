@@ -8,9 +8,9 @@ use outcore_table::jobs::{self, DedupSummary, DiffSummary, SubstringSummary};
 
 use crate::report::{JobSummary, Moved, Phase, Place, WriteSummary};
 
-/// A result of the engine that says what was read and written.
+/// A result of the engine with the traffic of the job.
 pub trait Done {
-    /// It.
+    /// The summary of the engine.
     fn table(&self) -> &jobs::TableSummary;
 
     /// The same as every verb counts it.
@@ -49,7 +49,7 @@ macro_rules! done {
 
 done!(DedupSummary, SubstringSummary, DiffSummary);
 
-/// The report of what the engine did to write `output`, with `notes` on what was left out.
+/// The report of the job that wrote `output`, with `notes` on the rows that were left out.
 pub(crate) fn summary(
     used: JobSummary,
     output: Option<&Path>,

@@ -1,6 +1,6 @@
-//! What a verb on tables is asked for.
+//! The request of a verb on tables.
 //!
-//! Contract: as the folder's.
+//! Contract: that of the folder.
 
 use std::path::{Path, PathBuf};
 
@@ -15,12 +15,12 @@ use crate::host::Host;
 use crate::option::tables::{TableArgs, TableFileArgs};
 use crate::option::{FileArgs, RecordingArgs, SEED};
 
-/// What all of these verbs are asked for.
+/// The options that all of these verbs share.
 #[derive(Debug, Clone, Copy)]
 pub struct Request<'a> {
     /// The tables.
     pub inputs: &'a [PathBuf],
-    /// Where the result goes; nothing for standard output.
+    /// The destination of the result; nothing for standard output.
     pub output: Option<&'a Path>,
     /// How tables are read and written.
     pub tables: &'a TableArgs,
@@ -28,9 +28,9 @@ pub struct Request<'a> {
     pub force: bool,
     /// The output may take the place of an input.
     pub replace: bool,
-    /// Where a trace goes.
+    /// The destination of a trace.
     pub record_io: &'a RecordingArgs,
-    /// Plans are shown, and what became of them.
+    /// Whether plans are shown, and later their outcome.
     pub is_explained: bool,
     /// How text is read.
     pub text: &'a TextOptions,
@@ -45,7 +45,7 @@ impl<'a> Request<'a> {
         }
     }
 
-    /// What a verb for lines, records and tables is asked for.
+    /// The request of a verb for lines, records and tables.
     pub(crate) fn of_any(
         files: &'a FileArgs,
         tables: &'a TableArgs,
@@ -64,7 +64,7 @@ impl<'a> Request<'a> {
         }
     }
 
-    /// What a verb for nothing but tables is asked for.
+    /// The request of a verb for tables alone.
     pub fn of(files: &'a TableFileArgs, text: &'a TextOptions) -> Self {
         Request {
             inputs: &files.inputs,
@@ -79,16 +79,16 @@ impl<'a> Request<'a> {
     }
 }
 
-/// How the files of a verb that takes nothing but tables are read, and what it may use.
+/// The options for reading the files of a verb that takes only tables, and its resources.
 pub(crate) struct Settled {
     /// How text is read.
     pub(crate) text: TextOptions,
-    /// What the job may use.
+    /// The resources of the job.
     pub(crate) resources: Resources,
 }
 
 impl Settled {
-    /// Of `files`; fails with `no_table` where they are no tables.
+    /// Those of `files`; fails with `no_table` if they are not tables.
     pub(crate) fn of(
         host: &dyn Host,
         files: &TableFileArgs,

@@ -1,7 +1,7 @@
-//! The run of a verb on tables, from what is asked to what is reported.
+//! The run of a verb on tables, from the request to the report.
 //!
-//! Contract: as the folder's. The output is never an input unless that was asked for, nor would the
-//! next run read it.
+//! Contract: that of the folder. The output is never an input unless the user asks for it, and the
+//! next run would not read it.
 
 use std::path::{Path, PathBuf};
 
@@ -25,19 +25,18 @@ use crate::host::{Host, Kept, watch};
 use crate::report::{JobSummary, Stopwatch, WriteSummary};
 use crate::scratch::{note_scratch, scratch_drives};
 
-/// A job that is done.
+/// A finished job.
 #[derive(Debug)]
 pub struct Ran<T> {
     /// What every job on tables reports.
     pub report: WriteSummary,
-    /// What the engine says of it.
+    /// The engine's result.
     pub done: T,
 }
 
 /// Runs `work` from the inputs of `request` to its output.
 ///
-/// # Errors
-/// Usage; what `work` fails with.
+/// # Errors Usage; those of `work`.
 pub fn run<T: Done>(
     host: &dyn Host,
     request: &Request<'_>,
@@ -48,7 +47,7 @@ pub fn run<T: Done>(
     run_with(host, request, resources, outputs, work)
 }
 
-/// The same to several files in the place of the output, with this many rows in each.
+/// The same for several files in place of the output, with this many rows in each.
 ///
 /// # Errors
 /// As [`run`].
@@ -68,8 +67,8 @@ pub(crate) fn run_to<T: Done>(
     run_with(host, request, resources, outputs, work)
 }
 
-/// Fails for outputs that are inputs, or would be read with them the next time. The error
-/// has the name of a `directory`, whose files the user does not know.
+/// Fails for outputs that are inputs, or that the next run would read with them. If `directory` is
+/// given, the error names it, because the user does not know the files in it.
 fn check_not_inputs(
     request: &Request<'_>,
     sources: &[Source],
@@ -96,7 +95,7 @@ fn check_not_inputs(
     })
 }
 
-/// The same to these outputs, or to none.
+/// The same for these outputs, or for none.
 ///
 /// # Errors
 /// As [`run`].
@@ -119,7 +118,7 @@ pub(crate) fn run_with<T: Done>(
     }
     writes.is_replacing = request.force || request.replace;
     let target = match outputs.as_slice() {
-        // Scratch has to be somewhere, even if nothing is written.
+        // Scratch needs a place, even if nothing is written.
         [] => Target::File(PathBuf::from("differences")),
         [path] if is_stdout(path) || is_stream(path) => {
             let stream = (!is_stdout(path)).then(|| path.clone());
@@ -133,7 +132,7 @@ pub(crate) fn run_with<T: Done>(
                 false => Holds::Records,
             };
             check_terminal(&target, holds, consent)?;
-            // Who needs no scratch needs no place for it.
+            // A job without scratch needs no place for it.
             let dir = default_scratch_dir(Path::new(".")).unwrap_or_else(|_| PathBuf::from("."));
             outputs = vec![dir.join("standard output")];
             target
@@ -212,7 +211,7 @@ pub(crate) fn run_with<T: Done>(
 }
 
 impl<T: Done> Ran<T> {
-    /// Of what the engine did to write `output`, with `notes` on what was left out.
+    /// The report of the job that wrote `output`, with `notes` on the rows that were left out.
     pub fn new(
         done: T,
         output: Option<&Path>,
@@ -225,7 +224,7 @@ impl<T: Done> Ran<T> {
     }
 }
 
-/// Bytes of the files and of those in directories, as far as they are seen, and of datasets.
+/// The bytes of the files, of datasets, and of the visible files in directories.
 fn stored_bytes(names: &[PathBuf], sources: &[Source]) -> Result<u64> {
     let of = |path: &Path| std::fs::metadata(path).map_or(0, |facts| facts.len());
     let files = names.iter().map(|name| match std::fs::read_dir(name) {

@@ -1,7 +1,7 @@
 //! CSV and JSON lines as tables.
 //!
-//! Contract: when text is a table says [`outcore_front::what`]. Compressed files are unpacked to
-//! scratch first, where a job looks for their copies.
+//! Contract: [`outcore_front::what`] decides when text is a table. Compressed files are first
+//! decompressed to scratch, and the job reads the copies.
 
 use std::path::PathBuf;
 
@@ -12,7 +12,7 @@ use super::inputs::{READ, is_stdin, on_bad_row};
 use crate::option::lines::TextFlags;
 use crate::option::tables::TableArgs;
 
-/// Fails for `--from` where standard input is none of the inputs.
+/// Fails for `--from` if standard input is not an input.
 ///
 /// # Errors
 /// Usage.
@@ -27,8 +27,7 @@ pub(crate) fn check_from(tables: &TableArgs, inputs: &[PathBuf]) -> Result<()> {
 
 /// How text is read.
 ///
-/// # Errors
-/// Usage: types that are none.
+/// # Errors Usage: invalid types.
 pub fn options(tables: &TableArgs, flags: &TextFlags, inputs: &[PathBuf]) -> Result<TextOptions> {
     if !inputs.is_empty() {
         check_from(tables, inputs)?;

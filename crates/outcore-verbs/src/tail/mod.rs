@@ -1,8 +1,8 @@
 //! `tail`: the last lines, records or rows, or all from one on.
 //!
-//! Contract: of files the end alone is read, as far as it says where records begin; CSV and
-//! compressed files are read twice. Of a stream the last records are held in memory. The header of
-//! CSV comes first.
+//! Contract: if records can be found from the end of a file, only its end is read; CSV and
+//! compressed files are read twice. For a stream, the last records are held in memory. The header
+//! of CSV comes first.
 
 mod page;
 #[cfg(feature = "tables")]
@@ -21,7 +21,7 @@ use crate::wording::{Said, headline, say};
 /// The verb.
 pub(crate) struct Tail;
 
-/// The word for what was done.
+/// The verb in the report.
 const SAID: Said<'static> = Said::of("took");
 
 impl Verb for Tail {

@@ -1,6 +1,6 @@
-//! What `tail` is asked.
+//! The options of `tail`.
 //!
-//! Contract: each option stands here alone, with its name, type, default and help.
+//! Contract: each option is defined here alone, with its name, type, default and help.
 
 use clap::Args;
 

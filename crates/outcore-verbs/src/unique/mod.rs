@@ -1,8 +1,9 @@
-//! `unique`: one of each line, record or row, in order, or how many there are.
+//! `unique`: one of each line, record or row, in order, or their counts.
 //!
-//! Contract: by bytes, in one pass over the input where the different ones fit into memory, else by
-//! a sort; `--explain` says which. A sort also keeps one of each key. Records of CSV are whole,
-//! after their header. The options of GNU uniq mean the same, of all lines and not of neighbours.
+//! Contract: lines are compared by their bytes. If the distinct lines fit in memory, one pass over
+//! the input is enough; otherwise a sort is needed. `--explain` shows which of the two applies. A
+//! sort also keeps one of each key. Records of CSV are whole, after their header. The options of
+//! GNU uniq have the same meaning, but apply to all lines and not only to neighbours.
 
 mod page;
 #[cfg(feature = "tables")]
@@ -71,7 +72,7 @@ impl Verb for Unique {
         let is_of_fields = args.record.keys.iter().all(|key| !key.contains(':'));
         let mut types = record.to_request();
         if !args.record.is_typed() && is_of_fields {
-            // Keys of lines, unless the files say that they are records.
+            // These are keys of lines, unless the files are records.
             types.keys.clear();
         }
         let mut format = format_of(&types, &sources, recognition)?;
@@ -112,7 +113,7 @@ impl Verb for Unique {
     }
 }
 
-/// The word for what was done.
+/// The verb in the report.
 fn said(report: &UniqueSummary) -> Said<'static> {
     match &*report.wrote.unit {
         "row" => Said::of("kept"),
@@ -132,7 +133,7 @@ fn of_lines(host: &dyn Host, args: &UniqueArgs, text: &FormatArgs) -> Result<Uni
         frames_fastq: text.fastq,
         recognition: args.lines.recognition(args.order.separator()?),
     };
-    // Told before anything is read.
+    // An invalid order is reported before anything is read.
     let order = order_of(args, text)?;
     let mut lines = LineJob::prepare(host, resources_of(host, args)?, &request)?;
     let options = LineSortOptions {
@@ -183,7 +184,7 @@ fn of_lines(host: &dyn Host, args: &UniqueArgs, text: &FormatArgs) -> Result<Uni
     Ok(UniqueSummary::of(wrote))
 }
 
-/// The kind of the input; rejects options that are not for it.
+/// The kind of the input; rejects options that do not apply to it.
 fn what_is_read(host: &dyn Host, args: &UniqueArgs) -> Result<What> {
     let flags = args.text.text_flags(args.order.separator()?);
     let asked = Asked {
@@ -208,7 +209,7 @@ fn what_is_read(host: &dyn Host, args: &UniqueArgs) -> Result<What> {
     Ok(what)
 }
 
-/// The order of lines; that of columns of CSV is only known with their header.
+/// The order of lines; that of columns of CSV is known only once the header is.
 fn order_of(args: &UniqueArgs, text: &FormatArgs) -> Result<Box<dyn SortKey>> {
     text.check_together(&args.order, args.lines)?;
     if text.jsonl && args.order.is_given() {
@@ -246,8 +247,8 @@ fn order_of(args: &UniqueArgs, text: &FormatArgs) -> Result<Box<dyn SortKey>> {
     Ok(Box::new(GnuOrder::new(&sort)?))
 }
 
-/// Makes files of CSV and JSON lines ready; gives the order that is meant, and what makes CSV of
-/// its lines again.
+/// Prepares files of CSV and JSON lines; returns their order, and the form that turns lines into
+/// CSV again.
 fn settle(
     host: &dyn Host,
     args: &UniqueArgs,
@@ -338,7 +339,7 @@ fn of_records(host: &dyn Host, args: &UniqueArgs, format: &RecordFormat) -> Resu
 fn to_sort(args: &UniqueArgs) -> SortArgs {
     SortArgs {
         inputs: args.files.inputs.clone(),
-        // As the other ways, which write to standard output without a name.
+        // As in the other cases, a missing name means standard output.
         output: Some(args.files.output.clone().unwrap_or(STDIO.into())),
         explain: args.explain,
         dry_run: args.dry_run,

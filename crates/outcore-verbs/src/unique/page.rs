@@ -1,6 +1,6 @@
-//! What `unique` is asked.
+//! The options of `unique`.
 //!
-//! Contract: each option stands here alone, with its name, type, default and help.
+//! Contract: each option is defined here alone, with its name, type, default and help.
 
 use clap::Args;
 use outcore::sort::lines::Occurrences;
@@ -35,7 +35,7 @@ Examples:
 #[command(
     after_long_help = UNIQUE_EXAMPLES,
     mut_arg("parts", |option| option.hide(true)),
-    // Letters of GNU uniq, which mean something else to GNU sort.
+    // Letters of GNU uniq that have another meaning in GNU sort.
     mut_arg("dictionary_order", |option| option.short(None)),
     mut_arg("ignore_nonprinting", |option| option.short(None)),
     mut_arg("ignore_case", |option| option.short('i')),
@@ -101,7 +101,7 @@ pub(crate) struct OccurrenceArgs {
 }
 
 impl OccurrenceArgs {
-    /// What they say.
+    /// The lines that the options choose.
     pub(crate) fn occurrences(&self) -> Occurrences {
         match (self.repeated || self.all_repeated, self.unique) {
             (true, _) => Occurrences::Repeated,
@@ -128,7 +128,7 @@ pub(crate) struct PartArgs {
 }
 
 impl PartArgs {
-    /// The part, if it is not the whole line.
+    /// The part of a line that is compared, if it is not the whole line.
     pub(crate) fn part(&self) -> Option<LinePart> {
         let given = [self.skip_fields, self.skip_chars, self.check_chars];
         given.iter().any(Option::is_some).then(|| LinePart {

@@ -1,7 +1,7 @@
-//! `vector convert`, `vector info` and `vector index`: files of vectors converted, described and
-//! indexed.
+//! `vector convert`, `vector info` and `vector index`: convert, describe and index files of
+//! vectors.
 //!
-//! Contract: as the folder's; `info` reads nothing but the header.
+//! Contract: that of the folder; `info` reads only the header.
 
 use std::path::{Path, PathBuf};
 

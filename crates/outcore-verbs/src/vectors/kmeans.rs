@@ -1,7 +1,7 @@
-//! `kmeans` and `vector label`: vectors clustered, and labelled by their nearest centroids.
+//! `kmeans` and `vector label`: cluster vectors, and label them by their nearest centroids.
 //!
-//! Contract: as the folder's. Centroids and labels appear together. A program may take the base as
-//! one batch of a run that it goes on with.
+//! Contract: that of the folder. Centroids and labels appear together. A program may pass the base
+//! as one batch of a run that it continues.
 
 use std::mem;
 use std::path::{Path, PathBuf};
@@ -188,8 +188,8 @@ impl Verb for Kmeans {
     }
 }
 
-/// Clusters; the base is one batch where a program gives the vectors of each cluster so far, which
-/// are none at the start.
+/// Clusters. If a program gives the number of vectors per cluster so far (0 at the start), the base
+/// is one batch.
 fn cluster(run: &Run<'_>, base: &VectorFile, options: &KmeansOptions) -> Result<Clustering> {
     let arrays = run.host.arrays();
     let Some(bytes) = arrays.and_then(|arrays| arrays.given("sizes")) else {
@@ -205,7 +205,7 @@ fn cluster(run: &Run<'_>, base: &VectorFile, options: &KmeansOptions) -> Result<
 }
 
 impl KmeansArgs {
-    /// Where centroids start, unless that is a file.
+    /// The start of the centroids, unless that is a file.
     fn named_init(&self) -> Option<Init> {
         match self.init.to_str()? {
             "k-means++" => Some(Init::FarRows),
@@ -233,8 +233,8 @@ impl KmeansArgs {
         }
     }
 
-    /// Writes centroids and labels, or gives centroids to a program; the bytes that were read by
-    /// then.
+    /// Writes centroids and labels, or passes centroids to a program; returns the bytes that were
+    /// read.
     fn write(&self, run: &Run<'_>, base: &VectorFile, found: &mut Clustering) -> Result<u64> {
         let job: &Job = &run.job;
         let Some(output) = &self.output else {
@@ -263,7 +263,7 @@ impl KmeansArgs {
         Ok(found.read_bytes + done.read_bytes)
     }
 
-    /// Fails for names of outputs that promise what the results are not.
+    /// Fails for names of outputs whose endings do not match the results.
     fn check_outputs(&self, wide: bool) -> Result<()> {
         let Some(output) = &self.output else {
             return Ok(());
@@ -283,7 +283,7 @@ impl KmeansArgs {
         }
     }
 
-    /// Fails for centroids to start from that are no file, and for several runs from them.
+    /// Fails for initial centroids that are not a file, and for several runs from them.
     fn check_init(&self) -> Result<()> {
         let refused = |cause: &str, hint: &str| {
             let error = Error::usage("read arguments", cause).path(&self.init);
@@ -302,7 +302,7 @@ impl KmeansArgs {
         }
     }
 
-    /// Says of an interrupted run what it has left, and how it goes on.
+    /// Reports what an interrupted run has left, and how to continue it.
     fn tell_checkpoint(&self, error: Error) -> Error {
         match &self.checkpoint {
             Some(path) if error.kind() == Kind::Interrupted && path.exists() => {
@@ -315,7 +315,7 @@ impl KmeansArgs {
         }
     }
 
-    /// What was found, in words.
+    /// The result, in words.
     fn text(&self, found: &Clustering, used: &JobSummary) -> String {
         let unit = match self.batch {
             Some(_) => "batch",

@@ -1,6 +1,6 @@
 //! `knn`: the exact nearest neighbours of vectors.
 //!
-//! Contract: as the folder's. Rows and distances appear together, or are arrays of a program.
+//! Contract: that of the folder. Rows and distances appear together, or are arrays of a program.
 
 use std::mem;
 use std::path::Path;
@@ -19,7 +19,7 @@ use crate::host::{self, Arrays, Host, Weight};
 use crate::report::{JobSummary, Moved, Phase, Place};
 use crate::verb::{Inputs, Verb, Words};
 
-/// Edges that are put together at a time, unless a query has more.
+/// The number of edges that are assembled at a time, unless a query has more.
 const EDGES_AT_ONCE: usize = 16 << 10;
 
 /// The verb.
@@ -112,7 +112,7 @@ fn nearest(host: &dyn Host, args: &KnnArgs) -> Result<KnnSummary> {
     })
 }
 
-/// Gives rows and distances to a program.
+/// Passes rows and distances to a program.
 fn search_to_arrays(
     job: &Job,
     base: &VectorFile,
@@ -121,7 +121,7 @@ fn search_to_arrays(
     arrays: &dyn Arrays,
 ) -> Result<Neighbours> {
     let mut found = knn::knn(job, base, queries, options)?;
-    // No row is -1.
+    // A missing row is -1.
     let ids = mem::take(&mut found.ids);
     arrays.take("ids", host::Array::U64(ids));
     let distances = mem::take(&mut found.distances);
@@ -140,7 +140,7 @@ fn search_to_files(
 ) -> Result<Neighbours> {
     let job = &run.job;
     if args.edges {
-        // A pair has no place for a neighbour that there is not.
+        // A pair cannot store a missing neighbour.
         knn::check_chosen(base, options)?;
     }
     let k = options.k as u64;
@@ -225,7 +225,7 @@ fn search_to_table(
     all.ok_or_else(|| Error::usage("search neighbours", "nothing was searched"))
 }
 
-/// What was found, and how.
+/// The result, and how it was found, in words.
 fn text(args: &KnnArgs, base: &VectorFile, found: &Neighbours, used: &JobSummary) -> String {
     let times = u64::from(found.passes);
     let searched_bytes = match found.lists_read {

@@ -1,7 +1,7 @@
 //! `vector pairs`, and `knn --radius`: all vectors that are near.
 //!
-//! Contract: as the folder's. All files of a result appear together; without an output, a program
-//! takes arrays.
+//! Contract: that of the folder. All files of a result appear together; without an output, a
+//! program receives arrays.
 
 use std::mem;
 use std::path::{Path, PathBuf};
@@ -214,20 +214,20 @@ pub(super) fn radius(
     })
 }
 
-/// Where results go.
+/// The destinations of results.
 struct Outputs<'a> {
-    /// Nothing where a program takes arrays.
+    /// Nothing if a program receives arrays.
     rows: Option<&'a Path>,
     limits: Option<&'a Path>,
     distances: Option<&'a Path>,
-    /// The ids of a result, as a table calls them.
+    /// The names of a result's ids in a table.
     columns: [&'static str; 2],
     /// Whether both ids of a result are written, or its row alone.
     are_pairs: bool,
     id_max: u64,
 }
 
-/// What was found and is written.
+/// The results that were found and written.
 struct Results {
     count: u64,
     passes: u32,
@@ -237,7 +237,7 @@ struct Results {
 }
 
 impl Results {
-    /// What the run moved, for so many `records`.
+    /// The traffic of the run, for this many `records`.
     fn moved(&self, records: u64) -> Moved {
         Moved {
             records,
@@ -253,7 +253,7 @@ impl Outputs<'_> {
         self.rows.is_some_and(columns::has_columns)
     }
 
-    /// Fails for names that promise what the results are not.
+    /// Fails for names whose endings do not match the results.
     fn check(&self) -> Result<()> {
         match (self.is_table(), self.are_pairs) {
             (true, true) => check_table(self.distances, false)?,
@@ -270,7 +270,7 @@ impl Outputs<'_> {
         Ok(())
     }
 
-    /// Writes what was found, or gives it to the program.
+    /// Writes the results, or passes them to the program.
     fn write(&self, run: &Run<'_>, found: Found) -> Result<Results> {
         let mut results = Results {
             count: found.hits.count(),
@@ -291,7 +291,7 @@ impl Outputs<'_> {
         Ok(results)
     }
 
-    /// Gives arrays to a program.
+    /// Passes arrays to a program.
     fn give(&self, run: &Run<'_>, found: Found, arrays: &dyn Arrays) -> Result<Vec<EnginePhase>> {
         let mut found = Within::of(&run.job, found.hits)?;
         let ids = match self.are_pairs {
@@ -328,7 +328,7 @@ impl Outputs<'_> {
     }
 
     /// Writes the numbers that `ids_of` gives for each result, and limits and distances to the
-    /// files that are named.
+    /// files that the user names.
     fn write_files<const N: usize>(
         &self,
         run: &Run<'_>,
@@ -385,7 +385,7 @@ impl Outputs<'_> {
     }
 }
 
-/// What was found, in words.
+/// The result, in words.
 fn text(base: &VectorFile, what: &str, used: &JobSummary) -> String {
     format!(
         "found {what} within the radius, among {} in {} and {}: {}",

@@ -45,13 +45,13 @@ impl RawArgs {
     }
 }
 
-/// An array of distances, to say what a file will hold.
+/// An empty array of distances, which tells the type of a file.
 pub(super) const NO_DISTANCES: Array<'static> = Array::Floats {
     numbers: &[],
     wide: false,
 };
 
-/// The files of a verb, as they were named.
+/// The files of a verb, with the names that the user gave.
 #[derive(Debug, Default)]
 pub(super) struct Files<'a> {
     pub(super) read: Vec<&'a Path>,
@@ -59,7 +59,7 @@ pub(super) struct Files<'a> {
 }
 
 impl<'a> Files<'a> {
-    /// Those that are there.
+    /// Those that are given.
     pub(super) fn of(
         read: impl IntoIterator<Item = Option<&'a Path>>,
         written: impl IntoIterator<Item = Option<&'a Path>>,
@@ -82,15 +82,16 @@ pub(super) struct Run<'a> {
     outputs: Vec<Output>,
 }
 
-/// An output as it was named, and where it is made.
+/// An output: its name, and the path at which it is made.
 struct Output {
     name: PathBuf,
     path: PathBuf,
 }
 
 impl<'a> Run<'a> {
-    /// Checks that no output is an input or exists without leave, and says that the run begins. A
-    /// job that may need scratch has it on `drives`, or beside its output if that will do.
+    /// Checks that no output is an input, and that none exists without permission to replace it,
+    /// and reports that the run begins. A job that may need scratch has it on `drives`, or next to
+    /// its output if that is usable.
     pub(super) fn begin(
         host: &'a dyn Host,
         args: &RunArgs,
@@ -125,7 +126,7 @@ impl<'a> Run<'a> {
             Some(_) => {
                 let mut scratch = resources.named_drives(0)?;
                 if scratch.is_empty() {
-                    // Without a place for it, a job that turns out to need scratch says that it
+                    // Without a place for scratch, a job that turns out to need it reports that it
                     // does not fit.
                     let dir = default_scratch_dir(beside);
                     scratch.extend(dir.ok().map(ScratchDrive::new));
@@ -148,7 +149,7 @@ impl<'a> Run<'a> {
         })
     }
 
-    /// Opens a file of vectors; `type_name` is for those that do not tell their type.
+    /// Opens a file of vectors; `type_name` is for files without a type of their own.
     pub(super) fn open(&self, path: &Path, type_name: Option<&str>) -> Result<VectorFile> {
         let file = self.open_typed(path, type_name)?;
         // Arrays of a program have types of their own, whatever that of raw numbers is.
@@ -158,12 +159,12 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// The same where the type may be of another file.
+    /// The same if the type may be for another file.
     pub(super) fn open_typed(&self, path: &Path, type_name: Option<&str>) -> Result<VectorFile> {
         VectorFile::open_typed(&self.job, path, type_name)
     }
 
-    /// Where an output is made that was named so.
+    /// The path at which the output with this name is made.
     pub(super) fn place_of(&self, name: &Path) -> &Path {
         let found = self.outputs.iter().find(|output| output.name == name);
         found.map_or(Path::new(""), |output| &output.path)
@@ -174,7 +175,7 @@ impl<'a> Run<'a> {
         watch(self.host, &self.job.control, &[], || work(&self.job))
     }
 
-    /// What the run took.
+    /// The cost of the run.
     pub(super) fn used(&self, moved: Moved) -> Result<JobSummary> {
         let trace = self.host.end_trace()?;
         Ok(self.stopwatch.stop(moved, &[], &self.resources, trace))
@@ -186,12 +187,12 @@ pub(super) fn written_by(phases: &[EnginePhase]) -> u64 {
     phases.iter().map(|phase| phase.written_bytes).sum()
 }
 
-/// A rate, as all these verbs say it.
+/// A rate, as all these verbs print it.
 pub(super) fn rate_text(bytes: u64, seconds: f64) -> String {
     units::rate_decimal(bytes as f64 / seconds.max(1e-9))
 }
 
-/// The outputs, none of which is an input or exists without leave.
+/// The outputs, none of which is an input, or exists without permission to replace it.
 fn settled(
     host: &dyn Host,
     args: &RunArgs,
@@ -237,7 +238,7 @@ fn settled(
     Ok(outputs)
 }
 
-/// Fails unless `name` is a file or a dataset; a dataset is from now on a file of the host.
+/// Fails unless `name` is a file or a dataset. From now on, a dataset is a file of the host.
 pub(super) fn check_input(host: &dyn Host, name: &Path) -> Result<()> {
     if name.as_os_str() == "-" {
         return Err(
@@ -255,7 +256,7 @@ pub(super) fn check_input(host: &dyn Host, name: &Path) -> Result<()> {
     }
 }
 
-/// Fails for options that a table has no use for, since it has all columns.
+/// Fails for options that do not apply to a table, since it has all columns.
 pub(super) fn check_table(other: Option<&Path>, edges: bool) -> Result<()> {
     let cause = match (other, edges) {
         (Some(_), _) => "the table has a column of distances, and a row for each result",

@@ -1,6 +1,6 @@
-//! The searches of `knn`: what they are asked, what they read, and what they report.
+//! The searches of `knn`: their options, inputs and reports.
 //!
-//! Contract: as the folder's.
+//! Contract: that of the folder.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -173,7 +173,7 @@ report! {
 }
 
 impl KnnArgs {
-    /// The files, where results are written to `limits`, too, if it is named.
+    /// The files, including `limits` if it is given.
     pub(super) fn files<'a>(&'a self, limits: Option<&'a Path>) -> Files<'a> {
         let read = [
             Some(self.base.as_path()),
@@ -205,7 +205,7 @@ impl KnnArgs {
         }
     }
 
-    /// Fails for names of outputs that promise what the results are not.
+    /// Fails for names of outputs whose endings do not match the results.
     pub(super) fn check_outputs(&self) -> Result<()> {
         if self.limits.is_some() {
             let cause = "--limits is for --radius: each query has K neighbours here";
@@ -226,7 +226,7 @@ impl KnnArgs {
 }
 
 impl Run<'_> {
-    /// The vectors that are searched, and those that are looked for.
+    /// The base, and the queries.
     pub(super) fn base_and_queries(&self, args: &KnnArgs) -> Result<(VectorFile, VectorFile)> {
         let type_name = args.type_name.as_deref();
         let base = self.open(&args.base, type_name)?;
@@ -238,7 +238,7 @@ impl Run<'_> {
         Ok((base, queries))
     }
 
-    /// The vectors that may be found; all if nothing is said of them.
+    /// The vectors that may be found; all if none are selected.
     pub(super) fn subset(&self, args: &KnnArgs, base: &VectorFile) -> Result<Option<Arc<Subset>>> {
         let chosen = match (&args.subset, &args.condition) {
             (Some(mask), _) => Some(Subset::read(&self.job, mask, base)?),

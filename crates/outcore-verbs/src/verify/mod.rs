@@ -1,9 +1,9 @@
-//! `verify`, and `sort --check`: order, count, checksum, and the records of others.
+//! `verify`, and `sort --check`: order, count, checksum, and a comparison with other files.
 //!
 //! Contract: reads only. Records are judged as sortbenchmark.org's valsort 1.5 judges them, in its
-//! words (for gensort records none are wrong, too). With `against` it reads those files too and
-//! compares count and checksum, which do not depend on order. Tables are in the order of columns,
-//! or in none.
+//! words (also for gensort records if none are wrong). With `against` it also reads those files and
+//! compares count and checksum, which do not depend on the order. Tables are checked in the order
+//! of columns, or in none.
 
 mod page;
 mod records;

@@ -1,7 +1,8 @@
-//! What `verify` is asked, and what it reports.
+//! The options and the report of `verify`.
 //!
-//! Contract: each option and each field stands here alone, with its name, type, default and help.
-//! Flags, keywords, the summary event, Python's dataclass and their documentation are made of them.
+//! Contract: each option and each field is defined here alone, with its name, type, default and
+//! help. Flags, keywords, the summary event, Python's dataclass and their documentation are made
+//! from them.
 
 use std::path::PathBuf;
 

@@ -1,4 +1,4 @@
-//! `verify` of records: files, or one stream that is checked as it comes, without a copy.
+//! `verify` of records: files, or one stream, which is checked without a copy.
 //!
 //! Contract: as [`super`].
 
@@ -56,7 +56,7 @@ pub(super) fn verify(host: &dyn Host, args: &VerifyArgs) -> Result<VerifyReport>
     };
     let resources = host.start(resources, args.trace.record_io.path(), kept)?;
     let resources = resources.measuring(args.explain);
-    // A job each, since what is left of a budget belongs to the one job.
+    // Each gets a job of its own, because a job takes all that is left of its budget.
     let job = || host.adopt(resources.job_at(Vec::new(), dir_of(&sources)));
     let first = job();
     if args.explain {
@@ -82,11 +82,11 @@ pub(super) fn verify(host: &dyn Host, args: &VerifyArgs) -> Result<VerifyReport>
     report(host, (stopwatch, &resources), &format, found)
 }
 
-/// A check of nothing but the order.
+/// A check of the order alone.
 pub(crate) struct OrderCheck<'a> {
     /// The files, or a stream.
     pub inputs: &'a [PathBuf],
-    /// What the records are.
+    /// The type of the records.
     pub record: &'a TypeArgs,
     /// The order.
     pub options: CheckOptions,
@@ -96,9 +96,9 @@ pub(crate) struct OrderCheck<'a> {
     pub force: bool,
 }
 
-/// What a check of the order came to.
+/// The result of a check of the order.
 pub(crate) struct OrderVerdict {
-    /// What was found.
+    /// The report.
     pub report: VerifyReport,
     /// The error that names the first record out of order, if there is one.
     pub disorder: Option<Error>,
@@ -138,7 +138,7 @@ pub(crate) fn check_order(
     })
 }
 
-/// What is checked.
+/// The data that are checked.
 enum Checked {
     Files(Vec<ResolvedInput>),
     Stream(Box<OpenStream>),
@@ -147,13 +147,13 @@ enum Checked {
 /// A stream whose first bytes have been read.
 struct OpenStream {
     source: Source,
-    /// What was read to look for a header and belongs to the data.
+    /// The bytes that were read in search of a header, and that belong to the data.
     front: Vec<u8>,
     header: Option<NpyHeader>,
     fd: OwnedFd,
 }
 
-/// Everything that is read, as it was named.
+/// All inputs, with the names that the user gave.
 fn sources_of(checked: [Option<&Checked>; 2]) -> Vec<Source> {
     let sources = |checked: &Checked| match checked {
         Checked::Files(files) => files.iter().map(|file| file.source.clone()).collect(),
@@ -162,7 +162,7 @@ fn sources_of(checked: [Option<&Checked>; 2]) -> Vec<Source> {
     checked.into_iter().flatten().flat_map(sources).collect()
 }
 
-/// Shows what reading all of it will take; of a stream nothing is known before.
+/// Shows the plan of reading all of it; for a stream, nothing is known in advance.
 fn show_plan(
     host: &dyn Host,
     job: &Job,
@@ -200,7 +200,7 @@ fn unordered(first: u64, places: &[ResolvedInput], format: &RecordFormat) -> Err
     error.path(STDIN_NAME).offset(first * record_bytes)
 }
 
-/// Finds and opens what is to be checked.
+/// Finds and opens the data to check.
 fn open(host: &dyn Host, control: &Arc<Control>, names: &[PathBuf]) -> Result<Checked> {
     let mut sources = inputs::find(names, host.streams(), host.names())?;
     let has_stream = sources.iter().any(Source::is_stream);
@@ -260,7 +260,7 @@ fn decide(
     for checked in [Some(checked), against].into_iter().flatten() {
         match checked {
             Checked::Files(files) => inputs.extend(files.iter().cloned()),
-            // Its length is not known; that it holds whole records is seen at its end.
+            // Its length is not known; a part of a record at its end is an error.
             Checked::Stream(stream) => inputs.push(ResolvedInput {
                 source: stream.source.clone(),
                 header_bytes: 0,
@@ -303,7 +303,7 @@ fn check(
     watch(host, &job.control, &PHASES, work)
 }
 
-/// A stream that gives up within 50 ms of a cancellation.
+/// A stream whose reads stop within 50 ms of a cancellation.
 struct Stream<'a> {
     fd: &'a OwnedFd,
     control: Arc<Control>,
@@ -340,7 +340,7 @@ fn begin(host: &dyn Host, job: &Job, [files, against]: [&[PathBuf]; 2], format: 
     }));
 }
 
-/// The report on what was found, first of the records, then of those of `against`.
+/// The report, first on the records, then on those of `against`.
 fn report<'a>(
     host: &dyn Host,
     (stopwatch, resources): (Stopwatch, &Resources),

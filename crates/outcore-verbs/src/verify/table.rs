@@ -1,6 +1,6 @@
-//! `verify` of tables: their order, and the rows of another.
+//! `verify` of tables: their order, and a comparison with the rows of another table.
 //!
-//! Contract: as [`super`]. Without columns no order is looked for.
+//! Contract: as [`super`]. Without columns, the order is not checked.
 
 use std::path::Path;
 
@@ -93,7 +93,7 @@ pub(super) fn verify(host: &dyn Host, args: &VerifyArgs) -> Result<VerifyReport>
     })
 }
 
-/// What was found, in words.
+/// The result, in words.
 fn order_text(of_order: bool, found: &TableCheck) -> String {
     let rows = units::counted(found.rows, "row");
     let order = match (of_order, found.first_unordered) {
@@ -112,7 +112,7 @@ fn order_text(of_order: bool, found: &TableCheck) -> String {
     format!("{order}\n{sum}")
 }
 
-/// What was found of the other table, in words.
+/// The result of the comparison with the other table, in words.
 fn against_text(other: &TableCheck, is_same: bool) -> String {
     match is_same {
         true => "the other table has the same rows".to_owned(),

@@ -1,7 +1,7 @@
 //! `view build` and `append`.
 //!
-//! Contract: a view appears whole or not at all. Readers that have it open go on seeing what was
-//! there.
+//! Contract: a view appears whole or not at all. Readers that have an older view open continue to
+//! see it.
 
 use outcore::runs::{
     BuildOptions, BuildSummary, ViewOrder, ViewType, append_with, build, plan_view,
@@ -33,8 +33,7 @@ pub(super) struct Build;
 impl Verb for Build {
     const NAME: &'static str = "view build";
     const INPUTS: Inputs = Inputs::Any;
-    // Its runs are on the drives that it is given: on those of a volume they would not be in the
-    // dataset.
+    // Its runs are on the given drives; on the drives of a volume they would not be in the dataset.
     const LENDS_DRIVES: bool = false;
     type Args = ViewBuildArgs;
     type Report = ViewSummary;
@@ -117,7 +116,7 @@ fn headline(report: &ViewSummary) -> String {
     report.text.lines().next().unwrap_or_default().to_owned()
 }
 
-/// The kind of data that a view is built of; rejects options that are not for it.
+/// The kind of data of a new view; rejects options that do not apply to it.
 fn what_is_built(host: &dyn Host, args: &ViewBuildArgs, tables: &TableArgs) -> Result<What> {
     let flags = args.text.text_flags(args.order.separator()?);
     let mut keys = args.record.keys.iter();
@@ -291,7 +290,7 @@ fn append_records(
     done.report(host, stopwatch, &resources)
 }
 
-/// Streams that were copied to scratch are written once more; they go now.
+/// Streams that were copied to scratch count as additional writes. The copies are removed now.
 fn count_copies(built: &mut BuildSummary, spool: Option<Spool>) {
     built.written_bytes += spool.map_or(0, |spool| spool.written_bytes);
 }

@@ -1,6 +1,6 @@
 //! The report of a view that was built, or added to.
 //!
-//! Contract: all is pure, except that the trace of the job ends with its report.
+//! Contract: all functions are pure, except that the report ends the trace of the job.
 
 use outcore::Result;
 use outcore::runs::{BuildSummary, SortedView};
@@ -18,7 +18,7 @@ use crate::report::{Moved, Phase, Place, Stopwatch};
 pub(super) struct Built<'a> {
     pub(super) view: &'a SortedView,
     pub(super) built: &'a BuildSummary,
-    /// What was left out.
+    /// Notes on what was left out.
     pub(super) notes: Vec<String>,
 }
 
@@ -50,7 +50,7 @@ impl Built<'_> {
         self.report_with(host, stopwatch, resources, None)
     }
 
-    /// The same where the view has been `written` out, too.
+    /// The same if the view has also been `written` out.
     pub(super) fn report_with(
         self,
         host: &dyn Host,

@@ -1,8 +1,8 @@
-//! What a view is made of: the files that users name, and what their records are.
+//! The inputs of a view: the files that users name, and the type of their records.
 //!
-//! Contract: [`Found::of`] decides as `outcore sort` does what the inputs of a view are, and
-//! [`Found::further`] holds what is added to a view to what is there. Streams are copied to scratch
-//! and compressed lines unpacked; so are records of CSV that span lines.
+//! Contract: [`Found::of`] decides on the kind of a view's inputs as `outcore sort` does, and
+//! [`Found::further`] checks that added data match the view. Streams, and records of CSV that span
+//! lines, are copied to scratch. Compressed lines are decompressed to scratch.
 
 use outcore::Input;
 use outcore::job::{Job, JobSize};
@@ -26,8 +26,7 @@ use crate::lines::{self, text_input};
 use crate::option::lines::FormatArgs;
 use crate::records::open_all;
 
-/// A view is of records unless it is said to be of lines, which those whose type is not known may
-/// be.
+/// A view has records unless the user asks for lines. Inputs whose type is not known may be lines.
 fn or_lines(error: Error) -> Error {
     match (error.operation(), error.next_step()) {
         (records::CHOOSE, Some(hint)) => {
@@ -45,28 +44,28 @@ struct Lines<'a> {
     recognition: Recognition,
 }
 
-/// What is asked for of a view that is to be built.
+/// The request for a new view.
 pub(super) struct Asked<'a> {
-    /// What its inputs are.
+    /// The kind of its inputs.
     pub(super) what: What,
-    /// How text is read, as that says.
+    /// How text is read, according to the kind.
     pub(super) text: &'a FormatArgs,
-    /// What copies are beside.
+    /// The target that copies are next to.
     pub(super) beside: &'a Target,
 }
 
-/// What a view is to be made of.
+/// The inputs of a new view.
 pub(super) struct Found {
     pub(super) what: ViewType,
     pub(super) files: Vec<Input>,
-    /// Files of lines with the names that the user knows.
+    /// Files of lines with the names that the user gave.
     pub(super) named: Vec<Source>,
     pub(super) data_bytes: u64,
     pub(super) spool: Option<Spool>,
 }
 
 impl Found {
-    /// Those of a view that is to be built.
+    /// Those of a new view.
     pub(super) fn of(
         host: &dyn Host,
         args: &ViewBuildArgs,
@@ -114,7 +113,7 @@ impl Found {
         open().map_err(or_lines)
     }
 
-    /// What is to be added to a view of `what`.
+    /// The inputs that are added to a view of the kind `what`.
     pub(super) fn further(
         host: &dyn Host,
         args: &ViewAppendArgs,
@@ -158,7 +157,7 @@ impl Found {
         }
     }
 
-    /// What the plan of a view has to know.
+    /// The sizes that the plan of a view needs.
     pub(super) fn size(&self, job: &Job, options: BuildOptions) -> Result<ViewSize> {
         match &self.what {
             ViewType::Lines(lines) => size_of_lines(job, &self.files, lines, options),
@@ -186,7 +185,7 @@ impl Found {
         }
     }
 
-    /// Files of lines, which `settle` looks at; what is not a plain file is copied.
+    /// Files of lines, which `settle` examines; an input that is not a regular file is copied.
     fn lines(
         host: &dyn Host,
         resources: &Resources,
@@ -215,8 +214,8 @@ impl Found {
     }
 }
 
-/// Fails if an array of NumPy holds other records than a view. Keys at places of a record may be
-/// any part of a dtype; a type of whole records is one type.
+/// Fails if a NumPy array has other records than the view. Keys at positions in a record may be any
+/// part of a dtype; a type of whole records must be the same type.
 fn check_type(input: &ResolvedInput, format: &RecordFormat) -> Result<()> {
     let Some(header) = &input.npy else {
         return Ok(());

@@ -1,6 +1,6 @@
 //! `view info`, `verify` and `mount`.
 //!
-//! Contract: reads only. A check reads every block, without merging.
+//! Contract: only reads. A check reads every block, without a merge.
 
 use outcore::runs::ViewType;
 use outcore::{Error, Result};
@@ -47,7 +47,7 @@ impl Verb for Info {
             Some(name) => format!("in order {name}"),
             None => format!("of type {}", type_name(&info.what)),
         };
-        // The columns of a table say themselves which of them descend.
+        // The names of a table's columns already tell which of them descend.
         let order = match info.what {
             ViewType::Rows(_) => String::new(),
             ViewType::Records(_) | ViewType::Lines(_) => format!(", {order}"),
@@ -158,7 +158,7 @@ report! {
     }
 }
 
-/// `mount`: serves a view as a file until it is unmounted, or the user stops it.
+/// `mount`: serves a view as a file until it is unmounted or the user stops it.
 pub(super) struct Mount;
 
 impl Verb for Mount {

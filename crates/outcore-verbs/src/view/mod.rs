@@ -1,10 +1,11 @@
 //! `view`: sorted views, which are merged while they are read.
 //!
-//! Contract: builds, reads and checks views through [`outcore::runs`]; what users name is read by
-//! [`outcore_front::view`]. A view that is not finished leaves nothing behind. `page.rs` has what
-//! is asked and reported, `build.rs` makes views and adds to them, of what `found.rs` finds;
-//! `read.rs` writes what is in them, and `look.rs` describes, checks and mounts them. `table.rs`
-//! has what differs for views of tables; `built.rs` and `written.rs` have the reports of both.
+//! Contract: builds, reads and checks views through [`outcore::runs`]; [`outcore_front::view`]
+//! reads the ranges and keys that users give. An unfinished view leaves nothing behind. `page.rs`
+//! has the options and the reports. `build.rs` makes views and adds to them, from the inputs of
+//! `found.rs`. `read.rs` writes their contents, and `look.rs` describes, checks and mounts them.
+//! `table.rs` has the differences for views of tables; `built.rs` and `written.rs` have the reports
+//! of both.
 
 mod build;
 mod built;
@@ -61,14 +62,14 @@ fn load(host: &dyn Host, args: &ResourceArgs, drives: &DriveArgs) -> Result<Reso
     host.load(&resources_request(args, drives, None, SEED)?)
 }
 
-/// A view that is open, and what its reader may use.
+/// An open view, and the resources of its reader.
 struct Opened {
     resources: Resources,
     view: SortedView,
 }
 
 impl Opened {
-    /// The view in `dir` with what the options allow; `measures` if a plan is wanted.
+    /// The view in `dir` with the resources of the options; `measures` if a plan is wanted.
     fn of(
         host: &dyn Host,
         dir: &Path,
@@ -89,8 +90,8 @@ impl Opened {
     }
 }
 
-/// The means on a device that records, if that is wanted. Nothing of the view in `dir` is replaced
-/// by the trace.
+/// The resources on a device that records, if that is wanted. The trace replaces nothing of the
+/// view in `dir`.
 fn recorded(
     host: &dyn Host,
     resources: Resources,
@@ -113,7 +114,7 @@ fn recorded(
     host.start(resources, flags.path(), kept)
 }
 
-/// What a view holds, in words.
+/// The kind of a view's contents, in words.
 fn type_name(what: &ViewType) -> String {
     match what {
         ViewType::Records(format) => format.to_string(),
@@ -122,7 +123,7 @@ fn type_name(what: &ViewType) -> String {
     }
 }
 
-/// How many records there are, in words; those of CSV may be several lines.
+/// The number of records, in words; a record of CSV may be several lines.
 fn counted(what: &ViewType, count: u64) -> String {
     match what {
         ViewType::Records(_) => units::counted(count, "record"),
@@ -134,7 +135,7 @@ fn counted(what: &ViewType, count: u64) -> String {
     }
 }
 
-/// What a view has records of.
+/// The word for one item of a view.
 fn unit_of(what: &ViewType) -> &'static str {
     match what {
         ViewType::Records(_) => "record",
@@ -148,12 +149,12 @@ fn is_csv(lines: &LineType) -> bool {
     OrderSpec::of_name(&lines.order_name).is_ok_and(|spec| spec.csv.is_some())
 }
 
-/// Data once over the whole time.
+/// The rate: the data, counted once, over the whole time.
 fn rate_text(bytes: u64, seconds: f64) -> String {
     units::rate_decimal(bytes as f64 / seconds.max(1e-9))
 }
 
-/// Says what will be built.
+/// Reports the view before it is built.
 fn begin(host: &dyn Host, job: &Job, inputs: &[PathBuf], dir: &Path) {
     let names = inputs.iter().map(|path| path.display().to_string());
     host.begin(json!({
@@ -164,8 +165,8 @@ fn begin(host: &dyn Host, job: &Job, inputs: &[PathBuf], dir: &Path) {
     }));
 }
 
-/// The ranks of the records that are asked for, where `find` has those of a key; nothing if all
-/// are.
+/// The ranks of the requested records, for which `find` finds those of a key; nothing if all are
+/// requested.
 fn wanted_by(
     args: &ViewRangeArgs,
     records: u64,
@@ -188,7 +189,7 @@ fn wanted_by(
     Ok(Some(from..rank(&args.to_key, records)?.max(from)))
 }
 
-/// Shows what a read of a view will take.
+/// Shows the plan of a read of a view.
 fn show_plan(host: &dyn Host, view: &SortedView, steps: &str, phase: PhasePlan) {
     let options = &view.job().options;
     let plan = PassPlan {

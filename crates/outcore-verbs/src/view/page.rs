@@ -1,6 +1,7 @@
-//! What the verbs on sorted views are asked, and what they report.
+//! The options and the reports of the verbs on sorted views.
 //!
-//! Contract: each option and each field stands here alone, with its name, type, default and help.
+//! Contract: each option and each field is defined here alone, with its name, type, default and
+//! help.
 
 use std::path::PathBuf;
 
@@ -282,7 +283,7 @@ report! {
 }
 
 impl ViewPlan {
-    /// A plan of the engine's.
+    /// From a plan of the engine.
     pub(crate) fn of(plan: &EnginePlan) -> Self {
         ViewPlan {
             runs: plan.runs,

@@ -1,6 +1,6 @@
-//! `view cat` and `materialize`: what is in a view, in order.
+//! `view cat` and `materialize`: the contents of a view, in order.
 //!
-//! Contract: nothing is merged before it is read. Records do not go to a terminal.
+//! Contract: a range is merged only while it is read. Records do not go to a terminal.
 
 use std::ops::Range;
 use std::path::Path;
@@ -154,7 +154,7 @@ fn materialize(
     written.report(host, stopwatch, &resources, &args.output)
 }
 
-/// The ranks of the records that are asked for; nothing if all are.
+/// The ranks of the requested records; nothing if all are requested.
 fn wanted(view: &SortedView, args: &ViewRangeArgs) -> Result<Option<Range<u64>>> {
     wanted_by(args, view.len(), |text| {
         let record = key_of(text, view.what())?;
@@ -166,10 +166,10 @@ fn wanted(view: &SortedView, args: &ViewRangeArgs) -> Result<Option<Range<u64>>>
     })
 }
 
-/// A report of what was written, in a line.
+/// The report of the output, in a line.
 fn headline(report: &WriteSummary) -> String {
     let used = &report.used;
-    // Of a table, what its file takes.
+    // For a table, the size of its file.
     let bytes = report.output_bytes.unwrap_or(report.data_bytes);
     let rows = match report.records_in {
         Some(all) if all != used.records => {

@@ -1,6 +1,7 @@
-//! Views of tables: built, added to, read by row number and by key, written as a table.
+//! Views of tables: builds them, adds to them, reads them by row number and by key, and writes them
+//! as a table.
 //!
-//! Contract: that of the folder, which comes here where the input, or the view, is a table.
+//! Contract: that of the folder, which calls these functions if the input, or the view, is a table.
 
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
@@ -136,7 +137,7 @@ pub(super) fn append_to_view(
     done.report(host, stopwatch, &resources)
 }
 
-/// What was told of text: how it was read, and what was left out.
+/// The notes about text: how it was read, and what was left out.
 fn notes_of(host: &dyn Host, text: &TextOptions) -> Vec<String> {
     let mut notes = text.take_remarks();
     notes.iter().for_each(|remark| host.remark(remark));

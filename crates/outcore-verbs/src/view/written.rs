@@ -1,4 +1,4 @@
-//! The records of a view on standard output, and the report of what was written.
+//! The records of a view on standard output, and the report of the output.
 //!
 //! Contract: records do not go to a terminal.
 
@@ -42,7 +42,7 @@ pub(super) fn copy_out<'a>(
     Ok(Written { view, done })
 }
 
-/// What was written of a view.
+/// The records of a view that were written.
 pub(super) struct Written<'a> {
     pub(super) view: &'a SortedView,
     pub(super) done: EngineSummary,

@@ -1,6 +1,7 @@
 //! `volume ls` and `rm`.
 //!
-//! Contract: `ls` lists all that can be read, and then fails with the first error if there was one.
+//! Contract: `ls` lists everything that it can read, and then fails with the first error, if there
+//! was one.
 
 use outcore::{Error, Result};
 use outcore_front::volumes;
@@ -90,7 +91,7 @@ fn dataset(volume: &DatasetVolume, found: &Manifest) -> DatasetEntry {
     }
 }
 
-/// What is packed in a dataset.
+/// A file that is packed in a dataset.
 fn packed(entry: &Entry) -> DatasetEntry {
     let name = entry.text();
     let (end, contents) = match &entry.kind {

@@ -1,9 +1,9 @@
 //! `volume`: directories on many drives as one place for datasets.
 //!
 //! Contract: [`outcore_front::volumes`] defines what a name means. Each verb opens the volume anew.
-//! A dataset appears whole or not at all and is checked when it is read. What is listed is an item
-//! of the host and a part of the report. `page.rs` has what is asked and reported, `state.rs` makes
-//! and checks the volume, `list.rs` lists and removes datasets, `transfer.rs` moves them.
+//! A dataset appears whole or not at all and is checked when it is read. Each listed dataset is an
+//! item of the host and a part of the report. `page.rs` has the options and the reports, `state.rs`
+//! makes and checks the volume, `list.rs` lists and removes datasets, and `transfer.rs` moves them.
 
 mod list;
 mod page;
@@ -38,7 +38,7 @@ pub(crate) fn visit_verbs(visitor: &mut impl VerbVisitor) {
     visitor.visit::<transfer::Cp>();
 }
 
-/// The drives file of the volume that is meant.
+/// The drives file of the volume.
 fn drives_file(host: &dyn Host) -> Result<&Path> {
     host.volume().ok_or_else(|| {
         Error::usage("open volume", "no volume is named")
@@ -46,22 +46,22 @@ fn drives_file(host: &dyn Host) -> Result<&Path> {
     })
 }
 
-/// What a verb on a volume may use, which no option sets.
+/// The resources of a verb on a volume, which no option sets.
 fn resources(host: &dyn Host) -> Result<Resources> {
     host.load(&ResourcesRequest::default())
 }
 
-/// The volume that is meant, on `device`.
+/// The volume, on `device`.
 fn open(host: &dyn Host, device: &Arc<dyn Device>) -> Result<DatasetVolume> {
     volumes::open(device, drives_file(host)?)
 }
 
-/// What the names of datasets mean.
+/// The datasets with these names.
 fn named(names: &[PathBuf]) -> Result<Vec<Named>> {
     names.iter().map(|name| volumes::named(name)).collect()
 }
 
-/// Says which drives are not there.
+/// Reports which drives are missing.
 fn remark_absent(host: &dyn Host, volume: &DatasetVolume) {
     for (drive, error) in volume.absent() {
         let (name, dir, why) = (&drive.name, drive.dir.display(), error.cause());

@@ -1,6 +1,7 @@
-//! What the verbs on volumes are asked, and what they report.
+//! The options and the reports of the verbs on volumes.
 //!
-//! Contract: each option and each field stands here alone, with its name, type, default and help.
+//! Contract: each option and each field is defined here alone, with its name, type, default and
+//! help.
 
 use std::path::PathBuf;
 
@@ -235,7 +236,7 @@ report! {
 }
 
 impl TransferSummary {
-    /// What was moved, with what that took.
+    /// The data that were moved, and the cost.
     pub fn of(moved: &Transferred, used: JobSummary) -> Self {
         TransferSummary {
             used,

@@ -1,7 +1,7 @@
 //! `volume create`, `status` and `scrub`.
 //!
-//! Contract: damage that a scrub finds is part of its report, and also an error that the command
-//! ends with.
+//! Contract: the report of a scrub has the damage that it found, and the command then ends with an
+//! error.
 
 use outcore::{Error, Result};
 use outcore_front::volumes;
@@ -52,7 +52,7 @@ impl Verb for Create {
     }
 }
 
-/// `status`: what is on each drive.
+/// `status`: the state of each drive.
 pub(super) struct Status;
 
 impl Verb for Status {
@@ -132,7 +132,7 @@ impl Verb for Status {
     }
 }
 
-/// `scrub`: reads the datasets that are named, or all.
+/// `scrub`: reads the given datasets, or all.
 pub(super) struct Scrub;
 
 impl Verb for Scrub {
@@ -153,7 +153,7 @@ impl Verb for Scrub {
             [] => volume.names()?,
             names => names.to_vec(),
         };
-        // What cannot be read is found out below.
+        // Datasets that cannot be read are reported below.
         let manifests = all.iter().filter_map(|name| volume.manifest(name).ok());
         let bytes: u64 = manifests.map(|manifest| manifest.payload_bytes()).sum();
         let control = &host.adopt(resources.job(Vec::new())).control;

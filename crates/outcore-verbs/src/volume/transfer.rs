@@ -1,6 +1,7 @@
-//! `volume put`, `get` and `cp`: data in and out.
+//! `volume put`, `get` and `cp`: copy data in and out.
 //!
-//! Contract: a trace never replaces what is moved. The data are read once and written once.
+//! Contract: a trace never replaces the data that are moved. The data are read once and written
+//! once.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -102,7 +103,7 @@ impl Verb for Get {
     }
 }
 
-/// `cp`: between files and datasets, or from one dataset to another.
+/// `cp`: copies between files and datasets, or from one dataset to another.
 pub(super) struct Cp;
 
 impl Verb for Cp {
@@ -128,7 +129,7 @@ impl Verb for Cp {
     }
 }
 
-/// What is moved where.
+/// The source and the destination of a copy.
 struct Transfer<'a> {
     source: &'a Path,
     target: &'a Path,

@@ -311,7 +311,7 @@ pub(super) fn number_of(device: u64) -> String {
     )
 }
 
-/// Where one of the devices is mounted, according to the text of `/proc/self/mountinfo`.
+/// The mount point of one of the devices, according to the text of `/proc/self/mountinfo`.
 fn mounted_at<'a>(mounts: &'a str, numbers: &[String]) -> Option<&'a str> {
     mounts.lines().find_map(|line| {
         let mut fields = line.split(' ').skip(2);

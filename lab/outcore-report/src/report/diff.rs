@@ -17,7 +17,7 @@ use super::{Cell, Fact, Report, Section, Table};
 const OPERATION: &str = "compare reports";
 /// A change below this is called none: repeated runs differ by as much.
 const NOISE: f64 = 0.05;
-/// Changes that are named above the tables.
+/// Changes that are listed above the tables.
 const NAMED: usize = 8;
 
 /// Reads a report that a benchmark wrote as JSON.
@@ -122,7 +122,7 @@ fn figures(table: &Table) -> Vec<(Place, (f64, Unit))> {
         });
         names.extend(texts);
         let mut row = names.join(", ");
-        // Rows of one name are told apart by their order.
+        // Rows with the same name are distinguished by their order.
         let count = seen.entry(row.clone()).or_default();
         *count += 1;
         if *count > 1 {
@@ -208,7 +208,7 @@ fn verdict(changes: &mut Vec<Pair>, alone: usize) -> Vec<String> {
     verdict
 }
 
-/// What differs between two lists of facts.
+/// The differences between two lists of facts.
 fn differences<'a>(
     before: &'a [Fact],
     after: &'a [Fact],

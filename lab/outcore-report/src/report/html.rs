@@ -91,7 +91,7 @@ fn section(out: &mut String, section: &Section) -> Result<()> {
     if !section.charts.is_empty() {
         out.push_str("<div class=\"charts\">");
         for chart in &section.charts {
-            // On a narrow screen a chart scrolls; smaller, nobody could read it.
+            // On a narrow screen a chart scrolls; a smaller chart would be unreadable.
             let _ = write!(out, "<div class=\"chart\">{}</div>", chart.svg_inline()?);
         }
         out.push_str("</div>\n");

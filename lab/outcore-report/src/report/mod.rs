@@ -260,8 +260,8 @@ impl Report {
         serde_json::json!(self)
     }
 
-    /// The report as CSV, one value per line: section, table, row, column, unit, value. The row is
-    /// named by its first cell.
+    /// The report as CSV, one value per line: section, table, row, column, unit, value. The first
+    /// cell of a row is its name.
     pub fn to_csv(&self) -> String {
         text::csv(self)
     }

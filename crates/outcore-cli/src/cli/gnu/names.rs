@@ -1,6 +1,7 @@
-//! The words that GNU `sort` knows: long options, and what some of them take.
+//! The words of GNU `sort`: long options, and the values of some of them.
 //!
-//! Contract: tables and lookups in them, pure. A word may be cut short where it stays the only one.
+//! Contract: tables and lookups in them, pure. A word may be abbreviated as long as it is
+//! unambiguous.
 
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
@@ -10,7 +11,7 @@ use outcore::{Error, Result};
 
 use super::READ;
 
-/// Long options of GNU `sort`, and what the definition calls them.
+/// Long options of GNU `sort`, and their names in the definition.
 pub(super) const LONGS: [(&str, &str); 30] = [
     ("batch-size", "batch_count"),
     ("buffer-size", "buffer_bytes"),
@@ -44,7 +45,7 @@ pub(super) const LONGS: [(&str, &str); 30] = [
     ("zero-terminated", "zero_terminated"),
 ];
 pub(super) const VERSION: &str = "version";
-/// What `--sort` takes, and the letter that means the same.
+/// The values of `--sort`, and the equivalent letters.
 pub(super) const WORDS: [(&str, &str); 6] = [
     ("general-numeric", "general_numeric_sort"),
     ("human-numeric", "human_numeric_sort"),
@@ -53,10 +54,10 @@ pub(super) const WORDS: [(&str, &str); 6] = [
     ("random", "random_sort"),
     ("version", "version_sort"),
 ];
-/// What `--check` takes, and the letter that means the same.
+/// The values of `--check`, and the equivalent letters.
 pub(super) const CHECKS: [(&str, char); 3] =
     [("quiet", 'C'), ("silent", 'C'), ("diagnose-first", 'c')];
-/// Options that may be repeated if they say the same, and what is said if they do not.
+/// Options that may be repeated with the same value, and the error for different values.
 pub(super) const EQUAL: [(&str, &str); 4] = [
     ("output", "multiple output files specified"),
     ("separator", "incompatible tabs"),
@@ -64,7 +65,7 @@ pub(super) const EQUAL: [(&str, &str); 4] = [
     ("compress_program", "multiple compress programs specified"),
 ];
 
-/// The word that a text is the beginning of.
+/// The word that begins with a text.
 pub(super) fn one_of<'t, T: PartialEq>(
     words: &'t [(&'static str, T)],
     text: &str,
@@ -94,7 +95,7 @@ pub(super) fn one_of<'t, T: PartialEq>(
     }
 }
 
-/// As many files are merged at once as there are, so the number is only looked at.
+/// outcore merges all files at once, so it only checks the number.
 pub(super) fn check_batch_size(text: &str) -> Result<()> {
     let is_number = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
     let invalid = || Error::usage(READ, format!("invalid --batch-size argument '{text}'"));
@@ -111,7 +112,7 @@ pub(super) fn check_batch_size(text: &str) -> Result<()> {
     }
 }
 
-/// An option as the definition spells it, and what stands `behind` its name.
+/// An option as the definition spells it, and the text `behind` its name.
 pub(super) fn name_of(flag: &Arg, behind: &str) -> OsString {
     match (flag.get_long(), flag.get_short()) {
         (Some(long), _) => format!("--{long}{behind}").into(),
@@ -120,7 +121,7 @@ pub(super) fn name_of(flag: &Arg, behind: &str) -> OsString {
     }
 }
 
-/// A value after the text that it belongs to.
+/// A text and the value after it, as one word.
 pub(super) fn joined(front: &str, value: &OsStr) -> OsString {
     joined_to(front.into(), value)
 }

@@ -1,7 +1,7 @@
-//! How the words of GNU sort become ours, case by case.
+//! Tests of the translation of GNU sort's words, case by case.
 //!
-//! Contract: each case has the words as a user of GNU sort types them, and the words of the
-//! definition that they are to become; and every option of GNU sort is one of the definition.
+//! Contract: each case has the words that a user of GNU sort types, and the expected words of the
+//! definition. Every option of GNU sort is in the definition.
 
 use super::*;
 
@@ -45,7 +45,7 @@ fn an_option_is_no_name_of_a_file_unless_it_is_written_as_one() {
         assert!(error.cause().contains("needs a name"), "{error}");
         assert!(hint.contains("=./--"), "{hint}");
     }
-    // GNU's sort takes it, and everybody does what is written in one word.
+    // GNU's sort accepts it, and every command accepts an option and its value in one word.
     check(
         &["sort", "-o", "--help"],
         &["sort", "sort", "--output=--help", "--"],
@@ -103,7 +103,7 @@ fn words_are_what_they_are_by_the_definition() {
             "-",
         ],
     );
-    // Other commands are left alone.
+    // The words of other commands stay unchanged.
     check(&["outcore", "head", "+1"], &["outcore", "head", "+1"]);
     check(
         &["outcore", "--color", "sort", "ls"],
@@ -141,7 +141,7 @@ fn old_keys_become_new_ones_where_they_stand_and_files_stay_files() {
         &["sort", "--key=2", "-k1,1", "--key", "3n"],
         &["sort", "sort", "-k", "2", "-k", "1,1", "-k", "3n", "--"],
     );
-    // A key of records stays one.
+    // A key of records stays a key of records.
     check(
         &["outcore", "sort", "--key", "0:8", "a"],
         &["outcore", "sort", "--key=0:8", "--", "a"],

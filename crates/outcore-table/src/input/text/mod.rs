@@ -8,9 +8,10 @@
 //! type, or a field that no column has is an error. The error names line, column and value, and the
 //! flag that helps. Nothing is rounded or left out to make a value fit.
 //!
-//! CSV: the first record names the columns, or they are named 1, 2, and so on. An empty field is
-//! null. An empty field in quotes is an empty text, or null if the type has none. JSON: a field
-//! that an object lacks is null; numbers and truth values become texts in a column of texts.
+//! CSV: the first record has the names of the columns; without it, the names are 1, 2, and so on.
+//! An empty field is null. An empty field in quotes is an empty text, or null if the type has none.
+//! JSON: a field that an object lacks is null; numbers and truth values become texts in a column of
+//! texts.
 //!
 //! Bounds: a reader holds the text of a piece and a batch whose rows its memory limits.
 

@@ -60,7 +60,7 @@ impl Passages {
         }
     }
 
-    /// Passages of `units_count` tokens, or of at least so many bytes.
+    /// Passages of `units_count` tokens, or of at least this many bytes.
     pub(super) fn new(unit: PassageUnit, units_count: usize) -> Self {
         let less = match unit {
             PassageUnit::Bytes => CHAR_BYTES_MAX,

@@ -111,7 +111,7 @@ pub fn window(job: &Job, ends: &TableEnds<'_>, wanted: &Window) -> Result<TableS
     })
 }
 
-/// Writes the columns of `input` and the computed ones, for so many rows, if known.
+/// Writes the columns of `input` and the computed ones, for this many rows, if known.
 fn windowed(
     job: &Job,
     outputs: &[PathBuf],

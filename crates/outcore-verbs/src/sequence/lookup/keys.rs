@@ -1,8 +1,8 @@
 //! The keys of a lookup, in files of their own.
 //!
-//! Contract: keys are records of the type that they are looked for in, or, in an array whose header
-//! names its fields, have the same keys in the same places. They are read as a whole, or some at a
-//! time where the memory does not hold all.
+//! Contract: keys have the type of the records that are searched. In an array whose header names
+//! its fields, it is enough if the same keys are in the same places. They are read as a whole, or
+//! in groups if they do not fit in memory.
 
 use std::path::Path;
 
@@ -24,7 +24,7 @@ pub(super) struct Keys<'a> {
 }
 
 impl<'a> Keys<'a> {
-    /// The keys in `inputs`, named `path`, which are looked for among records of `format`.
+    /// The keys in `inputs`, named `path`, for a search in records of `format`.
     ///
     /// # Errors
     /// Usage: records of another type.
@@ -37,7 +37,7 @@ impl<'a> Keys<'a> {
             ..TypeRequest::default()
         };
         let decided = match records::decide(&TypeRequest::default(), inputs) {
-            // An array whose header names all fields, the keys of the order among them.
+            // An array whose header names all fields, including the keys of the order.
             Ok(decided) if has_keys_of(&decided.format, format) => Ok(()),
             _ => records::decide(&request, inputs).map(drop),
         };
@@ -56,7 +56,7 @@ impl<'a> Keys<'a> {
         })
     }
 
-    /// All of them; an error names a memory that is too little.
+    /// All keys. If the memory is too small, the error says so.
     pub(super) fn read_all(&self, job: &Job) -> Result<Vec<u8>> {
         bytes_of(job, (self.path, self.inputs))
     }
@@ -86,7 +86,7 @@ fn data_bytes(inputs: &[ResolvedInput]) -> u64 {
     inputs.iter().map(|input| input.data_bytes).sum()
 }
 
-/// Whether records have the keys of others where these have them.
+/// Whether records have the same keys as others, at the same places.
 fn has_keys_of(records: &RecordFormat, others: &RecordFormat) -> bool {
     let is_same = |a: &KeyField, b: &KeyField| {
         (a.offset_bytes, a.len_bytes, a.kind) == (b.offset_bytes, b.len_bytes, b.kind)
@@ -100,8 +100,7 @@ fn has_keys_of(records: &RecordFormat, others: &RecordFormat) -> bool {
 
 /// All bytes of keys.
 ///
-/// # Errors
-/// Memory: they are more than half of it.
+/// # Errors Memory: the keys take more than half of it.
 pub(super) fn bytes_of(job: &Job, (path, inputs): (&Path, &[ResolvedInput])) -> Result<Vec<u8>> {
     let data_bytes = data_bytes(inputs);
     if data_bytes > job.budget.free_bytes() / 2 {

@@ -1,7 +1,7 @@
 //! `lookup`: where keys belong in sorted files, in sorted lines and in views.
 //!
-//! Contract: ranks come in the order of the keys, as u64; with `--values`, what is found comes in
-//! their place. A directory is a view, text is lines ([`view`]), anything else is records
+//! Contract: the output has ranks in the order of the keys, as u64, or with `--values` the items
+//! that are found. A directory is a view, text is lines ([`view`]), anything else is records
 //! ([`records`]).
 
 mod keys;
@@ -160,7 +160,7 @@ impl Verb for Lookup {
     }
 }
 
-/// The kind of data that keys are looked up in.
+/// The kind of the data that are searched.
 fn what_is_searched(host: &dyn Host, args: &LookupArgs) -> Result<What> {
     if matches!(&args.files.input.inputs[..], [dir] if dir.is_dir()) {
         return Ok(What::View);
@@ -172,7 +172,7 @@ fn what_is_searched(host: &dyn Host, args: &LookupArgs) -> Result<What> {
         is_lines: args.lines || args.zero_terminated,
         ..Asked::default()
     })?;
-    // Text has one order here, whatever it is called.
+    // Text has one order here, whatever its name is.
     Ok(if what.is_text() { What::Lines } else { what })
 }
 
@@ -183,7 +183,7 @@ fn side_of(args: &LookupArgs) -> Side {
     }
 }
 
-/// Writes items that are in memory, after what was `done` to find them.
+/// Writes items that are in memory; `done` is the work that found them.
 fn write_found(
     job: &Job,
     (bytes, item_bytes): (&[u8], usize),
@@ -194,7 +194,7 @@ fn write_found(
     Ok(and_written(done, written))
 }
 
-/// What was done, and then written.
+/// The sum of the work `done` and the writes that followed.
 fn and_written(done: Done, written: Done) -> Done {
     Done {
         records_in: done.records_in,

@@ -1,7 +1,7 @@
 //! Lookups in files of records.
 //!
-//! Contract: as the folder's. Keys that are more than the memory holds are looked up some at a
-//! time, and records that are found come some at a time, too; the output is then a single file,
+//! Contract: that of the folder. If the keys do not fit in memory, they are looked up in groups,
+//! and the records that are found are also gathered in groups. The output is then a single file,
 //! which appears whole or not at all.
 //!
 //! Bounds: as [`outcore::primitives::lookup()`] for the keys that are looked up at a time; with
@@ -28,15 +28,14 @@ use crate::host::Host;
 use crate::report::WriteSummary;
 
 const RANK_BYTES: usize = size_of::<u64>();
-/// Memory of a key beside its bytes: its two ranks, and its place while it is looked up.
+/// Memory of a key in addition to its bytes: its two ranks, and its place while it is looked up.
 const KEY_BYTES: u64 = 32;
 /// Memory of a place while its record is gathered.
 const PLACE_BYTES: u64 = 256;
 
 /// Looks up keys in files of records.
 ///
-/// # Errors
-/// Usage: keys of another type. What reading and writing fail with.
+/// # Errors Usage: keys of another type. Errors of reading and writing.
 pub(super) fn in_records(host: &dyn Host, args: &LookupArgs) -> Result<LookupSummary> {
     let files = std::slice::from_ref(&args.keys);
     let files = inputs::open_files(files, host.names())?;
@@ -100,7 +99,7 @@ pub(super) fn in_records(host: &dyn Host, args: &LookupArgs) -> Result<LookupSum
     })
 }
 
-/// How many keys are looked up, and among how many records.
+/// The number of keys, and of the records that are searched.
 #[derive(Clone, Copy, Default)]
 struct Counts {
     keys: u64,
@@ -117,7 +116,7 @@ struct Search<'a> {
     record_bytes: usize,
 }
 
-/// Where the records are that are equal to some keys.
+/// The ranges of records that are equal to the keys.
 struct Found {
     from: Vec<u64>,
     to: Vec<u64>,
@@ -137,20 +136,20 @@ impl Found {
 }
 
 impl Search<'_> {
-    /// Keys that are looked up at a time, each with so many bytes beside it.
+    /// Keys that are looked up at a time, each with room for a record and [`KEY_BYTES`].
     fn at_once(&self) -> u64 {
         let each_bytes = self.record_bytes as u64 + KEY_BYTES;
         (self.job.budget.free_bytes() / 2 / each_bytes).max(1)
     }
 
-    /// The first keys of each part, and how many there are in a part.
+    /// The first key of each part, and the number of keys in a part.
     fn parts(&self) -> (Vec<u64>, u64) {
         let at_once = self.at_once();
         let firsts = (0..self.keys.count.max(1)).step_by(at_once.try_into().unwrap_or(usize::MAX));
         (firsts.collect(), at_once)
     }
 
-    /// Some keys: all, where there is only one part.
+    /// The keys of a part: all keys if there is only one part.
     fn read(&self, first: u64, at_once: u64) -> Result<Vec<u8>> {
         match self.keys.count <= at_once {
             true => self.keys.read_all(&self.job),
@@ -208,7 +207,7 @@ impl Search<'_> {
             count += found.count();
             last = Some(found);
         }
-        // What is known of all keys is not looked up again.
+        // Ranks that are known for all keys are not looked up again.
         let mut known = last.filter(|_| firsts.len() == 1);
         if let (Some(found), true) = (&known, count <= self.places_at_once()) {
             let places: Vec<u64> = found.ranks().collect();
@@ -260,8 +259,8 @@ impl Search<'_> {
         })
     }
 
-    /// Records that are gathered at a time: each is held twice while it is gathered, beside its
-    /// place and the reads in flight.
+    /// Records that are gathered at a time: each is held twice while it is gathered, with its place
+    /// and the reads in flight.
     fn places_at_once(&self) -> u64 {
         self.job.budget.free_bytes() / (3 * self.record_bytes as u64 + PLACE_BYTES)
     }
@@ -270,19 +269,18 @@ impl Search<'_> {
 /// A file that is written part by part.
 struct Parts {
     together: Together,
-    /// Items, and bytes with the header, that it will have.
+    /// The number of its items, and of its bytes including the header.
     count: u64,
     len_bytes: u64,
     end_bytes: u64,
-    /// How long it waited for what is written.
+    /// The time that it waited for writes.
     beside_seconds: f64,
 }
 
 impl Parts {
     /// The file of `count` items, to be written to `output`.
     ///
-    /// # Errors
-    /// Memory: the output is no regular file. What creating it fails with.
+    /// # Errors Memory: the output is not a regular file. Errors of creating it.
     fn create(
         job: &Job,
         (output, force): (&Output, bool),
@@ -322,10 +320,9 @@ impl Parts {
         self.together.write(0, at_bytes, bytes)
     }
 
-    /// Makes the file appear, after all that was done since a time.
+    /// Publishes the file, and returns all work since a point in time.
     ///
-    /// # Errors
-    /// Corrupt: less was found than before.
+    /// # Errors Corrupt: fewer items were found than before.
     fn publish(self, done: Option<Done>, started: Instant) -> Result<Done> {
         if self.end_bytes < self.len_bytes {
             return Err(changed());
@@ -342,14 +339,14 @@ impl Parts {
     }
 }
 
-/// The error for keys that find something else than they did.
+/// The error for keys whose results differ from the first lookup.
 fn changed() -> Error {
     let cause =
         "the keys, or the files that they are looked up in, were written to while they were read";
     Error::corrupt("look up keys", cause).hint("look up in copies that nobody changes")
 }
 
-/// Adds what was done in a part to what was done before.
+/// Adds the work of a part to the work so far.
 fn add(all: &mut Option<Done>, done: Done) {
     *all = Some(match all.take() {
         Some(before) => before.and(done),

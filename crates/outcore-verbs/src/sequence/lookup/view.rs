@@ -1,6 +1,6 @@
 //! Lookups in views, and in files of sorted lines as if they were views.
 //!
-//! Contract: as the folder's. Keys and what is found are in memory.
+//! Contract: that of the folder. Keys and results are in memory.
 
 use std::path::{Path, PathBuf};
 
@@ -30,16 +30,15 @@ use crate::report::{Moved, Phase as PhaseReport, Place, Stopwatch, WriteSummary}
 
 const NEWLINE: u8 = b'\n';
 
-/// What was written, after these phases.
+/// The writes, after these phases.
 fn after(mut phases: Vec<Phase>, written: Done) -> Done {
     phases.extend(written.phases.iter().cloned());
     Done { phases, ..written }
 }
 
-/// Looks up keys in a view, or in a file of lines as if it were one.
+/// Looks up keys in a view, or in a file of lines as if it were a view.
 ///
-/// # Errors
-/// Usage; lines that are not in order; what reading and writing fail with.
+/// # Errors Usage; lines that are not in order; errors of reading and writing.
 pub(super) fn in_view(host: &dyn Host, args: &LookupArgs, is_view: bool) -> Result<LookupSummary> {
     let stopwatch = Stopwatch::start();
     check(args)?;
@@ -135,7 +134,7 @@ pub(super) fn in_view(host: &dyn Host, args: &LookupArgs, is_view: bool) -> Resu
     })
 }
 
-/// What was looked up.
+/// The result of a lookup.
 struct Found {
     records: u64,
     keys: u64,
@@ -154,7 +153,7 @@ fn begin(host: &dyn Host, job: &Job, (place, output): (&Path, &Path)) {
     }));
 }
 
-/// The place that the result gets, by its name.
+/// The destination of the result, by its name.
 fn target_of(
     host: &dyn Host,
     args: &LookupArgs,
@@ -163,7 +162,7 @@ fn target_of(
 ) -> Result<(PathBuf, Target)> {
     let force = args.files.input.force;
     let name = host.output(&args.files.output.output, force)?;
-    // What a view holds is known when it is open; until then its output's name says it.
+    // The kind of a view is known once it is open; until then the name of the output tells it.
     let extension = args.files.output.output.extension();
     let is_array = is_view && extension.is_some_and(|end| end == "npy");
     let holds = match args.values && !is_array {
@@ -175,8 +174,8 @@ fn target_of(
     Ok((name.into_owned(), target))
 }
 
-/// The header of what is written of a view that is open, or of lines. Fails where the name of the
-/// output promises something else.
+/// The header of the output for an open view, or for lines. Fails if the name of the output does
+/// not match.
 fn header_for(
     args: &LookupArgs,
     (name, target): (&Path, &Target),
@@ -199,17 +198,17 @@ fn header_for(
     }
 }
 
-/// Files of text that are read as they are, or unpacked.
+/// Files of text that are read in place, or decompressed first.
 struct Texts<'a> {
     host: &'a dyn Host,
     job: &'a Job,
     resources: &'a Resources,
-    /// What was unpacked.
+    /// The decompressed files.
     spool: Option<Spool>,
 }
 
 impl Texts<'_> {
-    /// The files that `name` means.
+    /// The files with the name `name`.
     fn files(&mut self, name: &Path, how: Recognition) -> Result<Vec<ResolvedInput>> {
         let names = [name.to_path_buf()];
         let sources = inputs::find(&names, Streams::Refused, self.host.names())?;
@@ -225,7 +224,7 @@ impl Texts<'_> {
         )
     }
 
-    /// The keys in the file `name`, as they are looked for in `view`.
+    /// The keys in the file `name`, in the form for a search in `view`.
     fn keys_for(&mut self, view: &SortedView, name: &Path) -> Result<Vec<ResolvedInput>> {
         match view.what().lines() {
             Some(lines) => {
@@ -239,7 +238,7 @@ impl Texts<'_> {
         }
     }
 
-    /// The only file that `name` means.
+    /// The single file with the name `name`.
     fn one_file(&mut self, name: &Path, how: Recognition) -> Result<PathBuf> {
         match &self.files(name, how)?[..] {
             [one] => Ok(one.source.path.clone()),
@@ -248,7 +247,7 @@ impl Texts<'_> {
     }
 }
 
-/// What cannot be asked of a view or of lines.
+/// Rejects options that do not apply to a view or to lines.
 fn check(args: &LookupArgs) -> Result<()> {
     let refused = |cause: &str, hint: &str| Err(Error::usage(LOOKUP, cause).hint(hint));
     match args.files.input.inputs.len() {
@@ -270,20 +269,20 @@ fn refuse_table(view: SortedView) -> Result<SortedView> {
     }
 }
 
-/// Memory of a key beside its bytes.
+/// Memory of a key in addition to its bytes.
 const KEY_BYTES: u64 = 32;
 
 /// Keys in memory.
 struct Asked {
     _held: Reservation,
     bytes: Vec<u8>,
-    /// Where each ends, and what stands between two of them.
+    /// The end of each key, and the number of bytes between two keys.
     ends: Vec<usize>,
     between: usize,
 }
 
 impl Asked {
-    /// The keys in a file, as the view has them: records, or lines.
+    /// The keys in a file, in the form of the view: records, or lines.
     fn read(
         job: &Job,
         (path, files): (&Path, &[ResolvedInput]),
@@ -322,7 +321,7 @@ impl Asked {
         })
     }
 
-    /// Each key; to be called once.
+    /// Each key. Call it once.
     fn keys(&self) -> Vec<&[u8]> {
         let mut from = 0;
         let each = self.ends.iter().map(|end| {
@@ -334,7 +333,7 @@ impl Asked {
     }
 }
 
-/// Reserves what keys take, of which there are so many bytes and so many keys.
+/// Reserves the memory of this many bytes and this many keys.
 fn hold(job: &Job, path: &Path, (bytes, count): (usize, u64)) -> Result<Reservation> {
     let held = job.budget.reserve("keys", bytes as u64 + count * KEY_BYTES);
     held.map_err(|error| {
@@ -380,8 +379,8 @@ fn write_values(
     Ok(after(phases, produce(job, &found, output, force)?))
 }
 
-/// Writes the lines that are equal to keys, as often as the file has them: in the order of bytes
-/// they are the keys.
+/// Writes the lines that are equal to keys, as often as the file has them. In the order of bytes,
+/// these lines are the keys themselves.
 fn write_lines(
     job: &Job,
     view: &SortedView,
