@@ -1,4 +1,4 @@
-"""Counts the tests that ran, from the output of cargo, pytest and `scripts/pages.py`.
+"""Counts the tests that ran, from the output of cargo, pytest, `pages.py` and `help_examples.py`.
 
 Contract: pure, no I/O. A test that passes but prints `SKIP: reason` counts as skipped, never as passed. A run that
 fails without naming a failed test (a crash, a compile error, an exceeded limit) counts as one failure, so that zero
@@ -140,8 +140,8 @@ def pytest_tally(junit_xml: str, exit_code: int) -> Tally:
     return tally
 
 
-def pages_tally(lines: list[str], exit_code: int) -> Tally:
-    """Counts the blocks of pages from the lines that `scripts/pages.py` printed."""
+def pages_tally(lines: list[str], exit_code: int, script: str = "scripts/pages.py") -> Tally:
+    """Counts the blocks of pages, or examples of help texts, from the lines that a script printed."""
     tally = Tally()
     for line in lines:
         if line.startswith("SKIP: "):
@@ -151,5 +151,5 @@ def pages_tally(lines: list[str], exit_code: int) -> Tally:
         elif match := PAGES.match(line):
             tally.passed_count = int(match[1])
     if exit_code != 0 and not tally.failed:
-        tally.failed.append(f"scripts/pages.py: exit code {exit_code} without a failed block")
+        tally.failed.append(f"{script}: exit code {exit_code} without a failed block")
     return tally

@@ -208,16 +208,20 @@ def python() -> Tally:
 
 
 def pages() -> Tally:
-    """Every code block of the README and the guides, with the command that the tests built."""
-    lines: list[str] = []
+    """Every code block of the README and the guides, and every example of a help text, with the
+    commands that the tests built."""
     target = Path(environment().get("CARGO_TARGET_DIR") or ROOT / "target")
     if not all((target / "debug" / name).is_file() for name in ("outcore", "outcore-lab")):
         build = ["cargo", "build", "--quiet", "--package", "outcore-cli", "--package", "outcore-lab"]
         tally = step("the build of the commands", build)
         if tally.failed:
             return tally
-    exit_code = run(["python", "scripts/pages.py"], lambda line: lines.append(line) is None)
-    return pages_tally(lines, exit_code)
+    tally = Tally()
+    for script in ("scripts/pages.py", "scripts/help_examples.py"):
+        lines: list[str] = []
+        exit_code = run(["python", script], lambda line: lines.append(line) is None)
+        tally.add(pages_tally(lines, exit_code, script))
+    return tally
 
 
 def pytest(folder: str) -> Tally:

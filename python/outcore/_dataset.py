@@ -324,6 +324,8 @@ class Dataset(Lazy):
                 function of two values. It must be associative; it need not commute.
             progress: As in `sort`.
 
+            >>> import collections, operator
+            >>> keys = outcore.open("keys.bin", dtype="u64")
             >>> keys.map_reduce("x * x", "sum")
             >>> keys.map_reduce(lambda batch: collections.Counter((batch % 7).tolist()), operator.add)
         """

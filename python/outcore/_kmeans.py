@@ -287,7 +287,7 @@ class MiniBatchKMeans(KMeans):
     """k-means by mini-batches (Sculley 2010), with scikit-learn's names.
 
         >>> model = outcore.MiniBatchKMeans(4096, batch_size=65536).fit("base.fbin")
-        >>> for batch in batches:
+        >>> for batch in np.array_split(np.load("new.npy", mmap_mode="r"), 10):
         ...     model.partial_fit(batch)
 
     Each step draws rows of the file at random and moves centroids to the means of all rows that

@@ -152,6 +152,7 @@ class Lines(Lazy):
             force: Replace files that exist; never an input.
             progress: As in `sort`.
 
+            >>> log = outcore.open("access.log", lines=True)
             >>> log.shuffle(seed=1).split("part-{part}.txt.zst", parts=8)
         """
         if (parts is None) == (lines is None):
@@ -236,6 +237,8 @@ class Lines(Lazy):
         be associative; `None` if there are no lines. It takes one pass; the values may be of any
         kind.
 
+            >>> import collections, operator
+            >>> log = outcore.open("access.log", lines=True)
             >>> log.map_reduce(lambda lines: collections.Counter(map(len, lines)), operator.add)
         """
         values = (f(lines) for lines in self)

@@ -1,7 +1,9 @@
 """Sorted views of tables: rows in the order of columns that are merged while they are read.
 
+    >>> import datetime
     >>> view = outcore.sort_view("logs/*.parquet", "logs.view", by=["country", "time:desc"])
     >>> view[1000:1010]                     # a pyarrow.Table
+    >>> when = datetime.datetime(2024, 1, 31)
     >>> view.find(("de", when))             # the rows of a key
 """
 

@@ -123,6 +123,7 @@ def knn(
 ) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.int64]]:
     """Finds the exact nearest neighbours of vectors, by one pass over the base.
 
+        >>> queries = np.load("queries.npy")
         >>> distances, ids = outcore.knn("base.fbin", queries, k=10)
 
     Args:
@@ -245,6 +246,7 @@ def index_vectors(
     """Makes an index of a file of vectors, with which `knn` reads a quarter as much, or a few lists.
 
         >>> outcore.index_vectors("base.fbin", "base.vindex")
+        >>> queries = np.load("queries.npy")
         >>> distances, ids = outcore.knn("base.fbin", queries, index="base.vindex")
         >>> outcore.index_vectors("base.fbin", "base.lists", nlist=1024)
         >>> distances, ids = outcore.knn("base.fbin", queries, index="base.lists", nprobe=16)
@@ -299,6 +301,7 @@ def range_search(
 ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.float64], npt.NDArray[np.int64]]:
     """Finds all vectors within a distance of queries, exactly.
 
+        >>> queries = np.load("queries.npy")
         >>> limits, distances, ids = outcore.range_search("base.fbin", queries, 0.2, metric="cos")
         >>> ids[limits[3] : limits[4]]      # those of the fourth query
 

@@ -180,7 +180,7 @@ const EXAMPLES: [(&str, &str); 33] = [
     ),
     (
         "volume cp",
-        "outcore volume cp @keys @copy --volume drives.toml\noutcore volume cp keys.bin @keys --volume drives.toml",
+        "outcore volume cp @keys @copy --volume drives.toml\noutcore volume cp more.bin @more --volume drives.toml",
     ),
     ("view append", "outcore view append keys.view more.bin"),
     ("view info", "outcore view info keys.view"),

@@ -26,9 +26,9 @@ use crate::verb::{Inputs, Verb, Words};
 const KMEANS_EXAMPLES: &str = "\
 Examples:
   outcore kmeans base.fbin -k 64 -o centroids.npy --labels labels.npy
+  outcore kmeans base.fbin -k 64 --init centroids.npy --max-iterations 20 -o better.npy
   outcore kmeans embeddings.npy -k 1000 --spherical --runs 3 -o centroids.npy
-  outcore kmeans base.1B.fbin -k 4096 --batch 65536 -o centroids.npy
-  outcore kmeans base.fbin -k 64 --init centroids.npy --max-iterations 20 -o better.npy";
+  outcore kmeans base.1B.fbin -k 4096 --batch 65536 -o centroids.npy";
 
 /// Cluster vectors by k-means
 ///

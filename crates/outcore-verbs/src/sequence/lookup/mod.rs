@@ -32,9 +32,9 @@ const LOOKUP: &str = "lookup";
 const LOOKUP_EXAMPLES: &str = "\
 Examples:
   outcore lookup sorted.bin --keys wanted.bin -o ranks.npy --type u64
+  outcore gather sorted.bin --at ranks.npy -o found.bin --type u64
   outcore lookup sorted.npy --keys wanted.npy -o behind.npy --side right
   outcore lookup sorted.npy --keys wanted.npy -o ranks.npy --index sorted.index
-  outcore gather sorted.bin --at ranks.npy -o found.bin --type u64
   outcore lookup users.bin --keys wanted.bin --values -o found.bin --record 64 --key 0:8:u64
   outcore lookup --lines words.txt --keys queries.txt -o ranks.npy
   outcore lookup by-time.view --keys events.bin -o ranks.npy
