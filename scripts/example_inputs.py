@@ -1,13 +1,14 @@
 #!/usr/bin/env python3
 """The files that the examples of docstrings and help texts read, and what makes an example small.
 
-Contract: `make` writes all inputs into an empty folder, the same bytes in every run: a few hundred
-KiB each at most, so that each example gets copies of its own. It needs NumPy, pyarrow and the
-package. `small` changes no more of an example than the numbers that make it big and the places
-that a machine may lack; every change is a line of `CHANGES`. `remove` clears a name for an example
-that writes it.
+Contract: `make` writes all inputs into an empty folder, with the same values in every run and at
+most a few hundred KiB each, so that each example gets copies of its own. `placed` makes the inputs
+that cannot be copied. Both need NumPy, pyarrow and the package. `small` changes the numbers that
+make an example big and the places that a machine may lack, and nothing else: see `CHANGES`.
+`remove` clears a name for an example that writes it.
 
-    scripts/example_inputs.py FOLDER
+    scripts/example_inputs.py FOLDER                all inputs
+    scripts/example_inputs.py FOLDER keys.view ...  inputs of `PLACED`
 """
 
 from __future__ import annotations
@@ -26,14 +27,14 @@ from typing import Any
 ROWS = 1000
 KEYS_COUNT = 4096
 COUNTRIES = ("de", "fr", "jp", "us")
-# What is changed in examples, in order: patterns and what takes their place.
+# Changes of examples, in order: patterns and what takes their place.
 CHANGES = [
     # Counts of records to generate or take.
     (r"(?<!>= )\b(?:\d{7,}|1e[6-9]|10\*\*9)\b", "10000"),
     # The size of a measurement, given or by default.
     (r"(outcore bench .*--size) \d+[MG]i?B", r"\1 4MiB"),
     (r"(outcore bench primitives .*--memory) \S+", r"\1 8MiB"),
-    (r"(outcore bench view .*) --memory .*", r"\1 --memory 16MB --memory 32MB --rounds 1"),
+    (r"(outcore bench view .*?) --memory .*", r"\1 --memory 16MB --memory 32MB --rounds 1"),
     (r"(outcore bench view .*--size \S+ -o .*)", r"\1 --rounds 1"),
     (r"(outcore bench vectors .*?)(?: --size \S+)?(?: --threads \d+)?( --memory .*|$)",
      r"\1 --size 1MiB\2"),
@@ -113,7 +114,7 @@ def _records(folder: Path) -> None:
     log[:, 0] = np.sort(random.integers(0, KEYS_COUNT, ROWS))
     log.tofile(folder / "users.bin")
     # The 100 bytes of gensort, and a multiple of 8.
-    for name in ("big.bin", "big.dat", "run-0.bin", "run-1.bin"):
+    for name in ("big.bin", "big.dat", "runs.bin"):
         (folder / name).write_bytes(random.bytes(100 * ROWS))
     random.integers(0, 1 << 16, (64, 1024), dtype=np.uint32).tofile(folder / "tokens.bin")
     arrays = {
@@ -301,7 +302,7 @@ def _edges(folder: Path) -> None:
     lines = [f"{source}\t{target}" for source, target in edges]
     for name in ("edges", "friends", "soc-LiveJournal1"):
         (folder / f"{name}.txt").write_text("\n".join(["# FromNodeId\tToNodeId", *lines]) + "\n")
-    # As two numbers of 8 bytes an edge, or of 4 bytes two.
+    # Two numbers of 8 bytes per edge, which are two edges with numbers of 4 bytes.
     edges.astype(np.uint64).tofile(folder / "edges.bin")
     sheet = [f"{source},{target},{source * target}" for source, target in edges]
     (folder / "links.csv").write_text("\n".join(["from,to,bytes", *sheet]) + "\n")
@@ -351,7 +352,7 @@ def _made(folder: Path) -> None:
 # Inputs that know where they are: name, what they are sorted from, and how.
 PLACED: dict[str, tuple[str, dict[str, Any]]] = {
     "sorted.bin.outcore.json": ("big.bin", {"dtype": "gensort"}),
-    "runs.outcore.json": ("run-0.bin", {"record": 100, "key": "0:10"}),
+    "runs.outcore.json": ("runs.bin", {"record": 100, "key": "0:10"}),
     "keys.view": ("keys.bin", {"dtype": "u64"}),
     "by-time.view": ("log.bin", {"record": 64, "key": "8:8:u64"}),
     "words.view": ("words.txt", {"lines": True}),
@@ -361,7 +362,7 @@ PLACED: dict[str, tuple[str, dict[str, Any]]] = {
 
 
 def placed(folder: Path, names: list[str]) -> None:
-    """Makes those of the inputs in `PLACED` that are named, in a copy of the others."""
+    """Makes inputs of `PLACED` by their names, in a copy of all other inputs."""
     import outcore
 
     for name in names:
