@@ -1,7 +1,8 @@
 """Datasets for PyTorch: batches of shuffled files or tables, with a separate part for each rank and
 worker.
 
-    >>> from outcore.torch import ShuffledDataset
+    >>> import torch
+    >>> from outcore.torch import ShuffledDataset, ShuffledTableDataset
     >>> data = ShuffledDataset("train.npy", batch_size=1024, seed=7)
     >>> loader = torch.utils.data.DataLoader(data, batch_size=None, num_workers=4)
     >>> for epoch in range(10):

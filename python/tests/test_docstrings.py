@@ -1,4 +1,8 @@
-"""Runs every example of the package's docstrings, with the files that the examples name."""
+"""Runs every example of the package's docstrings, with the files that the examples name.
+
+Examples use `outcore` and `np` without importing them, as NumPy's docstrings do. Anything else that
+they use, they say.
+"""
 
 from __future__ import annotations
 
@@ -99,6 +103,14 @@ def test_an_example_does_what_it_says(test: doctest.DocTest, inputs: Path, here:
     said: list[str] = []
     failed = Runner(Checker(), optionflags=FLAGS).run(test, out=said.append).failed
     assert not failed, "".join(said)
+
+
+@pytest.mark.parametrize(
+    ("text", "failed_count"), [(">>> 1 + 1", 0), (">>> 1 + 1\n2", 0), (">>> 1 + 1\n3", 1), (">>> one", 1)]
+)
+def test_shown_output_is_compared_and_errors_are_failures(text: str, failed_count: int) -> None:
+    test = doctest.DocTestParser().get_doctest(text, {}, "test", None, 0)
+    assert Runner(Checker(), optionflags=FLAGS).run(test, out=str).failed == failed_count
 
 
 def test_no_example_escapes() -> None:
