@@ -16,6 +16,7 @@ import gzip
 import hashlib
 import io
 import json
+import lzma
 import os
 import shutil
 import subprocess
@@ -143,7 +144,7 @@ class Release:
     def archive(self, machine: Machine, tree: Path) -> Path:
         """The programs with everything that belongs to them, below one folder."""
         name = f"outcore-{self.version}-{machine.name}-linux"
-        path = self.place / f"{name}.tar.gz"
+        path = self.place / f"{name}.tar.xz"
         self.pack(path, name, tree, [ROOT / text for text in TEXTS])
         return path
 
@@ -151,7 +152,7 @@ class Release:
         """Writes a reproducible archive of a tree and some texts next to it."""
         members = {str(file.relative_to(tree)): file for file in tree.rglob("*") if file.is_file()}
         members.update({text.name: text for text in texts})
-        with path.open("wb") as file, gzip.GzipFile("", "wb", 9, file, self.time) as packed:
+        with lzma.open(path, "wb", preset=9) as packed:
             with tarfile.open(fileobj=packed, mode="w") as archive:
                 for name in sorted(members):
                     data = members[name].read_bytes()
