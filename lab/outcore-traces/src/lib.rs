@@ -47,7 +47,7 @@ mod stages;
 pub mod summary;
 pub mod write;
 
-pub use formats::{Format, detect, parse_time_unit};
+pub use formats::{FORMAT_HELP, Format, detect, parse_time_unit};
 pub use reader::{ReadOptions, TraceReader};
 pub use request::{Op, Request};
 pub use skips::{OnError, Reason, SkippedLine, Skips};

@@ -65,7 +65,7 @@ struct Item {
 }
 
 impl Item {
-    /// What a parsed line or event is; `None` if it does not matter.
+    /// The item of a parsed line or event; `None` if it does not matter.
     fn of(request: Option<Request>, timing: Timing) -> Option<Self> {
         (request.is_some() || timing != Timing::Unknown).then_some(Item { request, timing })
     }
@@ -125,8 +125,8 @@ enum Body {
 }
 
 impl TraceReader {
-    /// Opens one trace; `-` is standard input. For a blktrace file `NAME.blktrace.N`, or for the
-    /// `NAME` or `NAME.blktrace` of such files, it opens the files of all CPUs.
+    /// Opens one trace; `-` is standard input. For a blktrace file `NAME.blktrace.N`, packed or not,
+    /// or for the `NAME` or `NAME.blktrace` of such files, it opens the files of all CPUs.
     ///
     /// # Errors
     /// The file cannot be read, its compression is unknown, or its format is not recognised.
@@ -644,13 +644,13 @@ fn unknown(head: &[u8], path: &Path) -> Error {
     .hint(format!("`--format` names it: {}", names_of_all()))
 }
 
-/// The per-CPU files of the blktrace run that `path` belongs to; empty if there is none.
+/// The per-CPU files of the blktrace run that `path` belongs to, packed or not; empty if there is
+/// none. Of a file that is there in several forms, the plain one counts.
 fn per_cpu_files(path: &Path) -> Result<Vec<PathBuf>> {
     let Some(name) = path.file_name().and_then(|name| name.to_str()) else {
         return Ok(Vec::new());
     };
-    let is_cpu = |cpu: &str| !cpu.is_empty() && cpu.bytes().all(|byte| byte.is_ascii_digit());
-    let stem = match name.rsplit_once('.') {
+    let stem = match unpacked_name(name).rsplit_once('.') {
         Some((stem, cpu)) if stem.ends_with(".blktrace") && is_cpu(cpu) => stem.to_owned(),
         _ if path.exists() => return Ok(Vec::new()),
         Some((_, "blktrace")) => name.to_owned(),
@@ -670,11 +670,24 @@ fn per_cpu_files(path: &Path) -> Result<Vec<PathBuf>> {
         let file = entry.file_name();
         let cpu = file
             .to_str()
-            .and_then(|file| file.strip_prefix(&stem)?.strip_prefix('.'));
+            .and_then(|file| unpacked_name(file).strip_prefix(&stem)?.strip_prefix('.'));
         if let Some(cpu) = cpu.filter(|cpu| is_cpu(cpu)) {
             files.push((cpu.parse::<u32>().unwrap_or(u32::MAX), entry.path()));
         }
     }
     files.sort();
+    files.dedup_by_key(|(cpu, _)| *cpu);
     Ok(files.into_iter().map(|(_, path)| path).collect())
+}
+
+fn is_cpu(text: &str) -> bool {
+    !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit())
+}
+
+/// A file's name without the ending of a packed file.
+fn unpacked_name(name: &str) -> &str {
+    [".gz", ".zst"]
+        .into_iter()
+        .find_map(|end| name.strip_suffix(end))
+        .unwrap_or(name)
 }

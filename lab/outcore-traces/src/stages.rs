@@ -53,7 +53,7 @@ impl Stage {
     }
 }
 
-/// What an event or a line says about the time that a request took.
+/// The part of a response time that an event or a line contains.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) enum Timing {
     /// Nothing.
@@ -117,7 +117,7 @@ pub(crate) struct Meter {
 }
 
 impl Meter {
-    /// Adds what an event or a line says.
+    /// Adds the timing of an event or a line.
     pub(crate) fn add(&mut self, timing: Timing) {
         match timing {
             Timing::Unknown => {}

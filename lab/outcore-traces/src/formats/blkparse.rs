@@ -29,7 +29,7 @@ pub(crate) struct BlkparseState {
     is_summary: bool,
 }
 
-/// What one line says.
+/// One line: an event of a request, or something else.
 struct Event {
     stage: Option<Stage>,
     parsed: Parsed,
@@ -54,7 +54,7 @@ impl BlkparseState {
         self.stage
     }
 
-    /// Parses one line; `timing` receives what it says about response times.
+    /// Parses one line; `timing` receives its part of a response time.
     pub(crate) fn parse(&mut self, line: &[u8], clock: Clock, timing: &mut Timing) -> Parsed {
         let event = match event(line, clock) {
             Ok(event) => event,

@@ -119,7 +119,7 @@ struct Seen {
 pub(crate) struct Event {
     /// A request, another event, or a damaged one.
     pub(crate) parsed: Parsed,
-    /// What it says about response times.
+    /// Its part of a response time.
     pub(crate) timing: Timing,
     /// Its bytes.
     pub(crate) bytes: [u8; EVENT_BYTES],

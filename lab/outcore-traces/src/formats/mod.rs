@@ -264,6 +264,11 @@ pub fn parse_time_unit(text: &str) -> Result<u64> {
     }
 }
 
+/// The help of an option that names a format; it lists all of them.
+pub const FORMAT_HELP: &str = "Format of a block trace, where its content cannot identify it: \
+    spc, fiu, msr, fio, blktrace, alibaba, tencent, vscsi, vscsi-binary, systor, blkparse, \
+    simplessd, mqsim, ssdsim, disksim, oracle-general, outcore";
+
 /// `spc, fiu, ...`
 pub(crate) fn names_of_all() -> String {
     Format::ALL.map(Format::name).join(", ")
@@ -321,7 +326,7 @@ pub(crate) struct LineParser {
     clock: Clock,
     fio: tools::FioState,
     blkparse: blkparse::BlkparseState,
-    /// What the last line says about response times.
+    /// The last line's part of a response time.
     timing: Timing,
 }
 
@@ -357,7 +362,7 @@ impl LineParser {
         blkparse::stage_of(head.split(|byte| *byte == b'\n'), self.clock)
     }
 
-    /// What the last line says about response times.
+    /// The last line's part of a response time.
     pub(crate) fn timing(&self) -> Timing {
         self.timing
     }
@@ -492,4 +497,19 @@ fn understood(format: Format, lines: &[&[u8]]) -> usize {
             }
         })
         .count()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_format_has_one_name_everywhere() {
+        assert!(FORMAT_HELP.ends_with(&format!(": {}", names_of_all())));
+        for format in Format::ALL {
+            assert_eq!(format.name().parse::<Format>().ok(), Some(format));
+            let json = serde_json::to_string(&format).unwrap();
+            assert_eq!(json, format!("\"{}\"", format.name()));
+        }
+    }
 }

@@ -200,7 +200,7 @@ pub(crate) fn vscsi(line: &[u8], clock: Clock) -> Parsed {
 }
 
 /// SYSTOR '17: `seconds,response,R|W|,LUN,offset,size`, offset and size in bytes. A blank operation
-/// is a request whose answer was lost, so that nobody knows what it was; it is not a request here.
+/// means that the answer, and with it the operation, was lost. Such a line is no request.
 #[inline]
 pub(crate) fn systor(line: &[u8], clock: Clock, timing: &mut Timing) -> Parsed {
     let (fields, count) = split::<6>(line, b',').ok_or(Reason::Fields)?;

@@ -20,7 +20,7 @@ use std::collections::HashSet;
 use std::io::{self, BufRead};
 
 use crate::formats::{Format, Parsed, SECTOR_BYTES, request, scsi};
-use crate::lines::fill;
+use crate::lines::read_up_to;
 use crate::request::Op;
 use crate::skips::Reason;
 
@@ -150,9 +150,9 @@ pub(crate) fn detect(head: &[u8]) -> Option<Format> {
         .then_some(Format::OracleGeneral)
 }
 
-/// Whether the records of `head` are those of oracleGeneral, if the first one has the number
-/// `first`: times never decrease, the next access of an object is a record with the same object, and
-/// an object without a next access does not return. At least one record must confirm that.
+/// Whether the records of `head` are those of oracleGeneral, counted from `first`. Times never
+/// decrease. The next access of an object is a record with the same object. An object without a next
+/// access does not return. At least one record must confirm that.
 fn is_oracle_general(head: &[u8], first: i64) -> bool {
     let records: Vec<&[u8]> = head
         .chunks_exact(Layout::OracleGeneral.record_bytes())
@@ -229,17 +229,7 @@ impl<R: BufRead> RecordReader<R> {
     pub(crate) fn next(&mut self) -> io::Result<Option<Parsed>> {
         self.start_bytes = self.next_bytes;
         let record_bytes = self.layout.record_bytes();
-        let mut got = 0;
-        while got < record_bytes {
-            let buffer = fill(&mut self.inner)?;
-            let len = buffer.len().min(record_bytes - got);
-            if len == 0 {
-                break;
-            }
-            self.record[got..got + len].copy_from_slice(&buffer[..len]);
-            self.inner.consume(len);
-            got += len;
-        }
+        let got = read_up_to(&mut self.inner, &mut self.record[..record_bytes])?;
         if got == 0 {
             return Ok(None);
         }
@@ -395,7 +385,7 @@ mod tests {
             );
         }
         let not = [
-            // The next access has another object, lies before, or times run backwards.
+            // The next access has another object or is an earlier record, or times run backwards.
             [oracle(5, 100, 4096, 1), oracle(5, 7, 512, -1)],
             [oracle(5, 100, 4096, -1), oracle(5, 7, 512, 1)],
             [oracle(5, 100, 4096, -1), oracle(4, 7, 512, -1)],

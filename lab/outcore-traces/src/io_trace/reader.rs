@@ -14,7 +14,7 @@ use crate::io_trace::{
     Entry, FORMAT_NAME, FORMAT_TITLE, Header, JSON_BYTES_MAX, MAGIC, PREAMBLE_BYTES, RECORD_BYTES,
     Record, VERSION,
 };
-use crate::lines::fill;
+use crate::lines::read_up_to;
 use crate::skips::{Reason, cut_short};
 use crate::source::{self, Bytes};
 
@@ -136,22 +136,6 @@ impl<R: BufRead> Frames<R> {
         }
         Ok(Some(entry))
     }
-}
-
-/// Reads until `out` is full or the stream ends.
-fn read_up_to<R: BufRead>(inner: &mut R, out: &mut [u8]) -> io::Result<usize> {
-    let mut got = 0;
-    while got < out.len() {
-        let buffer = fill(inner)?;
-        let len = buffer.len().min(out.len() - got);
-        if len == 0 {
-            break;
-        }
-        out[got..got + len].copy_from_slice(&buffer[..len]);
-        inner.consume(len);
-        got += len;
-    }
-    Ok(got)
 }
 
 /// Reads a trace, entry by entry; the first flaw ends it with an error.

@@ -295,7 +295,7 @@ fn disksim_is_told_from_mqsim_by_its_decimals_and_both_take_a_unit() {
         read(DISKSIM, Some(Format::Mqsim), Some(1_000_000)).1,
         [0, 26_214_000]
     );
-    // Without decimals, the lines are MQSim's; nobody can tell that they are not.
+    // Without decimals, the lines are also MQSim's, which has precedence.
     assert_eq!(read(whole, None, None), (Format::Mqsim, vec![0, 26_214]));
     assert_eq!(read(whole, disksim, None).1, [0, 26_214_000_000]);
     assert_eq!(read(whole, disksim, Some(1_000)).1, [0, 26_214_000]);

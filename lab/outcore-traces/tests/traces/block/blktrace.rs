@@ -120,7 +120,7 @@ fn blktrace_with_garbage_gives_what_is_sound() {
         (place.line, place.offset_bytes, place.reason),
         (2, 48, Reason::Magic)
     );
-    // The end is missing, and nobody knows how much of it.
+    // The end is missing, and its length is unknown.
     let error = reader.next().unwrap().unwrap_err();
     assert_eq!(error.kind(), Kind::Corrupt);
     assert!(
@@ -223,6 +223,30 @@ fn a_file_without_one_request_is_an_error_that_says_what_is_missing() {
 }
 
 const ISSUED_WRITE: u32 = ((1 << 8 | 1 << 6 | 1 << 1) << 16) | 7;
+#[test]
+fn packed_files_of_cpus_are_merged_and_none_counts_twice() {
+    let folder = Folder::new("packed-cpus");
+    let of_cpu = |times: [u64; 2]| {
+        let events = times.map(|time| event(false, time, time, 4096, QUEUED_READ, b""));
+        events.concat()
+    };
+    let write = |name: &str, bytes: &[u8]| fs::write(folder.0.join(name), bytes).unwrap();
+    let zstd = |bytes: &[u8]| zstd::encode_all(bytes, 1).unwrap();
+    write("p.blktrace.0", &of_cpu([1, 4]));
+    write("p.blktrace.0.zst", &zstd(&of_cpu([1, 4])));
+    write("p.blktrace.1.zst", &zstd(&of_cpu([2, 5])));
+    let mut gzip = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+    gzip.write_all(&of_cpu([3, 6])).unwrap();
+    write("p.blktrace.2.gz", &gzip.finish().unwrap());
+    write("p.blktrace.2.txt", b"notes");
+    for name in ["p", "p.blktrace", "p.blktrace.0", "p.blktrace.2.gz"] {
+        let path = folder.0.join(name);
+        let mut reader = TraceReader::open(path, &ReadOptions::default()).unwrap();
+        let times: Vec<u64> = read_all(&mut reader).iter().map(|r| r.time_ns).collect();
+        assert_eq!(times, [1, 2, 3, 4, 5, 6], "{name}");
+    }
+}
+
 const COMPLETED_WRITE: u32 = ((1 << 8 | 1 << 7 | 1 << 1) << 16) | 8;
 
 #[test]

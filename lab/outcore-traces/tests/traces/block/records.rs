@@ -112,7 +112,7 @@ fn a_damaged_record_is_skipped_and_counted_or_an_error_with_its_number() {
     let error = error.unwrap();
     assert_eq!(error.kind(), Kind::Corrupt);
     assert!(error.cause().contains("version 1 or 2"), "{error}");
-    // An oracleGeneral whose next access lies in the past.
+    // An oracleGeneral whose next access is an earlier record.
     let mut bytes = fs::read(fixture(NAMES[2])).unwrap();
     bytes[4 * 24 + 16..].copy_from_slice(&3_i64.to_le_bytes());
     let options = ReadOptions {
