@@ -4,9 +4,9 @@
 //! counted, or an error with file and line if the caller chooses so. Several files (one per CPU
 //! from blktrace, or the parts of a trace) are merged by time, stably; each file keeps its own
 //! order. Events that are no requests but time them (an issue, a completion) are merged as well,
-//! since the files of two CPUs may have the two ends of a request. Nothing is sorted, so traces that
-//! are not ordered by time stay so. A file without any request is an error at its end, and so is a
-//! binary file that ends inside a record. Cost: one pass, no allocation per line.
+//! since the files of two CPUs may have the two ends of a request. Nothing is sorted, so traces
+//! that are not ordered by time stay so. A file without any request is an error at its end, and so
+//! is a binary file that ends inside a record. Cost: one pass, no allocation per line.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -125,8 +125,8 @@ enum Body {
 }
 
 impl TraceReader {
-    /// Opens one trace; `-` is standard input. For a blktrace file `NAME.blktrace.N`, packed or not,
-    /// or for the `NAME` or `NAME.blktrace` of such files, it opens the files of all CPUs.
+    /// Opens one trace; `-` is standard input. For a blktrace file `NAME.blktrace.N`, packed or
+    /// not, or for the `NAME` or `NAME.blktrace` of such files, it opens the files of all CPUs.
     ///
     /// # Errors
     /// The file cannot be read, its compression is unknown, or its format is not recognised.

@@ -10,9 +10,9 @@
 //! If a trace has no Q (`blktrace -a issue`, or a file of filtered events), a request is an event
 //! with the action "issued" (D): each request that went to the drive, after merging, at the time of
 //! issue. If it has neither, a request is a completion (C). [`EventReader::look_ahead`] finds that
-//! out before any event is returned; it holds at most [`AHEAD_EVENTS`] events for all files. A later
-//! Q is then skipped, so that no request counts twice. Issues and completions give response times,
-//! whichever stage counts.
+//! out before any event is returned; it holds at most [`AHEAD_EVENTS`] events for all files. A
+//! later Q is then skipped, so that no request counts twice. Issues and completions give response
+//! times, whichever stage counts.
 //!
 //! The magic gives the byte order. Bytes that are not events are skipped up to the next magic and
 //! counted once. Memory: the events read ahead.

@@ -480,8 +480,8 @@ pub fn detect(head: &[u8], is_whole: bool) -> Option<Format> {
 fn understood(format: Format, lines: &[&[u8]]) -> usize {
     let clock = match format {
         Format::Mqsim => format.clock(),
-        // Accepts decimals in other formats. The reader rejects them later, because it knows whether
-        // the caller gave the unit.
+        // Accepts decimals in other formats. The reader rejects them later, because it knows
+        // whether the caller gave the unit.
         _ => Clock::of_unit(format.clock().unit_ns),
     };
     let mut parser = LineParser::new(format, clock);

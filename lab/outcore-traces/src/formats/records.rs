@@ -10,11 +10,11 @@
 //! of `ver`, microseconds), `oracle/oracleGeneralBin.h` and `traceConvOracleGeneral.cpp` (seconds;
 //! the next access counts from 1, and is -1 if there is none).
 //!
-//! | layout | fields |
-//! |---|---|
-//! | vscsi 1, 32 bytes | serial u32, bytes u32, segments u32, command u16, version u16, LBN u64, us u64 |
-//! | vscsi 2, 40 bytes | command u16, version u16, serial u32, bytes u32, segments u32, LBN u64, us u64, response u64 |
-//! | oracleGeneral, 24 bytes | seconds u32, object u64, bytes u32, next access i64 |
+//! - vscsi 1, 32 bytes: serial u32, bytes u32, segments u32, command u16, version u16, LBN u64,
+//!   time u64
+//! - vscsi 2, 40 bytes: command u16, version u16, serial u32, bytes u32, segments u32, LBN u64,
+//!   time u64, response u64
+//! - oracleGeneral, 24 bytes: time u32, object u64, bytes u32, next access i64
 
 use std::collections::HashSet;
 use std::io::{self, BufRead};
@@ -151,8 +151,8 @@ pub(crate) fn detect(head: &[u8]) -> Option<Format> {
 }
 
 /// Whether the records of `head` are those of oracleGeneral, counted from `first`. Times never
-/// decrease. The next access of an object is a record with the same object. An object without a next
-/// access does not return. At least one record must confirm that.
+/// decrease. The next access of an object is a record with the same object. An object without a
+/// next access does not return. At least one record must confirm that.
 fn is_oracle_general(head: &[u8], first: i64) -> bool {
     let records: Vec<&[u8]> = head
         .chunks_exact(Layout::OracleGeneral.record_bytes())

@@ -1,5 +1,5 @@
-//! The text traces that tools define for their own use: fio's iolog (versions 2 and 3) and the ASCII
-//! traces of the simulators MQSim, SSDSim and DiskSim.
+//! The text traces that tools define for their own use: fio's iolog (versions 2 and 3) and the
+//! ASCII traces of the simulators MQSim, SSDSim and DiskSim.
 //!
 //! Contract: as in `published`. fio's log has state: the version in its first line, and in version
 //! 2 a clock that only `wait` lines advance. Sources: fio's HOWTO, section "Trace file format";

@@ -304,6 +304,29 @@ fn disksim_is_told_from_mqsim_by_its_decimals_and_both_take_a_unit() {
 }
 
 #[test]
+fn ssdsim_with_further_columns_is_read_by_its_name_only() {
+    let path = fixture("small.ssdsim");
+    let error = TraceReader::open(&path, &ReadOptions::default()).err();
+    let error = error.unwrap();
+    assert_eq!(error.kind(), Kind::Usage);
+    assert!(error.next_step().unwrap().contains("ssdsim"), "{error:?}");
+    let options = ReadOptions {
+        format: Some(Format::Ssdsim),
+        ..ReadOptions::default()
+    };
+    let mut reader = TraceReader::open(&path, &options).unwrap();
+    let want = [
+        request(0, 0, Op::Read, 5120, 4096),
+        request(100, 0, Op::Write, 9216, 4096),
+        request(100, 1, Op::Read, 512, 512),
+    ];
+    assert_eq!(read_all(&mut reader), want);
+    let places = reader.skips().places().iter();
+    let bad: Vec<_> = places.map(|place| (place.line, place.reason)).collect();
+    assert_eq!(bad, [(4, Reason::Operation), (5, Reason::Fields)]);
+}
+
+#[test]
 fn a_time_unit_is_a_unit_or_a_multiple_of_one() {
     for (text, unit_ns) in [
         ("s", 1_000_000_000),

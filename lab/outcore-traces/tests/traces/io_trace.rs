@@ -223,7 +223,8 @@ fn a_trace_of_our_own_is_a_block_trace_too() {
         (request.op, request.offset_bytes, request.len_bytes),
         (Op::Flush, 0, 0)
     );
-    // Skipping continues after a damaged record; failing reports it. A missing end is always an error.
+    // Skipping continues after a damaged record; failing reports it. A missing end is always an
+    // error.
     bytes[128 + 63] = 0;
     bytes.truncate(128 + 64 + 64 + 7);
     let mut reader = open(&bytes, &options);

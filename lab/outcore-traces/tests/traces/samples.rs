@@ -1,7 +1,7 @@
 //! Real traces of other projects, with their known counts; they are not in the repository.
 //!
 //! The tests look for them in `../shared/reference` next to the repository; if they are missing,
-//! the tests say so and pass. Sources: the CloudPhysics trace in libCacheSim (text and binary), fio's
+//! the tests say so and pass. Sources: the CloudPhysics trace in libCacheSim (twice), fio's
 //! `t/jobs/t0038.iolog`, and the traces of HolisticTraceAnalysis.
 use std::path::{Path, PathBuf};
 
