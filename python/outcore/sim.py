@@ -217,7 +217,7 @@ class Simulator:
         "size": "16KiB", "depth": 32}`), or a list of such. `trace` is a block trace instead, at its
         own times, or with `depth` requests in flight. A request beyond the drive is an error,
         unless `fit` is `"wrap"` or `"scale"`. `time_unit` is the unit of its times if that is not
-        the unit of the format, such as `"ms"` for DiskSim. With `requests=False` only the summary
+        the unit of the format, such as `"ms"`. With `requests=False` only the summary
         is kept; otherwise a run keeps 80 bytes per request.
         """
         if workload is not None and trace is not None:

@@ -12,7 +12,7 @@ use outcore_io::units;
 
 use outcore_gen::Distribution;
 use outcore_report::ReportArgs;
-use outcore_traces::{Format, OnError, parse_time_unit};
+use outcore_traces::{FORMAT_HELP, Format, OnError, parse_time_unit};
 
 use crate::graph::GraphBenchOptions;
 use crate::io::{IoOptions, NamedLoad};
@@ -401,8 +401,8 @@ Examples:
 #[derive(Debug, Args)]
 #[command(after_long_help = REPLAY_EXAMPLES)]
 pub struct ReplayArgs {
-    /// The trace: SPC (UMass), FIU, MSR, fio iolog, blktrace, Alibaba, Tencent, vscsi, MQSim, or
-    /// outcore's own; packed with gzip or zstd or not; - for standard input
+    /// The trace: a block trace of another program (--format lists them), or outcore's own; packed
+    /// with gzip or zstd or not; - for standard input
     #[arg(value_name = "TRACE", value_hint = ValueHint::FilePath)]
     pub trace: PathBuf,
     /// A directory on each drive, a drives file (.toml), or an empty block device; repeat for more
@@ -426,12 +426,11 @@ pub struct ReplayArgs {
     /// Stop after this many requests of the trace
     #[arg(long = "requests", value_name = "N", help_heading = "Pace")]
     pub requests_max: Option<u64>,
-    /// Format of the trace, where it cannot be told from its content: spc, fiu, msr, fio, blktrace,
-    /// alibaba, tencent, vscsi, mqsim, outcore
-    #[arg(long, value_name = "FORMAT", help_heading = "Trace")]
+    /// Format of the trace.
+    #[arg(long, value_name = "FORMAT", help = FORMAT_HELP, help_heading = "Trace")]
     pub format: Option<Format>,
-    /// Unit of the times, where the trace counts another one than its format: s, ms (DiskSim), us,
-    /// ns, 100ns
+    /// Unit of the times, where the trace counts another one than its format: s, ms, us, ns,
+    /// 100ns
     #[arg(long = "time-unit", value_name = "UNIT", value_parser = parse_time_unit, help_heading = "Trace")]
     pub time_unit_ns: Option<u64>,
     /// What to do with lines that cannot be read: skip (counted and shown) or fail

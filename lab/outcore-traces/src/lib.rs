@@ -8,8 +8,7 @@
 //!
 //! `docs/formats/traces.md` describes the formats.
 //!
-//! - (root): [`TraceReader`] reads SPC, FIU, MSR, fio, blktrace, Alibaba, Tencent, vscsi, MQSim and
-//!   outcore's own traces as [`Request`]s
+//! - (root): [`TraceReader`] reads the block traces of [`Format::ALL`] as [`Request`]s
 //! - [`summary`]: Falcon's Table 2 and the footprint, in one pass
 //! - [`adapt`]: speed, wrapping or scaling into a volume, widening to blocks, splitting, sorting
 //! - [`replay_plan`]: when each request is released: open, closed or dependent loop
@@ -44,11 +43,13 @@ pub mod replay_plan;
 mod request;
 mod skips;
 mod source;
+mod stages;
 pub mod summary;
 pub mod write;
 
-pub use formats::{Format, detect, parse_time_unit};
+pub use formats::{FORMAT_HELP, Format, detect, parse_time_unit};
 pub use reader::{ReadOptions, TraceReader};
 pub use request::{Op, Request};
 pub use skips::{OnError, Reason, SkippedLine, Skips};
+pub use stages::ResponseTimes;
 pub use summary::Summary;

@@ -115,6 +115,22 @@ pub(crate) fn fill<R: BufRead>(reader: &mut R) -> io::Result<&[u8]> {
     reader.fill_buf()
 }
 
+/// Reads until `out` is full or the stream ends. Returns the number of bytes.
+pub(crate) fn read_up_to<R: BufRead>(inner: &mut R, out: &mut [u8]) -> io::Result<usize> {
+    let mut got = 0;
+    while got < out.len() {
+        let buffer = fill(inner)?;
+        let len = buffer.len().min(out.len() - got);
+        if len == 0 {
+            break;
+        }
+        out[got..got + len].copy_from_slice(&buffer[..len]);
+        inner.consume(len);
+        got += len;
+    }
+    Ok(got)
+}
+
 fn trim_line(line: &[u8], number: u64) -> &[u8] {
     let line = line.strip_suffix(b"\r").unwrap_or(line);
     if number == 1 {

@@ -3,8 +3,10 @@
 //! Contract: files of any length are read in constant memory. Corrupt lines are skipped and
 //! counted, or an error with file and line if the caller chooses so. Several files (one per CPU
 //! from blktrace, or the parts of a trace) are merged by time, stably; each file keeps its own
-//! order. Nothing is sorted, so traces that are not ordered by time stay so. A file without any
-//! request is an error at its end. Cost: one pass, no allocation per line.
+//! order. Events that are no requests but time them (an issue, a completion) are merged as well,
+//! since the files of two CPUs may have the two ends of a request. Nothing is sorted, so traces
+//! that are not ordered by time stay so. A file without any request is an error at its end, and so
+//! is a binary file that ends inside a record. Cost: one pass, no allocation per line.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -13,16 +15,24 @@ use std::path::{Path, PathBuf};
 
 use outcore_io::{Error, Result};
 
-use crate::formats::blktrace::{self, Event, EventReader, Stage};
-use crate::formats::{Clock, Format, LineParser, Names, detect, names_of_all};
+use crate::formats::blktrace::{self, AHEAD_EVENTS, EventReader};
+use crate::formats::records::{Layout, RecordReader};
+use crate::formats::{Clock, Format, LineParser, Names, Parsed, detect, names_of_all};
 use crate::io_trace::{Entry, Flaw, Frames};
 use crate::lines::{Line, Lines};
 use crate::request::Request;
-use crate::skips::{OnError, Reason, Skips, Tally, excerpt};
+use crate::skips::{OnError, Reason, Skips, Tally, cut_short, excerpt};
 use crate::source::{self, Bytes};
+use crate::stages::{Meter, ResponseTimes, Stage, Timing};
 
 /// Longest line of a text trace; only names of processes and files are long.
 const LINE_BYTES_MAX: usize = 16 << 10;
+
+/// Bytes of a bad record that a report shows.
+const EXCERPT_BYTES: usize = 16;
+
+/// Minimum number of events of each file that are searched for the stage that counts.
+const AHEAD_EVENTS_MIN: usize = 64;
 
 /// Options for reading a trace.
 #[derive(Debug, Clone, Copy, Default)]
@@ -40,32 +50,52 @@ pub struct ReadOptions {
 pub struct TraceReader {
     sources: Vec<Source>,
     shared: Shared,
-    /// The next request of each file, if there are several.
-    heads: BinaryHeap<Reverse<(u64, usize, OrderedRequest)>>,
+    /// The next item of each file, if there are several.
+    heads: BinaryHeap<Reverse<(u64, usize, OrderedItem)>>,
     is_primed: bool,
     is_done: bool,
     requests: u64,
 }
 
-/// A request that does not take part in the heap's order, which depends only on time and file.
+/// A line or event that matters: a request, or the end of one.
 #[derive(Debug, Clone, Copy)]
-struct OrderedRequest(Request);
+struct Item {
+    request: Option<Request>,
+    timing: Timing,
+}
 
-impl PartialEq for OrderedRequest {
+impl Item {
+    /// The item of a parsed line or event; `None` if it does not matter.
+    fn of(request: Option<Request>, timing: Timing) -> Option<Self> {
+        (request.is_some() || timing != Timing::Unknown).then_some(Item { request, timing })
+    }
+
+    fn time_ns(&self) -> u64 {
+        let event_ns = || self.timing.time_ns().unwrap_or(0);
+        self.request
+            .map_or_else(event_ns, |request| request.time_ns)
+    }
+}
+
+/// An item that does not take part in the heap's order, which depends only on time and file.
+#[derive(Debug, Clone, Copy)]
+struct OrderedItem(Item);
+
+impl PartialEq for OrderedItem {
     fn eq(&self, _: &Self) -> bool {
         true
     }
 }
 
-impl Eq for OrderedRequest {}
+impl Eq for OrderedItem {}
 
-impl PartialOrd for OrderedRequest {
+impl PartialOrd for OrderedItem {
     fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
         Some(self.cmp(other))
     }
 }
 
-impl Ord for OrderedRequest {
+impl Ord for OrderedItem {
     fn cmp(&self, _: &Self) -> std::cmp::Ordering {
         std::cmp::Ordering::Equal
     }
@@ -75,6 +105,7 @@ impl Ord for OrderedRequest {
 struct Shared {
     tally: Tally,
     names: Names,
+    meter: Meter,
 }
 
 /// One file.
@@ -82,17 +113,20 @@ struct Source {
     path: PathBuf,
     format: Format,
     body: Body,
+    /// The stage of the requests in the first bytes of a text, if the format leaves a choice.
+    stage_ahead: Option<Stage>,
 }
 
 enum Body {
     Text(Lines<Bytes>, Box<LineParser>),
     Blktrace(EventReader<Bytes>),
+    Records(RecordReader<Bytes>),
     Outcore(Frames<Bytes>),
 }
 
 impl TraceReader {
-    /// Opens one trace; `-` is standard input. For a blktrace file `NAME.blktrace.N`, or for the
-    /// `NAME` or `NAME.blktrace` of such files, it opens the files of all CPUs.
+    /// Opens one trace; `-` is standard input. For a blktrace file `NAME.blktrace.N`, packed or
+    /// not, or for the `NAME` or `NAME.blktrace` of such files, it opens the files of all CPUs.
     ///
     /// # Errors
     /// The file cannot be read, its compression is unknown, or its format is not recognised.
@@ -159,6 +193,7 @@ impl TraceReader {
             shared: Shared {
                 tally: Tally::new(options.on_error),
                 names: Names::default(),
+                meter: Meter::default(),
             },
             heads: BinaryHeap::new(),
             is_primed: false,
@@ -196,18 +231,23 @@ impl TraceReader {
 
     /// Decompressed bytes read so far.
     pub fn bytes(&self) -> u64 {
-        self.sources.iter().map(Source::bytes).sum()
+        self.sources.iter().map(|source| source.body.bytes()).sum()
     }
 
     /// A note on how the trace is read, if there is one.
     pub fn note(&self) -> Option<&'static str> {
-        let is_issued = |source: &Source| match &source.body {
-            Body::Blktrace(events) => events.stage() == Stage::Issued,
-            _ => false,
-        };
-        self.sources.iter().any(is_issued).then_some(
-            "no event says when a request was queued (Q), so each counts from when it was issued to the drive (D), after merging",
-        )
+        if self.format() == Format::OracleGeneral {
+            return Some(
+                "the format has neither addresses nor operations, so each object is a read at its number times 512 bytes",
+            );
+        }
+        self.sources.first()?.stage()?.note()
+    }
+
+    /// Response times of the requests so far, from issue to completion. `None` if the trace has
+    /// none.
+    pub fn response(&self) -> Option<ResponseTimes> {
+        self.shared.meter.times()
     }
 
     /// The name of device `number`, if the format has names (MSR: host and disk; fio: file).
@@ -216,6 +256,17 @@ impl TraceReader {
     }
 
     fn step(&mut self) -> Result<Option<Request>> {
+        while let Some(item) = self.next_item()? {
+            self.shared.meter.add(item.timing);
+            if item.request.is_some() {
+                return Ok(item.request);
+            }
+            self.shared.tally.ignored += 1;
+        }
+        Ok(None)
+    }
+
+    fn next_item(&mut self) -> Result<Option<Item>> {
         if let [source] = &mut self.sources[..] {
             return source.next(&mut self.shared);
         }
@@ -225,17 +276,17 @@ impl TraceReader {
                 self.refill(index)?;
             }
         }
-        let Some(Reverse((_, index, OrderedRequest(request)))) = self.heads.pop() else {
+        let Some(Reverse((_, index, OrderedItem(item)))) = self.heads.pop() else {
             return Ok(None);
         };
         self.refill(index)?;
-        Ok(Some(request))
+        Ok(Some(item))
     }
 
     fn refill(&mut self, index: usize) -> Result<()> {
-        if let Some(request) = self.sources[index].next(&mut self.shared)? {
+        if let Some(item) = self.sources[index].next(&mut self.shared)? {
             self.heads
-                .push(Reverse((request.time_ns, index, OrderedRequest(request))));
+                .push(Reverse((item.time_ns(), index, OrderedItem(item))));
         }
         Ok(())
     }
@@ -253,8 +304,8 @@ impl TraceReader {
             None => error,
         };
         match format {
-            Format::Blktrace => error.hint(
-                "a request is an event that was queued (Q) or issued (D): record with `blktrace -a queue`, or name the files of all CPUs",
+            Format::Blktrace | Format::Blkparse | Format::Simplessd => error.hint(
+                "a request is an event that was queued (Q), issued (D) or completed (C): record with `blktrace -a queue`, or name the files of all CPUs",
             ),
             _ => error.hint(format!(
                 "is it the right file? `--format` names another format ({})",
@@ -296,25 +347,31 @@ impl TraceReader {
     }
 }
 
-/// Chooses the events that count as requests: the queued ones, or, if no file has any, the issued
-/// ones.
+/// Chooses the events that count as requests in all files: the queued ones; if no file has any, the
+/// issued ones; if no file has any of these either, the completed ones.
 fn choose_stage(sources: &mut [Source]) -> Result<()> {
-    let mut stage = None;
+    let events_max = (AHEAD_EVENTS / sources.len().max(1)).max(AHEAD_EVENTS_MIN);
+    let mut found = None;
     for source in sources.iter_mut() {
-        let Body::Blktrace(events) = &mut source.body else {
-            continue;
+        let ahead = match &mut source.body {
+            Body::Blktrace(events) => events
+                .look_ahead(events_max)
+                .map_err(|error| source::read_error(&error, &source.path, events.bytes()))?,
+            _ => source.stage_ahead,
         };
-        let ahead = events.look_ahead();
-        let ahead =
-            ahead.map_err(|error| source::read_error(&error, &source.path, events.bytes()))?;
-        if ahead == Some(Stage::Queued) {
-            return Ok(());
+        found = Stage::earlier(found, ahead);
+        if found == Some(Stage::Queued) {
+            break;
         }
-        stage = stage.or(ahead);
     }
+    let Some(stage) = found else {
+        return Ok(());
+    };
     for source in sources {
-        if let (Body::Blktrace(events), Some(stage)) = (&mut source.body, stage) {
-            events.take(stage);
+        match &mut source.body {
+            Body::Blktrace(events) => events.take(stage),
+            Body::Text(_, parser) => parser.take(stage),
+            Body::Records(_) | Body::Outcore(_) => {}
         }
     }
     Ok(())
@@ -356,16 +413,17 @@ impl Source {
             None => detect(&head, is_whole).ok_or_else(|| unknown(&head, path))?,
         };
         let clock = options.time_unit_ns.map_or(format.clock(), Clock::of_unit);
+        let mut stage_ahead = None;
         let body = match format {
             Format::Blktrace => {
                 if let Some(version) = blktrace::other_version(&head) {
-                    return Err(Error::usage(
-                        "open trace",
-                        format!("blktrace version {version} is not read, only version 7"),
-                    )
-                    .path(path));
+                    return Err(other_version(version, path));
                 }
                 Body::Blktrace(EventReader::new(bytes, clock.unit_ns))
+            }
+            Format::VscsiBinary | Format::OracleGeneral => {
+                let layout = Layout::of(format, &head).ok_or_else(|| no_layout(&head, path))?;
+                Body::Records(RecordReader::new(bytes, layout, clock.unit_ns))
             }
             Format::Outcore if options.time_unit_ns.is_some() => {
                 return Err(
@@ -375,62 +433,129 @@ impl Source {
                 );
             }
             Format::Outcore => Body::Outcore(Frames::new(bytes, path)?),
-            _ => Body::Text(
-                Lines::new(bytes, LINE_BYTES_MAX),
-                Box::new(LineParser::new(format, clock)),
-            ),
+            _ => {
+                let parser = LineParser::new(format, clock);
+                stage_ahead = parser.look_ahead(&head);
+                Body::Text(Lines::new(bytes, LINE_BYTES_MAX), Box::new(parser))
+            }
         };
         Ok(Some(Source {
             path: path.to_path_buf(),
             format,
             body,
+            stage_ahead,
         }))
     }
 
-    fn bytes(&self) -> u64 {
+    /// The stage whose events count as requests, if the format leaves a choice.
+    fn stage(&self) -> Option<Stage> {
         match &self.body {
+            Body::Blktrace(events) => Some(events.stage()),
+            Body::Text(_, parser) => parser.stage(),
+            Body::Records(_) | Body::Outcore(_) => None,
+        }
+    }
+
+    /// The next item of this file.
+    fn next(&mut self, shared: &mut Shared) -> Result<Option<Item>> {
+        let Source {
+            path, format, body, ..
+        } = self;
+        let what = (format.part(), format.title());
+        if let Body::Text(lines, parser) = body {
+            return next_of_text(lines, parser, path, what, shared);
+        }
+        loop {
+            let next = body.next_record();
+            let Some(next) =
+                next.map_err(|error| source::read_error(&error, path, body.bytes()))?
+            else {
+                return Ok(None);
+            };
+            match next.parsed {
+                Ok(request) => match Item::of(request, next.timing) {
+                    Some(item) => return Ok(Some(item)),
+                    None => shared.tally.ignored += 1,
+                },
+                Err(Reason::Truncated) => {
+                    let error = cut_short(what.0, what.1, next.number, next.start_bytes);
+                    return Err(error.path(&*path));
+                }
+                Err(reason) => {
+                    let (number, start) = (next.number, next.start_bytes);
+                    let tally = &mut shared.tally;
+                    tally.bad(reason, path, number, start, &next.excerpt, what)?;
+                }
+            }
+        }
+    }
+}
+
+/// An event or record of a binary file.
+struct NextRecord {
+    parsed: Parsed,
+    timing: Timing,
+    /// Its number, from 1.
+    number: u64,
+    start_bytes: u64,
+    /// Its first bytes, where a report shows them.
+    excerpt: Vec<u8>,
+}
+
+impl Body {
+    /// Bytes read so far.
+    fn bytes(&self) -> u64 {
+        match self {
             Body::Text(lines, _) => lines.bytes(),
             Body::Blktrace(events) => events.bytes(),
+            Body::Records(records) => records.bytes(),
             Body::Outcore(frames) => frames.bytes(),
         }
     }
 
-    /// The next request of this file.
-    fn next(&mut self, shared: &mut Shared) -> Result<Option<Request>> {
-        let Source { path, format, body } = self;
-        let what = (format.part(), format.title());
-        match body {
-            Body::Text(lines, parser) => next_of_text(lines, parser, path, what, shared),
-            Body::Blktrace(events) => loop {
-                let event = events.next();
-                let bytes = events.bytes();
-                match event.map_err(|error| source::read_error(&error, path, bytes))? {
-                    Event::End => return Ok(None),
-                    Event::Parsed(Ok(Some(request)), _) => return Ok(Some(request)),
-                    Event::Parsed(Ok(None), _) => shared.tally.ignored += 1,
-                    Event::Parsed(Err(reason), event) => {
-                        let (number, start) = (events.number(), events.start_bytes());
-                        shared
-                            .tally
-                            .bad(reason, path, number, start, &event[..16], what)?;
-                    }
-                }
-            },
-            Body::Outcore(frames) => loop {
-                match frames.next() {
+    /// The next event or record of a binary file; `None` at its end.
+    fn next_record(&mut self) -> std::io::Result<Option<NextRecord>> {
+        let mut timing = Timing::Unknown;
+        let event_bytes;
+        let (parsed, number, start_bytes, bytes): (Parsed, u64, u64, &[u8]) = match self {
+            Body::Text(..) => return Ok(None),
+            Body::Blktrace(events) => {
+                let Some(event) = events.next()? else {
+                    return Ok(None);
+                };
+                (timing, event_bytes) = (event.timing, event.bytes);
+                let (number, start_bytes) = (events.number(), events.start_bytes());
+                (event.parsed, number, start_bytes, &event_bytes)
+            }
+            Body::Records(records) => {
+                let Some(parsed) = records.next()? else {
+                    return Ok(None);
+                };
+                let (number, start_bytes) = (records.number(), records.start_bytes());
+                (parsed, number, start_bytes, records.record())
+            }
+            Body::Outcore(frames) => {
+                let parsed = match frames.next() {
                     Ok(None) => return Ok(None),
-                    Ok(Some(Entry::Request(record))) => return Ok(Some(record.request())),
-                    Ok(Some(_)) => shared.tally.ignored += 1,
-                    Err(Flaw::Io(error)) => {
-                        return Err(source::read_error(&error, path, frames.start_bytes()));
-                    }
-                    Err(Flaw::Bad(reason)) => {
-                        let (number, start) = (frames.number(), frames.start_bytes());
-                        shared.tally.bad(reason, path, number, start, b"", what)?;
-                    }
-                }
-            },
-        }
+                    Ok(Some(Entry::Request(record))) => Ok(Some(record.request())),
+                    Ok(Some(_)) => Ok(None),
+                    Err(Flaw::Bad(reason)) => Err(reason),
+                    Err(Flaw::Io(error)) => return Err(error),
+                };
+                (parsed, frames.number(), frames.start_bytes(), b"")
+            }
+        };
+        let excerpt = match parsed {
+            Ok(_) => Vec::new(),
+            Err(_) => bytes[..bytes.len().min(EXCERPT_BYTES)].to_vec(),
+        };
+        Ok(Some(NextRecord {
+            parsed,
+            timing,
+            number,
+            start_bytes,
+            excerpt,
+        }))
     }
 }
 
@@ -440,7 +565,7 @@ fn next_of_text(
     path: &Path,
     what: (&str, &str),
     shared: &mut Shared,
-) -> Result<Option<Request>> {
+) -> Result<Option<Item>> {
     loop {
         let (number, start) = (lines.number() + 1, lines.bytes());
         let (line, parsed) = match lines.next() {
@@ -450,8 +575,10 @@ fn next_of_text(
             Err(error) => return Err(source::read_error(&error, path, start)),
         };
         match parsed {
-            Ok(Some(request)) => return Ok(Some(request)),
-            Ok(None) => shared.tally.ignored += 1,
+            Ok(request) => match Item::of(request, parser.timing()) {
+                Some(item) => return Ok(Some(item)),
+                None => shared.tally.ignored += 1,
+            },
             Err(Reason::Decimals) => {
                 return Err(decimals(what.1, number, line).path(path).offset(start));
             }
@@ -470,17 +597,41 @@ fn decimals(format: &str, number: u64, line: &[u8]) -> Error {
             excerpt(line)
         ),
     )
-    .hint("`--time-unit` says what the trace counts: ms for DiskSim's, or s, us, ns, 100ns")
+    .hint(
+        "`--format disksim` reads DiskSim's milliseconds; `--time-unit` says what another trace counts: s, ms, us, ns, 100ns",
+    )
+}
+
+fn other_version(version: u32, path: &Path) -> Error {
+    Error::usage(
+        "open trace",
+        format!("blktrace version {version} is not read, only version 7"),
+    )
+    .path(path)
+}
+
+/// The error for a file whose records have none of the layouts of the named format.
+fn no_layout(head: &[u8], path: &Path) -> Error {
+    let start = &head[..head.len().min(EXCERPT_BYTES)];
+    Error::corrupt(
+        "open trace",
+        format!(
+            "no record is of vscsi's version 1 or 2; the file starts with `{}`",
+            excerpt(start)
+        ),
+    )
+    .path(path)
+    .offset(0)
+    .hint(format!(
+        "without `--format` the content decides; known are {}",
+        names_of_all()
+    ))
 }
 
 fn unknown(head: &[u8], path: &Path) -> Error {
     let first = head.split(|byte| *byte == b'\n').next().unwrap_or_default();
     if let Some(version) = blktrace::other_version(head) {
-        return Error::usage(
-            "open trace",
-            format!("blktrace version {version} is not read, only version 7"),
-        )
-        .path(path);
+        return other_version(version, path);
     }
     Error::usage(
         "open trace",
@@ -493,13 +644,13 @@ fn unknown(head: &[u8], path: &Path) -> Error {
     .hint(format!("`--format` names it: {}", names_of_all()))
 }
 
-/// The per-CPU files of the blktrace run that `path` belongs to; empty if there is none.
+/// The per-CPU files of the blktrace run that `path` belongs to, packed or not; empty if there is
+/// none. Of a file that is there in several forms, the plain one counts.
 fn per_cpu_files(path: &Path) -> Result<Vec<PathBuf>> {
     let Some(name) = path.file_name().and_then(|name| name.to_str()) else {
         return Ok(Vec::new());
     };
-    let is_cpu = |cpu: &str| !cpu.is_empty() && cpu.bytes().all(|byte| byte.is_ascii_digit());
-    let stem = match name.rsplit_once('.') {
+    let stem = match unpacked_name(name).rsplit_once('.') {
         Some((stem, cpu)) if stem.ends_with(".blktrace") && is_cpu(cpu) => stem.to_owned(),
         _ if path.exists() => return Ok(Vec::new()),
         Some((_, "blktrace")) => name.to_owned(),
@@ -519,11 +670,24 @@ fn per_cpu_files(path: &Path) -> Result<Vec<PathBuf>> {
         let file = entry.file_name();
         let cpu = file
             .to_str()
-            .and_then(|file| file.strip_prefix(&stem)?.strip_prefix('.'));
+            .and_then(|file| unpacked_name(file).strip_prefix(&stem)?.strip_prefix('.'));
         if let Some(cpu) = cpu.filter(|cpu| is_cpu(cpu)) {
             files.push((cpu.parse::<u32>().unwrap_or(u32::MAX), entry.path()));
         }
     }
     files.sort();
+    files.dedup_by_key(|(cpu, _)| *cpu);
     Ok(files.into_iter().map(|(_, path)| path).collect())
+}
+
+fn is_cpu(text: &str) -> bool {
+    !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit())
+}
+
+/// A file's name without the ending of a packed file.
+fn unpacked_name(name: &str) -> &str {
+    [".gz", ".zst"]
+        .into_iter()
+        .find_map(|end| name.strip_suffix(end))
+        .unwrap_or(name)
 }

@@ -68,7 +68,7 @@ pub enum Reason {
     Devices,
     /// Bytes that are not a record (binary formats).
     Magic,
-    /// The file ends inside a record.
+    /// The file ends inside a record. Never skipped in block traces.
     Truncated,
     /// A required field is missing (JSON).
     Missing,
@@ -243,6 +243,20 @@ impl fmt::Display for Skips {
         }
         Ok(())
     }
+}
+
+/// The error for a binary file that ends inside a record: never skipped, because what is missing is
+/// unknown. `part` and `format` name a record and the format.
+pub(crate) fn cut_short(part: &str, format: &str, number: u64, start_bytes: u64) -> Error {
+    let whole = number.saturating_sub(1);
+    Error::corrupt(
+        "read trace",
+        format!("the file ends inside {part} {number} of {format}, after {whole} whole {part}s"),
+    )
+    .offset(start_bytes)
+    .hint(format!(
+        "fetch it again, or keep what is whole: its first {start_bytes} bytes, unpacked (`head -c {start_bytes}`)"
+    ))
 }
 
 /// The start of `line` as printable text.

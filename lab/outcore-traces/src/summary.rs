@@ -16,6 +16,7 @@ use crate::formats::DEVICES_MAX;
 use crate::reader::TraceReader;
 use crate::request::{Op, Request};
 use crate::skips::Skips;
+use crate::stages::ResponseTimes;
 
 /// Unit of the footprint.
 pub(crate) const FOOTPRINT_BLOCK_BYTES: u64 = 4096;
@@ -74,6 +75,9 @@ pub struct Summary {
     /// Notes on how it was read.
     #[serde(default)]
     pub notes: Vec<String>,
+    /// Response times, if the trace contains them.
+    #[serde(default)]
+    pub response: Option<ResponseTimes>,
 }
 
 impl Summary {
@@ -97,6 +101,7 @@ impl Summary {
         self.ignored = trace.ignored();
         self.format = trace.format().name().into();
         self.notes = trace.note().map(str::to_owned).into_iter().collect();
+        self.response = trace.response();
     }
 
     /// Bytes read and written.
@@ -178,6 +183,9 @@ impl fmt::Display for Summary {
             )?;
         }
         writeln!(f)?;
+        if let Some(response) = &self.response {
+            writeln!(f, "response       {response}")?;
+        }
         writeln!(
             f,
             "footprint      about {} in blocks of 4 KiB (estimate, +-0.8 %), span {}",
@@ -245,6 +253,7 @@ impl Builder {
                 ignored: 0,
                 format: String::new(),
                 notes: Vec::new(),
+                response: None,
             },
             devices: HashSet::new(),
             last_device: None,

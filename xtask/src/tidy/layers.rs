@@ -210,7 +210,7 @@ const ROOMS: [(&str, &[&[&str]]); 19] = [
     (
         "lab/outcore-traces/",
         &[
-            &["lines", "request", "skips", "source"],
+            &["lines", "request", "skips", "source", "stages"],
             &["adapt", "gpu", "io_trace"],
             &["formats", "replay_plan"],
             &["reader", "write"],

@@ -129,6 +129,11 @@ fn facts(options: &ReplayOptions, array: &Array, outcome: &Outcome, report: &mut
             units::count(outcome.late)
         ));
     }
+    if let Some(response) = &outcome.summary.response {
+        report
+            .verdict
+            .push(format!("Response times in the trace: {response}."));
+    }
     for note in &outcome.summary.notes {
         report.verdict.push(format!("{note}."));
     }

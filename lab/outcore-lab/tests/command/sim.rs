@@ -155,7 +155,7 @@ fn a_drive_larger_than_its_product_or_than_memory_is_rejected_with_a_size_that_w
 }
 
 #[test]
-fn a_trace_in_milliseconds_is_replayed_with_its_unit_and_rejected_without() {
+fn a_trace_in_milliseconds_is_replayed_and_rejected_where_it_is_taken_for_nanoseconds() {
     let place = TestDir::new();
     let trace = b"0.000000 0 303567 7 0\n26.214 0 55590 6 1\n1500.0 0 8 8 1\n";
     place.write("t.disksim", trace);
@@ -164,16 +164,21 @@ fn a_trace_in_milliseconds_is_replayed_with_its_unit_and_rejected_without() {
         &["sim", "replay", "t.disksim"],
         &["sim", "run", "--trace", "t.disksim"],
     ] {
+        place.run(sim).ok();
+        let as_mqsim = [sim, &["--format", "mqsim"]].concat();
         place
-            .run(sim)
+            .run(&as_mqsim)
             .fails(4, &["line 1", "decimals"], "--time-unit");
-        place.run(&[sim, &["--time-unit", "ms"]].concat()).ok();
+        place
+            .run(&[&as_mqsim[..], &["--time-unit", "ms"]].concat())
+            .ok();
     }
-    let answer = place.run(&["replay", "--summary", "t.disksim", "--time-unit=ms"]);
-    assert!(
-        answer.text().contains("duration       1.500 s"),
-        "{answer:?}"
-    );
+    for (unit, duration) in [(None, "1.500 s"), (Some("--time-unit=s"), "1500.000 s")] {
+        let words = ["replay", "--summary", "t.disksim"].into_iter().chain(unit);
+        let answer = place.run(&words.collect::<Vec<_>>());
+        let wanted = format!("duration       {duration}");
+        assert!(answer.text().contains(&wanted), "{answer:?}");
+    }
 }
 
 #[test]

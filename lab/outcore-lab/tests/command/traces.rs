@@ -111,7 +111,7 @@ fn every_format_is_summed_up_and_replayed_with_its_counts() {
     // Name, format, counts; numbers of 512 KiB pieces that are read, written and trimmed, and of
     // flushes.
     #[rustfmt::skip]
-    let known: [(&str, &str, Counts, [u64; 4]); 10] = [
+    let known: [(&str, &str, Counts, [u64; 4]); 17] = [
         ("small.spc", "spc", [6, 3, 3, 0, 0, 16_722_944, 6_656, 6], [34, 2, 0, 0]),
         ("small.fiu", "fiu", [4, 1, 3, 0, 0, 8_192, 8_704, 3], [1, 3, 0, 0]),
         ("small.msr.csv", "msr", [4, 2, 2, 0, 0, 33_280, 8_192, 4], [2, 2, 0, 0]),
@@ -122,6 +122,14 @@ fn every_format_is_summed_up_and_replayed_with_its_counts() {
         ("small.tencent.csv", "tencent", [3, 1, 2, 0, 0, 65_536, 4_608, 3], [1, 2, 0, 0]),
         ("small.mqsim", "mqsim", [4, 2, 2, 0, 0, 4_608, 1_052_672, 3], [2, 3, 0, 0]),
         ("small.vscsi.csv", "vscsi", [4, 1, 2, 0, 1, 65_536, 4_608, 3], [1, 2, 0, 1]),
+        // The trim is shorter than a block, so it is not replayed.
+        ("small.v1.vscsi", "vscsi-binary", [6, 1, 3, 1, 1, 65_536, 11_264, 0], [1, 3, 0, 1]),
+        ("small.v2.vscsi", "vscsi-binary", [6, 1, 3, 1, 1, 65_536, 11_264, 0], [1, 3, 0, 1]),
+        ("small.systor.csv", "systor", [3, 1, 2, 0, 0, 131_072, 4_608, 4], [1, 2, 0, 0]),
+        ("small.blkparse", "blkparse", [4, 1, 1, 1, 1, 4_096, 512, 4], [1, 1, 1, 1]),
+        ("linux-6.18.blkparse", "blkparse", [8, 5, 3, 0, 0, 208_896, 197_120, 0], [5, 3, 0, 0]),
+        ("small.disksim", "disksim", [4, 2, 2, 0, 0, 3_584, 1_052_160, 3], [2, 3, 0, 0]),
+        ("small.oracleGeneral", "oracle-general", [5, 5, 0, 0, 0, 77_312, 0, 0], [5, 0, 0, 0]),
     ];
     let place = TestDir::new();
     for (name, format, counts, pieces) in known {
@@ -137,6 +145,41 @@ fn every_format_is_summed_up_and_replayed_with_its_counts() {
             Some(counts[7] as f64),
             "{name}"
         );
+    }
+}
+
+#[test]
+fn a_trace_that_ends_inside_a_record_has_exit_code_4_in_both_commands() {
+    let place = TestDir::new();
+    for name in [
+        "small.v1.vscsi",
+        "small.v2.vscsi",
+        "small.oracleGeneral",
+        "linux-6.18.blktrace",
+    ] {
+        let bytes = std::fs::read(fixture(name)).unwrap();
+        place.write("cut", &bytes[..bytes.len() - 5]);
+        let says = ["ends inside", "cut"];
+        for words in [
+            &["replay", "cut", "--summary"][..],
+            &["sim", "replay", "cut"],
+            &["sim", "run", "--trace", "cut", "--fit", "wrap"],
+        ] {
+            place.run(words).fails(4, &says, "head -c");
+        }
+    }
+}
+
+#[test]
+fn response_times_of_a_trace_are_shown_and_in_json() {
+    let place = TestDir::new();
+    for name in ["linux-6.18.blktrace", "linux-6.18.blkparse"] {
+        let response = &summed_up(&place, &fixture(name))["response"];
+        assert_eq!(response["requests"].as_u64(), Some(1), "{name}");
+        assert_eq!(response["max_ns"].as_u64(), Some(67_591), "{name}");
+        let report = replayed(&place, &fixture(name), &["--size", "16MiB"]);
+        let verdict = report["verdict"].to_string();
+        assert!(verdict.contains("Response times in the trace"), "{verdict}");
     }
 }
 

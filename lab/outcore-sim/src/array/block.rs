@@ -1,4 +1,4 @@
-//! Block traces (SPC, MSR, FIU, fio, blktrace, vscsi, MQSim and others) replayed on an array.
+//! Block traces of every format of `outcore_traces`, replayed on an array.
 //!
 //! Model: open loop, at the recorded times divided by `speedup` regardless of what the drives do;
 //! or closed loop, with a fixed number of requests in flight.

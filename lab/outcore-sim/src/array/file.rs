@@ -69,7 +69,8 @@ enum Kind {
     Block,
 }
 
-fn kind_of(path: &Path) -> Result<Kind> {
+/// The kind of the file at `path`, whose block-trace format the caller may know.
+fn kind_of(path: &Path, format: Option<Format>) -> Result<Kind> {
     let mut head = Vec::new();
     std::fs::File::open(path)
         .and_then(|file| file.take(4096).read_to_end(&mut head))
@@ -78,12 +79,12 @@ fn kind_of(path: &Path) -> Result<Kind> {
         return Ok(Kind::Recorded);
     }
     let first = head.iter().find(|byte| !byte.is_ascii_whitespace());
-    Ok(if first == Some(&b'{') {
-        Kind::JsonLines
-    } else if outcore_traces::detect(&head, head.len() < 4096) == Some(Format::Outcore) {
-        Kind::Recorded
-    } else {
-        Kind::Block
+    // A binary block trace may begin with any byte.
+    let format = format.or_else(|| outcore_traces::detect(&head, head.len() < 4096));
+    Ok(match format {
+        Some(Format::Outcore) => Kind::Recorded,
+        None if first == Some(&b'{') => Kind::JsonLines,
+        _ => Kind::Block,
     })
 }
 
@@ -93,7 +94,7 @@ fn kind_of(path: &Path) -> Result<Kind> {
 /// A file that is not a trace, with the place; invalid options; a replay that cannot end, with what
 /// is stuck; an error from [`FileOptions::watch`].
 pub fn replay_file(path: &Path, drive: DriveConfig, options: &FileOptions) -> Result<ReplayReport> {
-    let kind = kind_of(path)?;
+    let kind = kind_of(path, options.block.format)?;
     if kind != Kind::Block && options.block.time_unit_ns.is_some() {
         let cause = "the trace counts nanoseconds: outcore's own, or JSON Lines";
         return Err(Error::usage(OPERATION, cause)

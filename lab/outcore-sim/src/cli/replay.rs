@@ -11,7 +11,7 @@ use clap::Args;
 use outcore_io::units::parse_bytes;
 use outcore_io::{Error, Result};
 use outcore_report::ReportArgs;
-use outcore_traces::{Format, parse_time_unit};
+use outcore_traces::{FORMAT_HELP, Format, parse_time_unit};
 
 use super::page::{Asked, of_replay};
 use super::{DriveArgs, json, shared};
@@ -24,7 +24,7 @@ use crate::fit::Fit;
 #[derive(Debug, Args)]
 pub struct ReplayArgs {
     /// Trace: outcore's own (--record-io), JSON Lines (id, drive, op, offset, bytes, after,
-    /// think_ns), or a block trace (SPC, MSR, FIU, fio, blktrace, Alibaba, Tencent, vscsi, MQSim).
+    /// think_ns), or a block trace of another program (--format lists them).
     pub trace: PathBuf,
     /// Drives of the array; without it as many as were recorded, or one.
     #[arg(long)]
@@ -59,12 +59,10 @@ pub struct ReplayArgs {
     /// Computation as a multiple of the recorded one (outcore's trace).
     #[arg(long, default_value_t = 1.0)]
     pub cpu: f64,
-    /// Format of a block trace, where it cannot be told from its content: spc, fiu, msr, fio,
-    /// blktrace, alibaba, tencent, vscsi, mqsim.
-    #[arg(long)]
+    /// Format of a block trace.
+    #[arg(long, help = FORMAT_HELP)]
     pub format: Option<Format>,
-    /// Unit of its times, where it counts another one than its format: s, ms (DiskSim), us, ns,
-    /// 100ns.
+    /// Unit of its times, where it counts another one than its format: s, ms, us, ns, 100ns.
     #[arg(long = "time-unit", value_name = "UNIT", value_parser = parse_time_unit)]
     pub time_unit_ns: Option<u64>,
     /// Play a block trace faster than recorded, by this factor.

@@ -11,7 +11,7 @@ use clap::Args;
 use outcore_io::drive::NewFile;
 use outcore_io::{Error, Result};
 use outcore_report::ReportArgs;
-use outcore_traces::{Format, parse_time_unit};
+use outcore_traces::{FORMAT_HELP, Format, parse_time_unit};
 
 use super::page::{Asked, Given, of_run, of_sweep};
 use super::{DriveArgs, compat, json, warn_all};
@@ -40,12 +40,10 @@ pub struct RunArgs {
     /// A block trace as the workload, at its times, or with --depth in flight.
     #[arg(long, conflicts_with = "workload")]
     pub trace: Option<PathBuf>,
-    /// Format of the trace, where it cannot be told from its content: spc, fiu, msr, fio, blktrace,
-    /// alibaba, tencent, vscsi, mqsim, outcore.
-    #[arg(long, requires = "trace")]
+    /// Format of the trace.
+    #[arg(long, help = FORMAT_HELP, requires = "trace")]
     pub format: Option<Format>,
-    /// Unit of its times, where it counts another one than its format: s, ms (DiskSim), us, ns,
-    /// 100ns.
+    /// Unit of its times, where it counts another one than its format: s, ms, us, ns, 100ns.
     #[arg(long = "time-unit", value_name = "UNIT", value_parser = parse_time_unit, requires = "trace")]
     pub time_unit_ns: Option<u64>,
     /// Requests of the trace in flight.

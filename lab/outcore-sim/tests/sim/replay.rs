@@ -13,6 +13,7 @@ use outcore::{Input, Output};
 use outcore_io::drive::recording::{RecordingDevice, TraceAbout};
 use outcore_io::drive::testing::{RamDevice, RamOptions};
 use outcore_sim::array::block::{BlockOptions, Loop, load_list, replay_block};
+use outcore_sim::array::file::{FileOptions, replay_file};
 use outcore_sim::array::recorded::{RecordedOptions, replay_recorded};
 use outcore_sim::array::{ArrayConfig, Placement};
 use outcore_sim::config::DriveConfig;
@@ -248,6 +249,12 @@ fn every_published_format_replays_open_and_closed() {
         "small.alibaba.csv",
         "small.tencent.csv",
         "linux-6.18.blktrace",
+        "small.v1.vscsi",
+        "small.v2.vscsi",
+        "small.systor.csv",
+        "small.blkparse",
+        "small.disksim",
+        "small.oracleGeneral",
     ] {
         let path = fixture(name);
         for pace in [Loop::Open { speedup: 1e6 }, Loop::Closed { depth: 4 }] {
@@ -262,6 +269,22 @@ fn every_published_format_replays_open_and_closed() {
             let (list, _) = load_list(&path, &options).unwrap();
             assert!(list.items.len() as u64 <= report.requests, "{name}");
         }
+    }
+}
+
+#[test]
+fn a_binary_block_trace_whose_first_byte_is_a_brace_is_not_taken_for_json() {
+    let folder = Folder::new("brace");
+    let path = folder.0.join("trace");
+    for format in [None, Some(outcore_traces::Format::VscsiBinary)] {
+        let mut bytes = std::fs::read(fixture("small.v1.vscsi")).unwrap();
+        // The lowest byte of the first serial number.
+        bytes[0] = b'{';
+        std::fs::write(&path, bytes).unwrap();
+        let mut options = FileOptions::default();
+        options.block.format = format;
+        let report = replay_file(&path, drive(), &options).unwrap();
+        assert!(report.requests > 0);
     }
 }
 

@@ -9,8 +9,10 @@
 //!
 //! If a trace has no Q (`blktrace -a issue`, or a file of filtered events), a request is an event
 //! with the action "issued" (D): each request that went to the drive, after merging, at the time of
-//! issue. [`EventReader::look_ahead`] finds that out before any event is returned; it holds at most
-//! [`AHEAD_EVENTS`] events. A later Q is then skipped, so that no request counts twice.
+//! issue. If it has neither, a request is a completion (C). [`EventReader::look_ahead`] finds that
+//! out before any event is returned; it holds at most [`AHEAD_EVENTS`] events for all files. A
+//! later Q is then skipped, so that no request counts twice. Issues and completions give response
+//! times, whichever stage counts.
 //!
 //! The magic gives the byte order. Bytes that are not events are skipped up to the next magic and
 //! counted once. Memory: the events read ahead.
@@ -25,6 +27,7 @@ use crate::formats::{Parsed, SECTOR_BYTES, request};
 use crate::lines::fill;
 use crate::request::Op;
 use crate::skips::Reason;
+use crate::stages::{Stage, Timing};
 
 /// Bytes of one event.
 pub(crate) const EVENT_BYTES: usize = 48;
@@ -37,9 +40,10 @@ const ACTION_MASK: u32 = 0xffff;
 const ACTION_CGROUP: u32 = 1 << 8;
 const ACTION_QUEUE: u32 = 1;
 const ACTION_ISSUE: u32 = 7;
+const ACTION_COMPLETE: u32 = 8;
 
-/// Maximum number of events that are searched for a queued one.
-const AHEAD_EVENTS: usize = 16 << 10;
+/// Maximum number of events of all files that are searched for a queued one.
+pub(crate) const AHEAD_EVENTS: usize = 16 << 10;
 
 const CLASS_SHIFT: u32 = 16;
 const CLASS_READ: u32 = 1;
@@ -102,15 +106,6 @@ pub(crate) fn other_version(head: &[u8]) -> Option<u32> {
         .map(|magic| magic & 0xff)
 }
 
-/// The stage of a request that an event reports.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Stage {
-    /// A process submitted it.
-    Queued,
-    /// It was sent to the drive.
-    Issued,
-}
-
 /// An event that was read ahead.
 struct Seen {
     stage: Option<Stage>,
@@ -120,12 +115,14 @@ struct Seen {
     start_bytes: u64,
 }
 
-/// One step of the reader.
-pub(crate) enum Event {
-    /// A parsed event (a request, another event, or a damaged one) with its bytes.
-    Parsed(Parsed, [u8; EVENT_BYTES]),
-    /// The end of the file.
-    End,
+/// An event of the file.
+pub(crate) struct Event {
+    /// A request, another event, or a damaged one.
+    pub(crate) parsed: Parsed,
+    /// Its part of a response time.
+    pub(crate) timing: Timing,
+    /// Its bytes.
+    pub(crate) bytes: [u8; EVENT_BYTES],
 }
 
 /// Reads events from a stream.
@@ -177,19 +174,17 @@ impl<R: BufRead> EventReader<R> {
         self.next_bytes
     }
 
-    /// The first request stage among the next events; `None` if they contain none.
-    pub(crate) fn look_ahead(&mut self) -> io::Result<Option<Stage>> {
+    /// The earliest stage among the requests of the next events, at most `events_max`; `None` if
+    /// they contain none.
+    pub(crate) fn look_ahead(&mut self, events_max: usize) -> io::Result<Option<Stage>> {
         let mut found = None;
-        while self.ahead.len() < AHEAD_EVENTS {
+        while self.ahead.len() < events_max && found != Some(Stage::Queued) {
             let Some(seen) = self.read_event()? else {
                 break;
             };
             let stage = seen.stage.filter(|_| matches!(seen.parsed, Ok(Some(_))));
             self.ahead.push_back(seen);
-            if stage == Some(Stage::Queued) {
-                return Ok(stage);
-            }
-            found = found.or(stage);
+            found = Stage::earlier(found, stage);
         }
         Ok(found)
     }
@@ -204,19 +199,26 @@ impl<R: BufRead> EventReader<R> {
         self.stage
     }
 
-    /// The next event.
-    pub(crate) fn next(&mut self) -> io::Result<Event> {
+    /// The next event; `None` at the end of the file.
+    pub(crate) fn next(&mut self) -> io::Result<Option<Event>> {
         let next = match self.ahead.pop_front() {
             Some(seen) => Some(seen),
             None => self.read_event()?,
         };
         let Some(seen) = next else {
-            return Ok(Event::End);
+            return Ok(None);
         };
         (self.number, self.start_bytes) = (seen.number, seen.start_bytes);
+        let timing = match (seen.stage, &seen.parsed) {
+            (Some(stage), Ok(Some(request))) => Timing::of(stage, request),
+            _ => Timing::Unknown,
+        };
         let is_other = seen.stage.is_some_and(|stage| stage != self.stage);
-        let parsed = if is_other { Ok(None) } else { seen.parsed };
-        Ok(Event::Parsed(parsed, seen.event))
+        Ok(Some(Event {
+            parsed: if is_other { Ok(None) } else { seen.parsed },
+            timing,
+            bytes: seen.event,
+        }))
     }
 
     fn read_event(&mut self) -> io::Result<Option<Seen>> {
@@ -333,6 +335,7 @@ fn interpret(event: &[u8; EVENT_BYTES], endian: Endian, unit_ns: u64) -> (Option
     let stage = match action & ACTION_MASK & !ACTION_CGROUP {
         ACTION_QUEUE => Stage::Queued,
         ACTION_ISSUE => Stage::Issued,
+        ACTION_COMPLETE => Stage::Completed,
         _ => return (None, Ok(None)),
     };
     if (action >> CLASS_SHIFT) & CLASS_NO_REQUEST != 0 {
@@ -418,14 +421,11 @@ mod tests {
     fn all(bytes: &[u8], buffer: usize) -> (Vec<Request>, Vec<(u64, u64, Reason)>, u64) {
         let mut reader = EventReader::new(BufReader::with_capacity(buffer, Cursor::new(bytes)), 1);
         let (mut good, mut bad, mut other) = (Vec::new(), Vec::new(), 0);
-        loop {
-            match reader.next().unwrap() {
-                Event::End => break,
-                Event::Parsed(Ok(Some(request)), _) => good.push(request),
-                Event::Parsed(Ok(None), _) => other += 1,
-                Event::Parsed(Err(reason), _) => {
-                    bad.push((reader.number(), reader.start_bytes(), reason));
-                }
+        while let Some(event) = reader.next().unwrap() {
+            match event.parsed {
+                Ok(Some(request)) => good.push(request),
+                Ok(None) => other += 1,
+                Err(reason) => bad.push((reader.number(), reader.start_bytes(), reason)),
             }
         }
         assert_eq!(reader.bytes(), bytes.len() as u64);

@@ -5,8 +5,11 @@
 //! for the first time (at most [`DEVICES_MAX`]). Detection reads only the first 64 KiB. Each parser
 //! documents its format and the published source.
 
+pub(crate) mod blkparse;
 pub(crate) mod blktrace;
 pub(crate) mod published;
+pub(crate) mod records;
+mod scsi;
 pub(crate) mod tools;
 
 use std::collections::HashMap;
@@ -20,6 +23,7 @@ use serde::{Deserialize, Serialize};
 use crate::lines::parse_time;
 use crate::request::{Op, Request};
 use crate::skips::Reason;
+use crate::stages::{Stage, Timing};
 
 /// Maximum number of device or file names kept for one trace.
 pub(crate) const DEVICES_MAX: usize = 65_536;
@@ -50,15 +54,31 @@ pub enum Format {
     Tencent,
     /// CloudPhysics vscsi records as CSV. Clock: seconds from an origin of its own.
     Vscsi,
+    /// CloudPhysics vscsi records, binary. Clock: microseconds from an origin of its own.
+    #[serde(rename = "vscsi-binary")]
+    VscsiBinary,
+    /// SYSTOR '17, storage of virtual desktops. Clock: seconds since 1970.
+    Systor,
+    /// blkparse's default text of blktrace's events. Clock: seconds from the trace's start.
+    Blkparse,
+    /// The lines that SimpleSSD's sample configuration takes from blkparse's text: issued events.
+    Simplessd,
     /// MQSim's ASCII trace. Clock: nanoseconds from the trace's start.
     Mqsim,
+    /// SSDSim's ASCII trace. Clock: nanoseconds from the trace's start.
+    Ssdsim,
+    /// DiskSim's ASCII trace. Clock: milliseconds from the trace's start.
+    Disksim,
+    /// libCacheSim's oracleGeneral. Clock: seconds from an origin of its own.
+    #[serde(rename = "oracle-general")]
+    OracleGeneral,
     /// outcore's own I/O trace (`docs/formats/io-trace.md`). Clock: nanoseconds from its start.
     Outcore,
 }
 
 impl Format {
     /// Every format.
-    pub const ALL: [Format; 10] = [
+    pub const ALL: [Format; 17] = [
         Format::Spc,
         Format::Fiu,
         Format::Msr,
@@ -67,7 +87,14 @@ impl Format {
         Format::Alibaba,
         Format::Tencent,
         Format::Vscsi,
+        Format::VscsiBinary,
+        Format::Systor,
+        Format::Blkparse,
+        Format::Simplessd,
         Format::Mqsim,
+        Format::Ssdsim,
+        Format::Disksim,
+        Format::OracleGeneral,
         Format::Outcore,
     ];
 
@@ -82,7 +109,14 @@ impl Format {
             Format::Alibaba => "alibaba",
             Format::Tencent => "tencent",
             Format::Vscsi => "vscsi",
+            Format::VscsiBinary => "vscsi-binary",
+            Format::Systor => "systor",
+            Format::Blkparse => "blkparse",
+            Format::Simplessd => "simplessd",
             Format::Mqsim => "mqsim",
+            Format::Ssdsim => "ssdsim",
+            Format::Disksim => "disksim",
+            Format::OracleGeneral => "oracle-general",
             Format::Outcore => "outcore",
         }
     }
@@ -98,8 +132,15 @@ impl Format {
             Format::Alibaba => "Alibaba block trace",
             Format::Tencent => "Tencent CBS",
             Format::Vscsi => "CloudPhysics vscsi CSV",
+            Format::VscsiBinary => "CloudPhysics vscsi, binary",
+            Format::Systor => "SYSTOR '17",
+            Format::Blkparse => "blkparse text",
+            Format::Simplessd => "SimpleSSD's blkparse text",
             Format::Mqsim => "MQSim ASCII",
-            Format::Outcore => "outcore I/O trace",
+            Format::Ssdsim => "SSDSim ASCII",
+            Format::Disksim => "DiskSim ASCII",
+            Format::OracleGeneral => "libCacheSim oracleGeneral",
+            Format::Outcore => crate::io_trace::FORMAT_TITLE,
         }
     }
 
@@ -107,24 +148,42 @@ impl Format {
     pub(crate) const fn part(self) -> &'static str {
         match self {
             Format::Blktrace => "event",
-            Format::Outcore => "record",
+            Format::Outcore | Format::VscsiBinary | Format::OracleGeneral => "record",
             _ => "line",
         }
     }
 
     /// Whether the format is made of lines.
     const fn is_text(self) -> bool {
-        !matches!(self, Format::Blktrace | Format::Outcore)
+        !matches!(
+            self,
+            Format::Blktrace | Format::Outcore | Format::VscsiBinary | Format::OracleGeneral
+        )
+    }
+
+    /// Whether the content can identify the format: SSDSim's fields are those of MQSim, and
+    /// SimpleSSD reads blkparse's text.
+    const fn is_detectable(self) -> bool {
+        self.is_text() && !matches!(self, Format::Ssdsim | Format::Simplessd)
     }
 
     /// How the format counts time. Formats in seconds use decimal fractions; the others define
     /// whole numbers.
     pub(crate) const fn clock(self) -> Clock {
         let (unit_ns, has_decimals) = match self {
-            Format::Spc | Format::Tencent | Format::Vscsi => (1_000_000_000, true),
-            Format::Fio | Format::Alibaba => (1_000, false),
+            Format::Spc
+            | Format::Tencent
+            | Format::Vscsi
+            | Format::Systor
+            | Format::Blkparse
+            | Format::Simplessd => (1_000_000_000, true),
+            Format::OracleGeneral => (1_000_000_000, false),
+            Format::Disksim => (1_000_000, true),
+            Format::Fio | Format::Alibaba | Format::VscsiBinary => (1_000, false),
             Format::Msr => (100, false),
-            Format::Fiu | Format::Blktrace | Format::Mqsim | Format::Outcore => (1, false),
+            Format::Fiu | Format::Blktrace | Format::Mqsim | Format::Ssdsim | Format::Outcore => {
+                (1, false)
+            }
         };
         Clock {
             unit_ns,
@@ -205,6 +264,11 @@ pub fn parse_time_unit(text: &str) -> Result<u64> {
     }
 }
 
+/// The help of an option that names a format; it lists all of them.
+pub const FORMAT_HELP: &str = "Format of a block trace, where its content cannot identify it: \
+    spc, fiu, msr, fio, blktrace, alibaba, tencent, vscsi, vscsi-binary, systor, blkparse, \
+    simplessd, mqsim, ssdsim, disksim, oracle-general, outcore";
+
 /// `spc, fiu, ...`
 pub(crate) fn names_of_all() -> String {
     Format::ALL.map(Format::name).join(", ")
@@ -261,6 +325,9 @@ pub(crate) struct LineParser {
     format: Format,
     clock: Clock,
     fio: tools::FioState,
+    blkparse: blkparse::BlkparseState,
+    /// The last line's part of a response time.
+    timing: Timing,
 }
 
 impl LineParser {
@@ -270,13 +337,41 @@ impl LineParser {
             format,
             clock,
             fio: tools::FioState::default(),
+            blkparse: blkparse::BlkparseState::new(match format {
+                Format::Simplessd => Stage::Issued,
+                _ => Stage::Queued,
+            }),
+            timing: Timing::Unknown,
         }
+    }
+
+    /// The stage whose events count as requests, if the format leaves a choice.
+    pub(crate) fn stage(&self) -> Option<Stage> {
+        (self.format == Format::Blkparse).then(|| self.blkparse.stage())
+    }
+
+    /// Uses the events of `stage` as requests.
+    pub(crate) fn take(&mut self, stage: Stage) {
+        self.blkparse.take(stage);
+    }
+
+    /// The stage of the requests of a file that starts with `head`; `None` if the format leaves no
+    /// choice, or `head` has no request.
+    pub(crate) fn look_ahead(&self, head: &[u8]) -> Option<Stage> {
+        self.stage()?;
+        blkparse::stage_of(head.split(|byte| *byte == b'\n'), self.clock)
+    }
+
+    /// The last line's part of a response time.
+    pub(crate) fn timing(&self) -> Timing {
+        self.timing
     }
 
     /// Parses one line; `number` is its place in the file, from 1.
     #[inline]
     pub(crate) fn parse(&mut self, line: &[u8], number: u64, names: &mut Names) -> Parsed {
         let clock = self.clock;
+        self.timing = Timing::Unknown;
         let parsed = match self.format {
             Format::Spc => published::spc(line, clock),
             Format::Fiu => published::fiu(line, clock),
@@ -284,9 +379,17 @@ impl LineParser {
             Format::Alibaba => published::alibaba(line, clock),
             Format::Tencent => published::tencent(line, clock),
             Format::Vscsi => published::vscsi(line, clock),
+            Format::Systor => published::systor(line, clock, &mut self.timing),
+            Format::Blkparse | Format::Simplessd => {
+                self.blkparse.parse(line, clock, &mut self.timing)
+            }
             Format::Mqsim => tools::mqsim(line, clock),
+            Format::Ssdsim => tools::ssdsim(line, clock),
+            Format::Disksim => tools::disksim(line, clock),
             Format::Fio => self.fio.parse(line, clock, names),
-            Format::Blktrace | Format::Outcore => Err(Reason::Magic),
+            Format::Blktrace | Format::Outcore | Format::VscsiBinary | Format::OracleGeneral => {
+                Err(Reason::Magic)
+            }
         };
         match parsed {
             Err(reason) => Self::not_a_request(line, number, reason),
@@ -337,9 +440,10 @@ pub(crate) fn request(
 
 /// Guesses the format from the file's first bytes; `is_whole` means that the file has no more.
 ///
-/// Binary formats are recognised by their magic, fio's by its first line. For the others, every
-/// parser reads the first lines. The parser that accepts most lines wins, if it accepts at least a
-/// tenth of them.
+/// Binary formats are recognised by their magic, or by the agreement of all their records; fio's by
+/// its first line. For the others, every parser reads the first lines. The parser that accepts most
+/// lines wins, if it accepts at least a tenth of them. MQSim's and DiskSim's lines differ in the
+/// decimals of DiskSim's times. SSDSim's are MQSim's, and SimpleSSD's are blkparse's.
 pub fn detect(head: &[u8], is_whole: bool) -> Option<Format> {
     if head.starts_with(&crate::io_trace::MAGIC) {
         return Some(Format::Outcore);
@@ -349,6 +453,9 @@ pub fn detect(head: &[u8], is_whole: bool) -> Option<Format> {
     }
     if head.starts_with(b"fio version") {
         return Some(Format::Fio);
+    }
+    if let Some(format) = records::detect(head) {
+        return Some(format);
     }
     let mut lines: Vec<&[u8]> = head.split(|byte| *byte == b'\n').collect();
     if !is_whole && lines.len() > 1 {
@@ -360,25 +467,49 @@ pub fn detect(head: &[u8], is_whole: bool) -> Option<Format> {
         .iter()
         .filter(|line| !line.trim_ascii().is_empty())
         .count();
-    let candidates = Format::ALL.into_iter().filter(|format| format.is_text());
+    let candidates = Format::ALL
+        .into_iter()
+        .filter(|format| format.is_detectable());
     let scored = candidates.map(|format| (understood(format, &lines), format));
     // On a tie the earlier format wins; `max_by_key` would choose the later one.
     let (score, format) = scored.reduce(|best, next| if next.0 > best.0 { next } else { best })?;
     (score > 0 && score * 10 >= filled).then_some(format)
 }
 
-/// Number of `lines` that the parser of `format` reads as requests.
+/// Number of `lines` that the parser of `format` reads as requests, or as events of any stage.
 fn understood(format: Format, lines: &[&[u8]]) -> usize {
-    // Accepts decimals in every format. The reader rejects them later, because it knows whether the
-    // caller gave the unit.
-    let clock = Clock::of_unit(format.clock().unit_ns);
+    let clock = match format {
+        Format::Mqsim => format.clock(),
+        // Accepts decimals in other formats. The reader rejects them later, because it knows
+        // whether the caller gave the unit.
+        _ => Clock::of_unit(format.clock().unit_ns),
+    };
     let mut parser = LineParser::new(format, clock);
     let mut names = Names::default();
     let numbered = lines.iter().zip(1_u64..);
     numbered
         .filter(|(line, number)| {
             let line = line.strip_suffix(b"\r").unwrap_or(line);
-            matches!(parser.parse(line, *number, &mut names), Ok(Some(_)))
+            match format {
+                Format::Blkparse => blkparse::is_event(line, clock),
+                Format::Disksim if !tools::has_decimals(line) => false,
+                _ => matches!(parser.parse(line, *number, &mut names), Ok(Some(_))),
+            }
         })
         .count()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_format_has_one_name_everywhere() {
+        assert!(FORMAT_HELP.ends_with(&format!(": {}", names_of_all())));
+        for format in Format::ALL {
+            assert_eq!(format.name().parse::<Format>().ok(), Some(format));
+            let json = serde_json::to_string(&format).unwrap();
+            assert_eq!(json, format!("\"{}\"", format.name()));
+        }
+    }
 }

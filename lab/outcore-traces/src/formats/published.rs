@@ -1,15 +1,16 @@
-//! The published trace collections: SPC (UMass), FIU, MSR Cambridge, Alibaba, Tencent CBS and
-//! CloudPhysics vscsi. One function per format turns a line into a request.
+//! The published trace collections in text: SPC (UMass), FIU, MSR Cambridge, Alibaba, Tencent CBS,
+//! CloudPhysics vscsi and SYSTOR '17. One function per format turns a line into a request.
 //!
 //! Contract: a line is a request or a [`Reason`]; nothing is guessed. Sectors are 512 bytes in
 //! all of them. Sources: UMass Trace Repository (SPC trace file format, revision 1.0.1), SNIA
-//! IOTTA (FIU, MSR Cambridge, Tencent CBS), alibaba/block-traces, and the CSV form of the
-//! CloudPhysics records in libCacheSim.
+//! IOTTA (FIU, MSR Cambridge, Tencent CBS, SYSTOR '17 with its README), alibaba/block-traces, and
+//! the CSV form of the CloudPhysics records in libCacheSim.
 
-use crate::formats::{Clock, Names, Parsed, SECTOR_BYTES, request};
+use crate::formats::{Clock, Names, Parsed, SECTOR_BYTES, request, scsi};
 use crate::lines::{parse_hex, parse_u32, parse_u64, split};
 use crate::request::Op;
 use crate::skips::Reason;
+use crate::stages::Timing;
 
 /// SPC: `ASU,LBA,size,R|r|W|w,seconds[,extras...]`; LBA in sectors, size in bytes.
 ///
@@ -188,7 +189,7 @@ pub(crate) fn vscsi(line: &[u8], clock: Clock) -> Parsed {
     let size = parse_u64(size).ok_or(Reason::Number)?;
     let lbn = parse_u64(lbn).ok_or(Reason::Number)?;
     let time_ns = clock.time_ns(time)?;
-    let op = match scsi_command(opcode)? {
+    let op = match scsi::op_of(opcode)? {
         Some(op) => op,
         None => return Ok(None),
     };
@@ -198,19 +199,33 @@ pub(crate) fn vscsi(line: &[u8], clock: Clock) -> Parsed {
     request(time_ns, 0, op, lbn.checked_mul(SECTOR_BYTES), Some(size))
 }
 
-/// The operation of a SCSI code (SBC-4); `None` for commands that do not access data on the medium.
-fn scsi_command(opcode: u64) -> Result<Option<Op>, Reason> {
-    match opcode {
-        // READ (6), (10), (12), (16)
-        0x08 | 0x28 | 0xa8 | 0x88 => Ok(Some(Op::Read)),
-        // WRITE (6), (10), (12), (16) and WRITE AND VERIFY (10), (12), (16)
-        0x0a | 0x2a | 0xaa | 0x8a | 0x2e | 0xae | 0x8e => Ok(Some(Op::Write)),
-        // UNMAP
-        0x42 => Ok(Some(Op::Trim)),
-        // SYNCHRONIZE CACHE (10), (16)
-        0x35 | 0x91 => Ok(Some(Op::Flush)),
-        0..=0xff => Ok(None),
-        _ => Err(Reason::Operation),
+/// SYSTOR '17: `seconds,response,R|W|,LUN,offset,size`, offset and size in bytes. A blank operation
+/// means that the answer, and with it the operation, was lost. Such a line is no request.
+#[inline]
+pub(crate) fn systor(line: &[u8], clock: Clock, timing: &mut Timing) -> Parsed {
+    let (fields, count) = split::<6>(line, b',').ok_or(Reason::Fields)?;
+    let [time, response, op, lun, offset, size] = fields;
+    if count != 6 {
+        return Err(Reason::Fields);
+    }
+    let op = match op {
+        b"R" => Some(Op::Read),
+        b"W" => Some(Op::Write),
+        b"" => None,
+        _ => return Err(Reason::Operation),
+    };
+    let device = parse_u32(lun).ok_or(Reason::Number)?;
+    let offset = parse_u64(offset).ok_or(Reason::Number)?;
+    let size = parse_u64(size).ok_or(Reason::Number)?;
+    let time_ns = clock.time_ns(time)?;
+    // The authors mention irregular response times, so a negative one is unknown, not an error.
+    if !response.is_empty() && !response.starts_with(b"-") {
+        let response_ns = clock.time_ns(response)?;
+        *timing = op.map_or(Timing::Unknown, |_| Timing::Took { response_ns });
+    }
+    match op {
+        Some(op) => request(time_ns, device, op, Some(offset), Some(size)),
+        None => Ok(None),
     }
 }
 
@@ -359,5 +374,46 @@ mod tests {
         assert_eq!(parse("1,5,12,36,0"), Ok(None));
         assert_eq!(parse("1,5,128,36,0"), Err(Reason::Operation));
         assert_eq!(parse("9,5,28,36,0"), Err(Reason::Number));
+    }
+
+    #[test]
+    fn systor_counts_bytes_and_seconds_and_knows_response_times() {
+        let parse = |line: &str| {
+            let mut timing = Timing::Unknown;
+            let parsed = systor(line.as_bytes(), Format::Systor.clock(), &mut timing);
+            (parsed, timing)
+        };
+        let took = |response_ns| Timing::Took { response_ns };
+        let time_ns = 1_456_095_145_133_076_000;
+        assert_eq!(
+            parse("1456095145.133076000,0.000806000,R,0,899056122368,131072"),
+            (read(0, time_ns, 899_056_122_368, 131_072), took(806_000))
+        );
+        assert_eq!(
+            parse("1456095145.133076000,,W,6,4096,512"),
+            (write(6, time_ns, 4096, 512), Timing::Unknown)
+        );
+        assert_eq!(
+            parse("1456095145.133076000,-0.1,W,6,4096,512"),
+            (write(6, time_ns, 4096, 512), Timing::Unknown)
+        );
+        // The answer was lost.
+        assert_eq!(
+            parse("1456095145.133076000,0.5,,6,4096,512"),
+            (Ok(None), Timing::Unknown)
+        );
+        for (line, reason) in [
+            ("1,0.5,R,0,4096", Reason::Fields),
+            ("1,0.5,R,0,4096,512,7", Reason::Fields),
+            ("1,0.5,Read,0,4096,512", Reason::Operation),
+            ("1,0.5,R,x,4096,512", Reason::Number),
+            ("1,0.5,R,0,-1,512", Reason::Number),
+            ("1,0.5,R,0,4096,", Reason::Number),
+            ("noon,0.5,R,0,4096,512", Reason::Time),
+            ("1,soon,R,0,4096,512", Reason::Time),
+            ("1,0.5,R,0,18446744073709551615,2", Reason::Range),
+        ] {
+            assert_eq!(parse(line).0, Err(reason), "{line}");
+        }
     }
 }

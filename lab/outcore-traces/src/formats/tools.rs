@@ -1,12 +1,14 @@
-//! The text traces that tools write for their own use: fio's iolog (versions 2 and 3) and MQSim's
-//! ASCII trace.
+//! The text traces that tools define for their own use: fio's iolog (versions 2 and 3) and the
+//! ASCII traces of the simulators MQSim, SSDSim and DiskSim.
 //!
 //! Contract: as in `published`. fio's log has state: the version in its first line, and in version
 //! 2 a clock that only `wait` lines advance. Sources: fio's HOWTO, section "Trace file format";
 //! version 3 counts microseconds (seen with fio 3.33). MQSim's README, "trace-based workloads".
+//! SSDSim's `get_requests` in `ssd.c`. DiskSim's manual, version 4.0, "ASCII format" of its input
+//! traces, and `disksim_iotrace.c`. Sectors are 512 bytes in all simulators.
 
 use crate::formats::{Clock, Names, Parsed, SECTOR_BYTES, request};
-use crate::lines::{parse_u32, parse_u64, words};
+use crate::lines::{parse_hex, parse_u32, parse_u64, words};
 use crate::request::Op;
 use crate::skips::Reason;
 
@@ -94,15 +96,58 @@ impl FioState {
 #[inline]
 pub(crate) fn mqsim(line: &[u8], clock: Clock) -> Parsed {
     let (fields, count) = words::<5>(line).ok_or(Reason::Fields)?;
-    let [time, device, lsn, sectors, kind] = fields;
     if count != 5 {
         return Err(Reason::Fields);
     }
-    let op = match kind {
-        b"1" => Op::Read,
-        b"0" => Op::Write,
-        _ => return Err(Reason::Operation),
+    simulated(fields, read_or_write(fields[4])?, clock)
+}
+
+/// SSDSim: MQSim's fields; derived simulators append more, such as a priority.
+pub(crate) fn ssdsim(line: &[u8], clock: Clock) -> Parsed {
+    let mut next = line
+        .split(u8::is_ascii_whitespace)
+        .filter(|word| !word.is_empty());
+    let mut fields: [&[u8]; 5] = [&[]; 5];
+    for field in &mut fields {
+        *field = next.next().ok_or(Reason::Fields)?;
+    }
+    simulated(fields, read_or_write(fields[4])?, clock)
+}
+
+/// DiskSim: MQSim's fields with milliseconds and hexadecimal flags, whose lowest bit says read.
+pub(crate) fn disksim(line: &[u8], clock: Clock) -> Parsed {
+    let (fields, count) = words::<5>(line).ok_or(Reason::Fields)?;
+    if count != 5 {
+        return Err(Reason::Fields);
+    }
+    let flags = parse_hex(fields[4]).filter(|flags| *flags <= u64::from(u32::MAX));
+    let op = match flags.ok_or(Reason::Operation)? & 1 {
+        1 => Op::Read,
+        _ => Op::Write,
     };
+    simulated(fields, op, clock)
+}
+
+/// Whether the time of a line of such a format has decimals, as DiskSim writes it.
+pub(crate) fn has_decimals(line: &[u8]) -> bool {
+    let mut words = line
+        .split(u8::is_ascii_whitespace)
+        .filter(|word| !word.is_empty());
+    words.next().is_some_and(|time| time.contains(&b'.'))
+}
+
+fn read_or_write(kind: &[u8]) -> Result<Op, Reason> {
+    match kind {
+        b"1" => Ok(Op::Read),
+        b"0" => Ok(Op::Write),
+        _ => Err(Reason::Operation),
+    }
+}
+
+/// The request of `time device lsn sectors kind`.
+#[inline]
+fn simulated(fields: [&[u8]; 5], op: Op, clock: Clock) -> Parsed {
+    let [time, device, lsn, sectors, _] = fields;
     let device = parse_u32(device).ok_or(Reason::Number)?;
     let lsn = parse_u64(lsn).ok_or(Reason::Number)?;
     let sectors = parse_u64(sectors).ok_or(Reason::Number)?;
@@ -201,5 +246,55 @@ mod tests {
         assert_eq!(parse("9 2 10 8 2"), Err(Reason::Operation));
         assert_eq!(parse("9 2 10 8"), Err(Reason::Fields));
         assert_eq!(parse("9 2 36028797018963968 8 1"), Err(Reason::Range));
+    }
+
+    #[test]
+    fn ssdsim_has_the_fields_of_mqsim_and_may_have_more() {
+        let parse = |line: &str| ssdsim(line.as_bytes(), Format::Ssdsim.clock());
+        let request = |op| {
+            Ok(Some(Request {
+                time_ns: 9,
+                device: 2,
+                op,
+                offset_bytes: 5120,
+                len_bytes: 4096,
+            }))
+        };
+        assert_eq!(parse("9 2 10 8 1"), request(Op::Read));
+        assert_eq!(parse("9 2 10 8 0 1 0.5"), request(Op::Write));
+        assert_eq!(parse("9 2 10 8"), Err(Reason::Fields));
+        assert_eq!(parse("9 2 10 8 R"), Err(Reason::Operation));
+        assert_eq!(parse("9 2 10 -8 1"), Err(Reason::Number));
+        assert_eq!(parse("9.5 2 10 8 1"), Err(Reason::Decimals));
+        assert_eq!(parse("-9 2 10 8 1"), Err(Reason::Time));
+    }
+
+    #[test]
+    fn disksim_counts_milliseconds_and_the_lowest_flag_reads() {
+        let parse = |line: &str| disksim(line.as_bytes(), Format::Disksim.clock());
+        let request = |op| {
+            Ok(Some(Request {
+                time_ns: 26_214_500,
+                device: 30,
+                op,
+                offset_bytes: 602_470 * 512,
+                len_bytes: 2560,
+            }))
+        };
+        assert_eq!(parse("26.214500 30 602470 5 1"), request(Op::Read));
+        assert_eq!(parse("26.2145 30 602470 5 0"), request(Op::Write));
+        // Flags are hexadecimal: time-critical and asynchronous requests have more bits.
+        assert_eq!(parse("26.2145 30 602470 5 1b"), request(Op::Read));
+        assert_eq!(parse("26.2145 30 602470 5 0x10"), request(Op::Write));
+        assert_eq!(parse("26.2145 30 602470 5 R"), Err(Reason::Operation));
+        assert_eq!(
+            parse("26.2145 30 602470 5 100000000"),
+            Err(Reason::Operation)
+        );
+        assert_eq!(parse("26.2145 30 602470 5"), Err(Reason::Fields));
+        assert_eq!(parse("26.2145 30 602470 5 1 7"), Err(Reason::Fields));
+        assert_eq!(parse("26.2145 x 602470 5 1"), Err(Reason::Number));
+        assert_eq!(parse("2e1 30 602470 5 1"), Err(Reason::Time));
+        assert!(has_decimals(b"  1.5 0 0 1 1") && !has_decimals(b"15 0 0.5 1 1"));
     }
 }

@@ -72,6 +72,8 @@ pub struct Header {
 
 /// The header's `format`.
 pub(crate) const FORMAT_NAME: &str = "outcore-io-trace";
+/// The format's name for people.
+pub(crate) const FORMAT_TITLE: &str = "outcore I/O trace";
 
 impl Header {
     /// A header for `program` and `drives`.

@@ -11,11 +11,11 @@ use std::path::{Path, PathBuf};
 use outcore_io::{Error, Result};
 
 use crate::io_trace::{
-    Entry, FORMAT_NAME, Header, JSON_BYTES_MAX, MAGIC, PREAMBLE_BYTES, RECORD_BYTES, Record,
-    VERSION,
+    Entry, FORMAT_NAME, FORMAT_TITLE, Header, JSON_BYTES_MAX, MAGIC, PREAMBLE_BYTES, RECORD_BYTES,
+    Record, VERSION,
 };
-use crate::lines::fill;
-use crate::skips::Reason;
+use crate::lines::read_up_to;
+use crate::skips::{Reason, cut_short};
 use crate::source::{self, Bytes};
 
 /// The cause that stops a reader.
@@ -138,22 +138,6 @@ impl<R: BufRead> Frames<R> {
     }
 }
 
-/// Reads until `out` is full or the stream ends.
-fn read_up_to<R: BufRead>(inner: &mut R, out: &mut [u8]) -> io::Result<usize> {
-    let mut got = 0;
-    while got < out.len() {
-        let buffer = fill(inner)?;
-        let len = buffer.len().min(out.len() - got);
-        if len == 0 {
-            break;
-        }
-        out[got..got + len].copy_from_slice(&buffer[..len]);
-        inner.consume(len);
-        got += len;
-    }
-    Ok(got)
-}
-
 /// Reads a trace, entry by entry; the first flaw ends it with an error.
 pub struct Reader<R> {
     frames: Frames<R>,
@@ -219,13 +203,12 @@ impl<R: BufRead> Reader<R> {
         let (number, start) = (self.frames.number, self.frames.start_bytes);
         let reason = match flaw {
             Flaw::Io(error) => return source::read_error(&error, &self.path, start),
+            Flaw::Bad(Reason::Truncated) => {
+                return cut_short("record", FORMAT_TITLE, number, start).path(&self.path);
+            }
             Flaw::Bad(reason) => reason,
         };
-        let whole = number - 1;
         let cause = match reason {
-            Reason::Truncated => {
-                format!("the file ends inside record {number}, after {whole} whole records")
-            }
             Reason::Order => format!("record {number} comes after the end mark"),
             Reason::Missing => format!(
                 "the end mark counts other requests than the {} that the file has",

@@ -3,7 +3,10 @@
 //!
 //! The fixtures were written for these tests; each has valid lines, malformed ones and binary
 //! garbage.
+mod blkparse;
 mod blktrace;
+mod known;
+mod records;
 
 use std::fs;
 use std::io::{Cursor, Write};
@@ -16,6 +19,8 @@ use outcore_traces::{
     parse_time_unit,
 };
 use proptest::prelude::*;
+
+use known::expected;
 
 fn fixture(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR"))
@@ -48,192 +53,6 @@ fn request(time_ns: u64, device: u32, op: Op, offset_bytes: u64, len_bytes: u64)
         offset_bytes,
         len_bytes,
     }
-}
-
-struct Expected {
-    file: &'static str,
-    format: Format,
-    requests: Vec<Request>,
-    /// Line and reason of every bad line.
-    bad: Vec<(u64, Reason)>,
-    ignored: u64,
-}
-
-fn expected() -> Vec<Expected> {
-    [storage_traces(), other_traces(), tool_traces()]
-        .into_iter()
-        .flatten()
-        .collect()
-}
-
-fn storage_traces() -> Vec<Expected> {
-    use Op::{Read, Write};
-    let ticks = 128_166_372_003_061_629_u64 * 100;
-    let s = 1_000_000_000_u64;
-    vec![
-        Expected {
-            file: "small.spc",
-            format: Format::Spc,
-            requests: vec![
-                request(0, 0, Write, 303_567 * 512, 3584),
-                request(0, 1, Write, 55_590 * 512, 3072),
-                request(26_214_000, 0, Read, 240_840 * 512, 3072),
-                request(26_682_000, 0, Write, 303_574 * 512, 0),
-                request(78_125_000, 0, Read, 1_209_856 * 512, 4096),
-                request(s + s / 2, 0, Read, 999 * 512, 16_715_776),
-            ],
-            bad: vec![
-                (5, Reason::Fields),
-                (7, Reason::Operation),
-                (8, Reason::Number),
-                (9, Reason::Fields),
-                (10, Reason::Range),
-                (11, Reason::Time),
-            ],
-            ignored: 1,
-        },
-        Expected {
-            file: "small.fiu",
-            format: Format::Fiu,
-            requests: vec![
-                request(898_771, 6 << 20, Write, 904_265_560 * 512, 4096),
-                request(898_772, 6 << 20, Read, 8 * 512, 8192),
-                request(898_100, 6 << 20, Write, 16 * 512, 4096),
-                request(899_000, (8 << 20) | 1, Write, 24 * 512, 512),
-            ],
-            bad: vec![
-                (4, Reason::Operation),
-                (5, Reason::Fields),
-                (7, Reason::Operation),
-            ],
-            ignored: 0,
-        },
-        Expected {
-            file: "small.msr.csv",
-            format: Format::Msr,
-            requests: vec![
-                request(ticks, 0, Read, 383_496_192, 32_768),
-                request(ticks + 1_332_052_600, 1, Write, 2_822_144, 4096),
-                request(ticks + 1_332_047_100, 0, Write, 2_822_144, 4096),
-                request(ticks + 2_332_061_600, 2, Read, 0, 512),
-            ],
-            bad: vec![
-                (6, Reason::Fields),
-                (7, Reason::Fields),
-                (8, Reason::Time),
-                (9, Reason::Operation),
-            ],
-            ignored: 1,
-        },
-    ]
-}
-
-fn tool_traces() -> Vec<Expected> {
-    use Op::{Flush, Read, Trim, Write};
-    vec![
-        Expected {
-            file: "v2.iolog",
-            format: Format::Fio,
-            requests: vec![
-                request(0, 0, Read, 0, 4096),
-                request(1_500_000, 0, Write, 4096, 8192),
-                request(1_500_000, 0, Flush, 0, 0),
-                request(2_000_000, 0, Trim, 0, 1 << 20),
-            ],
-            bad: vec![
-                (10, Reason::Number),
-                (11, Reason::Operation),
-                (12, Reason::Fields),
-            ],
-            ignored: 6,
-        },
-        Expected {
-            file: "v3.iolog",
-            format: Format::Fio,
-            requests: vec![
-                request(10_000, 0, Write, 0, 4096),
-                request(12_000, 1, Read, 8192, 512),
-                request(11_000, 1, Flush, 0, 0),
-                request(20_000, 0, Trim, 4096, 1 << 31),
-            ],
-            bad: vec![
-                (10, Reason::Fields),
-                (11, Reason::Time),
-                (12, Reason::Fields),
-            ],
-            ignored: 7,
-        },
-    ]
-}
-
-fn other_traces() -> Vec<Expected> {
-    use Op::{Flush, Read, Write};
-    let s = 1_000_000_000_u64;
-    vec![
-        Expected {
-            file: "small.alibaba.csv",
-            format: Format::Alibaba,
-            requests: vec![
-                request(1_577_808_000_000_044_000, 419, Write, 8_792_731_648, 16_384),
-                request(1_577_808_000_000_044_000, 419, Read, 0, 4096),
-                request(1_577_808_000_000_100_000, 7, Read, 512, 512),
-            ],
-            bad: vec![
-                (5, Reason::Operation),
-                (6, Reason::Fields),
-                (7, Reason::Range),
-                (8, Reason::Fields),
-            ],
-            ignored: 1,
-        },
-        Expected {
-            file: "small.tencent.csv",
-            format: Format::Tencent,
-            requests: vec![
-                request(1_538_323_200 * s, 1063, Read, 12_910_952 * 512, 65_536),
-                request(1_538_323_200 * s, 1323, Write, 4096, 4096),
-                request(1_538_323_201 * s, 1063, Write, 0, 512),
-            ],
-            bad: vec![
-                (4, Reason::Operation),
-                (5, Reason::Fields),
-                (6, Reason::Operation),
-            ],
-            ignored: 0,
-        },
-        Expected {
-            file: "small.vscsi.csv",
-            format: Format::Vscsi,
-            requests: vec![
-                request(100 * s, 0, Write, 42_932_745 * 512, 512),
-                request(100 * s, 0, Read, 8192, 65_536),
-                request(101 * s, 0, Flush, 0, 0),
-                request(102 * s, 0, Write, 4096, 4096),
-            ],
-            bad: vec![
-                (6, Reason::Operation),
-                (7, Reason::Number),
-                (9, Reason::Fields),
-            ],
-            ignored: 2,
-        },
-        Expected {
-            file: "small.mqsim",
-            format: Format::Mqsim,
-            requests: vec![
-                request(0, 0, Read, 5120, 4096),
-                request(100, 0, Write, 9216, 4096),
-                request(100, 1, Read, 512, 512),
-                request(200, 0, Write, 0, 1 << 20),
-            ],
-            bad: vec![
-                (4, Reason::Operation),
-                (5, Reason::Fields),
-                (6, Reason::Fields),
-            ],
-            ignored: 0,
-        },
-    ]
 }
 
 fn read_all(reader: &mut TraceReader) -> Vec<Request> {
@@ -417,7 +236,7 @@ const DISKSIM: &str = "0.000000 0 303567 7 0\n26.214 1 55590 6 1\n";
 #[test]
 fn decimals_where_a_format_counts_whole_units_are_rejected_with_the_option_that_helps() {
     let alike = [
-        ("mqsim", DISKSIM),
+        ("mqsim", "0 0 8 8 1\n5 0 8 8 1\n7.5 0 8 8 1\n"),
         ("fiu", "1.5 4892 cron 1000 8 W 8 2\n"),
         ("msr", "1.5,hm,1,Read,383496192,32768,113736\n"),
         ("alibaba", "419,W,8792731648,16384,44.5\n"),
@@ -431,10 +250,11 @@ fn decimals_where_a_format_counts_whole_units_are_rejected_with_the_option_that_
             };
             let mut reader = TraceReader::from_stream(Cursor::new(text), "t", &options).unwrap();
             assert_eq!(reader.format().name(), name);
-            let error = reader.next().unwrap().unwrap_err();
+            let error = reader.find_map(Result::err).unwrap();
             assert_eq!(error.kind(), Kind::Corrupt);
             assert!(error.cause().contains("decimals"), "{error}");
-            assert!(error.next_step().unwrap().contains("--time-unit"));
+            let hint = error.next_step().unwrap();
+            assert!(hint.contains("--time-unit") && hint.contains("disksim"));
             // A caller who gives the unit, even the format's own, may have decimals.
             let options = ReadOptions {
                 time_unit_ns: Some(1_000_000),
@@ -444,16 +264,66 @@ fn decimals_where_a_format_counts_whole_units_are_rejected_with_the_option_that_
             assert!(reader.map(Result::unwrap).count() > 0, "{name}");
         }
     }
+}
+
+#[test]
+fn disksim_is_told_from_mqsim_by_its_decimals_and_both_take_a_unit() {
+    let read = |text: &'static str, format: Option<Format>, time_unit_ns| {
+        let options = ReadOptions {
+            format,
+            time_unit_ns,
+            ..ReadOptions::default()
+        };
+        let mut reader = TraceReader::from_stream(Cursor::new(text), "t", &options).unwrap();
+        let times: Vec<u64> = read_all(&mut reader)
+            .iter()
+            .map(|one| one.time_ns)
+            .collect();
+        (reader.format(), times)
+    };
+    let whole = "0 0 303567 7 0\n26214 1 55590 6 1\n";
+    let (disksim, ssdsim) = (Some(Format::Disksim), Some(Format::Ssdsim));
+    assert_eq!(
+        read(DISKSIM, None, None),
+        (Format::Disksim, vec![0, 26_214_000])
+    );
+    assert_eq!(
+        read(DISKSIM, None, Some(1_000_000_000)).1,
+        [0, 26_214_000_000]
+    );
+    assert_eq!(
+        read(DISKSIM, Some(Format::Mqsim), Some(1_000_000)).1,
+        [0, 26_214_000]
+    );
+    // Without decimals, the lines are also MQSim's, which has precedence.
+    assert_eq!(read(whole, None, None), (Format::Mqsim, vec![0, 26_214]));
+    assert_eq!(read(whole, disksim, None).1, [0, 26_214_000_000]);
+    assert_eq!(read(whole, disksim, Some(1_000)).1, [0, 26_214_000]);
+    assert_eq!(read(whole, ssdsim, None), (Format::Ssdsim, vec![0, 26_214]));
+    assert_eq!(read(whole, ssdsim, Some(100)).1, [0, 2_621_400]);
+}
+
+#[test]
+fn ssdsim_with_further_columns_is_read_by_its_name_only() {
+    let path = fixture("small.ssdsim");
+    let error = TraceReader::open(&path, &ReadOptions::default()).err();
+    let error = error.unwrap();
+    assert_eq!(error.kind(), Kind::Usage);
+    assert!(error.next_step().unwrap().contains("ssdsim"), "{error:?}");
     let options = ReadOptions {
-        time_unit_ns: Some(1_000_000),
+        format: Some(Format::Ssdsim),
         ..ReadOptions::default()
     };
-    let mut reader = TraceReader::from_stream(Cursor::new(DISKSIM), "t", &options).unwrap();
-    let times: Vec<u64> = read_all(&mut reader)
-        .iter()
-        .map(|one| one.time_ns)
-        .collect();
-    assert_eq!(times, [0, 26_214_000]);
+    let mut reader = TraceReader::open(&path, &options).unwrap();
+    let want = [
+        request(0, 0, Op::Read, 5120, 4096),
+        request(100, 0, Op::Write, 9216, 4096),
+        request(100, 1, Op::Read, 512, 512),
+    ];
+    assert_eq!(read_all(&mut reader), want);
+    let places = reader.skips().places().iter();
+    let bad: Vec<_> = places.map(|place| (place.line, place.reason)).collect();
+    assert_eq!(bad, [(4, Reason::Operation), (5, Reason::Fields)]);
 }
 
 #[test]
@@ -566,7 +436,7 @@ proptest! {
 
     #[test]
     fn no_bytes_make_a_reader_panic(
-        bytes in prop::collection::vec(any::<u8>(), 0..2000), format in 0_usize..11)
+        bytes in prop::collection::vec(any::<u8>(), 0..2000), format in 0..=Format::ALL.len())
     {
         let format = Format::ALL.get(format).copied();
         let _ = detect(&bytes, true);
@@ -580,8 +450,8 @@ proptest! {
 
     #[test]
     fn no_nearly_sound_text_makes_a_reader_panic(
-        file in 0_usize..9, edits in prop::collection::vec((any::<usize>(), any::<u8>()), 0..30),
-        cut in any::<usize>(), format in 0_usize..11)
+        file in 0..expected().len(), edits in prop::collection::vec((any::<usize>(), any::<u8>()), 0..30),
+        cut in any::<usize>(), format in 0..=Format::ALL.len())
     {
         let mut bytes = fs::read(fixture(expected()[file].file)).unwrap();
         for (at, byte) in edits {

@@ -1,12 +1,12 @@
 //! Real traces of other projects, with their known counts; they are not in the repository.
 //!
 //! The tests look for them in `../shared/reference` next to the repository; if they are missing,
-//! the tests say so and pass. Sources: the CloudPhysics trace in libCacheSim, fio's
+//! the tests say so and pass. Sources: the CloudPhysics trace in libCacheSim (twice), fio's
 //! `t/jobs/t0038.iolog`, and the traces of HolisticTraceAnalysis.
 use std::path::{Path, PathBuf};
 
 use outcore_traces::gpu::{GpuFormat, GpuOptions, load_kernels};
-use outcore_traces::{Format, OnError, Op, ReadOptions, Summary, TraceReader};
+use outcore_traces::{Format, OnError, Op, ReadOptions, Request, Summary, TraceReader};
 
 fn sample(name: &str) -> Option<PathBuf> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/reference");
@@ -44,6 +44,39 @@ fn the_cloudphysics_head_has_its_8000_requests() {
         (estimate / footprint_blocks - 1.0).abs() < 0.025,
         "{estimate}"
     );
+}
+
+#[test]
+fn the_binary_cloudphysics_head_begins_with_the_requests_of_the_csv() {
+    let (Some(csv), Some(binary)) = (
+        sample("block-traces/cloudphysics-head.csv"),
+        sample("block-traces/cloudphysics-head.vscsi"),
+    ) else {
+        return;
+    };
+    let options = ReadOptions {
+        on_error: OnError::Fail,
+        ..ReadOptions::default()
+    };
+    let mut csv = TraceReader::open(csv, &options).unwrap();
+    let mut binary = TraceReader::open(binary, &options).unwrap();
+    assert_eq!(binary.format(), Format::VscsiBinary);
+    for (number, request) in csv.by_ref().enumerate() {
+        let (request, exact) = (request.unwrap(), binary.next().unwrap().unwrap());
+        // The CSV has whole seconds.
+        let time_ns = exact.time_ns / 1_000_000_000 * 1_000_000_000;
+        assert_eq!(Request { time_ns, ..exact }, request, "request {number}");
+    }
+    assert_eq!(binary.requests(), 8000);
+    // Counted with an independent reader.
+    let rest: Vec<Request> = binary.by_ref().map(Result::unwrap).collect();
+    let count = |op| rest.iter().filter(|request| request.op == op).count();
+    assert_eq!((rest.len(), binary.ignored()), (32_000, 0));
+    assert_eq!(
+        (count(Op::Read), count(Op::Write)),
+        (16_047 - 460, 23_953 - 7540)
+    );
+    assert_eq!(rest.last().unwrap().time_ns, 5_635_759_956_297_000);
 }
 
 #[test]

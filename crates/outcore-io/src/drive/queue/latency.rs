@@ -58,7 +58,7 @@ impl Latencies {
     pub fn record(&mut self, ns: u64) {
         self.counts[bucket_of(ns).min(BUCKETS - 1)] += 1;
         self.count += 1;
-        self.sum_ns += ns;
+        self.sum_ns = self.sum_ns.saturating_add(ns);
         self.max_ns = self.max_ns.max(ns);
     }
 
@@ -68,7 +68,7 @@ impl Latencies {
             *count += more;
         }
         self.count += other.count;
-        self.sum_ns += other.sum_ns;
+        self.sum_ns = self.sum_ns.saturating_add(other.sum_ns);
         self.max_ns = self.max_ns.max(other.max_ns);
     }
 

@@ -113,20 +113,22 @@ fn blktrace_with_garbage_gives_what_is_sound() {
         request(1, device, Op::Read, 4096, 4096),
         request(2, device, Op::Write, 8192, 512),
     ];
-    assert_eq!(read_all(&mut reader), want);
-    let places: Vec<(u64, u64, Reason)> = reader
-        .skips()
-        .places()
-        .iter()
-        .map(|place| (place.line, place.offset_bytes, place.reason))
-        .collect();
+    let got: Vec<Request> = reader.by_ref().take(2).map(Result::unwrap).collect();
+    assert_eq!(got, want);
+    let place = &reader.skips().places()[0];
     assert_eq!(
-        places,
-        [
-            (2, 48, Reason::Magic),
-            (4, 48 + 1000 + 55, Reason::Truncated)
-        ]
+        (place.line, place.offset_bytes, place.reason),
+        (2, 48, Reason::Magic)
     );
+    // The end is missing, and its length is unknown.
+    let error = reader.next().unwrap().unwrap_err();
+    assert_eq!(error.kind(), Kind::Corrupt);
+    assert!(
+        error.cause().contains("ends inside event 4 of blktrace"),
+        "{error}"
+    );
+    assert_eq!(error.offset_bytes(), Some(48 + 1000 + 55));
+    assert_eq!(reader.skips().total(), 1);
     let strict = ReadOptions {
         on_error: OnError::Fail,
         ..ReadOptions::default()
@@ -197,9 +199,9 @@ fn a_trace_without_queued_events_takes_a_request_when_it_was_issued_and_says_so(
 
 #[test]
 fn a_file_without_one_request_is_an_error_that_says_what_is_missing() {
-    let completed = events_with(|action| action == 8);
+    let plugs = events_with(|action| action == 9 || action == 10);
     for (name, bytes, says, hint) in [
-        ("completions", &completed[..], "event", "blktrace -a queue"),
+        ("plugs", &plugs[..], "event", "blktrace -a queue"),
         ("comments", b"# nothing\n# at all\n", "line", "--format"),
     ] {
         let options = ReadOptions {
@@ -218,4 +220,79 @@ fn a_file_without_one_request_is_an_error_that_says_what_is_missing() {
         assert!(error.next_step().unwrap().contains(hint), "{error:?}");
         assert!(reader.next().is_none());
     }
+}
+
+const ISSUED_WRITE: u32 = ((1 << 8 | 1 << 6 | 1 << 1) << 16) | 7;
+#[test]
+fn packed_files_of_cpus_are_merged_and_none_counts_twice() {
+    let folder = Folder::new("packed-cpus");
+    let of_cpu = |times: [u64; 2]| {
+        let events = times.map(|time| event(false, time, time, 4096, QUEUED_READ, b""));
+        events.concat()
+    };
+    let write = |name: &str, bytes: &[u8]| fs::write(folder.0.join(name), bytes).unwrap();
+    let zstd = |bytes: &[u8]| zstd::encode_all(bytes, 1).unwrap();
+    write("p.blktrace.0", &of_cpu([1, 4]));
+    write("p.blktrace.0.zst", &zstd(&of_cpu([1, 4])));
+    write("p.blktrace.1.zst", &zstd(&of_cpu([2, 5])));
+    let mut gzip = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+    gzip.write_all(&of_cpu([3, 6])).unwrap();
+    write("p.blktrace.2.gz", &gzip.finish().unwrap());
+    write("p.blktrace.2.txt", b"notes");
+    for name in ["p", "p.blktrace", "p.blktrace.0", "p.blktrace.2.gz"] {
+        let path = folder.0.join(name);
+        let mut reader = TraceReader::open(path, &ReadOptions::default()).unwrap();
+        let times: Vec<u64> = read_all(&mut reader).iter().map(|r| r.time_ns).collect();
+        assert_eq!(times, [1, 2, 3, 4, 5, 6], "{name}");
+    }
+}
+
+const COMPLETED_WRITE: u32 = ((1 << 8 | 1 << 7 | 1 << 1) << 16) | 8;
+
+#[test]
+fn completions_are_the_requests_of_a_trace_that_has_nothing_else_and_it_says_so() {
+    let bytes = events_with(|action| action == 8);
+    let mut reader =
+        TraceReader::from_stream(Cursor::new(bytes), "b", &ReadOptions::default()).unwrap();
+    assert!(reader.note().unwrap().contains("completed (C)"));
+    let requests = read_all(&mut reader);
+    assert_eq!(requests.len(), 1);
+    assert_eq!(
+        (requests[0].time_ns, requests[0].offset_bytes),
+        (4_199_548_556_556, 24_704 * 512)
+    );
+    assert_eq!(reader.response(), None);
+}
+
+#[test]
+fn an_issue_on_one_cpu_and_its_completion_on_another_give_the_response_time() {
+    let folder = Folder::new("responses");
+    let at = |time, sector, action| event(false, time, sector, 4096, action, b"");
+    let files = [
+        // Reads of sectors 8 and 16, and a write of sector 8, which is another request.
+        [
+            at(100, 8, ISSUED_READ),
+            at(150, 8, ISSUED_WRITE),
+            at(200, 16, ISSUED_READ),
+            at(900, 24, COMPLETED),
+        ],
+        [
+            at(50, 8, QUEUED_READ),
+            at(500, 16, COMPLETED),
+            at(600, 8, COMPLETED),
+            at(1150, 8, COMPLETED_WRITE),
+        ],
+    ];
+    for (cpu, events) in files.iter().enumerate() {
+        fs::write(folder.0.join(format!("t.blktrace.{cpu}")), events.concat()).unwrap();
+    }
+    let mut reader = TraceReader::open(folder.0.join("t"), &ReadOptions::default()).unwrap();
+    let summary = Summary::of(&mut reader).unwrap();
+    assert_eq!((summary.requests, summary.ignored), (1, 7));
+    let response = summary.response.unwrap();
+    // 300, 500 and 1000 ns; the completion of sector 24 has no issue.
+    assert_eq!((response.requests, response.unmatched), (3, 1));
+    assert_eq!((response.mean_ns, response.max_ns), (600, 1000));
+    // A percentile is at most an eighth above the true one.
+    assert!((500..=563).contains(&response.p50_ns), "{response:?}");
 }
