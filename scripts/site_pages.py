@@ -191,6 +191,8 @@ def relinked(text: str, source: PurePosixPath, page: PurePosixPath, repository: 
             place = place / "README.md"
         if str(place) in SHOWN:
             shown = PurePosixPath(SHOWN[str(place)])
+        elif place.suffix == ".ipynb":
+            shown = place.with_suffix(".md").relative_to("docs")
         elif place.is_relative_to("docs"):
             shown = place.relative_to("docs")
         else:
