@@ -7,14 +7,11 @@
 //! planned of it. The amount that streams and compressed files bring is not known in advance, and
 //! the plan says so.
 
-use std::path::Path;
 use std::time::Instant;
 
 use outcore::job::Job;
 use outcore::primitives::{PassPlan, plan_files};
 use outcore::{Forecast, Input, Phase, Result};
-use outcore_front::inputs::Source;
-use outcore_io::output::parent_of;
 
 use crate::host::Host;
 
@@ -95,10 +92,4 @@ impl FilePass {
         }
         phases
     }
-}
-
-/// The directory of the first of `sources`, on whose drive they are taken to be.
-pub(crate) fn dir_of(sources: &[Source]) -> &Path {
-    let first = sources.first().filter(|source| !source.is_stream());
-    first.map_or(Path::new("."), |source| parent_of(&source.path))
 }

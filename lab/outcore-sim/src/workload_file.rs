@@ -152,6 +152,16 @@ impl WorkloadFile {
     /// # Errors
     /// An unknown key or flow, or a value that does not fit.
     pub fn set(&self, key: &str, value: &str) -> Result<Self> {
+        let file = self.set_unchecked(key, value)?;
+        file.flows()?;
+        Ok(file)
+    }
+
+    /// The same without a check whether the flows are possible; [`WorkloadFile::flows`] checks it.
+    ///
+    /// # Errors
+    /// An unknown key or flow, or a value of another type.
+    pub(crate) fn set_unchecked(&self, key: &str, value: &str) -> Result<Self> {
         let mut file = self.clone();
         let (only, key) = match key.split_once('.') {
             Some((number, key)) => (
@@ -173,7 +183,6 @@ impl WorkloadFile {
                 *flow = set_flow(flow, key, value)?;
             }
         }
-        file.flows()?;
         Ok(file)
     }
 

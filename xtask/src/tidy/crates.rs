@@ -19,7 +19,13 @@ const PACKAGES: [(&str, &[&str]); 20] = [
     ("lab/outcore-traces", &["outcore-io"]),
     (
         "lab/outcore-sim",
-        &["outcore-io", "outcore-chart", "outcore-traces"],
+        &[
+            "outcore-io",
+            "outcore-store",
+            "outcore",
+            "outcore-chart",
+            "outcore-traces",
+        ],
     ),
     ("lab/outcore-gen", ENGINE),
     ("crates/outcore-table", ENGINE),
@@ -38,10 +44,9 @@ const PACKAGES: [(&str, &[&str]); 20] = [
 ];
 /// Packages that may use more in their tests: whole jobs on simulated drives and their traces, and
 /// the command that starts another.
-const FOR_TESTS: [(&str, &[&str]); 4] = [
+const FOR_TESTS: [(&str, &[&str]); 3] = [
     ("crates/outcore-cli", &["outcore-traces"]),
     ("lab/outcore-lab", &["outcore-cli"]),
-    ("lab/outcore-sim", &["outcore"]),
     ("lab/outcore-traces", &["outcore"]),
 ];
 const ENGINE_BELOW: &[&str] = &["outcore-io", "outcore-store"];

@@ -92,19 +92,6 @@ impl DriveRates {
         }
     }
 
-    /// Seconds that `drive_count` such drives need to read and write these bytes in these requests.
-    /// Reads and writes overlap, so the longer of the two counts.
-    pub fn seconds(
-        &self,
-        (read_bytes, written_bytes): (f64, f64),
-        requests: f64,
-        drive_count: usize,
-    ) -> f64 {
-        let reading = read_bytes / self.read_bytes_per_s;
-        let writing = written_bytes / self.write_bytes_per_s;
-        (reading.max(writing) + requests / self.requests_per_s) / drive_count.max(1) as f64
-    }
-
     /// The rates of the drives file, if it has both read and write bandwidth.
     fn of_spec(spec: &DriveSpec) -> Option<DriveRates> {
         let (read, write) = (spec.read_bytes_per_s?, spec.write_bytes_per_s?);
@@ -123,6 +110,75 @@ impl DriveRates {
 impl Default for DriveRates {
     fn default() -> Self {
         DriveRates::ASSUMED
+    }
+}
+
+/// The speed of one drive of a job.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub struct DriveSpeed {
+    /// Its own rates.
+    pub rates: DriveRates,
+    /// The limit that it shares with other drives.
+    pub group: Option<GroupSpeed>,
+}
+
+/// The limit that the drives of a group share.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct GroupSpeed {
+    /// Its number; drives of one number share the limit.
+    pub number: usize,
+    /// Reads of all its drives together, bytes per second; infinite if there is no limit.
+    pub read_bytes_per_s: f64,
+    /// Writes of all its drives together, in the same way.
+    pub write_bytes_per_s: f64,
+    /// Reads and writes together, in the same way.
+    pub both_bytes_per_s: f64,
+}
+
+/// Gives the speed of the drive that holds a place.
+pub trait SpeedSource: Send + Sync {
+    /// The speed of the drive with this file system; `dir` is a directory on it.
+    fn speed(&self, file_system: u64, dir: &Path) -> DriveSpeed;
+}
+
+impl SpeedSource for DriveRates {
+    fn speed(&self, _file_system: u64, _dir: &Path) -> DriveSpeed {
+        DriveSpeed {
+            rates: *self,
+            group: None,
+        }
+    }
+}
+
+/// The speeds of all drives that a job may meet. By default all are [`DriveRates::ASSUMED`].
+#[derive(Clone)]
+pub struct Speeds {
+    source: Arc<dyn SpeedSource>,
+}
+
+impl Speeds {
+    /// The speeds that `source` gives.
+    pub fn new(source: impl SpeedSource + 'static) -> Self {
+        Speeds {
+            source: Arc::new(source),
+        }
+    }
+
+    /// The speed of the drive with this file system; `dir` is a directory on it.
+    pub fn of(&self, file_system: u64, dir: &Path) -> DriveSpeed {
+        self.source.speed(file_system, dir)
+    }
+}
+
+impl Default for Speeds {
+    fn default() -> Self {
+        Speeds::new(DriveRates::ASSUMED)
+    }
+}
+
+impl fmt::Debug for Speeds {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Speeds")
     }
 }
 
@@ -497,6 +553,5 @@ mod tests {
         assert_eq!(mean.read_bytes_per_s, 3e9);
         assert_eq!(mean.origin, RatesOrigin::Assumed);
         assert_eq!(DriveRates::mean(&[]), DriveRates::ASSUMED);
-        assert_eq!(mean.seconds((3e9, 1.5e9), 60e3, 2), 1.0);
     }
 }

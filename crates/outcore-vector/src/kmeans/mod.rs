@@ -471,7 +471,12 @@ impl<'a> Run<'a> {
                 }
             };
             let steps = format!("read the base -> the nearest of {k} centroids, {most}");
-            scan.show(self.job, "a pass", &steps, self.base.data_bytes());
+            let passes = match self.options.batches {
+                Some(_) => 1,
+                None => self.options.max_iterations.saturating_add(1),
+            };
+            let read_bytes = self.base.data_bytes();
+            scan.show(self.job, "a pass", &steps, read_bytes, passes);
         }
         let state = || {
             Ok(Worker {
@@ -483,7 +488,7 @@ impl<'a> Run<'a> {
         };
         let visit = |worker: &mut Worker, piece: Piece<'_>| self.visit(worker, piece, &units);
         let passed = scan.run(self.job, phase, state, visit)?;
-        let phase = passed.phase(self.job, "passes");
+        let phase = passed.phase("passes");
         let mut each = passed.states.into_iter().map(|worker| worker.found);
         let mut found = each.next().unwrap_or_else(|| Found::new(k, dimension));
         each.for_each(|other| found.merge(other));

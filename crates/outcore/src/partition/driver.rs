@@ -11,10 +11,11 @@ use std::sync::{Arc, PoisonError};
 use super::LazyScratch;
 use super::task::Sink;
 use crate::ends::{
-    Input, Output, Phase, PhasePlan, Phases, check_unchanged, edge_pool, make_scratch, open_inputs,
-    scratch_drives, stage_output, traffic_by_drive,
+    Input, Output, Phase, Phases, check_unchanged, edge_pool, input_places, make_scratch,
+    open_inputs, scratch_drives, stage_output, traffic_by_drive,
 };
-use crate::job::Job;
+use crate::forecast::PhasePlan;
+use crate::job::{Job, Layout, OutputPlaces};
 use crate::read::source::InputPart;
 use crate::writer::Writer;
 use outcore_io::drive::Access;
@@ -81,6 +82,11 @@ impl<'o> Ends<'o> {
             element_bytes,
             drives,
         })
+    }
+
+    /// Where the inputs, the files at `outputs` and scratch are.
+    pub(crate) fn layout(&self, job: &Job, outputs: &OutputPlaces) -> Layout {
+        job.layout_on(&input_places(&self.parts), outputs, &self.drives)
     }
 
     /// Stages the output for `data_bytes`; `None` for a pipe.

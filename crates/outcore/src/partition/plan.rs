@@ -24,7 +24,7 @@ mod search;
 use std::fmt;
 
 use super::{BUCKETS, SPLIT_READS_MIN, SegmentSizes};
-use crate::ends::{Forecast, PhasePlan, predicted_text};
+use crate::forecast::{Amounts, Forecast, PhasePlan, predicted_text};
 use crate::job::{JobSize, KindCosts};
 use crate::read::regions::RegionSizes;
 use outcore_io::memory::{BLOCK_BYTES, Ledger, Pool};
@@ -376,52 +376,57 @@ impl PartitionPlan {
         let loads = segments(away_bytes) * (joined / extent_segments as f64 + 1.0 - joined)
             + data_bytes / self.bucket_bytes_max.max(1) as f64;
         let times = f64::from(self.distributions.max(1));
-        let phases = [
-            (SAMPLE, sample_reads, (sample_bytes, 0.0), 0.0),
-            (
-                DISTRIBUTE,
-                data_bytes / self.read_block_bytes as f64
-                    + segments(away_bytes)
-                    + 2.0 * segments(again_bytes),
-                (data_bytes + again_bytes, away_bytes + again_bytes),
-                times * costs.distribute.seconds(items, data_bytes),
-            ),
-            (
-                last_phase,
-                loads,
-                (away_bytes, counted_bytes.unwrap_or(data_bytes)),
-                costs.finish.seconds(items, data_bytes),
-            ),
-        ];
-        let (rates, drives) = (self.job.rates, self.job.drive_count);
         let computing = |core_seconds: f64| core_seconds / self.job.threads as f64;
-        self.predicted_seconds = 0.0;
-        (self.predicted_read_bytes, self.predicted_written_bytes) = (0, 0);
-        self.phases.clear();
-        for (name, requests, (read_bytes, written_bytes), core_seconds) in phases {
-            // Drives and processors work in parallel.
-            let moving = rates.seconds((read_bytes, written_bytes), requests, drives);
-            let seconds = moving.max(computing(core_seconds));
-            self.predicted_seconds += seconds;
-            // Jobs that sample before planning know this already.
-            if read_bytes > 0.0 || written_bytes > 0.0 {
-                self.phases.push(PhasePlan {
-                    name,
-                    read_bytes: (read_bytes as u64).into(),
-                    written_bytes: (written_bytes as u64).into(),
-                    seconds: Some(seconds),
-                });
-                self.predicted_read_bytes += read_bytes as u64;
-                self.predicted_written_bytes += written_bytes as u64;
-            }
-        }
-        let moved_bytes = (
-            self.predicted_read_bytes as f64,
-            self.predicted_written_bytes as f64,
-        );
-        let requests = phases.iter().map(|phase| phase.1).sum();
-        self.moving_seconds = rates.seconds(moved_bytes, requests, drives);
-        self.computing_seconds = computing(phases.iter().map(|phase| phase.3).sum());
+        let bytes = |bytes: f64| Forecast::About(bytes as u64);
+        let sample = Amounts {
+            input: bytes(sample_bytes),
+            requests: sample_reads,
+            ..Amounts::NOTHING
+        };
+        let distribute = Amounts {
+            input: bytes(data_bytes),
+            scratch_read: bytes(again_bytes),
+            scratch_written: bytes(away_bytes + again_bytes),
+            requests: data_bytes / self.read_block_bytes as f64
+                + segments(away_bytes)
+                + 2.0 * segments(again_bytes),
+            computing_seconds: computing(times * costs.distribute.seconds(items, data_bytes)),
+            ..Amounts::NOTHING
+        };
+        let last = Amounts {
+            scratch_read: bytes(away_bytes),
+            output: bytes(counted_bytes.unwrap_or(data_bytes)),
+            requests: loads,
+            computing_seconds: computing(costs.finish.seconds(items, data_bytes)),
+            ..Amounts::NOTHING
+        };
+        let layout = &self.job.layout;
+        let phases = [
+            (SAMPLE, sample),
+            (DISTRIBUTE, distribute),
+            (last_phase, last),
+        ]
+        .map(|(name, amounts)| PhasePlan::new(name, amounts, layout));
+        let seconds = |plan: &PhasePlan| plan.seconds.unwrap_or(0.0);
+        let only_moving = |plan: &PhasePlan| {
+            let amounts = Amounts {
+                computing_seconds: 0.0,
+                ..*plan.amounts()
+            };
+            seconds(&plan.redone(amounts, layout))
+        };
+        // Fewer requests are worth something even if the drives can serve more.
+        let requests: f64 = phases.iter().map(|plan| plan.amounts().requests).sum();
+        let each = layout.rates().requests_per_s * self.job.drive_count as f64;
+        self.moving_seconds = phases.iter().map(only_moving).sum::<f64>() + requests / each;
+        let computing_seconds = |plan: &PhasePlan| plan.amounts().computing_seconds;
+        self.computing_seconds = phases.iter().map(computing_seconds).sum();
+        // Jobs that sample before planning know the sample already.
+        let moves = |plan: &PhasePlan| {
+            plan.read_bytes != Forecast::NOTHING || plan.written_bytes != Forecast::NOTHING
+        };
+        self.phases = phases.into_iter().filter(moves).collect();
+        self.add_up();
         // Segments that are read to be distributed again make room. Per bucket and thread, the last
         // block is half empty; the last extent may also be, if the bucket gets less than expected.
         let live_bytes = match again_bytes {
@@ -442,10 +447,13 @@ impl PartitionPlan {
     /// Items are made from `read` bytes, and a sample of them already exists.
     pub(crate) fn reads_instead(&mut self, read: Forecast) {
         self.phases.retain(|phase| phase.name != SAMPLE);
-        let data_bytes = self.job.data_bytes;
         for phase in &mut self.phases {
-            if let (DISTRIBUTE, Some(bytes)) = (phase.name, phase.read_bytes.bytes()) {
-                phase.read_bytes = Forecast::About(bytes - data_bytes).and(read);
+            if phase.name == DISTRIBUTE {
+                let amounts = Amounts {
+                    input: read,
+                    ..*phase.amounts()
+                };
+                *phase = phase.redone(amounts, &self.job.layout);
             }
         }
         self.add_up();
@@ -453,18 +461,17 @@ impl PartitionPlan {
 
     /// Sorted items go to a consumer that writes this many bytes.
     pub(crate) fn writes_instead(&mut self, written: Forecast) {
-        let data_bytes = self.job.data_bytes;
         if let Some(last) = self.phases.last_mut() {
-            let bytes = last.written_bytes.bytes().unwrap_or(0);
-            last.written_bytes = Forecast::About(bytes.saturating_sub(data_bytes)).and(written);
-            if written == Forecast::Unknown {
-                last.seconds = None;
-            }
+            let amounts = Amounts {
+                output: written,
+                ..*last.amounts()
+            };
+            *last = last.redone(amounts, &self.job.layout);
         }
         self.add_up();
     }
 
-    /// Adds up the traffic of all phases, as far as it is known.
+    /// Adds up the traffic and the time of all phases, as far as they are known.
     fn add_up(&mut self) {
         let phases = &self.phases;
         let read = phases.iter().filter_map(|phase| phase.read_bytes.bytes());
@@ -473,6 +480,7 @@ impl PartitionPlan {
             .iter()
             .filter_map(|phase| phase.written_bytes.bytes());
         self.predicted_written_bytes = written.sum();
+        self.predicted_seconds = phases.iter().filter_map(|phase| phase.seconds).sum();
     }
 
     /// The plan for people: `what` is done, `notes` on the distribution and the steps after it, the
@@ -523,7 +531,7 @@ impl PartitionPlan {
         )?;
         let scratch_bytes = Some(self.scratch_bytes);
         let costs = Some(job.costs.origin);
-        let predicted = predicted_text(&self.phases, scratch_bytes, &job.rates, costs);
+        let predicted = predicted_text(&self.phases, scratch_bytes, &job.layout, costs);
         writeln!(f, "  {predicted}")?;
         write!(f, "{ledger}")
     }

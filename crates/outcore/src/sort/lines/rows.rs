@@ -9,7 +9,7 @@
 //! Bounds: the larger of the memory that source and sink declare, because they do not work at the
 //! same time; a batch is in memory as a whole.
 
-use crate::ends::Forecast;
+use crate::forecast::Forecast;
 use crate::read::framing::ItemFraming;
 use outcore_io::{Error, Result};
 
