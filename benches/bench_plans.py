@@ -193,7 +193,7 @@ def jobs() -> list[Job]:
         Job(
             "sort Parquet",
             lambda at, args: [
-                "sort", *at.inputs("sales.parquet"), "--by", "amount", "-o", at.output("out.parquet"), "--memory", "64MiB",
+                "sort", *at.inputs("sales.parquet"), "--by", "price", "-o", at.output("out.parquet"), "--memory", "64MiB",
             ],
             ("sales.parquet",),
         ),
@@ -310,9 +310,7 @@ class Bench:
         words = job.words(place, self.args)
         if job.has_scratch:
             words += ["--drive", str(drives)]
-        said = self.run(*words, "--json", "--force", is_throttled=True) if "--force" in self.options(words) else self.run(
-            *words, "--json", is_throttled=True
-        )
+        said = self.run(*words, "--json", is_throttled=True)
         events = [json.loads(line) for line in said.splitlines() if line.startswith("{")]
         summary = next(event for event in events if event.get("event") == "summary")
         phases = summary.get("phases", [])
@@ -332,20 +330,19 @@ class Bench:
             ],
         )
         self.results.append(result)
+        self.say(result)
+
+    def say(self, result: Result) -> None:
+        """Prints one result."""
         ratio = f"{result.ratio:.2f}" if result.ratio else "-"
         print(
-            f"{job.name:16} {result.drives} {result.placement:10} predicted {result.predicted_s or 0:6.2f} s, "
-            f"actual {actual_s:6.2f} s, {ratio}{' (bound)' if result.is_bound else ''}",
+            f"{result.job:16} {result.drives} {result.placement:10} predicted {result.predicted_s or 0:6.2f} s, "
+            f"actual {result.actual_s:6.2f} s, {ratio}{' (bound)' if result.is_bound else ''}",
             flush=True,
         )
         if self.args.verbose:
             for phase in result.phases:
                 print("    ", phase, flush=True)
-
-    def options(self, words: list[str]) -> str:
-        """The help of a verb, for the options that not all have."""
-        verb = words[:2] if words[0] in ("view", "graph", "vector") else words[:1]
-        return self.run(*verb, "--help")
 
     def array(self, count: int) -> None:
         """All jobs on this number of drives."""
@@ -361,7 +358,7 @@ class Bench:
                 for mount in parts:
                     self.make_inputs(mount, args.size // len(parts))
                 for job in jobs():
-                    if placement in job.placements and (not args.only or args.only in job.name):
+                    if placement in job.placements and (not args.only or job.name in args.only.split(",")):
                         self.measure(job, place, drives)
                         self.clear(mounts)
                 for mount in mounts:
@@ -413,7 +410,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--image", type=loop_drives.parse_bytes, default=1 << 30, help="of a drive (default 1GiB)")
     parser.add_argument("--dir", type=Path, default=Path("/dev/shm/outcore-plans"), help="for the drives' images")
     parser.add_argument("--out", type=Path, help="a JSON file for the results")
-    parser.add_argument("--only", help="only jobs whose name contains this")
+    parser.add_argument("--only", help="only these jobs, separated by commas")
     parser.add_argument("--verbose", action="store_true", help="show each phase")
     return parser.parse_args()
 

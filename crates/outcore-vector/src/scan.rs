@@ -283,6 +283,19 @@ fn plan_phase(layout: &Layout, name: &'static str, read_bytes: u64) -> PhasePlan
     PhasePlan::new(name, amounts, layout)
 }
 
+/// Plans a phase that reads at most the whole of `file` this many times.
+pub(crate) fn plan_at_most(
+    job: &Job,
+    name: &'static str,
+    file: &VectorFile,
+    passes: u32,
+) -> PhasePlan {
+    let most_bytes = file.data_bytes().saturating_mul(passes.into());
+    let requests = most_bytes as f64 / PIECE_BYTES as f64;
+    let amounts = Amounts::of_files(Forecast::AtMost(most_bytes), Forecast::NOTHING, requests);
+    PhasePlan::new(name, amounts, &layout_of(job, file))
+}
+
 /// Shows the plan of a pass of the engine's writer that reads `file` and writes this much.
 pub(crate) fn show_copy(job: &Job, steps: &str, file: &VectorFile, written_bytes: u64) {
     let read_bytes = file.data_bytes();

@@ -480,6 +480,10 @@ impl Job {
     fn known_outputs<'a>(&'a self, outputs: &'a OutputPlaces) -> &'a OutputPlaces {
         match outputs {
             OutputPlaces::Unknown => &self.options.outputs,
+            // The caller writes what it receives.
+            OutputPlaces::Pipe if self.options.outputs != OutputPlaces::Unknown => {
+                &self.options.outputs
+            }
             known => known,
         }
     }

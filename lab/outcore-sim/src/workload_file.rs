@@ -235,8 +235,8 @@ fn set_flow(flow: &FlowFile, key: &str, value: &str) -> Result<FlowFile> {
             })?;
     // `depth` and `interval` exclude each other.
     match key {
-        "depth" => flow.interval = Time(0),
-        "interval" => flow.depth = 0,
+        "depth" if flow.depth > 0 => flow.interval = Time(0),
+        "interval" if flow.interval.0 > 0 => flow.depth = 0,
         _ => {}
     }
     Ok(flow)

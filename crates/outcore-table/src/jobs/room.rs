@@ -320,6 +320,7 @@ impl Room<'_> {
                     is_grouped: self.costs.is_grouped,
                 }),
                 mark_bytes: 0,
+                sampled_bytes: 0,
             }
             .has_plan(),
             Sorts::Nothing => true,

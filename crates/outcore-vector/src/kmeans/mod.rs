@@ -37,7 +37,7 @@ use pulp::Simd;
 
 use crate::exact::{dot, squared_distance};
 use crate::format::VectorFile;
-use crate::scan::{Piece, Scan, Tile, add_phase, load};
+use crate::scan::{Piece, Scan, Tile, add_phase, load, plan_at_most};
 
 use centroids::{Centroids, Space, TakeNearest};
 use checkpoint::{Checkpoint, Resumed};
@@ -56,6 +56,8 @@ const K_MAX: usize = 1 << 20;
 /// The factor by which the sample may underestimate the largest number before a pass is repeated.
 const LARGEST_SLACK: f64 = 4.0;
 const OPERATION: &str = "cluster vectors";
+/// The phase before the first pass.
+const STARTS: &str = "choose starts";
 
 /// The initial centroids.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -369,11 +371,11 @@ impl<'a> Run<'a> {
             passes: reads.passes,
             read_bytes: reads.read_bytes,
             phases: vec![Phase {
-                name: "choose starts",
+                name: STARTS,
                 seconds: started.elapsed().as_secs_f64(),
                 read_bytes: reads.read_bytes,
                 written_bytes: 0,
-                predicted: None,
+                predicted: Some(plan_at_most(job, STARTS, base, reads.passes.max(1))),
             }],
             before: (0, None),
             _held: held,

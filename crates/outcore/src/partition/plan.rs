@@ -421,7 +421,6 @@ impl PartitionPlan {
         self.moving_seconds = phases.iter().map(only_moving).sum::<f64>() + requests / each;
         let computing_seconds = |plan: &PhasePlan| plan.amounts().computing_seconds;
         self.computing_seconds = phases.iter().map(computing_seconds).sum();
-        // Jobs that sample before planning know the sample already.
         let moves = |plan: &PhasePlan| {
             plan.read_bytes != Forecast::NOTHING || plan.written_bytes != Forecast::NOTHING
         };
@@ -444,9 +443,14 @@ impl PartitionPlan {
         };
     }
 
-    /// Items are made from `read` bytes, and a sample of them already exists.
-    pub(crate) fn reads_instead(&mut self, read: Forecast) {
+    /// A sample already exists.
+    pub(crate) fn reads_no_sample(&mut self) {
         self.phases.retain(|phase| phase.name != SAMPLE);
+        self.add_up();
+    }
+
+    /// Items are made from `read` bytes.
+    pub(crate) fn reads_instead(&mut self, read: Forecast) {
         for phase in &mut self.phases {
             if phase.name == DISTRIBUTE {
                 let amounts = Amounts {

@@ -360,7 +360,10 @@ fn sample_and_plan(
             let mut sort = sort::plan(job, items_bytes, format, options, layout.clone())?;
             pass.phases.clear();
             match can_sort_made(producer, options) {
-                true => sort.reads_instead(read.bytes().unwrap_or(items_bytes).into()),
+                true => {
+                    sort.reads_no_sample();
+                    sort.reads_instead(read.bytes().unwrap_or(items_bytes).into());
+                }
                 false => pass.phases.push(phase("write", read, items_bytes.into())),
             }
             pass.phases.extend(sort.phases.iter().cloned());

@@ -224,6 +224,7 @@ where
         is_ordered: options.stable && !elements.is_scalar(),
     })?;
     if let Some(read_bytes) = amount.made_of_bytes {
+        plan.reads_no_sample();
         plan.reads_instead(read_bytes.into());
     }
     job.control.show_plan(&plan);

@@ -12,7 +12,7 @@ use std::path::PathBuf;
 use super::bucket::LineBucket;
 use super::context::Context;
 use super::distribute::distribute_made;
-use super::rows::{LongRow, RowSink, RowSource};
+use super::rows::{LongRow, RowSink, RowSource, Sampled};
 use super::sample::{LineSample, Lines, Share};
 use super::sort::{Ending, ItemSource, sort_from};
 use super::splitters::LineSplitters;
@@ -72,6 +72,10 @@ impl ItemSource for Made<'_> {
 
     fn files(&self) -> &[Input] {
         &[]
+    }
+
+    fn sampled(&self) -> Sampled {
+        self.0.sampled()
     }
 
     fn framing(&self) -> ItemFraming {

@@ -90,6 +90,8 @@ pub struct LineSize {
     pub longest: Option<LongLine>,
     /// Bytes that are put before each line when it is read; included in all lengths here.
     pub mark_bytes: usize,
+    /// Bytes that were read for the sample.
+    pub sampled_bytes: u64,
 }
 
 /// The longest line of a sort.
@@ -316,6 +318,12 @@ impl Planned for LinePlan {
     fn work(&self) -> (f64, KindCosts) {
         let lines = self.size.data_bytes as f64 / self.size.line_bytes;
         (lines, self.size.costs.lines)
+    }
+
+    /// The sample exists already.
+    fn choose_sample(&mut self) -> (f64, f64) {
+        let bytes = self.size.sampled_bytes as f64;
+        (bytes / BLOCK_BYTES as f64, bytes)
     }
 
     fn shorten_lines(&mut self) -> bool {
@@ -548,6 +556,7 @@ mod tests {
             is_read: true,
             longest: None,
             mark_bytes: 0,
+            sampled_bytes: 0,
         }
     }
 

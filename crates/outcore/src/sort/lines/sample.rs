@@ -205,6 +205,7 @@ impl LineSample {
             is_read: true,
             longest: None,
             mark_bytes: 0,
+            sampled_bytes: 0,
         }
     }
 }

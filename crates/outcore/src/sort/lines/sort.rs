@@ -19,7 +19,7 @@ use super::bucket::LineBucket;
 use super::context::Context;
 use super::distribute::distribute_input;
 use super::plan::{LINE_BYTES_MIN, LinePlan, LineSize, LongLine, plan_lines};
-use super::rows::{LongRow, RowSink};
+use super::rows::{LongRow, RowSink, Sampled};
 use super::sample::{LineSample, Lines, Wanted, sample_input};
 use super::sides::{MarkedOrder, SideCounts, TOTAL_BYTES_MAX, Unmarked};
 use super::sort_task::sort_buckets;
@@ -107,6 +107,10 @@ pub(super) trait ItemSource: Sync {
     /// Bytes that will be read to generate them, in place of the files.
     fn read_forecast(&self) -> Option<Forecast> {
         None
+    }
+    /// What its sample has cost before the sort.
+    fn sampled(&self) -> Sampled {
+        Sampled::default()
     }
     /// The longest item, if it was measured.
     fn longest(&self) -> Option<Longest> {
@@ -200,6 +204,7 @@ pub(super) fn sort_from<S: ItemSource>(
     order: &dyn SortKey,
     options: LineSortOptions,
 ) -> Result<LineSummary> {
+    let sample_cost = source.sampled();
     let mut phases = Phases::start();
     // The sink of rows has its own output.
     let nowhere = Output::Pipe(Mutex::new(Box::new(io::sink())));
@@ -244,7 +249,10 @@ pub(super) fn sort_from<S: ItemSource>(
         None => output.places(),
     };
     let layout = ends.layout(job, &places);
-    let size = sample.size(job, lines, data_bytes, is_unique, layout);
+    let size = LineSize {
+        sampled_bytes: sample_cost.bytes + ends.volume.traffic_bytes().0,
+        ..sample.size(job, lines, data_bytes, is_unique, layout)
+    };
     let plan = plan_for(source, rows, size.marked(options.mark_bytes()))?;
     job.control.show_plan(&plan);
     let job = &job.under(&plan.ledger())?;
@@ -264,7 +272,7 @@ pub(super) fn sort_from<S: ItemSource>(
     };
     let splitters = choose_splitters(&context, &sample);
     drop(sample);
-    phases.end("sample", &ends.volume);
+    phases.end("sample", &ends.volume).seconds += sample_cost.seconds;
     job.control.begin_phase("distribute", data_bytes);
     let (mut buckets, tables) = source.distribute(&context, &splitters)?;
     check_unchanged(&ends.volume, &ends.parts, false)?;
@@ -386,7 +394,10 @@ pub fn sample_lines(
     let mut sample = sample_input(job, &volume, &parts, lines, Wanted::Splitters)?;
     sample.sort();
     let layout = job.layout(&input_places(&parts), &OutputPlaces::Unknown);
-    let size = sample.size(job, lines, data_bytes, is_unique, layout);
+    let size = LineSize {
+        sampled_bytes: volume.traffic_bytes().0,
+        ..sample.size(job, lines, data_bytes, is_unique, layout)
+    };
     Ok(size.marked(options.mark_bytes()))
 }
 

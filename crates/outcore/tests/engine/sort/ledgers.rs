@@ -212,6 +212,7 @@ fn sorts_and_views_of_lines_have_a_ledger_that_fits_or_name_the_memory() {
                         is_read: true,
                         longest: None,
                         mark_bytes: 0,
+                        sampled_bytes: 0,
                     };
                     plan_lines(size).map(|plan| plan.ledger())
                 });
