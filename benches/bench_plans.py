@@ -9,15 +9,17 @@ Contract: builds `--drives` throttled drives (scripts/loop_drives.py) for each n
 - elsewhere: the inputs are on the first drive, the output is on the last
 
 Scratch is on all drives. The rates of the drives are those of the throttle, in a file of rates below the folder of the
-run. Each job runs once, and its own report has both times: the sum of its phases' predictions, and the wall time. A
-prediction that is only a bound counts as met if the job is not slower; the table marks it. The result is a JSON file
-and a Markdown table of predicted over actual time with median and worst deviation. The exit code is 1 if the median
-deviation exceeds 5 % or the worst exceeds 20 %. Everything that was built is removed, however the run ends.
+run. Each job runs once, and its own report has both times: the sum of its phases' predictions, and that of its phases'
+wall times. A prediction that is only a bound counts as met if the job is not slower; the table marks it. `sim plan`
+predicts the sort of numbers, too, from simulated drives of the same rates. The result is a JSON file and a Markdown
+table of predicted over actual time with median and worst deviation; `--page` writes the table into a page, between its
+markers. The exit code is 1 if the median deviation exceeds 5 % or the worst exceeds 20 %. Everything that was built is
+removed, however the run ends.
 
 Bounds: `--size` bytes per input, `--image` bytes per drive in `--dir`. Needs root, loop devices and cgroup v1 (otherwise:
 exit code 77 and the reason).
 
-    python3 benches/bench_plans.py --outcore target/debug/outcore --out docs/benchmarks/plans.json
+    python3 benches/bench_plans.py --outcore target/release/outcore --page docs/benchmarks/plans.md
 """
 
 from __future__ import annotations
@@ -45,6 +47,10 @@ MEDIAN_MAX = 0.05
 WORST_MAX = 0.20
 PLACEMENTS = ("one", "each", "elsewhere")
 DAY_S = 24 * 60 * 60
+SIM_PLAN = "sim plan"
+TABLE_SLOWNESS = 10
+BEGIN = "<!-- plans: begin (written by benches/bench_plans.py) -->"
+END = "<!-- plans: end -->"
 
 
 @dataclass
@@ -79,6 +85,8 @@ class Job:
     # Jobs that read one file, or whose files may not be divided, are not run with a part on each drive.
     placements: tuple[str, ...] = PLACEMENTS
     has_scratch: bool = True
+    # Decoding and encoding must not take longer than the drives, since plans of tables count no computing.
+    slowness: int = 1
 
 
 @dataclass
@@ -196,12 +204,14 @@ def jobs() -> list[Job]:
                 "sort", *at.inputs("sales.parquet"), "--by", "price", "-o", at.output("out.parquet"), "--memory", "64MiB",
             ],
             ("sales.parquet",),
+            slowness=TABLE_SLOWNESS,
         ),
         Job(
             "convert Parquet",
             lambda at, args: ["convert", *at.inputs("sales.parquet"), "-o", at.output("out.parquet")],
             ("sales.parquet",),
             has_scratch=False,
+            slowness=TABLE_SLOWNESS,
         ),
         Job(
             "graph convert",
@@ -270,7 +280,8 @@ class Bench:
         self.run("gen", "u64", "-n", count, "--dist", "sorted", "-o", str(folder / "sorted.bin"), "--force")
         self.run("gen", "gensort", "-n", str(bytes_each // 100), "-o", str(folder / "records.bin"), "--force")
         self.run("gen", "logs", "-n", str(bytes_each // 125), "-o", str(folder / "access.log"), "--force")
-        self.run("gen", "sales", "-n", str(bytes_each // 26), "-o", str(folder / "sales.parquet"), "--force")
+        sales = str(bytes_each // (26 * TABLE_SLOWNESS))
+        self.run("gen", "sales", "-n", sales, "-o", str(folder / "sales.parquet"), "--force")
         self.run("gen", "u32x2", "-n", count, "--dist", "rmat:16", "-o", str(folder / "edges.u32"), "--force")
         rows = bytes_each // 256
         for name, number in (("base", rows), ("queries", 16)):
@@ -281,13 +292,13 @@ class Bench:
             "graph", "convert", str(folder / "edges.u32"), "--type", "u32", "-o", str(folder / "kept.graph"), "--force"
         )
 
-    def write_rates(self, mounts: list[Path]) -> Path:
+    def write_rates(self, mounts: list[Path], rate: int) -> Path:
         """The rates of the throttle as if they had been measured, and the drives file."""
         home = self.folder / "outcore"
         home.mkdir(exist_ok=True)
         entries = [
-            f"[[file_system]]\nid = {mount.stat().st_dev}\nread_bytes_per_s = {self.args.rate}\n"
-            f"write_bytes_per_s = {self.args.rate}\nrequests_per_s = {self.args.rate // 4096}\n"
+            f"[[file_system]]\nid = {mount.stat().st_dev}\nread_bytes_per_s = {rate}\n"
+            f"write_bytes_per_s = {rate}\nrequests_per_s = {rate // 4096}\n"
             f"unix_s = {int(time.time()) - DAY_S}\n"
             for mount in mounts
         ]
@@ -305,6 +316,13 @@ class Bench:
         text = path.read_text()
         at = text.find("[[cost]]")
         return "\n" + text[at:] if at >= 0 else ""
+
+    def throttle(self, numbers: list[str], rate: int) -> None:
+        """Sets the rate of the drives."""
+        assert self.group is not None
+        for number in numbers:
+            for direction in ("read", "write"):
+                (self.group / f"blkio.throttle.{direction}_bps_device").write_text(f"{number} {rate}")
 
     def measure(self, job: Job, place: Place, drives: Path) -> None:
         words = job.words(place, self.args)
@@ -351,7 +369,6 @@ class Bench:
         self.group = loop_drives.group_path(args.dir)
         mounts = [drive.mount for drive in built]
         try:
-            drives = self.write_rates(mounts)
             for placement in PLACEMENTS if count > 1 else ("one",):
                 place = Place(mounts, placement)
                 parts = mounts if placement == "each" else mounts[:1]
@@ -359,13 +376,34 @@ class Bench:
                     self.make_inputs(mount, args.size // len(parts))
                 for job in jobs():
                     if placement in job.placements and (not args.only or job.name in args.only.split(",")):
-                        self.measure(job, place, drives)
+                        rate = args.rate // job.slowness
+                        self.throttle([drive.number for drive in built], rate)
+                        self.measure(job, place, self.write_rates(mounts, rate))
                         self.clear(mounts)
+                if placement == ("each" if count > 1 else "one"):
+                    self.simulate(placement, count)
                 for mount in mounts:
                     for path in mount.iterdir():
                         shutil.rmtree(path) if path.is_dir() else path.unlink()
         finally:
             loop_drives.remove(args.dir)
+
+    def simulate(self, placement: str, count: int) -> None:
+        """Predicts the sort of numbers from simulated drives, and takes its actual time from the run before."""
+        measured = [found for found in self.results if (found.job, found.drives) == ("sort numbers", count)]
+        actual = next((found for found in measured if found.placement == placement), None)
+        if actual is None:
+            return
+        rate = f"{self.args.rate // 10**6}MB/s"
+        said = self.run(
+            "sim", "plan", "sort", "--size", str(self.args.size), "--memory", f"{self.args.size * 3 // 8}", "--cores",
+            str(os.cpu_count()), "--drives", str(count), "--preset", "throttled", "--set", f"throttle.read={rate}",
+            "--set", f"throttle.write={rate}", "--json",
+        )
+        plan = json.loads(next(line for line in said.splitlines() if line.startswith("{")))
+        result = Result(SIM_PLAN, count, placement, plan["seconds"], actual.actual_s, False, plan["phases"])
+        self.results.append(result)
+        self.say(result)
 
     def clear(self, mounts: list[Path]) -> None:
         """Removes the outputs of a job."""
@@ -395,6 +433,16 @@ def report(results: list[Result]) -> tuple[str, float, float]:
     return "\n".join(lines), median, worst
 
 
+def write_page(page: Path, table: str, args: argparse.Namespace) -> None:
+    """Replaces what is between the markers of the page."""
+    text = page.read_text()
+    head, rest = text.split(BEGIN)
+    _, tail = rest.split(END)
+    rate, size = args.rate / 1e6, args.size // MIB
+    facts = f"{machine()}, {time.strftime('%Y-%m-%d')}. Drives of {rate:g} MB/s each way, {size} MiB per input."
+    page.write_text(f"{head}{BEGIN}\n{facts}\n\n{table}\n{END}{tail}")
+
+
 def machine() -> str:
     models = [line for line in Path("/proc/cpuinfo").read_text().splitlines() if line.startswith("model name")]
     model = models[0].split(":", 1)[1].strip() if models else platform.machine()
@@ -410,6 +458,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--image", type=loop_drives.parse_bytes, default=1 << 30, help="of a drive (default 1GiB)")
     parser.add_argument("--dir", type=Path, default=Path("/dev/shm/outcore-plans"), help="for the drives' images")
     parser.add_argument("--out", type=Path, help="a JSON file for the results")
+    parser.add_argument("--page", type=Path, help="a Markdown page whose table is replaced")
     parser.add_argument("--only", help="only these jobs, separated by commas")
     parser.add_argument("--verbose", action="store_true", help="show each phase")
     return parser.parse_args()
@@ -438,6 +487,8 @@ def main() -> int:
             "results": [asdict(result) for result in bench.results],
         }
         args.out.write_text(json.dumps(facts, indent=1) + "\n")
+    if args.page:
+        write_page(args.page, table, args)
     return 0 if median <= MEDIAN_MAX and worst <= WORST_MAX else 1
 
 

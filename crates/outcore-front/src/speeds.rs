@@ -111,6 +111,12 @@ impl SpeedSource for KnownSpeeds {
         found.insert(file_system, speed);
         speed
     }
+
+    fn forget(&self) {
+        let found = self.found.lock().unwrap_or_else(PoisonError::into_inner);
+        let file_systems: Vec<u64> = found.keys().copied().collect();
+        self.cache.forget(&file_systems);
+    }
 }
 
 #[cfg(test)]

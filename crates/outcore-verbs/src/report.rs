@@ -299,7 +299,8 @@ report! {
         read_bytes: u64,
         /// Bytes written.
         written_bytes: u64,
-        /// Seconds that the plan predicted; none where it predicted none.
+        /// Seconds that the plan predicted; none where it predicted none, or the speed of a drive
+        /// was assumed.
         predicted_seconds: Option<f64>,
         /// Bytes read that the plan predicted.
         predicted_read_bytes: Option<u64>,
@@ -322,11 +323,13 @@ impl Phase {
                 seconds: phase.seconds,
                 read_bytes: phase.read_bytes,
                 written_bytes: phase.written_bytes,
-                predicted_seconds: plan.and_then(|plan| plan.seconds),
+                predicted_seconds: plan.and_then(PhasePlan::measured_seconds),
                 predicted_read_bytes: plan.and_then(|plan| plan.read_bytes.bytes()),
                 predicted_written_bytes: plan.and_then(|plan| plan.written_bytes.bytes()),
                 predicted_is_bound: plan.is_some_and(PhasePlan::is_bound),
-                predicted_bound: plan.and_then(|plan| Some(plan.bound.as_ref()?.to_string())),
+                predicted_bound: plan
+                    .filter(|plan| plan.measured_seconds().is_some())
+                    .and_then(|plan| Some(plan.bound.as_ref()?.to_string())),
             }
         });
         phases.collect()

@@ -142,7 +142,7 @@ impl Amounts {
     }
 
     /// The bytes, if all are known or bounded.
-    fn moves(&self) -> Option<Moves> {
+    pub(crate) fn moves(&self) -> Option<Moves> {
         let bytes = |forecast: Forecast| forecast.bytes().map(|bytes| bytes as f64);
         Some(Moves {
             input_bytes: bytes(self.input)?,
@@ -180,6 +180,7 @@ pub struct PhasePlan {
     /// What determines the duration, if it is known.
     pub bound: Option<Bound>,
     amounts: Amounts,
+    is_measured: bool,
 }
 
 impl PhasePlan {
@@ -195,7 +196,13 @@ impl PhasePlan {
             seconds: time.as_ref().map(|time| time.seconds),
             bound: time.and_then(|time| time.bound),
             amounts,
+            is_measured: !layout.is_assumed(),
         }
+    }
+
+    /// The duration, unless it rests on drives whose speed is only assumed.
+    pub fn measured_seconds(&self) -> Option<f64> {
+        self.seconds.filter(|_| self.is_measured)
     }
 
     /// What it does.
@@ -241,6 +248,7 @@ impl PhasePlan {
                 .bound
                 .filter(|bound| later.bound.as_ref() == Some(bound)),
             amounts: self.amounts.and(&later.amounts),
+            is_measured: self.is_measured && later.is_measured,
         }
     }
 
@@ -253,6 +261,7 @@ impl PhasePlan {
             seconds: Some(0.0),
             bound: None,
             amounts: Amounts::NOTHING,
+            is_measured: true,
         };
         phases.iter().fold(nothing, PhasePlan::and)
     }

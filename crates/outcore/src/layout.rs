@@ -240,9 +240,20 @@ impl Layout {
         DriveRates::mean(&rates)
     }
 
-    /// Whether no drive was measured.
+    /// The mean number of requests per second of a drive.
+    pub(crate) fn requests_per_s(&self) -> f64 {
+        let all: f64 = self
+            .drives
+            .iter()
+            .map(|drive| drive.speed.rates.requests_per_s)
+            .sum();
+        all / self.drives.len() as f64
+    }
+
+    /// Whether the speed of a drive is only assumed.
     pub fn is_assumed(&self) -> bool {
-        self.rates().origin == RatesOrigin::Assumed
+        let mut drives = self.drives.iter();
+        drives.any(|drive| drive.speed.rates.origin == RatesOrigin::Assumed)
     }
 
     /// The same with the output spread over the drives for scratch, if the job can write it there
@@ -263,6 +274,12 @@ impl Layout {
             drive.output = drive.scratch;
         }
         Some(other)
+    }
+
+    /// The seconds that drives need for `moves`.
+    pub(crate) fn moving_seconds(&self, moves: &Moves) -> f64 {
+        let busy = self.drives.iter().map(|drive| drive.busy(moves).seconds);
+        busy.fold(self.group_seconds(moves), f64::max)
     }
 
     /// The time that drives need for `moves`, while processors compute for `computing_seconds`.

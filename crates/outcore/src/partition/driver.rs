@@ -188,13 +188,31 @@ impl<'o> Ends<'o> {
         }
         phases.end("publish", &self.volume);
         let (read_bytes, written_bytes) = self.volume.traffic_bytes();
+        let seconds = phases.started.elapsed().as_secs_f64();
+        let phases = phases.beside(planned);
+        judge_speeds(job, &phases);
         Ok(Served {
-            seconds: phases.started.elapsed().as_secs_f64(),
+            seconds,
             read_bytes,
             written_bytes,
             scratch_bytes,
-            phases: phases.beside(planned),
+            phases,
             drives: traffic_by_drive(&self.volume),
         })
+    }
+}
+
+/// Compares the predicted phases with their plans, so that speeds that are far off are dropped.
+fn judge_speeds(job: &Job, phases: &[Phase]) {
+    let (mut predicted_s, mut actual_s) = (0.0, 0.0);
+    for phase in phases {
+        let plan = phase.predicted.as_ref().filter(|plan| !plan.is_bound());
+        if let Some(seconds) = plan.and_then(PhasePlan::measured_seconds) {
+            predicted_s += seconds;
+            actual_s += phase.seconds;
+        }
+    }
+    if actual_s > 0.0 {
+        job.options.speeds.judge(predicted_s, actual_s);
     }
 }

@@ -26,6 +26,7 @@ use std::fmt;
 use super::{BUCKETS, SPLIT_READS_MIN, SegmentSizes};
 use crate::forecast::{Amounts, Forecast, PhasePlan, predicted_text};
 use crate::job::{JobSize, KindCosts};
+use crate::layout::Moves;
 use crate::read::regions::RegionSizes;
 use outcore_io::memory::{BLOCK_BYTES, Ledger, Pool};
 use outcore_io::units;
@@ -115,6 +116,8 @@ pub struct PartitionPlan {
     pub predicted_seconds: f64,
     /// The predictions of each phase.
     pub phases: Vec<PhasePlan>,
+    /// What each phase does.
+    amounts: [(&'static str, Amounts); 3],
     /// Time of the drives and time of the processors, separately.
     moving_seconds: f64,
     computing_seconds: f64,
@@ -209,6 +212,7 @@ impl PartitionPlan {
             predicted_written_bytes: 0,
             predicted_seconds: 0.0,
             phases: Vec::new(),
+            amounts: [("", Amounts::NOTHING); 3],
             moving_seconds: 0.0,
             computing_seconds: 0.0,
             cost: 0.0,
@@ -401,31 +405,24 @@ impl PartitionPlan {
             ..Amounts::NOTHING
         };
         let layout = &self.job.layout;
-        let phases = [
+        let parts = [sample, distribute, last];
+        let moving = |amounts: &Amounts| {
+            let moves = amounts.moves().unwrap_or_default();
+            layout.moving_seconds(&Moves {
+                requests: 0.0,
+                ..moves
+            })
+        };
+        // Fewer requests are worth something even if the drives can serve more.
+        let requests: f64 = parts.iter().map(|amounts| amounts.requests).sum();
+        let each = layout.requests_per_s() * self.job.drive_count as f64;
+        self.moving_seconds = parts.iter().map(moving).sum::<f64>() + requests / each;
+        self.computing_seconds = parts.iter().map(|amounts| amounts.computing_seconds).sum();
+        self.amounts = [
             (SAMPLE, sample),
             (DISTRIBUTE, distribute),
             (last_phase, last),
-        ]
-        .map(|(name, amounts)| PhasePlan::new(name, amounts, layout));
-        let seconds = |plan: &PhasePlan| plan.seconds.unwrap_or(0.0);
-        let only_moving = |plan: &PhasePlan| {
-            let amounts = Amounts {
-                computing_seconds: 0.0,
-                ..*plan.amounts()
-            };
-            seconds(&plan.redone(amounts, layout))
-        };
-        // Fewer requests are worth something even if the drives can serve more.
-        let requests: f64 = phases.iter().map(|plan| plan.amounts().requests).sum();
-        let each = layout.rates().requests_per_s * self.job.drive_count as f64;
-        self.moving_seconds = phases.iter().map(only_moving).sum::<f64>() + requests / each;
-        let computing_seconds = |plan: &PhasePlan| plan.amounts().computing_seconds;
-        self.computing_seconds = phases.iter().map(computing_seconds).sum();
-        let moves = |plan: &PhasePlan| {
-            plan.read_bytes != Forecast::NOTHING || plan.written_bytes != Forecast::NOTHING
-        };
-        self.phases = phases.into_iter().filter(moves).collect();
-        self.add_up();
+        ];
         // Segments that are read to be distributed again make room. Per bucket and thread, the last
         // block is half empty; the last extent may also be, if the bucket gets less than expected.
         let live_bytes = match again_bytes {
@@ -441,6 +438,18 @@ impl PartitionPlan {
             0.0 => 0,
             bytes => (bytes + open_bytes + last_bytes) as u64,
         };
+    }
+
+    /// Turns the amounts of the chosen plan into the predictions of its phases.
+    fn predict_phases(&mut self) {
+        let layout = &self.job.layout;
+        let phases = self.amounts.iter();
+        let phases = phases.map(|(name, amounts)| PhasePlan::new(name, *amounts, layout));
+        let moves = |plan: &PhasePlan| {
+            plan.read_bytes != Forecast::NOTHING || plan.written_bytes != Forecast::NOTHING
+        };
+        self.phases = phases.filter(moves).collect();
+        self.add_up();
     }
 
     /// A sample already exists.

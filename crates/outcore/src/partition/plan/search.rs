@@ -93,12 +93,16 @@ impl PartitionPlan {
 
 /// The cheapest of `candidates` that fit in memory.
 pub(crate) fn best_of<P: Planned>(candidates: impl Iterator<Item = P>) -> Option<P> {
-    candidates
+    let best = candidates
         .filter_map(fit)
         .reduce(|best, plan| match plan.cost < best.cost {
             true => plan,
             false => best,
-        })
+        });
+    best.map(|mut plan| {
+        plan.predict_phases();
+        plan
+    })
 }
 
 /// The plan with its windows fitted to the memory, its resident segments, and its predicted cost.
