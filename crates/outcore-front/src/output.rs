@@ -143,7 +143,7 @@ impl Target {
         }
     }
 
-    /// Where its files are, for plans.
+    /// The places of its files, for plans.
     pub fn places(&self) -> OutputPlaces {
         match self {
             Target::Pipe(_) => OutputPlaces::Pipe,

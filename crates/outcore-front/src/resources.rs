@@ -73,9 +73,9 @@ pub struct Resources {
     held_bytes: u64,
     /// Speeds of drives that were looked up.
     found: Found,
-    /// Where the inputs are.
+    /// The places of the inputs.
     inputs: Vec<InputPlace>,
-    /// Where the outputs are.
+    /// The places of the outputs.
     outputs: OutputPlaces,
 }
 
@@ -314,7 +314,7 @@ impl Resources {
         self.job_with(drives, self.speeds(), costs)
     }
 
-    /// The same for a job whose computing is planned, too.
+    /// The same for a job whose plan also counts computing.
     pub fn planned_job(&self, drives: Vec<ScratchDrive>) -> Job {
         let costs = compute_costs(&self.rates_cache(), self.measures);
         self.job_with(drives, self.speeds(), costs)

@@ -270,7 +270,7 @@ impl<S> Passed<S> {
     }
 }
 
-/// Where a job that reads `file` has its data.
+/// The layout of a job that reads `file`.
 fn layout_of(job: &Job, file: &VectorFile) -> Layout {
     let place = job.input_place(&file.path, file.data_bytes());
     job.layout(&[place], &OutputPlaces::Unknown)

@@ -347,7 +347,7 @@ pub(crate) fn input_places(parts: &[InputPart]) -> Vec<InputPlace> {
 }
 
 impl Output {
-    /// Where its files are.
+    /// The places of its files.
     pub fn places(&self) -> OutputPlaces {
         match self {
             Output::File { path, .. } => OutputPlaces::Files(vec![path.clone()]),

@@ -91,6 +91,9 @@ pub struct Amounts {
     pub requests: f64,
     /// Time of the processors; they work while drives move data.
     pub computing_seconds: f64,
+    /// The share of the time, from 0 to 1, in which writes wait for all reads: 1 if the whole input
+    /// is one piece.
+    pub serial_share: f64,
 }
 
 impl Amounts {
@@ -102,6 +105,7 @@ impl Amounts {
         output: Forecast::NOTHING,
         requests: 0.0,
         computing_seconds: 0.0,
+        serial_share: 0.0,
     };
 
     /// A phase that reads inputs and writes the output, and does not compute.
@@ -130,6 +134,7 @@ impl Amounts {
             output: most(self.output),
             requests: self.requests * f64::from(times),
             computing_seconds: self.computing_seconds * f64::from(times),
+            serial_share: self.serial_share,
         }
     }
 
@@ -150,6 +155,7 @@ impl Amounts {
             scratch_written_bytes: bytes(self.scratch_written)?,
             output_bytes: bytes(self.output)?,
             requests: self.requests,
+            serial_share: self.serial_share,
         })
     }
 
@@ -162,6 +168,7 @@ impl Amounts {
             output: self.output.and(other.output),
             requests: self.requests + other.requests,
             computing_seconds: self.computing_seconds + other.computing_seconds,
+            serial_share: self.serial_share.max(other.serial_share),
         }
     }
 }
@@ -194,9 +201,9 @@ impl PhasePlan {
             read_bytes: amounts.read_bytes(),
             written_bytes: amounts.written_bytes(),
             seconds: time.as_ref().map(|time| time.seconds),
-            bound: time.and_then(|time| time.bound),
+            bound: time.as_ref().and_then(|time| time.bound.clone()),
             amounts,
-            is_measured: !layout.is_assumed(),
+            is_measured: time.as_ref().is_some_and(|time| time.is_measured),
         }
     }
 

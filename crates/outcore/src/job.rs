@@ -445,13 +445,13 @@ impl Job {
         }
     }
 
-    /// Where its data are: `inputs` and `outputs`, or those of its options if there are none or
+    /// Its layout, with these `inputs` and `outputs`, or those of its options if there are none or
     /// they are unknown. Scratch is on the named drives, or next to the output.
     pub fn layout(&self, inputs: &[InputPlace], outputs: &OutputPlaces) -> Layout {
         let outputs = self.known_outputs(outputs);
         let own = match outputs {
             OutputPlaces::Files(files) => files.first().map(|path| parent_of(path)),
-            OutputPlaces::Pipe | OutputPlaces::Unknown | OutputPlaces::Scratch => None,
+            _ => inputs.first().map(|input| input.dir.as_path()),
         };
         let beside = [ScratchDrive::new(own.unwrap_or(Path::new(".")))];
         let scratch = match self.options.drives.is_empty() {

@@ -61,6 +61,8 @@ pub struct Moves {
     pub output_bytes: f64,
     /// Requests that move them.
     pub requests: f64,
+    /// The share of the time, from 0 to 1, in which writes wait for all reads.
+    pub serial_share: f64,
 }
 
 /// What determines the time of a phase.
@@ -117,6 +119,8 @@ pub struct PhaseTime {
     pub seconds: f64,
     /// `None` if nothing is moved.
     pub bound: Option<Bound>,
+    /// Whether the speed of each drive that moves data is known.
+    pub is_measured: bool,
 }
 
 /// One drive: its speed, and its shares of the job's bytes, from 0 to 1.
@@ -134,6 +138,8 @@ struct DriveShare {
 struct Busy<'a> {
     drive: &'a DriveShare,
     seconds: f64,
+    reading: f64,
+    writing: f64,
     role: Role,
 }
 
@@ -250,12 +256,6 @@ impl Layout {
         all / self.drives.len() as f64
     }
 
-    /// Whether the speed of a drive is only assumed.
-    pub fn is_assumed(&self) -> bool {
-        let mut drives = self.drives.iter();
-        drives.any(|drive| drive.speed.rates.origin == RatesOrigin::Assumed)
-    }
-
     /// The same with the output spread over the drives for scratch, if the job can write it there
     /// and it is elsewhere.
     pub fn with_spread_output(&self) -> Option<Self> {
@@ -288,7 +288,12 @@ impl Layout {
         let slowest = busy.iter().max_by(|a, b| a.seconds.total_cmp(&b.seconds));
         let slowest_seconds = slowest.map_or(0.0, |drive| drive.seconds);
         let group_seconds = self.group_seconds(moves);
-        let seconds = slowest_seconds.max(group_seconds).max(computing_seconds);
+        let moving_seconds = slowest_seconds.max(group_seconds);
+        let longest = |of: fn(&Busy<'_>) -> f64| busy.iter().map(of).fold(0.0, f64::max);
+        let serial_seconds = longest(|drive| drive.reading) + longest(|drive| drive.writing);
+        let moving_seconds =
+            moves.serial_share * serial_seconds + (1.0 - moves.serial_share) * moving_seconds;
+        let seconds = moving_seconds.max(computing_seconds);
         let active = busy.iter().filter(|drive| drive.seconds > 0.0);
         let is_alike = |drive: &Busy<'_>| drive.seconds >= ALIKE * slowest_seconds;
         let active_count = active.clone().count();
@@ -303,7 +308,14 @@ impl Layout {
             }),
             None => None,
         };
-        PhaseTime { seconds, bound }
+        let is_known = |busy: &Busy<'_>| {
+            busy.drive.speed.rates.origin != RatesOrigin::Assumed || busy.seconds == 0.0
+        };
+        PhaseTime {
+            seconds,
+            bound,
+            is_measured: busy.iter().all(is_known),
+        }
     }
 
     /// The longest time of a limit that drives share.
@@ -356,6 +368,8 @@ impl DriveShare {
         Busy {
             drive: self,
             seconds: reading.max(writing).max(requesting),
+            reading,
+            writing,
             role,
         }
     }
@@ -511,6 +525,14 @@ mod tests {
             ..Moves::default()
         };
         assert_eq!(all.time(&both, 0.0).seconds, 3.0);
+        // 100 MB are read from one drive, then 50 MB are written to it.
+        let in_turn = Moves {
+            input_bytes: 100.0 * MB,
+            output_bytes: 50.0 * MB,
+            serial_share: 1.0,
+            ..Moves::default()
+        };
+        assert_eq!(all.time(&in_turn, 0.0).seconds, 6.0);
         assert_eq!(all.time(&both, 9.0).bound, Some(Bound::Processors));
         assert_eq!(all.time(&Moves::default(), 0.0).bound, None);
     }

@@ -192,7 +192,7 @@ impl KernelPlan<'_> {
 }
 
 impl Graph {
-    /// Where its edges are.
+    /// The layout of a job that reads its edges.
     fn layout(&self, job: &Job) -> Layout {
         let place = job.input_place(self.files.place(), self.tile_bytes());
         job.layout(&[place], &OutputPlaces::Unknown)

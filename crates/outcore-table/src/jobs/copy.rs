@@ -298,7 +298,12 @@ impl<'a> PassPlan<'a> {
             false => written_forecast(input, rows_count),
         };
         let requests = input.pieces().len() as f64;
-        let amounts = Amounts::of_files(stored_bytes.into(), written, requests);
+        // A row group is read as a whole before any of it is written.
+        let rounds = input.pieces().len() as f64 / threads_count.max(1) as f64;
+        let amounts = Amounts {
+            serial_share: 1.0 / rounds.max(1.0),
+            ..Amounts::of_files(stored_bytes.into(), written, requests)
+        };
         let layout = job.layout(&[], &OutputPlaces::Unknown);
         PassPlan {
             job,

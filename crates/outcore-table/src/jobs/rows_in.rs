@@ -386,7 +386,7 @@ impl Sample {
         }
     }
 
-    /// What it has cost, if it is complete now and all of `read_bytes` were read for it.
+    /// Its cost, if it is complete now and `read_bytes` were read for it.
     pub(super) fn cost(&self, read_bytes: u64) -> Sampled {
         Sampled {
             bytes: read_bytes,

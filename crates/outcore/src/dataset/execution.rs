@@ -519,7 +519,7 @@ impl Execution {
         Ok((job, plan))
     }
 
-    /// Where the files and the output are.
+    /// The layout of a job that reads the files.
     fn layout(&self, job: &Job, output: Option<&Output>) -> Result<Layout> {
         let volume = Volume::new(Arc::clone(&job.device), &[])?;
         let parts = open_inputs(&volume, &self.files(), 1, Access::Read)?;

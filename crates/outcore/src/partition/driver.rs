@@ -84,7 +84,7 @@ impl<'o> Ends<'o> {
         })
     }
 
-    /// Where the inputs, the files at `outputs` and scratch are.
+    /// The layout of the job, which writes files at `outputs`.
     pub(crate) fn layout(&self, job: &Job, outputs: &OutputPlaces) -> Layout {
         job.layout_on(&input_places(&self.parts), outputs, &self.drives)
     }

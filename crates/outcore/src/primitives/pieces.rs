@@ -126,7 +126,7 @@ pub(crate) struct OpenSources {
 }
 
 impl OpenSources {
-    /// Where they are, with the output of the job.
+    /// The layout of a job that reads them.
     pub(crate) fn layout(&self, job: &Job) -> Layout {
         let parts = self.open.iter().flat_map(|source| &source.parts);
         let parts: Vec<InputPart> = parts.cloned().collect();

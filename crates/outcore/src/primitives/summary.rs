@@ -37,7 +37,7 @@ pub struct PassPlan {
     pub threads: usize,
     /// The predictions, phase by phase.
     pub phases: Vec<PhasePlan>,
-    /// Where the data are, and the speeds of the drives there.
+    /// The places of the data, and the speeds of the drives there.
     pub layout: Layout,
 }
 

@@ -225,7 +225,7 @@ impl SortedView {
         )
     }
 
-    /// Where its runs are, with the output of the job.
+    /// The layout of a job that reads its runs.
     pub fn layout(&self) -> Layout {
         let places = self.set.runs.iter().map(|run| InputPlace {
             file_system: run.file.facts.file_system,

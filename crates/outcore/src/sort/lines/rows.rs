@@ -196,7 +196,7 @@ pub trait RowSource: Sync {
         Forecast::NOTHING
     }
 
-    /// What taking its sample has cost before the sort.
+    /// The cost of its sample, which was taken before the sort.
     fn sampled(&self) -> Sampled {
         Sampled::default()
     }

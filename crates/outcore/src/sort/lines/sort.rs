@@ -108,7 +108,7 @@ pub(super) trait ItemSource: Sync {
     fn read_forecast(&self) -> Option<Forecast> {
         None
     }
-    /// What its sample has cost before the sort.
+    /// The cost of its sample, as far as it was taken before the sort.
     fn sampled(&self) -> Sampled {
         Sampled::default()
     }
