@@ -36,6 +36,7 @@ help:
 	@echo 'make bench-volume  a volume of eight drives beside fio and btrfs raid0 (root; about 15 minutes)'
 	@echo 'make bench-builds  this build and an older one (OLD=...) by turns on every kind of job (half an hour)'
 	@echo 'make bench-fio   outcore bench io beside fio on one file of BENCH_DIR (about 5 minutes)'
+	@echo 'make bench-plans  predicted seconds of all jobs beside those on throttled drives (root; about 25 minutes)'
 	@echo 'make bench-limits  each measure beside what bounds it: floors of the drive, memory, start-up (root; about 13 minutes)'
 	@echo 'make bench-graph  graph kernels beside a C prototype over the same tiles (some ten minutes)'
 	@echo 'make clean     remove what was built, .venv included'

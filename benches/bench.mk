@@ -43,6 +43,11 @@ bench-sim: build
 bench-predict: build
 	$(BENCH_PYTHON) benches/sim_predict.py --outcore $(COMMAND) $(BENCH_ARGS)
 
+# Predicted seconds of all jobs beside those on 1, 2 and 4 throttled drives: about 25 minutes, 5 GiB of memory.
+.PHONY: bench-plans
+bench-plans: build
+	$(BENCH_PYTHON) benches/bench_plans.py --outcore $(COMMAND) --page docs/benchmarks/plans.md $(BENCH_ARGS)
+
 # The benchmarks' own tests; seconds, standard library only.
 bench-selftest:
 	$(BENCH_PYTHON) -m unittest discover -s benches/peers/tests -t benches/peers

@@ -352,7 +352,6 @@ pub(crate) fn plan(request: &PlanRequest, run: &Run) -> Result<String> {
         cores: request.cores,
         cpu: cpu_cost(request, run)?,
         memory_bytes_per_s: shared(request.memory_rate.as_ref())?,
-        bucket_buffer_bytes: 8 << 20,
     };
     let drive = request.drive.config(&mut Vec::new())?;
     json(&plan_sort(

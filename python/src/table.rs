@@ -8,11 +8,10 @@ use std::path::{Path, PathBuf};
 use arrow_array::ffi_stream::RecordBatchStreamReader;
 use arrow_array::{RecordBatch, RecordBatchReader};
 use arrow_schema::{ArrowError, SchemaRef};
-use outcore::job::Job;
+use outcore::job::{Job, OutputPlaces};
 use outcore::key::column::column_name;
 use outcore::{Error, Result};
 use outcore_front::resources::Resources;
-use outcore_io::output::parent_of;
 use outcore_table::input::{InputOptions, OnBadRow, TextOptions, null_texts, parse_types};
 use outcore_table::stream::{TableBatches, spool as run_spool};
 use pyo3::{Py, PyAny, Python};
@@ -50,7 +49,9 @@ pub(crate) fn bad_rows(reads: &InputOptions) -> Vec<String> {
 
 fn job_of(resources: &Resources, output: &Path, run: &Run) -> Result<Job> {
     let drives = resources.named_drives(0)?;
-    Ok(run.watched(resources.planned_job(drives, parent_of(output))))
+    let mut job = run.watched(resources.planned_job(drives));
+    job.options.outputs = OutputPlaces::Files(vec![output.to_path_buf()]);
+    Ok(job)
 }
 
 /// Writes the batches of `reader` to the Arrow file `path`; returns the number of rows.

@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use outcore::Input;
 use outcore::Result;
 use outcore::dataset::{Dataset, LateStep, LineSource, ResourceProvider, Settled, Step};
-use outcore::job::{Control, Job};
+use outcore::job::{Control, Job, OutputPlaces};
 use outcore::sort::lines::LineSortOptions;
 use outcore_io::port::ScratchDrive;
 
@@ -37,8 +37,11 @@ pub struct Allowed {
 impl ResourceProvider for Allowed {
     fn job(&self, beside: &Path) -> Result<Job> {
         let drives = self.resources.named_drives(0)?;
-        let mut job = self.resources.job_at(drives, beside);
+        let mut job = self.resources.pass_job(drives);
         job.control = Arc::clone(&self.control);
+        if job.options.outputs == OutputPlaces::Unknown {
+            job.options.outputs = OutputPlaces::Files(vec![beside.join("result")]);
+        }
         Ok(job)
     }
 

@@ -1,18 +1,16 @@
 //! Prepares the job and the plan of a sort, and describes the results of a check.
 //!
 //! Contract: [`settle_sort`] does everything between the choice of inputs, output and format, and
-//! the run itself. It reads no record. It counts drives as the engine does, so that its plan is
-//! that of the run. The text of a check is that of sortbenchmark.org's valsort.
+//! the run itself. It reads no record. Its plan is that of the run. The text of a check is that of sortbenchmark.org's valsort.
 
 use std::path::{Path, PathBuf};
 
 use outcore::Result;
-use outcore::job::{Job, ScratchDrive};
+use outcore::job::{InputPlace, Job, OutputPlaces};
 use outcore::key::CheckReport;
 use outcore::key::RecordFormat;
 use outcore::sort::plan::SortPlan;
 use outcore::sort::{self, SortOptions};
-use outcore_io::output::parent_of;
 
 use crate::inputs::ResolvedInput;
 use crate::output::{Target, check_room};
@@ -34,51 +32,28 @@ pub fn settle_sort(
         // The size of the result of --unique is not known in advance.
         check_room(resources.device().as_ref(), target, data_bytes)?;
     }
-    let (mut job, beside, drive_count) = unplanned(resources, inputs, target)?;
-    let plan = sort::plan(&job, data_bytes, format, options, drive_count)?;
+    let (mut job, beside) = unplanned(resources, inputs, target)?;
+    let places = inputs
+        .iter()
+        .map(|input| job.input_place(&input.source.path, input.data_bytes));
+    let places: Vec<InputPlace> = places.collect();
+    let outputs = target.map_or(OutputPlaces::Unknown, Target::places);
+    let layout = job.layout(&places, &outputs);
+    let plan = sort::plan(&job, data_bytes, format, options, layout)?;
     job.options.drives = resources.scratch_drives(plan.scratch_bytes, &beside)?;
     Ok((job, plan))
 }
 
-/// A job with the named drives, the directory next to which scratch goes otherwise, and the number
-/// of drives that data goes to.
+/// A job with the named drives, and the directory next to which scratch goes otherwise.
 fn unplanned(
     resources: &Resources,
     inputs: &[ResolvedInput],
     target: Option<&Target>,
-) -> Result<(Job, PathBuf, usize)> {
+) -> Result<(Job, PathBuf)> {
     resources.expect(inputs.iter().map(|input| &input.source));
     let beside = target.map_or(Path::new(".").to_path_buf(), Target::dir);
-    let outputs = target.map_or(&[][..], Target::files);
-    let named = resources.named_drives(0)?;
-    let inputs = inputs.iter().map(|input| input.source.path.as_path());
-    let outputs = outputs.iter().map(|path| parent_of(path));
-    let drive_count = count_drives(&named, &beside, inputs.chain(outputs));
-    let job = resources.planned_job(named, &beside);
-    Ok((job, beside, drive_count))
-}
-
-/// Counts as the engine does: each named drive, then each further file system.
-fn count_drives<'a>(
-    named: &[ScratchDrive],
-    beside: &Path,
-    paths: impl Iterator<Item = &'a Path>,
-) -> usize {
-    use std::os::unix::fs::MetadataExt;
-    let file_system = |path: &Path| std::fs::metadata(path).ok().map(|facts| facts.dev());
-    let scratch: Vec<&Path> = match named {
-        [] => vec![beside],
-        drives => drives.iter().map(|drive| drive.dir.as_path()).collect(),
-    };
-    let mut seen: Vec<u64> = scratch.iter().filter_map(|dir| file_system(dir)).collect();
-    let mut count = scratch.len();
-    for found in paths.filter_map(file_system) {
-        if !seen.contains(&found) {
-            seen.push(found);
-            count += 1;
-        }
-    }
-    count
+    let job = resources.planned_job(resources.named_drives(0)?);
+    Ok((job, beside))
 }
 
 /// valsort's verdict: whether everything is in order. valsort gives no verdict on zero records;

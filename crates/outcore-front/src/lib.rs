@@ -54,6 +54,7 @@ pub mod records;
 pub mod resources;
 #[cfg(feature = "tables")]
 pub mod result_tables;
+mod speeds;
 mod spelling;
 pub mod split;
 pub mod spool;

@@ -24,6 +24,7 @@ use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Component, Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
+use outcore::job::OutputPlaces;
 use outcore::key::NpyHeader;
 use outcore::{Error, Kind, Result};
 use outcore::{MakeHeader, Output};
@@ -139,6 +140,14 @@ impl Target {
             Target::File(path) => std::slice::from_ref(path),
             Target::Shards { paths, .. } => paths,
             Target::Pipe(_) => &[],
+        }
+    }
+
+    /// The places of its files, for plans.
+    pub fn places(&self) -> OutputPlaces {
+        match self {
+            Target::Pipe(_) => OutputPlaces::Pipe,
+            files => OutputPlaces::Files(files.files().to_vec()),
         }
     }
 

@@ -12,20 +12,23 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use outcore::job::{ComputeCosts, Job, JobOptions, ScratchDrive, held_by_inputs};
+use outcore::job::{
+    ComputeCosts, InputPlace, Job, JobOptions, OutputPlaces, ScratchDrive, Speeds, held_by_inputs,
+};
 use outcore::{Error, Result};
 use outcore_io::config::{Config, Defaults, DriveSpec, Environment, Flags, Source};
 use outcore_io::drive::Device;
 use outcore_io::drive::os::OsDevice;
-use outcore_io::drive::probe::ProbeOptions;
-use outcore_io::drive::rates::{DriveRates, RatesCache};
+use outcore_io::drive::rates::RatesCache;
 use outcore_io::drive::steady::SteadyDevice;
 use outcore_io::drive::testing::{FaultDevice, FaultPlan};
 use outcore_io::memory::Budget;
+use outcore_io::output::parent_of;
 
 use crate::allocator;
 use crate::inputs::{FilesOnly, Names, Source as InputSource};
 use crate::record_cost::compute_costs;
+use crate::speeds::{Found, KnownSpeeds};
 
 /// A variable that the command reads itself, for tests. It is known everywhere, so that it is not
 /// an error.
@@ -68,6 +71,12 @@ pub struct Resources {
     measures: bool,
     /// Memory for the names and descriptions of inputs.
     held_bytes: u64,
+    /// Speeds of drives that were looked up.
+    found: Found,
+    /// The places of the inputs.
+    inputs: Vec<InputPlace>,
+    /// The places of the outputs.
+    outputs: OutputPlaces,
 }
 
 /// Names whose files the jobs' device must find unchanged from the moment at which they are found.
@@ -129,6 +138,9 @@ impl Resources {
             steady,
             measures: false,
             held_bytes: 0,
+            found: Found::default(),
+            inputs: Vec::new(),
+            outputs: OutputPlaces::Unknown,
         })
     }
 
@@ -242,6 +254,9 @@ impl Resources {
     /// cached.
     #[must_use]
     pub fn measuring(mut self, measures: bool) -> Self {
+        if measures != self.measures {
+            self.found = Found::default();
+        }
         self.measures = measures;
         self
     }
@@ -252,49 +267,69 @@ impl Resources {
         RatesCache::new(dir.map(|dir| dir.join("rates.toml")))
     }
 
-    /// The rates of a job's drives: the named ones, or the one that holds `beside`.
-    fn rates(&self, cache: &RatesCache, beside: Option<&Path>) -> DriveRates {
-        let own = beside.filter(|dir| !dir.as_os_str().is_empty() && !is_in_memory(dir));
-        let own = own.map(DriveSpec::from_dir);
-        let specs = match self.specs() {
-            [] => own.as_slice(),
-            named => named,
+    /// The speeds of the drives that a job meets.
+    fn speeds(&self) -> Speeds {
+        Speeds::new(KnownSpeeds {
+            cache: self.rates_cache(),
+            device: Arc::clone(&self.below),
+            set: self.config.drives.value.clone(),
+            measures: self.measures.then_some(self.config.io.value),
+            found: Arc::clone(&self.found),
+            is_in_memory,
+        })
+    }
+
+    /// The same for a job that reads `sources` and writes `outputs`.
+    #[must_use]
+    pub fn placed(mut self, sources: &[InputSource], outputs: OutputPlaces) -> Self {
+        let files = sources.iter().filter(|source| !source.is_stream());
+        let place = |source: &InputSource| {
+            let dir = match source.sealed {
+                Some(_) => source.path.as_path(),
+                None => parent_of(&source.path),
+            };
+            let (file_system, bytes) = match source.identity {
+                Some(identity) => (identity.file_system(), identity.len_bytes()),
+                None => (self.device.file_system(dir).unwrap_or_default(), 1),
+            };
+            InputPlace {
+                file_system,
+                dir: dir.to_path_buf(),
+                bytes,
+            }
         };
-        let probe = self.measures.then(|| ProbeOptions {
-            io: self.config.io.value,
-            ..ProbeOptions::default()
-        });
-        DriveRates::mean(&cache.assess(&self.below, specs, probe))
+        self.inputs = files.map(place).collect();
+        self.outputs = outputs;
+        self
     }
 
     /// A job with scratch on `drives`.
     pub fn job(&self, drives: Vec<ScratchDrive>) -> Job {
-        self.job_with(drives, DriveRates::ASSUMED, ComputeCosts::ASSUMED)
+        self.job_with(drives, Speeds::default(), ComputeCosts::ASSUMED)
     }
 
-    /// The same for a pass over data in `beside` or on the named drives, whose rates are known or
-    /// measured.
-    pub fn job_at(&self, drives: Vec<ScratchDrive>, beside: &Path) -> Job {
-        let cache = self.rates_cache();
-        let costs = compute_costs(&cache, false);
-        self.job_with(drives, self.rates(&cache, Some(beside)), costs)
+    /// The same for a pass, which is planned with the known or measured speeds of drives.
+    pub fn pass_job(&self, drives: Vec<ScratchDrive>) -> Job {
+        let costs = compute_costs(&self.rates_cache(), false);
+        self.job_with(drives, self.speeds(), costs)
     }
 
-    /// The same for a planned job, with scratch next to an output in `beside` if no drive is given.
-    pub fn planned_job(&self, drives: Vec<ScratchDrive>, beside: &Path) -> Job {
-        let cache = self.rates_cache();
-        let costs = compute_costs(&cache, self.measures);
-        self.job_with(drives, self.rates(&cache, Some(beside)), costs)
+    /// The same for a job whose plan also counts computing.
+    pub fn planned_job(&self, drives: Vec<ScratchDrive>) -> Job {
+        let costs = compute_costs(&self.rates_cache(), self.measures);
+        self.job_with(drives, self.speeds(), costs)
     }
 
-    fn job_with(&self, drives: Vec<ScratchDrive>, rates: DriveRates, costs: ComputeCosts) -> Job {
+    fn job_with(&self, drives: Vec<ScratchDrive>, speeds: Speeds, costs: ComputeCosts) -> Job {
         let options = JobOptions {
             memory_bytes: self.config.memory_bytes.value,
             threads: self.config.threads.value,
             drives,
             scratch_limit_bytes: self.scratch_limit_bytes(),
             seed: self.request.seed,
-            rates,
+            speeds,
+            inputs: self.inputs.clone(),
+            outputs: self.outputs.clone(),
             costs,
         };
         let budget = Budget::holding(options.memory_bytes, self.held_bytes);

@@ -48,7 +48,7 @@ pub fn convert(
     show_copy(
         job,
         "read -> convert -> write",
-        from.data_bytes(),
+        from,
         to.header_bytes + to.data_bytes(),
     );
     let summary = produce(job, &rows, &output, replace)?;

@@ -14,13 +14,14 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
+use outcore::job::{Layout, OutputPlaces};
 use outcore::primitives::PassPlan;
 use outcore::read::source::{Blocks, InputPart};
-use outcore::{Error, Forecast, Job, Kind, Phase, PhasePlan, Result};
+use outcore::{Amounts, Error, Forecast, Job, Kind, Phase, PhasePlan, Result};
 use outcore_io::drive::Access;
 use outcore_io::memory::Pool;
 use outcore_io::port::Volume;
-use outcore_io::threads;
+use outcore_io::{threads, units};
 
 use crate::format::{Element, VectorFile};
 use crate::product::{Matrix, squares_of};
@@ -111,18 +112,35 @@ impl<'f> Scan<'f> {
         self.file
     }
 
-    /// Shows the plan of a phase that reads this many bytes in this way; `steps` describes it in
-    /// words.
-    pub(crate) fn show(&self, job: &Job, name: &'static str, steps: &str, read_bytes: u64) {
+    /// Shows the plan of a phase that reads this many bytes in this way, at most `passes` times;
+    /// `steps` describes it in words.
+    pub(crate) fn show(
+        &self,
+        job: &Job,
+        name: &'static str,
+        steps: &str,
+        read_bytes: u64,
+        passes: u32,
+    ) {
+        let layout = layout_of(job, self.file);
+        let once = plan_phase(&layout, name, read_bytes);
+        let amounts = once.amounts().at_most_times(passes);
+        let phase = once.redone(amounts, &layout);
+        let steps = match once.seconds {
+            Some(seconds) if passes > 1 => {
+                format!("{steps}; each takes {}", units::seconds(seconds))
+            }
+            _ => steps.to_string(),
+        };
         job.control.show_plan(&PassPlan {
-            steps: steps.to_string(),
-            reads: 1,
+            steps,
+            reads: passes,
             data_bytes: read_bytes,
             piece_bytes: self.piece_bytes as u64,
             window: self.window,
             threads: self.threads,
-            phases: vec![plan_phase(job, name, read_bytes)],
-            rates: job.options.rates,
+            phases: vec![phase],
+            layout,
         });
     }
 
@@ -222,6 +240,7 @@ impl<'f> Scan<'f> {
             read_bytes,
             seconds: started.elapsed().as_secs_f64(),
             planned_bytes,
+            layout: layout_of(job, file),
         })
     }
 }
@@ -235,54 +254,60 @@ pub struct Passed<S> {
     pub read_bytes: u64,
     seconds: f64,
     planned_bytes: u64,
+    layout: Layout,
 }
 
 impl<S> Passed<S> {
     /// Returns the pass as a phase of a job, with its plan.
-    pub(crate) fn phase(&self, job: &Job, name: &'static str) -> Phase {
+    pub(crate) fn phase(&self, name: &'static str) -> Phase {
         Phase {
             name,
             seconds: self.seconds,
             read_bytes: self.read_bytes,
             written_bytes: 0,
-            predicted: Some(plan_phase(job, name, self.planned_bytes)),
+            predicted: Some(plan_phase(&self.layout, name, self.planned_bytes)),
         }
     }
 }
 
-/// Plans a phase that reads this much in pieces.
-fn plan_phase(job: &Job, name: &'static str, read_bytes: u64) -> PhasePlan {
-    let requests = read_bytes as f64 / PIECE_BYTES as f64;
-    PhasePlan::of_drives(
-        name,
-        read_bytes.into(),
-        Forecast::NOTHING,
-        requests,
-        &job.options.rates,
-        1,
-    )
+/// The layout of a job that reads `file`.
+fn layout_of(job: &Job, file: &VectorFile) -> Layout {
+    let place = job.input_place(&file.path, file.data_bytes());
+    job.layout(&[place], &OutputPlaces::Unknown)
 }
 
-/// Shows the plan of a pass of the engine's writer that reads and writes this much.
-pub(crate) fn show_copy(job: &Job, steps: &str, read_bytes: u64, written_bytes: u64) {
-    let requests = (read_bytes + written_bytes) as f64 / PIECE_BYTES as f64;
-    job.control.show_plan(&PassPlan {
-        steps: steps.to_string(),
-        reads: 1,
-        data_bytes: read_bytes,
-        piece_bytes: 0,
-        window: 0,
-        threads: job.options.threads,
-        phases: vec![PhasePlan::of_drives(
-            "write",
-            read_bytes.into(),
-            written_bytes.into(),
-            requests,
-            &job.options.rates,
-            1,
-        )],
-        rates: job.options.rates,
-    });
+/// Plans a phase that reads this much in pieces.
+fn plan_phase(layout: &Layout, name: &'static str, read_bytes: u64) -> PhasePlan {
+    let requests = read_bytes as f64 / PIECE_BYTES as f64;
+    let amounts = Amounts::of_files(read_bytes.into(), Forecast::NOTHING, requests);
+    PhasePlan::new(name, amounts, layout)
+}
+
+/// Plans a phase that reads at most the whole of `file` this many times.
+pub(crate) fn plan_at_most(
+    job: &Job,
+    name: &'static str,
+    file: &VectorFile,
+    passes: u32,
+) -> PhasePlan {
+    let most_bytes = file.data_bytes().saturating_mul(passes.into());
+    let requests = most_bytes as f64 / PIECE_BYTES as f64;
+    let amounts = Amounts::of_files(Forecast::AtMost(most_bytes), Forecast::NOTHING, requests);
+    PhasePlan::new(name, amounts, &layout_of(job, file))
+}
+
+/// Shows the plan of a pass of the engine's writer that reads `file` and writes this much.
+pub(crate) fn show_copy(job: &Job, steps: &str, file: &VectorFile, written_bytes: u64) {
+    let read_bytes = file.data_bytes();
+    job.control.show_plan(&PassPlan::of_files(
+        job,
+        layout_of(job, file),
+        steps,
+        "write",
+        read_bytes,
+        read_bytes.into(),
+        written_bytes.into(),
+    ));
 }
 
 /// Adds a phase; merges it with the last one if that has the same name.
@@ -294,18 +319,8 @@ pub(crate) fn add_phase(phases: &mut Vec<Phase>, phase: Phase) {
     last.seconds += phase.seconds;
     last.read_bytes += phase.read_bytes;
     last.written_bytes += phase.written_bytes;
-    last.predicted = last.predicted.zip(phase.predicted).map(|(a, b)| {
-        let sum = |a: Forecast, b: Forecast| match a.bytes().zip(b.bytes()) {
-            Some((a, b)) => Forecast::About(a + b),
-            None => Forecast::Unknown,
-        };
-        PhasePlan {
-            read_bytes: sum(a.read_bytes, b.read_bytes),
-            written_bytes: sum(a.written_bytes, b.written_bytes),
-            seconds: a.seconds.zip(b.seconds).map(|(a, b)| a + b),
-            ..a
-        }
-    });
+    let sum = last.predicted.take().zip(phase.predicted);
+    last.predicted = sum.map(|(earlier, later)| earlier.and(&later));
 }
 
 /// Returns all results, or the failure that stopped the others.

@@ -6,14 +6,11 @@
 //! ([`FilePass::show`]), and [`FilePass::end`] returns the finished phase with its plan. The size
 //! of streams and of decompressed files is not known in advance, and the plan says so.
 
-use std::path::Path;
 use std::time::Instant;
 
 use outcore::job::Job;
 use outcore::primitives::{PassPlan, plan_files};
 use outcore::{Forecast, Input, Phase, Result};
-use outcore_front::inputs::Source;
-use outcore_io::output::parent_of;
 
 use crate::host::Host;
 
@@ -94,10 +91,4 @@ impl FilePass {
         }
         phases
     }
-}
-
-/// The directory of the first of `sources`; all are assumed to be on its drive.
-pub(crate) fn dir_of(sources: &[Source]) -> &Path {
-    let first = sources.first().filter(|source| !source.is_stream());
-    first.map_or(Path::new("."), |source| parent_of(&source.path))
 }

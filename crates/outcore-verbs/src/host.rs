@@ -9,7 +9,7 @@ use std::fmt::Display;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use outcore::job::{Control, Job};
+use outcore::job::{Control, Job, OutputPlaces};
 use outcore::runs::SortedView;
 use outcore::{Error, Result};
 use outcore_front::inputs::{self, Names, Source, Streams, is_stdout};
@@ -285,6 +285,8 @@ pub trait Host {
         resources.expect(kept.sources);
         let resources = resources.holding_inputs(kept.sources.len())?;
         let resources = self.with_datasets(resources)?;
+        let outputs = kept.target.map_or(OutputPlaces::Unknown, Target::places);
+        let resources = resources.placed(kept.sources, outputs);
         let trace = trace.map(|name| self.output(name, kept.force));
         let trace = trace.transpose()?;
         self.record(resources, trace.as_deref(), kept)

@@ -237,7 +237,7 @@ impl LineJob {
         };
         let data_bytes = bytes_of(&files)?;
         let drives = scratch_drives(&resources, &target, data_bytes)?;
-        let mut job = host.adopt(resources.planned_job(drives, &target.dir()));
+        let mut job = host.adopt(resources.planned_job(drives));
         note_scratch(host, &resources, &target, &job);
         let spooled_bytes = spool.as_ref().map_or(0, |spool| spool.bytes);
         job.options.scratch_limit_bytes -= spooled_bytes.min(job.options.scratch_limit_bytes);

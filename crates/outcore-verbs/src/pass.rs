@@ -20,7 +20,7 @@ use outcore_front::what::{Asked, What};
 use outcore_io::units;
 use serde_json::json;
 
-use crate::explain::{FilePass, dir_of};
+use crate::explain::FilePass;
 use crate::host::{Host, watch};
 use crate::lines::{LineRequest, Overwrite, Stream, what_is_moved};
 use crate::option::lines::{HeaderArgs, LineArgs, RowArgs, Rows};
@@ -284,8 +284,7 @@ impl<'a> LinePass<'a> {
         work: impl FnOnce(&mut RecordReader<'_>, &mut LineWriter, Option<u64>) -> Result<u64>,
     ) -> Result<WriteSummary> {
         let (stream, request) = (&self.stream, &self.request);
-        let dir = dir_of(&stream.sources);
-        let job = host.adopt(stream.resources.job_at(Vec::new(), dir));
+        let job = host.adopt(stream.resources.pass_job(Vec::new()));
         let names = stream.sources.iter();
         let names: Vec<String> = names
             .map(|source: &Source| source.name.display().to_string())

@@ -11,9 +11,9 @@ use std::fmt::Display;
 use std::path::PathBuf;
 use std::time::Instant;
 
-use outcore::Phase as EnginePhase;
 use outcore::job::{DriveRates, RatesOrigin};
 use outcore::sort::plan::PartitionPlan;
+use outcore::{Phase as EnginePhase, PhasePlan};
 use outcore_front::cost::{
     DriveTraffic as Traffic, bandwidth_fraction, cpu_seconds, peak_rss_bytes,
 };
@@ -299,7 +299,8 @@ report! {
         read_bytes: u64,
         /// Bytes written.
         written_bytes: u64,
-        /// Seconds that the plan predicted; none where it predicted none.
+        /// Seconds that the plan predicted; none where it predicted none, or the speed of a drive
+        /// was assumed.
         predicted_seconds: Option<f64>,
         /// Bytes read that the plan predicted.
         predicted_read_bytes: Option<u64>,
@@ -307,21 +308,29 @@ report! {
         predicted_written_bytes: Option<u64>,
         /// Whether the plan predicted only that it will not be more.
         predicted_is_bound: bool,
+        /// What determines the predicted time, as in "drive-1 bounds it: the output is there".
+        predicted_bound: Option<String>,
     }
 }
 
 impl Phase {
     /// Phases as the engine reports them.
     pub fn of_engine<'a>(phases: impl IntoIterator<Item = &'a EnginePhase>) -> Vec<Phase> {
-        let phases = phases.into_iter().map(|phase| Phase {
-            name: phase.name.to_owned(),
-            seconds: phase.seconds,
-            read_bytes: phase.read_bytes,
-            written_bytes: phase.written_bytes,
-            predicted_seconds: phase.predicted.and_then(|plan| plan.seconds),
-            predicted_read_bytes: phase.predicted.and_then(|plan| plan.read_bytes.bytes()),
-            predicted_written_bytes: phase.predicted.and_then(|plan| plan.written_bytes.bytes()),
-            predicted_is_bound: phase.predicted.is_some_and(|plan| plan.is_bound()),
+        let phases = phases.into_iter().map(|phase| {
+            let plan = phase.predicted.as_ref();
+            Phase {
+                name: phase.name.to_owned(),
+                seconds: phase.seconds,
+                read_bytes: phase.read_bytes,
+                written_bytes: phase.written_bytes,
+                predicted_seconds: plan.and_then(PhasePlan::measured_seconds),
+                predicted_read_bytes: plan.and_then(|plan| plan.read_bytes.bytes()),
+                predicted_written_bytes: plan.and_then(|plan| plan.written_bytes.bytes()),
+                predicted_is_bound: plan.is_some_and(PhasePlan::is_bound),
+                predicted_bound: plan
+                    .filter(|plan| plan.measured_seconds().is_some())
+                    .and_then(|plan| Some(plan.bound.as_ref()?.to_string())),
+            }
         });
         phases.collect()
     }
@@ -465,7 +474,7 @@ impl Plan {
             predicted_written_bytes: plan.predicted_written_bytes,
             predicted_seconds: plan.predicted_seconds,
             drive_count: plan.job.drive_count,
-            rates: Rates::of(&plan.job.rates, Some(plan.job.costs.origin)),
+            rates: Rates::of(&plan.job.layout.rates(), Some(plan.job.costs.origin)),
             text: text.to_string(),
         }
     }

@@ -5,7 +5,6 @@
 //! work, the job rejects an existing output (unless it may be replaced) and drives without the room
 //! that the plan needs. No data are read or written here.
 
-use std::fmt;
 use std::io::{Read, Write};
 use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
@@ -13,7 +12,8 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
-use crate::job::{DriveRates, Job, RatesOrigin};
+use crate::forecast::PhasePlan;
+use crate::job::{InputPlace, Job, OutputPlaces};
 use crate::read::source::InputPart;
 use outcore_io::drive::{Access, PrivateDir};
 use outcore_io::memory::{BLOCK_BYTES, Pool};
@@ -76,154 +76,6 @@ impl From<&Path> for Output {
             header: None,
         }
     }
-}
-
-/// What a plan predicts about a number of bytes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Forecast {
-    /// This number, except for border blocks and facts that a sample cannot show.
-    About(u64),
-    /// At most this number, which phases round up to whole blocks; the data decide.
-    AtMost(u64),
-    /// Unknown in advance.
-    Unknown,
-}
-
-impl Forecast {
-    /// Nothing is moved.
-    pub const NOTHING: Forecast = Forecast::About(0);
-
-    /// The number, or its upper bound; `None` if it is unknown.
-    pub fn bytes(self) -> Option<u64> {
-        match self {
-            Forecast::About(bytes) | Forecast::AtMost(bytes) => Some(bytes),
-            Forecast::Unknown => None,
-        }
-    }
-
-    /// Whether the actual number may be lower.
-    pub fn is_bound(self) -> bool {
-        matches!(self, Forecast::AtMost(_))
-    }
-
-    /// A bound rounded up to whole blocks, because drives move whole blocks; others unchanged.
-    fn in_blocks(self) -> Forecast {
-        match self {
-            Forecast::AtMost(bytes) => Forecast::AtMost(bytes.next_multiple_of(BLOCK_BYTES as u64)),
-            forecast => forecast,
-        }
-    }
-
-    /// The sum of both.
-    pub(crate) fn and(self, other: Forecast) -> Forecast {
-        match (self.bytes().zip(other.bytes()), self, other) {
-            (None, ..) => Forecast::Unknown,
-            (Some((a, b)), Forecast::About(_), Forecast::About(_)) => Forecast::About(a + b),
-            (Some((a, b)), ..) => Forecast::AtMost(a + b),
-        }
-    }
-}
-
-impl From<u64> for Forecast {
-    fn from(bytes: u64) -> Self {
-        Forecast::About(bytes)
-    }
-}
-
-impl fmt::Display for Forecast {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Forecast::About(bytes) => f.write_str(&units::bytes(*bytes)),
-            Forecast::AtMost(bytes) => write!(f, "at most {}", units::bytes(*bytes)),
-            Forecast::Unknown => f.write_str("an amount that is not known in advance"),
-        }
-    }
-}
-
-/// The prediction for a phase, or for several consecutive phases of one name.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct PhasePlan {
-    /// The phase's name.
-    pub name: &'static str,
-    /// Bytes read from all drives.
-    pub read_bytes: Forecast,
-    /// Bytes written to all drives, and to a pipe.
-    pub written_bytes: Forecast,
-    /// The duration; an upper bound if one of the byte counts is a bound, `None` if one is unknown.
-    pub seconds: Option<f64>,
-}
-
-impl PhasePlan {
-    /// A phase whose time depends only on drives: it reads and writes these bytes in these requests
-    /// on `drive_count` drives with these `rates`.
-    pub fn of_drives(
-        name: &'static str,
-        read_bytes: Forecast,
-        written_bytes: Forecast,
-        requests: f64,
-        rates: &DriveRates,
-        drive_count: usize,
-    ) -> Self {
-        let moved = read_bytes.bytes().zip(written_bytes.bytes());
-        PhasePlan {
-            name,
-            read_bytes: read_bytes.in_blocks(),
-            written_bytes: written_bytes.in_blocks(),
-            seconds: moved.map(|(read_bytes, written_bytes)| {
-                let moved_bytes = (read_bytes as f64, written_bytes as f64);
-                rates.seconds(moved_bytes, requests, drive_count)
-            }),
-        }
-    }
-
-    /// Whether the actual bytes and time may be lower.
-    pub fn is_bound(&self) -> bool {
-        self.read_bytes.is_bound() || self.written_bytes.is_bound()
-    }
-
-    /// The sum of all `phases`.
-    pub(crate) fn total(phases: &[PhasePlan]) -> PhasePlan {
-        let nothing = PhasePlan {
-            name: "all",
-            read_bytes: Forecast::NOTHING,
-            written_bytes: Forecast::NOTHING,
-            seconds: Some(0.0),
-        };
-        phases.iter().fold(nothing, |all, phase| PhasePlan {
-            name: all.name,
-            read_bytes: all.read_bytes.and(phase.read_bytes),
-            written_bytes: all.written_bytes.and(phase.written_bytes),
-            seconds: all.seconds.zip(phase.seconds).map(|(a, b)| a + b),
-        })
-    }
-}
-
-/// The prediction for `phases` as one line of a plan, with `scratch_bytes` of scratch if there may
-/// be any, the rates, and the computing costs if they are counted.
-pub fn predicted_text(
-    phases: &[PhasePlan],
-    scratch_bytes: Option<u64>,
-    rates: &DriveRates,
-    computing: Option<RatesOrigin>,
-) -> String {
-    let all = PhasePlan::total(phases);
-    let scratch = scratch_bytes.map(|bytes| format!(", scratch {}", units::bytes(bytes)));
-    let seconds = match all.seconds {
-        Some(seconds) if all.is_bound() => format!("at most {}", units::seconds(seconds)),
-        Some(seconds) => units::seconds(seconds),
-        None => "for a time that is not known in advance".to_string(),
-    };
-    let computing = match computing {
-        None => "computing not counted".to_string(),
-        Some(RatesOrigin::Assumed) => "computing assumed".to_string(),
-        Some(origin) => format!("computing {origin}"),
-    };
-    format!(
-        "predicted: reads {}, writes {}{}, {seconds} at {rates}; {computing}",
-        all.read_bytes,
-        all.written_bytes,
-        scratch.unwrap_or_default(),
-    )
 }
 
 /// A finished phase of a job.
@@ -299,7 +151,7 @@ impl Phases {
 pub(crate) fn beside(phases: &mut [Phase], planned: &[PhasePlan]) {
     for phase in phases {
         let is_it = |plan: &&PhasePlan| plan.name == phase.name;
-        phase.predicted = planned.iter().find(is_it).copied();
+        phase.predicted = planned.iter().find(is_it).cloned();
     }
 }
 
@@ -471,6 +323,38 @@ pub(crate) fn traffic_by_drive(volume: &Volume) -> Vec<(String, u64, u64)> {
         (drive.name.clone(), read_bytes, written_bytes)
     });
     drives.collect()
+}
+
+/// The places of open inputs.
+pub(crate) fn input_places(parts: &[InputPart]) -> Vec<InputPlace> {
+    let mut places: Vec<InputPlace> = Vec::new();
+    for part in parts {
+        let file_system = part.file.facts.file_system;
+        let bytes = part.data_len_bytes;
+        match places
+            .iter_mut()
+            .find(|place| place.file_system == file_system)
+        {
+            Some(place) => place.bytes += bytes,
+            None => places.push(InputPlace {
+                file_system,
+                dir: parent_of(&part.file.path).to_path_buf(),
+                bytes,
+            }),
+        }
+    }
+    places
+}
+
+impl Output {
+    /// The places of its files.
+    pub fn places(&self) -> OutputPlaces {
+        match self {
+            Output::File { path, .. } => OutputPlaces::Files(vec![path.clone()]),
+            Output::Shards { paths, .. } => OutputPlaces::Files(paths.clone()),
+            Output::Pipe(_) => OutputPlaces::Pipe,
+        }
+    }
 }
 
 /// The drives named for scratch, or the directory of the output (for a pipe, the current

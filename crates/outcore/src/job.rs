@@ -13,12 +13,14 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
+pub use crate::layout::{InputPlace, Layout, OutputPlaces};
 use outcore_io::config::IoMode;
 use outcore_io::drive::Device;
 use outcore_io::drive::os::OsDevice;
-pub use outcore_io::drive::rates::{DriveRates, RatesOrigin};
+pub use outcore_io::drive::rates::{DriveRates, DriveSpeed, RatesOrigin, SpeedSource, Speeds};
 use outcore_io::drive::steady::SteadyDevice;
 use outcore_io::memory::{Budget, Ledger, allow_hint};
+use outcore_io::output::parent_of;
 pub use outcore_io::port::ScratchDrive;
 use outcore_io::port::Volume;
 use outcore_io::units;
@@ -37,8 +39,12 @@ pub struct JobOptions {
     pub scratch_limit_bytes: u64,
     /// Determines samples and the first drive; never the output.
     pub seed: u64,
-    /// Speed of a drive, as far as it is known: for plans, never for the output.
-    pub rates: DriveRates,
+    /// Speeds of the drives, as far as they are known: for plans, never for the output.
+    pub speeds: Speeds,
+    /// The inputs, for the plans of steps that do not open them.
+    pub inputs: Vec<InputPlace>,
+    /// The files that the job will write, for the plans of steps that do not know them.
+    pub outputs: OutputPlaces,
     /// Computing cost per item, as far as it is known: also only for plans.
     pub costs: ComputeCosts,
 }
@@ -51,7 +57,9 @@ impl Default for JobOptions {
             drives: Vec::new(),
             scratch_limit_bytes: u64::MAX,
             seed: 1,
-            rates: DriveRates::ASSUMED,
+            speeds: Speeds::default(),
+            inputs: Vec::new(),
+            outputs: OutputPlaces::Unknown,
             costs: ComputeCosts::ASSUMED,
         }
     }
@@ -374,7 +382,7 @@ impl ComputeCosts {
 }
 
 /// How much a job has to do, and with which resources.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct JobSize {
     /// Bytes of all input data.
     pub data_bytes: u64,
@@ -386,22 +394,22 @@ pub struct JobSize {
     pub threads: usize,
     /// Drives that receive data.
     pub drive_count: usize,
-    /// Speed of one of them.
-    pub rates: DriveRates,
+    /// Their shares of the data, and their speeds.
+    pub layout: Arc<Layout>,
     /// Computing costs.
     pub costs: ComputeCosts,
 }
 
 impl JobSize {
-    /// The resources of `job`, for `data_bytes` on `drive_count` drives.
-    pub fn of(job: &Job, data_bytes: u64, drive_count: usize) -> Self {
+    /// The resources of `job`, for `data_bytes` on the drives of `layout`.
+    pub fn of(job: &Job, data_bytes: u64, layout: Layout) -> Self {
         JobSize {
             data_bytes,
             memory_bytes: job.budget.free_bytes(),
             held_bytes: job.budget.used_bytes(),
             threads: job.options.threads,
-            drive_count: drive_count.max(1),
-            rates: job.options.rates,
+            drive_count: layout.lane_count(),
+            layout: Arc::new(layout),
             costs: job.options.costs,
         }
     }
@@ -434,6 +442,66 @@ impl Job {
             device,
             budget,
             control: Arc::new(Control::default()),
+        }
+    }
+
+    /// Its layout, with these `inputs` and `outputs`, or those of its options if there are none or
+    /// they are unknown. Scratch is on the named drives, or next to the output.
+    pub fn layout(&self, inputs: &[InputPlace], outputs: &OutputPlaces) -> Layout {
+        let outputs = self.known_outputs(outputs);
+        let own = match outputs {
+            OutputPlaces::Files(files) => files.first().map(|path| parent_of(path)),
+            _ => inputs.first().map(|input| input.dir.as_path()),
+        };
+        let beside = [ScratchDrive::new(own.unwrap_or(Path::new(".")))];
+        let scratch = match self.options.drives.is_empty() {
+            true => &beside[..],
+            false => &self.options.drives,
+        };
+        self.layout_on(inputs, outputs, scratch)
+    }
+
+    /// The same with scratch on these drives.
+    pub(crate) fn layout_on(
+        &self,
+        inputs: &[InputPlace],
+        outputs: &OutputPlaces,
+        scratch: &[ScratchDrive],
+    ) -> Layout {
+        let inputs = match inputs {
+            [] => &self.options.inputs,
+            known => known,
+        };
+        let outputs = self.known_outputs(outputs);
+        let (device, speeds) = (self.device.as_ref(), &self.options.speeds);
+        Layout::new(device, speeds, inputs, outputs, scratch)
+    }
+
+    fn known_outputs<'a>(&'a self, outputs: &'a OutputPlaces) -> &'a OutputPlaces {
+        match outputs {
+            OutputPlaces::Unknown => &self.options.outputs,
+            // The caller writes what it receives.
+            OutputPlaces::Pipe if self.options.outputs != OutputPlaces::Unknown => {
+                &self.options.outputs
+            }
+            known => known,
+        }
+    }
+
+    /// The place of an input of this many bytes that is not open: a file, or the files of a
+    /// directory.
+    pub fn input_place(&self, path: &Path, bytes: u64) -> InputPlace {
+        let real = std::fs::canonicalize(path);
+        let dir = match &real {
+            Ok(real) if real.is_dir() => real,
+            Ok(real) => parent_of(real),
+            // A name of the device.
+            Err(_) => path,
+        };
+        InputPlace {
+            file_system: self.device.file_system(dir).unwrap_or_default(),
+            dir: dir.to_path_buf(),
+            bytes,
         }
     }
 

@@ -124,8 +124,10 @@
 
 pub mod dataset;
 mod ends;
+mod forecast;
 pub mod job;
 pub mod key;
+mod layout;
 mod merge;
 mod partition;
 pub mod primitives;
@@ -140,9 +142,11 @@ pub use dataset::{
     Buckets, Context, ContextBuilder, Dataset, Field, Lines, Sortable, Step, Summary, TypedDataset,
     field,
 };
-pub use ends::{Forecast, Input, MakeHeader, Output, Phase, PhasePlan, predicted_text};
+pub use ends::{Input, MakeHeader, Output, Phase};
+pub use forecast::{Amounts, Forecast, PhasePlan, predicted_text};
 pub use job::{Control, DriveRates, Job, JobOptions, Progress, ScratchDrive};
 pub use key::{ByteOrder, NpyHeader, RecordFormat, SortKey, Tie};
+pub use layout::Bound;
 pub use outcore_io::config::IoMode;
 pub use outcore_io::drive::Device;
 pub use outcore_io::{Error, Kind, Result};

@@ -16,10 +16,11 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
 use crate::ends::{
-    Forecast, Input, Phase, PhasePlan, Phases, check_unchanged, open_inputs, traffic_by_drive,
+    Input, Phase, Phases, check_unchanged, input_places, open_inputs, traffic_by_drive,
 };
-use crate::job::Job;
+use crate::forecast::{Amounts, Forecast, PhasePlan};
 use crate::job::thread_group::ThreadGroup;
+use crate::job::{Job, OutputPlaces};
 use crate::key::check::{CheckOptions, CheckReport, Checker};
 use crate::key::record::RecordFormat;
 use crate::read::source::{Block, Blocks, InputPart};
@@ -102,15 +103,9 @@ pub fn verify(
     let check = checked.into_report(blocks.parts())?;
     phases.end(VERIFY, &volume);
     let reads = data_bytes as f64 / block_bytes as f64;
-    let drive_count = volume.drives().len();
-    let plan = PhasePlan::of_drives(
-        VERIFY,
-        data_bytes.into(),
-        Forecast::NOTHING,
-        reads,
-        &job.options.rates,
-        drive_count,
-    );
+    let amounts = Amounts::of_files(data_bytes.into(), Forecast::NOTHING, reads);
+    let layout = job.layout(&input_places(blocks.parts()), &OutputPlaces::Unknown);
+    let plan = PhasePlan::new(VERIFY, amounts, &layout);
     Ok(VerifyReport {
         check,
         seconds: phases.started.elapsed().as_secs_f64(),

@@ -204,7 +204,6 @@ fn plan_command(args: &PlanArgs, measure: MeasureCpu<'_>) -> Result<u8> {
         cores: args.cores,
         cpu: cpu_cost(args, measure)?,
         memory_bytes_per_s: shared(args.memory_rate.as_ref())?,
-        bucket_buffer_bytes: 8 << 20,
     };
     let plan = plan_sort(
         &job,

@@ -1,16 +1,13 @@
-//! Predicts from its plan alone how long a sort would take on drives that the user does not own.
+//! Predicts how long a sort would take on drives that the user does not own.
 //!
-//! Model: PALID (Li, Khan, Dhulipala, SPAA 2025): N bytes of data, M bytes of memory.
-//! - Data that fits into memory is read, sorted and written once.
-//! - Otherwise records are distributed into buckets that fit (one read and one write of the data);
-//!   then each bucket is read, sorted and written. If one pass cannot create enough buckets, the
-//!   distribution is repeated.
-//! - A phase takes the largest of three times: its I/O (bandwidth of one simulated drive times the
-//!   number of drives, bounded by the shared ceiling), its computation, and the time in which the
-//!   memory bus moves the data for both.
+//! Contract: the plan is the engine's ([`outcore::sort::plan`]) for the rates of simulated drives,
+//! with everything spread evenly over them. A size that the engine cannot sort in the memory is the
+//! engine's error. A phase takes the longest of three times: that of the drives, whose reads and
+//! writes overlap and which may share a ceiling; the computation; and the time in which the memory
+//! bus moves the data.
 //!
-//! Bytes cross the memory bus more often than the link. In the distribution they cross five times:
-//! a drive writes them to memory, a core reads them, the bucket's buffer is loaded from memory and
+//! Bytes cross the memory bus more often than the link. In a distribution they cross five times: a
+//! drive writes them to memory, a core reads them, the bucket's buffer is loaded from memory and
 //! written back, and a drive reads them. In the sort of a bucket they cross eight times: in and
 //! out, and two levels of reading, loading and writing back; other levels are within the caches.
 //! PALID's own figures agree with such counts (docs/sim/experiments.md, step 6).
@@ -20,6 +17,14 @@
 
 pub mod cpu;
 
+use std::sync::Arc;
+
+use outcore::job::{
+    ComputeCosts, DriveRates, DriveSpeed, JobSize, KindCosts, Layout, RatesOrigin, StepCost,
+};
+use outcore::sort::plan::{SortSize, plan_sort as plan_of_engine};
+use outcore::{Amounts, PhasePlan};
+use outcore_io::drive::rates::GroupSpeed;
 use outcore_io::{Error, Result};
 use serde::Serialize;
 
@@ -42,9 +47,6 @@ pub struct SortJob {
     pub cpu: CpuCost,
     /// Bytes per second that the memory bus moves; 0 means no bound.
     pub memory_bytes_per_s: u64,
-    /// Bytes of one bucket's write buffer and of its read window. They bound the number of buckets
-    /// per pass.
-    pub bucket_buffer_bytes: u64,
 }
 
 /// One phase of the job.
@@ -67,6 +69,8 @@ pub struct Phase {
 pub struct SortPlan {
     /// Phases in order.
     pub phases: Vec<Phase>,
+    /// How often data go to scratch.
+    pub distributions: u32,
     /// Total time.
     pub seconds: f64,
     /// Read bandwidth of the array in bytes per second.
@@ -81,6 +85,9 @@ pub struct SortPlan {
 const DISTRIBUTE_CROSSINGS: f64 = 5.0;
 /// How often a byte crosses the memory bus while its bucket is sorted.
 const SORT_CROSSINGS: f64 = 8.0;
+/// The engine's name of the phase that sorts buckets, and of the one that distributes the data.
+const SORT: &str = "sort";
+const DISTRIBUTE: &str = "distribute";
 
 fn check(job: &SortJob, drives: u32) -> Result<()> {
     let wrong = |cause: String| Err(Error::usage("plan sort", cause));
@@ -90,7 +97,6 @@ fn check(job: &SortJob, drives: u32) -> Result<()> {
         ("record", job.record_bytes),
         ("number of cores", job.cores.into()),
         ("number of drives", drives.into()),
-        ("bucket buffer", job.bucket_buffer_bytes),
     ] {
         if value == 0 {
             return wrong(format!("the {what} is 0"));
@@ -109,7 +115,68 @@ fn check(job: &SortJob, drives: u32) -> Result<()> {
     Ok(())
 }
 
+/// The array: `drives` drives like `drive` with a shared ceiling (0 means none).
+fn array_of(drive: &DriveConfig, drives: u32, shared_bytes_per_s: u64) -> Result<Layout> {
+    let rates = DriveRates {
+        read_bytes_per_s: measure(drive, Figure::SequentialRead)?,
+        write_bytes_per_s: measure(drive, Figure::SequentialWrite)?,
+        requests_per_s: measure(drive, Figure::RandomRead)?.max(1.0),
+        origin: RatesOrigin::DrivesFile,
+    };
+    let ceiling = shared_bytes_per_s as f64;
+    let group = (shared_bytes_per_s > 0).then_some(GroupSpeed {
+        number: 0,
+        read_bytes_per_s: ceiling,
+        write_bytes_per_s: ceiling,
+        both_bytes_per_s: ceiling,
+    });
+    Ok(Layout::even_of(
+        DriveSpeed { rates, group },
+        drives as usize,
+    ))
+}
+
+/// The size of the job as the engine plans it.
+fn size_of(job: &SortJob, layout: Layout, drives: u32) -> Result<SortSize> {
+    let step = |item_ns| StepCost {
+        item_ns,
+        byte_ns: 0.0,
+    };
+    let kind = KindCosts {
+        distribute: step(job.cpu.distribute_ns),
+        finish: step(job.cpu.sort_ns),
+    };
+    let element_bytes = usize::try_from(job.record_bytes)
+        .ok()
+        .filter(|&bytes| bytes <= RECORD_BYTES_MAX)
+        .ok_or_else(|| Error::usage("plan sort", "a record is at most 2 GiB"))?;
+    Ok(SortSize {
+        job: JobSize {
+            data_bytes: job.size_bytes,
+            memory_bytes: job.memory_bytes,
+            held_bytes: 0,
+            threads: job.cores as usize,
+            drive_count: drives as usize,
+            layout: Arc::new(layout),
+            costs: ComputeCosts {
+                numbers: kind,
+                records: kind,
+                ..ComputeCosts::ASSUMED
+            },
+        },
+        element_bytes,
+        is_scalar: matches!(job.record_bytes, 1 | 2 | 4 | 8 | 16),
+        is_ordered: false,
+    })
+}
+
+/// Longest record.
+const RECORD_BYTES_MAX: usize = 2 << 30;
+
 /// Predicts a sort on `drives` drives like `drive` with a shared ceiling (0 means none).
+///
+/// # Errors
+/// Usage for a job that makes no sense; memory for one that the engine cannot sort.
 pub fn plan_sort(
     job: &SortJob,
     drive: &DriveConfig,
@@ -117,70 +184,29 @@ pub fn plan_sort(
     shared_bytes_per_s: u64,
 ) -> Result<SortPlan> {
     check(job, drives)?;
-    if job.memory_bytes < 4 * job.bucket_buffer_bytes {
-        return Err(Error::usage(
-            "plan sort",
-            format!(
-                "{} bytes of memory hold fewer than four bucket buffers",
-                job.memory_bytes
-            ),
-        )
-        .hint("more memory or smaller buffers"));
-    }
-    let ceiling = if shared_bytes_per_s == 0 {
-        f64::MAX
-    } else {
-        shared_bytes_per_s as f64
-    };
-    let read = (measure(drive, Figure::SequentialRead)? * f64::from(drives)).min(ceiling);
-    let write = (measure(drive, Figure::SequentialWrite)? * f64::from(drives)).min(ceiling);
-    let bytes = job.size_bytes as f64;
-    let records = bytes / job.record_bytes as f64;
-    // The reads and writes of one phase share the ceiling.
-    let io = (bytes / read + bytes / write).max(2.0 * bytes / ceiling);
-    let memory_rate = match job.memory_bytes_per_s {
+    let layout = array_of(drive, drives, shared_bytes_per_s)?;
+    let rates = layout.rates();
+    let ceiling = match shared_bytes_per_s {
         0 => f64::MAX,
         rate => rate as f64,
     };
-    let phase = |name: String, cpu_ns: f64, crossings: f64| {
-        let cpu_seconds = records * cpu_ns * 1e-9 / f64::from(job.cores);
-        let memory_seconds = crossings * bytes / memory_rate;
-        Phase {
-            name,
-            io_seconds: io,
-            cpu_seconds,
-            memory_seconds,
-            seconds: io.max(cpu_seconds).max(memory_seconds),
-        }
-    };
-    let mut phases = Vec::new();
-    let mut bucket = bytes;
-    let buckets_max = (job.memory_bytes / job.bucket_buffer_bytes / 2).max(2) as f64;
-    while bucket > job.memory_bytes as f64 / 2.0 {
-        let wanted = (2.0 * bucket / job.memory_bytes as f64).ceil();
-        let buckets = wanted.min(buckets_max);
-        bucket /= buckets;
-        phases.push(phase(
-            format!("distribute into {buckets} buckets each"),
-            job.cpu.distribute_ns,
-            DISTRIBUTE_CROSSINGS,
-        ));
-    }
-    phases.push(phase(
-        "sort buckets".to_owned(),
-        job.cpu.sort_ns,
-        SORT_CROSSINGS,
-    ));
+    let plan = plan_of_engine(size_of(job, layout, drives)?)?;
+    let layout = &plan.size.job.layout;
+    let phases: Vec<Phase> = plan
+        .phases
+        .iter()
+        .map(|phase| phase_of(phase, layout, job))
+        .collect();
     let sum = |of: fn(&Phase) -> f64| phases.iter().map(of).sum::<f64>();
     let io_sum = sum(|phase| phase.io_seconds);
     let cpu_sum = sum(|phase| phase.cpu_seconds);
     let memory_sum = sum(|phase| phase.memory_seconds);
-    let seconds = sum(|phase| phase.seconds);
+    let all = f64::from(drives);
     Ok(SortPlan {
-        phases,
-        seconds,
-        read_bytes_per_s: read,
-        write_bytes_per_s: write,
+        distributions: plan.distributions,
+        seconds: sum(|phase| phase.seconds),
+        read_bytes_per_s: (rates.read_bytes_per_s * all).min(ceiling),
+        write_bytes_per_s: (rates.write_bytes_per_s * all).min(ceiling),
         bottleneck: if memory_sum > io_sum.max(cpu_sum) {
             "memory"
         } else if io_sum >= cpu_sum {
@@ -188,12 +214,46 @@ pub fn plan_sort(
         } else {
             "cpu"
         },
+        phases,
     })
+}
+
+/// The times of a phase of the engine's plan.
+fn phase_of(phase: &PhasePlan, layout: &Layout, job: &SortJob) -> Phase {
+    let amounts = *phase.amounts();
+    let moving = Amounts {
+        computing_seconds: 0.0,
+        ..amounts
+    };
+    let io_seconds = phase.redone(moving, layout).seconds.unwrap_or(0.0);
+    let cpu_seconds = amounts.computing_seconds;
+    let bytes = |forecast: outcore::Forecast| forecast.bytes().unwrap_or(0) as f64;
+    let crossings = match phase.name {
+        // Each distribution moves all data.
+        DISTRIBUTE => {
+            let again_bytes = bytes(amounts.scratch_read);
+            DISTRIBUTE_CROSSINGS * (bytes(amounts.input) + again_bytes)
+        }
+        SORT => SORT_CROSSINGS * bytes(amounts.output),
+        _ => 0.0,
+    };
+    let memory_seconds = match job.memory_bytes_per_s {
+        0 => 0.0,
+        rate => crossings / rate as f64,
+    };
+    Phase {
+        name: phase.name.to_owned(),
+        io_seconds,
+        cpu_seconds,
+        memory_seconds,
+        seconds: io_seconds.max(cpu_seconds).max(memory_seconds),
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use outcore_io::Kind;
 
     fn job(size_bytes: u64) -> SortJob {
         SortJob {
@@ -206,7 +266,6 @@ mod tests {
                 sort_ns: 30.0,
             },
             memory_bytes_per_s: 0,
-            bucket_buffer_bytes: 8 << 20,
         }
     }
 
@@ -218,11 +277,38 @@ mod tests {
     }
 
     #[test]
-    fn passes_follow_from_size_and_memory() {
-        let phases = |size: u64| plan_sort(&job(size), &drive(), 2, 0).unwrap().phases.len();
-        assert_eq!(phases(100 << 20), 1);
-        assert_eq!(phases(10 << 30), 2);
-        assert_eq!(phases(200 << 30), 3);
+    fn distributions_are_those_of_the_engine() {
+        let distributions = |size: u64| {
+            let plan = plan_sort(&job(size), &drive(), 2, 0).unwrap();
+            plan.distributions
+        };
+        assert_eq!(distributions(100 << 20), 0);
+        assert_eq!(distributions(10 << 30), 1);
+        assert_eq!(distributions(200 << 30), 1);
+        let mut small = job(1 << 40);
+        small.memory_bytes = 16 << 20;
+        let error = plan_sort(&small, &drive(), 2, 0).unwrap_err();
+        assert_eq!(error.kind(), Kind::Memory, "{error}");
+        let said = error.next_step().unwrap();
+        assert!(said.contains("--memory"), "{said}");
+    }
+
+    #[test]
+    fn reads_and_writes_of_a_phase_overlap_unless_they_share_a_ceiling() {
+        let of = |shared| plan_sort(&job(10 << 30), &drive(), 2, shared).unwrap();
+        let alone = of(0);
+        let last = alone.phases.last().unwrap();
+        let least = (10u64 << 30) as f64 / alone.write_bytes_per_s;
+        assert!(
+            last.io_seconds >= least && last.io_seconds < 1.5 * least,
+            "{last:?}"
+        );
+        let shared = of(100_000_000);
+        let last = shared.phases.last().unwrap();
+        assert!(
+            last.io_seconds > 1.7 * (10u64 << 30) as f64 / 1e8,
+            "{last:?}"
+        );
     }
 
     #[test]
@@ -243,6 +329,14 @@ mod tests {
                 },
                 2,
                 "record is 0",
+            ),
+            (
+                SortJob {
+                    record_bytes: u64::MAX,
+                    ..good()
+                },
+                2,
+                "at most 2 GiB",
             ),
             (
                 SortJob {
@@ -304,11 +398,10 @@ mod tests {
         one.memory_bytes = 200_000_000_000;
         one.memory_bytes_per_s = 145_000_000_000;
         let plan = plan_sort(&one, &drive(), 30, 0).unwrap();
-        let seconds: Vec<f64> = plan
-            .phases
-            .iter()
-            .map(|p| p.memory_seconds.round())
-            .collect();
-        assert_eq!(seconds, [276.0, 441.0]);
+        let seconds = |name: &str| {
+            let phase = plan.phases.iter().find(|phase| phase.name == name);
+            phase.unwrap().memory_seconds.round()
+        };
+        assert_eq!([seconds(DISTRIBUTE), seconds(SORT)], [276.0, 441.0]);
     }
 }

@@ -152,6 +152,16 @@ impl WorkloadFile {
     /// # Errors
     /// An unknown key or flow, or a value that does not fit.
     pub fn set(&self, key: &str, value: &str) -> Result<Self> {
+        let file = self.set_unchecked(key, value)?;
+        file.flows()?;
+        Ok(file)
+    }
+
+    /// The same without a check whether the flows are possible; [`WorkloadFile::flows`] checks it.
+    ///
+    /// # Errors
+    /// An unknown key or flow, or a value of another type.
+    pub(crate) fn set_unchecked(&self, key: &str, value: &str) -> Result<Self> {
         let mut file = self.clone();
         let (only, key) = match key.split_once('.') {
             Some((number, key)) => (
@@ -173,7 +183,6 @@ impl WorkloadFile {
                 *flow = set_flow(flow, key, value)?;
             }
         }
-        file.flows()?;
         Ok(file)
     }
 
@@ -226,8 +235,8 @@ fn set_flow(flow: &FlowFile, key: &str, value: &str) -> Result<FlowFile> {
             })?;
     // `depth` and `interval` exclude each other.
     match key {
-        "depth" => flow.interval = Time(0),
-        "interval" => flow.depth = 0,
+        "depth" if flow.depth > 0 => flow.interval = Time(0),
+        "interval" if flow.interval.0 > 0 => flow.depth = 0,
         _ => {}
     }
     Ok(flow)

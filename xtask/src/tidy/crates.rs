@@ -22,6 +22,8 @@ const PACKAGES: [(&str, &[&str]); 21] = [
         "lab/outcore-sim",
         &[
             "outcore-io",
+            "outcore-store",
+            "outcore",
             "outcore-chart",
             "outcore-report",
             "outcore-traces",
@@ -44,10 +46,9 @@ const PACKAGES: [(&str, &[&str]); 21] = [
 ];
 /// Packages that may use more in their tests: whole jobs on simulated drives and their traces, and
 /// the command that starts another.
-const FOR_TESTS: [(&str, &[&str]); 4] = [
+const FOR_TESTS: [(&str, &[&str]); 3] = [
     ("crates/outcore-cli", &["outcore-traces"]),
     ("lab/outcore-lab", &["outcore-cli"]),
-    ("lab/outcore-sim", &["outcore"]),
     ("lab/outcore-traces", &["outcore"]),
 ];
 const ENGINE_BELOW: &[&str] = &["outcore-io", "outcore-store"];

@@ -39,6 +39,8 @@ const ROOMS: [(&str, &[&[&str]]); 19] = [
         &[
             &["key"],
             &["read", "writer"],
+            &["layout"],
+            &["forecast"],
             &["job"],
             &["ends"],
             &["partition"],
@@ -92,6 +94,7 @@ const ROOMS: [(&str, &[&[&str]]); 19] = [
                 "cost",
                 "record_cost",
                 "result_tables",
+                "speeds",
                 "spelling",
                 "streams",
                 "table_edges",

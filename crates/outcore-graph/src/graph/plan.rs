@@ -11,8 +11,9 @@
 use std::fmt;
 use std::sync::PoisonError;
 
+use outcore::job::{Layout, OutputPlaces};
 use outcore::primitives::Summary;
-use outcore::{Forecast, Job, Phase, PhasePlan};
+use outcore::{Amounts, Forecast, Job, Phase, PhasePlan};
 use outcore_io::units;
 
 use super::Graph;
@@ -155,31 +156,58 @@ impl fmt::Display for KernelPlan<'_> {
                     "; a pass reads {}",
                     units::bytes(self.graph.tile_bytes())
                 )?;
-                match pass.seconds {
-                    Some(seconds) => {
-                        let rates = &self.job.options.rates;
-                        write!(f, " in {} at {rates}", units::seconds(seconds))
-                    }
-                    None => Ok(()),
-                }
+                let Some(seconds) = pass.seconds else {
+                    return Ok(());
+                };
+                let layout = self.graph.layout(self.job);
+                write!(f, " in {} at {layout}", units::seconds(seconds))?;
+                self.write_bounds(f, seconds)
             }
         }
     }
 }
 
+impl KernelPlan<'_> {
+    /// The time of an iteration, and of all, for kernels with a limit.
+    fn write_bounds(&self, f: &mut fmt::Formatter<'_>, pass_seconds: f64) -> fmt::Result {
+        match self.reads {
+            EdgeReads::Passes(count) if count > 1 => {
+                let all_seconds = f64::from(count) * pass_seconds;
+                write!(f, "; all passes take {}", units::seconds(all_seconds))
+            }
+            EdgeReads::EachIteration { before, each, most } => {
+                let iteration_seconds = f64::from(each) * pass_seconds;
+                let all_seconds =
+                    f64::from(before) * pass_seconds + f64::from(most) * iteration_seconds;
+                write!(
+                    f,
+                    "; {} per iteration, at most {} in all",
+                    units::seconds(iteration_seconds),
+                    units::seconds(all_seconds)
+                )
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
 impl Graph {
+    /// The layout of a job that reads its edges.
+    fn layout(&self, job: &Job) -> Layout {
+        let place = job.input_place(self.files.place(), self.tile_bytes());
+        job.layout(&[place], &OutputPlaces::Unknown)
+    }
+
     /// The predicted cost of a pass over the tiles. The time is unknown for graphs on all drives of
     /// a volume.
     pub(super) fn plan_pass(&self, job: &Job) -> PhasePlan {
         let bytes = self.tile_bytes();
         let requests = bytes.div_ceil(REQUEST_BYTES) as f64;
-        let rates = &job.options.rates;
-        let seconds = rates.seconds((bytes as f64, 0.0), requests, 1);
-        PhasePlan {
-            name: TILES,
-            read_bytes: Forecast::About(bytes),
-            written_bytes: Forecast::NOTHING,
-            seconds: (!self.files.is_packed()).then_some(seconds),
+        let amounts = Amounts::of_files(bytes.into(), Forecast::NOTHING, requests);
+        let pass = PhasePlan::new(TILES, amounts, &self.layout(job));
+        match self.files.is_packed() {
+            true => pass.of_unknown_time(),
+            false => pass,
         }
     }
 
@@ -204,13 +232,8 @@ impl Graph {
         };
         phase.seconds += done.seconds;
         phase.read_bytes += done.read_bytes;
-        if let (Some(all), Some(pass)) = (&mut phase.predicted, planned) {
-            let bytes = all.read_bytes.bytes().zip(pass.read_bytes.bytes());
-            all.read_bytes = match bytes {
-                Some((all, pass)) => Forecast::About(all + pass),
-                None => Forecast::Unknown,
-            };
-            all.seconds = all.seconds.zip(pass.seconds).map(|(all, pass)| all + pass);
+        if let Some((all, pass)) = phase.predicted.take().zip(planned) {
+            phase.predicted = Some(all.and(&pass));
         }
     }
 }

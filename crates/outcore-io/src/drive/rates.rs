@@ -11,11 +11,16 @@
 //! A plan that uses the rates reports their source ([`RatesOrigin`]). Rates never change what a job
 //! writes, only how it works.
 //!
+//! A drive is probed until two rounds agree, at most [`ROUNDS_MAX`] times, and the best of each
+//! figure counts, because other work on the machine only makes drives look slower. Results of a
+//! busy machine are kept for an hour. A caller whose job took another time than its plan drops the
+//! results ([`RatesCache::forget`]).
+//!
 //! The cache is one small file. If the file is damaged, or cannot be read or written, nothing is
 //! remembered; that is never an error.
 //!
-//! Bounds: a probe takes about half a second and at most 128 MiB per drive; the cache forgets after
-//! [`KEPT_DAYS`].
+//! Bounds: a round of a probe takes about half a second and at most 128 MiB per drive; the cache
+//! forgets after [`KEPT_DAYS`].
 
 use std::fmt;
 use std::fs;
@@ -33,12 +38,24 @@ use crate::units;
 
 /// Days after which a drive is measured again.
 pub(crate) const KEPT_DAYS: u64 = 90;
+/// Seconds after which a measurement on a busy machine is repeated.
+const BUSY_KEPT_SECONDS: u64 = 60 * 60;
+/// Rounds of a probe, and the difference up to which two of them agree.
+const ROUNDS_MAX: usize = 3;
+const ROUNDS_AGREE: f64 = 0.1;
+/// A machine is busy if its load per processor, or the share of time in which something waited for
+/// I/O, exceeds these.
+const BUSY_LOAD: f64 = 0.75;
+const BUSY_WAITING: f64 = 0.2;
 const DAY_SECONDS: u64 = 24 * 60 * 60;
 /// Largest number of file systems in the cache.
 const ENTRIES_MAX: usize = 256;
 /// Duration of one step of the short probe.
 const STEP_SECONDS: f64 = 0.1;
 const FILE_BYTES: u64 = 128 << 20;
+/// A plan is far off by this factor; shorter jobs are not judged.
+const FAR_OFF: f64 = 2.0;
+const JUDGED_SECONDS_MIN: f64 = 2.0;
 
 /// The rates that one drive sustains.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -62,6 +79,8 @@ pub enum RatesOrigin {
     Probed {
         /// Time of the probe, in seconds since 1970.
         unix_s: u64,
+        /// Whether other work kept the machine busy at that time.
+        is_busy: bool,
     },
     /// The drives file.
     DrivesFile,
@@ -75,6 +94,23 @@ impl DriveRates {
         requests_per_s: 60e3,
         origin: RatesOrigin::Assumed,
     };
+
+    /// The better of both, figure by figure.
+    fn best_of(&self, other: &DriveRates) -> DriveRates {
+        DriveRates {
+            read_bytes_per_s: self.read_bytes_per_s.max(other.read_bytes_per_s),
+            write_bytes_per_s: self.write_bytes_per_s.max(other.write_bytes_per_s),
+            requests_per_s: self.requests_per_s.max(other.requests_per_s),
+            origin: self.origin,
+        }
+    }
+
+    /// Whether both rates are about the same.
+    fn agrees_with(&self, other: &DriveRates) -> bool {
+        let is_near = |a: f64, b: f64| (a / b - 1.0).abs() <= ROUNDS_AGREE;
+        is_near(self.read_bytes_per_s, other.read_bytes_per_s)
+            && is_near(self.write_bytes_per_s, other.write_bytes_per_s)
+    }
 
     /// The mean of several drives, with the least certain of their origins.
     pub fn mean(drives: &[DriveRates]) -> DriveRates {
@@ -90,19 +126,6 @@ impl DriveRates {
                 origin,
             },
         }
-    }
-
-    /// Seconds that `drive_count` such drives need to read and write these bytes in these requests.
-    /// Reads and writes overlap, so the longer of the two counts.
-    pub fn seconds(
-        &self,
-        (read_bytes, written_bytes): (f64, f64),
-        requests: f64,
-        drive_count: usize,
-    ) -> f64 {
-        let reading = read_bytes / self.read_bytes_per_s;
-        let writing = written_bytes / self.write_bytes_per_s;
-        (reading.max(writing) + requests / self.requests_per_s) / drive_count.max(1) as f64
     }
 
     /// The rates of the drives file, if it has both read and write bandwidth.
@@ -126,6 +149,88 @@ impl Default for DriveRates {
     }
 }
 
+/// The speed of one drive of a job.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub struct DriveSpeed {
+    /// Its own rates.
+    pub rates: DriveRates,
+    /// The limit that it shares with other drives.
+    pub group: Option<GroupSpeed>,
+}
+
+/// The limit that the drives of a group share.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct GroupSpeed {
+    /// Its number; drives of one number share the limit.
+    pub number: usize,
+    /// Reads of all its drives together, bytes per second; infinite if there is no limit.
+    pub read_bytes_per_s: f64,
+    /// Writes of all its drives together, in the same way.
+    pub write_bytes_per_s: f64,
+    /// Reads and writes together, in the same way.
+    pub both_bytes_per_s: f64,
+}
+
+/// Gives the speed of the drive that holds a place.
+pub trait SpeedSource: Send + Sync {
+    /// The speed of the drive with this file system; `dir` is a directory on it.
+    fn speed(&self, file_system: u64, dir: &Path) -> DriveSpeed;
+
+    /// Drops measured speeds, with which a plan was far off.
+    fn forget(&self) {}
+}
+
+impl SpeedSource for DriveRates {
+    fn speed(&self, _file_system: u64, _dir: &Path) -> DriveSpeed {
+        DriveSpeed {
+            rates: *self,
+            group: None,
+        }
+    }
+}
+
+/// The speeds of all drives that a job may meet. By default all are [`DriveRates::ASSUMED`].
+#[derive(Clone)]
+pub struct Speeds {
+    source: Arc<dyn SpeedSource>,
+}
+
+impl Speeds {
+    /// The speeds that `source` gives.
+    pub fn new(source: impl SpeedSource + 'static) -> Self {
+        Speeds {
+            source: Arc::new(source),
+        }
+    }
+
+    /// The speed of the drive with this file system; `dir` is a directory on it.
+    pub fn of(&self, file_system: u64, dir: &Path) -> DriveSpeed {
+        self.source.speed(file_system, dir)
+    }
+
+    /// Learns that a job took `actual_s` that a plan predicted to take `predicted_s`: measured
+    /// speeds with which the plan was far off are dropped.
+    pub fn judge(&self, predicted_s: f64, actual_s: f64) {
+        let is_long = predicted_s.max(actual_s) >= JUDGED_SECONDS_MIN;
+        let ratio = predicted_s / actual_s.max(f64::MIN_POSITIVE);
+        if is_long && !(1.0 / FAR_OFF..=FAR_OFF).contains(&ratio) {
+            self.source.forget();
+        }
+    }
+}
+
+impl Default for Speeds {
+    fn default() -> Self {
+        Speeds::new(DriveRates::ASSUMED)
+    }
+}
+
+impl fmt::Debug for Speeds {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Speeds")
+    }
+}
+
 impl fmt::Display for DriveRates {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
@@ -142,7 +247,10 @@ impl fmt::Display for RatesOrigin {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             RatesOrigin::Assumed => f.write_str("assumed; not measured"),
-            RatesOrigin::Probed { unix_s } => write!(f, "measured on {}", date(*unix_s)),
+            RatesOrigin::Probed { unix_s, is_busy } => {
+                let busy = if *is_busy { " while it was busy" } else { "" };
+                write!(f, "measured on {}{busy}", date(*unix_s))
+            }
             RatesOrigin::DrivesFile => f.write_str("from the drives file"),
         }
     }
@@ -181,6 +289,8 @@ struct Cost {
     item_ns: f64,
     byte_ns: f64,
     unix_s: u64,
+    #[serde(default)]
+    is_busy: bool,
 }
 
 /// One file system.
@@ -191,6 +301,8 @@ struct Entry {
     write_bytes_per_s: u64,
     requests_per_s: u64,
     unix_s: u64,
+    #[serde(default)]
+    is_busy: bool,
 }
 
 /// Storage for probe results between runs.
@@ -221,6 +333,7 @@ impl RatesCache {
         let now_s = now_s();
         let mut remembered = self.read(now_s);
         let known = remembered.entries.len();
+        let is_busy = is_machine_busy();
         let rates = drives.iter().map(|spec| {
             if let Some(rates) = DriveRates::of_spec(spec) {
                 return rates;
@@ -234,7 +347,7 @@ impl RatesCache {
             let measured = may_probe.map(|options| measure(device, spec, options));
             match measured {
                 Some(Ok(Some(rates))) => {
-                    let entry = Entry::of(id, rates, now_s);
+                    let entry = Entry::of(id, rates, now_s, is_busy);
                     let rates = entry.rates();
                     remembered.entries.push(entry);
                     rates
@@ -261,11 +374,13 @@ impl RatesCache {
         let mut remembered = self.read(now_s);
         let known = names.map(|name| remembered.cost.iter().find(|cost| cost.name == name));
         let oldest_s = known.iter().flatten().map(|cost| cost.unix_s).min();
+        let is_busy = known.iter().flatten().any(|cost| cost.is_busy);
         if let (true, Some(unix_s)) = (known.iter().all(Option::is_some), oldest_s) {
             let costs =
                 known.map(|cost| cost.map_or((0.0, 0.0), |cost| (cost.item_ns, cost.byte_ns)));
-            return Some((costs, RatesOrigin::Probed { unix_s }));
+            return Some((costs, RatesOrigin::Probed { unix_s, is_busy }));
         }
+        let is_busy = is_machine_busy();
         let found = measure.and_then(|measure| measure().ok())?;
         remembered.cost = names
             .iter()
@@ -275,10 +390,22 @@ impl RatesCache {
                 item_ns,
                 byte_ns,
                 unix_s: now_s,
+                is_busy,
             })
             .collect();
         self.write(&mut remembered);
-        Some((found, RatesOrigin::Probed { unix_s: now_s }))
+        let unix_s = now_s;
+        Some((found, RatesOrigin::Probed { unix_s, is_busy }))
+    }
+
+    /// Drops the rates of these file systems and all costs, so that the next plan that may measure
+    /// does so.
+    pub fn forget(&self, file_systems: &[u64]) {
+        let mut remembered = self.read(now_s());
+        let entries = &mut remembered.entries;
+        entries.retain(|entry| !file_systems.contains(&entry.id));
+        remembered.cost.clear();
+        self.write(&mut remembered);
     }
 
     /// The entries that are not too old.
@@ -290,13 +417,19 @@ impl RatesCache {
                 .unwrap_or_default()
         });
         let mut remembered = known.clone();
-        let is_recent = |unix_s| now_s.saturating_sub(unix_s) < KEPT_DAYS * DAY_SECONDS;
-        remembered
-            .entries
-            .retain(|entry| is_recent(entry.unix_s) && entry.is_possible());
+        let is_recent = |unix_s, is_busy| {
+            let kept_s = match is_busy {
+                true => BUSY_KEPT_SECONDS,
+                false => KEPT_DAYS * DAY_SECONDS,
+            };
+            now_s.saturating_sub(unix_s) < kept_s
+        };
+        let entries = &mut remembered.entries;
+        entries.retain(|entry| is_recent(entry.unix_s, entry.is_busy) && entry.is_possible());
         remembered.cost.retain(|cost| {
             let is_possible = |ns: f64| ns.is_finite() && ns >= 0.0;
-            is_recent(cost.unix_s) && is_possible(cost.item_ns) && is_possible(cost.byte_ns)
+            let has_costs = is_possible(cost.item_ns) && is_possible(cost.byte_ns);
+            is_recent(cost.unix_s, cost.is_busy) && has_costs
         });
         remembered
     }
@@ -313,13 +446,14 @@ impl RatesCache {
 }
 
 impl Entry {
-    fn of(id: u64, rates: DriveRates, unix_s: u64) -> Self {
+    fn of(id: u64, rates: DriveRates, unix_s: u64, is_busy: bool) -> Self {
         Entry {
             id,
             read_bytes_per_s: rates.read_bytes_per_s as u64,
             write_bytes_per_s: rates.write_bytes_per_s as u64,
             requests_per_s: rates.requests_per_s as u64,
             unix_s,
+            is_busy,
         }
     }
 
@@ -330,6 +464,7 @@ impl Entry {
             requests_per_s: self.requests_per_s as f64,
             origin: RatesOrigin::Probed {
                 unix_s: self.unix_s,
+                is_busy: self.is_busy,
             },
         }
     }
@@ -368,9 +503,37 @@ fn measure(
         step_seconds: STEP_SECONDS.min(options.step_seconds),
         ..options
     };
-    let report = probe_on(device, &[], std::slice::from_ref(spec), options)?;
-    let found = report.drives.first().filter(|drive| !drive.is_in_memory);
-    Ok(found.and_then(|drive| DriveRates::of_spec(&drive.spec)))
+    let mut best: Option<DriveRates> = None;
+    for _ in 0..ROUNDS_MAX {
+        let report = probe_on(device, &[], std::slice::from_ref(spec), options)?;
+        let drive = report.drives.first().filter(|drive| !drive.is_in_memory);
+        let Some(found) = drive.and_then(|drive| DriveRates::of_spec(&drive.spec)) else {
+            break;
+        };
+        let agrees = best.is_some_and(|best| best.agrees_with(&found));
+        best = Some(best.map_or(found, |best| best.best_of(&found)));
+        if agrees {
+            break;
+        }
+    }
+    Ok(best)
+}
+
+/// Whether other work keeps the machine busy.
+fn is_machine_busy() -> bool {
+    let processors = std::thread::available_parallelism().map_or(1, usize::from);
+    let load = fs::read_to_string("/proc/loadavg").unwrap_or_default();
+    let waiting = fs::read_to_string("/proc/pressure/io").unwrap_or_default();
+    is_busy(&load, &waiting, processors)
+}
+
+/// The same, from the texts of `/proc/loadavg` and `/proc/pressure/io`.
+fn is_busy(load: &str, waiting: &str, processors: usize) -> bool {
+    let number = |text: Option<&str>| text.and_then(|text| text.parse::<f64>().ok());
+    let load = number(load.split_whitespace().next()).unwrap_or(0.0);
+    let mut words = waiting.split_whitespace();
+    let percent = words.find_map(|word| number(word.strip_prefix("avg10=")));
+    load > BUSY_LOAD * processors as f64 || percent.unwrap_or(0.0) > 100.0 * BUSY_WAITING
 }
 
 #[cfg(test)]
@@ -473,6 +636,72 @@ mod tests {
     }
 
     #[test]
+    fn results_of_a_busy_machine_are_kept_for_an_hour_and_forgotten_ones_are_gone() {
+        let home = tempfile::tempdir().unwrap();
+        let path = home.path().join("rates.toml");
+        let drives = [DriveSpec::from_dir("/d0")];
+        let id = ram().file_system(Path::new("/d0")).unwrap();
+        let entry = |age_s: u64, is_busy: bool| {
+            format!(
+                "[[file_system]]\nid = {id}\nread_bytes_per_s = 7\nwrite_bytes_per_s = 7\n\
+                 requests_per_s = 7\nunix_s = {}\nis_busy = {is_busy}\n",
+                now_s() - age_s
+            )
+        };
+        for (age_s, is_busy, is_kept) in [
+            (60, true, true),
+            (2 * BUSY_KEPT_SECONDS, true, false),
+            (2 * BUSY_KEPT_SECONDS, false, true),
+        ] {
+            fs::write(&path, entry(age_s, is_busy)).unwrap();
+            let cache = RatesCache::new(Some(path.clone()));
+            let found = cache.assess(&ram(), &drives, None);
+            assert_eq!(
+                found[0] != DriveRates::ASSUMED,
+                is_kept,
+                "{age_s} {is_busy}"
+            );
+            let says_so = found[0].to_string().contains("while it was busy");
+            assert_eq!(says_so, is_busy && is_kept);
+            cache.forget(&[id]);
+            assert_eq!(cache.assess(&ram(), &drives, None), [DriveRates::ASSUMED]);
+        }
+    }
+
+    #[test]
+    fn a_machine_is_busy_by_its_load_or_by_what_waits_for_its_drives() {
+        let idle = "some avg10=0.00 avg60=3.10 avg300=9.00 total=1\nfull avg10=0.00";
+        assert!(!is_busy("0.42 0.58 0.59 1/257 41", idle, 2));
+        assert!(is_busy("1.92 0.58 0.59 1/257 41", idle, 2));
+        assert!(!is_busy("1.92 0.58 0.59 1/257 41", idle, 8));
+        let waiting = idle.replacen("avg10=0.00", "avg10=35.50", 1);
+        assert!(is_busy("0.42 0.58 0.59 1/257 41", &waiting, 2));
+        assert!(!is_busy("", "", 1));
+    }
+
+    #[test]
+    fn only_speeds_with_which_a_long_job_was_far_off_are_dropped() {
+        struct Counting(Arc<Mutex<u32>>);
+        impl SpeedSource for Counting {
+            fn speed(&self, _file_system: u64, _dir: &Path) -> DriveSpeed {
+                DriveSpeed::default()
+            }
+            fn forget(&self) {
+                *self.0.lock().unwrap() += 1;
+            }
+        }
+        let dropped = Arc::new(Mutex::new(0));
+        let speeds = Speeds::new(Counting(Arc::clone(&dropped)));
+        for (predicted_s, actual_s) in [(3.0, 2.0), (2.0, 3.9), (0.1, 1.9), (1.9, 0.1)] {
+            speeds.judge(predicted_s, actual_s);
+        }
+        assert_eq!(*dropped.lock().unwrap(), 0);
+        speeds.judge(11.9, 2.65);
+        speeds.judge(2.0, 5.0);
+        assert_eq!(*dropped.lock().unwrap(), 2);
+    }
+
+    #[test]
     fn days_are_those_of_the_calendar() {
         for (unix_s, wanted) in [
             (0, "1970-01-01"),
@@ -497,6 +726,5 @@ mod tests {
         assert_eq!(mean.read_bytes_per_s, 3e9);
         assert_eq!(mean.origin, RatesOrigin::Assumed);
         assert_eq!(DriveRates::mean(&[]), DriveRates::ASSUMED);
-        assert_eq!(mean.seconds((3e9, 1.5e9), 60e3, 2), 1.0);
     }
 }

@@ -43,6 +43,16 @@ fn nanoseconds(seconds: i64, nanoseconds: i64) -> i128 {
 }
 
 impl Identity {
+    /// The file system that holds it.
+    pub fn file_system(&self) -> u64 {
+        self.file_system
+    }
+
+    /// Its length.
+    pub fn len_bytes(&self) -> u64 {
+        self.len_bytes
+    }
+
     /// Identity of a regular file of the system.
     pub fn of(found: &Metadata) -> Self {
         Identity {

@@ -19,7 +19,8 @@ use std::time::Instant;
 use arrow_array::{BooleanArray, RecordBatch};
 use arrow_schema::SchemaRef;
 use arrow_select::filter::filter_record_batch;
-use outcore::{Forecast, Job, Phase, PhasePlan, predicted_text};
+use outcore::job::{Layout, OutputPlaces};
+use outcore::{Amounts, Forecast, Job, Phase, PhasePlan, predicted_text};
 use outcore_io::memory::allow_hint;
 use outcore_io::{Error, Kind, Result, threads, units};
 
@@ -278,6 +279,7 @@ pub(super) struct PassPlan<'a> {
     pieces_count: usize,
     threads_count: usize,
     pub(super) phase: PhasePlan,
+    layout: Layout,
 }
 
 impl<'a> PassPlan<'a> {
@@ -296,20 +298,19 @@ impl<'a> PassPlan<'a> {
             false => written_forecast(input, rows_count),
         };
         let requests = input.pieces().len() as f64;
-        let moving = |bytes: u64| {
-            let moved_bytes = (stored_bytes as f64, bytes as f64);
-            job.options.rates.seconds(moved_bytes, requests, 1)
+        // A row group is read as a whole before any of it is written.
+        let rounds = input.pieces().len() as f64 / threads_count.max(1) as f64;
+        let amounts = Amounts {
+            serial_share: 1.0 / rounds.max(1.0),
+            ..Amounts::of_files(stored_bytes.into(), written, requests)
         };
+        let layout = job.layout(&[], &OutputPlaces::Unknown);
         PassPlan {
             job,
             pieces_count: input.pieces().len(),
             threads_count,
-            phase: PhasePlan {
-                name,
-                read_bytes: stored_bytes.into(),
-                written_bytes: written,
-                seconds: written.bytes().map(moving),
-            },
+            phase: PhasePlan::new(name, amounts, &layout),
+            layout,
         }
     }
 }
@@ -324,12 +325,8 @@ impl fmt::Display for PassPlan<'_> {
             units::bytes(self.job.budget.free_bytes()),
             units::counted(self.threads_count as u64, "thread")
         )?;
-        let plan = [self.phase];
-        write!(
-            f,
-            "  {}",
-            predicted_text(&plan, None, &self.job.options.rates, None)
-        )
+        let phases = std::slice::from_ref(&self.phase);
+        write!(f, "  {}", predicted_text(phases, None, &self.layout, None))
     }
 }
 

@@ -25,7 +25,8 @@ use std::time::Instant;
 use arrow_array::{Array, ArrayRef, RecordBatch, StringArray, new_null_array};
 use arrow_schema::{DataType, Field, Schema, SchemaRef};
 use arrow_select::interleave::interleave;
-use outcore::{Forecast, Job, Phase, PhasePlan};
+use outcore::job::OutputPlaces;
+use outcore::{Amounts, Forecast, Job, Phase, PhasePlan};
 use outcore_io::memory::allow_hint;
 use outcore_io::{Error, Kind, Result, threads, units};
 
@@ -160,20 +161,12 @@ pub fn diff(
 fn plan_compare(job: &Job, sides: &[TableInput; 2], outputs: &[PathBuf]) -> PhasePlan {
     let stored_bytes: u64 = sides.iter().map(TableInput::stored_bytes).sum();
     let pieces_count: usize = sides.iter().map(|side| side.pieces().len()).sum();
-    let moved_bytes = (stored_bytes as f64, 0.0);
-    let seconds = job
-        .options
-        .rates
-        .seconds(moved_bytes, pieces_count as f64, 1);
-    PhasePlan {
-        name: COMPARE,
-        read_bytes: stored_bytes.into(),
-        written_bytes: match outputs {
-            [] => Forecast::NOTHING,
-            _ => Forecast::Unknown,
-        },
-        seconds: outputs.is_empty().then_some(seconds),
-    }
+    let written = match outputs {
+        [] => Forecast::NOTHING,
+        _ => Forecast::Unknown,
+    };
+    let amounts = Amounts::of_files(stored_bytes.into(), written, pieces_count as f64);
+    PhasePlan::new(COMPARE, amounts, &job.layout(&[], &OutputPlaces::Unknown))
 }
 
 /// The longest row of each table; 0 if no rows are long.

@@ -10,9 +10,11 @@
 //!
 //! Complexity: a plan of the engine for each memory size and number of threads that is tried.
 
+use std::sync::Arc;
+
 use arrow_schema::{DataType, Schema, SchemaRef};
 use outcore::Job;
-use outcore::job::JobSize;
+use outcore::job::{DriveRates, JobSize, Layout};
 use outcore::sort::lines::rows::LongRow;
 use outcore::sort::lines::{LineSize, LongLine};
 use outcore_io::memory::allow_hint;
@@ -299,7 +301,7 @@ impl Room<'_> {
             held_bytes: 0,
             threads,
             drive_count: self.job.options.drives.len().max(1),
-            rates: self.job.options.rates,
+            layout: Arc::new(Layout::even(DriveRates::ASSUMED, 1)),
             costs: self.job.options.costs,
         };
         let (row_bytes, key_bytes) = (longest.row_bytes.max(64), longest.key_bytes.max(16));
@@ -318,6 +320,7 @@ impl Room<'_> {
                     is_grouped: self.costs.is_grouped,
                 }),
                 mark_bytes: 0,
+                sampled_bytes: 0,
             }
             .has_plan(),
             Sorts::Nothing => true,

@@ -13,10 +13,11 @@
 //! Bounds: a reader and a batch of rows per thread; the sample's keys, at most a few MiB.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Instant;
 
 use arrow_array::{RecordBatch, UInt32Array};
 use arrow_select::take::take_record_batch;
-use outcore::sort::lines::rows::{LongRow, MeanRow, RowBatch, RowSource, TakeRows};
+use outcore::sort::lines::rows::{LongRow, MeanRow, RowBatch, RowSource, Sampled, TakeRows};
 use outcore::{Forecast, Job};
 use outcore_io::memory::Budget;
 use outcore_io::{Error, Result};
@@ -183,6 +184,8 @@ pub(super) type Encode<'e> = dyn Fn(&RecordBatch, &mut RowBatch) -> Result<()> +
 /// A sample that is taken before the job.
 #[derive(Debug, Default)]
 pub(super) struct Sample {
+    /// When it was begun.
+    begun: Option<Instant>,
     pub(super) keys: Vec<Vec<u8>>,
     /// Statistics of rows that were sampled whole.
     seen: SeenRows,
@@ -208,7 +211,7 @@ impl<'a> RowsIn<'a> {
         keys: RowKeys<'a>,
         shape: ReadShape,
     ) -> Result<Self> {
-        let mut sample = Sample::default();
+        let mut sample = Sample::begin();
         sample.see_lens(input, shape.reader_bytes, &|batch, rows| {
             keys.encode(codec, batch, 0, rows)
         })?;
@@ -375,6 +378,24 @@ impl Sample {
         })
     }
 
+    /// A sample that is taken from now on.
+    pub(super) fn begin() -> Self {
+        Sample {
+            begun: Some(Instant::now()),
+            ..Sample::default()
+        }
+    }
+
+    /// Its cost, if it is complete now and `read_bytes` were read for it.
+    pub(super) fn cost(&self, read_bytes: u64) -> Sampled {
+        Sampled {
+            bytes: read_bytes,
+            seconds: self
+                .begun
+                .map_or(0.0, |begun| begun.elapsed().as_secs_f64()),
+        }
+    }
+
     /// The average bytes of a row.
     pub(super) fn row_bytes(&self) -> f64 {
         self.mean().map_or(0.0, |mean| mean.row_bytes)
@@ -446,6 +467,10 @@ impl RowSource for RowsIn<'_> {
 
     fn read_forecast(&self) -> Forecast {
         self.input.stored_bytes().into()
+    }
+
+    fn sampled(&self) -> Sampled {
+        self.sample.cost(self.input.read_bytes())
     }
 
     fn sample(&self, take: &mut TakeRows<'_>) -> Result<()> {
@@ -539,7 +564,7 @@ mod tests {
 
     #[test]
     fn a_sample_of_long_rows_shows_their_keys_alone_and_says_how_long_they_are() {
-        let mut sample = Sample::default();
+        let mut sample = Sample::begin();
         sample.draw_keys(7);
         let mut rows = RowBatch::default();
         let key = [&16_u32.to_le_bytes()[..], &[1; 16]].concat();

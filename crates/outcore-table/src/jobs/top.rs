@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use outcore::Forecast;
 use outcore::sort::lines::rows::{
-    LongRow, MeanRow, RowBatch, RowPart, RowSink, RowSource, TakeRows,
+    LongRow, MeanRow, RowBatch, RowPart, RowSink, RowSource, Sampled, TakeRows,
 };
 use outcore_io::{Error, Result};
 
@@ -77,6 +77,10 @@ impl RowSource for TopIn<'_> {
 
     fn read_forecast(&self) -> Forecast {
         self.rows.read_forecast()
+    }
+
+    fn sampled(&self) -> Sampled {
+        self.rows.sampled()
     }
 
     fn mean_row(&self) -> Option<MeanRow> {

@@ -54,7 +54,7 @@ pub fn build(job: &Job, base: &VectorFile, path: &Path, replace: bool) -> Result
     show_copy(
         job,
         "read -> codes of a byte -> write",
-        base.data_bytes(),
+        base,
         records.header_bytes + records.data_bytes(),
     );
     let summary = produce(

@@ -67,7 +67,7 @@ pub fn write_labels(
     show_copy(
         job,
         "read -> the nearest centroid of each vector -> write",
-        base.data_bytes(),
+        base,
         to.header_bytes + to.data_bytes(),
     );
     let beside = Encoded::of(job, output.beside)?;
@@ -100,7 +100,7 @@ pub fn each_label(
     show_copy(
         job,
         "read -> the nearest centroid of each vector -> write",
-        base.data_bytes(),
+        base,
         to.data_bytes(),
     );
     let (mut bytes, mut clusters) = (Vec::new(), Vec::new());

@@ -37,7 +37,7 @@ use pulp::Simd;
 
 use crate::exact::{dot, squared_distance};
 use crate::format::VectorFile;
-use crate::scan::{Piece, Scan, Tile, add_phase, load};
+use crate::scan::{Piece, Scan, Tile, add_phase, load, plan_at_most};
 
 use centroids::{Centroids, Space, TakeNearest};
 use checkpoint::{Checkpoint, Resumed};
@@ -56,6 +56,8 @@ const K_MAX: usize = 1 << 20;
 /// The factor by which the sample may underestimate the largest number before a pass is repeated.
 const LARGEST_SLACK: f64 = 4.0;
 const OPERATION: &str = "cluster vectors";
+/// The phase before the first pass.
+const STARTS: &str = "choose starts";
 
 /// The initial centroids.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -369,11 +371,11 @@ impl<'a> Run<'a> {
             passes: reads.passes,
             read_bytes: reads.read_bytes,
             phases: vec![Phase {
-                name: "choose starts",
+                name: STARTS,
                 seconds: started.elapsed().as_secs_f64(),
                 read_bytes: reads.read_bytes,
                 written_bytes: 0,
-                predicted: None,
+                predicted: Some(plan_at_most(job, STARTS, base, reads.passes.max(1))),
             }],
             before: (0, None),
             _held: held,
@@ -471,7 +473,12 @@ impl<'a> Run<'a> {
                 }
             };
             let steps = format!("read the base -> the nearest of {k} centroids, {most}");
-            scan.show(self.job, "a pass", &steps, self.base.data_bytes());
+            let passes = match self.options.batches {
+                Some(_) => 1,
+                None => self.options.max_iterations.saturating_add(1),
+            };
+            let read_bytes = self.base.data_bytes();
+            scan.show(self.job, "a pass", &steps, read_bytes, passes);
         }
         let state = || {
             Ok(Worker {
@@ -483,7 +490,7 @@ impl<'a> Run<'a> {
         };
         let visit = |worker: &mut Worker, piece: Piece<'_>| self.visit(worker, piece, &units);
         let passed = scan.run(self.job, phase, state, visit)?;
-        let phase = passed.phase(self.job, "passes");
+        let phase = passed.phase("passes");
         let mut each = passed.states.into_iter().map(|worker| worker.found);
         let mut found = each.next().unwrap_or_else(|| Found::new(k, dimension));
         each.for_each(|other| found.merge(other));

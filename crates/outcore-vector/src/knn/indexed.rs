@@ -159,7 +159,7 @@ impl Group<'_> {
             }
             passed => passed?,
         };
-        add_phase(&mut found.phases, passed.phase(job, "search"));
+        add_phase(&mut found.phases, passed.phase("search"));
         found.passes += 1;
         found.read_bytes += passed.read_bytes;
         let kept: usize = passed

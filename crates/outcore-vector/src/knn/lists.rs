@@ -15,7 +15,7 @@
 //! of the search of the base, the lists of each query (8 bytes per list), and a copy of the queries
 //! of a list for each thread.
 
-use outcore::{Error, Job, Phase, PhasePlan, Result};
+use outcore::{Error, Job, Phase, Result};
 use outcore_io::memory::Reservation;
 
 use super::nearest::{self, Nearest};
@@ -70,7 +70,7 @@ impl Recall {
 /// Adds the phases of an inner search, under one name.
 fn add_phases(to: &mut Vec<Phase>, name: &'static str, phases: Vec<Phase>) {
     for phase in phases {
-        let predicted = phase.predicted.map(|plan| PhasePlan { name, ..plan });
+        let predicted = phase.predicted.map(|plan| plan.named(name));
         let renamed = Phase {
             name,
             predicted,
@@ -295,12 +295,12 @@ impl Group<'_> {
             .collect();
         let rows: u64 = ranges.iter().map(|places| places.end - places.start).sum();
         let read_bytes = rows * lists.rows.row_bytes() as u64;
-        scan.show(job, "search", steps, read_bytes);
+        scan.show(job, "search", steps, read_bytes, 1);
         let passed = scan.run_ranges(job, "search", &ranges, state, |state, piece| {
             self.visit_list(state, lists, probes, piece)
         })?;
         lists.check_base(job)?;
-        add_phase(&mut found.phases, passed.phase(job, "search"));
+        add_phase(&mut found.phases, passed.phase("search"));
         found.passes += 1;
         found.read_bytes += passed.read_bytes;
         found.lists_read += ranges.len() as u64;

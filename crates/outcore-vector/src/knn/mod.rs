@@ -273,7 +273,7 @@ pub fn knn_each(
             k,
         };
         if lists.is_none() {
-            scan.show(job, "search", &steps, read.data_bytes());
+            scan.show(job, "search", &steps, read.data_bytes(), 1);
         }
         match index {
             Some(index) => {
@@ -492,7 +492,7 @@ impl Group<'_> {
                 None => self.visit(state, piece),
             }
         })?;
-        add_phase(&mut found.phases, passed.phase(job, "search"));
+        add_phase(&mut found.phases, passed.phase("search"));
         found.passes += 1;
         found.read_bytes += passed.read_bytes;
         found.measured += passed

@@ -215,7 +215,7 @@ fn search(
                 "read the base -> all rows within the radius of {count} of {} queries",
                 queries.rows
             );
-            scan.show(job, "search", &steps, behind.data_bytes());
+            scan.show(job, "search", &steps, behind.data_bytes(), 1);
             let part = queries.part(from, count as u64);
             let loaded = Queries::load(job, &part, options.metric)?;
             let cuts = (0..count).map(|query| {
@@ -318,7 +318,7 @@ impl Group<'_> {
             }
         })?;
         spent.passes += 1;
-        add_phase(&mut spent.phases, passed.phase(job, "search"));
+        add_phase(&mut spent.phases, passed.phase("search"));
         spent.read_bytes += passed.read_bytes;
         for mut finder in passed.states {
             spent.measured += finder.measured;

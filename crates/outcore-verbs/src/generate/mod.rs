@@ -202,7 +202,7 @@ impl Verb for Gen {
         };
         let resources = host.start(resources, args.record_io.path(), kept)?;
         let resources = resources.measuring(args.explain);
-        let job = host.adopt(resources.job_at(Vec::new(), &target.dir()));
+        let job = host.adopt(resources.pass_job(Vec::new()));
         let data_bytes = args.records.saturating_mul(record_bytes as u64);
         if args.explain {
             let steps = format!("generate {}", item.format);

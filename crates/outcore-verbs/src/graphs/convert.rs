@@ -6,6 +6,7 @@
 use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueHint};
+use outcore::job::OutputPlaces;
 use outcore::key::column::{column_name, column_names};
 use outcore::{Result, ScratchDrive};
 use outcore_front::inputs::{self, Streams, is_stdout};
@@ -215,8 +216,9 @@ impl Verb for GraphConvert {
         };
         let resources = resources.measuring(args.plan.explain);
         let resources = host.start(resources, args.record_io.path(), kept)?;
-        let job = resources.planned_job(drives_of(&resources, &dir)?, parent_of(&dir));
-        let job = host.adopt(job);
+        let job = resources.planned_job(drives_of(&resources, &dir)?);
+        let mut job = host.adopt(job);
+        job.options.outputs = OutputPlaces::Files(vec![dir.clone()]);
         check_memory(&job)?;
         if args.plan.explain {
             host.show_plans(&job.control);

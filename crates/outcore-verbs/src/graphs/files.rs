@@ -52,7 +52,7 @@ pub(super) fn open(
     resources: &Resources,
     files: GraphFiles,
 ) -> Result<(Job, Graph)> {
-    let job = host.adopt(resources.job_at(Vec::new(), files.place()));
+    let job = host.adopt(resources.pass_job(Vec::new()));
     let graph = Graph::open_files(&job, files)?;
     Ok((job, graph))
 }

@@ -17,7 +17,6 @@ use outcore_front::records;
 use outcore_front::resources::Resources;
 use outcore_front::spool::Spool;
 use outcore_front::what::Asked;
-use outcore_io::output::parent_of;
 
 use super::args::{InputArgs, RowsArgs};
 use crate::host::{Host, Kept, watch};
@@ -112,14 +111,8 @@ pub(super) fn prepare(
         ..Kept::default()
     };
     let resources = host.start(resources, args.job.record_io.path(), kept)?;
-    let file = all.iter().find(|source| !source.is_stream());
-    let beside = match (target, file) {
-        (Some(target @ (Target::File(_) | Target::Shards { .. })), _) => target.dir(),
-        (_, Some(file)) => parent_of(&file.path).to_path_buf(),
-        (_, None) => PathBuf::from("."),
-    };
     let resources = resources.measuring(args.is_planned());
-    let job = host.adopt(resources.job_at(resources.named_drives(0)?, &beside));
+    let job = host.adopt(resources.pass_job(resources.named_drives(0)?));
     if let Some(count) = args.integers {
         return Ok(Prepared {
             execution: execute(Dataset::count_up(count)?, args, &resources, &job)?,

@@ -49,6 +49,7 @@ pub(super) fn plan_json(plan: &PassPlan) -> Value {
             "predicted_read_bytes": phase.read_bytes.bytes(),
             "predicted_written_bytes": phase.written_bytes.bytes(),
             "predicted_is_bound": phase.is_bound(),
+            "predicted_bound": phase.bound.as_ref().map(ToString::to_string),
         })
     });
     json!({
@@ -59,7 +60,7 @@ pub(super) fn plan_json(plan: &PassPlan) -> Value {
         "window": plan.window,
         "threads": plan.threads,
         "phases": phases.collect::<Vec<_>>(),
-        "rates": Rates::of(&plan.rates, None),
+        "rates": Rates::of(&plan.layout.rates(), None),
     })
 }
 

@@ -8,7 +8,7 @@ mod page;
 #[cfg(feature = "tables")]
 mod table;
 
-use outcore::job::JobSize;
+use outcore::job::{JobSize, OutputPlaces};
 use outcore::read::sample::random;
 use outcore::shuffle::{ShuffleOptions, ShuffleSize, Unit, plan_shuffle, shuffle};
 use outcore::{Input, Output, Result};
@@ -286,8 +286,14 @@ fn prepare_records(host: &dyn Host, args: &ShuffleArgs, job: &LineJob) -> Result
 }
 
 fn size_of(job: &LineJob, unit: Unit) -> ShuffleSize {
+    let layout = job.job.layout(&[], &OutputPlaces::Unknown);
+    let can_spread = matches!(unit, Unit::Records { .. });
     ShuffleSize {
-        job: JobSize::of(&job.job, job.data_bytes, job.job.options.drives.len()),
+        job: JobSize::of(
+            &job.job,
+            job.data_bytes,
+            layout.of_spreadable_output(can_spread),
+        ),
         record_bytes: match unit {
             Unit::Records { record_bytes } => Some(record_bytes),
             Unit::Lines { .. } => None,

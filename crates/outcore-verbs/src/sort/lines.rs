@@ -504,7 +504,7 @@ fn checked(lines: &LineJob, started: Instant, plan: &PassPlan) -> LineDone {
         seconds: started.elapsed().as_secs_f64(),
         read_bytes,
         written_bytes: 0,
-        predicted: plan.phases.first().copied(),
+        predicted: plan.phases.first().cloned(),
     };
     LineDone {
         passes: 1,

@@ -163,7 +163,7 @@ pub(crate) fn run_with<T: Done>(
         false => stored_bytes,
     };
     let drives = scratch_drives(&resources, &target, scratch_bytes)?;
-    let job = host.adopt(resources.planned_job(drives, &target.dir()));
+    let job = host.adopt(resources.planned_job(drives));
     note_scratch(host, &resources, &target, &job);
     if request.is_explained {
         host.show_plans(&job.control);

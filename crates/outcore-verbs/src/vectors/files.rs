@@ -8,7 +8,6 @@ use std::path::{Path, PathBuf};
 use clap::{Args, ValueHint};
 use outcore::{Error, Result};
 use outcore_front::what::{Asked, What};
-use outcore_io::output::parent_of;
 use outcore_io::units;
 use outcore_vector::convert::convert;
 use outcore_vector::format::{Container, Element, VectorFile};
@@ -242,7 +241,7 @@ impl Verb for VectorInfo {
         let (memory, drives) = (ResourceArgs::default(), DriveArgs::default());
         let request = resources_request(&memory, &drives, None, SEED)?;
         let resources = host.with_datasets(host.load(&request)?)?;
-        let job = host.adopt(resources.job_at(Vec::new(), parent_of(input)));
+        let job = host.adopt(resources.pass_job(Vec::new()));
         let file = VectorFile::open(&job, input, args.input.raw.name())?;
         let format = match file.container {
             Container::Npy => "npy",

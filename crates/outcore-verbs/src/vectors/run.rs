@@ -6,6 +6,7 @@
 use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueHint};
+use outcore::job::OutputPlaces;
 use outcore::{Error, Job, Phase as EnginePhase, Result, ScratchDrive};
 use outcore_front::inputs::{self, Streams};
 use outcore_front::output::refuse_inputs;
@@ -131,11 +132,13 @@ impl<'a> Run<'a> {
                     let dir = default_scratch_dir(beside);
                     scratch.extend(dir.ok().map(ScratchDrive::new));
                 }
-                resources.planned_job(scratch, beside)
+                resources.planned_job(scratch)
             }
-            None => resources.job_at(Vec::new(), beside),
+            None => resources.pass_job(Vec::new()),
         };
-        let job = host.adopt(job);
+        let mut job = host.adopt(job);
+        job.options.outputs =
+            OutputPlaces::Files(written.iter().map(|path| path.to_path_buf()).collect());
         if args.plan.explain {
             host.show_plans(&job.control);
         }

@@ -23,7 +23,7 @@ use rustix::io::Errno;
 use serde_json::json;
 
 use super::page::{VerifyArgs, VerifyReport};
-use crate::explain::{FilePass, dir_of};
+use crate::explain::FilePass;
 use crate::host::{Host, Kept, Weight, watch};
 use crate::option::{DriveArgs, SEED, TypeArgs, resources_request};
 use crate::report::{Moved, Phase, Stopwatch};
@@ -57,7 +57,7 @@ pub(super) fn verify(host: &dyn Host, args: &VerifyArgs) -> Result<VerifyReport>
     let resources = host.start(resources, args.trace.record_io.path(), kept)?;
     let resources = resources.measuring(args.explain);
     // Each gets a job of its own, because a job takes all that is left of its budget.
-    let job = || host.adopt(resources.job_at(Vec::new(), dir_of(&sources)));
+    let job = || host.adopt(resources.pass_job(Vec::new()));
     let first = job();
     if args.explain {
         show_plan(host, &first, [Some(&checked), against.as_ref()], &format)?;
@@ -124,7 +124,7 @@ pub(crate) fn check_order(
         ..Kept::default()
     };
     let resources = host.start(resources, asked.trace, kept)?;
-    let job = host.adopt(resources.job_at(Vec::new(), dir_of(&sources)));
+    let job = host.adopt(resources.pass_job(Vec::new()));
     begin(host, &job, [asked.inputs, &[]], &format);
     let places = match &checked {
         Checked::Files(inputs) => inputs.clone(),

@@ -181,7 +181,7 @@ fn build_of_records(
         refuse_terminal(&found.what)?;
     }
     let drives = resources.named_drives(found.data_bytes)?;
-    let job = host.adopt(resources.planned_job(drives, &output.dir()));
+    let job = host.adopt(resources.planned_job(drives));
     let options = BuildOptions {
         order: ViewOrder {
             descending: args.descending,
@@ -270,7 +270,7 @@ fn append_records(
         .clone();
     let found = Found::further(host, args, &resources, sources, &what)?;
     let drives = resources.named_drives(found.data_bytes)?;
-    let job = host.adopt(resources.planned_job(drives, &args.dir));
+    let job = host.adopt(resources.planned_job(drives));
     let dir = std::path::absolute(&args.dir).unwrap_or_else(|_| args.dir.clone());
     begin(host, &job, &args.inputs, &args.dir);
     if args.explain {

@@ -5,7 +5,7 @@
 //! lines, are copied to scratch. Compressed lines are decompressed to scratch.
 
 use outcore::Input;
-use outcore::job::{Job, JobSize};
+use outcore::job::{Job, JobSize, OutputPlaces};
 use outcore::key::RecordFormat;
 use outcore::runs::{BuildOptions, LineType, ViewSize, ViewType, size_of_lines};
 use outcore::{Error, Result};
@@ -165,7 +165,11 @@ impl Found {
                 Err(Error::usage("plan view", "it holds a table").hint("a bug: please report it"))
             }
             ViewType::Records(format) => Ok(ViewSize {
-                job: JobSize::of(job, self.data_bytes, job.options.drives.len()),
+                job: JobSize::of(
+                    job,
+                    self.data_bytes,
+                    job.layout(&[], &OutputPlaces::Scratch),
+                ),
                 record_bytes: format.record_bytes(),
                 is_scalar: options.order.sorts_scalars(format),
                 lines: None,

@@ -85,7 +85,7 @@ impl Opened {
         let dir = host.copied(dir)?;
         let resources = recorded(host, resources, &trace.record_io, &dir, kept)?;
         let resources = resources.measuring(measures);
-        let view = view::open(&host.adopt(resources.job_at(Vec::new(), &dir)), &dir)?;
+        let view = view::open(&host.adopt(resources.pass_job(Vec::new())), &dir)?;
         Ok(Opened { resources, view })
     }
 }
@@ -200,7 +200,7 @@ fn show_plan(host: &dyn Host, view: &SortedView, steps: &str, phase: PhasePlan) 
         window: 0,
         threads: options.threads,
         phases: vec![phase],
-        rates: options.rates,
+        layout: view.layout(),
     };
     host.show_plan(&plan);
 }

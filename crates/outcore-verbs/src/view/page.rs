@@ -295,7 +295,7 @@ impl ViewPlan {
             predicted_read_bytes: plan.predicted_read_bytes,
             predicted_written_bytes: plan.predicted_written_bytes,
             predicted_seconds: plan.predicted_seconds,
-            rates: Rates::of(&plan.size.rates, Some(plan.size.costs.origin)),
+            rates: Rates::of(&plan.size.layout.rates(), Some(plan.size.costs.origin)),
             text: plan.to_string(),
         }
     }

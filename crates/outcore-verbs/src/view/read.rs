@@ -128,7 +128,7 @@ fn materialize(
     };
     let resources = recorded(host, resources, &args.record_io, dir, kept)?;
     let resources = resources.measuring(args.explain);
-    let job = host.adopt(resources.job_at(resources.named_drives(0)?, dir));
+    let job = host.adopt(resources.pass_job(resources.named_drives(0)?));
     let view = view::open(&job, dir)?;
     let wanted = wanted(&view, &args.range)?;
     if args.explain {

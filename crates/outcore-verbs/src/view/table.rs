@@ -54,7 +54,7 @@ pub(super) fn build_view(
     };
     let resources = host.start(resources, args.record_io.path(), kept)?;
     let resources = resources.measuring(args.explain);
-    let job = host.adopt(resources.planned_job(resources.named_drives(0)?, &output.dir()));
+    let job = host.adopt(resources.planned_job(resources.named_drives(0)?));
     begin(host, &job, &args.inputs, &args.output);
     if args.explain {
         host.show_plans(&job.control);
@@ -113,7 +113,7 @@ pub(super) fn append_to_view(
     let resources =
         recorded(host, resources, &args.trace.record_io, &args.dir, kept)?.measuring(args.explain);
     let known = TableView::of(known)?;
-    let job = host.adopt(resources.planned_job(resources.named_drives(0)?, &args.dir));
+    let job = host.adopt(resources.planned_job(resources.named_drives(0)?));
     let dir = std::path::absolute(&args.dir).unwrap_or_else(|_| args.dir.clone());
     begin(host, &job, &args.inputs, &args.dir);
     if args.explain {
@@ -260,7 +260,7 @@ pub(super) fn materialize(
     };
     let resources = recorded(host, resources, &args.record_io, dir, kept)?;
     let resources = resources.measuring(args.explain);
-    let job = host.adopt(resources.job_at(Vec::new(), dir));
+    let job = host.adopt(resources.pass_job(Vec::new()));
     let view = TableView::of(outcore_front::view::open(&job, dir)?)?;
     let done = watch(host, &job.control, &MERGE, || {
         let rows = view.sorted().len();

@@ -16,8 +16,8 @@ use super::resources::ResourceProvider;
 use super::scratch::{PassOutput, Scratch};
 use super::step::{ItemType, Step, late_is_last};
 use super::{Dataset, Items, Records};
-use crate::ends::{Input, Output};
-use crate::job::{Job, JobSize, held_by_inputs};
+use crate::ends::{Input, Output, input_places, open_inputs};
+use crate::job::{Job, JobSize, Layout, OutputPlaces, held_by_inputs};
 use crate::key::RecordFormat;
 use crate::key::expr::Schema;
 use crate::primitives::Summary;
@@ -34,8 +34,10 @@ use crate::shuffle::{ShuffleOptions, ShufflePlan, ShuffleSize, Unit, plan_shuffl
 use crate::sort::lines::{LineSortOptions, merge_lines, sort_lines};
 use crate::sort::plan::SortPlan;
 use crate::sort::{self, SortOptions, sort};
+use outcore_io::drive::Access;
 use outcore_io::memory::Budget;
 use outcore_io::output::parent_of;
+use outcore_io::port::Volume;
 use outcore_io::{Error, Result, units};
 
 /// Whether steps that need all items run.
@@ -486,8 +488,8 @@ impl Execution {
             self.resources.check_room(files_of(output), data_bytes)?;
         }
         let beside = dir_of(output);
-        let drive_count = self.count_drives(&job, output);
-        let plan = sort::plan(&job, data_bytes, format, options, drive_count)?;
+        let layout = self.layout(&job, output)?;
+        let plan = sort::plan(&job, data_bytes, format, options, layout)?;
         job.options.drives = self.resources.scratch_drives(plan.scratch_bytes, &beside)?;
         Ok((job, plan))
     }
@@ -505,8 +507,9 @@ impl Execution {
         };
         let data_bytes = data_bytes_of(&job, &self.files(), record_bytes.unwrap_or(1))?;
         self.resources.check_room(files_of(output), data_bytes)?;
+        let layout = self.layout(&job, output)?;
         let plan = plan_shuffle(ShuffleSize {
-            job: JobSize::of(&job, data_bytes, self.count_drives(&job, output)),
+            job: JobSize::of(&job, data_bytes, layout.of_spreadable_output(true)),
             record_bytes,
             longest_bytes: None,
         })?;
@@ -516,27 +519,12 @@ impl Execution {
         Ok((job, plan))
     }
 
-    /// Counts as the engine does: each named drive, then each further file system.
-    fn count_drives(&self, job: &Job, output: Option<&Output>) -> usize {
-        let file_system = |path: &Path| job.device.file_system(path).ok();
-        let drives = &job.options.drives;
-        let scratch: Vec<PathBuf> = match drives.is_empty() {
-            true => vec![dir_of(output)],
-            false => drives.iter().map(|drive| drive.dir.clone()).collect(),
-        };
-        let mut seen: Vec<u64> = scratch.iter().filter_map(|dir| file_system(dir)).collect();
-        let mut count = scratch.len();
-        let inputs = self.files().into_iter().map(|file| file.path);
-        let outputs = files_of(output)
-            .iter()
-            .map(|path| parent_of(path).to_path_buf());
-        for found in inputs.chain(outputs).filter_map(|path| file_system(&path)) {
-            if !seen.contains(&found) {
-                seen.push(found);
-                count += 1;
-            }
-        }
-        count
+    /// The layout of a job that reads the files.
+    fn layout(&self, job: &Job, output: Option<&Output>) -> Result<Layout> {
+        let volume = Volume::new(Arc::clone(&job.device), &[])?;
+        let parts = open_inputs(&volume, &self.files(), 1, Access::Read)?;
+        let outputs = output.map_or(OutputPlaces::Unknown, Output::places);
+        Ok(job.layout(&input_places(&parts), &outputs))
     }
 
     /// Writes the table's items to files, for consumers that read only files.

@@ -11,10 +11,11 @@ use std::sync::{Arc, PoisonError};
 use super::LazyScratch;
 use super::task::Sink;
 use crate::ends::{
-    Input, Output, Phase, PhasePlan, Phases, check_unchanged, edge_pool, make_scratch, open_inputs,
-    scratch_drives, stage_output, traffic_by_drive,
+    Input, Output, Phase, Phases, check_unchanged, edge_pool, input_places, make_scratch,
+    open_inputs, scratch_drives, stage_output, traffic_by_drive,
 };
-use crate::job::Job;
+use crate::forecast::PhasePlan;
+use crate::job::{Job, Layout, OutputPlaces};
 use crate::read::source::InputPart;
 use crate::writer::Writer;
 use outcore_io::drive::Access;
@@ -81,6 +82,11 @@ impl<'o> Ends<'o> {
             element_bytes,
             drives,
         })
+    }
+
+    /// The layout of the job, which writes files at `outputs`.
+    pub(crate) fn layout(&self, job: &Job, outputs: &OutputPlaces) -> Layout {
+        job.layout_on(&input_places(&self.parts), outputs, &self.drives)
     }
 
     /// Stages the output for `data_bytes`; `None` for a pipe.
@@ -182,13 +188,31 @@ impl<'o> Ends<'o> {
         }
         phases.end("publish", &self.volume);
         let (read_bytes, written_bytes) = self.volume.traffic_bytes();
+        let seconds = phases.started.elapsed().as_secs_f64();
+        let phases = phases.beside(planned);
+        judge_speeds(job, &phases);
         Ok(Served {
-            seconds: phases.started.elapsed().as_secs_f64(),
+            seconds,
             read_bytes,
             written_bytes,
             scratch_bytes,
-            phases: phases.beside(planned),
+            phases,
             drives: traffic_by_drive(&self.volume),
         })
+    }
+}
+
+/// Compares the predicted phases with their plans, so that speeds that are far off are dropped.
+fn judge_speeds(job: &Job, phases: &[Phase]) {
+    let (mut predicted_s, mut actual_s) = (0.0, 0.0);
+    for phase in phases {
+        let plan = phase.predicted.as_ref().filter(|plan| !plan.is_bound());
+        if let Some(seconds) = plan.and_then(PhasePlan::measured_seconds) {
+            predicted_s += seconds;
+            actual_s += phase.seconds;
+        }
+    }
+    if actual_s > 0.0 {
+        job.options.speeds.judge(predicted_s, actual_s);
     }
 }

@@ -24,8 +24,9 @@ mod search;
 use std::fmt;
 
 use super::{BUCKETS, SPLIT_READS_MIN, SegmentSizes};
-use crate::ends::{Forecast, PhasePlan, predicted_text};
+use crate::forecast::{Amounts, Forecast, PhasePlan, predicted_text};
 use crate::job::{JobSize, KindCosts};
+use crate::layout::Moves;
 use crate::read::regions::RegionSizes;
 use outcore_io::memory::{BLOCK_BYTES, Ledger, Pool};
 use outcore_io::units;
@@ -115,6 +116,8 @@ pub struct PartitionPlan {
     pub predicted_seconds: f64,
     /// The predictions of each phase.
     pub phases: Vec<PhasePlan>,
+    /// What each phase does.
+    amounts: [(&'static str, Amounts); 3],
     /// Time of the drives and time of the processors, separately.
     moving_seconds: f64,
     computing_seconds: f64,
@@ -209,6 +212,7 @@ impl PartitionPlan {
             predicted_written_bytes: 0,
             predicted_seconds: 0.0,
             phases: Vec::new(),
+            amounts: [("", Amounts::NOTHING); 3],
             moving_seconds: 0.0,
             computing_seconds: 0.0,
             cost: 0.0,
@@ -376,52 +380,49 @@ impl PartitionPlan {
         let loads = segments(away_bytes) * (joined / extent_segments as f64 + 1.0 - joined)
             + data_bytes / self.bucket_bytes_max.max(1) as f64;
         let times = f64::from(self.distributions.max(1));
-        let phases = [
-            (SAMPLE, sample_reads, (sample_bytes, 0.0), 0.0),
-            (
-                DISTRIBUTE,
-                data_bytes / self.read_block_bytes as f64
-                    + segments(away_bytes)
-                    + 2.0 * segments(again_bytes),
-                (data_bytes + again_bytes, away_bytes + again_bytes),
-                times * costs.distribute.seconds(items, data_bytes),
-            ),
-            (
-                last_phase,
-                loads,
-                (away_bytes, counted_bytes.unwrap_or(data_bytes)),
-                costs.finish.seconds(items, data_bytes),
-            ),
-        ];
-        let (rates, drives) = (self.job.rates, self.job.drive_count);
         let computing = |core_seconds: f64| core_seconds / self.job.threads as f64;
-        self.predicted_seconds = 0.0;
-        (self.predicted_read_bytes, self.predicted_written_bytes) = (0, 0);
-        self.phases.clear();
-        for (name, requests, (read_bytes, written_bytes), core_seconds) in phases {
-            // Drives and processors work in parallel.
-            let moving = rates.seconds((read_bytes, written_bytes), requests, drives);
-            let seconds = moving.max(computing(core_seconds));
-            self.predicted_seconds += seconds;
-            // Jobs that sample before planning know this already.
-            if read_bytes > 0.0 || written_bytes > 0.0 {
-                self.phases.push(PhasePlan {
-                    name,
-                    read_bytes: (read_bytes as u64).into(),
-                    written_bytes: (written_bytes as u64).into(),
-                    seconds: Some(seconds),
-                });
-                self.predicted_read_bytes += read_bytes as u64;
-                self.predicted_written_bytes += written_bytes as u64;
-            }
-        }
-        let moved_bytes = (
-            self.predicted_read_bytes as f64,
-            self.predicted_written_bytes as f64,
-        );
-        let requests = phases.iter().map(|phase| phase.1).sum();
-        self.moving_seconds = rates.seconds(moved_bytes, requests, drives);
-        self.computing_seconds = computing(phases.iter().map(|phase| phase.3).sum());
+        let bytes = |bytes: f64| Forecast::About(bytes as u64);
+        let sample = Amounts {
+            input: bytes(sample_bytes),
+            requests: sample_reads,
+            ..Amounts::NOTHING
+        };
+        let distribute = Amounts {
+            input: bytes(data_bytes),
+            scratch_read: bytes(again_bytes),
+            scratch_written: bytes(away_bytes + again_bytes),
+            requests: data_bytes / self.read_block_bytes as f64
+                + segments(away_bytes)
+                + 2.0 * segments(again_bytes),
+            computing_seconds: computing(times * costs.distribute.seconds(items, data_bytes)),
+            ..Amounts::NOTHING
+        };
+        let last = Amounts {
+            scratch_read: bytes(away_bytes),
+            output: bytes(counted_bytes.unwrap_or(data_bytes)),
+            requests: loads,
+            computing_seconds: computing(costs.finish.seconds(items, data_bytes)),
+            ..Amounts::NOTHING
+        };
+        let layout = &self.job.layout;
+        let parts = [sample, distribute, last];
+        let moving = |amounts: &Amounts| {
+            let moves = amounts.moves().unwrap_or_default();
+            layout.moving_seconds(&Moves {
+                requests: 0.0,
+                ..moves
+            })
+        };
+        // Fewer requests are worth something even if the drives can serve more.
+        let requests: f64 = parts.iter().map(|amounts| amounts.requests).sum();
+        let each = layout.requests_per_s() * self.job.drive_count as f64;
+        self.moving_seconds = parts.iter().map(moving).sum::<f64>() + requests / each;
+        self.computing_seconds = parts.iter().map(|amounts| amounts.computing_seconds).sum();
+        self.amounts = [
+            (SAMPLE, sample),
+            (DISTRIBUTE, distribute),
+            (last_phase, last),
+        ];
         // Segments that are read to be distributed again make room. Per bucket and thread, the last
         // block is half empty; the last extent may also be, if the bucket gets less than expected.
         let live_bytes = match again_bytes {
@@ -439,13 +440,33 @@ impl PartitionPlan {
         };
     }
 
-    /// Items are made from `read` bytes, and a sample of them already exists.
-    pub(crate) fn reads_instead(&mut self, read: Forecast) {
+    /// Turns the amounts of the chosen plan into the predictions of its phases.
+    fn predict_phases(&mut self) {
+        let layout = &self.job.layout;
+        let phases = self.amounts.iter();
+        let phases = phases.map(|(name, amounts)| PhasePlan::new(name, *amounts, layout));
+        let moves = |plan: &PhasePlan| {
+            plan.read_bytes != Forecast::NOTHING || plan.written_bytes != Forecast::NOTHING
+        };
+        self.phases = phases.filter(moves).collect();
+        self.add_up();
+    }
+
+    /// A sample already exists.
+    pub(crate) fn reads_no_sample(&mut self) {
         self.phases.retain(|phase| phase.name != SAMPLE);
-        let data_bytes = self.job.data_bytes;
+        self.add_up();
+    }
+
+    /// Items are made from `read` bytes.
+    pub(crate) fn reads_instead(&mut self, read: Forecast) {
         for phase in &mut self.phases {
-            if let (DISTRIBUTE, Some(bytes)) = (phase.name, phase.read_bytes.bytes()) {
-                phase.read_bytes = Forecast::About(bytes - data_bytes).and(read);
+            if phase.name == DISTRIBUTE {
+                let amounts = Amounts {
+                    input: read,
+                    ..*phase.amounts()
+                };
+                *phase = phase.redone(amounts, &self.job.layout);
             }
         }
         self.add_up();
@@ -453,18 +474,17 @@ impl PartitionPlan {
 
     /// Sorted items go to a consumer that writes this many bytes.
     pub(crate) fn writes_instead(&mut self, written: Forecast) {
-        let data_bytes = self.job.data_bytes;
         if let Some(last) = self.phases.last_mut() {
-            let bytes = last.written_bytes.bytes().unwrap_or(0);
-            last.written_bytes = Forecast::About(bytes.saturating_sub(data_bytes)).and(written);
-            if written == Forecast::Unknown {
-                last.seconds = None;
-            }
+            let amounts = Amounts {
+                output: written,
+                ..*last.amounts()
+            };
+            *last = last.redone(amounts, &self.job.layout);
         }
         self.add_up();
     }
 
-    /// Adds up the traffic of all phases, as far as it is known.
+    /// Adds up the traffic and the time of all phases, as far as they are known.
     fn add_up(&mut self) {
         let phases = &self.phases;
         let read = phases.iter().filter_map(|phase| phase.read_bytes.bytes());
@@ -473,6 +493,7 @@ impl PartitionPlan {
             .iter()
             .filter_map(|phase| phase.written_bytes.bytes());
         self.predicted_written_bytes = written.sum();
+        self.predicted_seconds = phases.iter().filter_map(|phase| phase.seconds).sum();
     }
 
     /// The plan for people: `what` is done, `notes` on the distribution and the steps after it, the
@@ -523,7 +544,7 @@ impl PartitionPlan {
         )?;
         let scratch_bytes = Some(self.scratch_bytes);
         let costs = Some(job.costs.origin);
-        let predicted = predicted_text(&self.phases, scratch_bytes, &job.rates, costs);
+        let predicted = predicted_text(&self.phases, scratch_bytes, &job.layout, costs);
         writeln!(f, "  {predicted}")?;
         write!(f, "{ledger}")
     }

@@ -15,7 +15,7 @@ use super::pass::{Demand, Pass, shield};
 use super::pieces::Lanes;
 use super::select::no_bin;
 use super::summary::Summary;
-use crate::ends::Forecast;
+use crate::forecast::Forecast;
 use crate::job::Job;
 use outcore_io::{Kind, Result};
 

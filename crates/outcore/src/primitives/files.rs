@@ -17,9 +17,10 @@ use std::time::Duration;
 
 use super::pass::shield;
 use super::summary::Summary;
-use crate::ends::{Forecast, Input, PhasePlan, Phases, check_unchanged, open_inputs};
-use crate::job::Job;
+use crate::ends::{Input, Phases, check_unchanged, input_places, open_inputs};
+use crate::forecast::{Amounts, Forecast, PhasePlan};
 use crate::job::thread_group::ThreadGroup;
+use crate::job::{Job, OutputPlaces};
 use crate::read::by_drive::ByDrive;
 use crate::read::source::{InputPart, became_shorter};
 use outcore_io::drive::Access;
@@ -147,15 +148,9 @@ pub(super) fn each_file<T, R: Send>(
     for (index, result) in results.into_iter().flatten() {
         by_file[index] = Some(result);
     }
-    let (reads, drive_count) = (parts.len() as f64, volume.drives().len());
-    let plan = PhasePlan::of_drives(
-        PHASE,
-        data_bytes.into(),
-        written,
-        reads,
-        &job.options.rates,
-        drive_count,
-    );
+    let amounts = Amounts::of_files(data_bytes.into(), written, parts.len() as f64);
+    let layout = job.layout(&input_places(&parts), &OutputPlaces::Unknown);
+    let plan = PhasePlan::new(PHASE, amounts, &layout);
     Ok((by_file.into_iter().flatten().collect(), plan))
 }
 

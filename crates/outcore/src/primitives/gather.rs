@@ -16,10 +16,11 @@ use super::pieces::Lanes;
 use super::producer::{Maker, Produced, Producer};
 use super::reduce::fold_open_pass;
 use super::summary::Summary;
-use crate::ends::Input;
-use crate::ends::{Forecast, PhasePlan, Phases, check_unchanged, open_inputs};
-use crate::job::Job;
+use crate::ends::{Input, input_places};
+use crate::ends::{Phases, check_unchanged, open_inputs};
+use crate::forecast::{Amounts, Forecast, PhasePlan};
 use crate::job::thread_group::ThreadGroup;
+use crate::job::{Job, OutputPlaces};
 use crate::read::gather::{GatherPlan, Gatherer};
 use outcore_io::drive::Access;
 use outcore_io::port::Volume;
@@ -143,15 +144,9 @@ impl Wanted<'_> {
         check_unchanged(&volume, &parts, false)?;
         phases.end("gather", &volume);
         let read_bytes = planned_bytes.into();
-        let drive_count = volume.drives().len();
-        let plan = PhasePlan::of_drives(
-            "gather",
-            read_bytes,
-            Forecast::NOTHING,
-            reads as f64,
-            &job.options.rates,
-            drive_count,
-        );
+        let amounts = Amounts::of_files(read_bytes, Forecast::NOTHING, reads as f64);
+        let layout = job.layout(&input_places(&parts), &OutputPlaces::Unknown);
+        let plan = PhasePlan::new("gather", amounts, &layout);
         let data_bytes: u64 = parts.iter().map(|part| part.data_len_bytes).sum();
         Ok(Summary::of_pass(
             &volume,

@@ -33,7 +33,8 @@ use super::producer::{Emit, Producer, Typed};
 use super::sorted::{can_sort_made, sort_made};
 use super::summary::{PassPlan, Summary};
 use super::write::{Fate, plan_of, produce};
-use crate::ends::{Forecast, Input, Output, PhasePlan, make_dir};
+use crate::ends::{Input, Output, make_dir};
+use crate::forecast::{Amounts, Forecast, PhasePlan};
 use crate::job::Job;
 use crate::key::order::{Order, OrderOptions};
 use crate::key::record::RecordFormat;
@@ -333,9 +334,13 @@ fn sample_and_plan(
         true => Forecast::AtMost(result_bytes),
         false => Forecast::About(result_bytes),
     };
-    let (rates, drive_count) = (&job.options.rates, job.options.drives.len());
+    let layout = pass.layout.clone();
     let phase = |name, read_bytes, written_bytes| {
-        PhasePlan::of_drives(name, read_bytes, written_bytes, 0.0, rates, drive_count)
+        PhasePlan::new(
+            name,
+            Amounts::of_files(read_bytes, written_bytes, 0.0),
+            &layout,
+        )
     };
     match by {
         GroupedBy::Hash => {
@@ -352,15 +357,24 @@ fn sample_and_plan(
                 unique: is_whole,
                 ..SortOptions::default()
             };
-            let mut sort = sort::plan(job, items_bytes, format, options, job.options.drives.len())?;
+            let mut sort = sort::plan(job, items_bytes, format, options, layout.clone())?;
             pass.phases.clear();
             match can_sort_made(producer, options) {
-                true => sort.reads_instead(read.bytes().unwrap_or(items_bytes).into()),
+                true => {
+                    sort.reads_no_sample();
+                    sort.reads_instead(read.bytes().unwrap_or(items_bytes).into());
+                }
                 false => pass.phases.push(phase("write", read, items_bytes.into())),
             }
-            pass.phases.extend(&sort.phases);
+            pass.phases.extend(sort.phases.iter().cloned());
             match pass.phases.last_mut() {
-                Some(sort) if is_whole => sort.written_bytes = written,
+                Some(sort) if is_whole => {
+                    let amounts = Amounts {
+                        output: written,
+                        ..*sort.amounts()
+                    };
+                    *sort = sort.redone(amounts, &layout);
+                }
                 _ => {
                     let count = phase(COUNT_RUNS, items_bytes.into(), written);
                     pass.phases.push(count);

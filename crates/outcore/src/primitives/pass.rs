@@ -17,7 +17,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use super::batch::{Batch, SOURCES_MAX, Source};
 use super::pieces::{Lanes, OpenSources, Piece, Pieces, grain_of};
 use super::summary::{Summary, plan_phase};
-use crate::ends::{Forecast, PhasePlan, Phases, check_unchanged};
+use crate::ends::{Phases, check_unchanged};
+use crate::forecast::{Forecast, PhasePlan};
 use crate::job::Job;
 use crate::job::thread_group::{ThreadGroup, panic_text};
 use crate::read::source::became_shorter;
@@ -338,9 +339,9 @@ impl<'a> Pass<'a> {
             (bytes, _) => bytes.unwrap_or(0),
         };
         self.job.control.begin_phase(name, bytes);
-        let (rates, drive_count) = (&self.job.options.rates, self.volume.drives().len());
         let (sources, items) = (&self.pieces.sources, self.sizes.items);
-        let plan = plan_phase(name, sources, items, read, written, rates, drive_count);
+        let layout = sources.layout(self.job);
+        let plan = plan_phase(name, sources, items, read, written, &layout);
         let mut phases = self.phases();
         phases.planned.push(plan);
         phases.current = Some(name);

@@ -19,7 +19,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use super::batch::{SOURCES_MAX, Source};
-use crate::ends::open_inputs;
+use crate::ends::{input_places, open_inputs};
+use crate::job::{Job, Layout, OutputPlaces};
 use crate::read::source::InputPart;
 use outcore_io::drive::Access;
 use outcore_io::memory::BLOCK_BYTES;
@@ -125,6 +126,13 @@ pub(crate) struct OpenSources {
 }
 
 impl OpenSources {
+    /// The layout of a job that reads them.
+    pub(crate) fn layout(&self, job: &Job) -> Layout {
+        let parts = self.open.iter().flat_map(|source| &source.parts);
+        let parts: Vec<InputPart> = parts.cloned().collect();
+        job.layout(&input_places(&parts), &OutputPlaces::Unknown)
+    }
+
     /// Opens `sources`.
     pub(crate) fn open(volume: &Volume, sources: &[Source], lanes: Lanes) -> Result<Self> {
         if sources.len() > SOURCES_MAX {

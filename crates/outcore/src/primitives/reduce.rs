@@ -16,7 +16,7 @@ use super::batch::{Batch, Sequence, Source};
 use super::pass::{Demand, Pass, shield};
 use super::pieces::{Lanes, Piece};
 use super::summary::Summary;
-use crate::ends::Forecast;
+use crate::forecast::Forecast;
 use crate::job::Job;
 use outcore_io::Result;
 

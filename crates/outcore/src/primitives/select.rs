@@ -16,7 +16,7 @@ use super::batch::{Batch, Sequence, Source, Yield, tabulate};
 use super::pass::{Demand, Pass, shield};
 use super::pieces::Lanes;
 use super::summary::Summary;
-use crate::ends::Forecast;
+use crate::forecast::Forecast;
 use crate::job::Job;
 use outcore_io::units;
 use outcore_io::{Error, Kind, Result};

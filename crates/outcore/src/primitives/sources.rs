@@ -5,8 +5,9 @@
 use std::sync::Arc;
 
 use super::summary::PassPlan;
-use crate::ends::{Forecast, Input, open_inputs};
-use crate::job::Job;
+use crate::ends::{Input, input_places, open_inputs};
+use crate::forecast::Forecast;
+use crate::job::{Job, OutputPlaces};
 use crate::sort::lines::merge_passes;
 use outcore_io::Result;
 use outcore_io::drive::Access;
@@ -48,9 +49,10 @@ pub fn plan_files(
     let parts = open_inputs(&volume, files, element_bytes, Access::Read)?;
     let data_bytes = parts.iter().map(|part| part.data_len_bytes).sum();
     let (read_bytes, written_bytes) = moved(data_bytes);
+    let layout = job.layout(&input_places(&parts), &OutputPlaces::Unknown);
     Ok(PassPlan::of_files(
         job,
-        &volume,
+        layout,
         steps,
         phase,
         data_bytes,

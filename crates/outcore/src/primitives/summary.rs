@@ -8,8 +8,9 @@
 use std::fmt;
 
 use super::pieces::OpenSources;
-use crate::ends::{Forecast, Phase, PhasePlan, Phases, beside, predicted_text, traffic_by_drive};
-use crate::job::{DriveRates, Job};
+use crate::ends::{Phase, Phases, beside, traffic_by_drive};
+use crate::forecast::{Amounts, Forecast, PhasePlan, predicted_text};
+use crate::job::{Job, Layout};
 use crate::shuffle::ShuffleSummary;
 use crate::sort::SortSummary;
 use crate::sort::lines::LineSummary;
@@ -36,16 +37,16 @@ pub struct PassPlan {
     pub threads: usize,
     /// The predictions, phase by phase.
     pub phases: Vec<PhasePlan>,
-    /// The assumed speed of a drive.
-    pub rates: DriveRates,
+    /// The places of the data, and the speeds of the drives there.
+    pub layout: Layout,
 }
 
 impl PassPlan {
     /// The plan of one read of files, or none: a phase that reads and writes these amounts on the
-    /// drives of `volume`.
-    pub(crate) fn of_files(
+    /// drives of `layout`.
+    pub fn of_files(
         job: &Job,
-        volume: &Volume,
+        layout: Layout,
         steps: &str,
         phase: &'static str,
         data_bytes: u64,
@@ -53,8 +54,8 @@ impl PassPlan {
         written_bytes: Forecast,
     ) -> Self {
         let moved_bytes = read_bytes.and(written_bytes).bytes().unwrap_or(0);
-        let (rates, requests) = (job.options.rates, moved_bytes as f64 / WRITE_BYTES);
-        let drive_count = volume.drives().len();
+        let requests = moved_bytes as f64 / WRITE_BYTES;
+        let amounts = Amounts::of_files(read_bytes, written_bytes, requests);
         PassPlan {
             steps: steps.to_string(),
             reads: 1,
@@ -62,15 +63,8 @@ impl PassPlan {
             piece_bytes: 0,
             window: 0,
             threads: job.options.threads,
-            phases: vec![PhasePlan::of_drives(
-                phase,
-                read_bytes,
-                written_bytes,
-                requests,
-                &rates,
-                drive_count,
-            )],
-            rates,
+            phases: vec![PhasePlan::new(phase, amounts, &layout)],
+            layout,
         }
     }
 
@@ -92,7 +86,8 @@ impl fmt::Display for PassPlan {
         let reads = match (self.predicted().read_bytes.bytes(), self.reads) {
             (Some(part), _) if part < self.data_bytes => format!("parts of {data}"),
             (_, 1) => format!("{data} once"),
-            _ => format!("{data} twice"),
+            (_, 2) => format!("{data} twice"),
+            (_, times) => format!("{data} at most {times} times"),
         };
         write!(f, "  reads {reads}, writes nothing in between")?;
         if self.piece_bytes > 0 {
@@ -105,21 +100,19 @@ impl fmt::Display for PassPlan {
             )?;
         }
         writeln!(f)?;
-        let predicted = predicted_text(&self.phases, None, &self.rates, None);
+        let predicted = predicted_text(&self.phases, None, &self.layout, None);
         write!(f, "  {predicted}")
     }
 }
 
-/// The prediction for a phase that takes pieces of `items` positions, on a number of drives of
-/// these rates.
+/// The prediction for a phase that takes pieces of `items` positions.
 pub(crate) fn plan_phase(
     name: &'static str,
     sources: &OpenSources,
     items: u64,
     read: Forecast,
     written: Forecast,
-    rates: &DriveRates,
-    drive_count: usize,
+    layout: &Layout,
 ) -> PhasePlan {
     let piece_bytes = items * sources.position_bytes().max(1) as u64;
     let read_share = read.bytes().unwrap_or(0) as f64 / piece_bytes as f64;
@@ -129,7 +122,11 @@ pub(crate) fn plan_phase(
         .filter(|source| source.element_bytes > 0);
     let reads = read_share * sources.count() as f64;
     let writes = written.bytes().unwrap_or(0) as f64 / WRITE_BYTES;
-    PhasePlan::of_drives(name, read, written, reads + writes, rates, drive_count)
+    PhasePlan::new(
+        name,
+        Amounts::of_files(read, written, reads + writes),
+        layout,
+    )
 }
 
 /// The result of a pass, or of several consecutive passes.

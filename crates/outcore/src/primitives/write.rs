@@ -21,8 +21,9 @@ use super::pieces::{Lanes, OpenSources};
 use super::producer::{Emit, Producer, Typed};
 use super::summary::{PassPlan, Summary, plan_phase};
 use super::together::Together;
-use crate::ends::{Forecast, MakeHeader, Output};
+use crate::ends::{MakeHeader, Output};
 use crate::ends::{refuse_existing, stage_output};
+use crate::forecast::Forecast;
 use crate::job::Job;
 use crate::partition::task::write_in_place;
 use crate::writer::Writer;
@@ -100,7 +101,7 @@ pub fn plan_of(
     let element_bytes = sources.open.iter().map(|source| source.element_bytes).max();
     let data_bytes = sources.read_bytes();
     let written = written_by(producer, sources.count);
-    let rates = job.options.rates;
+    let layout = sources.layout(job);
     let phase = |fate: &Fate| {
         let (name, (read, written)) = match *fate {
             Fate::Folded(name) => (name, (data_bytes.into(), Forecast::NOTHING)),
@@ -112,16 +113,7 @@ pub fn plan_of(
                 (producer.phase(), (data_bytes.into(), most))
             }
         };
-        let drive_count = volume.drives().len();
-        plan_phase(
-            name,
-            &sources,
-            sizes.items,
-            read,
-            written,
-            &rates,
-            drive_count,
-        )
+        plan_phase(name, &sources, sizes.items, read, written, &layout)
     };
     Ok(PassPlan {
         steps: format!("{} -> {consumer}", producer.steps()),
@@ -131,7 +123,7 @@ pub fn plan_of(
         window: sizes.window,
         threads: sizes.threads,
         phases: fates.iter().map(phase).collect(),
-        rates,
+        layout,
     })
 }
 

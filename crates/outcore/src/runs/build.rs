@@ -31,9 +31,9 @@ use super::size::{LineLengths, ViewSize};
 use super::sort_lines::{RunSizes, cut_lines};
 use super::sorting::sort_runs;
 use super::types::{BuildOptions, FRONT_BYTES_MAX, LineOrders, RowType, ViewType, own_orders};
-use crate::ends::{Input, Phase, Phases};
+use crate::ends::{Input, Phase, Phases, input_places};
 use crate::ends::{check_unchanged, open_inputs, traffic_by_drive};
-use crate::job::{Job, JobSize, ScratchDrive};
+use crate::job::{Job, JobSize, OutputPlaces, ScratchDrive};
 use crate::key::sort_key::SharedKey;
 use crate::read::longest::{located, measure};
 use crate::read::sample::random;
@@ -402,12 +402,12 @@ impl Request<'_> {
             );
         }
         let parts = open_inputs(volume, inputs, what.unit_bytes(), Access::Read)?;
-        let size = self.size(job, volume, &parts, what)?;
+        let size = self.size(job, places, &parts, what)?;
         let files = OpenFiles {
             volume,
             parts: &parts,
         };
-        let cut = self.cut(job, files, what, size, shape.as_ref());
+        let cut = self.cut(job, files, what, size.clone(), shape.as_ref());
         let (mut plan, shape, cuts) = match (cut, size.lines) {
             // Again, with room for the longest line.
             (Err(error), Some(lines)) if error.kind() == Kind::Memory => {
@@ -418,7 +418,7 @@ impl Request<'_> {
                 };
                 let size = ViewSize {
                     lines: Some(lines),
-                    ..size
+                    ..size.clone()
                 };
                 let cut = self.cut(job, files, what, size, shape.as_ref());
                 cut.map_err(|again| located(again, &error))?
@@ -482,10 +482,12 @@ impl Request<'_> {
         shape: Option<Shape>,
     ) -> Result<FirstRuns> {
         let beside = job.budget.reserve("making rows", source.memory_bytes())?;
+        let layout = job.layout_on(&[], &OutputPlaces::Scratch, places.drives);
         let size = ViewSize {
             run_bytes: self.options.run_bytes,
-            ..size_of_rows(job, source, what, places.drives.len())?
+            ..size_of_rows(job, source, what, layout)?
         };
+        let data_bytes = size.data_bytes;
         let mut plan = plan_rows(size, shape.as_ref().map(|shape| shape.block_units))?;
         let shape = shape.unwrap_or_else(|| self.new_shape(job, what, &plan));
         job.control.show_plan(&plan);
@@ -497,7 +499,7 @@ impl Request<'_> {
             self.first_number(),
             self.generation(is_last),
         )?;
-        job.control.begin_phase("sort runs", size.data_bytes);
+        job.control.begin_phase("sort runs", data_bytes);
         let level = form_runs(job, source, &plan, level)?;
         source.check()?;
         drop(beside);
@@ -532,7 +534,7 @@ impl Request<'_> {
     fn size(
         &self,
         job: &Job,
-        volume: &Volume,
+        places: &Places<'_>,
         parts: &[InputPart],
         what: &ViewType,
     ) -> Result<ViewSize> {
@@ -540,7 +542,7 @@ impl Request<'_> {
             ViewType::Records(_) | ViewType::Rows(_) => None,
             ViewType::Lines(lines) => Some(LineLengths::of(&sample_lengths(
                 job,
-                volume,
+                places.volume,
                 parts,
                 &*lines.order,
                 lines.terminator,
@@ -549,8 +551,10 @@ impl Request<'_> {
         let data_bytes = parts.iter().map(|part| part.data_len_bytes).sum();
         let appended = self.old.filter(|_| self.appends);
         let order = appended.map_or(self.options.order, Manifest::order);
+        let inputs = input_places(parts);
+        let layout = job.layout_on(&inputs, &OutputPlaces::Scratch, places.drives);
         Ok(ViewSize {
-            job: JobSize::of(job, data_bytes, volume.drives().len()),
+            job: JobSize::of(job, data_bytes, layout),
             record_bytes: what.unit_bytes(),
             is_scalar: what
                 .records()

@@ -22,7 +22,8 @@ use super::run_set::{Run, RunSet};
 use super::select::{Cut, Selector};
 use super::shape::{Shape, block_units};
 use super::types::{LineType, ViewOrder, ViewType};
-use crate::ends::{Forecast, Phase, PhasePlan, Phases};
+use crate::ends::{Phase, Phases};
+use crate::forecast::{Amounts, Forecast, PhasePlan};
 use crate::job::Job;
 use crate::job::thread_group::ThreadGroup;
 use crate::read::source::{Blocks, InputPart};
@@ -141,16 +142,9 @@ impl SortedView {
                 .sum(),
         );
         let bytes = blocks * slot_bytes as u64;
-        let drive_count = self.set.volume.drives().len();
         let read_bytes = Forecast::AtMost(bytes);
-        let plan = PhasePlan::of_drives(
-            PHASE,
-            read_bytes,
-            Forecast::NOTHING,
-            blocks as f64,
-            &self.job.options.rates,
-            drive_count,
-        );
+        let amounts = Amounts::of_files(read_bytes, Forecast::NOTHING, blocks as f64);
+        let plan = PhasePlan::new(PHASE, amounts, &self.layout());
         Ok((
             all,
             Phase {

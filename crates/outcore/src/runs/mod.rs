@@ -63,8 +63,8 @@ use run_set::RunSet;
 use select::{Measure, Selector};
 use types::own_orders;
 
-use crate::ends::{Forecast, PhasePlan};
-use crate::job::{Control, Job};
+use crate::forecast::{Amounts, Forecast, PhasePlan};
+use crate::job::{Control, InputPlace, Job, Layout, OutputPlaces};
 use crate::key::record::RecordFormat;
 use crate::sort::lines::rows::RowBatch;
 use outcore_io::memory::{Pool, Reservation};
@@ -218,15 +218,22 @@ impl SortedView {
             false => Forecast::About(read_bytes),
         };
         let reads = read_bytes as f64 / PIECE_BYTES_MAX as f64;
-        let drive_count = set.volume.drives().len();
-        PhasePlan::of_drives(
+        PhasePlan::new(
             name,
-            read,
-            written,
-            reads,
-            &self.job.options.rates,
-            drive_count,
+            Amounts::of_files(read, written, reads),
+            &self.layout(),
         )
+    }
+
+    /// The layout of a job that reads its runs.
+    pub fn layout(&self) -> Layout {
+        let places = self.set.runs.iter().map(|run| InputPlace {
+            file_system: run.file.facts.file_system,
+            dir: self.dir.clone(),
+            bytes: run.units * self.unit_bytes() as u64,
+        });
+        let places: Vec<InputPlace> = places.collect();
+        self.job.layout(&places, &OutputPlaces::Unknown)
     }
 
     /// Facts about it.

@@ -20,8 +20,9 @@ use super::plan::INDEX;
 use super::shape::Shape;
 use super::{SortedView, ViewReader};
 use crate::ends::{
-    EDGES, EDGES_BYTES, Output, Phase, PhasePlan, Phases, edge_pool, stage_output, traffic_by_drive,
+    EDGES, EDGES_BYTES, Output, Phase, Phases, edge_pool, stage_output, traffic_by_drive,
 };
+use crate::forecast::PhasePlan;
 use crate::job::Job;
 use crate::job::thread_group::ThreadGroup;
 use crate::writer::Writer;

@@ -22,7 +22,7 @@ use std::fmt;
 use super::SPARE_SLOTS;
 use super::shape::{BLOCKS_WANTED, block_units};
 use super::size::ViewSize;
-use crate::ends::{Forecast, PhasePlan, predicted_text};
+use crate::forecast::{Amounts, Forecast, PhasePlan, predicted_text};
 use crate::job::JobSize;
 use crate::partition::plan::plan_within;
 use crate::sort::lines::lines_text;
@@ -105,7 +105,7 @@ fn block_units_for(size: &ViewSize) -> u64 {
 pub(super) fn plan_rows(size: ViewSize, block_units: Option<u64>) -> Result<ViewPlan> {
     let lines = size.lines.map_or(1, |lines| lines.line_bytes);
     let items = rows_text(size.job.data_bytes, lines);
-    plan_within(size.job, "plan view", &items, |job| {
+    plan_within(size.job.clone(), "plan view", &items, |job| {
         let threads = job.threads.max(1);
         let size = ViewSize {
             job: JobSize { threads, ..job },
@@ -118,7 +118,7 @@ pub(super) fn plan_rows(size: ViewSize, block_units: Option<u64>) -> Result<View
                 drives: 0,
                 rounds: 1,
             };
-            plan_for(size, block_units, busy)
+            plan_for(&size, block_units, busy)
         })
     })
 }
@@ -131,7 +131,7 @@ pub fn has_plan_of_rows(size: ViewSize) -> bool {
         drives: 0,
         rounds: 1,
     };
-    plan_for(size, block_units, alone).is_some()
+    plan_for(&size, block_units, alone).is_some()
 }
 
 /// Text about the size, for errors.
@@ -154,7 +154,7 @@ fn plan_with(size: ViewSize, block_records: impl Fn(&ViewSize) -> u64) -> Result
             units::counted(size.record_bytes as u64, "byte")
         ),
     };
-    plan_within(size.job, "plan view", &items, |job| {
+    plan_within(size.job.clone(), "plan view", &items, |job| {
         // All threads of the job merge runs; with little memory, a few threads sort them.
         let threads = size.threads.max(1);
         let size = ViewSize {
@@ -164,7 +164,7 @@ fn plan_with(size: ViewSize, block_records: impl Fn(&ViewSize) -> u64) -> Result
         let block_records = block_records(&size);
         let mut fewer = (1..=threads).rev();
         fewer.find_map(|threads| {
-            let plan = plan_for(size, block_records, Busy::least(threads))?;
+            let plan = plan_for(&size, block_records, Busy::least(threads))?;
             // Tries to keep all drives busy, then half of them, and so on.
             let halves = std::iter::successors(Some(size.drive_count), |&drives| {
                 (drives > 1).then_some(drives / 2)
@@ -179,14 +179,14 @@ fn plan_with(size: ViewSize, block_records: impl Fn(&ViewSize) -> u64) -> Result
                 })
             });
             let busier = better.find_map(|busy| {
-                let busier = plan_for(size, block_records, busy)?;
+                let busier = plan_for(&size, block_records, busy)?;
                 if !busier.is_as_easily_read_as(&plan) {
                     return None;
                 }
                 if busy.rounds < 2 || !size.has_easy_runs() {
                     return Some(busier);
                 }
-                let third = plan_for(size, block_records, Busy { rounds: 3, ..busy });
+                let third = plan_for(&size, block_records, Busy { rounds: 3, ..busy });
                 let third = third.filter(|third| third.runs <= busier.runs);
                 third.or(Some(busier))
             });
@@ -223,7 +223,7 @@ impl Busy {
 }
 
 /// The plan for areas that keep threads and drives busy.
-fn plan_for(size: ViewSize, block_records: u64, busy: Busy) -> Option<ViewPlan> {
+fn plan_for(size: &ViewSize, block_records: u64, busy: Busy) -> Option<ViewPlan> {
     let record_bytes = size.record_bytes as u64;
     let threads = busy.threads as u64;
     let eighth_bytes = size.memory_bytes / 8;
@@ -291,7 +291,7 @@ fn plan_for(size: ViewSize, block_records: u64, busy: Busy) -> Option<ViewPlan> 
     };
     let area_bytes = block_ceil(longest_bytes + AREA_SLACK_BYTES + index_of(longest_bytes));
     let mut plan = ViewPlan {
-        size,
+        size: size.clone(),
         block_records,
         sort_threads: busy.threads,
         run_records,
@@ -312,7 +312,7 @@ fn plan_for(size: ViewSize, block_records: u64, busy: Busy) -> Option<ViewPlan> 
 
 /// How many runs each preceding pass merges into one, so that one reader with most of the memory
 /// can finally merge them all; `None` if that is impossible.
-fn merges(size: ViewSize, slot_bytes: u64, runs: u64) -> Option<Vec<u64>> {
+fn merges(size: &ViewSize, slot_bytes: u64, runs: u64) -> Option<Vec<u64>> {
     let reader_bytes = size.memory_bytes / 8 * 5;
     let readable = |bytes: u64| (bytes / slot_bytes).saturating_sub(SPARE_SLOTS as u64) / 2;
     let runs_max = readable(reader_bytes).min(RUNS_MAX);
@@ -348,7 +348,7 @@ impl ViewPlan {
     pub(super) fn may_be_last(&self) -> bool {
         let slot_bytes = self.size.slot_bytes(self.block_records);
         let runs = self.runs + self.runs / 4 + self.sort_threads as u64;
-        merges(self.size, slot_bytes, runs).is_some_and(|merges| merges.is_empty())
+        merges(&self.size, slot_bytes, runs).is_some_and(|merges| merges.is_empty())
     }
 
     /// The error for more runs than a reader can merge.
@@ -409,7 +409,7 @@ impl ViewPlan {
     pub(super) fn set_runs(&mut self, runs: u64) -> Result<()> {
         let slot_bytes = self.size.slot_bytes(self.block_records);
         self.runs = runs;
-        self.merges = merges(self.size, slot_bytes, runs).ok_or_else(|| {
+        self.merges = merges(&self.size, slot_bytes, runs).ok_or_else(|| {
             let cause = format!(
                 "{} in blocks of {} cannot be merged in {}",
                 units::counted(runs, "run"),
@@ -431,35 +431,55 @@ impl ViewPlan {
 
     /// Predicts traffic and time: each pass reads and writes all data, and writes an index.
     fn predict(&mut self, index_bytes: u64) {
-        let size = self.size;
+        let size = self.size.clone();
         let (read_bytes, written_bytes) =
             (size.data_bytes, block_ceil(size.data_bytes) + index_bytes);
-        let moved_bytes = (read_bytes as f64, written_bytes as f64);
-        let requests = 2.0 * moved_bytes.1 / self.area_bytes.max(1) as f64;
-        let moving = size.rates.seconds(moved_bytes, requests, size.drive_count);
         let (item_bytes, costs) = match (size.lines, size.is_scalar) {
             (Some(lines), _) => (lines.line_bytes, size.costs.lines),
             (None, true) => (size.record_bytes as u64, size.costs.numbers),
             (None, false) => (size.record_bytes as u64, size.costs.records),
         };
-        let items = moved_bytes.0 / item_bytes as f64;
-        let computing = costs.finish.seconds(items, moved_bytes.0) / self.sort_threads as f64;
-        let phase = |name, seconds| PhasePlan {
-            name,
-            read_bytes: read_bytes.into(),
-            written_bytes: written_bytes.into(),
-            seconds: Some(seconds),
+        let items = read_bytes as f64 / item_bytes as f64;
+        let core_seconds = costs.finish.seconds(items, read_bytes as f64);
+        let made_of_bytes = size.lines.and_then(|lines| lines.made_of_bytes);
+        let requests = 2.0 * written_bytes as f64 / self.area_bytes.max(1) as f64;
+        let is_last = self.merges.is_empty();
+        // Runs between two passes are scratch; those of the view are its output.
+        let written = |is_last: bool| match is_last {
+            true => (Forecast::NOTHING, written_bytes.into()),
+            false => (written_bytes.into(), Forecast::NOTHING),
         };
-        self.phases = vec![phase("sort runs", moving.max(computing))];
-        if let Some(made_of_bytes) = size.lines.and_then(|lines| lines.made_of_bytes) {
-            self.phases[0].read_bytes = Forecast::About(made_of_bytes);
-        }
-        self.phases
-            .extend(self.merges.iter().map(|_| phase("merge runs", moving)));
-        let moves = self.phases.len() as u64;
-        let first_bytes = self.phases[0].read_bytes.bytes().unwrap_or(read_bytes);
-        self.predicted_read_bytes = first_bytes + (moves - 1) * read_bytes;
-        self.predicted_written_bytes = moves * written_bytes;
+        let (scratch_written, output) = written(is_last);
+        let sort = Amounts {
+            input: made_of_bytes.unwrap_or(read_bytes).into(),
+            scratch_written,
+            output,
+            requests,
+            computing_seconds: core_seconds / self.sort_threads as f64,
+            ..Amounts::NOTHING
+        };
+        let merges = self.merges.len();
+        let merge = |index: usize| {
+            let (scratch_written, output) = written(index + 1 == merges);
+            let amounts = Amounts {
+                scratch_read: read_bytes.into(),
+                scratch_written,
+                output,
+                requests,
+                ..Amounts::NOTHING
+            };
+            PhasePlan::new("merge runs", amounts, &size.layout)
+        };
+        self.phases = vec![PhasePlan::new("sort runs", sort, &size.layout)];
+        self.phases.extend((0..merges).map(merge));
+        let bytes = |of: fn(&PhasePlan) -> Forecast| {
+            self.phases
+                .iter()
+                .filter_map(|phase| of(phase).bytes())
+                .sum()
+        };
+        self.predicted_read_bytes = bytes(|phase| phase.read_bytes);
+        self.predicted_written_bytes = bytes(|phase| phase.written_bytes);
         self.predicted_seconds = self.phases.iter().filter_map(|phase| phase.seconds).sum();
     }
 
@@ -518,7 +538,7 @@ impl fmt::Display for ViewPlan {
         writeln!(
             f,
             "  {}; each full read of the view reads {} more",
-            predicted_text(&self.phases, None, &size.rates, Some(size.costs.origin)),
+            predicted_text(&self.phases, None, &size.layout, Some(size.costs.origin)),
             units::bytes(size.data_bytes)
         )?;
         write!(f, "{}", self.ledger())
@@ -529,7 +549,7 @@ impl fmt::Display for ViewPlan {
 mod tests {
     use super::super::size::LineLengths;
     use super::*;
-    use crate::job::{ComputeCosts, DriveRates};
+    use crate::job::{ComputeCosts, DriveRates, Layout};
 
     fn size(data_bytes: u64, memory_bytes: u64) -> ViewSize {
         ViewSize {
@@ -539,7 +559,7 @@ mod tests {
                 held_bytes: 0,
                 threads: 2,
                 drive_count: 1,
-                rates: DriveRates::ASSUMED,
+                layout: Layout::even(DriveRates::ASSUMED, 1).into(),
                 costs: ComputeCosts::ASSUMED,
             },
             record_bytes: 8,
@@ -564,7 +584,7 @@ mod tests {
                             keeps_runs,
                             ..size((1 << shift) / 400 * 400 * 4096, 1 << memory_shift)
                         };
-                        let Ok(plan) = plan_view(size) else {
+                        let Ok(plan) = plan_view(size.clone()) else {
                             // 64 MiB are too little for a tebibyte if runs stay in memory.
                             assert!((shift, memory_shift) >= (28, 26), "{size:?}");
                             assert!(shift > 28 || memory_shift == 26, "{size:?}");
@@ -592,11 +612,11 @@ mod tests {
             let job = JobSize {
                 memory_bytes,
                 threads: 8,
-                ..tiny_records.job
+                ..tiny_records.job.clone()
             };
             plan_view(ViewSize {
                 job,
-                ..tiny_records
+                ..tiny_records.clone()
             })
             .unwrap()
         };
@@ -617,15 +637,15 @@ mod tests {
                 is_scalar,
                 ..size(96, 4 << 20)
             };
-            let plan = plan_view(few).unwrap();
+            let plan = plan_view(few.clone()).unwrap();
             let area_bytes = plan.area_bytes as u64;
             assert!(area_bytes < AREA_SLACK_BYTES + (16 << 10), "{plan:?}");
             let in_more_memory = ViewSize {
                 job: JobSize {
                     memory_bytes: 8 << 30,
-                    ..few.job
+                    ..few.job.clone()
                 },
-                ..few
+                ..few.clone()
             };
             assert_eq!(
                 plan_view(in_more_memory).unwrap().area_bytes as u64,
@@ -651,7 +671,7 @@ mod tests {
                     lines: Some(lines),
                     ..size(20 << 30, 1 << memory_shift)
                 };
-                let plan = plan_view(size).unwrap();
+                let plan = plan_view(size.clone()).unwrap();
                 let areas = plan.areas as u64 * plan.area_bytes as u64;
                 let space = plan.sort_threads as u64 * size.sort_space_bytes(plan.run_bytes());
                 assert!(areas + space <= size.memory_bytes, "{plan:?}");
@@ -691,8 +711,8 @@ mod tests {
             let mut large = size(1 << 40, 8 << 30);
             (large.record_bytes, large.job.threads) = (record_bytes, 1);
             let blocks_of_small = block_units(record_bytes, 1 << 20);
-            assert!(plan_view(large).unwrap().block_records > blocks_of_small);
-            let plan = plan_in_blocks(large, blocks_of_small).unwrap();
+            assert!(plan_view(large.clone()).unwrap().block_records > blocks_of_small);
+            let plan = plan_in_blocks(large.clone(), blocks_of_small).unwrap();
             let blocks = plan.run_records.div_ceil(plan.block_records);
             let index_bytes = block_ceil(blocks * large.entry_bytes());
             let stored_bytes = block_ceil(plan.run_bytes()) + index_bytes;
@@ -707,25 +727,25 @@ mod tests {
         assert_eq!(large.areas, 12, "{large}");
         // Data that fit in the areas fill each once, and larger data have more runs anyway.
         let (few, many) = (size(256 << 20, 512 << 20), size(8 << 30, 512 << 20));
-        assert_eq!(plan_view(few).unwrap().runs, 4);
+        assert_eq!(plan_view(few.clone()).unwrap().runs, 4);
         assert!(plan_view(many).unwrap().run_bytes() > 40 << 20);
         // A requested size, runs that stay in memory, and records keep the longest runs.
         let asked = |bytes| ViewSize {
             run_bytes: Some(bytes),
-            ..large.size
+            ..large.size.clone()
         };
         assert_eq!(plan_view(asked(16 << 20)).unwrap().areas, 8);
         let kept = ViewSize {
             keeps_runs: true,
-            ..large.size
+            ..large.size.clone()
         };
         let records = ViewSize {
             record_bytes: 128,
             is_scalar: false,
-            ..large.size
+            ..large.size.clone()
         };
         for size in [asked(1 << 30), kept, records] {
-            let plan = plan_view(size).unwrap();
+            let plan = plan_view(size.clone()).unwrap();
             assert!(plan.run_bytes() > large.run_bytes(), "{plan:?}");
             assert!(plan.areas <= 8, "{plan:?}");
         }

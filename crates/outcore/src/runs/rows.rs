@@ -18,7 +18,7 @@ use super::sort_lines::{LineSpace, allow_for_item};
 use super::sorting::LineSizes;
 use super::types::ViewType;
 use crate::job::thread_group::ThreadGroup;
-use crate::job::{Job, JobSize};
+use crate::job::{Job, JobSize, Layout};
 use crate::merge::item_rule::ItemRule;
 use crate::read::framing::ItemFraming;
 use crate::sort::lines::rows::{MeanRow, RowBatch, RowSource};
@@ -31,7 +31,7 @@ pub(super) fn size_of_rows(
     job: &Job,
     source: &dyn RowSource,
     what: &ViewType,
-    drive_count: usize,
+    layout: Layout,
 ) -> Result<ViewSize> {
     let (mut rows, mut bytes, mut key_bytes) = (0_u64, 0_u64, 0_u64);
     let mut key = Vec::new();
@@ -55,7 +55,7 @@ pub(super) fn size_of_rows(
     };
     let mean = source.mean_row().unwrap_or(seen);
     Ok(ViewSize {
-        job: JobSize::of(job, source.data_bytes(), drive_count),
+        job: JobSize::of(job, source.data_bytes(), layout),
         record_bytes: 1,
         is_scalar: false,
         lines: Some(LineLengths {

@@ -38,7 +38,7 @@ const LINES_SEEN: u64 = 16;
 const KEY_BYTES_SPARE: u64 = 256;
 
 /// The parameters of a view's plan.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct ViewSize {
     /// The size of the job.
     pub job: JobSize,
@@ -117,10 +117,10 @@ pub fn size_of_lines(
     let parts = open_inputs(&volume, inputs, 1, Access::Read)?;
     let sampled = sample_lengths(job, &volume, &parts, &*lines.order, lines.terminator)?;
     Ok(ViewSize {
+        lines: Some(LineLengths::of(&sampled)),
         job: sampled.job,
         record_bytes: 1,
         is_scalar: false,
-        lines: Some(LineLengths::of(&sampled)),
         keeps_runs: options.keeps_runs,
         run_bytes: options.run_bytes,
     })

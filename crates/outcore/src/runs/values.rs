@@ -13,7 +13,8 @@ use std::sync::Arc;
 use super::SortedView;
 use super::fetch::{Fetcher, PIECES, slot_bytes};
 use super::select::Cut;
-use crate::ends::{Forecast, Phase, PhasePlan, Phases};
+use crate::ends::{Phase, Phases};
+use crate::forecast::{Amounts, Forecast, PhasePlan};
 use outcore_io::memory::Pool;
 use outcore_io::{Error, Kind, Result, units};
 
@@ -106,14 +107,9 @@ impl SortedView {
             lines.end_as_in_file(&mut found);
         }
         let phase = phases.end(PHASE, &self.set.volume).clone();
-        let predicted = Some(PhasePlan::of_drives(
-            PHASE,
-            Forecast::AtMost(blocks * slot_bytes(&self.set, 1) as u64),
-            Forecast::NOTHING,
-            blocks as f64,
-            &self.job.options.rates,
-            self.set.volume.drives().len(),
-        ));
+        let read_bytes = Forecast::AtMost(blocks * slot_bytes(&self.set, 1) as u64);
+        let amounts = Amounts::of_files(read_bytes, Forecast::NOTHING, blocks as f64);
+        let predicted = Some(PhasePlan::new(PHASE, amounts, &self.layout()));
         Ok((found, vec![first, second, Phase { predicted, ..phase }]))
     }
 

@@ -190,8 +190,11 @@ fn shuffle_large(
     let ends = Ends::open(job, inputs, output, record_bytes, Access::Read)?;
     let data_bytes = ends.data_bytes;
     let staged = ends.stage(options.replace, Room::Exactly, data_bytes)?;
+    let layout = ends
+        .layout(job, &output.places())
+        .of_spreadable_output(true);
     let plan = plan_shuffle(ShuffleSize {
-        job: JobSize::of(job, data_bytes, ends.volume.drives().len()),
+        job: JobSize::of(job, data_bytes, layout),
         record_bytes: Some(record_bytes),
         longest_bytes: None,
     })?;
@@ -294,8 +297,11 @@ fn run<R: Records>(
         None => (Room::AtMost, data_bytes + ends.parts.len() as u64),
     };
     let staged = ends.stage(options.replace, room, output_bytes)?;
+    let layout = ends
+        .layout(job, &output.places())
+        .of_spreadable_output(record_bytes.is_some());
     let plan = plan_shuffle(ShuffleSize {
-        job: JobSize::of(job, data_bytes, ends.volume.drives().len()),
+        job: JobSize::of(job, data_bytes, layout),
         record_bytes,
         longest_bytes: long.longest_bytes,
     })?;

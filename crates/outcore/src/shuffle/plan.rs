@@ -7,7 +7,8 @@
 use std::fmt;
 
 use super::tree::{FAN_OUT, LEAF_BYTES, Tree, fan_out};
-use crate::ends::{EDGES, EDGES_BYTES, Forecast, PhasePlan, predicted_text};
+use crate::ends::{EDGES, EDGES_BYTES};
+use crate::forecast::{Amounts, Forecast, PhasePlan, predicted_text};
 use crate::job::{JobSize, KindCosts};
 use crate::partition::large::{LARGE_BYTES, with_copies};
 pub(super) use crate::partition::plan::INPUT;
@@ -47,7 +48,7 @@ const PLACE_BYTES: u64 = 32;
 const PLACES: &str = "places of records";
 
 /// The parameters of a shuffle.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct ShuffleSize {
     /// The size of the job.
     pub job: JobSize,
@@ -247,15 +248,22 @@ pub fn plan_shuffle(size: ShuffleSize) -> Result<ShufflePlan> {
             None => "of lines".to_string(),
         },
     };
-    plan_within(size.job, "plan shuffle", &items, |job| {
-        let size = ShuffleSize { job, ..size };
+    plan_within(size.job.clone(), "plan shuffle", &items, |job| {
+        let size = ShuffleSize {
+            job,
+            ..size.clone()
+        };
         if size.is_copied() {
+            let memory_bytes = size.job.memory_bytes;
             let plan = plan_copies(size);
-            return (plan.ledger().bytes() <= job.memory_bytes).then_some(plan);
+            return (plan.ledger().bytes() <= memory_bytes).then_some(plan);
         }
-        on_fewer_threads(size.job, |job| {
-            let size = ShuffleSize { job, ..size };
-            (1..=3).find_map(|distributions| best_of(candidates(size, distributions)))
+        on_fewer_threads(size.job.clone(), |job| {
+            let size = ShuffleSize {
+                job,
+                ..size.clone()
+            };
+            (1..=3).find_map(|distributions| best_of(candidates(size.clone(), distributions)))
         })
     })
 }
@@ -286,25 +294,22 @@ fn plan_copies(size: ShuffleSize) -> ShufflePlan {
         open_chunks_max: 1,
         reads_max: 1,
     };
-    let mut common = PartitionPlan::new(size.job, buckets, wishes);
+    let mut common = PartitionPlan::new(size.job.clone(), buckets, wishes);
     let moved = Forecast::About(size.data_bytes);
     let requests = 2.0 * (size.data_bytes / LARGE_BYTES as u64) as f64;
-    let phase = PhasePlan::of_drives(
+    let phase = PhasePlan::new(
         COPY,
-        moved,
-        moved,
-        requests,
-        &size.job.rates,
-        size.job.drive_count,
+        Amounts::of_files(moved, moved, requests),
+        &size.job.layout,
     );
     common.predicted_read_bytes = size.data_bytes;
     common.predicted_written_bytes = size.data_bytes;
     common.predicted_seconds = phase.seconds.unwrap_or(0.0);
     common.phases = vec![phase];
     ShufflePlan {
+        tree_levels: size.tree().levels,
         size,
         common,
-        tree_levels: size.tree().levels,
         levels: 0,
         drawn_levels: 0,
         refs_bytes: 0,
@@ -323,8 +328,14 @@ fn candidates(size: ShuffleSize, distributions: u32) -> impl Iterator<Item = Shu
     });
     let further = all_levels.filter(move |(levels, drawn)| distributions == 1 || drawn > levels);
     further.flat_map(move |levels| {
+        let size = size.clone();
         segments_tried(size.record_bytes.unwrap_or(1)).filter_map(move |segment_bytes| {
-            with_levels(size, (distributions, tree_levels), levels, segment_bytes)
+            with_levels(
+                size.clone(),
+                (distributions, tree_levels),
+                levels,
+                segment_bytes,
+            )
         })
     })
 }
@@ -377,14 +388,14 @@ fn with_levels(
         reads_max: 2 * OPEN_CHUNKS_MAX,
     };
     let mut plan = ShufflePlan {
-        size,
-        common: PartitionPlan::new(size.job, buckets, wishes),
+        common: PartitionPlan::new(size.job.clone(), buckets, wishes),
         tree_levels,
         levels,
         drawn_levels,
         refs_bytes: size.refs_bytes(bytes_max),
+        size,
     };
-    let longest = size.longest_bytes.map(|longest| longest as usize);
+    let longest = plan.size.longest_bytes.map(|longest| longest as usize);
     plan.line_bytes_max = longest.unwrap_or(line_bytes_usual);
     Some(plan)
 }
@@ -393,7 +404,7 @@ impl fmt::Display for ShufflePlan {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let what = format!("shuffle {}", units::bytes(self.size.data_bytes));
         if self.size.is_copied() {
-            let predicted = predicted_text(&self.phases, None, &self.size.rates, None);
+            let predicted = predicted_text(&self.phases, None, &self.size.layout, None);
             writeln!(f, "{what}: each record is copied from its place")?;
             return write!(f, "  {predicted}\n{}", self.ledger());
         }
@@ -415,7 +426,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::job::{ComputeCosts, DriveRates};
+    use crate::job::{ComputeCosts, DriveRates, Layout};
 
     fn size(data_bytes: u64, record_bytes: Option<usize>) -> ShuffleSize {
         ShuffleSize {
@@ -425,7 +436,7 @@ mod tests {
                 held_bytes: 0,
                 threads: 2,
                 drive_count: 1,
-                rates: DriveRates::ASSUMED,
+                layout: Layout::even(DriveRates::ASSUMED, 1).into(),
                 costs: ComputeCosts::ASSUMED,
             },
             record_bytes,
@@ -450,8 +461,8 @@ mod tests {
                 drive_count,
                 ..size(1 << data_shift, None).job
             };
-            let size = ShuffleSize { job, record_bytes, longest_bytes: None };
-            match plan_shuffle(size) {
+            let size = ShuffleSize { job: job.clone(), record_bytes, longest_bytes: None };
+            match plan_shuffle(size.clone()) {
                 Ok(plan) => {
                     prop_assert!(plan.ledger().bytes() <= size.memory_bytes);
                     prop_assert!(plan.levels <= plan.tree_levels);
@@ -460,7 +471,7 @@ mod tests {
                     let text = error.to_string();
                     let named = text.split("--memory ").nth(1).unwrap();
                     let memory_bytes = units::parse_bytes(named).unwrap();
-                    let again = plan_shuffle(ShuffleSize { job: JobSize { memory_bytes, ..job }, ..size });
+                    let again = plan_shuffle(ShuffleSize { job: JobSize { memory_bytes, ..job.clone() }, ..size.clone() });
                     prop_assert!(again.is_ok());
                 }
             }

@@ -242,7 +242,7 @@ fn a_bucket_too_large_for_an_area_is_drawn_again() {
                 memory_bytes,
                 threads: 1,
                 drive_count: 2,
-                rates: crate::job::DriveRates::ASSUMED,
+                layout: crate::job::Layout::even(crate::job::DriveRates::ASSUMED, 2).into(),
                 costs: crate::job::ComputeCosts::ASSUMED,
             },
             record_bytes: Some(100),

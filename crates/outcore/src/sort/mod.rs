@@ -35,7 +35,7 @@ use self::split::split_oversized;
 use self::splitters::KeySplitters;
 use self::task::sort_buckets;
 use crate::ends::{Input, Output, Phase, Phases};
-use crate::job::{Job, JobSize};
+use crate::job::{Job, JobSize, Layout};
 use crate::key::order::{Order, OrderOptions};
 use crate::key::record::RecordFormat;
 use crate::key::scalar::{ScalarClass, ScalarOrder};
@@ -144,19 +144,23 @@ pub(crate) fn sort_from(
     }
 }
 
-/// The plan that [`sort`] would follow for data of `data_bytes` on `drive_count` drives.
+/// The plan that [`sort`] would follow for data of `data_bytes` on the drives of `layout`.
 pub fn plan(
     job: &Job,
     data_bytes: u64,
     format: &RecordFormat,
     options: SortOptions,
-    drive_count: usize,
+    layout: Layout,
 ) -> Result<SortPlan> {
     format.check_order()?;
     let is_scalar =
         scalar_order(format, options).is_some() || whole_order(format, options).is_some();
     plan_sort(SortSize {
-        job: JobSize::of(job, data_bytes, drive_count),
+        job: JobSize::of(
+            job,
+            data_bytes,
+            layout.of_spreadable_output(!options.unique),
+        ),
         element_bytes: format.record_bytes(),
         is_scalar,
         is_ordered: options.stable && !is_scalar,
@@ -210,13 +214,17 @@ where
         false => Room::Exactly,
     };
     let staged = ends.stage(options.replace, room, amount.most_bytes)?;
+    let layout = ends
+        .layout(job, &output.places())
+        .of_spreadable_output(!options.unique);
     let mut plan = plan_sort(SortSize {
-        job: JobSize::of(job, data_bytes, ends.volume.drives().len()),
+        job: JobSize::of(job, data_bytes, layout),
         element_bytes,
         is_scalar: elements.is_scalar(),
         is_ordered: options.stable && !elements.is_scalar(),
     })?;
     if let Some(read_bytes) = amount.made_of_bytes {
+        plan.reads_no_sample();
         plan.reads_instead(read_bytes.into());
     }
     job.control.show_plan(&plan);

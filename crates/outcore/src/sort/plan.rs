@@ -32,7 +32,7 @@ const SAMPLE_PLACES: u64 = 4;
 pub(crate) const SORTING: &str = "buckets that are sorted, and their output";
 
 /// The parameters of a sort.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct SortSize {
     /// The size of the job.
     pub job: JobSize,
@@ -182,7 +182,7 @@ impl Planned for SortPlan {
     /// elements of one place are adjacent and say no more than a single one. Reads at most 1/16 of
     /// the data.
     fn choose_sample(&mut self) -> (f64, f64) {
-        let size = self.size;
+        let size = &self.size;
         let element_bytes = size.element_bytes as u64;
         let buckets = self.bucket_count as u64;
         let allowed = (size.data_bytes / 16).max(64 << 10);
@@ -213,12 +213,12 @@ pub fn plan_sort(size: SortSize) -> Result<SortPlan> {
         "in records of {}",
         units::counted(size.element_bytes as u64, "byte")
     );
-    plan_within(size.job, "plan sort", &items, |job| {
-        on_fewer_threads(job, |job| best_plan(SortSize { job, ..size }))
+    plan_within(size.job.clone(), "plan sort", &items, |job| {
+        on_fewer_threads(job, |job| best_plan(&SortSize { job, ..size }))
     })
 }
 
-fn best_plan(size: SortSize) -> Option<SortPlan> {
+fn best_plan(size: &SortSize) -> Option<SortPlan> {
     let few = best_of((1..=4).flat_map(|levels| candidates(size, levels, BUCKETS_MAX)));
     match few {
         Some(plan) if plan.distributions < 2 => Some(plan),
@@ -228,10 +228,10 @@ fn best_plan(size: SortSize) -> Option<SortPlan> {
 
 /// Plans with this number of distributions, each of at most `buckets_max` buckets.
 fn candidates(
-    size: SortSize,
+    size: &SortSize,
     distributions: u32,
     buckets_max: usize,
-) -> impl Iterator<Item = SortPlan> {
+) -> impl Iterator<Item = SortPlan> + use<'_> {
     let segments = segments_tried(size.element_bytes);
     let choices =
         segments.flat_map(|segment_bytes| (0..=9).map(move |shift| (segment_bytes, shift)));
@@ -259,7 +259,7 @@ fn candidates(
             segment_bytes,
             has_extents: distributions == 1,
         };
-        (buckets.bytes_max <= AREA_BYTES_MAX).then(|| with_buckets(size, buckets))
+        (buckets.bytes_max <= AREA_BYTES_MAX).then(|| with_buckets(size.clone(), buckets))
     })
 }
 
@@ -273,13 +273,13 @@ fn with_buckets(size: SortSize, buckets: Buckets) -> SortPlan {
         reads_max: usize::MAX,
     };
     let mut plan = SortPlan {
+        common: PartitionPlan::new(size.job.clone(), buckets, wishes),
         size,
-        common: PartitionPlan::new(size.job, buckets, wishes),
         is_sequential: false,
         sample_reads: 0,
         sample_read_bytes: 0,
     };
-    plan.is_sequential = INPUT_RUN_BYTES * plan.input_runs(0) > size.memory_bytes / 64;
+    plan.is_sequential = INPUT_RUN_BYTES * plan.input_runs(0) > plan.size.memory_bytes / 64;
     plan
 }
 

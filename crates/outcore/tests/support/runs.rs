@@ -13,7 +13,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use outcore::IoMode;
-use outcore::job::{ComputeCosts, DriveRates, Job, JobOptions, JobSize, ScratchDrive};
+use outcore::job::{ComputeCosts, DriveRates, Job, JobOptions, JobSize, Layout, ScratchDrive};
 use outcore::key::RecordFormat;
 use outcore::sort::plan::{SortPlan, SortSize, plan_sort};
 use outcore::sort::{SortOptions, SortSummary, sort};
@@ -192,7 +192,7 @@ impl Sort {
                 held_bytes: 0,
                 threads: self.threads,
                 drive_count: self.drives,
-                rates: DriveRates::ASSUMED,
+                layout: Layout::even(DriveRates::ASSUMED, self.drives).into(),
                 costs: ComputeCosts::ASSUMED,
             },
             element_bytes: self.format.record_bytes(),
@@ -294,8 +294,8 @@ impl Sort {
             drives,
             scratch_limit_bytes: u64::MAX,
             seed: self.seed,
-            rates: DriveRates::ASSUMED,
             costs: ComputeCosts::ASSUMED,
+            ..JobOptions::default()
         };
         Job::on(options, device)
     }

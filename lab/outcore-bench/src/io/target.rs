@@ -21,6 +21,7 @@ use outcore::{Error, Kind, Result};
 use outcore_io::config::DriveSet;
 use outcore_io::drive::load::FileRange;
 use outcore_io::drive::{Access, Device, FileFacts, FileId, PrivateDir};
+use outcore_io::units;
 
 const OPERATION: &str = "choose what to measure";
 /// Bytes at the beginning and at the end of a device that are never written.
@@ -220,10 +221,17 @@ fn open(
 impl Target {
     /// Makes room for a file of our own.
     fn allocate(&mut self, file_bytes: u64) -> Result<()> {
+        if file_bytes < FILE_BYTES_MIN {
+            let asked = units::bytes(file_bytes);
+            let cause = format!("a file of {asked} is too small to measure with");
+            let least = units::bytes_exact(FILE_BYTES_MIN);
+            return Err(Error::usage(OPERATION, cause).hint(format!("use --size {least} or more")));
+        }
         let free_bytes = self.device.free_bytes(&self.named)?;
         let len_bytes = file_bytes.min(free_bytes / 4) / FILE_BYTES_MIN * FILE_BYTES_MIN;
         if len_bytes < FILE_BYTES_MIN {
-            let cause = format!("{free_bytes} bytes are free, too few to measure with");
+            let free = units::bytes(free_bytes);
+            let cause = format!("{free} are free, too little to measure with");
             return Err(Error::new(Kind::NoSpace, OPERATION, cause)
                 .path(&self.named)
                 .hint("free some space there"));

@@ -119,3 +119,16 @@ fn a_file_in_place_of_a_directory_is_rejected_by_its_name() {
         .run(&["bench", "sort", "in"])
         .fails(2, &["a file was given", "(in)"], "name a directory");
 }
+
+#[test]
+fn a_file_that_is_too_small_to_measure_with_is_named_as_such() {
+    let place = TestDir::new();
+    for size in ["0", "1MiB"] {
+        let answer = place.run(&["bench", "io", ".", "--size", size]);
+        assert_eq!(answer.code, Some(2), "{answer:?}");
+        assert!(
+            answer.stderr.contains("use --size 4MiB or more"),
+            "{answer:?}"
+        );
+    }
+}

@@ -354,3 +354,50 @@ fn a_signal_ends_a_simulation_as_it_ends_every_command() {
         }
     }
 }
+
+#[test]
+fn values_of_a_flow_may_come_in_any_order() {
+    let place = TestDir::new();
+    let run = |flows: [&str; 2]| {
+        let words = ["sim", "run", "--flow", "requests=1000", "--json", "--flow"];
+        let words = [&words[..], &[flows[0], "--flow", flows[1]]].concat();
+        place.run(&words).ok().text()
+    };
+    let without_time = |text: String| text.replace(char::is_whitespace, "");
+    let one = without_time(run(["depth=0", "interval=20us"]));
+    assert_eq!(one, without_time(run(["interval=20us", "depth=0"])));
+}
+
+#[test]
+fn a_preset_in_a_file_is_the_drive_that_is_simulated_by_name() {
+    let place = TestDir::new();
+    let words = ["sim", "presets", "p41", "--toml", "--drive-size", "16GiB"];
+    let file = place.run(&words).ok().text();
+    place.write("drive.toml", file.as_bytes());
+    let run = |drive: [&str; 2]| {
+        let words = ["sim", "run", "--flow", "requests=2000", "--json"];
+        place.run(&[&words[..], &drive].concat()).ok().text()
+    };
+    assert_eq!(run(["--ssd", "drive.toml"]), run(["--preset", "p41"]));
+}
+
+#[test]
+fn a_sort_for_which_there_is_too_little_memory_is_refused_as_by_the_engine() {
+    let place = TestDir::new();
+    let words = [
+        "sim",
+        "plan",
+        "--size",
+        "8PB",
+        "--memory",
+        "1MiB",
+        "--sort-ns",
+        "1",
+    ];
+    let answer = place.run(&[&words[..], &["--distribute-ns", "1"]].concat());
+    assert_eq!(answer.code, Some(6), "{answer:?}");
+    assert!(
+        answer.stderr.contains("allow at least --memory"),
+        "{answer:?}"
+    );
+}

@@ -5,6 +5,7 @@
 
 use clap::Args;
 use outcore_io::Result;
+use outcore_io::units::parse_bytes;
 use rayon::prelude::*;
 use serde::Serialize;
 
@@ -20,9 +21,13 @@ pub struct PresetArgs {
     /// Simulate the published figures, and random reads over queue depth (takes a minute).
     #[arg(long)]
     pub measure: bool,
-    /// Print the preset as TOML, to start a drive of your own from.
+    /// Print the preset as TOML, to start a drive of your own from. The file describes the whole
+    /// drive, of which `--preset` simulates 16GiB by default.
     #[arg(long, requires = "name")]
     pub toml: bool,
+    /// With --toml: the drive with this much flash, as `--preset` with the same size simulates it.
+    #[arg(long, requires = "toml")]
+    pub drive_size: Option<String>,
     /// Print JSON Lines.
     #[arg(long)]
     pub json: bool,
@@ -80,7 +85,11 @@ pub(super) fn run(args: &PresetArgs) -> Result<u8> {
     };
     if args.toml {
         for preset in chosen {
-            crate::say::text(&preset.text()?);
+            let text = match &args.drive_size {
+                Some(size) => preset.of_size(parse_bytes(size)?)?.to_toml()?,
+                None => preset.text()?,
+            };
+            crate::say::text(&text);
         }
         return Ok(0);
     }

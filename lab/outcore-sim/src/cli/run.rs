@@ -147,8 +147,10 @@ fn workload_file(path: Option<&PathBuf>, settings: &[String]) -> Result<Workload
     };
     for setting in settings {
         let (key, value) = split_setting(setting)?;
-        file = file.set(key, value)?;
+        // A flow may be impossible until all of its values are set.
+        file = file.set_unchecked(key, value)?;
     }
+    file.flows()?;
     Ok(file)
 }
 

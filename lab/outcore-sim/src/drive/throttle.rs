@@ -61,7 +61,7 @@ impl Throttle {
     pub(super) fn share(&self, span_ps: Ps) -> Option<f64> {
         let limited = [&self.read, &self.write].into_iter().filter(|b| b.rate > 0);
         limited
-            .map(|bucket| bucket.time_of(bucket.passed_bytes) as f64 / span_ps.max(1) as f64)
+            .map(|bucket| bucket.share(span_ps))
             .max_by(f64::total_cmp)
     }
 
@@ -93,6 +93,17 @@ impl Bucket {
         }
         self.last = at;
         at
+    }
+
+    /// The share of the bytes that may pass in `span_ps`, in which the bytes of the last slice may
+    /// pass at its beginning.
+    fn share(&self, span_ps: Ps) -> f64 {
+        let whole_ps = span_ps
+            .max(1)
+            .div_ceil(self.slice)
+            .saturating_mul(self.slice);
+        let most_bytes = self.bytes_in(whole_ps).max(1);
+        (self.passed_bytes as f64 / most_bytes as f64).min(1.0)
     }
 
     fn bytes_in(&self, ps: Ps) -> u64 {

@@ -21,7 +21,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use arrow_array::RecordBatch;
 use arrow_row::Rows;
 use outcore::Forecast;
-use outcore::sort::lines::rows::{LongRow, MeanRow, RowBatch, RowSource, TakeRows};
+use outcore::sort::lines::rows::{LongRow, MeanRow, RowBatch, RowSource, Sampled, TakeRows};
 use outcore_io::Result;
 
 use super::plan::{BatchPlace, Plan};
@@ -63,7 +63,7 @@ impl<'a> GroupSource<'a> {
     /// # Errors
     /// Errors of the reader.
     pub(super) fn open(input: &'a TableInput, plan: &'a Plan, shape: ReadShape) -> Result<Self> {
-        let mut sample = Sample::default();
+        let mut sample = Sample::begin();
         let codec = RowCodec::new(input.schema(), &plan.keys)?;
         if !plan.keys.is_empty() {
             sample.see_keys_of(input, &codec, shape.reader_bytes)?;
@@ -314,6 +314,10 @@ impl RowSource for GroupSource<'_> {
 
     fn read_forecast(&self) -> Forecast {
         self.input.stored_bytes().into()
+    }
+
+    fn sampled(&self) -> Sampled {
+        self.sample.cost(self.input.read_bytes())
     }
 
     fn sample(&self, take: &mut TakeRows<'_>) -> Result<()> {

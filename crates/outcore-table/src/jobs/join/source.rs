@@ -13,7 +13,7 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use outcore::Forecast;
-use outcore::sort::lines::rows::{LongRow, MeanRow, RowBatch, RowSource, TakeRows};
+use outcore::sort::lines::rows::{LongRow, MeanRow, RowBatch, RowSource, Sampled, TakeRows};
 use outcore_io::Result;
 
 use super::plan::{Plan, Which};
@@ -44,7 +44,7 @@ impl<'a> JoinSource<'a> {
         plan: &'a Plan,
         shape: ReadShape,
     ) -> Result<Self> {
-        let mut samples = [Sample::default(), Sample::default()];
+        let mut samples = [Sample::begin(), Sample::begin()];
         let (mut data_bytes, mut rows_count) = (0.0, 0);
         for which in [Which::Right, Which::Left] {
             let (input, sample) = (&inputs[which as usize], &mut samples[which as usize]);
@@ -104,6 +104,11 @@ impl RowSource for JoinSource<'_> {
     fn read_forecast(&self) -> Forecast {
         let inputs = self.inputs.iter();
         inputs.map(TableInput::stored_bytes).sum::<u64>().into()
+    }
+
+    fn sampled(&self) -> Sampled {
+        let read_bytes = self.inputs.iter().map(TableInput::read_bytes).sum();
+        self.samples[0].cost(read_bytes)
     }
 
     fn sample(&self, take: &mut TakeRows<'_>) -> Result<()> {

@@ -11,7 +11,7 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
-use outcore::{Forecast, Phase, PhasePlan};
+use outcore::{Amounts, Forecast, Phase, PhasePlan};
 use outcore_io::{Result, threads};
 
 use super::TableView;
@@ -28,19 +28,8 @@ impl TableView {
     /// The predicted cost of [`TableView::write`] for this many rows.
     pub fn plan_write(&self, rows_count: u64) -> PhasePlan {
         let bytes = self.bytes_of(rows_count);
-        let moved_bytes = (bytes as f64, 0.0);
-        let seconds = self
-            .view
-            .job()
-            .options
-            .rates
-            .seconds(moved_bytes, bytes as f64 / 1e6, 1);
-        PhasePlan {
-            name: MERGE,
-            read_bytes: Forecast::About(bytes),
-            written_bytes: Forecast::Unknown,
-            seconds: Some(seconds),
-        }
+        let amounts = Amounts::of_files(bytes.into(), Forecast::Unknown, bytes as f64 / 1e6);
+        PhasePlan::new(MERGE, amounts, &self.view.layout())
     }
 
     /// Approximate bytes of this many rows.

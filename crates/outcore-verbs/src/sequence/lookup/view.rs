@@ -69,7 +69,7 @@ pub(super) fn in_view(host: &dyn Host, args: &LookupArgs, is_view: bool) -> Resu
     let resources = host.start(resources, args.files.input.job.record_io.path(), kept)?;
     let place = &args.files.input.inputs[0];
     let resources = resources.measuring(args.files.input.explain);
-    let job = host.adopt(resources.job_at(Vec::new(), parent_of(place)));
+    let job = host.adopt(resources.pass_job(Vec::new()));
     begin(host, &job, (place, target.name()));
     let opened = match is_view {
         true => Some(refuse_table(view::open(&job, place)?)?),

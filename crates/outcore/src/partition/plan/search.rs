@@ -93,12 +93,16 @@ impl PartitionPlan {
 
 /// The cheapest of `candidates` that fit in memory.
 pub(crate) fn best_of<P: Planned>(candidates: impl Iterator<Item = P>) -> Option<P> {
-    candidates
+    let best = candidates
         .filter_map(fit)
         .reduce(|best, plan| match plan.cost < best.cost {
             true => plan,
             false => best,
-        })
+        });
+    best.map(|mut plan| {
+        plan.predict_phases();
+        plan
+    })
 }
 
 /// The plan with its windows fitted to the memory, its resident segments, and its predicted cost.
@@ -223,7 +227,10 @@ pub(crate) fn on_fewer_threads<P: Planned>(
     });
     let mut chosen: Option<P> = None;
     for threads in halves {
-        let plan = best(JobSize { threads, ..job });
+        let plan = best(JobSize {
+            threads,
+            ..job.clone()
+        });
         chosen = match (chosen, plan) {
             (Some(more), Some(fewer))
                 if fewer.distributions >= more.distributions
@@ -256,14 +263,14 @@ pub(crate) fn plan_within<P>(
         drive_count: job.drive_count.max(1),
         ..job
     };
-    if let Some(plan) = best(job) {
+    if let Some(plan) = best(job.clone()) {
         return Ok(plan);
     }
     let least = least_memory_bytes(job.memory_bytes, |memory_bytes| {
         let alone = JobSize {
             memory_bytes,
             threads: 1,
-            ..job
+            ..job.clone()
         };
         best(alone).is_some()
     });

@@ -28,8 +28,9 @@ use std::sync::Arc;
 
 use super::gather::{gather, gather_each};
 use super::summary::Summary;
-use crate::ends::{Forecast, Input, PhasePlan, Phases, open_inputs};
-use crate::job::Job;
+use crate::ends::{Input, Phases, input_places, open_inputs};
+use crate::forecast::{Amounts, Forecast, PhasePlan};
+use crate::job::{Job, OutputPlaces};
 use crate::key::{Endian, Number, Order, OrderOptions, RecordFormat};
 use crate::read::source::InputPart;
 use outcore_io::checksum::bytes_checksum;
@@ -154,15 +155,9 @@ fn find_ranks(
     let expected_bytes =
         lookup_read_bytes(count as u64, data_bytes, element_bytes, index.is_some());
     let requests = expected_bytes as f64 / sorted.block_bytes() as f64;
-    let drive_count = volume.drives().len();
-    let plan = PhasePlan::of_drives(
-        "look up",
-        expected_bytes.into(),
-        Forecast::NOTHING,
-        requests,
-        &job.options.rates,
-        drive_count,
-    );
+    let amounts = Amounts::of_files(expected_bytes.into(), Forecast::NOTHING, requests);
+    let layout = job.layout(&input_places(&sorted.files), &OutputPlaces::Unknown);
+    let plan = PhasePlan::new("look up", amounts, &layout);
     let mut summary = Summary::of_pass(&volume, phases, &[plan], sorted.count, count as u64, 0);
     // Each gather counted only its own bytes.
     summary.read_bytes = read_bytes;

@@ -12,13 +12,14 @@ use std::path::PathBuf;
 use super::bucket::LineBucket;
 use super::context::Context;
 use super::distribute::distribute_made;
-use super::rows::{LongRow, RowSink, RowSource};
+use super::rows::{LongRow, RowSink, RowSource, Sampled};
 use super::sample::{LineSample, Lines, Share};
 use super::sort::{Ending, ItemSource, sort_from};
 use super::splitters::LineSplitters;
 use super::table::Table;
 use super::{LineSortOptions, LineSummary};
-use crate::ends::{Forecast, Input};
+use crate::ends::Input;
+use crate::forecast::Forecast;
 use crate::job::Job;
 use crate::key::sort_key::SortKey;
 use crate::partition::driver::Ends;
@@ -71,6 +72,10 @@ impl ItemSource for Made<'_> {
 
     fn files(&self) -> &[Input] {
         &[]
+    }
+
+    fn sampled(&self) -> Sampled {
+        self.0.sampled()
     }
 
     fn framing(&self) -> ItemFraming {

@@ -70,7 +70,7 @@ pub(super) const MARKED_BATCH_BYTES: usize = 64 << 10;
 pub(super) const TABLE_ENTRY_BYTES: f64 = 40.0;
 
 /// The parameters of a sort of lines.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct LineSize {
     /// The size of the job.
     pub job: JobSize,
@@ -90,6 +90,8 @@ pub struct LineSize {
     pub longest: Option<LongLine>,
     /// Bytes that are put before each line when it is read; included in all lengths here.
     pub mark_bytes: usize,
+    /// Bytes that were read for the sample.
+    pub sampled_bytes: u64,
 }
 
 /// The longest line of a sort.
@@ -156,7 +158,13 @@ impl LineSize {
             line_bytes: self.line_bytes.max(1.0),
             ..self
         };
-        on_fewer_threads(size.job, |job| best_plan(LineSize { job, ..size })).is_some()
+        let best = |job| {
+            best_plan(LineSize {
+                job,
+                ..size.clone()
+            })
+        };
+        on_fewer_threads(size.job.clone(), best).is_some()
     }
 }
 
@@ -312,6 +320,12 @@ impl Planned for LinePlan {
         (lines, self.size.costs.lines)
     }
 
+    /// The sample exists already.
+    fn choose_sample(&mut self) -> (f64, f64) {
+        let bytes = self.size.sampled_bytes as f64;
+        (bytes / BLOCK_BYTES as f64, bytes)
+    }
+
     fn shorten_lines(&mut self) -> bool {
         let is_measured = self.size.longest.is_some();
         let can = self.line_bytes_max > LINE_BYTES_MIN && !is_measured;
@@ -342,8 +356,13 @@ pub fn plan_lines(size: LineSize) -> Result<LinePlan> {
         let longest = units::bytes(longest.bytes);
         items = format!("{items}, of which the longest has {longest}");
     }
-    plan_within(size.job, "plan the sort of lines", &items, |job| {
-        on_fewer_threads(job, |job| best_plan(LineSize { job, ..size }))
+    plan_within(size.job.clone(), "plan the sort of lines", &items, |job| {
+        on_fewer_threads(job, |job| {
+            best_plan(LineSize {
+                job,
+                ..size.clone()
+            })
+        })
     })
 }
 
@@ -375,7 +394,7 @@ fn table_bytes(size: &LineSize) -> u64 {
 
 fn best_plan(size: LineSize) -> Option<LinePlan> {
     if size.data_bytes <= LITTLE_BYTES {
-        let plan = best_of(candidates(size, table_bytes(&size), 7..=7, 0..=0));
+        let plan = best_of(candidates(size.clone(), table_bytes(&size), 7..=7, 0..=0));
         if plan.as_ref().is_some_and(|plan| plan.distributions == 0) {
             return plan;
         }
@@ -387,7 +406,12 @@ fn best_plan(size: LineSize) -> Option<LinePlan> {
         .into_iter()
         .flat_map(|table_bytes| shifts.clone().map(|shifts| (table_bytes, shifts)));
     kinds.find_map(|(table_bytes, shifts)| {
-        best_of(candidates(size, table_bytes, shifts, BUCKET_SHIFTS_TRIED))
+        best_of(candidates(
+            size.clone(),
+            table_bytes,
+            shifts,
+            BUCKET_SHIFTS_TRIED,
+        ))
     })
 }
 
@@ -407,6 +431,7 @@ fn candidates(
         shares.map(move |shift| (segment_bytes, f64::from(-shift).exp2()))
     });
     averages.flat_map(move |(segment_bytes, share)| {
+        let size = size.clone();
         let best_bytes = BUCKET_BYTES_BEST as f64 / (1.0 + size.overhead());
         let average_bytes = (best_bytes * share)
             .max(2.0 * segment_bytes as f64)
@@ -417,7 +442,13 @@ fn candidates(
         let most = most.filter(move |&most| most == BUCKETS_MAX || wanted > most);
         most.filter_map(move |most| {
             let count = wanted.max(size.threads).clamp(1, most);
-            with_buckets(size, table_bytes, segment_bytes, count, average_bytes)
+            with_buckets(
+                size.clone(),
+                table_bytes,
+                segment_bytes,
+                count,
+                average_bytes,
+            )
         })
     })
 }
@@ -462,15 +493,15 @@ fn with_buckets(
     };
     let lines = average_bytes / size.line_bytes;
     let mut plan = LinePlan {
-        size,
-        common: PartitionPlan::new(size.job, buckets, wishes),
+        common: PartitionPlan::new(size.job.clone(), buckets, wishes),
         table_bytes,
         bucket_lines_max: (lines * 2.0) as u64 + 64,
         bucket_key_bytes_max: (lines * 2.0 * size.key_space_bytes()) as u64 + 4096,
+        size,
     };
-    plan.line_bytes_max = match size.longest {
+    plan.line_bytes_max = match plan.size.longest {
         Some(longest) => longest.bytes as usize,
-        None => ((size.memory_bytes / 32) as usize).clamp(LINE_BYTES_MIN, LINE_BYTES_LIMIT),
+        None => ((plan.size.memory_bytes / 32) as usize).clamp(LINE_BYTES_MIN, LINE_BYTES_LIMIT),
     };
     (plan.bucket_space().area_bytes <= AREA_BYTES_MAX as u64).then_some(plan)
 }
@@ -503,7 +534,7 @@ impl fmt::Display for LinePlan {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::job::{ComputeCosts, DriveRates};
+    use crate::job::{ComputeCosts, DriveRates, Layout};
     use outcore_io::Kind;
 
     fn size(data_bytes: u64, memory_bytes: u64) -> LineSize {
@@ -514,7 +545,7 @@ mod tests {
                 held_bytes: 0,
                 threads: 2,
                 drive_count: 1,
-                rates: DriveRates::ASSUMED,
+                layout: Layout::even(DriveRates::ASSUMED, 1).into(),
                 costs: ComputeCosts::ASSUMED,
             },
             line_bytes: 32.0,
@@ -525,6 +556,7 @@ mod tests {
             is_read: true,
             longest: None,
             mark_bytes: 0,
+            sampled_bytes: 0,
         }
     }
 
@@ -595,7 +627,7 @@ mod tests {
             is_unique: true,
             ..size(1 << 31, 512 << 20)
         };
-        let plan = plan_lines(few).unwrap();
+        let plan = plan_lines(few.clone()).unwrap();
         assert!(plan.table_bytes > 70_000_000, "{plan}");
         let many = LineSize {
             distinct: Some(50_000_000),

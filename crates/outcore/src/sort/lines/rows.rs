@@ -9,7 +9,7 @@
 //! Bounds: the larger of the memory that source and sink declare, because they do not work at the
 //! same time; a batch is in memory as a whole.
 
-use crate::ends::Forecast;
+use crate::forecast::Forecast;
 use crate::read::framing::ItemFraming;
 use outcore_io::{Error, Result};
 
@@ -171,6 +171,15 @@ pub struct LongRow {
     pub key_bytes: u64,
 }
 
+/// The cost of a sample that was taken before a sort.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct Sampled {
+    /// Bytes read, which the engine did not see.
+    pub bytes: u64,
+    /// Time.
+    pub seconds: f64,
+}
+
 /// Generates rows.
 pub trait RowSource: Sync {
     /// Bytes of all rows including their four-byte lengths, as exactly as they are known. More rows
@@ -185,6 +194,11 @@ pub trait RowSource: Sync {
     /// Bytes that [`RowSource::make`] will read from files that the engine does not see.
     fn read_forecast(&self) -> Forecast {
         Forecast::NOTHING
+    }
+
+    /// The cost of its sample, which was taken before the sort.
+    fn sampled(&self) -> Sampled {
+        Sampled::default()
     }
 
     /// Mean lengths of rows and keys, if the rows of the sample are shorter than the generated

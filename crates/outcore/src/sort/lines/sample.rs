@@ -15,7 +15,7 @@
 use super::plan::LineSize;
 use super::rows::MeanRow;
 use super::splitters::Keys;
-use crate::job::{Job, JobSize};
+use crate::job::{Job, JobSize, Layout};
 use crate::key::sort_key::{SortKey, Tie};
 use crate::read::framing::ItemFraming;
 use crate::read::sample::{distinct, random};
@@ -179,7 +179,7 @@ impl LineSample {
         lines: Lines<'_>,
         data_bytes: u64,
         is_unique: bool,
-        drive_count: usize,
+        layout: Layout,
     ) -> LineSize {
         let seen = MeanRow {
             row_bytes: self.line_bytes as f64 / self.lines.max(1) as f64,
@@ -193,7 +193,7 @@ impl LineSample {
             false => mean.key_bytes.max(1.0),
         };
         LineSize {
-            job: JobSize::of(job, data_bytes, drive_count),
+            job: JobSize::of(job, data_bytes, layout),
             line_bytes: line_bytes.max(1.0),
             key_bytes,
             distinct: match is_unique && is_whole {
@@ -205,6 +205,7 @@ impl LineSample {
             is_read: true,
             longest: None,
             mark_bytes: 0,
+            sampled_bytes: 0,
         }
     }
 }

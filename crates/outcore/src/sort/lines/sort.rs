@@ -19,7 +19,7 @@ use super::bucket::LineBucket;
 use super::context::Context;
 use super::distribute::distribute_input;
 use super::plan::{LINE_BYTES_MIN, LinePlan, LineSize, LongLine, plan_lines};
-use super::rows::{LongRow, RowSink};
+use super::rows::{LongRow, RowSink, Sampled};
 use super::sample::{LineSample, Lines, Wanted, sample_input};
 use super::sides::{MarkedOrder, SideCounts, TOTAL_BYTES_MAX, Unmarked};
 use super::sort_task::sort_buckets;
@@ -27,8 +27,9 @@ use super::split::split_oversized;
 use super::splitters::{LineSplitters, SplitterSize};
 use super::table::{Table, Tables};
 use super::{LineSortOptions, LineSummary};
-use crate::ends::{Forecast, Input, Output, Phases, check_unchanged, open_inputs};
-use crate::job::Job;
+use crate::ends::{Input, Output, Phases, check_unchanged, input_places, open_inputs};
+use crate::forecast::Forecast;
+use crate::job::{Job, OutputPlaces};
 use crate::key::sort_key::SortKey;
 use crate::partition::Partition;
 use crate::partition::driver::Ends;
@@ -106,6 +107,10 @@ pub(super) trait ItemSource: Sync {
     /// Bytes that will be read to generate them, in place of the files.
     fn read_forecast(&self) -> Option<Forecast> {
         None
+    }
+    /// The cost of its sample, as far as it was taken before the sort.
+    fn sampled(&self) -> Sampled {
+        Sampled::default()
     }
     /// The longest item, if it was measured.
     fn longest(&self) -> Option<Longest> {
@@ -199,6 +204,7 @@ pub(super) fn sort_from<S: ItemSource>(
     order: &dyn SortKey,
     options: LineSortOptions,
 ) -> Result<LineSummary> {
+    let sample_cost = source.sampled();
     let mut phases = Phases::start();
     // The sink of rows has its own output.
     let nowhere = Output::Pipe(Mutex::new(Box::new(io::sink())));
@@ -238,8 +244,15 @@ pub(super) fn sort_from<S: ItemSource>(
     };
     let mut sample = source.sample(job, &ends, lines)?;
     sample.sort();
-    let drive_count = ends.volume.drives().len();
-    let size = sample.size(job, lines, data_bytes, is_unique, drive_count);
+    let places = match rows {
+        Some(_) => OutputPlaces::Unknown,
+        None => output.places(),
+    };
+    let layout = ends.layout(job, &places);
+    let size = LineSize {
+        sampled_bytes: sample_cost.bytes + ends.volume.traffic_bytes().0,
+        ..sample.size(job, lines, data_bytes, is_unique, layout)
+    };
     let plan = plan_for(source, rows, size.marked(options.mark_bytes()))?;
     job.control.show_plan(&plan);
     let job = &job.under(&plan.ledger())?;
@@ -259,7 +272,7 @@ pub(super) fn sort_from<S: ItemSource>(
     };
     let splitters = choose_splitters(&context, &sample);
     drop(sample);
-    phases.end("sample", &ends.volume);
+    phases.end("sample", &ends.volume).seconds += sample_cost.seconds;
     job.control.begin_phase("distribute", data_bytes);
     let (mut buckets, tables) = source.distribute(&context, &splitters)?;
     check_unchanged(&ends.volume, &ends.parts, false)?;
@@ -341,8 +354,9 @@ fn plan_for<S: ItemSource>(
             is_grouped: rows.is_some_and(RowSink::keeps_keys_together),
         });
     }
+    let is_long = size.longest.is_none() && size.line_bytes > LINE_BYTES_MIN as f64;
     let planned = plan_lines(size);
-    if planned.is_err() && size.longest.is_none() && size.line_bytes > LINE_BYTES_MIN as f64 {
+    if planned.is_err() && is_long {
         source.note_long_line();
     }
     let mut plan = planned?;
@@ -379,8 +393,11 @@ pub fn sample_lines(
     };
     let mut sample = sample_input(job, &volume, &parts, lines, Wanted::Splitters)?;
     sample.sort();
-    let drive_count = volume.drives().len().max(1);
-    let size = sample.size(job, lines, data_bytes, is_unique, drive_count);
+    let layout = job.layout(&input_places(&parts), &OutputPlaces::Unknown);
+    let size = LineSize {
+        sampled_bytes: volume.traffic_bytes().0,
+        ..sample.size(job, lines, data_bytes, is_unique, layout)
+    };
     Ok(size.marked(options.mark_bytes()))
 }
 
@@ -398,8 +415,8 @@ pub(crate) fn sample_lengths(
         framing: ItemFraming::Terminated(terminator),
     };
     let sample = sample_input(job, volume, parts, lines, Wanted::Lengths)?;
-    let drive_count = volume.drives().len().max(1);
-    Ok(sample.size(job, lines, data_bytes, false, drive_count))
+    let layout = job.layout(&input_places(parts), &OutputPlaces::Unknown);
+    Ok(sample.size(job, lines, data_bytes, false, layout))
 }
 
 /// Rejects outputs to which lines cannot be written, before any work.

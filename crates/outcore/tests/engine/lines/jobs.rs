@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use outcore::Result;
-use outcore::job::{ComputeCosts, DriveRates, Job, JobOptions, JobSize, ScratchDrive};
+use outcore::job::{ComputeCosts, Job, JobOptions, JobSize, ScratchDrive};
 use outcore::key::sort_key::{ByteOrder, NoKey, SortKey, Tie, compare_items};
 use outcore::sort::lines::{
     LineSize, LineSortOptions, LineSummary, plan_lines, sample_lines, sort_lines,
@@ -211,8 +211,8 @@ impl LineJob {
             drives: drives.collect(),
             scratch_limit_bytes: u64::MAX,
             seed: self.seed,
-            rates: DriveRates::ASSUMED,
             costs: ComputeCosts::ASSUMED,
+            ..JobOptions::default()
         };
         Job::on(options, device)
     }
@@ -225,9 +225,13 @@ impl LineJob {
         let is_enough = |memory_bytes| {
             let job = JobSize {
                 memory_bytes,
-                ..size.job
+                ..size.job.clone()
             };
-            plan_lines(LineSize { job, ..size }).is_ok_and(|plan| plan.size.threads == self.threads)
+            let size = LineSize {
+                job,
+                ..size.clone()
+            };
+            plan_lines(size).is_ok_and(|plan| plan.size.threads == self.threads)
         };
         let mut enough = 64 << 20;
         let mut below = self.memory_bytes.max(1 << 20);

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::Duration;
 
-use outcore::job::{ComputeCosts, DriveRates, Job, JobOptions, ScratchDrive};
+use outcore::job::{ComputeCosts, Job, JobOptions, ScratchDrive};
 use outcore::key::sort_key::{NoKey, SortKey, Tie};
 use outcore::sort::lines::rows::{RowBatch, RowPart, RowSink, RowSource, TakeRows};
 use outcore::sort::lines::{LineSummary, RowSortOptions, sort_rows};
@@ -234,8 +234,8 @@ fn options(memory_bytes: u64, threads: usize) -> JobOptions {
         }],
         scratch_limit_bytes: u64::MAX,
         seed: 1,
-        rates: DriveRates::ASSUMED,
         costs: ComputeCosts::ASSUMED,
+        ..JobOptions::default()
     }
 }
 

@@ -141,7 +141,13 @@ fn a_sort_behind_steps_takes_items_from_their_pass_with_no_file_between() {
     let halves = keys().map(|x| x as u32).sort().write_over(&out).unwrap();
     let mut phases = halves.phases.iter();
     let first = phases.find(|phase| phase.name == "distribute").unwrap();
-    let planned_bytes = first.predicted.unwrap().read_bytes.bytes().unwrap();
+    let planned_bytes = first
+        .predicted
+        .as_ref()
+        .unwrap()
+        .read_bytes
+        .bytes()
+        .unwrap();
     let slack_bytes = input_bytes as u64 / 10;
     assert!(
         first.read_bytes.abs_diff(planned_bytes) < slack_bytes,

@@ -32,7 +32,7 @@ fn check(what: &str, phases: &[Phase]) {
         if ["publish", "sample", "prepare"].contains(&phase.name) {
             continue;
         }
-        let plan = phase.predicted;
+        let plan = phase.predicted.clone();
         let plan = plan.unwrap_or_else(|| panic!("{what}: {phase:?} is not planned"));
         // Adjacent pieces share a block; for a sort, the sample determines how much stays in
         // memory.
@@ -65,7 +65,7 @@ fn names(done: &Summary) -> Vec<&'static str> {
 
 fn predicted(done: &Summary, name: &str) -> PhasePlan {
     let phase = done.phases.iter().find(|phase| phase.name == name);
-    phase.and_then(|phase| phase.predicted).unwrap()
+    phase.and_then(|phase| phase.predicted.clone()).unwrap()
 }
 
 /// The numbers on three drives.

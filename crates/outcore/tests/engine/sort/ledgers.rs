@@ -7,7 +7,7 @@
 //! outside the ledger, or beyond one of its lines, fails an assertion in the engine
 //! ([`outcore_io::memory::Ledger`]). `OUTCORE_TEST_LONG=1` makes both grids denser.
 
-use outcore::job::{ComputeCosts, DriveRates, JobSize};
+use outcore::job::{ComputeCosts, DriveRates, JobSize, Layout};
 use outcore::runs::{LineLengths, ViewSize, plan_view};
 use outcore::shuffle::{ShuffleSize, plan_shuffle};
 use outcore::sort::lines::{LineSize, plan_lines};
@@ -35,7 +35,7 @@ impl Cell {
             held_bytes: 0,
             threads: self.threads,
             drive_count: self.drive_count,
-            rates: DriveRates::ASSUMED,
+            layout: Layout::even(DriveRates::ASSUMED, self.drive_count).into(),
             costs: ComputeCosts::ASSUMED,
         }
     }
@@ -212,6 +212,7 @@ fn sorts_and_views_of_lines_have_a_ledger_that_fits_or_name_the_memory() {
                         is_read: true,
                         longest: None,
                         mark_bytes: 0,
+                        sampled_bytes: 0,
                     };
                     plan_lines(size).map(|plan| plan.ledger())
                 });

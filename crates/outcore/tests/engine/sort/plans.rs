@@ -4,7 +4,7 @@
 //! a panic.
 
 use outcore::Kind;
-use outcore::job::{ComputeCosts, DriveRates, JobSize};
+use outcore::job::{ComputeCosts, DriveRates, JobSize, Layout};
 use outcore::sort::plan::{SortPlan, SortSize, plan_sort};
 use proptest::prelude::*;
 
@@ -33,7 +33,7 @@ fn any_size() -> impl Strategy<Value = SortSize> {
                     held_bytes: 0,
                     threads: threads as usize,
                     drive_count: drives as usize,
-                    rates: DriveRates::ASSUMED,
+                    layout: Layout::even(DriveRates::ASSUMED, drives as usize).into(),
                     costs: ComputeCosts::ASSUMED,
                 },
                 element_bytes: element,
@@ -89,7 +89,7 @@ fn huge_data_get_the_passes_that_they_need() {
                 held_bytes: 0,
                 threads: 64,
                 drive_count: 30,
-                rates: DriveRates::ASSUMED,
+                layout: Layout::even(DriveRates::ASSUMED, 30).into(),
                 costs: ComputeCosts::ASSUMED,
             },
             element_bytes: 8,
@@ -126,13 +126,14 @@ proptest! {
 
     #[test]
     fn a_plan_fits_its_memory_or_the_error_names_one_that_does(size in any_size()) {
-        match plan_sort(size) {
+        match plan_sort(size.clone()) {
             Ok(plan) => check(&plan),
             Err(error) => {
                 prop_assert_eq!(error.kind(), Kind::Memory);
                 let least = named_minimum(&error.to_string());
                 prop_assert!(least > size.memory_bytes, "{}", error);
-                let plan = plan_sort(SortSize { job: JobSize { memory_bytes: least, ..size.job }, ..size });
+                let job = JobSize { memory_bytes: least, ..size.job.clone() };
+                let plan = plan_sort(SortSize { job, ..size.clone() });
                 prop_assert!(plan.is_ok(), "{} is named and too little: {:?}", least, size);
             }
         }
