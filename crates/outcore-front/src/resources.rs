@@ -11,8 +11,9 @@
 use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
-use outcore::job::{ComputeCosts, Job, JobOptions, ScratchDrive, held_by_inputs};
+use outcore::job::{ComputeCosts, Job, JobOptions, ResumeOptions, ScratchDrive, held_by_inputs};
 use outcore::{Error, Result};
 use outcore_io::config::{Config, Defaults, DriveSpec, Environment, Flags, Source};
 use outcore_io::drive::Device;
@@ -267,6 +268,15 @@ impl Resources {
         DriveRates::mean(&cache.assess(&self.below, specs, probe))
     }
 
+    /// How a job can be resumed by `command`.
+    pub fn resume_options(&self, command: String) -> ResumeOptions {
+        let days = self.config.resume_days.value;
+        ResumeOptions {
+            command,
+            keep: Duration::from_secs(days.saturating_mul(24 * 60 * 60)),
+        }
+    }
+
     /// A job with scratch on `drives`.
     pub fn job(&self, drives: Vec<ScratchDrive>) -> Job {
         self.job_with(drives, DriveRates::ASSUMED, ComputeCosts::ASSUMED)
@@ -296,6 +306,7 @@ impl Resources {
             seed: self.request.seed,
             rates,
             costs,
+            resume: None,
         };
         let budget = Budget::holding(options.memory_bytes, self.held_bytes);
         Job {

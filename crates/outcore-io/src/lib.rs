@@ -13,8 +13,9 @@
 //!   recording of I/O, the probe
 //! - [`port`]: the drives of a job, and one thread's access to all of them
 //! - [`transfers`]: one thread's reads and writes in flight: submitting, waiting and completing
-//! - [`scratch`], [`output`], [`consumed`]: space for data that do not fit in memory, files that
-//!   appear complete, inputs whose blocks are freed while they are read
+//! - [`scratch`], [`output`], [`consumed`], [`journal`]: space for data that do not fit in memory,
+//!   files that appear complete, inputs whose blocks are freed while they are read, what a job that
+//!   is resumed needs to know
 //!
 //! A module imports only from its own row and the rows above it.
 
@@ -23,6 +24,7 @@ pub mod config;
 pub mod consumed;
 pub mod drive;
 pub mod error;
+pub mod journal;
 pub mod memory;
 pub mod metadata;
 pub mod nodes;

@@ -13,6 +13,7 @@
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
 
+use crate::partition::restored::Ranges;
 use outcore_io::drive::Op;
 use outcore_io::memory::{BLOCK_BYTES, Buf, Pool, block_ceil, block_floor};
 use outcore_io::output::StagedOutput;
@@ -211,6 +212,53 @@ impl Writer {
             wait_behind(port)?;
         }
         Ok(())
+    }
+
+    /// Passes the edge blocks that are not written to `take`: index of the file, number, contents.
+    /// No thread may be writing.
+    pub(crate) fn each_edge(
+        &self,
+        mut take: impl FnMut(usize, u64, &[u8; BLOCK_BYTES]) -> Result<()>,
+    ) -> Result<()> {
+        let edges = self.edges.lock().unwrap_or_else(PoisonError::into_inner);
+        for ((index, block), edge) in edges.iter() {
+            take(*index, *block, &edge.bytes)?;
+        }
+        let deferred = self.deferred.lock().unwrap_or_else(PoisonError::into_inner);
+        for (index, block, edge) in deferred.iter() {
+            take(*index, *block, &edge.bytes)?;
+        }
+        Ok(())
+    }
+
+    /// Takes an edge block of an earlier run, in which the bytes of the output in `ranges` are
+    /// filled.
+    pub(crate) fn restore_edge(
+        &self,
+        index: usize,
+        block: u64,
+        bytes: Box<[u8; BLOCK_BYTES]>,
+        ranges: &Ranges,
+    ) {
+        let Some(target) = self.targets.get(index) else {
+            return;
+        };
+        let in_output =
+            |file_at: u64| (file_at + target.start_bytes).saturating_sub(target.header_bytes);
+        let at = block * BLOCK_BYTES as u64;
+        let filled = ranges.inside(&(in_output(at)..in_output(at + BLOCK_BYTES as u64)));
+        let filled_bytes = filled as usize;
+        let edge = Edge {
+            bytes,
+            filled_bytes,
+        };
+        if filled_bytes == BLOCK_BYTES {
+            let mut deferred = self.deferred.lock().unwrap_or_else(PoisonError::into_inner);
+            deferred.push((index, block, edge));
+        } else if filled_bytes > 0 {
+            let mut edges = self.edges.lock().unwrap_or_else(PoisonError::into_inner);
+            edges.insert((index, block), edge);
+        }
     }
 
     /// Adds bytes inside one block of a file; writes the block once it is full.

@@ -40,21 +40,45 @@ const ENTRIES_MAX: usize = 256;
 const STEP_SECONDS: f64 = 0.1;
 const FILE_BYTES: u64 = 128 << 20;
 
+/// Floats as their bits: the text of a float need not be read as the same float.
+pub mod bits {
+    use serde::{Deserialize, Deserializer, Serializer};
+
+    /// Writes the bits.
+    ///
+    /// # Errors
+    /// The serializer's.
+    pub fn serialize<S: Serializer>(value: &f64, to: S) -> Result<S::Ok, S::Error> {
+        to.serialize_u64(value.to_bits())
+    }
+
+    /// Reads the bits.
+    ///
+    /// # Errors
+    /// The deserializer's.
+    pub fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<f64, D::Error> {
+        u64::deserialize(from).map(f64::from_bits)
+    }
+}
+
 /// The rates that one drive sustains.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct DriveRates {
     /// Sequential reads, bytes per second.
+    #[serde(with = "bits")]
     pub read_bytes_per_s: f64,
     /// Sequential writes, bytes per second.
+    #[serde(with = "bits")]
     pub write_bytes_per_s: f64,
     /// Small random requests per second.
+    #[serde(with = "bits")]
     pub requests_per_s: f64,
     /// Source of the figures.
     pub origin: RatesOrigin,
 }
 
 /// Source of a drive's rates.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum RatesOrigin {
     /// Not measured.
     Assumed,

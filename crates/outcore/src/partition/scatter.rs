@@ -19,6 +19,7 @@ use std::marker::PhantomData;
 use bytemuck::Pod;
 
 use super::bucket::{Counts, Out};
+use super::checkpoint::Checkpoints;
 use super::kernel::{Full, Scatter};
 use super::spill::{SPILL_TOKENS, Spill, Spilling};
 use super::{Partition, SegmentSizes};
@@ -386,6 +387,15 @@ impl<'a> ScatterWorker<'a> {
                 self.spill.out(bucket).noted_count() + u64::from(added)
             }
         }
+    }
+
+    /// Waits for all writes, and records what this thread has distributed.
+    pub(crate) fn record(&mut self, checkpoints: &Checkpoints<'_>, thread: usize) -> Result<()> {
+        while self.spill.is_writing() {
+            self.partition.check()?;
+            self.poll(true)?;
+        }
+        checkpoints.record_moved(thread, self.spill.outs())
     }
 
     /// Stores the partly filled buffers, in memory if they may stay there, and waits for all
