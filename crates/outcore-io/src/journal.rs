@@ -72,7 +72,7 @@ pub struct Journal {
     pool: Pool,
     buf: Option<Buf>,
     filled_bytes: usize,
-    /// Where the buffer goes.
+    /// The offset of the buffer in the file.
     at_bytes: u64,
     sum: u64,
 }

@@ -13,9 +13,9 @@
 //!   recording of I/O, the probe
 //! - [`port`]: the drives of a job, and one thread's access to all of them
 //! - [`transfers`]: one thread's reads and writes in flight: submitting, waiting and completing
-//! - [`scratch`], [`output`], [`consumed`], [`journal`]: space for data that do not fit in memory,
-//!   files that appear complete, inputs whose blocks are freed while they are read, what a job that
-//!   is resumed needs to know
+//! - [`scratch`], [`output`], [`consumed`]: space for data that do not fit in memory, files that
+//!   appear complete, inputs whose blocks are freed while they are read
+//! - [`journal`]: records of a job that can be resumed
 //!
 //! A module imports only from its own row and the rows above it.
 

@@ -103,8 +103,8 @@ pub(crate) struct SortArgs {
     #[arg(long, help_heading = "Files")]
     pub(crate) delete_input: bool,
     /// Keep a journal. If the job is killed or fails, the same command with --resume continues it
-    /// and writes the same bytes. For records that are sorted into one file, without --stable.
-    /// What is kept goes after 7 days (OUTCORE_RESUME_DAYS)
+    /// and writes the same bytes. For records that are sorted into one file.
+    /// outcore keeps what it has done for 7 days (OUTCORE_RESUME_DAYS)
     #[arg(long, help_heading = "Files", conflicts_with_all = ["delete_input", "check", "check_silently"])]
     pub(crate) resume: bool,
     /// Print the plan (passes, buffers, predicted traffic and time), then run

@@ -1,8 +1,8 @@
 //! Checkpoints of a job that can be resumed: when, by whom, and what is recorded.
 //!
-//! Contract: a checkpoint is due after a part of the data ([`PARTS`]), and only if the time since
-//! the last one is [`COST_PARTS`] times what that took, so that checkpoints take about 2 % of the
-//! time, or at most [`SHORT`] each. Then each thread ends its writes in flight and joins the meeting ([`Checkpoints::meet`]).
+//! Contract: a checkpoint is due after a part of the data ([`PARTS`]). If the last one was not
+//! [`SHORT`], [`COST_PARTS`] times its duration must also have passed, so that checkpoints take
+//! about 2 % of the time. Then each thread ends its writes in flight and joins the meeting ([`Checkpoints::meet`]).
 //! The last one to join syncs the files, records what all have written, and commits the journal;
 //! only then does any of them go on. During a distribution, the records are the blocks that each
 //! thread has distributed and its segments on scratch. Afterwards they are the ranges of the output
@@ -19,9 +19,9 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use super::bucket::{Location, Out, Segment};
+use super::bucket::{InputRun, Location, Out, Segment};
 use super::restored::{
-    BLOCKS, EDGE_BYTES, EDGES, IDENTITY, Identity, Left, RANGES, RESUMED, Restored, SEGMENTS,
+    BLOCKS, EDGE_BYTES, EDGES, IDENTITY, Identity, Left, RANGES, RESUMED, RUNS, Restored, SEGMENTS,
     SETTLED, SegmentEntry, Settled, TOTALS,
 };
 use crate::job::thread_group::ThreadGroup;
@@ -59,11 +59,11 @@ pub(crate) struct Checkpoints<'a> {
     pace: Pace,
     moved: Vec<Mutex<Moved>>,
     written: Mutex<Written>,
-    /// What an earlier run has left.
+    /// The content of the journal of an earlier run, and the rest of the job.
     pub(crate) restored: Option<(Restored, Left)>,
 }
 
-/// What one thread has distributed.
+/// The progress of one thread in a distribution.
 #[derive(Default)]
 struct Moved {
     /// Blocks that are not recorded yet.
@@ -193,6 +193,7 @@ impl<'a> Checkpoints<'a> {
         }
         moved.seen.resize(outs.len(), Seen::default());
         let mut entries: Vec<SegmentEntry> = Vec::new();
+        let mut runs: Vec<InputRun> = Vec::new();
         for (bucket, (out, seen)) in outs.iter().zip(&mut moved.seen).enumerate() {
             for segment in &out.segments[seen.segments..] {
                 if let Location::Scratch { address, checksum } = segment.location {
@@ -204,17 +205,37 @@ impl<'a> Checkpoints<'a> {
                         bucket: bucket as u32,
                         payload_bytes: segment.payload_bytes,
                         log: address.log.into(),
+                        runs_count: segment.input_runs.len() as u32,
+                        unused: 0,
                     });
+                    runs.extend_from_slice(&segment.input_runs);
                 }
                 seen.items += u64::from(segment.payload_bytes) / self.item_bytes as u64;
-                if entries.len() * size_of::<SegmentEntry>() > RECORD_BYTES {
-                    journal.append(self.volume, SEGMENTS, bytemuck::cast_slice(&entries))?;
-                    entries.clear();
+                let described_bytes = size_of_val(&entries[..]) + size_of_val(&runs[..]);
+                if described_bytes > RECORD_BYTES {
+                    self.record_segments(&mut journal, &mut entries, &mut runs)?;
                 }
             }
             seen.segments = out.segments.len();
         }
-        journal.append(self.volume, SEGMENTS, bytemuck::cast_slice(&entries))
+        self.record_segments(&mut journal, &mut entries, &mut runs)
+    }
+
+    fn record_segments(
+        &self,
+        journal: &mut Journal,
+        entries: &mut Vec<SegmentEntry>,
+        runs: &mut Vec<InputRun>,
+    ) -> Result<()> {
+        for entries in entries.chunks(RECORD_BYTES / size_of::<SegmentEntry>()) {
+            journal.append(self.volume, SEGMENTS, bytemuck::cast_slice(entries))?;
+        }
+        for runs in runs.chunks(RECORD_BYTES / size_of::<InputRun>()) {
+            journal.append(self.volume, RUNS, bytemuck::cast_slice(runs))?;
+        }
+        entries.clear();
+        runs.clear();
+        Ok(())
     }
 
     /// Joins the meeting of a distribution: commits what all threads have recorded.

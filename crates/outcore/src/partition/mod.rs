@@ -193,7 +193,7 @@ impl<'a> Partition<'a> {
         self.scratch.get()
     }
 
-    /// What an earlier run of the job has left, and what is left to do.
+    /// The content of the journal of an earlier run, and the rest of the job.
     pub(crate) fn restored(&self) -> Option<&(Restored, Left)> {
         self.checkpoints.as_ref()?.restored.as_ref()
     }

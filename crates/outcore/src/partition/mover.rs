@@ -81,10 +81,17 @@ impl<F: FixedItems, R: Route> FixedMover<F, R> {
             self.kept.clear();
             let mut count = 0;
             for (index, item) in area.chunks_exact(item_bytes).enumerate() {
-                if rest.takes(buckets[index]) {
+                let bucket = buckets[index];
+                if rest.takes(bucket) {
                     self.kept.extend_from_slice(item);
-                    buckets[count] = buckets[index];
+                    buckets[count] = bucket;
                     count += 1;
+                } else if worker.is_ordered() {
+                    // The items before it are in another run of the input than those after it.
+                    worker.scatter(&self.items, &self.kept, &buckets[..count])?;
+                    self.kept.clear();
+                    count = 0;
+                    worker.skip(usize::from(bucket));
                 }
             }
             worker.scatter(&self.items, &self.kept, &buckets[..count])?;

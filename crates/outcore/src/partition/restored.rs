@@ -1,8 +1,8 @@
 //! What the journal of a dead job vouches for, and who the job was.
 //!
 //! Contract: [`Identity`] says which job a journal belongs to; [`Identity::difference`] names the
-//! first difference from another. [`Restored`] is the content of a journal: for each thread the
-//! blocks of the input that it had distributed, in order, and for each of its buckets the ranks of
+//! first difference from another. [`Restored`] is the content of a journal. It has the blocks of the
+//! input that each thread had distributed, in order. For each bucket of a thread it has the ranks of
 //! the items that are on scratch. The other items of these blocks were in memory and are lost: a
 //! thread reads its blocks again and moves only these ([`Rest`]). Items have ranks per thread and
 //! bucket, in the order in which the thread moved them, so the filter needs no keys.
@@ -19,7 +19,7 @@ use std::path::Path;
 use bytemuck::{Pod, Zeroable};
 use serde::{Deserialize, Serialize};
 
-use super::bucket::{Location, Out};
+use super::bucket::{InputRun, Location, Out};
 use crate::job::JobSize;
 use crate::read::source::InputPart;
 use outcore_io::journal::{self, JournalEnd, KINDS_FROM, Record};
@@ -36,6 +36,7 @@ pub(super) const SEGMENTS: u32 = KINDS_FROM + 4;
 pub(super) const TOTALS: u32 = KINDS_FROM + 5;
 pub(super) const RANGES: u32 = KINDS_FROM + 6;
 pub(super) const EDGES: u32 = KINDS_FROM + 7;
+pub(super) const RUNS: u32 = KINDS_FROM + 8;
 
 /// Bytes of an edge block in a record: its file, its number, its contents.
 pub(super) const EDGE_BYTES: usize = 16 + BLOCK_BYTES;
@@ -136,7 +137,7 @@ impl InputIdentity {
     }
 }
 
-/// What a job has settled before its first checkpoint, and a run that resumes it must repeat.
+/// Choices of a job before its first checkpoint, which a run that resumes it must repeat.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Settled {
     pub(crate) size: JobSize,
@@ -164,6 +165,9 @@ pub(super) struct SegmentEntry {
     pub(super) bucket: u32,
     pub(super) payload_bytes: u32,
     pub(super) log: u32,
+    /// Runs of the input in it, which later records list.
+    pub(super) runs_count: u32,
+    pub(super) unused: u32,
 }
 
 /// Ascending ranges without gaps between neighbours.
@@ -247,6 +251,8 @@ pub(crate) struct Restored {
     pub(crate) end: JournalEnd,
     pub(crate) sequences: Vec<Sequence>,
     segments: Vec<SegmentEntry>,
+    /// Their runs of the input, one after another.
+    runs: Vec<InputRun>,
     /// Items of each bucket, if the distribution had ended.
     totals: Option<Vec<u64>>,
     /// Bytes of the output that are in its unfinished file.
@@ -303,6 +309,7 @@ impl Restored {
             end,
             sequences: reading.sequences,
             segments: reading.segments,
+            runs: reading.runs,
             totals: reading.totals,
             ranges: reading.ranges,
             edges: reading.edges,
@@ -324,7 +331,7 @@ impl Restored {
         }
     }
 
-    /// What is left to do: `is_counted` says for each bucket whether its items are only counted.
+    /// The rest of the job; `is_counted` says for each bucket whether its items are only counted.
     pub(crate) fn left(&self, is_counted: impl Fn(usize) -> bool) -> Left {
         let written = self.are_written();
         let vouched = |bucket: usize| -> u64 {
@@ -346,7 +353,7 @@ impl Restored {
         }
     }
 
-    /// Where each log ends: after the last segment that is still needed.
+    /// The end of each log, after the last segment that is still needed.
     pub(crate) fn log_ends(&self) -> Vec<u64> {
         let written = self.are_written();
         let mut ends = vec![0; self.settled.scratch_names.len() * self.settled.bands];
@@ -364,8 +371,11 @@ impl Restored {
     pub(crate) fn outs(&self, left: &Left) -> Vec<Out> {
         let mut outs: Vec<Out> = left.written.iter().map(|_| Out::default()).collect();
         let item_bytes = self.settled.item_bytes as u64;
+        let mut runs = &self.runs[..];
         for entry in &self.segments {
             let bucket = entry.bucket as usize;
+            let (own, others) = runs.split_at(runs.len().min(entry.runs_count as usize));
+            runs = others;
             if left.written[bucket] {
                 continue;
             }
@@ -378,7 +388,8 @@ impl Restored {
                 checksum: entry.checksum,
             };
             let items = u64::from(entry.payload_bytes) / item_bytes;
-            outs[bucket].push(location, entry.payload_bytes as usize, items);
+            let number = outs[bucket].push(location, entry.payload_bytes as usize, items);
+            outs[bucket].segments[number].input_runs = own.into();
         }
         outs
     }
@@ -397,7 +408,7 @@ impl Restored {
     }
 }
 
-/// What a resumed job has left to do.
+/// The rest of a job that is resumed.
 #[derive(Debug, Clone)]
 pub(crate) struct Left {
     /// Items of each bucket, if they are known.
@@ -424,6 +435,7 @@ struct Reading {
     /// What was vouched for when the run that wrote the current records began.
     before: Vec<HashMap<u32, Ranges>>,
     segments: Vec<SegmentEntry>,
+    runs: Vec<InputRun>,
     totals: Option<Vec<u64>>,
     ranges: Ranges,
     edges: Vec<(usize, u64, Box<[u8; BLOCK_BYTES]>)>,
@@ -467,6 +479,11 @@ impl Reading {
                 for entry in payload.chunks_exact(size_of::<SegmentEntry>()) {
                     self.add(bytemuck::pod_read_unaligned(entry))?;
                 }
+            }
+            RUNS => {
+                let runs = payload.chunks_exact(size_of::<InputRun>());
+                self.runs
+                    .extend(runs.map(bytemuck::pod_read_unaligned::<InputRun>));
             }
             TOTALS => self.totals.get_or_insert_default().extend(words(payload)),
             RANGES => {

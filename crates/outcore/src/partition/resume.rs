@@ -53,7 +53,7 @@ pub fn resumable(output: &Path) -> Option<Resumable> {
 }
 
 /// Whether a dead job had put `output` in place, and left only its directory, which is removed. Its
-/// scratch is left over then, and whoever uses the drives next removes it.
+/// scratch is left over then, and the next job on its drives removes it.
 ///
 /// # Errors
 /// Usage: the job is running. The system's error.
@@ -72,7 +72,7 @@ pub fn was_published(output: &Path) -> Result<bool> {
 }
 
 impl Resuming {
-    /// What a dead job with the same output has left; `None` if the job keeps no journal.
+    /// Finds the dead job with the same output; `None` if the job keeps no journal.
     ///
     /// # Errors
     /// Usage: another run holds it; an output that is not one file. The system's error.
@@ -177,7 +177,7 @@ impl Resuming {
     }
 }
 
-/// What a dead job has left, except for the directory of its output.
+/// The rest of a dead job, except for the directory of its output.
 pub(crate) struct FoundRest {
     pub(crate) scratch_dirs: Vec<PrivateDir>,
     pub(crate) restored: Restored,

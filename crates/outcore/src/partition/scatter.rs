@@ -363,6 +363,18 @@ impl<'a> ScatterWorker<'a> {
         }
     }
 
+    /// Whether segments list the runs of the input in them.
+    pub(super) fn is_ordered(&self) -> bool {
+        self.what.is_ordered
+    }
+
+    /// Passes over an item of the current run in a bucket, which an earlier run of the job has
+    /// stored.
+    pub(super) fn skip(&mut self, bucket: usize) {
+        self.note(bucket, self.buffers.filled_bytes(bucket));
+        self.run_counts[bucket] += 1;
+    }
+
     fn note(&mut self, bucket: usize, filled_bytes: usize) {
         if !self.what.is_ordered {
             return;

@@ -82,6 +82,12 @@ pub(crate) fn distribute_input<E: Elements>(
                 let start = align_payload(elements, block, buf);
                 let bytes = &mut buf[start..start + block.payload_bytes];
                 elements.encode(bytes)?;
+                let count = (bytes.len() / elements.element_bytes()) as u64;
+                worker.begin_run(RunStart {
+                    position: block.position,
+                    begin: block.position,
+                    end: block.position + count,
+                });
                 let run = Run {
                     bytes,
                     position: block.position,

@@ -226,7 +226,7 @@ where
     let mut phases = Phases::start();
     let element_bytes = elements.element_bytes();
     let is_ordered = options.stable && !elements.is_scalar();
-    let resumed = Resumed::begin(job, output, options, is_ordered, identity)?;
+    let resumed = Resumed::begin(job, output, options, identity)?;
     let job = &resumed.job(job);
     let access = match options.delete_input {
         true => Access::Update,

@@ -56,6 +56,7 @@ pub(super) fn options_of(format: &RecordFormat, options: SortOptions) -> Vec<(St
     vec![
         pair("type", format.to_string()),
         pair("descending order", options.descending.to_string()),
+        pair("stable order", options.stable.to_string()),
         pair("choice of one record per key", options.unique.to_string()),
     ]
 }
@@ -73,15 +74,11 @@ impl Resumed {
         job: &Job,
         output: &Output,
         options: SortOptions,
-        is_ordered: bool,
         identity: Vec<(String, String)>,
     ) -> Result<Self> {
         let is_asked = job.options.resume.is_some();
         if is_asked && options.delete_input {
             return Err(refused("a sort that frees its inputs cannot be resumed"));
-        }
-        if is_asked && is_ordered {
-            return Err(refused("a stable sort of records cannot be resumed"));
         }
         let resuming = Resuming::find(job, output)?;
         let bytes = Pool::total_bytes(BUFFER_BYTES, 1);
