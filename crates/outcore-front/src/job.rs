@@ -18,7 +18,8 @@ use crate::inputs::ResolvedInput;
 use crate::output::{Target, check_room};
 use crate::resources::Resources;
 
-/// The job of a sort and its plan; `is_resumed` if it continues a killed one. Without a target, only the plan is useful.
+/// The job of a sort and its plan; `is_resumed` if it continues a killed one. Without a target,
+/// only the plan is useful.
 ///
 /// # Errors
 /// Too little room or memory, invalid drives, incompatible options.

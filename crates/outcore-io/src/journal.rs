@@ -28,13 +28,13 @@ use crate::port::{Volume, VolumeFile};
 use crate::transfers::{Transfers, no_buffer};
 
 /// The name of a journal in its private directory.
-pub const JOURNAL: &str = "journal";
+const JOURNAL: &str = "journal";
 /// The line of a job's ledger for a journal, and its bytes.
 pub const JOURNAL_LINE: &str = "journal";
 /// Memory of a journal.
 pub const BUFFER_BYTES: usize = 256 << 10;
 /// Longest payload of a record.
-pub const PAYLOAD_BYTES_MAX: usize = 64 << 10;
+const PAYLOAD_BYTES_MAX: usize = 64 << 10;
 
 const VERSION: u32 = 1;
 const HEADER_BYTES: usize = 16;
@@ -325,21 +325,21 @@ fn end_of(file: &File) -> io::Result<Option<JournalEnd>> {
     Ok(end)
 }
 
-/// Reads the journal in `file`, whose name is `path`, and passes each record that counts to `take`,
-/// in order. Returns where the journal ends; `None`, without a record, if nothing counts.
+/// Reads the journal in `dir`, and passes each record that counts to `take`, in order. Returns the
+/// end of the journal; `None`, without a record, if nothing counts.
 ///
 /// # Errors
 /// The system's error; the errors of `take`.
 pub fn read(
-    file: &File,
-    path: &Path,
+    dir: &PrivateDir,
     mut take: impl FnMut(Record) -> Result<()>,
 ) -> Result<Option<JournalEnd>> {
-    let failed = |error: io::Error| Error::io("read journal", &error).path(path);
-    let Some(end) = end_of(file).map_err(failed)? else {
+    let failed = |error: io::Error| Error::io("read journal", &error).path(path_in(dir.path()));
+    let file = dir.open_file(JOURNAL)?;
+    let Some(end) = end_of(&file).map_err(failed)? else {
         return Ok(None);
     };
-    let mut records = scan(file).map_err(failed)?;
+    let mut records = scan(&file).map_err(failed)?;
     let mut text: Option<Record> = None;
     while records.sum != end.sum
         && let Some(record) = records.next().map_err(failed)?
@@ -414,8 +414,7 @@ mod tests {
         /// The payloads of the records that count, and the end.
         fn found(&self) -> (Vec<Vec<u8>>, Option<JournalEnd>) {
             let mut found = Vec::new();
-            let file = File::open(self.path()).unwrap();
-            let end = read(&file, &self.path(), |record| {
+            let end = read(&self.dir, |record| {
                 found.push(record.payload);
                 Ok(())
             });
@@ -487,8 +486,7 @@ mod tests {
         }
         journal.commit(&kit.volume, done(1)).unwrap();
         let mut found = Vec::new();
-        let file = File::open(kit.path()).unwrap();
-        read(&file, &kit.path(), |record| {
+        read(&kit.dir, |record| {
             found.push(record.value::<String>()?);
             Ok(())
         })

@@ -228,8 +228,8 @@ impl StagedOutput {
         Ok(output)
     }
 
-    /// Stages one file in `dir`, a private directory next to it. If its job has died, the unfinished
-    /// file is there and keeps its contents.
+    /// Stages one file in `dir`, a private directory next to it. The unfinished file of a dead job
+    /// is there and keeps its contents.
     ///
     /// # Errors
     /// As [`StagedOutput::stage`].

@@ -409,7 +409,7 @@ pub(crate) fn check_unchanged(
     parts.try_for_each(|part| volume.check_unchanged(&part.file, is_being_freed))
 }
 
-/// Stages the files of `output` for `data_bytes` of elements; `None` for a pipe.
+/// As [`stage_output_in`].
 pub(crate) fn stage_output(
     volume: &Volume,
     output: &Output,
@@ -429,7 +429,8 @@ pub(crate) fn stage_output(
     )
 }
 
-/// The same. A single file is staged in `dir`, if that is given.
+/// Stages the files of `output` for `data_bytes` of elements; `None` for a pipe. A single file is
+/// staged in `dir`, if that is given.
 pub(crate) fn stage_output_in(
     volume: &Volume,
     output: &Output,

@@ -10,16 +10,19 @@
 //! Memory: one 4 KiB block for each edge that waits for its other half: at most two per piece in
 //! flight, plus one per shard.
 
+mod ranges;
+
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
 
-use crate::partition::restored::Ranges;
 use outcore_io::drive::Op;
 use outcore_io::memory::{BLOCK_BYTES, Buf, Pool, block_ceil, block_floor};
 use outcore_io::output::StagedOutput;
 use outcore_io::port::{Port, VolumeFile};
 use outcore_io::transfers::{WRITE_BEHIND, wait_behind};
 use outcore_io::{Error, Kind, Result};
+
+pub(crate) use ranges::Ranges;
 
 /// Token of the writes made here; callers use others for their own.
 pub(crate) const WRITE_TOKEN: u64 = WRITE_BEHIND;

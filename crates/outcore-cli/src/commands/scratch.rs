@@ -4,8 +4,8 @@
 //! directory), at those directly inside them, where the files of a graph or a view are made, at the
 //! folders of partitions in these, and only at names that the engine makes. A directory whose lock
 //! is held belongs to a running job and is never touched, nor is one that holds the only copy of
-//! something or a job that can be resumed, or that only looks like one of ours; all are listed, with the reason; see
-//! [`outcore_io::drive::private_dir`].
+//! something or a job that can be resumed, or that only looks like one of ours; all are listed,
+//! with the reason; see [`outcore_io::drive::private_dir`].
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -221,7 +221,7 @@ impl<'a> Resume<'a> {
             .map(|percent| format!(" at {percent} %"));
         let age = self
             .age_seconds
-            .map(|age| format!(", {} old", units::seconds(age as f64)));
+            .map(|age| format!(", {} old", units::seconds(age.max(1) as f64)));
         let (done, age) = (done.unwrap_or_default(), age.unwrap_or_default());
         format!("resumable{done}{age}: {}", self.command)
     }

@@ -36,6 +36,7 @@
 mod commit;
 mod contents;
 mod folders;
+mod mark;
 mod resume;
 mod sweep;
 
@@ -63,7 +64,8 @@ use crate::checksum::bytes_checksum;
 use crate::error::{Error, Kind, Result};
 pub(crate) use commit::{seal, unseal};
 use contents::is_known;
-pub use resume::{Resumable, claimed_path, forget, remove_without, resumable_at};
+pub use mark::Resumable;
+pub use resume::{claimed_path, forget, remove_without, resumable_at};
 pub(super) use sweep::sweep_in;
 pub(crate) use sweep::{LOOK, unpublished_in};
 pub use sweep::{State, has_any, list, sweep};
@@ -242,7 +244,7 @@ impl PrivateDir {
     ///
     /// # Errors
     /// The system's error.
-    pub fn open_file(&self, name: &str) -> Result<File> {
+    pub(crate) fn open_file(&self, name: &str) -> Result<File> {
         let failed = |errno: Errno| {
             Error::errno("open scratch", errno.raw_os_error()).path(self.path.join(name))
         };
@@ -528,7 +530,7 @@ fn remove_locked(
     commit::revoke(dir)?;
     let mut names = contents::names_in(dir)?;
     // A job that can be resumed is recognised for as long as possible.
-    names.sort_by_key(|name| resume::is_of_resume(name));
+    names.sort_by_key(|name| mark::is_of_resume(name));
     for name in names.iter().filter(|name| *name != LOCK && is_known(name)) {
         match contents::remove(dir, name) {
             // Another process still has it open.

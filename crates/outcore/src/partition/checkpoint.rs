@@ -2,11 +2,11 @@
 //!
 //! Contract: a checkpoint is due after a part of the data ([`PARTS`]). If the last one was not
 //! [`SHORT`], [`COST_PARTS`] times its duration must also have passed, so that checkpoints take
-//! about 2 % of the time. Then each thread ends its writes in flight and joins the meeting ([`Checkpoints::meet`]).
-//! The last one to join syncs the files, records what all have written, and commits the journal;
-//! only then does any of them go on. During a distribution, the records are the blocks that each
-//! thread has distributed and its segments on scratch. Afterwards they are the ranges of the output
-//! and the edge blocks that are not full.
+//! about 2 % of the time. Then each thread ends its writes in flight and joins the meeting. The
+//! last one to join syncs the files, records the progress of all, and commits the journal; only
+//! then does any of them go on. During a distribution, the records are the blocks that each thread
+//! has distributed and its segments on scratch. Afterwards they are the ranges of the output and
+//! the edge blocks that are not full.
 //!
 //! With the first commit the directories of the job are marked: from then on they stay if the job
 //! fails or is killed. Segments stay on scratch until the output that contains them is recorded.
@@ -21,7 +21,7 @@ use std::time::{Duration, Instant};
 
 use super::bucket::{InputRun, Location, Out, Segment};
 use super::restored::{
-    BLOCKS, EDGE_BYTES, EDGES, IDENTITY, Identity, Left, RANGES, RESUMED, RUNS, Restored, SEGMENTS,
+    BLOCKS, Continued, EDGE_BYTES, EDGES, IDENTITY, Identity, RANGES, RESUMED, RUNS, SEGMENTS,
     SETTLED, SegmentEntry, Settled, TOTALS,
 };
 use crate::job::thread_group::ThreadGroup;
@@ -60,7 +60,7 @@ pub(crate) struct Checkpoints<'a> {
     moved: Vec<Mutex<Moved>>,
     written: Mutex<Written>,
     /// The content of the journal of an earlier run, and the rest of the job.
-    pub(crate) restored: Option<(Restored, Left)>,
+    pub(crate) continued: Option<Continued>,
 }
 
 /// The progress of one thread in a distribution.
@@ -105,7 +105,7 @@ impl<'a> Checkpoints<'a> {
     ///
     /// # Errors
     /// The journal cannot be made.
-    pub(crate) fn new(setting: Setting<'a>, restored: Option<(Restored, Left)>) -> Result<Self> {
+    pub(crate) fn new(setting: Setting<'a>, continued: Option<Continued>) -> Result<Self> {
         let Setting {
             volume,
             scratch,
@@ -118,11 +118,12 @@ impl<'a> Checkpoints<'a> {
         let Some(dir) = staged.dirs().next() else {
             unreachable!("an output in a file has a private directory");
         };
-        let mut journal = match &restored {
-            Some((restored, _)) => Journal::reopen(volume, dir, &budget, restored.end)?,
+        let end = continued.as_ref().map(|continued| continued.restored.end);
+        let mut journal = match end {
+            Some(end) => Journal::reopen(volume, dir, &budget, end)?,
             None => Journal::create(volume, dir, &budget)?,
         };
-        match &restored {
+        match end {
             Some(_) => journal.append(volume, RESUMED, &[])?,
             None => {
                 journal.append_value(volume, IDENTITY, &identity)?;
@@ -138,13 +139,13 @@ impl<'a> Checkpoints<'a> {
             staged,
             journal: Mutex::new(journal),
             mark,
-            is_marked: AtomicBool::new(restored.is_some()),
+            is_marked: AtomicBool::new(continued.is_some()),
             item_bytes: settled.item_bytes,
             meeting: Meeting::default(),
             pace: Pace::new(data_bytes),
             moved: (0..settled.size.threads).map(|_| moved()).collect(),
             written: Mutex::default(),
-            restored,
+            continued,
         })
     }
 
@@ -246,9 +247,9 @@ impl<'a> Checkpoints<'a> {
     /// Records the end of the distribution, with the number of items in each bucket, and commits.
     pub(crate) fn end_distribution(&self, totals: &[u64]) -> Result<()> {
         if self
-            .restored
+            .continued
             .as_ref()
-            .is_some_and(|(_, left)| left.totals.is_some())
+            .is_some_and(|continued| continued.left.totals.is_some())
         {
             return self.commit();
         }

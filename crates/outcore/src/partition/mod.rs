@@ -42,7 +42,7 @@ use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Mutex, OnceLock, PoisonError};
 
 use self::checkpoint::Checkpoints;
-use self::restored::{Left, Restored};
+use self::restored::Continued;
 use self::spill::{Resident, Spill, Spilling};
 use crate::job::Job;
 use crate::job::thread_group::ThreadGroup;
@@ -194,8 +194,8 @@ impl<'a> Partition<'a> {
     }
 
     /// The content of the journal of an earlier run, and the rest of the job.
-    pub(crate) fn restored(&self) -> Option<&(Restored, Left)> {
-        self.checkpoints.as_ref()?.restored.as_ref()
+    pub(crate) fn continued(&self) -> Option<&Continued> {
+        self.checkpoints.as_ref()?.continued.as_ref()
     }
 
     /// The write side of a worker with `bucket_count` buckets.

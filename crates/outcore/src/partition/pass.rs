@@ -90,7 +90,7 @@ pub(crate) struct BlockReader<'a> {
     share: TakeShare,
     is_ordered: bool,
     /// Positions of the blocks to read, in this order; `None` for all that no other thread takes.
-    given: Option<std::vec::IntoIter<u64>>,
+    given: Option<std::slice::Iter<'a, u64>>,
     /// Taken but not yet requested.
     stretch: Stretch,
     ahead: ReadAhead<Block>,
@@ -121,12 +121,12 @@ impl<'a> BlockReader<'a> {
     /// A reader of the blocks at these positions, in their order.
     pub(crate) fn of_given(
         blocks: &'a Blocks,
-        positions: &[u64],
+        positions: &'a [u64],
         window: usize,
         pool: Pool,
     ) -> Self {
         BlockReader {
-            given: Some(positions.to_vec().into_iter()),
+            given: Some(positions.iter()),
             ..Self::new(blocks, TakeShare::ONE, true, window, pool)
         }
     }
@@ -134,7 +134,7 @@ impl<'a> BlockReader<'a> {
     /// The next block of this thread.
     fn next_block(&mut self, port: &Port) -> Option<Block> {
         if let Some(given) = &mut self.given {
-            return Some(self.blocks.at(given.next()?));
+            return Some(self.blocks.at(*given.next()?));
         }
         loop {
             if let Some(block) = self.blocks.next_of(&mut self.stretch) {

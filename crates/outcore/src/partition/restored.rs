@@ -1,20 +1,22 @@
 //! What the journal of a dead job vouches for, and who the job was.
 //!
 //! Contract: [`Identity`] says which job a journal belongs to; [`Identity::difference`] names the
-//! first difference from another. [`Restored`] is the content of a journal. It has the blocks of the
-//! input that each thread had distributed, in order. For each bucket of a thread it has the ranks of
-//! the items that are on scratch. The other items of these blocks were in memory and are lost: a
-//! thread reads its blocks again and moves only these ([`Rest`]). Items have ranks per thread and
-//! bucket, in the order in which the thread moved them, so the filter needs no keys.
+//! first difference from another. [`Restored`] is the content of a journal. It has the blocks of
+//! the input that each thread had distributed, in order. For each bucket of a thread it has the
+//! ranks of the items that are on scratch. The other items of these blocks were in memory and are
+//! lost: a thread reads its blocks again and moves only these ([`Rest`]). Items have ranks per
+//! thread and bucket, in the order in which the thread moved them, so the filter needs no keys.
 //!
 //! A run that resumes counts only the items that were not vouched for before it. Its records give
 //! ranks among these, and [`Restored`] translates them.
 //!
-//! Bounds: a description per segment, a word per block of the input, two words per gap of ranks.
+//! Bounds: a description per segment, in place of those that the plan has memory for; a word per
+//! block of the input, two words per gap of ranks.
 
 use std::collections::HashMap;
 use std::ops::Range;
 use std::path::Path;
+use std::sync::{Mutex, PoisonError};
 
 use bytemuck::{Pod, Zeroable};
 use serde::{Deserialize, Serialize};
@@ -22,6 +24,8 @@ use serde::{Deserialize, Serialize};
 use super::bucket::{InputRun, Location, Out};
 use crate::job::JobSize;
 use crate::read::source::InputPart;
+use crate::writer::Ranges;
+use outcore_io::drive::PrivateDir;
 use outcore_io::journal::{self, JournalEnd, KINDS_FROM, Record};
 use outcore_io::memory::{BLOCK_BYTES, block_ceil};
 use outcore_io::scratch::ScratchAddress;
@@ -59,13 +63,21 @@ pub(crate) struct Identity {
     /// The version of outcore.
     version: String,
     inputs: Vec<InputIdentity>,
-    /// Everything else that changes the bytes of the output, or where they go: name and value.
-    options: Vec<(String, String)>,
+    /// Everything else that changes the bytes of the output, or where they go.
+    options: Vec<IdentityOption>,
+}
+
+/// An option of a job.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct IdentityOption {
+    /// Its name in words.
+    pub(crate) name: String,
+    pub(crate) value: String,
 }
 
 impl Identity {
     /// The job over `parts` with `options`.
-    pub(crate) fn of(parts: &[InputPart], options: Vec<(String, String)>) -> Self {
+    pub(crate) fn of(parts: &[InputPart], options: Vec<IdentityOption>) -> Self {
         use std::os::unix::ffi::OsStrExt;
         let input = |part: &InputPart| {
             let facts = &part.file.facts;
@@ -105,12 +117,11 @@ impl Identity {
                 return Some(was.difference(is));
             }
         }
-        let pairs = self.options.iter().zip(&now.options);
-        let differs = |((name, was), (_, is)): ((&String, &String), (&String, &String))| {
+        let mut pairs = self.options.iter().zip(&now.options);
+        let found = pairs.find_map(|(was, is)| {
+            let (name, was, is) = (&was.name, &was.value, &is.value);
             (was != is).then(|| format!("its {name} was {was}, and is {is} now"))
-        };
-        let mut pairs = pairs.map(|((a, b), (c, d))| ((a, b), (c, d)));
-        let found = pairs.find_map(differs);
+        });
         let is_other = self.options.len() != now.options.len();
         found.or_else(|| is_other.then(|| "its options were others".to_owned()))
     }
@@ -170,70 +181,6 @@ pub(super) struct SegmentEntry {
     pub(super) unused: u32,
 }
 
-/// Ascending ranges without gaps between neighbours.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(crate) struct Ranges(Vec<Range<u64>>);
-
-impl Ranges {
-    /// Adds a range.
-    pub(crate) fn add(&mut self, range: Range<u64>) {
-        if range.is_empty() {
-            return;
-        }
-        let from = self.0.partition_point(|known| known.end < range.start);
-        let to = self.0.partition_point(|known| known.start <= range.end);
-        let mut joined = range;
-        if let [first, ..] = &self.0[from..to] {
-            joined.start = joined.start.min(first.start);
-        }
-        if let [.., last] = &self.0[from..to] {
-            joined.end = joined.end.max(last.end);
-        }
-        self.0.splice(from..to, [joined]);
-    }
-
-    /// Whether all of a range is in it.
-    pub(crate) fn covers(&self, range: &Range<u64>) -> bool {
-        let at = self.0.partition_point(|known| known.end < range.end);
-        range.is_empty()
-            || self
-                .0
-                .get(at)
-                .is_some_and(|known| known.start <= range.start)
-    }
-
-    /// Sum of the lengths.
-    pub(crate) fn total(&self) -> u64 {
-        self.0.iter().map(|range| range.end - range.start).sum()
-    }
-
-    /// The length of its part inside a range.
-    pub(crate) fn inside(&self, within: &Range<u64>) -> u64 {
-        let part = |range: &Range<u64>| {
-            let (start, end) = (range.start.max(within.start), range.end.min(within.end));
-            end.saturating_sub(start)
-        };
-        self.0.iter().map(part).sum()
-    }
-
-    /// The numbers outside of it that have a place in `places` among all numbers outside.
-    fn outside(&self, places: Range<u64>) -> Vec<Range<u64>> {
-        let mut found = Vec::new();
-        let (mut at, mut place) = (0, 0);
-        let end = u64::MAX..u64::MAX;
-        for known in self.0.iter().chain([&end]) {
-            let gap = known.start - at;
-            let (from, to) = (places.start.max(place), places.end.min(place + gap));
-            if from < to {
-                found.push(at + (from - place)..at + (to - place));
-            }
-            place = place.saturating_add(gap);
-            at = known.end;
-        }
-        found
-    }
-}
-
 /// One thread of the dead job.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Sequence {
@@ -244,21 +191,27 @@ pub(crate) struct Sequence {
 }
 
 /// The content of a journal.
-#[derive(Debug, Clone)]
+#[derive(Debug)]
 pub(crate) struct Restored {
     pub(crate) identity: Identity,
     pub(crate) settled: Settled,
     pub(crate) end: JournalEnd,
     pub(crate) sequences: Vec<Sequence>,
-    segments: Vec<SegmentEntry>,
-    /// Their runs of the input, one after another.
-    runs: Vec<InputRun>,
+    vouched: Mutex<Vouched>,
     /// Items of each bucket, if the distribution had ended.
     totals: Option<Vec<u64>>,
     /// Bytes of the output that are in its unfinished file.
     pub(crate) ranges: Ranges,
     /// Edge blocks of these that are not: index of the file, number, contents.
     pub(crate) edges: Vec<(usize, u64, Box<[u8; BLOCK_BYTES]>)>,
+}
+
+/// The segments that a journal vouches for.
+#[derive(Debug, Default)]
+struct Vouched {
+    segments: Vec<SegmentEntry>,
+    /// Their runs of the input, one after another.
+    runs: Vec<InputRun>,
 }
 
 /// The lost items of a thread's blocks: which items of the repeated pass are moved.
@@ -296,9 +249,9 @@ impl Restored {
     ///
     /// # Errors
     /// The system's error; a journal that is not one of a distribution.
-    pub(crate) fn read(file: &std::fs::File, path: &Path) -> Result<Option<Self>> {
+    pub(crate) fn read(dir: &PrivateDir) -> Result<Option<Self>> {
         let mut reading = Reading::default();
-        let end = journal::read(file, path, |record| reading.take(&record))?;
+        let end = journal::read(dir, |record| reading.take(&record))?;
         let Some((end, (identity, settled))) = end.zip(reading.identity.zip(reading.settled))
         else {
             return Ok(None);
@@ -308,8 +261,7 @@ impl Restored {
             settled,
             end,
             sequences: reading.sequences,
-            segments: reading.segments,
-            runs: reading.runs,
+            vouched: Mutex::new(reading.vouched),
             totals: reading.totals,
             ranges: reading.ranges,
             edges: reading.edges,
@@ -357,7 +309,8 @@ impl Restored {
     pub(crate) fn log_ends(&self) -> Vec<u64> {
         let written = self.are_written();
         let mut ends = vec![0; self.settled.scratch_names.len() * self.settled.bands];
-        for entry in &self.segments {
+        let vouched = self.vouched.lock().unwrap_or_else(PoisonError::into_inner);
+        for entry in &vouched.segments {
             let end_bytes = entry.offset_bytes + block_ceil(entry.payload_bytes.into());
             match ends.get_mut(entry.log as usize) {
                 Some(end) if !written[entry.bucket as usize] => *end = end_bytes.max(*end),
@@ -367,12 +320,15 @@ impl Restored {
         ends
     }
 
-    /// The segments on scratch that are still needed, per bucket.
+    /// The segments on scratch that are still needed, per bucket. Their memory moves: a second call
+    /// returns none.
     pub(crate) fn outs(&self, left: &Left) -> Vec<Out> {
         let mut outs: Vec<Out> = left.written.iter().map(|_| Out::default()).collect();
         let item_bytes = self.settled.item_bytes as u64;
-        let mut runs = &self.runs[..];
-        for entry in &self.segments {
+        let mut vouched = self.vouched.lock().unwrap_or_else(PoisonError::into_inner);
+        let Vouched { segments, runs } = std::mem::take(&mut *vouched);
+        let mut runs = &runs[..];
+        for entry in &segments {
             let bucket = entry.bucket as usize;
             let (own, others) = runs.split_at(runs.len().min(entry.runs_count as usize));
             runs = others;
@@ -400,12 +356,19 @@ impl Restored {
         let buckets = 0..left.needs_none.len() as u32;
         Rest {
             covered: buckets
-                .map(|bucket| covered(bucket).map(|ranges| &ranges.0[..]))
+                .map(|bucket| covered(bucket).map(Ranges::list))
                 .collect(),
             ranks: vec![0; left.needs_none.len()],
             is_done: &left.needs_none,
         }
     }
+}
+
+/// A job that continues a dead one.
+#[derive(Debug)]
+pub(crate) struct Continued {
+    pub(crate) restored: Restored,
+    pub(crate) left: Left,
 }
 
 /// The rest of a job that is resumed.
@@ -434,8 +397,7 @@ struct Reading {
     sequences: Vec<Sequence>,
     /// What was vouched for when the run that wrote the current records began.
     before: Vec<HashMap<u32, Ranges>>,
-    segments: Vec<SegmentEntry>,
-    runs: Vec<InputRun>,
+    vouched: Vouched,
     totals: Option<Vec<u64>>,
     ranges: Ranges,
     edges: Vec<(usize, u64, Box<[u8; BLOCK_BYTES]>)>,
@@ -448,7 +410,7 @@ fn words(payload: &[u8]) -> impl Iterator<Item = u64> {
 
 fn foreign() -> Error {
     Error::corrupt("read journal", "a record does not fit the others")
-        .hint("remove it with `outcore scratch clean --resumable`, and begin anew")
+        .hint("remove the directory of the killed job, and begin anew")
 }
 
 impl Reading {
@@ -482,7 +444,8 @@ impl Reading {
             }
             RUNS => {
                 let runs = payload.chunks_exact(size_of::<InputRun>());
-                self.runs
+                self.vouched
+                    .runs
                     .extend(runs.map(bytemuck::pod_read_unaligned::<InputRun>));
             }
             TOTALS => self.totals.get_or_insert_default().extend(words(payload)),
@@ -526,7 +489,7 @@ impl Reading {
             .outside(places)
             .into_iter()
             .for_each(|range| covered.add(range));
-        self.segments.push(entry);
+        self.vouched.segments.push(entry);
         Ok(())
     }
 }
@@ -534,34 +497,6 @@ impl Reading {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use proptest::prelude::*;
-
-    proptest! {
-        #[test]
-        fn ranges_are_sets_of_numbers(list in proptest::collection::vec((0u64..60, 0u64..9), 0..20)) {
-            let mut ranges = Ranges::default();
-            let mut set = std::collections::BTreeSet::new();
-            for (start, len) in list {
-                ranges.add(start..start + len);
-                set.extend(start..start + len);
-            }
-            prop_assert_eq!(ranges.total(), set.len() as u64);
-            prop_assert!(ranges.0.windows(2).all(|pair| pair[0].end < pair[1].start));
-            for start in 0..70 {
-                for end in start..70 {
-                    let within = set.range(start..end).count() as u64;
-                    prop_assert_eq!(ranges.inside(&(start..end)), within);
-                    prop_assert_eq!(ranges.covers(&(start..end)), within == end - start);
-                }
-            }
-            let outside: Vec<u64> = (0..200).filter(|number| !set.contains(number)).collect();
-            for from in 0..20 {
-                let found = ranges.outside(from..from + 7);
-                let found: Vec<u64> = found.into_iter().flatten().collect();
-                prop_assert_eq!(&found[..], &outside[from as usize..from as usize + 7]);
-            }
-        }
-    }
 
     #[test]
     fn items_are_taken_unless_their_ranks_are_covered() {
@@ -570,7 +505,7 @@ mod tests {
         ranges.add(4..5);
         let done = [false, true, false];
         let mut rest = Rest {
-            covered: vec![Some(&ranges.0), None, None],
+            covered: vec![Some(ranges.list()), None, None],
             ranks: vec![0; 3],
             is_done: &done,
         };

@@ -15,7 +15,7 @@ use crate::job::{Job, JobOptions, ResumeOptions};
 use outcore_io::drive::PrivateDir;
 use outcore_io::drive::link::file_behind;
 use outcore_io::drive::private_dir::{Resumable, claimed_path, remove_without, sweep};
-use outcore_io::journal::{self, JOURNAL};
+use outcore_io::journal;
 use outcore_io::output::{STAGED_PREFIX, parent_of};
 use outcore_io::{Error, Result};
 
@@ -95,8 +95,7 @@ impl Resuming {
         let Some(dir) = job.device.reopen_private_dir(&dir)? else {
             return Ok(Some(resuming));
         };
-        let file = dir.open_file(JOURNAL)?;
-        let restored = Restored::read(&file, &journal::path_in(dir.path()))?;
+        let restored = Restored::read(&dir)?;
         let has_output = dir.path().join(format!("{STAGED_PREFIX}0")).exists();
         let Some(restored) = restored.filter(|_| has_output) else {
             // Dropping it removes it.

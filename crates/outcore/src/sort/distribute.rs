@@ -22,6 +22,7 @@ use crate::partition::checkpoint::addresses_of;
 use crate::partition::mover::{FixedMover, Mover, Run};
 use crate::partition::pass::{BlockReader, TakeShare, read_all};
 use crate::partition::refine::{BucketSource, scatter_segments};
+use crate::partition::restored::Continued;
 use crate::partition::route::Route;
 use crate::partition::scatter::{RunStart, ScatterWorker, Scattering};
 use crate::partition::spill::{Resident, Spilling};
@@ -61,7 +62,7 @@ pub(crate) fn distribute_input<E: Elements>(
     shared.job.control.begin_phase("distribute", data_bytes);
     let element_bytes = elements.element_bytes();
     let mut blocks = Blocks::new(parts.to_vec(), element_bytes, plan.read_block_bytes);
-    if let Some((restored, _)) = shared.restored() {
+    if let Some(Continued { restored, .. }) = shared.continued() {
         let sequences = restored.sequences.iter();
         blocks = blocks.without(sequences.flat_map(|s| &s.blocks).copied().collect());
     }
@@ -72,7 +73,7 @@ pub(crate) fn distribute_input<E: Elements>(
     }
     let outs = shared.on_all_threads(|thread| {
         let mut inlet = Inlet::new(shared, splitters)?;
-        if let Some((restored, left)) = shared.restored() {
+        if let Some(Continued { restored, left }) = shared.continued() {
             let positions = &restored.sequences[thread].blocks;
             let (window, pool) = (plan.reads_in_flight, pool.clone());
             let mut reader = BlockReader::of_given(&blocks, positions, window, pool);
@@ -156,7 +157,7 @@ pub(crate) fn join_restored<E: Elements>(
     for (thread, outs) in outs.iter().enumerate() {
         checkpoints.record_moved(thread, outs)?;
     }
-    if let Some((restored, left)) = &checkpoints.restored {
+    if let Some(Continued { restored, left }) = &checkpoints.continued {
         let vouched = restored.outs(left);
         let scratch = shared.scratch()?;
         let segments = vouched.iter().flat_map(|out| &out.segments);
@@ -165,9 +166,9 @@ pub(crate) fn join_restored<E: Elements>(
     }
     let mut buckets = buckets_of(shared, splitters, 0, outs);
     let totals = checkpoints
-        .restored
+        .continued
         .as_ref()
-        .and_then(|(_, left)| left.totals.as_ref());
+        .and_then(|continued| continued.left.totals.as_ref());
     for (bucket, &items) in buckets.iter_mut().zip(totals.into_iter().flatten()) {
         bucket.counts.items = items;
         bucket.counts.bytes = items * shared.elements.element_bytes() as u64;

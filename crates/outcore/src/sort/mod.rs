@@ -45,6 +45,7 @@ use crate::key::sort_key::Tie;
 use crate::key::whole::WholeOrder;
 use crate::partition::Partition;
 use crate::partition::driver::Ends;
+use crate::partition::restored::IdentityOption;
 use outcore_io::consumed::Consumed;
 use outcore_io::drive::Access;
 use outcore_io::output::Room;
@@ -210,7 +211,7 @@ fn run<E>(
     source: &impl Source,
     output: &Output,
     options: SortOptions,
-    identity: Vec<(String, String)>,
+    identity: Vec<IdentityOption>,
     elements: &E,
 ) -> Result<SortSummary>
 where
@@ -272,9 +273,8 @@ where
     let sample = source.sample(&shared, &ends)?;
     let splitters = choose_splitters(&shared, &sample)?;
     if let (Some(staged), true) = (&staged, plan.distributions > 0) {
-        let made = (&scratch, staged);
-        let checkpoints = resumed.checkpoints(&shared, made, job_size, &sample, &splitters)?;
-        shared.partition.checkpoints = checkpoints;
+        shared.partition.checkpoints =
+            resumed.checkpoints(&shared, &scratch, staged, job_size, &sample, &splitters)?;
     }
     drop(sample);
     phases.end("sample", &ends.volume);

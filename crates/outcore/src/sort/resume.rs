@@ -22,7 +22,7 @@ use crate::partition::LazyScratch;
 use crate::partition::bucket::Bucket;
 use crate::partition::checkpoint::{Checkpoints, Setting};
 use crate::partition::driver::Ends;
-use crate::partition::restored::{Identity, Restored, Settled};
+use crate::partition::restored::{Continued, Identity, IdentityOption, Restored, Settled};
 use crate::partition::resume::{FoundRest, Resuming};
 use outcore_io::checksum::bytes_checksum;
 use outcore_io::drive::private_dir::Resumable;
@@ -37,7 +37,7 @@ use outcore_io::{Error, Kind, Result};
 pub(super) struct Resumed {
     resuming: Option<Resuming>,
     /// What determines the bytes of the output, besides the inputs.
-    options: Vec<(String, String)>,
+    options: Vec<IdentityOption>,
     memory: Option<Reservation>,
 }
 
@@ -50,9 +50,12 @@ pub(super) struct Staged {
     _memory: Option<Reservation>,
 }
 
-/// Name and value of what determines the bytes of a sort's output.
-pub(super) fn options_of(format: &RecordFormat, options: SortOptions) -> Vec<(String, String)> {
-    let pair = |name: &str, value: String| (name.to_owned(), value);
+/// The options that determine the bytes of a sort's output.
+pub(super) fn options_of(format: &RecordFormat, options: SortOptions) -> Vec<IdentityOption> {
+    let pair = |name: &str, value: String| IdentityOption {
+        name: name.to_owned(),
+        value,
+    };
     vec![
         pair("type", format.to_string()),
         pair("descending order", options.descending.to_string()),
@@ -74,7 +77,7 @@ impl Resumed {
         job: &Job,
         output: &Output,
         options: SortOptions,
-        identity: Vec<(String, String)>,
+        identity: Vec<IdentityOption>,
     ) -> Result<Self> {
         let is_asked = job.options.resume.is_some();
         if is_asked && options.delete_input {
@@ -128,12 +131,13 @@ impl Resumed {
         };
         let mut named = self.options;
         let dirs = ends.drive_dirs().map(|dir| {
-            let real = std::fs::canonicalize(dir);
-            real.unwrap_or_else(|_| dir.to_path_buf())
-                .display()
-                .to_string()
+            let dir = std::path::absolute(dir).unwrap_or_else(|_| dir.to_path_buf());
+            dir.display().to_string()
         });
-        named.push(("scratch".to_owned(), dirs.collect::<Vec<_>>().join(", ")));
+        named.push(IdentityOption {
+            name: "place for scratch".to_owned(),
+            value: dirs.collect::<Vec<_>>().join(", "),
+        });
         let identity = Identity::of(&ends.parts, named);
         resuming.check(&identity)?;
         let (dir, rest) = resuming.take_dir(job)?;
@@ -182,7 +186,8 @@ impl Staged {
     pub(super) fn checkpoints<'s, E: Elements>(
         &mut self,
         shared: &Shared<'s, E>,
-        (scratch, staged): (&'s LazyScratch<'_>, &'s StagedOutput),
+        scratch: &'s LazyScratch<'_>,
+        staged: &'s StagedOutput,
         size: JobSize,
         sample: &[u8],
         splitters: &KeySplitters<E::Key>,
@@ -212,9 +217,9 @@ impl Staged {
             );
         }
         let is_counted = |bucket| shared.elements.is_scalar() && splitters.is_equal(bucket);
-        let restored = restored.map(|restored| {
-            let left = restored.left(is_counted);
-            (restored, left)
+        let continued = restored.map(|restored| Continued {
+            left: restored.left(is_counted),
+            restored,
         });
         let setting = Setting {
             volume: shared.volume,
@@ -225,7 +230,7 @@ impl Staged {
             identity,
             settled,
         };
-        Checkpoints::new(setting, restored).map(Some)
+        Checkpoints::new(setting, continued).map(Some)
     }
 }
 
@@ -269,8 +274,8 @@ pub(super) fn read_again<E: Elements>(
     shared: &Shared<'_, E>,
     splitters: &KeySplitters<E::Key>,
 ) -> Result<Option<Vec<Bucket>>> {
-    match shared.restored() {
-        Some((_, left)) if !left.needs_input() => {
+    match shared.continued() {
+        Some(continued) if !continued.left.needs_input() => {
             join_restored(shared, splitters, Vec::new()).map(Some)
         }
         _ => Ok(None),

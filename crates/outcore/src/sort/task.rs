@@ -17,6 +17,7 @@ use crate::partition::bucket::{Bucket, Location};
 use crate::partition::classify::Key;
 use crate::partition::driver::{Ends, Written};
 use crate::partition::no_buffer;
+use crate::partition::restored::Continued;
 use crate::partition::task::{
     BucketTask, BucketWork, Loaded, Sink, Spot, TaskMemory, TaskWorker, Tasks, gather, run_tasks,
     tasks_in_order,
@@ -56,7 +57,8 @@ where
     ends.write(shared.job, staged, |sink| {
         let copies_bytes_max = (!is_unique).then_some(shared.plan.bucket_bytes_max);
         let mut list = tasks_in_order(buckets, copies_bytes_max);
-        if let (Some((restored, _)), Sink::Files(writer)) = (shared.restored(), &sink) {
+        if let (Some(Continued { restored, .. }), Sink::Files(writer)) = (shared.continued(), &sink)
+        {
             for (index, block, bytes) in restored.edges.iter().cloned() {
                 writer.restore_edge(index, block, bytes, &restored.ranges);
             }

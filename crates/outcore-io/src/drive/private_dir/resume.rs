@@ -13,77 +13,15 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, SystemTime};
 
 use rustix::io::{Errno, fcntl_dupfd_cloexec};
-use serde::{Deserialize, Serialize};
 
 use super::super::places::{Held, Places, name_of};
-use super::sweep::{self, State, look_at};
-use super::{Owner, PrivateDir, SPARE_DESCRIPTORS, absolute, cannot_make, commit, parent_of};
+use super::mark::{RESUME, Resumable};
+use super::sweep::{State, look_at};
+use super::{Owner, PrivateDir, SPARE_DESCRIPTORS, cannot_make, commit, parent_of};
 use crate::checksum::bytes_checksum;
 use crate::error::{Error, Result};
-
-/// The name of the mark.
-pub(super) const RESUME: &str = "resume";
-
-/// Whether a file of that name says that a job can be resumed.
-pub(super) fn is_of_resume(name: &OsStr) -> bool {
-    name == RESUME || name == "journal"
-}
-
-/// The mark of a directory whose job can be resumed.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Resumable {
-    journal: Vec<u8>,
-    /// The directory that contains the private directory of the journal.
-    parent_inode: u64,
-    /// How long the directory stays after the last record of the journal.
-    keep_seconds: u64,
-    /// The command that resumes the job.
-    pub command: String,
-}
-
-impl Resumable {
-    /// A mark for the directories of a job whose journal is at `journal`.
-    ///
-    /// # Errors
-    /// The system's error for the directory above it.
-    pub fn new(journal: &Path, keep: Duration, command: &str) -> Result<Self> {
-        let above = parent_of(parent_of(journal));
-        let failed = |errno: Errno| Error::errno("mark scratch", errno.raw_os_error()).path(above);
-        Ok(Resumable {
-            journal: absolute(journal),
-            parent_inode: rustix::fs::stat(above).map_err(failed)?.st_ino,
-            keep_seconds: keep.as_secs(),
-            command: command.to_owned(),
-        })
-    }
-
-    /// The path of the journal.
-    pub fn journal(&self) -> &Path {
-        Path::new(OsStr::from_bytes(&self.journal))
-    }
-
-    /// The time since the last record; `None` if it is unknown.
-    pub fn age(&self) -> Option<Duration> {
-        let written = std::fs::symlink_metadata(self.journal()).ok()?.modified();
-        SystemTime::now().duration_since(written.ok()?).ok()
-    }
-
-    /// Whether the job can certainly not be resumed any more.
-    pub(super) fn is_over(&self) -> bool {
-        let above = rustix::fs::stat(parent_of(parent_of(self.journal())));
-        let is_mounted = above.is_ok_and(|above| above.st_ino == self.parent_inode);
-        let found = rustix::fs::lstat(self.journal());
-        let is_gone = found.is_err_and(|errno| errno == Errno::NOENT || errno == Errno::NOTDIR);
-        let is_old = self
-            .age()
-            .is_some_and(|age| age.as_secs() >= self.keep_seconds);
-        is_mounted && is_gone || is_old
-    }
-}
 
 /// The path of the private directory in `parent` that [`PrivateDir::claim`] makes for `set`.
 pub fn claimed_path(parent: &Path, set: &OsStr) -> PathBuf {
@@ -177,19 +115,5 @@ impl PrivateDir {
         self.write_file(RESUME, &commit::seal(RESUME, mark)?)?;
         self.is_kept.store(true, Ordering::Release);
         Ok(())
-    }
-}
-
-/// The mark of an open directory, unless it is over.
-pub(super) fn mark_in(
-    dir: &Arc<std::os::fd::OwnedFd>,
-) -> std::result::Result<Option<Resumable>, sweep::State> {
-    match commit::read_whole(dir, RESUME) {
-        Ok(bytes) => {
-            let mark: Option<Resumable> = commit::unseal(RESUME, &bytes);
-            Ok(mark.filter(|mark| !mark.is_over()))
-        }
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
-        Err(_) => Err(State::Unknown("its mark cannot be read".to_owned())),
     }
 }

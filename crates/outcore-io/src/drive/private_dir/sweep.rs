@@ -19,7 +19,7 @@ use super::super::places::{Places, is_private_name, open_dir};
 use super::commit::{self, Opened, Settled};
 use super::contents::{self, is_known};
 use super::folders::MADE;
-use super::resume::{Resumable, mark_in};
+use super::mark::{Resumable, mark_in};
 use super::{KEEP, Kept, LOCK, LOCK_TEXT, is_private, lock_of, remove_locked};
 use crate::error::{Error, Kind, Result};
 
@@ -123,7 +123,7 @@ pub(super) fn look_at(
                 None => match mark_in(&dir) {
                     Ok(Some(mark)) => State::Resumable(mark),
                     Ok(None) => State::LeftOver,
-                    Err(state) => state,
+                    Err(_) => unknown("its mark cannot be read"),
                 },
             },
             Err(state) => state,
