@@ -382,7 +382,7 @@ mod tests {
     use super::*;
     use crate::config::IoMode;
     use crate::drive::os::OsDevice;
-    use crate::drive::{Device, FileSystem};
+    use crate::drive::Device;
     use proptest::prelude::*;
 
     struct Kit {

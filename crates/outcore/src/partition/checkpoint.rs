@@ -307,10 +307,8 @@ impl<'a> Checkpoints<'a> {
         journal.append(self.volume, EDGES, &record)
     }
 
-    /// Syncs scratch, marks the directories, and commits the journal.
+    /// Marks the directories if they are not, syncs scratch, and commits the journal.
     fn commit(&self) -> Result<()> {
-        let began = Instant::now();
-        self.scratch.sync()?;
         if !self.is_marked.load(Ordering::Acquire) {
             let dirs = self.scratch.dirs().chain(self.staged.dirs());
             for dir in dirs {
@@ -318,6 +316,8 @@ impl<'a> Checkpoints<'a> {
             }
             self.is_marked.store(true, Ordering::Release);
         }
+        let began = Instant::now();
+        self.scratch.sync()?;
         lock(&self.journal).commit(self.volume, self.pace.progress())?;
         self.pace.made(began);
         Ok(())

@@ -296,6 +296,7 @@ impl Sort {
             seed: self.seed,
             rates: DriveRates::ASSUMED,
             costs: ComputeCosts::ASSUMED,
+            resume: None,
         };
         Job::on(options, device)
     }

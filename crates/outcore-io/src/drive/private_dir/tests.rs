@@ -521,7 +521,7 @@ fn a_marked_directory_is_kept_until_its_journal_is_gone_or_old() {
     assert!(PrivateDir::reopen(&Places::default(), &paths[0]).is_err());
     drop(again);
     assert!(journal.exists());
-    let days_ago = |days: u64| std::time::SystemTime::now() - days * week / 7;
+    let days_ago = |days: u32| std::time::SystemTime::now() - week / 7 * days;
     let set_age = |days| {
         let file = File::options().write(true).open(&journal).unwrap();
         file.set_modified(days_ago(days)).unwrap();

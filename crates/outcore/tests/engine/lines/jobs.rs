@@ -213,6 +213,7 @@ impl LineJob {
             seed: self.seed,
             rates: DriveRates::ASSUMED,
             costs: ComputeCosts::ASSUMED,
+            resume: None,
         };
         Job::on(options, device)
     }

@@ -236,6 +236,7 @@ fn options(memory_bytes: u64, threads: usize) -> JobOptions {
         seed: 1,
         rates: DriveRates::ASSUMED,
         costs: ComputeCosts::ASSUMED,
+        resume: None,
     }
 }
 
