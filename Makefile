@@ -12,7 +12,7 @@ LAB = $(TARGET_DIR)/release/outcore-lab
 export PYTHON
 
 .DEFAULT_GOAL := help
-.PHONY: help build demo test docs lint deny wheel release install uninstall fuzz mutations sanitize random-drives test-parquet test-tables clean
+.PHONY: help build demo test docs lint deny wheel release install uninstall fuzz mutations sanitize kill random-drives test-parquet test-tables clean
 
 help:
 	@echo 'make demo      generate 1 GiB, sort it in 256 MiB of memory, verify it, say how fast'
@@ -27,6 +27,7 @@ help:
 	@echo 'make fuzz      every fuzz target for FUZZ_SECONDS=$(FUZZ_SECONDS) (needs nightly, cargo-fuzz)'
 	@echo 'make mutations damaged files and text through the checks of the fuzz targets, where there is no cargo-fuzz (minutes)'
 	@echo 'make sanitize  what has unsafe or pure logic, under AddressSanitizer and Miri (needs nightly; minutes)'
+	@echo 'make kill      a kill at every operation of small jobs that resume, and at others of the runs that continue them (minutes)'
 	@echo 'make random-drives  RANDOM_DRIVES=$(RANDOM_DRIVES) drives and workloads that nobody would build, through the simulator (minutes)'
 	@echo 'make test-parquet  what --features parquet adds (its library takes a minute or two to compile)'
 	@echo 'make test-tables  every job on SCHEMAS=$(SCHEMAS) generated tables beside DuckDB and pyarrow (BENCH_PYTHON has both; minutes)'
@@ -44,6 +45,10 @@ help:
 build:
 	@scripts/setup.sh rust
 	scripts/build.sh --package outcore-cli --package outcore-lab
+
+kill:
+	@scripts/setup.sh rust
+	RESUME_KILLS=all cargo test --workspace --test command -- resumes
 
 # Leaves the commands that all of README's lines need.
 demo: build

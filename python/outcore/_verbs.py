@@ -68,6 +68,7 @@ _OPTIONS: dict[str, Option] = {
     "record_io": Option("path", "--record-io", None),
     "repeated": Option("flag", "--repeated", False),
     "replace": Option("flag", "--replace", False),
+    "resume": Option("flag", "--resume", False),
     "schema": Option("schema", "--schema", None),
     "scratch_limit": Option("size", "--scratch-limit", None),
     "seed": Option("number", "--seed", 1),
@@ -99,8 +100,8 @@ def sort(
     on_error: Literal["fail", "skip", "null"] | None = None, parts: SupportsIndex | None = None,
     memory: Size | None = None, threads: SupportsIndex | None = None, io: str | None = None,
     drives: Paths = (), scratch_limit: Size | None = None, record_io: StrPath | None = None,
-    force: bool = False, replace: bool = False, explain: bool = False, seed: SupportsIndex | None = None,
-    volume: StrPath | None = None, progress: Watcher | bool | None = None,
+    force: bool = False, replace: bool = False, resume: bool = False, explain: bool = False,
+    seed: SupportsIndex | None = None, volume: StrPath | None = None, progress: Watcher | bool | None = None,
 ) -> SortSummary: ...
 
 
@@ -117,8 +118,8 @@ def sort(
     on_error: Literal["fail", "skip", "null"] | None = None, parts: SupportsIndex | None = None,
     memory: Size | None = None, threads: SupportsIndex | None = None, io: str | None = None,
     drives: Paths = (), scratch_limit: Size | None = None, record_io: StrPath | None = None,
-    force: bool = False, replace: bool = False, explain: bool = False, seed: SupportsIndex | None = None,
-    volume: StrPath | None = None, progress: Watcher | bool | None = None,
+    force: bool = False, replace: bool = False, resume: bool = False, explain: bool = False,
+    seed: SupportsIndex | None = None, volume: StrPath | None = None, progress: Watcher | bool | None = None,
 ) -> Table: ...
 
 
@@ -134,8 +135,8 @@ def sort(
     on_error: Literal["fail", "skip", "null"] | None = None, parts: SupportsIndex | None = None,
     memory: Size | None = None, threads: SupportsIndex | None = None, io: str | None = None,
     drives: Paths = (), scratch_limit: Size | None = None, record_io: StrPath | None = None,
-    force: bool = False, replace: bool = False, explain: bool = False, seed: SupportsIndex | None = None,
-    volume: StrPath | None = None, progress: Watcher | bool | None = None,
+    force: bool = False, replace: bool = False, resume: bool = False, explain: bool = False,
+    seed: SupportsIndex | None = None, volume: StrPath | None = None, progress: Watcher | bool | None = None,
 ) -> SortSummary | Table:
     """Sort files of lines or records, larger than memory if need be.
 
@@ -234,6 +235,9 @@ def sort(
             appears only if the run succeeds; an existing file needs force=True.
         force: Replace an existing output.
         replace: Let the output replace an input: `dst` is one of the inputs.
+        resume: Keep a journal. If the job is killed or fails, the same command with resume= continues it and
+            writes the same bytes. For records that are sorted into one file, without stable=True. What is
+            kept goes after 7 days (OUTCORE_RESUME_DAYS).
         explain: Print the plan on `sys.stderr`, then run.
         seed: Seed for sampling, drive choice and the random order of `R` (which otherwise differs in each
             run). Does not affect the output otherwise.

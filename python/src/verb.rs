@@ -266,6 +266,10 @@ impl Host for Face<'_> {
         self.held.as_deref().map(|held| held as &dyn Arrays)
     }
 
+    fn call(&self) -> String {
+        "the same call of Python, with resume=True".to_owned()
+    }
+
     fn streams(&self) -> Streams {
         Streams::Refused
     }

@@ -29,6 +29,7 @@ NEUTRAL = {
     "scratch_limit": "how much scratch may be used",
     "force": "whether a file that is there may be replaced, and none is",
     "replace": "whether an input may be the output, and it is not",
+    "resume": "how a killed run goes on, not what is made",
     "progress": "tells how far the job is",
     "record_io": "records the I/O of the run in a file of its own",
     "explain": "prints the plan",
@@ -77,6 +78,7 @@ VALUES: dict[str, Any] = {
     "side": "right",
     "volume": "drives.toml",
     "replace": True,
+    "resume": True,
     "record_io": "new.iotrace",
     "explain": True,
 }

@@ -127,8 +127,12 @@ pub(crate) enum ScratchCommand {
     /// Remove scratch directories (.outcore-*) that no running job owns
     ///
     /// Every job does this by itself in the directories that it uses. If a killed job was
-    /// publishing several files, that is finished first.
+    /// publishing several files, that is finished first. Jobs that can be resumed stay, unless
+    /// --resumable is given.
     Clean {
+        /// Also remove what jobs that can be resumed have left
+        #[arg(long)]
+        resumable: bool,
         /// Directories to search, with those directly inside them. Default: the configured drives,
         /// or the current directory
         #[arg(value_name = "DIR", value_hint = ValueHint::DirPath)]

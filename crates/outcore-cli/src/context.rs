@@ -192,6 +192,11 @@ impl Host for Context {
         !self.reporter.is_json()
     }
 
+    fn call(&self) -> String {
+        let words = std::env::args_os().map(|word| quoted(&word.to_string_lossy()));
+        words.collect::<Vec<_>>().join(" ")
+    }
+
     fn is_gnu(&self) -> bool {
         self.reporter.is_gnu()
     }
@@ -216,5 +221,14 @@ impl Host for Context {
         work: &mut dyn FnMut() -> Result<()>,
     ) -> Result<()> {
         progress::watch(&self.reporter, &self.interrupt, control, weights, work)
+    }
+}
+
+/// A word as a shell takes it.
+fn quoted(word: &str) -> String {
+    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_./:=,+@%".contains(&byte);
+    match !word.is_empty() && word.bytes().all(is_plain) {
+        true => word.to_owned(),
+        false => format!("'{}'", word.replace('\'', "'\\''")),
     }
 }

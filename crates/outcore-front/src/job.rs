@@ -16,7 +16,8 @@ use crate::inputs::ResolvedInput;
 use crate::output::{Target, check_room};
 use crate::resources::Resources;
 
-/// The job of a sort and its plan. Without a target, only the plan is useful.
+/// The job of a sort and its plan; `is_resumed` if it continues a killed one. Without a target,
+/// only the plan is useful.
 ///
 /// # Errors
 /// Too little room or memory, invalid drives, incompatible options.
@@ -26,9 +27,11 @@ pub fn settle_sort(
     target: Option<&Target>,
     format: &RecordFormat,
     options: SortOptions,
+    is_resumed: bool,
 ) -> Result<(Job, SortPlan)> {
     let data_bytes = inputs.iter().map(|input| input.data_bytes).sum();
-    if let Some(target) = target.filter(|_| !options.unique) {
+    // A killed job has reserved the room.
+    if let Some(target) = target.filter(|_| !options.unique && !is_resumed) {
         // The size of the result of --unique is not known in advance.
         check_room(resources.device().as_ref(), target, data_bytes)?;
     }

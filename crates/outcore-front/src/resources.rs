@@ -11,9 +11,11 @@
 use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 use outcore::job::{
-    ComputeCosts, InputPlace, Job, JobOptions, OutputPlaces, ScratchDrive, Speeds, held_by_inputs,
+    ComputeCosts, InputPlace, Job, JobOptions, OutputPlaces, ResumeOptions, ScratchDrive, Speeds,
+    held_by_inputs,
 };
 use outcore::{Error, Result};
 use outcore_io::config::{Config, Defaults, DriveSpec, Environment, Flags, Source};
@@ -303,6 +305,15 @@ impl Resources {
         self
     }
 
+    /// How a job can be resumed by `command`.
+    pub fn resume_options(&self, command: String) -> ResumeOptions {
+        let days = self.config.resume_days.value;
+        ResumeOptions {
+            command,
+            keep: Duration::from_secs(days.saturating_mul(24 * 60 * 60)),
+        }
+    }
+
     /// A job with scratch on `drives`.
     pub fn job(&self, drives: Vec<ScratchDrive>) -> Job {
         self.job_with(drives, Speeds::default(), ComputeCosts::ASSUMED)
@@ -331,6 +342,7 @@ impl Resources {
             inputs: self.inputs.clone(),
             outputs: self.outputs.clone(),
             costs,
+            resume: None,
         };
         let budget = Budget::holding(options.memory_bytes, self.held_bytes);
         Job {

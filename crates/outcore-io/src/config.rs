@@ -14,6 +14,7 @@
 //! io = "direct"              # auto, direct, buffered
 //! scratch_limit = "500GiB"
 //! drives = ["/mnt/nvme0", "/mnt/nvme1"]    # or "drives.toml"
+//! resume_days = 7            # how long a killed job can be resumed
 //! ```
 
 mod drives;
@@ -36,14 +37,18 @@ use source::{ConfigFile, DriveList};
 pub(crate) const THREADS_MAX: usize = 4096;
 
 /// The environment variables that set something, in the order shown to users.
-pub(crate) const VARIABLES: [&str; 6] = [
+pub(crate) const VARIABLES: [&str; 7] = [
     "OUTCORE_MEMORY",
     "OUTCORE_THREADS",
     "OUTCORE_IO",
     "OUTCORE_SCRATCH_LIMIT",
     "OUTCORE_DRIVES",
+    "OUTCORE_RESUME_DAYS",
     "OUTCORE_CONFIG",
 ];
+
+/// Days for which a killed job can be resumed, by default.
+const RESUME_DAYS: u64 = 7;
 
 /// How files are read and written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
@@ -161,6 +166,8 @@ pub struct Config {
     pub drives: Setting<DriveSet>,
     /// The most scratch space on all drives together.
     pub scratch_limit_bytes: Setting<Option<u64>>,
+    /// How many days after its last checkpoint a killed job can be resumed.
+    pub resume_days: Setting<u64>,
     /// The configuration file, if one was read.
     pub file: Option<PathBuf>,
 }
@@ -216,6 +223,12 @@ impl Config {
             IoMode::Auto,
         );
         let drives = load_drives(flags, environment, file.as_ref())?;
+        let resume_days = first(
+            None,
+            environment.read("OUTCORE_RESUME_DAYS", parse_days)?,
+            in_file(&|file| file.take(&file.content.resume_days, |days| *days)),
+            RESUME_DAYS,
+        );
         let file = file.map(|file| file.path);
         Ok(Config {
             memory_bytes,
@@ -223,6 +236,7 @@ impl Config {
             io,
             drives,
             scratch_limit_bytes,
+            resume_days,
             file,
         })
     }
@@ -260,6 +274,11 @@ impl Config {
                 &self.scratch_limit_bytes.source,
             ),
             row("drives", drives, &self.drives.source),
+            row(
+                "resume_days",
+                self.resume_days.value.to_string(),
+                &self.resume_days.source,
+            ),
         ]
     }
 }
@@ -277,6 +296,13 @@ fn first<T>(
         .or(file)
         .unwrap_or((default, Source::Default));
     Setting { value, source }
+}
+
+fn parse_days(text: &str) -> Result<u64> {
+    text.trim().parse().map_err(|_| {
+        Error::usage("read days", format!("`{text}` is not a number of days"))
+            .hint("give a whole number, such as 7; 0 keeps nothing")
+    })
 }
 
 fn parse_threads(text: &str) -> Result<usize> {
@@ -561,6 +587,10 @@ mod tests {
         refused(
             &[("OUTCORE_THREADS", "0")],
             "set by the environment (OUTCORE_THREADS)",
+        );
+        refused(
+            &[("OUTCORE_RESUME_DAYS", "a week")],
+            "read OUTCORE_RESUME_DAYS: `a week` is not a number of days; give a whole number",
         );
         refused(
             &[("OUTCORE_IO", "fast")],

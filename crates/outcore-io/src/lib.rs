@@ -15,6 +15,7 @@
 //! - [`transfers`]: one thread's reads and writes in flight: submitting, waiting and completing
 //! - [`scratch`], [`output`], [`consumed`]: space for data that do not fit in memory, files that
 //!   appear complete, inputs whose blocks are freed while they are read
+//! - [`journal`]: records of a job that can be resumed
 //!
 //! A module imports only from its own row and the rows above it.
 
@@ -23,6 +24,7 @@ pub mod config;
 pub mod consumed;
 pub mod drive;
 pub mod error;
+pub mod journal;
 pub mod memory;
 pub mod metadata;
 pub mod nodes;

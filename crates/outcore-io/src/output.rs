@@ -228,6 +228,28 @@ impl StagedOutput {
         Ok(output)
     }
 
+    /// Stages one file in `dir`, a private directory next to it. The unfinished file of a dead job
+    /// is there and keeps its contents.
+    ///
+    /// # Errors
+    /// As [`StagedOutput::stage`].
+    pub fn stage_in(
+        volume: &Volume,
+        mut plan: ShardPlan,
+        replace: bool,
+        room: Room,
+        dir: PrivateDir,
+    ) -> Result<Self> {
+        plan.path = file_behind(CREATE, &plan.path)?;
+        refuse_link(CREATE, &plan.path)?;
+        let mut output = StagedOutput::empty(None, replace);
+        let name = real_name(parent_of(&plan.path));
+        output.places.insert(name, 0);
+        output.dirs.push(dir);
+        output.stage_file(volume, plan, room, 0)?;
+        Ok(output)
+    }
+
     fn empty(manifest: Option<PathBuf>, replace: bool) -> Self {
         StagedOutput {
             shards: Vec::new(),
@@ -303,7 +325,12 @@ impl StagedOutput {
         let staged_path = self.dirs[dir_index]
             .path()
             .join(format!("{STAGED_PREFIX}{index}"));
-        let file = volume.open(&staged_path, Access::Create)?;
+        let dir = &self.dirs[dir_index];
+        let access = match dir.is_kept() && staged_path.exists() {
+            true => Access::Update,
+            false => Access::Create,
+        };
+        let file = volume.open(&staged_path, access)?;
         let full_bytes = plan.header.len() as u64 + plan.len_bytes;
         if full_bytes >= SYNCED_BYTES {
             self.dirs[dir_index].sync()?;
@@ -332,6 +359,14 @@ impl StagedOutput {
             staged_path,
         });
         Ok(())
+    }
+
+    /// Makes everything that was written durable; no write may be in flight.
+    ///
+    /// # Errors
+    /// The device's error.
+    pub fn sync(&self, volume: &Volume) -> Result<()> {
+        self.sync_all(volume)
     }
 
     /// Its private directories.

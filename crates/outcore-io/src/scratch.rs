@@ -13,9 +13,13 @@
 //! PALID (SPAA 2025), section 3, spreads buckets over drives by a random cycle. Weights and the log
 //! keep that balance for unequal drives and make writes sequential on each.
 //!
+//! The scratch of a job that can be resumed ([`Scratch::vouch`]) never reuses freed extents: the
+//! journal may vouch for what they held. [`Scratch::reopen`] continues on the logs of a dead job.
+//!
 //! Memory: one word per freed extent.
 
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -23,6 +27,7 @@ use crate::drive::{Access, Device, PrivateDir};
 use crate::error::{Error, Kind, Result};
 use crate::memory::block_ceil;
 use crate::port::{Drive, Port, ScratchDrive, Volume, VolumeFile};
+use crate::threads;
 
 /// The most bands, the most files on all drives, and the bytes of a log that justify a band.
 const BANDS_MAX: u64 = 8;
@@ -72,7 +77,33 @@ struct Log {
     free: BTreeMap<u64, Vec<u64>>,
 }
 
+/// Sizes of the scratch of a job; see [`Scratch::create`].
+struct Sizes {
+    limit_bytes: u64,
+    expected_bytes: u64,
+    seed: u64,
+    bands: usize,
+}
+
+/// The path of the log of a band.
+fn log_path(dir: &PrivateDir, band: usize) -> PathBuf {
+    dir.path().join(format!("scratch-{band}"))
+}
+
 impl Log {
+    /// A log that holds data up to `end_bytes`.
+    fn new(volume: &Volume, file: VolumeFile, end_bytes: u64) -> Self {
+        let drive = Arc::clone(&volume.drives()[file.drive_index]);
+        Log {
+            file,
+            drive,
+            end_bytes,
+            reserved_bytes: end_bytes,
+            live_bytes: end_bytes,
+            free: BTreeMap::new(),
+        }
+    }
+
     /// Takes `len_bytes` of the shortest freed extent that is long enough.
     fn take_freed(&mut self, len_bytes: u64) -> Option<u64> {
         let (&free_bytes, offsets) = self.free.range_mut(len_bytes..).next()?;
@@ -116,6 +147,8 @@ pub struct Scratch {
     files: Vec<LogFile>,
     bands: usize,
     is_sealed: AtomicBool,
+    /// Whether a journal vouches for extents.
+    is_vouched: AtomicBool,
     limit_bytes: u64,
     /// Expected size of one log.
     expected_bytes: u64,
@@ -145,44 +178,110 @@ impl Scratch {
             let private_dir = volume.device().make_private_dir(dir)?;
             private_dir.sync()?;
             for band in 0..bands {
-                let path = private_dir.path().join(format!("scratch-{band}"));
+                let path = log_path(&private_dir, band);
                 let file = volume.open(&path, Access::Create)?;
-                let drive = Arc::clone(&volume.drives()[file.drive_index]);
-                logs.push(Log {
-                    file,
-                    drive,
-                    end_bytes: 0,
-                    reserved_bytes: 0,
-                    live_bytes: 0,
-                    free: BTreeMap::new(),
-                });
+                logs.push(Log::new(volume, file, 0));
             }
             private_dirs.push(private_dir);
         }
+        let sizes = Sizes {
+            limit_bytes,
+            expected_bytes,
+            seed,
+            bands,
+        };
+        Ok(Self::of(volume, drives, private_dirs, logs, sizes))
+    }
+
+    /// The scratch that a dead job has left in `dirs`, one on each of `drives`. Each of its logs,
+    /// all bands of the first drive first, holds data up to the byte in `ends_bytes`.
+    ///
+    /// # Errors
+    /// The device's error.
+    pub fn reopen(
+        volume: &Volume,
+        drives: &[ScratchDrive],
+        dirs: Vec<PrivateDir>,
+        ends_bytes: &[u64],
+        limit_bytes: u64,
+        expected_bytes: u64,
+    ) -> Result<Self> {
+        let bands = ends_bytes.len() / dirs.len().max(1);
+        let mut logs = Vec::new();
+        for (index, &end_bytes) in ends_bytes.iter().enumerate() {
+            let path = log_path(&dirs[index / bands], index % bands);
+            // A log that was no longer needed has been removed.
+            let access = match end_bytes > 0 || path.exists() {
+                true => Access::Update,
+                false => Access::Create,
+            };
+            let file = volume.open(&path, access)?;
+            logs.push(Log::new(volume, file, end_bytes));
+        }
+        let sizes = Sizes {
+            limit_bytes,
+            expected_bytes,
+            seed: 0,
+            bands,
+        };
+        let scratch = Self::of(volume, drives, dirs, logs, sizes);
+        scratch.vouch();
+        Ok(scratch)
+    }
+
+    fn of(
+        volume: &Volume,
+        drives: &[ScratchDrive],
+        dirs: Vec<PrivateDir>,
+        logs: Vec<Log>,
+        sizes: Sizes,
+    ) -> Self {
+        let drive_bytes = sizes.expected_bytes / drives.len().max(1) as u64;
         let files = logs.iter().map(|log| LogFile {
             file: log.file.clone(),
             unread: AtomicU64::new(0),
             is_gone: AtomicBool::new(false),
         });
         let files = files.collect();
-        let next = (seed % drives.len().max(1) as u64) as usize;
+        let next = (sizes.seed % drives.len().max(1) as u64) as usize;
+        let live_bytes = logs.iter().map(|log| log.live_bytes).sum();
+        let of_drive = |logs: &[Log]| logs.iter().map(|log| log.live_bytes).sum();
         let logs = Mutex::new(Logs {
+            drive_bytes: logs.chunks(sizes.bands).map(of_drive).collect(),
             logs,
-            drive_bytes: vec![0; drives.len()],
             drive_limits_bytes: drives.iter().map(|drive| drive.limit_bytes).collect(),
-            live_bytes: 0,
-            peak_bytes: 0,
+            live_bytes,
+            peak_bytes: live_bytes,
             next,
         });
-        Ok(Scratch {
+        Scratch {
             logs,
             files,
-            bands,
+            bands: sizes.bands,
             is_sealed: AtomicBool::new(false),
-            limit_bytes,
-            expected_bytes: block_ceil(drive_bytes / bands as u64),
+            is_vouched: AtomicBool::new(false),
+            limit_bytes: sizes.limit_bytes,
+            expected_bytes: block_ceil(drive_bytes / sizes.bands as u64),
             device: Arc::clone(volume.device()),
-            dirs: private_dirs,
+            dirs,
+        }
+    }
+
+    /// From now on a journal vouches for extents, so that no freed extent is reused.
+    pub fn vouch(&self) {
+        self.is_vouched.store(true, Ordering::Release);
+    }
+
+    /// Makes everything that was written durable; no write may be in flight.
+    ///
+    /// # Errors
+    /// The device's error.
+    pub fn sync(&self) -> Result<()> {
+        threads::each("outcore-sync", &self.files, |log| {
+            match log.is_gone.load(Ordering::Acquire) {
+                true => Ok(()),
+                false => self.device.sync(log.file.id),
+            }
         })
     }
 
@@ -315,6 +414,9 @@ impl Scratch {
 
     /// Returns an extent.
     pub fn free(&self, address: ScratchAddress) {
+        if self.is_vouched.load(Ordering::Acquire) {
+            return;
+        }
         let len_bytes = u64::from(address.len_bytes);
         let mut state = self.lock();
         state.live_bytes -= len_bytes;
@@ -330,6 +432,11 @@ impl Scratch {
     /// Its directories.
     pub fn dirs(&self) -> impl Iterator<Item = &PrivateDir> {
         self.dirs.iter()
+    }
+
+    /// Whether its directories stay when it is dropped.
+    pub fn is_kept(&self) -> bool {
+        self.dirs.iter().any(PrivateDir::is_kept)
     }
 
     /// Removes the files; their space is free on return.
@@ -403,7 +510,7 @@ impl Drop for Scratch {
     fn drop(&mut self) {
         // Removing the name of an open file takes no time, whatever its length. On NFS and FUSE the
         // directory is removed when the file has been closed.
-        if !self.dirs.iter().any(PrivateDir::is_kept) {
+        if !self.is_kept() {
             self.files.iter().for_each(|log| self.remove_log(log));
         }
         self.close_files();

@@ -238,6 +238,11 @@ pub trait Host {
         false
     }
 
+    /// The call of the verb, as the user would repeat it.
+    fn call(&self) -> String {
+        String::new()
+    }
+
     /// Shows a plan.
     fn show_plan(&self, plan: &dyn Display);
 

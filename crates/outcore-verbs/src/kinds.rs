@@ -100,7 +100,7 @@ const SAYS_WHAT: [&str; 7] = [
 ];
 
 /// The first rule that names a command and an option counts.
-static RULES: [Rule; 55] = [
+static RULES: [Rule; 56] = [
     // Options that make records of bytes, and that only records take.
     rule(&["keys"], RECORDS.and(LINES), "records and lines")
         .of(&["sort", "unique", "view build"])
@@ -113,6 +113,7 @@ static RULES: [Rule; 55] = [
     rule(&["format", "record_bytes"], RECORDS, "records"),
     rule(&["delete_input"], RECORDS, "records")
         .instead("remove the inputs when the output is there"),
+    rule(&["resume"], RECORDS, "records").instead("other sorts begin anew after a kill"),
     rule(&["ties", "explain"], RECORDS, "records").of(&["verify"]),
     rule(&["zip"], RECORDS, "records").instead("join tables with `outcore join`"),
     rule(

@@ -261,7 +261,7 @@ pub(crate) fn check_unchanged(
     parts.try_for_each(|part| volume.check_unchanged(&part.file, is_being_freed))
 }
 
-/// Stages the files of `output` for `data_bytes` of elements; `None` for a pipe.
+/// As [`stage_output_in`].
 pub(crate) fn stage_output(
     volume: &Volume,
     output: &Output,
@@ -270,8 +270,30 @@ pub(crate) fn stage_output(
     data_bytes: u64,
     element_bytes: usize,
 ) -> Result<Option<StagedOutput>> {
+    stage_output_in(
+        volume,
+        output,
+        replace,
+        room,
+        data_bytes,
+        element_bytes,
+        None,
+    )
+}
+
+/// Stages the files of `output` for `data_bytes` of elements; `None` for a pipe. A single file is
+/// staged in `dir`, if that is given.
+pub(crate) fn stage_output_in(
+    volume: &Volume,
+    output: &Output,
+    replace: bool,
+    room: Room,
+    data_bytes: u64,
+    element_bytes: usize,
+    dir: Option<PrivateDir>,
+) -> Result<Option<StagedOutput>> {
     let count = data_bytes / element_bytes as u64;
-    let (plans, manifest) = match output {
+    let (mut plans, manifest) = match output {
         Output::Pipe(_) => return Ok(None),
         Output::File { path, header } => {
             let plan = ShardPlan {
@@ -298,6 +320,11 @@ pub(crate) fn stage_output(
     };
     let paths = plans.iter().map(|plan| &plan.path).chain(&manifest);
     refuse_existing(paths.map(PathBuf::as_path), replace)?;
+    if let Some(dir) = dir
+        && let Some(plan) = plans.pop()
+    {
+        return StagedOutput::stage_in(volume, plan, replace, room, dir).map(Some);
+    }
     StagedOutput::stage(volume, plans, manifest, replace, room).map(Some)
 }
 

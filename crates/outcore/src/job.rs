@@ -12,11 +12,15 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
 
 pub use crate::layout::{InputPlace, Layout, OutputPlaces};
 use outcore_io::config::IoMode;
 use outcore_io::drive::Device;
 use outcore_io::drive::os::OsDevice;
+use outcore_io::drive::rates::bits;
 pub use outcore_io::drive::rates::{DriveRates, DriveSpeed, RatesOrigin, SpeedSource, Speeds};
 use outcore_io::drive::steady::SteadyDevice;
 use outcore_io::memory::{Budget, Ledger, allow_hint};
@@ -47,6 +51,27 @@ pub struct JobOptions {
     pub outputs: OutputPlaces,
     /// Computing cost per item, as far as it is known: also only for plans.
     pub costs: ComputeCosts,
+    /// Whether the job keeps a journal, by which another run of it continues if it is killed. Sorts
+    /// of records into one file follow it.
+    pub resume: Option<ResumeOptions>,
+}
+
+/// How a job can be resumed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ResumeOptions {
+    /// The command that resumes it, for lists of scratch.
+    pub command: String,
+    /// How long the directories of a job that has died are kept, from its last checkpoint on.
+    pub keep: Duration,
+}
+
+impl Default for ResumeOptions {
+    fn default() -> Self {
+        ResumeOptions {
+            command: String::new(),
+            keep: Duration::from_secs(7 * 24 * 60 * 60),
+        }
+    }
 }
 
 impl Default for JobOptions {
@@ -61,6 +86,7 @@ impl Default for JobOptions {
             inputs: Vec::new(),
             outputs: OutputPlaces::Unknown,
             costs: ComputeCosts::ASSUMED,
+            resume: None,
         }
     }
 }
@@ -317,11 +343,13 @@ impl Control {
 }
 
 /// Core nanoseconds of one step of work, per item and per byte.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct StepCost {
     /// Per item.
+    #[serde(with = "bits")]
     pub item_ns: f64,
     /// Per byte.
+    #[serde(with = "bits")]
     pub byte_ns: f64,
 }
 
@@ -333,7 +361,7 @@ impl StepCost {
 }
 
 /// Computing costs of one kind of job.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct KindCosts {
     /// Distributing items into buckets, once.
     pub distribute: StepCost,
@@ -342,7 +370,7 @@ pub struct KindCosts {
 }
 
 /// Computing costs of jobs on this machine: measured, or assumed for one core of a medium machine.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct ComputeCosts {
     /// A sort of scalars.
     pub numbers: KindCosts,
@@ -382,7 +410,7 @@ impl ComputeCosts {
 }
 
 /// How much a job has to do, and with which resources.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct JobSize {
     /// Bytes of all input data.
     pub data_bytes: u64,
@@ -395,6 +423,7 @@ pub struct JobSize {
     /// Drives that receive data.
     pub drive_count: usize,
     /// Their shares of the data, and their speeds.
+    #[serde(with = "crate::layout::shared")]
     pub layout: Arc<Layout>,
     /// Computing costs.
     pub costs: ComputeCosts,

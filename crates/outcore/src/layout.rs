@@ -14,7 +14,9 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use outcore_io::drive::rates::{DriveRates, DriveSpeed, GroupSpeed, RatesOrigin, Speeds};
+use serde::{Deserialize, Serialize};
+
+use outcore_io::drive::rates::{DriveRates, DriveSpeed, GroupSpeed, RatesOrigin, Speeds, bits};
 use outcore_io::drive::{Device, physical_drive};
 use outcore_io::output::parent_of;
 use outcore_io::port::ScratchDrive;
@@ -123,14 +125,43 @@ pub struct PhaseTime {
     pub is_measured: bool,
 }
 
+/// Shared values, written as the value alone.
+pub(crate) mod shared {
+    use std::sync::Arc;
+
+    use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+    /// Writes the value.
+    pub(crate) fn serialize<T: Serialize + ?Sized, S: Serializer>(
+        value: &Arc<T>,
+        to: S,
+    ) -> Result<S::Ok, S::Error> {
+        T::serialize(value, to)
+    }
+
+    /// Reads the value.
+    pub(crate) fn deserialize<'de, T: ?Sized, D: Deserializer<'de>>(
+        from: D,
+    ) -> Result<Arc<T>, D::Error>
+    where
+        Box<T>: Deserialize<'de>,
+    {
+        Box::<T>::deserialize(from).map(Arc::from)
+    }
+}
+
 /// One drive: its speed, and its shares of the job's bytes, from 0 to 1.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 struct DriveShare {
+    #[serde(with = "shared")]
     name: Arc<str>,
     physical: u64,
     speed: DriveSpeed,
+    #[serde(with = "bits")]
     inputs: f64,
+    #[serde(with = "bits")]
     scratch: f64,
+    #[serde(with = "bits")]
     output: f64,
 }
 
@@ -144,7 +175,7 @@ struct Busy<'a> {
 }
 
 /// See the module.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Layout {
     drives: Vec<DriveShare>,
     lanes: usize,

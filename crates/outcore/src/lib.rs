@@ -144,12 +144,13 @@ pub use dataset::{
 };
 pub use ends::{Input, MakeHeader, Output, Phase};
 pub use forecast::{Amounts, Forecast, PhasePlan, predicted_text};
-pub use job::{Control, DriveRates, Job, JobOptions, Progress, ScratchDrive};
+pub use job::{Control, DriveRates, Job, JobOptions, Progress, ResumeOptions, ScratchDrive};
 pub use key::{ByteOrder, NpyHeader, RecordFormat, SortKey, Tie};
 pub use layout::Bound;
 pub use outcore_io::config::IoMode;
 pub use outcore_io::drive::Device;
 pub use outcore_io::{Error, Kind, Result};
+pub use partition::resume::{resumable, was_published};
 pub use primitives::{Inclusion, Sequence};
 pub use runs::{BuildOptions, SortedView, build as build_view};
 pub use shuffle::{ShuffleOptions, ShuffleSummary, Unit, shuffle};

@@ -10,6 +10,8 @@
 //! Memory: one 4 KiB block for each edge that waits for its other half: at most two per piece in
 //! flight, plus one per shard.
 
+mod ranges;
+
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
 
@@ -19,6 +21,8 @@ use outcore_io::output::StagedOutput;
 use outcore_io::port::{Port, VolumeFile};
 use outcore_io::transfers::{WRITE_BEHIND, wait_behind};
 use outcore_io::{Error, Kind, Result};
+
+pub(crate) use ranges::Ranges;
 
 /// Token of the writes made here; callers use others for their own.
 pub(crate) const WRITE_TOKEN: u64 = WRITE_BEHIND;
@@ -211,6 +215,53 @@ impl Writer {
             wait_behind(port)?;
         }
         Ok(())
+    }
+
+    /// Passes the edge blocks that are not written to `take`: index of the file, number, contents.
+    /// No thread may be writing.
+    pub(crate) fn each_edge(
+        &self,
+        mut take: impl FnMut(usize, u64, &[u8; BLOCK_BYTES]) -> Result<()>,
+    ) -> Result<()> {
+        let edges = self.edges.lock().unwrap_or_else(PoisonError::into_inner);
+        for ((index, block), edge) in edges.iter() {
+            take(*index, *block, &edge.bytes)?;
+        }
+        let deferred = self.deferred.lock().unwrap_or_else(PoisonError::into_inner);
+        for (index, block, edge) in deferred.iter() {
+            take(*index, *block, &edge.bytes)?;
+        }
+        Ok(())
+    }
+
+    /// Takes an edge block of an earlier run, in which the bytes of the output in `ranges` are
+    /// filled.
+    pub(crate) fn restore_edge(
+        &self,
+        index: usize,
+        block: u64,
+        bytes: Box<[u8; BLOCK_BYTES]>,
+        ranges: &Ranges,
+    ) {
+        let Some(target) = self.targets.get(index) else {
+            return;
+        };
+        let in_output =
+            |file_at: u64| (file_at + target.start_bytes).saturating_sub(target.header_bytes);
+        let at = block * BLOCK_BYTES as u64;
+        let filled = ranges.inside(&(in_output(at)..in_output(at + BLOCK_BYTES as u64)));
+        let filled_bytes = filled as usize;
+        let edge = Edge {
+            bytes,
+            filled_bytes,
+        };
+        if filled_bytes == BLOCK_BYTES {
+            let mut deferred = self.deferred.lock().unwrap_or_else(PoisonError::into_inner);
+            deferred.push((index, block, edge));
+        } else if filled_bytes > 0 {
+            let mut edges = self.edges.lock().unwrap_or_else(PoisonError::into_inner);
+            edges.insert((index, block), edge);
+        }
     }
 
     /// Adds bytes inside one block of a file; writes the block once it is full.

@@ -23,7 +23,7 @@ const ROOMS: [(&str, &[&[&str]]); 19] = [
             &["drive"],
             &["port"],
             &["transfers"],
-            &["output", "scratch", "consumed"],
+            &["output", "scratch", "consumed", "journal"],
         ],
     ),
     (

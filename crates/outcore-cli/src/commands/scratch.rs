@@ -3,9 +3,9 @@
 //! Contract: looks only at the given directories (by default the configured drives, or the current
 //! directory), at directories directly inside them, where the files of a graph or a view are made,
 //! and at the folders of partitions in these. It looks only at names that the engine makes. It
-//! never touches three kinds of directory, and lists each with the reason: one whose lock is held,
-//! because it belongs to a running job; one with the only copy of something; and one that only
-//! looks like one of ours. See [`outcore_io::drive::private_dir`].
+//! never touches four kinds of directory, and lists each with the reason: one whose lock is held,
+//! because it belongs to a running job; one with the only copy of something; one of a job that can
+//! be resumed; and one that only looks like one of ours. See [`outcore_io::drive::private_dir`].
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -13,9 +13,10 @@ use std::time::{Duration, Instant};
 
 use outcore::{Error, Result};
 use outcore_front::resources::{Resources, check_dir};
-use outcore_io::drive::private_dir::{self, State};
+use outcore_io::drive::private_dir::{self, Resumable, State};
+use outcore_io::journal::{self, Progress};
 use outcore_io::units;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::cli::ScratchCommand;
 use crate::context::Context;
@@ -33,7 +34,13 @@ pub(crate) fn run(context: &Context, command: &ScratchCommand) -> Result<u8> {
     let resources = resources::without_flags()?;
     let count = match command {
         ScratchCommand::List { dirs } => list(context, &dirs_of(&resources, dirs)?)?,
-        ScratchCommand::Clean { dirs } => clean(context, &dirs_of(&resources, dirs)?)?,
+        ScratchCommand::Clean { dirs, resumable } => {
+            let places = dirs_of(&resources, dirs)?;
+            if *resumable {
+                forget(&places)?;
+            }
+            clean(context, &places)?
+        }
     };
     let summary = Summary::since(started).with("directories", json!(count));
     context.reporter.summary(&summary);
@@ -154,8 +161,13 @@ fn list(context: &Context, places: &[Place]) -> Result<usize> {
                 State::Unknown(cause) => Some(cause.as_str()),
                 _ => None,
             };
+            let mark = match &state {
+                State::Resumable(mark) => Some(Resume::of(mark)),
+                _ => None,
+            };
             let text = match (&state, &kept_for) {
                 (State::InUse, _) => "in use".to_string(),
+                (State::Resumable(_), _) => mark.as_ref().map(Resume::text).unwrap_or_default(),
                 (State::Unknown(cause), _) => format!("left alone, since {cause}"),
                 (_, Some(kept_for)) => format!("kept for {kept_for}"),
                 _ => "left over".to_string(),
@@ -166,6 +178,7 @@ fn list(context: &Context, places: &[Place]) -> Result<usize> {
                     "path": path.display().to_string(),
                     "in_use": state == State::InUse,
                     "kept_for": kept_for,
+                    "resume": mark.map(|mark| mark.fields()),
                     "left_alone": left_alone,
                     "bytes": size_bytes,
                 }),
@@ -183,12 +196,65 @@ fn list(context: &Context, places: &[Place]) -> Result<usize> {
     Ok(count)
 }
 
+/// What is known of a job that can be resumed.
+struct Resume<'a> {
+    command: &'a str,
+    age_seconds: Option<u64>,
+    progress: Option<Progress>,
+}
+
+impl<'a> Resume<'a> {
+    fn of(mark: &'a Resumable) -> Self {
+        Resume {
+            command: &mark.command,
+            age_seconds: mark.age().map(|age| age.as_secs()),
+            progress: journal::progress_at(mark.journal()),
+        }
+    }
+
+    fn done_percent(&self) -> Option<u64> {
+        let progress = self.progress?;
+        (100 * progress.done_bytes).checked_div(progress.total_bytes)
+    }
+
+    fn text(&self) -> String {
+        let done = self
+            .done_percent()
+            .map(|percent| format!(" at {percent} %"));
+        let age = self
+            .age_seconds
+            .map(|age| format!(", {} old", units::seconds(age.max(1) as f64)));
+        let (done, age) = (done.unwrap_or_default(), age.unwrap_or_default());
+        format!("resumable{done}{age}: {}", self.command)
+    }
+
+    fn fields(&self) -> Value {
+        json!({
+            "command": self.command,
+            "age_seconds": self.age_seconds,
+            "done_percent": self.done_percent(),
+        })
+    }
+}
+
 /// Reports why a directory that only looks like one of ours is left alone.
 fn tell_unknown(context: &Context, path: &Path, state: &State) {
     if let State::Unknown(cause) = state {
         let text = format!("{}: left alone, since {cause}", path.display());
         context.reporter.note(&text);
     }
+}
+
+/// Gives up the jobs that can be resumed: what they have left is left over from then on.
+fn forget(places: &[Place]) -> Result<()> {
+    for place in places {
+        for (path, state) in place.look(private_dir::list)? {
+            if let State::Resumable(_) = state {
+                private_dir::forget(&path)?;
+            }
+        }
+    }
+    Ok(())
 }
 
 fn clean(context: &Context, places: &[Place]) -> Result<usize> {
@@ -209,6 +275,13 @@ fn clean(context: &Context, places: &[Place]) -> Result<usize> {
                     "{} stays: it holds the only copy of parts of {}, while that file has a marker",
                     path.display(),
                     kept_for.display()
+                ));
+            }
+            if let State::Resumable(mark) = &state {
+                context.reporter.note(&format!(
+                    "{} stays: its job can be resumed with: {}; --resumable removes it",
+                    path.display(),
+                    mark.command
                 ));
             }
             if state == State::LeftOver {

@@ -40,6 +40,7 @@ mod places;
 mod plans;
 mod recording;
 mod replaced;
+mod resumes;
 mod rows;
 mod safety;
 mod sample_tables;

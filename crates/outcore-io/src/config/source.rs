@@ -112,6 +112,7 @@ pub(super) struct FileContent {
     pub(super) io: Option<Spanned<IoText>>,
     pub(super) scratch_limit: Option<Spanned<SizeText>>,
     pub(super) drives: Option<Spanned<DriveList>>,
+    pub(super) resume_days: Option<Spanned<u64>>,
 }
 
 #[derive(Debug, Deserialize)]

@@ -165,6 +165,11 @@ pub trait FileSystem: Send + Sync {
     fn claim_private_dir(&self, parent: &Path, _set: &OsStr) -> Result<PrivateDir> {
         self.make_private_dir(parent)
     }
+    /// Takes over a private directory whose job can be resumed; `None` if there is nothing to
+    /// resume at `path`. Fails with [`crate::Kind::Usage`] while another job holds it.
+    fn reopen_private_dir(&self, _path: &Path) -> Result<Option<PrivateDir>> {
+        Ok(None)
+    }
     /// Removes private directories in `parent` whose owners are gone; returns their paths.
     fn sweep_private_dirs(&self, parent: &Path) -> Result<Vec<PathBuf>>;
 }

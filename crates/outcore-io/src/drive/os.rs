@@ -313,6 +313,10 @@ impl FileSystem for OsDevice {
         PrivateDir::claim(&self.places, parent, set)
     }
 
+    fn reopen_private_dir(&self, path: &Path) -> Result<Option<PrivateDir>> {
+        PrivateDir::reopen(&self.places, path)
+    }
+
     fn sweep_private_dirs(&self, parent: &Path) -> Result<Vec<PathBuf>> {
         private_dir::sweep_in(&self.places, parent)
     }

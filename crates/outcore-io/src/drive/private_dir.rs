@@ -20,7 +20,8 @@
 //!
 //! A directory may be told to stay ([`PrivateDir::keep_for`]): it then holds the only copy of some
 //! data, because its job has freed parts of a file. It is swept once that file's marker is gone, or
-//! its set is decided.
+//! its set is decided. The directories of a job that can be resumed stay as well
+//! ([`PrivateDir::keep_to_resume`], [`resume`]).
 //!
 //! Between `mkdir` and the lock a directory has no `lock` file, or an empty one. The sweep removes
 //! such a directory if it holds nothing else, and the maker makes another. A removal deletes the
@@ -35,6 +36,8 @@
 mod commit;
 mod contents;
 mod folders;
+mod mark;
+mod resume;
 mod sweep;
 
 use std::ffi::OsStr;
@@ -61,6 +64,8 @@ use crate::checksum::bytes_checksum;
 use crate::error::{Error, Kind, Result};
 pub(crate) use commit::{seal, unseal};
 use contents::is_known;
+pub use mark::Resumable;
+pub use resume::{claimed_path, forget, remove_without, resumable_at};
 pub(super) use sweep::sweep_in;
 pub(crate) use sweep::{LOOK, unpublished_in};
 pub use sweep::{State, has_any, list, sweep};
@@ -231,6 +236,23 @@ impl PrivateDir {
         let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW;
         let mode = Mode::RUSR | Mode::WUSR;
         openat(&held.dir, name, flags | OFlags::CLOEXEC, mode)
+            .map(File::from)
+            .map_err(failed)
+    }
+
+    /// Opens a file in it for reading, with the system's own calls.
+    ///
+    /// # Errors
+    /// The system's error.
+    pub(crate) fn open_file(&self, name: &str) -> Result<File> {
+        let failed = |errno: Errno| {
+            Error::errno("open scratch", errno.raw_os_error()).path(self.path.join(name))
+        };
+        let Owner::Lock(_, held) = &self.owner else {
+            return Err(failed(Errno::OPNOTSUPP));
+        };
+        let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+        openat(&held.dir, name, flags, Mode::empty())
             .map(File::from)
             .map_err(failed)
     }
@@ -506,7 +528,9 @@ fn remove_locked(
 ) -> std::result::Result<(), Errno> {
     // A partly removed directory must not count as a decided set.
     commit::revoke(dir)?;
-    let names = contents::names_in(dir)?;
+    let mut names = contents::names_in(dir)?;
+    // A job that can be resumed is recognised for as long as possible.
+    names.sort_by_key(|name| mark::is_of_resume(name));
     for name in names.iter().filter(|name| *name != LOCK && is_known(name)) {
         match contents::remove(dir, name) {
             // Another process still has it open.

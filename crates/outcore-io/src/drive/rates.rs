@@ -57,21 +57,45 @@ const FILE_BYTES: u64 = 128 << 20;
 const FAR_OFF: f64 = 2.0;
 const JUDGED_SECONDS_MIN: f64 = 2.0;
 
+/// Floats as their bits: the text of a float need not be read as the same float.
+pub mod bits {
+    use serde::{Deserialize, Deserializer, Serializer};
+
+    /// Writes the bits.
+    ///
+    /// # Errors
+    /// The serializer's.
+    pub fn serialize<S: Serializer>(value: &f64, to: S) -> Result<S::Ok, S::Error> {
+        to.serialize_u64(value.to_bits())
+    }
+
+    /// Reads the bits.
+    ///
+    /// # Errors
+    /// The deserializer's.
+    pub fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<f64, D::Error> {
+        u64::deserialize(from).map(f64::from_bits)
+    }
+}
+
 /// The rates that one drive sustains.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct DriveRates {
     /// Sequential reads, bytes per second.
+    #[serde(with = "bits")]
     pub read_bytes_per_s: f64,
     /// Sequential writes, bytes per second.
+    #[serde(with = "bits")]
     pub write_bytes_per_s: f64,
     /// Small random requests per second.
+    #[serde(with = "bits")]
     pub requests_per_s: f64,
     /// Source of the figures.
     pub origin: RatesOrigin,
 }
 
 /// Source of a drive's rates.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum RatesOrigin {
     /// Not measured.
     Assumed,
@@ -150,7 +174,7 @@ impl Default for DriveRates {
 }
 
 /// The speed of one drive of a job.
-#[derive(Debug, Clone, Copy, PartialEq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
 pub struct DriveSpeed {
     /// Its own rates.
     pub rates: DriveRates,
@@ -159,15 +183,18 @@ pub struct DriveSpeed {
 }
 
 /// The limit that the drives of a group share.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct GroupSpeed {
     /// Its number; drives of one number share the limit.
     pub number: usize,
     /// Reads of all its drives together, bytes per second; infinite if there is no limit.
+    #[serde(with = "bits")]
     pub read_bytes_per_s: f64,
     /// Writes of all its drives together, in the same way.
+    #[serde(with = "bits")]
     pub write_bytes_per_s: f64,
     /// Reads and writes together, in the same way.
+    #[serde(with = "bits")]
     pub both_bytes_per_s: f64,
 }
 

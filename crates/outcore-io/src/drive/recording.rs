@@ -255,6 +255,10 @@ impl FileSystem for RecordingDevice {
         Ok(dir)
     }
 
+    fn reopen_private_dir(&self, path: &Path) -> Result<Option<PrivateDir>> {
+        self.0.inner.reopen_private_dir(path)
+    }
+
     fn sweep_private_dirs(&self, parent: &Path) -> Result<Vec<PathBuf>> {
         self.0.inner.sweep_private_dirs(parent)
     }

@@ -221,6 +221,10 @@ impl FileSystem for SteadyDevice {
         self.below.claim_private_dir(parent, set)
     }
 
+    fn reopen_private_dir(&self, path: &Path) -> Result<Option<PrivateDir>> {
+        self.below.reopen_private_dir(path)
+    }
+
     fn sweep_private_dirs(&self, parent: &Path) -> Result<Vec<PathBuf>> {
         let swept = self.below.sweep_private_dirs(parent)?;
         if !swept.is_empty() {

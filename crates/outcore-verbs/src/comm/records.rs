@@ -59,7 +59,7 @@ pub(super) fn comm(
     let header = output::header_for(&target, &looked, &decided)?;
     let format = &decided.format;
     let options = SortOptions::default();
-    let (job, plan) = settle_sort(&resources, &looked, Some(&target), format, options)?;
+    let (job, plan) = settle_sort(&resources, &looked, Some(&target), format, options, false)?;
     let mut job = host.adopt(job);
     note_scratch(host, &resources, &target, &job);
     let spooled_bytes = spool.as_ref().map_or(0, |spool| spool.bytes);

@@ -102,6 +102,11 @@ pub(crate) struct SortArgs {
     /// consumed) then says so, and outcore rejects the input while the marker exists
     #[arg(long, help_heading = "Files")]
     pub(crate) delete_input: bool,
+    /// Keep a journal. If the job is killed or fails, the same command with --resume continues it
+    /// and writes the same bytes. For records that are sorted into one file.
+    /// outcore keeps what it has done for 7 days (OUTCORE_RESUME_DAYS)
+    #[arg(long, help_heading = "Files", conflicts_with_all = ["delete_input", "check", "check_silently"])]
+    pub(crate) resume: bool,
     /// Print the plan (passes, buffers, predicted traffic and time), then run
     #[arg(long, help_heading = "Plan")]
     pub(crate) explain: bool,

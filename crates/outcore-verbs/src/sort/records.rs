@@ -12,7 +12,7 @@ use outcore::job::Job;
 use outcore::key::{CheckOptions, NpyHeader};
 use outcore::sort::plan::SortPlan;
 use outcore::sort::{self, SortOptions, SortSummary as Sorted};
-use outcore::{Error, Result};
+use outcore::{Error, Kind, Result};
 use outcore_front::cost::DriveTraffic;
 use outcore_front::inputs::{self, ResolvedInput};
 use outcore_front::job::settle_sort;
@@ -87,6 +87,9 @@ pub(crate) fn sort(host: &dyn Host, args: &SortArgs, resources: Resources) -> Re
     if args.is_check() {
         return check(host, args, resources);
     }
+    if let Some(finished) = finished(host, args, &resources, &stopwatch)? {
+        return Ok(finished);
+    }
     let prepared = prepare(host, args, resources)?;
     let plan = &prepared.plan;
     if args.dry_run {
@@ -118,7 +121,7 @@ pub(crate) fn sort(host: &dyn Host, args: &SortArgs, resources: Resources) -> Re
             return Err(error);
         }
         (Err(error), Some(consumed)) => return Err(consumed.explain(error)),
-        (Err(error), None) => return Err(error),
+        (Err(error), None) => return Err(kept(host, args, &prepared.target, error)),
     };
     if let Some(consumed) = &consumed {
         consumed::remove(consumed, &prepared.inputs, &prepared.target)?;
@@ -194,9 +197,20 @@ fn prepare(host: &dyn Host, args: &SortArgs, resources: Resources) -> Result<Pre
         replace: args.force || args.replace,
         delete_input: args.delete_input,
     };
-    let (mut job, plan) =
-        settle_sort(&resources, &inputs, Some(&target), &decided.format, options)?;
+    let is_resumed = resumed(host, args, &target);
+    let format = &decided.format;
+    let (mut job, plan) = settle_sort(
+        &resources,
+        &inputs,
+        Some(&target),
+        format,
+        options,
+        is_resumed,
+    )?;
     job = host.adopt(job);
+    if args.resume {
+        job.options.resume = Some(resources.resume_options(host.call()));
+    }
     note_scratch(host, &resources, &target, &job);
     let spooled_bytes = spool.as_ref().map_or(0, |spool| spool.bytes);
     job.options.scratch_limit_bytes -= spooled_bytes.min(job.options.scratch_limit_bytes);
@@ -211,6 +225,71 @@ fn prepare(host: &dyn Host, args: &SortArgs, resources: Resources) -> Result<Pre
         plan,
         spool,
     })
+}
+
+/// Whether a killed run is continued; says so, or that it could be.
+fn resumed(host: &dyn Host, args: &SortArgs, target: &Target) -> bool {
+    let [output] = target.files() else {
+        return false;
+    };
+    let Some(mark) = outcore::resumable(output) else {
+        return false;
+    };
+    let ago = mark.age().map(|age| units::seconds(age.as_secs_f64()));
+    let ago = ago.map_or(String::new(), |ago| {
+        format!(", {ago} after its last checkpoint")
+    });
+    match args.resume {
+        true => host.note(&format!("continues the run that was killed{ago}")),
+        false => host.note(&format!(
+            "a killed run with this output is kept{ago}; it is continued with: {}",
+            mark.command
+        )),
+    }
+    args.resume
+}
+
+/// Says of a run that failed if it can be continued.
+fn kept(host: &dyn Host, args: &SortArgs, target: &Target, error: Error) -> Error {
+    const NEXT: &str = "what is done is kept; the same command with --resume continues";
+    let is_kept = match target.files() {
+        [output] => args.resume && outcore::resumable(output).is_some(),
+        _ => false,
+    };
+    match error.kind() {
+        _ if !is_kept => error,
+        Kind::Interrupted => error.hint(NEXT),
+        _ => {
+            host.note(NEXT);
+            error
+        }
+    }
+}
+
+/// The result of a killed run that had put its output in place, and only its journal is left.
+fn finished(
+    host: &dyn Host,
+    args: &SortArgs,
+    resources: &Resources,
+    stopwatch: &Stopwatch,
+) -> Result<Option<SortSummary>> {
+    let Some(output) = args
+        .output
+        .as_deref()
+        .filter(|_| args.resume && !args.dry_run)
+    else {
+        return Ok(None);
+    };
+    if !outcore::was_published(output)? {
+        return Ok(None);
+    }
+    host.note("the killed run had put its output in place; nothing is left to do");
+    let used = stopwatch.stop(Moved::default(), &[], resources, None);
+    Ok(Some(SortSummary::of(WriteSummary {
+        output: Some(Place(host.name_of(output))),
+        files: 1,
+        ..WriteSummary::of_nothing(used, "record")
+    })))
 }
 
 fn run(host: &dyn Host, prepared: &Prepared) -> Result<Sorted> {
@@ -277,7 +356,9 @@ fn report(
         written_bytes: done.written_bytes + spool.map_or(0, |spool| spool.written_bytes),
         passes: done.passes,
     };
-    let size = &prepared.plan.size;
+    // A resumed run follows the plan of the killed one.
+    let plan = done.plan.as_ref().unwrap_or(&prepared.plan);
+    let size = &plan.size;
     let used = stopwatch.stop(moved, &traffic, &prepared.resources, host.end_trace()?);
     Ok(SortSummary::of(WriteSummary {
         output: Some(Place(host.name_of(prepared.target.name()))),
@@ -286,7 +367,7 @@ fn report(
         files: prepared.target.files().len() as u64,
         scratch_bytes: Some(done.scratch_bytes + spool.map_or(0, |spool| spool.bytes)),
         phases: Phase::of_engine(&done.phases),
-        plan: Some(Plan::of(&prepared.plan, &prepared.plan)),
+        plan: Some(Plan::of(plan, plan)),
         ..WriteSummary::of_nothing(used, "record")
     }))
 }

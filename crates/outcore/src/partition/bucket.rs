@@ -6,6 +6,8 @@
 //! consecutive in the input, with a position that sorts the input runs of a bucket in input order.
 //! No element carries its own position.
 
+use bytemuck::{Pod, Zeroable};
+
 use super::Partition;
 use outcore_io::checksum::{BlockLocation, block_checksum};
 use outcore_io::memory::{Buf, block_ceil};
@@ -13,7 +15,8 @@ use outcore_io::scratch::ScratchAddress;
 use outcore_io::{Error, Result};
 
 /// Elements of a segment from one run of the input.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Pod, Zeroable)]
+#[repr(C)]
 pub(crate) struct InputRun {
     /// Sorts the input runs of a bucket in input order.
     pub(crate) position: u64,

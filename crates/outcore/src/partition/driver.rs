@@ -6,19 +6,20 @@
 //! remains.
 
 use std::io::Write;
+use std::path::Path;
 use std::sync::{Arc, PoisonError};
 
 use super::LazyScratch;
 use super::task::Sink;
 use crate::ends::{
     Input, Output, Phase, Phases, check_unchanged, edge_pool, input_places, make_scratch,
-    open_inputs, scratch_drives, stage_output, traffic_by_drive,
+    open_inputs, scratch_drives, stage_output, stage_output_in, traffic_by_drive,
 };
 use crate::forecast::PhasePlan;
 use crate::job::{Job, Layout, OutputPlaces};
 use crate::read::source::InputPart;
 use crate::writer::Writer;
-use outcore_io::drive::Access;
+use outcore_io::drive::{Access, PrivateDir};
 use outcore_io::output::{Room, StagedOutput};
 use outcore_io::port::{ScratchDrive, Volume};
 use outcore_io::scratch::Scratch;
@@ -106,6 +107,45 @@ impl<'o> Ends<'o> {
         )
     }
 
+    /// The same in `dir`, a private directory next to the output, which may hold the unfinished
+    /// output of a dead job.
+    pub(crate) fn stage_in(
+        &self,
+        dir: PrivateDir,
+        replace: bool,
+        room: Room,
+        data_bytes: u64,
+    ) -> Result<Option<StagedOutput>> {
+        stage_output_in(
+            &self.volume,
+            self.output,
+            replace,
+            room,
+            data_bytes,
+            self.element_bytes,
+            Some(dir),
+        )
+    }
+
+    /// The scratch that a dead job has left in `dirs`, with logs that end there.
+    pub(crate) fn scratch_again(
+        &self,
+        job: &Job,
+        dirs: Vec<PrivateDir>,
+        ends_bytes: &[u64],
+        scratch_bytes: u64,
+    ) -> Result<LazyScratch<'static>> {
+        let limit_bytes = job.options.scratch_limit_bytes;
+        let (volume, drives) = (&self.volume, &self.drives[..]);
+        Scratch::reopen(volume, drives, dirs, ends_bytes, limit_bytes, scratch_bytes)
+            .map(LazyScratch::of)
+    }
+
+    /// The directories of the drives for scratch.
+    pub(crate) fn drive_dirs(&self) -> impl Iterator<Item = &Path> {
+        self.drives.iter().map(|drive| drive.dir.as_path())
+    }
+
     /// Scratch of this size, made now if it is certainly needed.
     pub(crate) fn scratch<'a>(
         &'a self,
@@ -171,9 +211,9 @@ impl<'o> Ends<'o> {
         check_unchanged(&self.volume, &self.parts, is_consumed)?;
         let scratch_bytes = scratch.as_ref().map_or(0, Scratch::peak_bytes);
         // Publishing needs its space for names and records, unless scratch holds data that the
-        // inputs no longer have.
+        // inputs no longer have, or a journal vouches for it.
         let kept = match scratch {
-            Some(scratch) if !is_consumed => {
+            Some(scratch) if !is_consumed && !scratch.is_kept() => {
                 scratch.remove();
                 None
             }

@@ -149,6 +149,10 @@ impl Load {
                 continue;
             };
             segment.verify(partition, &area[offset..])?;
+            if partition.checkpoints.is_some() {
+                // It is needed until its output is recorded.
+                continue;
+            }
             let scratch = partition.scratch()?;
             let file = scratch.file(*address);
             if file.facts.is_in_memory {

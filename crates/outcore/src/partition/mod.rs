@@ -20,6 +20,7 @@
 //! counter. Data of one kind of job (order, plan, random draws) are kept separately.
 
 pub(crate) mod bucket;
+pub(crate) mod checkpoint;
 pub(crate) mod classify;
 pub(crate) mod driver;
 pub(crate) mod in_order;
@@ -30,6 +31,8 @@ pub(crate) mod mover;
 pub(crate) mod pass;
 pub(crate) mod plan;
 pub(crate) mod refine;
+pub(crate) mod restored;
+pub(crate) mod resume;
 pub(crate) mod route;
 pub(crate) mod scatter;
 pub(crate) mod spill;
@@ -38,6 +41,8 @@ pub(crate) mod task;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Mutex, OnceLock, PoisonError};
 
+use self::checkpoint::Checkpoints;
+use self::restored::Continued;
 use self::spill::{Resident, Spill, Spilling};
 use crate::job::Job;
 use crate::job::thread_group::ThreadGroup;
@@ -68,6 +73,15 @@ impl<'a> LazyScratch<'a> {
             made: OnceLock::new(),
             making: Mutex::new(()),
             make: Box::new(make),
+        }
+    }
+
+    /// Scratch that is there.
+    pub(crate) fn of(scratch: Scratch) -> Self {
+        LazyScratch {
+            made: OnceLock::from(scratch),
+            making: Mutex::new(()),
+            make: Box::new(|| Err(no_buffer())),
         }
     }
 
@@ -140,6 +154,8 @@ pub(crate) struct Partition<'a> {
     pub(crate) resident_left: AtomicI64,
     /// Seed of the checksums of this run's scratch.
     pub(crate) run: u64,
+    /// The journal of a job that can be resumed. It vouches for segments that have been read.
+    pub(crate) checkpoints: Option<Checkpoints<'a>>,
     /// The threads, which stop together.
     pub(crate) thread_group: ThreadGroup<'a>,
 }
@@ -163,6 +179,7 @@ impl<'a> Partition<'a> {
             segment_pool: Pool::new(&job.budget, BUCKETS, sizes.segment_bytes, sizes.slots)?,
             resident_left: AtomicI64::new(sizes.resident_segments as i64),
             run: random(job.options.seed, data_bytes),
+            checkpoints: None,
             thread_group: ThreadGroup::new(job, threads as u64).near(volume),
         })
     }
@@ -174,6 +191,11 @@ impl<'a> Partition<'a> {
 
     pub(crate) fn scratch(&self) -> Result<&Scratch> {
         self.scratch.get()
+    }
+
+    /// The content of the journal of an earlier run, and the rest of the job.
+    pub(crate) fn continued(&self) -> Option<&Continued> {
+        self.checkpoints.as_ref()?.continued.as_ref()
     }
 
     /// The write side of a worker with `bucket_count` buckets.

@@ -8,6 +8,7 @@
 //! Bounds: one bucket number and one reference per item of a batch, which stay in the first-level
 //! cache, and the batch's keys.
 
+use super::restored::Rest;
 use super::route::{Batch, Ref, Route};
 use super::scatter::{FixedItems, ScatterWorker};
 use crate::read::framing::ItemFraming;
@@ -47,6 +48,8 @@ pub(crate) struct FixedMover<F, R> {
     items: F,
     route: R,
     buckets: Box<[u16]>,
+    /// Items of a batch that are moved, if not all are.
+    kept: Vec<u8>,
 }
 
 impl<F: FixedItems, R: Route> FixedMover<F, R> {
@@ -55,7 +58,45 @@ impl<F: FixedItems, R: Route> FixedMover<F, R> {
             items,
             route,
             buckets: [0; FIXED_BATCH].into(),
+            kept: Vec::new(),
         }
+    }
+
+    /// Moves only the items of a run that `rest` takes.
+    pub(crate) fn take_rest(
+        &mut self,
+        worker: &mut ScatterWorker<'_>,
+        run: Run<'_>,
+        rest: &mut Rest<'_>,
+    ) -> Result<()> {
+        let item_bytes = self.items.item_bytes();
+        for area in run.bytes.chunks(FIXED_BATCH * item_bytes) {
+            let buckets = &mut self.buckets[..area.len() / item_bytes];
+            let batch = Batch {
+                area,
+                keys: &[],
+                position: run.position,
+            };
+            self.route.route(&batch, buckets)?;
+            self.kept.clear();
+            let mut count = 0;
+            for (index, item) in area.chunks_exact(item_bytes).enumerate() {
+                let bucket = buckets[index];
+                if rest.takes(bucket) {
+                    self.kept.extend_from_slice(item);
+                    buckets[count] = bucket;
+                    count += 1;
+                } else if worker.is_ordered() {
+                    // The items before it are in another run of the input than those after it.
+                    worker.scatter(&self.items, &self.kept, &buckets[..count])?;
+                    self.kept.clear();
+                    count = 0;
+                    worker.skip(usize::from(bucket));
+                }
+            }
+            worker.scatter(&self.items, &self.kept, &buckets[..count])?;
+        }
+        Ok(())
     }
 }
 

@@ -89,6 +89,8 @@ pub(crate) struct BlockReader<'a> {
     blocks: &'a Blocks,
     share: TakeShare,
     is_ordered: bool,
+    /// Positions of the blocks to read, in this order; `None` for all that no other thread takes.
+    given: Option<std::slice::Iter<'a, u64>>,
     /// Taken but not yet requested.
     stretch: Stretch,
     ahead: ReadAhead<Block>,
@@ -109,9 +111,36 @@ impl<'a> BlockReader<'a> {
             blocks,
             share,
             is_ordered,
+            given: None,
             stretch: Stretch::default(),
             ahead: ReadAhead::new(window),
             pool,
+        }
+    }
+
+    /// A reader of the blocks at these positions, in their order.
+    pub(crate) fn of_given(
+        blocks: &'a Blocks,
+        positions: &'a [u64],
+        window: usize,
+        pool: Pool,
+    ) -> Self {
+        BlockReader {
+            given: Some(positions.iter()),
+            ..Self::new(blocks, TakeShare::ONE, true, window, pool)
+        }
+    }
+
+    /// The next block of this thread.
+    fn next_block(&mut self, port: &Port) -> Option<Block> {
+        if let Some(given) = &mut self.given {
+            return Some(self.blocks.at(*given.next()?));
+        }
+        loop {
+            if let Some(block) = self.blocks.next_of(&mut self.stretch) {
+                return Some(block);
+            }
+            self.stretch = self.blocks.next_stretch(self.share.0, port)?;
         }
     }
 }
@@ -121,14 +150,9 @@ impl Reader for BlockReader<'_> {
 
     fn start(&mut self, port: &mut Port) -> Result<()> {
         while self.ahead.has_room() {
-            let mut block = self.blocks.next_of(&mut self.stretch);
-            if block.is_none()
-                && let Some(stretch) = self.blocks.next_stretch(self.share.0, port)
-            {
-                self.stretch = stretch;
-                block = self.blocks.next_of(&mut self.stretch);
-            }
-            let Some(block) = block else { break };
+            let Some(block) = self.next_block(port) else {
+                break;
+            };
             let mut buf = self.pool.take().ok_or_else(no_buffer)?;
             let buf = buf.split_to(block.read_len_bytes);
             let file = &self.blocks.parts()[block.part].file;

@@ -322,7 +322,9 @@ impl Reader for BucketReader<'_, '_> {
         let partition = self.partition;
         self.ahead.settle(transfer, |segment, transfer| {
             segment.verify(partition, &transfer.buf)?;
-            if let Location::Scratch { address, .. } = segment.location {
+            if let Location::Scratch { address, .. } = segment.location
+                && partition.checkpoints.is_none()
+            {
                 let scratch = partition.scratch()?;
                 scratch.forget(address);
                 scratch.free(address);

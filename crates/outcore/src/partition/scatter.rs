@@ -19,6 +19,7 @@ use std::marker::PhantomData;
 use bytemuck::Pod;
 
 use super::bucket::{Counts, Out};
+use super::checkpoint::Checkpoints;
 use super::kernel::{Full, Scatter};
 use super::spill::{SPILL_TOKENS, Spill, Spilling};
 use super::{Partition, SegmentSizes};
@@ -362,6 +363,18 @@ impl<'a> ScatterWorker<'a> {
         }
     }
 
+    /// Whether segments list the runs of the input in them.
+    pub(super) fn is_ordered(&self) -> bool {
+        self.what.is_ordered
+    }
+
+    /// Passes over an item of the current run in a bucket, which an earlier run of the job has
+    /// stored.
+    pub(super) fn skip(&mut self, bucket: usize) {
+        self.note(bucket, self.buffers.filled_bytes(bucket));
+        self.run_counts[bucket] += 1;
+    }
+
     fn note(&mut self, bucket: usize, filled_bytes: usize) {
         if !self.what.is_ordered {
             return;
@@ -386,6 +399,15 @@ impl<'a> ScatterWorker<'a> {
                 self.spill.out(bucket).noted_count() + u64::from(added)
             }
         }
+    }
+
+    /// Waits for all writes, and records what this thread has distributed.
+    pub(crate) fn record(&mut self, checkpoints: &Checkpoints<'_>, thread: usize) -> Result<()> {
+        while self.spill.is_writing() {
+            self.partition.check()?;
+            self.poll(true)?;
+        }
+        checkpoints.record_moved(thread, self.spill.outs())
     }
 
     /// Stores the partly filled buffers, in memory if they may stay there, and waits for all

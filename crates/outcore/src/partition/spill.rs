@@ -116,6 +116,16 @@ impl<'a> Spill<'a> {
         &mut self.outs[bucket]
     }
 
+    /// The contents of all buckets so far.
+    pub(super) fn outs(&self) -> &[Out] {
+        &self.outs
+    }
+
+    /// Whether a write is in flight.
+    pub(super) fn is_writing(&self) -> bool {
+        self.in_flight > 0
+    }
+
     /// Whether a write must end before the next buffer is taken.
     pub(crate) fn is_busy(&self) -> bool {
         self.in_flight >= self.partition.sizes.writes_in_flight

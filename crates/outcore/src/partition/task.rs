@@ -25,11 +25,12 @@ use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use super::bucket::{Bucket, Counts};
+use super::checkpoint::{Checkpoints, addresses_of};
 use super::kernel::{FETCH_AHEAD, copy_item, fetch};
 use super::load::Load;
 use super::{Partition, no_buffer};
 use crate::job::thread_group::ThreadGroup;
-use crate::writer::{WRITE_TOKEN, Writer};
+use crate::writer::{Ranges, WRITE_TOKEN, Writer};
 use outcore_io::memory::{BLOCK_BYTES, Buf, Pool};
 use outcore_io::port::{Port, Transfer};
 use outcore_io::{Error, Result};
@@ -40,6 +41,13 @@ pub(crate) struct BucketTask<K = ()> {
     pub(crate) bucket: Bucket<K>,
     /// First output byte, unless it depends on omitted items.
     pub(crate) start_bytes: u64,
+}
+
+impl<K> BucketTask<K> {
+    /// Whether all of its output is in `ranges`.
+    pub(crate) fn is_in(&self, ranges: &Ranges) -> bool {
+        ranges.covers(&(self.start_bytes..self.start_bytes + self.bucket.counts.bytes))
+    }
 }
 
 /// The destination of the output.
@@ -226,6 +234,9 @@ pub(crate) fn run_tasks<K: Send, W: BucketWork<K>>(
         };
         pools.push((areas, chunks));
     }
+    if let Some(checkpoints) = &partition.checkpoints {
+        checkpoints.begin(partition.thread_group.threads().min(threads));
+    }
     partition.on_all_threads(|thread| {
         let Some((areas, chunks)) = pools.get(thread).cloned() else {
             return Ok(());
@@ -270,8 +281,18 @@ impl<K, W: BucketWork<K>> Drop for Guarded<K, W> {
 
 impl<'a, K> TaskWorker<'a, K> {
     fn run(&mut self, work: &mut impl BucketWork<K>) -> Result<()> {
+        let checkpoints = self.checkpoints();
         loop {
             self.partition.check()?;
+            if let Some((checkpoints, writer)) = checkpoints
+                && checkpoints.is_due()
+            {
+                while self.port.in_flight() > 0 {
+                    self.partition.check()?;
+                    self.poll(true)?;
+                }
+                checkpoints.meet_writing(&self.partition.thread_group, writer)?;
+            }
             self.start_loads(work)?;
             match self.loads.front() {
                 Some(loaded) if loaded.load.is_complete() => {
@@ -282,16 +303,38 @@ impl<'a, K> TaskWorker<'a, K> {
                         self.poll(false)?;
                         let bytes = loaded.task.bucket.counts.bytes;
                         let area = loaded.load.join(self.partition)?;
+                        let done = checkpoints.map(|(checkpoints, _)| {
+                            let start_bytes = loaded.task.start_bytes;
+                            let segments = addresses_of(&loaded.load.segments).collect();
+                            (checkpoints, start_bytes..start_bytes + bytes, segments)
+                        });
                         work.finish(self, loaded, area)?;
+                        if let Some((checkpoints, range, segments)) = done {
+                            checkpoints.note_written(range, segments);
+                        }
                         let control = &self.partition.job.control;
                         control.advance(bytes);
                         control.watch(self.partition.volume);
                     }
                     self.poll(false)?;
                 }
-                None if self.port.in_flight() == 0 => return Ok(()),
+                None if self.port.in_flight() == 0 => {
+                    if let Some((checkpoints, _)) = checkpoints {
+                        checkpoints.leave();
+                    }
+                    return Ok(());
+                }
                 _ => self.poll(true)?,
             }
+        }
+    }
+
+    /// The journal for ranges of the output, if their places do not depend on one another.
+    fn checkpoints(&self) -> Option<(&'a Checkpoints<'a>, &'a Writer)> {
+        let checkpoints = self.partition.checkpoints.as_ref()?;
+        match &self.tasks.sink {
+            Sink::Files(writer) if !self.tasks.is_appended => Some((checkpoints, writer)),
+            _ => None,
         }
     }
 

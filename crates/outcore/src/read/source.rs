@@ -58,6 +58,8 @@ pub struct Blocks {
     parts: Vec<InputPart>,
     element_bytes: u64,
     block_bytes: u64,
+    /// Positions of blocks that are not handed out, ascending.
+    done: Vec<u64>,
     /// For each file its index and its next block.
     left: Mutex<ByDrive<(usize, u64)>>,
 }
@@ -74,8 +76,30 @@ impl Blocks {
             parts,
             element_bytes,
             block_bytes,
+            done: Vec::new(),
             left: Mutex::new(left),
         }
+    }
+
+    /// The same without the blocks at these positions, which an earlier run has processed.
+    pub(crate) fn without(self, mut positions: Vec<u64>) -> Self {
+        positions.sort_unstable();
+        Blocks {
+            done: positions,
+            ..self
+        }
+    }
+
+    /// The block at a position.
+    pub(crate) fn at(&self, position: u64) -> Block {
+        let after = self
+            .parts
+            .partition_point(|part| part.first_position <= position);
+        let holds = |part: &usize| self.parts[*part].data_len_bytes > 0;
+        let index = (0..after).rev().find(holds).unwrap_or_default();
+        let part = &self.parts[index];
+        let at_bytes = (position - part.first_position) * self.element_bytes;
+        self.block(index, part, at_bytes / self.block_bytes)
     }
 
     /// The files.
@@ -90,8 +114,12 @@ impl Blocks {
 
     /// The next block for the thread of `port`; `None` if all are handed out.
     pub fn next(&self, port: &Port) -> Option<Block> {
-        let mut one = self.next_stretch(u64::MAX, port)?;
-        self.next_of(&mut one)
+        loop {
+            let mut one = self.next_stretch(u64::MAX, port)?;
+            if let Some(block) = self.next_of(&mut one) {
+                return Some(block);
+            }
+        }
     }
 
     /// Reads the blocks that no other thread takes, ahead into buffers of `pool`, and passes each
@@ -150,12 +178,15 @@ impl Blocks {
 
     /// The next block of a stretch.
     pub fn next_of(&self, stretch: &mut Stretch) -> Option<Block> {
-        if stretch.next >= stretch.end {
-            return None;
+        while stretch.next < stretch.end {
+            stretch.next += 1;
+            let part = &self.parts[stretch.part];
+            let block = self.block(stretch.part, part, stretch.next - 1);
+            if self.done.is_empty() || self.done.binary_search(&block.position).is_err() {
+                return Some(block);
+            }
         }
-        stretch.next += 1;
-        let part = &self.parts[stretch.part];
-        Some(self.block(stretch.part, part, stretch.next - 1))
+        None
     }
 
     fn block(&self, part_index: usize, part: &InputPart, number: u64) -> Block {

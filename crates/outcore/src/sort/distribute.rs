@@ -18,9 +18,11 @@ use super::shared::Shared;
 use super::splitters::{KeyRoute, KeySplitters};
 use crate::ends::check_unchanged;
 use crate::partition::bucket::{Bucket, Out, Segment, join_outs};
+use crate::partition::checkpoint::addresses_of;
 use crate::partition::mover::{FixedMover, Mover, Run};
 use crate::partition::pass::{BlockReader, TakeShare, read_all};
 use crate::partition::refine::{BucketSource, scatter_segments};
+use crate::partition::restored::Continued;
 use crate::partition::route::Route;
 use crate::partition::scatter::{RunStart, ScatterWorker, Scattering};
 use crate::partition::spill::{Resident, Spilling};
@@ -59,11 +61,43 @@ pub(crate) fn distribute_input<E: Elements>(
     let data_bytes: u64 = parts.iter().map(|part| part.data_len_bytes).sum();
     shared.job.control.begin_phase("distribute", data_bytes);
     let element_bytes = elements.element_bytes();
-    let blocks = Blocks::new(parts.to_vec(), element_bytes, plan.read_block_bytes);
+    let mut blocks = Blocks::new(parts.to_vec(), element_bytes, plan.read_block_bytes);
+    if let Some(Continued { restored, .. }) = shared.continued() {
+        let sequences = restored.sequences.iter();
+        blocks = blocks.without(sequences.flat_map(|s| &s.blocks).copied().collect());
+    }
     let slots = plan.reads_in_flight * plan.size.threads;
     let pool = Pool::new(&shared.job.budget, INPUT, blocks.read_bytes_max(), slots)?;
-    let outs = shared.on_all_threads(|_| {
+    if let Some(checkpoints) = &shared.checkpoints {
+        checkpoints.begin(shared.thread_group.threads());
+    }
+    let outs = shared.on_all_threads(|thread| {
         let mut inlet = Inlet::new(shared, splitters)?;
+        if let Some(Continued { restored, left }) = shared.continued() {
+            let positions = &restored.sequences[thread].blocks;
+            let (window, pool) = (plan.reads_in_flight, pool.clone());
+            let mut reader = BlockReader::of_given(&blocks, positions, window, pool);
+            let mut rest = restored.rest(thread, left);
+            let mover = &mut inlet.mover;
+            read_all(&mut inlet.worker, &mut reader, |worker, (block, buf)| {
+                let start = align_payload(elements, block, buf);
+                let bytes = &mut buf[start..start + block.payload_bytes];
+                elements.encode(bytes)?;
+                let count = (bytes.len() / elements.element_bytes()) as u64;
+                worker.begin_run(RunStart {
+                    position: block.position,
+                    begin: block.position,
+                    end: block.position + count,
+                });
+                let run = Run {
+                    bytes,
+                    position: block.position,
+                    place: None,
+                };
+                mover.take_rest(worker, run, &mut rest)?;
+                checkpoint(shared, worker, thread, block, false)
+            })?;
+        }
         let mut reader = BlockReader::new(
             &blocks,
             shared.take_share(),
@@ -76,12 +110,72 @@ pub(crate) fn distribute_input<E: Elements>(
             let start = align_payload(elements, block, buf);
             let payload = &mut buf[start..start + block.payload_bytes];
             take_run(elements, worker, mover, payload, block.position)?;
-            free_input(shared, &blocks, block)
+            free_input(shared, &blocks, block)?;
+            checkpoint(shared, worker, thread, block, true)
         })?;
+        if let Some(checkpoints) = &shared.checkpoints {
+            checkpoints.leave();
+        }
         inlet.finish()
     })?;
     check_unchanged(shared.volume, parts, shared.consumed.is_some())?;
-    Ok(buckets_of(shared, splitters, 0, outs))
+    join_restored(shared, splitters, outs)
+}
+
+/// Counts a block that a thread has distributed, which is `new` to the journal, and makes a
+/// checkpoint if one is due.
+fn checkpoint<E: Elements>(
+    shared: &Shared<'_, E>,
+    worker: &mut ScatterWorker<'_>,
+    thread: usize,
+    block: &Block,
+    is_new: bool,
+) -> Result<()> {
+    let Some(checkpoints) = &shared.checkpoints else {
+        return Ok(());
+    };
+    if is_new {
+        checkpoints.note_block(thread, block.position);
+    }
+    checkpoints.advance(block.payload_bytes as u64);
+    if checkpoints.is_due() {
+        worker.record(checkpoints, thread)?;
+        checkpoints.meet_distributing(&shared.thread_group)?;
+    }
+    Ok(())
+}
+
+/// The buckets of this run and of an earlier one, which are recorded if there is a journal.
+pub(crate) fn join_restored<E: Elements>(
+    shared: &Shared<'_, E>,
+    splitters: &KeySplitters<E::Key>,
+    mut outs: Vec<Vec<Out>>,
+) -> Result<Vec<Bucket>> {
+    let Some(checkpoints) = &shared.checkpoints else {
+        return Ok(buckets_of(shared, splitters, 0, outs));
+    };
+    for (thread, outs) in outs.iter().enumerate() {
+        checkpoints.record_moved(thread, outs)?;
+    }
+    if let Some(Continued { restored, left }) = &checkpoints.continued {
+        let vouched = restored.outs(left);
+        let scratch = shared.scratch()?;
+        let segments = vouched.iter().flat_map(|out| &out.segments);
+        addresses_of(segments).for_each(|address| scratch.expect_read(address));
+        outs.push(vouched);
+    }
+    let mut buckets = buckets_of(shared, splitters, 0, outs);
+    let totals = checkpoints
+        .continued
+        .as_ref()
+        .and_then(|continued| continued.left.totals.as_ref());
+    for (bucket, &items) in buckets.iter_mut().zip(totals.into_iter().flatten()) {
+        bucket.counts.items = items;
+        bucket.counts.bytes = items * shared.elements.element_bytes() as u64;
+    }
+    let totals: Vec<u64> = buckets.iter().map(|bucket| bucket.counts.items).collect();
+    checkpoints.end_distribution(&totals)?;
+    Ok(buckets)
 }
 
 /// One thread's entry to the buckets of the first distribution.

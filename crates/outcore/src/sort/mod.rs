@@ -20,6 +20,7 @@ pub mod lines;
 pub(crate) mod loser_tree;
 pub mod plan;
 pub(crate) mod radix;
+mod resume;
 pub(crate) mod shared;
 pub(crate) mod source;
 mod split;
@@ -29,6 +30,7 @@ mod task;
 use self::elements::{Elements, Records, Scalars, Wholes};
 use self::plan::{SortPlan, SortSize, plan_sort};
 use self::radix::Item;
+use self::resume::{Resumed, check_memory, options_of, read_again};
 use self::shared::Shared;
 use self::source::{Files, Source};
 use self::split::split_oversized;
@@ -43,6 +45,7 @@ use crate::key::sort_key::Tie;
 use crate::key::whole::WholeOrder;
 use crate::partition::Partition;
 use crate::partition::driver::Ends;
+use crate::partition::restored::IdentityOption;
 use outcore_io::consumed::Consumed;
 use outcore_io::drive::Access;
 use outcore_io::output::Room;
@@ -117,15 +120,40 @@ pub(crate) fn sort_from(
     options: SortOptions,
 ) -> Result<SortSummary> {
     format.check_order()?;
+    let identity = match job.options.resume {
+        Some(_) => options_of(format, options),
+        None => Vec::new(),
+    };
     match scalar_order(format, options) {
         Some(order) => match order.class() {
-            ScalarClass::U32 => run(job, source, output, options, &Scalars::<u32>::new(order)),
-            ScalarClass::U64 => run(job, source, output, options, &Scalars::<u64>::new(order)),
-            ScalarClass::U128 => run(job, source, output, options, &Scalars::<u128>::new(order)),
+            ScalarClass::U32 => run(
+                job,
+                source,
+                output,
+                options,
+                identity,
+                &Scalars::<u32>::new(order),
+            ),
+            ScalarClass::U64 => run(
+                job,
+                source,
+                output,
+                options,
+                identity,
+                &Scalars::<u64>::new(order),
+            ),
+            ScalarClass::U128 => run(
+                job,
+                source,
+                output,
+                options,
+                identity,
+                &Scalars::<u128>::new(order),
+            ),
         },
         None => {
             if let Some(order) = whole_order(format, options) {
-                return run(job, source, output, options, &Wholes::new(order));
+                return run(job, source, output, options, identity, &Wholes::new(order));
             }
             let tie = if options.stable {
                 Tie::Position
@@ -139,7 +167,7 @@ pub(crate) fn sort_from(
                     tie,
                 },
             );
-            run(job, source, output, options, &Records::new(order))
+            run(job, source, output, options, identity, &Records::new(order))
         }
     }
 }
@@ -187,6 +215,7 @@ fn run<E>(
     source: &impl Source,
     output: &Output,
     options: SortOptions,
+    identity: Vec<IdentityOption>,
     elements: &E,
 ) -> Result<SortSummary>
 where
@@ -201,6 +230,9 @@ where
     }
     let mut phases = Phases::start();
     let element_bytes = elements.element_bytes();
+    let is_ordered = options.stable && !elements.is_scalar();
+    let resumed = Resumed::begin(job, output, options, identity)?;
+    let job = &resumed.job(job);
     let access = match options.delete_input {
         true => Access::Update,
         false => Access::Read,
@@ -213,23 +245,25 @@ where
         true => Room::AtMost,
         false => Room::Exactly,
     };
-    let staged = ends.stage(options.replace, room, amount.most_bytes)?;
+    let (staged, mut resumed) = resumed.stage(job, &ends, options, room, &amount)?;
     let layout = ends
         .layout(job, &output.places())
         .of_spreadable_output(!options.unique);
+    let job_size = resumed.size(JobSize::of(job, data_bytes, layout));
     let mut plan = plan_sort(SortSize {
-        job: JobSize::of(job, data_bytes, layout),
+        job: job_size.clone(),
         element_bytes,
         is_scalar: elements.is_scalar(),
-        is_ordered: options.stable && !elements.is_scalar(),
+        is_ordered,
     })?;
     if let Some(read_bytes) = amount.made_of_bytes {
         plan.reads_no_sample();
         plan.reads_instead(read_bytes.into());
     }
     job.control.show_plan(&plan);
+    check_memory(job, &plan)?;
     let job = &job.under(&plan.ledger())?;
-    let scratch = ends.scratch(job, plan.scratch_bytes, plan.distributions > 0)?;
+    let scratch = resumed.scratch(job, &ends, &plan)?;
     // Freeing the blocks of data that stay in memory saves no room, and a kill would lose the data.
     let is_consumed = options.delete_input && plan.distributions > 0;
     let paths = source.files().iter().map(|input| input.path.as_path());
@@ -237,7 +271,7 @@ where
     phases.end("prepare", &ends.volume);
     let (volume, threads) = (&ends.volume, plan.size.threads);
     let sizes = plan.segment_sizes();
-    let shared = Shared {
+    let mut shared = Shared {
         partition: Partition::new(job, volume, &scratch, sizes, threads, data_bytes)?,
         elements,
         plan: &plan,
@@ -246,13 +280,23 @@ where
     job.control.begin_phase("sample", 0);
     let sample = source.sample(&shared, &ends)?;
     let splitters = choose_splitters(&shared, &sample)?;
+    if let (Some(staged), true) = (&staged, plan.distributions > 0) {
+        shared.partition.checkpoints =
+            resumed.checkpoints(&shared, &scratch, staged, job_size, &sample, &splitters)?;
+    }
     drop(sample);
     phases.end("sample", &ends.volume);
-    let buckets = source.distribute(&shared, &ends, &splitters)?;
+    let buckets = match read_again(&shared, &splitters)? {
+        Some(buckets) => buckets,
+        None => source.distribute(&shared, &ends, &splitters)?,
+    };
     let (buckets, splits) = split_oversized(&shared, buckets)?;
     phases.end("distribute", &ends.volume);
     let written = sort_buckets(&shared, buckets, &ends, staged.as_ref(), options.unique)?;
     phases.end("sort", &ends.volume);
+    if let Some(checkpoints) = shared.partition.checkpoints.take() {
+        checkpoints.close();
+    }
     drop(shared);
     let scratch = (scratch.into_made(), is_consumed);
     let served = ends.close(job, phases, (staged, written.bytes), scratch, &plan.phases)?;

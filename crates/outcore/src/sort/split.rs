@@ -42,7 +42,9 @@ pub(crate) fn split_oversized<E: Elements>(
     buckets.retain(|bucket| bucket.counts.items > 0);
     refine(buckets, |bucket, _| {
         let bytes = bucket.counts.items * element_bytes;
-        if bucket.copies_of.is_some() || bytes <= bucket_bytes_max {
+        // A bucket without segments is in the output.
+        let is_held = bucket.copies_of.is_none() && !bucket.segments.is_empty();
+        if !is_held || bytes <= bucket_bytes_max {
             return Ok(Refined::Fits(bucket));
         }
         let mut parts = if bucket.depth < shared.elements.depth_end() {

@@ -19,6 +19,7 @@ use super::super::places::{Places, is_private_name, open_dir};
 use super::commit::{self, Opened, Settled};
 use super::contents::{self, is_known};
 use super::folders::MADE;
+use super::mark::{Resumable, mark_in};
 use super::{KEEP, Kept, LOCK, LOCK_TEXT, is_private, lock_of, remove_locked};
 use crate::error::{Error, Kind, Result};
 
@@ -34,6 +35,8 @@ pub enum State {
     LeftOver,
     /// Its owner is gone, and it holds the only copy of parts of this file.
     Kept(PathBuf),
+    /// Its owner is gone, and its job can be resumed.
+    Resumable(Resumable),
     /// It does not look like a directory of ours, for this reason, and is left alone.
     Unknown(String),
 }
@@ -81,11 +84,14 @@ pub fn has_any(parent: &Path) -> Result<bool> {
 }
 
 /// The state of a private directory, the directory, and its lock.
-type Looked = (State, Arc<OwnedFd>, Option<File>);
+pub(super) type Looked = (State, Arc<OwnedFd>, Option<File>);
 
 /// Opens a directory of that name and finds its state, with its lock if that could be taken. `None`
 /// if the directory is not private to this user.
-fn look_at(above: &Arc<OwnedFd>, name: &OsStr) -> std::result::Result<Option<Looked>, Errno> {
+pub(super) fn look_at(
+    above: &Arc<OwnedFd>,
+    name: &OsStr,
+) -> std::result::Result<Option<Looked>, Errno> {
     let dir = match open_dir(above, Path::new(name), false) {
         Ok(dir) if is_private(&dir) => dir,
         // A link, a file, or a directory that any user may have made.
@@ -131,7 +137,11 @@ fn look_at(above: &Arc<OwnedFd>, name: &OsStr) -> std::result::Result<Option<Loo
         match kept_in(&dir) {
             Ok(kept) => match kept.iter().find(|kept| !kept.is_gone()) {
                 Some(kept) => State::Kept(OsStr::from_bytes(&kept.file).into()),
-                None => State::LeftOver,
+                None => match mark_in(&dir) {
+                    Ok(Some(mark)) => State::Resumable(mark),
+                    Ok(None) => State::LeftOver,
+                    Err(_) => unknown("its mark cannot be read"),
+                },
             },
             Err(state) => state,
         }
@@ -181,6 +191,7 @@ pub(super) fn sweep_one(
         State::LeftOver => {}
         State::InUse => return Ok(Swept::InUse),
         State::Unknown(cause) => return Ok(Swept::Left(cause)),
+        State::Resumable(_) => return left("its job can be resumed"),
         State::Kept(_) if commit::is_decided(&opened) => {}
         State::Kept(path) => {
             let cause = format!(

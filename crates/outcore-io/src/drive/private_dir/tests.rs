@@ -489,3 +489,74 @@ fn a_full_file_system_is_named_and_nothing_is_left_on_it() {
     assert!(error.next_step().unwrap().contains("room"), "{error}");
     assert_eq!(left.unwrap(), 0);
 }
+
+#[test]
+fn a_marked_directory_is_kept_until_its_journal_is_gone_or_old() {
+    let parent = parent("marked");
+    let week = std::time::Duration::from_secs(7 * 24 * 60 * 60);
+    let (dir, other) = (make(&parent), make(&parent));
+    let journal = dir.path().join("journal");
+    fs::write(&journal, b"records").unwrap();
+    let mark = Resumable::new(&journal, week, "outcore sort").unwrap();
+    let paths = [dir.path().to_path_buf(), other.path().to_path_buf()];
+    other.keep_to_resume(&mark).unwrap();
+    dir.keep_to_resume(&mark).unwrap();
+    assert!(
+        PrivateDir::reopen(&Places::default(), &paths[0]).is_err(),
+        "it is in use"
+    );
+    drop((dir, other));
+    assert_eq!(sweep(&parent).unwrap(), Vec::<PathBuf>::new());
+    let states: Vec<State> = list(&parent)
+        .unwrap()
+        .into_iter()
+        .map(|(_, state)| state)
+        .collect();
+    assert_eq!(
+        states,
+        [
+            State::Resumable(mark.clone()),
+            State::Resumable(mark.clone())
+        ]
+    );
+    assert_eq!(resumable_at(&paths[0]), Some(mark));
+    // One owner at a time; dropping it again changes nothing.
+    let again = PrivateDir::reopen(&Places::default(), &paths[0])
+        .unwrap()
+        .unwrap();
+    assert!(PrivateDir::reopen(&Places::default(), &paths[0]).is_err());
+    drop(again);
+    assert!(journal.exists());
+    let days_ago = |days: u32| std::time::SystemTime::now() - week / 7 * days;
+    let set_age = |days| {
+        let file = File::options().write(true).open(&journal).unwrap();
+        file.set_modified(days_ago(days)).unwrap();
+    };
+    set_age(6);
+    assert_eq!(sweep(&parent).unwrap(), Vec::<PathBuf>::new());
+    // A journal that is gone frees the other directory.
+    fs::rename(&journal, parent.join("aside")).unwrap();
+    assert_eq!(resumable_at(&paths[1]), None);
+    fs::rename(parent.join("aside"), &journal).unwrap();
+    set_age(8);
+    assert_eq!(sweep(&parent).unwrap().len(), 2);
+    fs::remove_dir_all(parent).unwrap();
+}
+
+#[test]
+fn a_resumed_directory_without_its_output_is_removed_and_one_with_it_stays() {
+    let parent = parent("published");
+    let dir = make(&parent);
+    let path = dir.path().to_path_buf();
+    for name in ["journal", "output-0"] {
+        fs::write(path.join(name), b"data").unwrap();
+    }
+    let week = std::time::Duration::from_secs(7 * 24 * 60 * 60);
+    let mark = Resumable::new(&path.join("journal"), week, "outcore sort").unwrap();
+    dir.keep_to_resume(&mark).unwrap();
+    drop(dir);
+    assert!(!remove_without(&path, "output-0").unwrap() && path.exists());
+    fs::remove_file(path.join("output-0")).unwrap();
+    assert!(remove_without(&path, "output-0").unwrap() && !path.exists());
+    fs::remove_dir_all(parent).unwrap();
+}

@@ -247,6 +247,10 @@ impl FileSystem for FaultDevice {
             })
     }
 
+    fn reopen_private_dir(&self, path: &Path) -> Result<Option<PrivateDir>> {
+        self.inner.reopen_private_dir(path)
+    }
+
     fn sweep_private_dirs(&self, parent: &Path) -> Result<Vec<PathBuf>> {
         self.inner.sweep_private_dirs(parent)
     }

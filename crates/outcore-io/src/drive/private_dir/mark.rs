@@ -1,0 +1,91 @@
+//! Marks of private directories whose jobs can be resumed.
+//!
+//! Contract: a mark names the job's journal, the command that resumes it, and how long it is kept.
+//! It counts until the journal is certainly gone, or was last written longer ago.
+
+use std::ffi::OsStr;
+use std::io;
+use std::os::fd::OwnedFd;
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+
+use rustix::io::Errno;
+use serde::{Deserialize, Serialize};
+
+use super::{absolute, commit, parent_of};
+use crate::error::{Error, Result};
+
+/// The name of the mark.
+pub(super) const RESUME: &str = "resume";
+
+/// Whether a file of that name says that a job can be resumed.
+pub(super) fn is_of_resume(name: &OsStr) -> bool {
+    name == RESUME || name == "journal"
+}
+
+/// The mark of a directory whose job can be resumed.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Resumable {
+    journal: Vec<u8>,
+    /// The directory that contains the private directory of the journal.
+    parent_inode: u64,
+    /// How long the directory stays after the last record of the journal.
+    keep_seconds: u64,
+    /// The command that resumes the job.
+    pub command: String,
+}
+
+impl Resumable {
+    /// A mark for the directories of a job whose journal is at `journal`.
+    ///
+    /// # Errors
+    /// The system's error for the directory above it.
+    pub fn new(journal: &Path, keep: Duration, command: &str) -> Result<Self> {
+        let above = parent_of(parent_of(journal));
+        let failed = |errno: Errno| Error::errno("mark scratch", errno.raw_os_error()).path(above);
+        Ok(Resumable {
+            journal: absolute(journal),
+            parent_inode: rustix::fs::stat(above).map_err(failed)?.st_ino,
+            keep_seconds: keep.as_secs(),
+            command: command.to_owned(),
+        })
+    }
+
+    /// The path of the journal.
+    pub fn journal(&self) -> &Path {
+        Path::new(OsStr::from_bytes(&self.journal))
+    }
+
+    /// The time since the last record; `None` if it is unknown.
+    pub fn age(&self) -> Option<Duration> {
+        let written = std::fs::symlink_metadata(self.journal()).ok()?.modified();
+        SystemTime::now().duration_since(written.ok()?).ok()
+    }
+
+    /// Whether the job can certainly not be resumed any more.
+    pub(super) fn is_over(&self) -> bool {
+        let above = rustix::fs::stat(parent_of(parent_of(self.journal())));
+        let is_mounted = above.is_ok_and(|above| above.st_ino == self.parent_inode);
+        let found = rustix::fs::lstat(self.journal());
+        let is_gone = found.is_err_and(|errno| errno == Errno::NOENT || errno == Errno::NOTDIR);
+        let is_old = self
+            .age()
+            .is_some_and(|age| age.as_secs() >= self.keep_seconds);
+        is_mounted && is_gone || is_old
+    }
+}
+
+/// The mark of an open directory, unless it is over.
+pub(super) fn mark_in(dir: &Arc<OwnedFd>) -> io::Result<Option<Resumable>> {
+    match commit::read_whole(dir, RESUME) {
+        Ok(bytes) => {
+            let mark: Option<Resumable> = commit::unseal(RESUME, &bytes);
+            Ok(mark.filter(|mark| !mark.is_over()))
+        }
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(error),
+    }
+}

@@ -1,0 +1,433 @@
+//! Checkpoints of a job that can be resumed: when, by whom, and what is recorded.
+//!
+//! Contract: a checkpoint is due after a part of the data ([`PARTS`]). If the last one was not
+//! [`SHORT`], [`COST_PARTS`] times its duration must also have passed, so that checkpoints take
+//! about 2 % of the time. Then each thread ends its writes in flight and joins the meeting. The
+//! last one to join syncs the files, records the progress of all, and commits the journal; only
+//! then does any of them go on. During a distribution, the records are the blocks that each thread
+//! has distributed and its segments on scratch. Afterwards they are the ranges of the output and
+//! the edge blocks that are not full.
+//!
+//! With the first commit the directories of the job are marked: from then on they stay if the job
+//! fails or is killed. Segments stay on scratch until the output that contains them is recorded.
+//!
+//! Bounds: the journal's buffer; two words per bucket and thread, and per task since the last
+//! checkpoint, with the addresses of its segments.
+
+use std::ops::Range;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use super::bucket::{InputRun, Location, Out, Segment};
+use super::restored::{
+    BLOCKS, Continued, EDGE_BYTES, EDGES, IDENTITY, Identity, RANGES, RESUMED, RUNS, SEGMENTS,
+    SETTLED, SegmentEntry, Settled, TOTALS,
+};
+use crate::job::thread_group::ThreadGroup;
+use crate::writer::Writer;
+use outcore_io::Result;
+use outcore_io::drive::private_dir::Resumable;
+use outcore_io::journal::{Journal, Progress};
+use outcore_io::memory::Budget;
+use outcore_io::output::StagedOutput;
+use outcore_io::port::Volume;
+use outcore_io::scratch::{Scratch, ScratchAddress};
+
+/// Checkpoints per phase at most, and the bytes between two of them.
+const PARTS: u64 = 32;
+const BETWEEN_BYTES_MIN: u64 = 256 << 10;
+const BETWEEN_BYTES_MAX: u64 = 4 << 30;
+/// The time between two checkpoints, in durations of the last one, unless that was short.
+const COST_PARTS: u32 = 50;
+const SHORT: Duration = Duration::from_millis(5);
+/// Longest payload of a record here.
+const RECORD_BYTES: usize = 48 << 10;
+/// How long a thread waits before it looks whether another one has failed.
+const LOOK_EVERY: Duration = Duration::from_millis(50);
+
+/// The journal of a job and the meetings of its threads.
+pub(crate) struct Checkpoints<'a> {
+    volume: &'a Volume,
+    scratch: &'a Scratch,
+    staged: &'a StagedOutput,
+    journal: Mutex<Journal>,
+    mark: Resumable,
+    is_marked: AtomicBool,
+    item_bytes: usize,
+    meeting: Meeting,
+    pace: Pace,
+    moved: Vec<Mutex<Moved>>,
+    written: Mutex<Written>,
+    /// The content of the journal of an earlier run, and the rest of the job.
+    pub(crate) continued: Option<Continued>,
+}
+
+/// The progress of one thread in a distribution.
+#[derive(Default)]
+struct Moved {
+    /// Blocks that are not recorded yet.
+    blocks: Vec<u64>,
+    /// For each bucket, its segments that were looked at, and their items.
+    seen: Vec<Seen>,
+}
+
+#[derive(Debug, Clone, Copy, Default)]
+struct Seen {
+    segments: usize,
+    items: u64,
+}
+
+/// Output that is not recorded yet, and the segments that it was made of.
+#[derive(Default)]
+struct Written {
+    ranges: Vec<Range<u64>>,
+    read: Vec<ScratchAddress>,
+}
+
+/// The ends and the settings of a job with checkpoints.
+pub(crate) struct Setting<'a> {
+    pub(crate) volume: &'a Volume,
+    pub(crate) scratch: &'a Scratch,
+    pub(crate) staged: &'a StagedOutput,
+    pub(crate) budget: Budget,
+    pub(crate) mark: Resumable,
+    pub(crate) identity: Identity,
+    pub(crate) settled: Settled,
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl<'a> Checkpoints<'a> {
+    /// Those of a job that begins, or, with what a dead one has left, continues.
+    ///
+    /// # Errors
+    /// The journal cannot be made.
+    pub(crate) fn new(setting: Setting<'a>, continued: Option<Continued>) -> Result<Self> {
+        let Setting {
+            volume,
+            scratch,
+            staged,
+            budget,
+            mark,
+            identity,
+            settled,
+        } = setting;
+        let Some(dir) = staged.dirs().next() else {
+            unreachable!("an output in a file has a private directory");
+        };
+        let end = continued.as_ref().map(|continued| continued.restored.end);
+        let mut journal = match end {
+            Some(end) => Journal::reopen(volume, dir, &budget, end)?,
+            None => Journal::create(volume, dir, &budget)?,
+        };
+        match end {
+            Some(_) => journal.append(volume, RESUMED, &[])?,
+            None => {
+                journal.append_value(volume, IDENTITY, &identity)?;
+                journal.append_value(volume, SETTLED, &settled)?;
+            }
+        }
+        scratch.vouch();
+        let data_bytes = settled.size.data_bytes;
+        let moved = || Mutex::new(Moved::default());
+        Ok(Checkpoints {
+            volume,
+            scratch,
+            staged,
+            journal: Mutex::new(journal),
+            mark,
+            is_marked: AtomicBool::new(continued.is_some()),
+            item_bytes: settled.item_bytes,
+            meeting: Meeting::default(),
+            pace: Pace::new(data_bytes),
+            moved: (0..settled.size.threads).map(|_| moved()).collect(),
+            written: Mutex::default(),
+            continued,
+        })
+    }
+
+    /// Closes the journal.
+    pub(crate) fn close(self) {
+        let journal = self
+            .journal
+            .into_inner()
+            .unwrap_or_else(PoisonError::into_inner);
+        journal.close(self.volume);
+    }
+
+    /// Begins a phase of `threads` threads.
+    pub(crate) fn begin(&self, threads: usize) {
+        self.meeting.begin(threads);
+    }
+
+    /// Ends the part of a thread in a phase; later meetings do not wait for it.
+    pub(crate) fn leave(&self) {
+        self.meeting.leave();
+    }
+
+    /// Counts progress.
+    pub(crate) fn advance(&self, bytes: u64) {
+        self.pace.advance(bytes);
+    }
+
+    /// Whether the threads are to meet.
+    pub(crate) fn is_due(&self) -> bool {
+        self.pace.is_due.load(Ordering::Acquire)
+    }
+
+    /// Notes that a thread has distributed all of a block.
+    pub(crate) fn note_block(&self, thread: usize, position: u64) {
+        lock(&self.moved[thread]).blocks.push(position);
+    }
+
+    /// Records what a thread has distributed: its blocks, and the segments in `outs`, of which no
+    /// write is in flight. It counts from the next commit on.
+    pub(crate) fn record_moved(&self, thread: usize, outs: &[Out]) -> Result<()> {
+        let mut moved = lock(&self.moved[thread]);
+        let mut journal = lock(&self.journal);
+        for blocks in std::mem::take(&mut moved.blocks).chunks(RECORD_BYTES / 8 - 1) {
+            let words: Vec<u64> = [thread as u64].iter().chain(blocks).copied().collect();
+            journal.append(self.volume, BLOCKS, bytemuck::cast_slice(&words))?;
+        }
+        moved.seen.resize(outs.len(), Seen::default());
+        let mut entries: Vec<SegmentEntry> = Vec::new();
+        let mut runs: Vec<InputRun> = Vec::new();
+        for (bucket, (out, seen)) in outs.iter().zip(&mut moved.seen).enumerate() {
+            for segment in &out.segments[seen.segments..] {
+                if let Location::Scratch { address, checksum } = segment.location {
+                    entries.push(SegmentEntry {
+                        from: seen.items,
+                        offset_bytes: address.offset_bytes,
+                        checksum,
+                        thread: thread as u32,
+                        bucket: bucket as u32,
+                        payload_bytes: segment.payload_bytes,
+                        log: address.log.into(),
+                        runs_count: segment.input_runs.len() as u32,
+                        unused: 0,
+                    });
+                    runs.extend_from_slice(&segment.input_runs);
+                }
+                seen.items += u64::from(segment.payload_bytes) / self.item_bytes as u64;
+                let described_bytes = size_of_val(&entries[..]) + size_of_val(&runs[..]);
+                if described_bytes > RECORD_BYTES {
+                    self.record_segments(&mut journal, &mut entries, &mut runs)?;
+                }
+            }
+            seen.segments = out.segments.len();
+        }
+        self.record_segments(&mut journal, &mut entries, &mut runs)
+    }
+
+    fn record_segments(
+        &self,
+        journal: &mut Journal,
+        entries: &mut Vec<SegmentEntry>,
+        runs: &mut Vec<InputRun>,
+    ) -> Result<()> {
+        for entries in entries.chunks(RECORD_BYTES / size_of::<SegmentEntry>()) {
+            journal.append(self.volume, SEGMENTS, bytemuck::cast_slice(entries))?;
+        }
+        for runs in runs.chunks(RECORD_BYTES / size_of::<InputRun>()) {
+            journal.append(self.volume, RUNS, bytemuck::cast_slice(runs))?;
+        }
+        entries.clear();
+        runs.clear();
+        Ok(())
+    }
+
+    /// Joins the meeting of a distribution: commits what all threads have recorded.
+    pub(crate) fn meet_distributing(&self, group: &ThreadGroup<'_>) -> Result<()> {
+        self.meeting.join(group, || self.commit())
+    }
+
+    /// Records the end of the distribution, with the number of items in each bucket, and commits.
+    pub(crate) fn end_distribution(&self, totals: &[u64]) -> Result<()> {
+        if self
+            .continued
+            .as_ref()
+            .is_some_and(|continued| continued.left.totals.is_some())
+        {
+            return self.commit();
+        }
+        for totals in totals.chunks(RECORD_BYTES / 8) {
+            lock(&self.journal).append(self.volume, TOTALS, bytemuck::cast_slice(totals))?;
+        }
+        self.commit()
+    }
+
+    /// Notes that a range of the output, made of `segments`, has been passed to the drives.
+    pub(crate) fn note_written(&self, range: Range<u64>, segments: Vec<ScratchAddress>) {
+        self.pace.advance(range.end - range.start);
+        let mut written = lock(&self.written);
+        written.ranges.push(range);
+        written.read.extend(segments);
+    }
+
+    /// Joins the meeting of the phase that writes the output; this thread has no write in flight.
+    pub(crate) fn meet_writing(&self, group: &ThreadGroup<'_>, writer: &Writer) -> Result<()> {
+        self.meeting.join(group, || {
+            let written = std::mem::take(&mut *lock(&self.written));
+            self.staged.sync(self.volume)?;
+            self.record_written(&written.ranges, writer)?;
+            self.commit()?;
+            written
+                .read
+                .iter()
+                .for_each(|address| self.scratch.forget(*address));
+            Ok(())
+        })
+    }
+
+    fn record_written(&self, ranges: &[Range<u64>], writer: &Writer) -> Result<()> {
+        let mut journal = lock(&self.journal);
+        // Also without a range: the edge blocks follow.
+        journal.append(self.volume, RANGES, &[])?;
+        for ranges in ranges.chunks(RECORD_BYTES / 16) {
+            let words: Vec<u64> = ranges
+                .iter()
+                .flat_map(|range| [range.start, range.end])
+                .collect();
+            journal.append(self.volume, RANGES, bytemuck::cast_slice(&words))?;
+        }
+        let mut record = Vec::with_capacity(RECORD_BYTES);
+        writer.each_edge(|file, block, bytes| {
+            record.extend_from_slice(&(file as u64).to_le_bytes());
+            record.extend_from_slice(&block.to_le_bytes());
+            record.extend_from_slice(bytes);
+            if record.len() + EDGE_BYTES > RECORD_BYTES {
+                journal.append(self.volume, EDGES, &record)?;
+                record.clear();
+            }
+            Ok(())
+        })?;
+        journal.append(self.volume, EDGES, &record)
+    }
+
+    /// Marks the directories if they are not, syncs scratch, and commits the journal.
+    fn commit(&self) -> Result<()> {
+        if !self.is_marked.load(Ordering::Acquire) {
+            let dirs = self.scratch.dirs().chain(self.staged.dirs());
+            for dir in dirs {
+                dir.keep_to_resume(&self.mark)?;
+            }
+            self.is_marked.store(true, Ordering::Release);
+        }
+        let began = Instant::now();
+        self.scratch.sync()?;
+        lock(&self.journal).commit(self.volume, self.pace.progress())?;
+        self.pace.made(began);
+        Ok(())
+    }
+}
+
+/// The addresses of segments on scratch.
+pub(crate) fn addresses_of<'s>(
+    segments: impl IntoIterator<Item = &'s Segment>,
+) -> impl Iterator<Item = ScratchAddress> {
+    let address = |segment: &Segment| match &segment.location {
+        Location::Scratch { address, .. } => Some(*address),
+        Location::Memory(_) => None,
+    };
+    segments.into_iter().filter_map(address)
+}
+
+/// When the next checkpoint is due.
+struct Pace {
+    total_bytes: u64,
+    between_bytes: u64,
+    done_bytes: AtomicU64,
+    since_bytes: AtomicU64,
+    is_due: AtomicBool,
+    /// The end of the last checkpoint, and how long it took.
+    last: Mutex<(Instant, Duration)>,
+}
+
+impl Pace {
+    fn new(data_bytes: u64) -> Self {
+        Pace {
+            total_bytes: 2 * data_bytes,
+            between_bytes: (data_bytes / PARTS).clamp(BETWEEN_BYTES_MIN, BETWEEN_BYTES_MAX),
+            done_bytes: AtomicU64::new(0),
+            since_bytes: AtomicU64::new(0),
+            is_due: AtomicBool::new(false),
+            last: Mutex::new((Instant::now(), Duration::ZERO)),
+        }
+    }
+
+    fn advance(&self, bytes: u64) {
+        self.done_bytes.fetch_add(bytes, Ordering::Relaxed);
+        let since_bytes = self.since_bytes.fetch_add(bytes, Ordering::Relaxed) + bytes;
+        if since_bytes >= self.between_bytes {
+            let (ended, took) = *lock(&self.last);
+            if took <= SHORT || ended.elapsed() >= took * COST_PARTS {
+                self.is_due.store(true, Ordering::Release);
+            }
+        }
+    }
+
+    fn progress(&self) -> Progress {
+        Progress {
+            done_bytes: self
+                .done_bytes
+                .load(Ordering::Relaxed)
+                .min(self.total_bytes),
+            total_bytes: self.total_bytes,
+        }
+    }
+
+    fn made(&self, began: Instant) {
+        *lock(&self.last) = (Instant::now(), began.elapsed());
+        self.since_bytes.store(0, Ordering::Relaxed);
+        self.is_due.store(false, Ordering::Release);
+    }
+}
+
+/// A point at which all threads of a phase wait for each other.
+#[derive(Default)]
+struct Meeting {
+    state: Mutex<Met>,
+    changed: Condvar,
+}
+
+#[derive(Default)]
+struct Met {
+    members: usize,
+    joined: usize,
+    round: u64,
+}
+
+impl Meeting {
+    fn begin(&self, members: usize) {
+        let mut met = lock(&self.state);
+        (met.members, met.joined) = (members, 0);
+    }
+
+    fn leave(&self) {
+        lock(&self.state).members -= 1;
+        self.changed.notify_all();
+    }
+
+    /// Waits until all members have joined; one of them does `work` before any goes on.
+    fn join(&self, group: &ThreadGroup<'_>, work: impl FnOnce() -> Result<()>) -> Result<()> {
+        let mut met = lock(&self.state);
+        let round = met.round;
+        met.joined += 1;
+        while met.round == round {
+            if met.joined >= met.members {
+                work()?;
+                met.joined = 0;
+                met.round += 1;
+                self.changed.notify_all();
+                return Ok(());
+            }
+            group.check()?;
+            let waited = self.changed.wait_timeout(met, LOOK_EVERY);
+            met = waited.unwrap_or_else(PoisonError::into_inner).0;
+        }
+        Ok(())
+    }
+}

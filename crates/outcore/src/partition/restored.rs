@@ -1,0 +1,516 @@
+//! What the journal of a dead job vouches for, and who the job was.
+//!
+//! Contract: [`Identity`] says which job a journal belongs to; [`Identity::difference`] names the
+//! first difference from another. [`Restored`] is the content of a journal. It has the blocks of
+//! the input that each thread had distributed, in order. For each bucket of a thread it has the
+//! ranks of the items that are on scratch. The other items of these blocks were in memory and are
+//! lost: a thread reads its blocks again and moves only these ([`Rest`]). Items have ranks per
+//! thread and bucket, in the order in which the thread moved them, so the filter needs no keys.
+//!
+//! A run that resumes counts only the items that were not vouched for before it. Its records give
+//! ranks among these, and [`Restored`] translates them.
+//!
+//! Bounds: a description per segment, in place of those that the plan has memory for; a word per
+//! block of the input, two words per gap of ranks.
+
+use std::collections::HashMap;
+use std::ops::Range;
+use std::path::Path;
+use std::sync::{Mutex, PoisonError};
+
+use bytemuck::{Pod, Zeroable};
+use serde::{Deserialize, Serialize};
+
+use super::bucket::{InputRun, Location, Out};
+use crate::job::JobSize;
+use crate::read::source::InputPart;
+use crate::writer::Ranges;
+use outcore_io::drive::PrivateDir;
+use outcore_io::journal::{self, JournalEnd, KINDS_FROM, Record};
+use outcore_io::memory::{BLOCK_BYTES, block_ceil};
+use outcore_io::scratch::ScratchAddress;
+use outcore_io::{Error, Result};
+
+/// Kinds of records.
+pub(super) const IDENTITY: u32 = KINDS_FROM;
+pub(super) const SETTLED: u32 = KINDS_FROM + 1;
+pub(super) const RESUMED: u32 = KINDS_FROM + 2;
+pub(super) const BLOCKS: u32 = KINDS_FROM + 3;
+pub(super) const SEGMENTS: u32 = KINDS_FROM + 4;
+pub(super) const TOTALS: u32 = KINDS_FROM + 5;
+pub(super) const RANGES: u32 = KINDS_FROM + 6;
+pub(super) const EDGES: u32 = KINDS_FROM + 7;
+pub(super) const RUNS: u32 = KINDS_FROM + 8;
+
+/// Bytes of an edge block in a record: its file, its number, its contents.
+pub(super) const EDGE_BYTES: usize = 16 + BLOCK_BYTES;
+
+/// An input as it was when a job began.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+struct InputIdentity {
+    path: Vec<u8>,
+    inode: u64,
+    len_bytes: u64,
+    modified_ns: i64,
+    changed_ns: i64,
+    data_at_bytes: u64,
+    data_len_bytes: u64,
+}
+
+/// Which job it is.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Identity {
+    /// The version of outcore.
+    version: String,
+    inputs: Vec<InputIdentity>,
+    /// Everything else that changes the bytes of the output, or where they go.
+    options: Vec<IdentityOption>,
+}
+
+/// An option of a job.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct IdentityOption {
+    /// Its name in words.
+    pub(crate) name: String,
+    pub(crate) value: String,
+}
+
+impl Identity {
+    /// The job over `parts` with `options`.
+    pub(crate) fn of(parts: &[InputPart], options: Vec<IdentityOption>) -> Self {
+        use std::os::unix::ffi::OsStrExt;
+        let input = |part: &InputPart| {
+            let facts = &part.file.facts;
+            let path: &Path = &part.file.path;
+            let path = std::path::absolute(path).unwrap_or_else(|_| path.to_path_buf());
+            InputIdentity {
+                path: path.as_os_str().as_bytes().to_vec(),
+                inode: facts.inode,
+                len_bytes: facts.len_bytes,
+                modified_ns: facts.modified_ns as i64,
+                changed_ns: facts.changed_ns as i64,
+                data_at_bytes: part.data_at_bytes,
+                data_len_bytes: part.data_len_bytes,
+            }
+        };
+        Identity {
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            inputs: parts.iter().map(input).collect(),
+            options,
+        }
+    }
+
+    /// The first difference of the job `now` from this one, in words.
+    pub(crate) fn difference(&self, now: &Identity) -> Option<String> {
+        if self.version != now.version {
+            let (was, is) = (&self.version, &now.version);
+            return Some(format!("it was begun by outcore {was}, and this is {is}"));
+        }
+        if self.inputs.len() != now.inputs.len() {
+            let (was, is) = (self.inputs.len(), now.inputs.len());
+            return Some(format!(
+                "it has another number of inputs: {was} then, {is} now"
+            ));
+        }
+        for (was, is) in self.inputs.iter().zip(&now.inputs) {
+            if was != is {
+                return Some(was.difference(is));
+            }
+        }
+        let mut pairs = self.options.iter().zip(&now.options);
+        let found = pairs.find_map(|(was, is)| {
+            let (name, was, is) = (&was.name, &was.value, &is.value);
+            (was != is).then(|| format!("its {name} was {was}, and is {is} now"))
+        });
+        let is_other = self.options.len() != now.options.len();
+        found.or_else(|| is_other.then(|| "its options were others".to_owned()))
+    }
+}
+
+impl InputIdentity {
+    fn difference(&self, now: &InputIdentity) -> String {
+        let name = |input: &InputIdentity| String::from_utf8_lossy(&input.path).into_owned();
+        let path = name(self);
+        if self.path != now.path {
+            return format!("its input was {path}, and is {} now", name(now));
+        }
+        if self.len_bytes != now.len_bytes {
+            let (was, is) = (self.len_bytes, now.len_bytes);
+            return format!("{path} had {was} bytes, and has {is} now");
+        }
+        let cause = match self.inode == now.inode {
+            true if self.modified_ns != now.modified_ns => "was written to",
+            true if self.changed_ns != now.changed_ns => "was renamed, linked or written to",
+            true => "is read from another offset",
+            false => "is another file",
+        };
+        format!("{path} {cause}")
+    }
+}
+
+/// Choices of a job before its first checkpoint, which a run that resumes it must repeat.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Settled {
+    pub(crate) size: JobSize,
+    pub(crate) seed: u64,
+    /// Length of an item.
+    pub(crate) item_bytes: usize,
+    /// Sum of the checksums of the sampled items.
+    pub(crate) sample_sum: u64,
+    pub(crate) bucket_count: usize,
+    /// Names of the private directories on the scratch drives.
+    pub(crate) scratch_names: Vec<Vec<u8>>,
+    /// Logs per drive.
+    pub(crate) bands: usize,
+}
+
+/// A segment that the journal vouches for, as a record has it.
+#[derive(Debug, Clone, Copy, Pod, Zeroable)]
+#[repr(C)]
+pub(super) struct SegmentEntry {
+    /// Rank of its first item among those that the run moved to the bucket.
+    pub(super) from: u64,
+    pub(super) offset_bytes: u64,
+    pub(super) checksum: u64,
+    pub(super) thread: u32,
+    pub(super) bucket: u32,
+    pub(super) payload_bytes: u32,
+    pub(super) log: u32,
+    /// Runs of the input in it, which later records list.
+    pub(super) runs_count: u32,
+    pub(super) unused: u32,
+}
+
+/// One thread of the dead job.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Sequence {
+    /// Positions of the blocks that it distributed, in its order.
+    pub(crate) blocks: Vec<u64>,
+    /// For each bucket, the ranks of the items that are on scratch.
+    covered: HashMap<u32, Ranges>,
+}
+
+/// The content of a journal.
+#[derive(Debug)]
+pub(crate) struct Restored {
+    pub(crate) identity: Identity,
+    pub(crate) settled: Settled,
+    pub(crate) end: JournalEnd,
+    pub(crate) sequences: Vec<Sequence>,
+    vouched: Mutex<Vouched>,
+    /// Items of each bucket, if the distribution had ended.
+    totals: Option<Vec<u64>>,
+    /// Bytes of the output that are in its unfinished file.
+    pub(crate) ranges: Ranges,
+    /// Edge blocks of these that are not: index of the file, number, contents.
+    pub(crate) edges: Vec<(usize, u64, Box<[u8; BLOCK_BYTES]>)>,
+}
+
+/// The segments that a journal vouches for.
+#[derive(Debug, Default)]
+struct Vouched {
+    segments: Vec<SegmentEntry>,
+    /// Their runs of the input, one after another.
+    runs: Vec<InputRun>,
+}
+
+/// The lost items of a thread's blocks: which items of the repeated pass are moved.
+pub(crate) struct Rest<'a> {
+    covered: Vec<Option<&'a [Range<u64>]>>,
+    ranks: Vec<u64>,
+    /// Buckets that need no item.
+    is_done: &'a [bool],
+}
+
+impl Rest<'_> {
+    /// Whether the next item of a bucket is lost and needed.
+    #[inline]
+    pub(crate) fn takes(&mut self, bucket: u16) -> bool {
+        let bucket = usize::from(bucket);
+        if self.is_done[bucket] {
+            return false;
+        }
+        let rank = self.ranks[bucket];
+        self.ranks[bucket] += 1;
+        let Some(covered) = &mut self.covered[bucket] else {
+            return true;
+        };
+        while let [first, rest @ ..] = *covered
+            && first.end <= rank
+        {
+            *covered = rest;
+        }
+        covered.first().is_none_or(|first| rank < first.start)
+    }
+}
+
+impl Restored {
+    /// Reads a journal; `None` if it vouches for nothing.
+    ///
+    /// # Errors
+    /// The system's error; a journal that is not one of a distribution.
+    pub(crate) fn read(dir: &PrivateDir) -> Result<Option<Self>> {
+        let mut reading = Reading::default();
+        let end = journal::read(dir, |record| reading.take(&record))?;
+        let Some((end, (identity, settled))) = end.zip(reading.identity.zip(reading.settled))
+        else {
+            return Ok(None);
+        };
+        Ok(Some(Restored {
+            identity,
+            settled,
+            end,
+            sequences: reading.sequences,
+            vouched: Mutex::new(reading.vouched),
+            totals: reading.totals,
+            ranges: reading.ranges,
+            edges: reading.edges,
+        }))
+    }
+
+    /// For each bucket whether its output has been written.
+    fn are_written(&self) -> Vec<bool> {
+        let item_bytes = self.settled.item_bytes as u64;
+        let mut at_bytes = 0;
+        let mut is_written = |&items: &u64| {
+            let bytes = at_bytes..at_bytes + items * item_bytes;
+            at_bytes = bytes.end;
+            self.ranges.covers(&bytes)
+        };
+        match &self.totals {
+            Some(totals) => totals.iter().map(&mut is_written).collect(),
+            None => vec![false; self.settled.bucket_count],
+        }
+    }
+
+    /// The rest of the job; `is_counted` says for each bucket whether its items are only counted.
+    pub(crate) fn left(&self, is_counted: impl Fn(usize) -> bool) -> Left {
+        let written = self.are_written();
+        let vouched = |bucket: usize| -> u64 {
+            let sequences = self.sequences.iter();
+            let covered = sequences.filter_map(|sequence| sequence.covered.get(&(bucket as u32)));
+            covered.map(Ranges::total).sum()
+        };
+        let is_done = |bucket: usize| match &self.totals {
+            Some(totals) => {
+                written[bucket] || is_counted(bucket) || vouched(bucket) == totals[bucket]
+            }
+            None => false,
+        };
+        let needs_none = (0..written.len()).map(is_done).collect();
+        Left {
+            totals: self.totals.clone(),
+            written,
+            needs_none,
+        }
+    }
+
+    /// The end of each log, after the last segment that is still needed.
+    pub(crate) fn log_ends(&self) -> Vec<u64> {
+        let written = self.are_written();
+        let mut ends = vec![0; self.settled.scratch_names.len() * self.settled.bands];
+        let vouched = self.vouched.lock().unwrap_or_else(PoisonError::into_inner);
+        for entry in &vouched.segments {
+            let end_bytes = entry.offset_bytes + block_ceil(entry.payload_bytes.into());
+            match ends.get_mut(entry.log as usize) {
+                Some(end) if !written[entry.bucket as usize] => *end = end_bytes.max(*end),
+                _ => {}
+            }
+        }
+        ends
+    }
+
+    /// The segments on scratch that are still needed, per bucket. Their memory moves: a second call
+    /// returns none.
+    pub(crate) fn outs(&self, left: &Left) -> Vec<Out> {
+        let mut outs: Vec<Out> = left.written.iter().map(|_| Out::default()).collect();
+        let item_bytes = self.settled.item_bytes as u64;
+        let mut vouched = self.vouched.lock().unwrap_or_else(PoisonError::into_inner);
+        let Vouched { segments, runs } = std::mem::take(&mut *vouched);
+        let mut runs = &runs[..];
+        for entry in &segments {
+            let bucket = entry.bucket as usize;
+            let (own, others) = runs.split_at(runs.len().min(entry.runs_count as usize));
+            runs = others;
+            if left.written[bucket] {
+                continue;
+            }
+            let location = Location::Scratch {
+                address: ScratchAddress {
+                    log: entry.log as u16,
+                    len_bytes: block_ceil(entry.payload_bytes.into()) as u32,
+                    offset_bytes: entry.offset_bytes,
+                },
+                checksum: entry.checksum,
+            };
+            let items = u64::from(entry.payload_bytes) / item_bytes;
+            let number = outs[bucket].push(location, entry.payload_bytes as usize, items);
+            outs[bucket].segments[number].input_runs = own.into();
+        }
+        outs
+    }
+
+    /// The filter for the blocks that a thread distributed.
+    pub(crate) fn rest<'a>(&'a self, thread: usize, left: &'a Left) -> Rest<'a> {
+        let covered = |bucket| self.sequences[thread].covered.get(&bucket);
+        let buckets = 0..left.needs_none.len() as u32;
+        Rest {
+            covered: buckets
+                .map(|bucket| covered(bucket).map(Ranges::list))
+                .collect(),
+            ranks: vec![0; left.needs_none.len()],
+            is_done: &left.needs_none,
+        }
+    }
+}
+
+/// A job that continues a dead one.
+#[derive(Debug)]
+pub(crate) struct Continued {
+    pub(crate) restored: Restored,
+    pub(crate) left: Left,
+}
+
+/// The rest of a job that is resumed.
+#[derive(Debug, Clone)]
+pub(crate) struct Left {
+    /// Items of each bucket, if they are known.
+    pub(crate) totals: Option<Vec<u64>>,
+    /// Buckets that are in the output.
+    pub(crate) written: Vec<bool>,
+    /// Buckets that need nothing from the input.
+    needs_none: Vec<bool>,
+}
+
+impl Left {
+    /// Whether the input is read again.
+    pub(crate) fn needs_input(&self) -> bool {
+        self.totals.is_none() || !self.needs_none.iter().all(|is_done| *is_done)
+    }
+}
+
+/// A journal that is being read.
+#[derive(Default)]
+struct Reading {
+    identity: Option<Identity>,
+    settled: Option<Settled>,
+    sequences: Vec<Sequence>,
+    /// What was vouched for when the run that wrote the current records began.
+    before: Vec<HashMap<u32, Ranges>>,
+    vouched: Vouched,
+    totals: Option<Vec<u64>>,
+    ranges: Ranges,
+    edges: Vec<(usize, u64, Box<[u8; BLOCK_BYTES]>)>,
+}
+
+/// The words in a payload.
+fn words(payload: &[u8]) -> impl Iterator<Item = u64> {
+    payload.chunks_exact(8).map(bytemuck::pod_read_unaligned)
+}
+
+fn foreign() -> Error {
+    Error::corrupt("read journal", "a record does not fit the others")
+        .hint("remove the directory of the killed job, and begin anew")
+}
+
+impl Reading {
+    fn take(&mut self, record: &Record) -> Result<()> {
+        let payload = &record.payload[..];
+        match record.kind {
+            IDENTITY => self.identity = Some(record.value()?),
+            SETTLED => {
+                let settled: Settled = record.value()?;
+                self.sequences = vec![Sequence::default(); settled.size.threads];
+                self.before = vec![HashMap::new(); settled.size.threads];
+                self.settled = Some(settled);
+            }
+            RESUMED => {
+                let covered = self
+                    .sequences
+                    .iter()
+                    .map(|sequence| sequence.covered.clone());
+                self.before = covered.collect();
+            }
+            BLOCKS => {
+                let mut words = words(payload);
+                let thread = words.next().ok_or_else(foreign)? as usize;
+                let sequence = self.sequences.get_mut(thread).ok_or_else(foreign)?;
+                sequence.blocks.extend(words);
+            }
+            SEGMENTS => {
+                for entry in payload.chunks_exact(size_of::<SegmentEntry>()) {
+                    self.add(bytemuck::pod_read_unaligned(entry))?;
+                }
+            }
+            RUNS => {
+                let runs = payload.chunks_exact(size_of::<InputRun>());
+                self.vouched
+                    .runs
+                    .extend(runs.map(bytemuck::pod_read_unaligned::<InputRun>));
+            }
+            TOTALS => self.totals.get_or_insert_default().extend(words(payload)),
+            RANGES => {
+                let words: Vec<u64> = words(payload).collect();
+                words
+                    .chunks_exact(2)
+                    .for_each(|pair| self.ranges.add(pair[0]..pair[1]));
+                // The edge blocks of a checkpoint replace those of the one before.
+                self.edges.clear();
+            }
+            EDGES => {
+                for edge in payload.chunks_exact(EDGE_BYTES) {
+                    let mut head = words(&edge[..16]);
+                    let (file, block) = (head.next(), head.next());
+                    let (file, block) = file.zip(block).ok_or_else(foreign)?;
+                    let bytes: [u8; BLOCK_BYTES] = edge[16..].try_into().map_err(|_| foreign())?;
+                    self.edges.push((file as usize, block, Box::new(bytes)));
+                }
+            }
+            _ => return Err(foreign()),
+        }
+        Ok(())
+    }
+
+    fn add(&mut self, entry: SegmentEntry) -> Result<()> {
+        let settled = self.settled.as_ref().ok_or_else(foreign)?;
+        let thread = entry.thread as usize;
+        let is_known = (entry.bucket as usize) < settled.bucket_count;
+        let sequence = self
+            .sequences
+            .get_mut(thread)
+            .filter(|_| is_known)
+            .ok_or_else(foreign)?;
+        let items = u64::from(entry.payload_bytes) / settled.item_bytes as u64;
+        let places = entry.from..entry.from + items;
+        let none = Ranges::default();
+        let before = self.before[thread].get(&entry.bucket).unwrap_or(&none);
+        let covered = sequence.covered.entry(entry.bucket).or_default();
+        before
+            .outside(places)
+            .into_iter()
+            .for_each(|range| covered.add(range));
+        self.vouched.segments.push(entry);
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn items_are_taken_unless_their_ranks_are_covered() {
+        let mut ranges = Ranges::default();
+        ranges.add(1..3);
+        ranges.add(4..5);
+        let done = [false, true, false];
+        let mut rest = Rest {
+            covered: vec![Some(ranges.list()), None, None],
+            ranks: vec![0; 3],
+            is_done: &done,
+        };
+        let taken: Vec<bool> = (0..7).map(|_| rest.takes(0)).collect();
+        assert_eq!(taken, [true, false, false, true, false, true, true]);
+        assert!(!rest.takes(1) && rest.takes(2));
+    }
+}
