@@ -381,8 +381,8 @@ mod tests {
 
     use super::*;
     use crate::config::IoMode;
-    use crate::drive::os::OsDevice;
     use crate::drive::Device;
+    use crate::drive::os::OsDevice;
     use proptest::prelude::*;
 
     struct Kit {
