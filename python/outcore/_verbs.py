@@ -236,8 +236,8 @@ def sort(
         force: Replace an existing output.
         replace: Let the output replace an input: `dst` is one of the inputs.
         resume: Keep a journal. If the job is killed or fails, the same command with resume= continues it and
-            writes the same bytes. For records that are sorted into one file, without stable=True. What is
-            kept goes after 7 days (OUTCORE_RESUME_DAYS).
+            writes the same bytes. For records that are sorted into one file. outcore keeps what it has done
+            for 7 days (OUTCORE_RESUME_DAYS).
         explain: Print the plan on `sys.stderr`, then run.
         seed: Seed for sampling, drive choice and the random order of `R` (which otherwise differs in each
             run). Does not affect the output otherwise.
