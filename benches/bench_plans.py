@@ -119,7 +119,11 @@ def memory(args: argparse.Namespace) -> list[str]:
 
 def jobs() -> list[Job]:
     """All kinds of jobs with a plan."""
-    whole = ("one", "elsewhere")
+    return [*two_phase_jobs(), *passes(), *other_jobs()]
+
+
+def two_phase_jobs() -> list[Job]:
+    """Jobs on records and lines that go through scratch."""
     return [
         Job(
             "sort numbers",
@@ -162,7 +166,8 @@ def jobs() -> list[Job]:
         Job(
             "shuffle lines",
             lambda at, args: [
-                "shuffle", *at.inputs("access.log"), "-o", at.output("out.txt"), "--memory", str(args.size * 3 // 4),
+                "shuffle", *at.inputs("access.log"), "-o", at.output("out.txt"), "--memory",
+                str(max(args.size * 3 // 4, 20 * MIB)),
             ],
             ("access.log",),
         ),
@@ -172,6 +177,12 @@ def jobs() -> list[Job]:
                               *memory(args)],
             ("keys.bin",),
         ),
+    ]
+
+
+def passes() -> list[Job]:
+    """Jobs that read records once."""
+    return [
         Job(
             "map",
             lambda at, args: ["map", "x + 1", *at.inputs("keys.bin"), "--type", "u64", "-o", at.output("out.bin")],
@@ -200,6 +211,13 @@ def jobs() -> list[Job]:
             placements=("one",),
             has_scratch=False,
         ),
+    ]
+
+
+def other_jobs() -> list[Job]:
+    """Jobs on tables, graphs and vectors."""
+    whole = ("one", "elsewhere")
+    return [
         Job(
             "sort Parquet",
             lambda at, args: [

@@ -75,7 +75,7 @@ class Phase(Report):
     read_bytes: int
     #: Bytes written.
     written_bytes: int
-    #: Seconds that the plan predicted; none where it predicted none.
+    #: Seconds that the plan predicted; none where it predicted none, or the speed of a drive was assumed.
     predicted_seconds: float | None
     #: Bytes read that the plan predicted.
     predicted_read_bytes: int | None
@@ -83,6 +83,8 @@ class Phase(Report):
     predicted_written_bytes: int | None
     #: Whether the plan predicted only that it will not be more.
     predicted_is_bound: bool
+    #: What determines the predicted time, as in "drive-1 bounds it: the output is there".
+    predicted_bound: str | None
 
 
 @dataclass(frozen=True)

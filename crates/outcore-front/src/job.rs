@@ -1,7 +1,8 @@
 //! Prepares the job and the plan of a sort, and describes the results of a check.
 //!
 //! Contract: [`settle_sort`] does everything between the choice of inputs, output and format, and
-//! the run itself. It reads no record. Its plan is that of the run. The text of a check is that of sortbenchmark.org's valsort.
+//! the run itself. It reads no record. Its plan is that of the run. The text of a check is that of
+//! sortbenchmark.org's valsort.
 
 use std::path::{Path, PathBuf};
 

@@ -118,13 +118,13 @@ impl Amounts {
         }
     }
 
-    /// The same at most `times` times.
+    /// The same at most `pass_count` times.
     #[must_use]
-    pub fn at_most_times(&self, times: u32) -> Self {
-        let most = |forecast: Forecast| match (forecast, times) {
+    pub fn at_most_times(&self, pass_count: u32) -> Self {
+        let most = |forecast: Forecast| match (forecast, pass_count) {
             (_, 1) | (Forecast::Unknown | Forecast::NOTHING, _) => forecast,
             (Forecast::About(bytes) | Forecast::AtMost(bytes), _) => {
-                Forecast::AtMost(bytes.saturating_mul(times.into()))
+                Forecast::AtMost(bytes.saturating_mul(pass_count.into()))
             }
         };
         Amounts {
@@ -132,8 +132,8 @@ impl Amounts {
             scratch_read: most(self.scratch_read),
             scratch_written: most(self.scratch_written),
             output: most(self.output),
-            requests: self.requests * f64::from(times),
-            computing_seconds: self.computing_seconds * f64::from(times),
+            requests: self.requests * f64::from(pass_count),
+            computing_seconds: self.computing_seconds * f64::from(pass_count),
             serial_share: self.serial_share,
         }
     }

@@ -18,11 +18,11 @@ use serde::{Deserialize, Serialize};
 
 pub use crate::layout::{InputPlace, Layout, OutputPlaces};
 use outcore_io::config::IoMode;
-use outcore_io::drive::Device;
 use outcore_io::drive::os::OsDevice;
 use outcore_io::drive::rates::bits;
 pub use outcore_io::drive::rates::{DriveRates, DriveSpeed, RatesOrigin, SpeedSource, Speeds};
 use outcore_io::drive::steady::SteadyDevice;
+use outcore_io::drive::{Device, real_dir};
 use outcore_io::memory::{Budget, Ledger, allow_hint};
 use outcore_io::output::parent_of;
 pub use outcore_io::port::ScratchDrive;
@@ -520,13 +520,9 @@ impl Job {
     /// The place of an input of this many bytes that is not open: a file, or the files of a
     /// directory.
     pub fn input_place(&self, path: &Path, bytes: u64) -> InputPlace {
-        let real = std::fs::canonicalize(path);
-        let dir = match &real {
-            Ok(real) if real.is_dir() => real,
-            Ok(real) => parent_of(real),
-            // A name of the device.
-            Err(_) => path,
-        };
+        let real = real_dir(path);
+        // Otherwise it is a name of the device.
+        let dir = real.as_deref().unwrap_or(path);
         InputPlace {
             file_system: self.device.file_system(dir).unwrap_or_default(),
             dir: dir.to_path_buf(),

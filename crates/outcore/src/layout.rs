@@ -1,14 +1,14 @@
 //! The layout of a job: which drive holds which part of its inputs, scratch and output, and the
 //! time that a phase therefore takes.
 //!
-//! Contract: a [`Layout`] is a value without I/O of its own. [`Layout::time`] adds up the bytes of a
-//! phase on each drive and divides them by the rates of that drive. Reads and writes of a drive
+//! Contract: a [`Layout`] is a value without I/O of its own. [`Layout::time`] adds up the bytes of
+//! a phase on each drive and divides them by the rates of that drive. Reads and writes of a drive
 //! overlap, and a drive that is busy with bytes also serves their requests, up to the number that
 //! it can. The slowest drive determines the time, and so does a limit that several drives share.
 //! Directories on one physical drive are one drive.
 //!
-//! Model: PALID (SPAA 2025, section 2) counts the I/O of D equal drives. Here each drive counts with
-//! its own bytes and rates, because a file is on one drive.
+//! Model: PALID (SPAA 2025, section 2) counts the I/O of D equal drives. Here each drive counts
+//! with its own bytes and rates, because a file is on one drive.
 
 use std::fmt;
 use std::path::{Path, PathBuf};

@@ -284,7 +284,7 @@ mod tests {
         };
         assert_eq!(distributions(100 << 20), 0);
         assert_eq!(distributions(10 << 30), 1);
-        assert_eq!(distributions(200 << 30), 1);
+        assert_eq!(distributions(200 << 30), 2);
         let mut small = job(1 << 40);
         small.memory_bytes = 16 << 20;
         let error = plan_sort(&small, &drive(), 2, 0).unwrap_err();

@@ -54,7 +54,7 @@ use crate::memory::{Budget, Pool, block_ceil};
 pub use crate::memory::BLOCK_BYTES;
 pub use io_buf::IoBuf;
 pub use new_file::NewFile;
-pub use physical::physical_drive;
+pub use physical::{physical_drive, real_dir};
 pub use places::parent_of;
 pub use private_dir::PrivateDir;
 pub use queue::QueueLimits;

@@ -11,6 +11,16 @@ use std::path::{Path, PathBuf};
 /// Largest number of devices below each other.
 const DEPTH_MAX: usize = 8;
 
+/// The directory that holds the file behind the links of `path`, or the directory behind them;
+/// `None` if the system knows no such name.
+pub fn real_dir(path: &Path) -> Option<PathBuf> {
+    let real = fs::canonicalize(path).ok()?;
+    match real.is_dir() {
+        true => Some(real),
+        false => real.parent().map(Path::to_path_buf),
+    }
+}
+
 /// The number of the physical drive that holds the file system of this device number.
 pub fn physical_drive(file_system: u64) -> u64 {
     drive_in(Path::new("/sys/dev/block"), file_system)
