@@ -391,7 +391,7 @@ fn open_shares(volume: &DatasetVolume, manifest: &Manifest) -> Result<StripedVol
     let names = manifest.shares.iter().map(|share| &share.drive);
     if !names.eq(volume.drives.iter().map(|drive| &drive.name)) {
         let cause = format!(
-            "@{} lies on other drives than the volume has",
+            "@{} uses drives that the volume does not have",
             manifest.name
         );
         return Err(Error::corrupt("open dataset", cause).hint("look at the drives file"));

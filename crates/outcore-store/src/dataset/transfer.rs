@@ -149,7 +149,7 @@ pub(super) fn changed(path: &Path) -> Error {
         "the file changed while it was read: it became shorter",
     )
     .path(path)
-    .hint("put it again when nobody writes to it")
+    .hint("put it again when no program writes to it")
 }
 
 /// Puts all bytes of `source`.

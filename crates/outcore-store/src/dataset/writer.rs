@@ -328,7 +328,7 @@ impl Unsealed {
         let _lock = volume.lock_names()?;
         if !self.replace && volume.contains(&name) {
             return Err(
-                Error::usage(WRITE, format!("a @{name} has appeared meanwhile"))
+                Error::usage(WRITE, format!("@{name} has been created in the meantime"))
                     .hint("allow replacing it with --force, or name another"),
             );
         }
