@@ -191,7 +191,8 @@ impl<T: Item> Lists<'_, T> {
             true => Ok(()),
             false => Err(Error::corrupt(
                 READ,
-                "it is said to be undirected, and an edge is not in the lists of both its ends, with one weight",
+                "it is marked as undirected, but an edge is not in the lists of both ends with the \
+                 same weight",
             )
             .path(self.path)
             .hint("write the graph again, as directed or with each edge in both lists")),

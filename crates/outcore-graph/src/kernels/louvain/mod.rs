@@ -224,7 +224,7 @@ fn check(graph: &Graph, options: LouvainOptions) -> Result<()> {
         ..
     } = options;
     if graph.manifest().directed {
-        let cause = "the graph is directed, and its communities are those of an undirected one";
+        let cause = "the graph is directed, but communities need an undirected graph";
         return Err(Error::usage(KERNEL, cause)
             .path(graph.dir())
             .hint("convert the edges again with --undirected"));

@@ -253,7 +253,8 @@ fn iterate<S: Spread>(
         }
     }
     let cause = format!(
-        "ranks still change by {last:.3e} in all after {} iterations, and less than {most:.3e} is wanted",
+        "after {} iterations, the ranks still change by {last:.3e} in total; the limit is \
+         {most:.3e}",
         options.iterations_max
     );
     Err(Error::usage(KERNEL, cause).hint("allow more iterations, or a larger tolerance"))
