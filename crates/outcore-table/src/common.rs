@@ -287,8 +287,9 @@ pub(crate) fn cast_to(
         ..CastOptions::default()
     };
     let misfit = |why: &str| {
-        let cause =
-            format!("column `{name}` is {own}, and not all of its values are {data_type}: {why}");
+        let cause = format!(
+            "column `{name}` is {own}, and some of its values do not fit {data_type}: {why}"
+        );
         Error::usage(operation, cause)
             .hint("convert the column with `outcore map` first, or leave it out with --columns")
     };

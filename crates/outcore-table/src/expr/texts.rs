@@ -38,7 +38,7 @@ pub(super) fn as_text(function: Function, value: &Value) -> Result<Value> {
         kind if is_text(kind) || *kind == DataType::Null => value.cast(&DataType::LargeUtf8),
         kind => {
             let name = function.name();
-            Err(wrong(format!("`{name}` works on text, and this is {kind}"))
+            Err(wrong(format!("`{name}` needs text, found {kind}"))
                 .hint("convert it with text(...)"))
         }
     }
@@ -277,8 +277,8 @@ impl Pattern {
                 .unwrap_or("")
                 .trim_start_matches("error: ")
                 .to_owned();
-            wrong(format!("`{pattern}` is no regular expression: {cause}"))
-                .hint("a backslash before a sign takes its meaning, as in '\\.'")
+            wrong(format!("`{pattern}` is not a regular expression: {cause}"))
+                .hint("a backslash makes the next character literal, as in '\\.'")
         })?;
         Ok(Pattern {
             regex,
@@ -326,10 +326,10 @@ fn by_pattern(function: Function, values: &[Value]) -> Result<Value> {
         .ok_or_else(|| {
             let groups = pattern.regex.captures_len() - 1;
             wrong(format!(
-                "the pattern has {}, and no other is there",
+                "the pattern has only {}",
                 units::counted(groups as u64, "group")
             ))
-            .hint("groups stand in round brackets and are counted from 1; 0 is the whole match")
+            .hint("groups are in parentheses and counted from 1; 0 is the whole match")
         })?;
     let texts = texts.map(|text| {
         let found = pattern

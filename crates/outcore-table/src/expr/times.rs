@@ -98,10 +98,8 @@ fn timestamps(value: &Value) -> Result<Value> {
         }
         kind if is_text(kind) => MICROSECONDS,
         kind => {
-            return Err(
-                wrong(format!("a date or a time is wanted, and this is {kind}"))
-                    .hint("convert it with timestamp(...) or strptime(..., '%Y-%m-%d')"),
-            );
+            return Err(wrong(format!("expected a date or a time, found {kind}"))
+                .hint("convert it with timestamp(...) or strptime(..., '%Y-%m-%d')"));
         }
     };
     value.cast(&kind)
@@ -354,7 +352,7 @@ fn format_of(function: Function, value: &Value) -> Result<Vec<Item<'static>>> {
         .replace("%n", "%9f");
     let items: Vec<Item<'_>> = StrftimeItems::new(&text).map(Item::to_owned).collect();
     match items.contains(&Item::Error) {
-        true => Err(wrong(format!("`{text}` is no format of times"))
+        true => Err(wrong(format!("`{text}` is not a time format"))
             .hint("write for example '%Y-%m-%d %H:%M:%S'")),
         false => Ok(items),
     }
@@ -377,7 +375,8 @@ fn written(function: Function, values: &[Value]) -> Result<Value> {
         text.clear();
         let shown = time.and_utc().format_with_items(items.iter());
         write!(text, "{shown}").map_err(|_| {
-            wrong("the format needs what the time has not").hint("leave its time zone out")
+            wrong("the format needs a field that the time does not have")
+                .hint("leave its time zone out")
         })?;
         made.push(Some(text.clone()));
     }
@@ -402,8 +401,8 @@ fn read(function: Function, values: &[Value]) -> Result<Value> {
             None if !is_tried => {
                 let format = literal(function, &values[1], "format")?;
                 Err(
-                    wrong(format!("`{text}` is no time of the format `{format}`"))
-                        .hint("with try_strptime, what does not fit becomes null"),
+                    wrong(format!("`{text}` does not match the format `{format}`"))
+                        .hint("use try_strptime to turn such values into null"),
                 )
             }
             time => Ok(time),

@@ -160,8 +160,9 @@ pub(super) fn check_known(schema: &Schema) -> Result<()> {
     match found {
         None => Ok(()),
         Some((name, data_type)) => {
-            let cause =
-                format!("column `{name}` has values of type {data_type}, which Parquet has not");
+            let cause = format!(
+                "column `{name}` has values of type {data_type}, which Parquet does not support"
+            );
             Err(Error::usage(WRITE, cause)
                 .hint("leave the column out with --columns, or write an Arrow file"))
         }

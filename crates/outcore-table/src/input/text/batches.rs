@@ -353,7 +353,7 @@ fn has_room(
         return Ok(taken_bytes + record.len() <= bytes_max);
     }
     let cause = format!(
-        "a record of {}, and {} is the most that a column of text holds",
+        "a record of {} exceeds {}, the limit of a text column",
         units::bytes(record.len() as u64),
         units::bytes(bytes_max as u64)
     );

@@ -89,7 +89,7 @@ impl Fault {
                 Error::corrupt(PARSE, cause).hint(match &names[..] {
                     [name] => format!("name its type with --schema: '{name}:text'"),
                     _ => format!(
-                        "say the type of `{}`, all its fields, with --schema",
+                        "give the type of `{}`, with all its fields, in --schema",
                         names[0]
                     ),
                 })

@@ -91,7 +91,7 @@ impl Aggregate {
             ("quantile" | "quantile_disc", Some(inner)) => {
                 let (of, written) = inner
                     .rsplit_once(',')
-                    .ok_or_else(|| wrong(format!("`{text}` does not say which quantile")))?;
+                    .ok_or_else(|| wrong(format!("`{text}` does not name a quantile")))?;
                 let written: Option<f64> = written.trim().parse().ok();
                 let written = written.filter(|part| (0.0..=1.0).contains(part));
                 part =
