@@ -101,7 +101,7 @@ pub(crate) fn refuse_vector_name(path: &Path) -> Result<()> {
     if told_by(path).0 == Container::Raw {
         return Ok(());
     }
-    let cause = "a file of this name has vectors, and an index has none to be read";
+    let cause = "this ending is for files of vectors, not for an index";
     Err(Error::usage("create index", cause)
         .path(path)
         .hint("choose another name, such as one that ends in .vindex"))
@@ -253,7 +253,7 @@ impl VectorFile {
             }
             Container::Raw | Container::Lists => {
                 if TABLE_MAGICS.iter().any(|magic| prefix.starts_with(magic)) {
-                    let cause = "it is a table, of which one column may have vectors";
+                    let cause = "it is a table; vectors must be taken from a column";
                     return Err(Error::usage("read vectors", cause).hint(
                         "take them out: outcore vector convert TABLE --column NAME -o OUT.npy",
                     ));
@@ -263,7 +263,7 @@ impl VectorFile {
                     dimension,
                 }) = given
                 else {
-                    let cause = "its name and content do not tell what its vectors are";
+                    let cause = "its name and content do not identify the type of its vectors";
                     return Err(Error::usage("read vectors", cause)
                         .hint("say it with --type, for example --type f32x768"));
                 };
@@ -274,7 +274,7 @@ impl VectorFile {
         let Some(element) = element else {
             return Err(Error::usage(
                 "read vectors",
-                "its kind of number is unknown",
+                "its number type is not supported",
             ));
         };
         if dimension == 0 || dimension > DIMENSION_MAX as u64 {
@@ -398,13 +398,13 @@ impl VectorFile {
         }
         if let Some(told) = told.filter(|told| *told != element) {
             let (told, kind) = (told.name(), element.name());
-            let cause = format!("a file of this name holds {told}, and the vectors are {kind}");
+            let cause = format!("this ending is for {told}, but the vectors are {kind}");
             return Err(Error::usage("create output", cause)
                 .path(path)
                 .hint("choose a name that fits, such as one that ends in .npy"));
         }
         if container == Container::Bin && rows > u64::from(u32::MAX) {
-            let cause = format!("its format counts rows in 32 bits, and there are {rows}");
+            let cause = format!("its format counts rows in 32 bits, but there are {rows}");
             return Err(Error::usage("create output", cause)
                 .path(path)
                 .hint("write .npy"));

@@ -66,7 +66,7 @@ fn arrays_of_numpy_may_be_truth_values_or_wider_than_records() {
     }
     let index = place.path("index.FBIN");
     let error = outcore_vector::index::build(&job, &first, &index, false).unwrap_err();
-    assert!(error.cause().contains("an index has none"), "{error}");
+    assert!(error.cause().contains("not for an index"), "{error}");
 }
 
 #[test]
