@@ -541,7 +541,7 @@ fn check_limit(job: &Job, live_bytes: u64, more_bytes: u64) -> Result<()> {
         return Ok(());
     }
     let cause = format!(
-        "files between two passes take {} by now, and the limit is {}",
+        "files between two passes already take {}, but the limit is {}",
         units::bytes(wanted_bytes),
         units::bytes(limit_bytes)
     );
@@ -651,7 +651,7 @@ pub(crate) fn make_scratch(
     }
     if free_bytes < scratch_bytes {
         let cause = format!(
-            "about {} of scratch are needed and {}",
+            "about {} of scratch are needed, but {}",
             units::bytes(scratch_bytes),
             listed.join(", ")
         );
@@ -660,7 +660,7 @@ pub(crate) fn make_scratch(
     }
     if job.options.scratch_limit_bytes < scratch_bytes {
         let cause = format!(
-            "about {} of scratch are needed and the limit is {}",
+            "about {} of scratch are needed, but the limit is {}",
             units::bytes(scratch_bytes),
             units::bytes(job.options.scratch_limit_bytes)
         );

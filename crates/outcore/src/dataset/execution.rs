@@ -198,7 +198,7 @@ impl Execution {
             Items::Records(records) => Ok(records),
             Items::Lines { .. } => Err(Error::usage(
                 "take step",
-                "this step is for records, and the dataset has lines",
+                "this step is for records, but the dataset has lines",
             )),
         }
     }

@@ -183,7 +183,8 @@ impl Step {
                 match bytes == item_bytes {
                     true => Ok(self),
                     false => Err(wrong_step(&format!(
-                        "a key in {bytes} bytes, and records of {item_bytes}"
+                        "the key describes records of {bytes} bytes, but the records have \
+                         {item_bytes}"
                     ))),
                 }
             }

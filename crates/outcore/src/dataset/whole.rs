@@ -115,7 +115,7 @@ fn of_items<T>(format: RecordFormat, what: &'static str) -> Result<RecordFormat>
     if here == there {
         return Ok(format);
     }
-    let cause = format!("items of {here} bytes, and a key in {there}");
+    let cause = format!("the key describes records of {there} bytes, but the items have {here}");
     Err(Error::usage(what, cause).hint("give the format of the items"))
 }
 

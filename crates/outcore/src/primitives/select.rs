@@ -354,7 +354,8 @@ where
 
 fn too_many(k: u64, result_bytes: u64, job: &Job) -> Error {
     let cause = format!(
-        "the {k} largest items, {} in all, are selected beside what is kept; {} of memory are allowed",
+        "the {k} largest items, {} in all, must fit in memory together with the candidates; only \
+         {} are allowed",
         units::bytes(result_bytes),
         units::bytes(job.budget.limit_bytes()),
     );

@@ -346,7 +346,7 @@ impl Index {
             |at_bytes: u64, len_bytes: u64| region(HEADER_BYTES + at_bytes as usize, len_bytes);
         if index.read_elements(sorted, from)? != facts.elements_sum {
             return Err(FORM
-                .damage("its elements are not what was written")
+                .damage("its elements are damaged: they differ from what was written")
                 .path(path));
         }
         index.read_edges(sorted)?;
