@@ -294,7 +294,7 @@ fn place_of_input(sources: &[Source]) -> Result<Target> {
             CREATE,
             "--replace without -o needs one input that is a file",
         )
-        .hint("say with -o which of the inputs the result replaces"));
+        .hint("use -o to name the input that the result replaces"));
     }
     match manifest {
         Some(manifest) => Ok(Target::Shards {
@@ -403,7 +403,7 @@ pub fn check_replaced(list: &Path, files: &[PathBuf], sources: &[Source]) -> Res
     };
     match replaced_files(list, files).into_iter().find(is_input) {
         Some(path) => {
-            let cause = "the set that is replaced would take this input with it";
+            let cause = "replacing the set would also remove this input";
             Err(Error::usage(CREATE, cause)
                 .path(path)
                 .hint("give the output another name"))
@@ -578,7 +578,7 @@ pub fn loses_header(
     let is_lost = header.is_none() && inputs.iter().any(|input| input.npy.is_some());
     match target {
         Target::File(path) if is_lost => Some(format!(
-            "{} gets raw records without a header; end its name in .npy to keep that",
+            "{} gets raw records without a header; for a header, give it a name that ends in .npy",
             path.display()
         )),
         Target::File(_) | Target::Shards { .. } | Target::Pipe(_) => None,

@@ -57,7 +57,7 @@ fn order_of_rows(name: &str) -> Result<SharedKey> {
 fn order_of_rows(_: &str) -> Result<SharedKey> {
     Err(Error::usage(
         "open view",
-        "it holds a table, and this build of outcore reads none",
+        "it has a table, but this build of outcore does not read tables",
     )
     .hint("build it with the feature `tables`, which is on by default"))
 }

@@ -564,7 +564,9 @@ impl<'a> RecordReader<'a> {
                 return Err(Error::corrupt("read CSV", cause)
                     .path(&source.name)
                     .offset(begun_at)
-                    .hint("close the quote, or say --lines if quotes mean nothing there"));
+                    .hint(
+                        "close the quote, or pass --lines if quotes have no meaning in this file",
+                    ));
             }
             Frame::Csv { .. } if self.is_crlf && last_byte != b'\r' => {
                 self.buffer[0] = b'\r';
