@@ -85,8 +85,8 @@ const BY: &str = "--by NAME[:desc][:nulls-first],... names the columns of an ord
 const EXPLAIN: &str = "--explain shows the plan of a table's job, and the job goes on";
 const INFER: &str =
     "CSV and JSON lines become a table with --infer, and standard input with --from";
-const WHAT_TEXT: &str = "say with --csv or --jsonl what the input is";
-const RECORD_TYPE: &str = "say what records are with --type, or --record and --key";
+const WHAT_TEXT: &str = "pass --csv or --jsonl";
+const RECORD_TYPE: &str = "pass the type of the records with --type, or --record and --key";
 
 /// Options that give the kind of an input.
 const SAYS_WHAT: [&str; 7] = [
@@ -105,14 +105,12 @@ static RULES: [Rule; 55] = [
     rule(&["keys"], RECORDS.and(LINES), "records and lines")
         .of(&["sort", "unique", "view build"])
         .instead(BY),
-    rule(&["keys"], RECORDS, "records")
-        .instead("keys of lines are named with -k, columns with --by"),
+    rule(&["keys"], RECORDS, "records").instead("use -k for keys of lines and --by for columns"),
     rule(&["format", "record_bytes"], RECORDS, "records")
         .of(&["lookup"])
         .instead("a view says what it holds, and lines have no type"),
     rule(&["format", "record_bytes"], RECORDS, "records"),
-    rule(&["delete_input"], RECORDS, "records")
-        .instead("remove the inputs when the output is there"),
+    rule(&["delete_input"], RECORDS, "records").instead("remove the inputs once the output exists"),
     rule(&["ties", "explain"], RECORDS, "records").of(&["verify"]),
     rule(&["zip"], RECORDS, "records").instead("join tables with `outcore join`"),
     rule(
@@ -269,7 +267,7 @@ static RULES: [Rule; 55] = [
     )
     .instead(INFER),
     rule(&["schema", "infer"], TEXT_TABLES, "CSV and JSON lines")
-        .instead("a table says itself what its columns are; `outcore map` casts them"),
+        .instead("a table already has the types of its columns; `outcore map` casts them"),
     rule(&["train", "seed"], TABLES, "tables")
         .of(&["split"])
         .instead(INFER),

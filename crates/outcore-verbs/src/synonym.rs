@@ -118,7 +118,7 @@ const OPTIONS: [(&str, &str); 40] = [
     ("--limit", COUNT),
     (
         "--lines-per-file",
-        "--by-lines cuts into parts of so many lines",
+        "--by-lines cuts into parts of this many lines",
     ),
     ("--max-memory", MEMORY),
     ("--mem", MEMORY),

@@ -55,11 +55,11 @@ pub(crate) struct CommArgs {
     /// Leave out the third column: what both have
     #[arg(short = '3', long, overrides_with = "not_both")]
     pub(crate) not_both: bool,
-    /// Write the numbers of lines of the three columns at the end
+    /// Write the number of lines in each of the three columns at the end
     #[arg(long)]
     pub(crate) total: bool,
-    /// Key columns by which rows of both tables are matched, or fields of .npy files, with commas
-    /// between. Default: all columns. Rows of both are written as LEFT has them
+    /// Key columns to match rows on, or fields of .npy files, separated by commas. Default: all
+    /// columns. Rows in both tables are written as in LEFT
     #[arg(long, value_name = "COLUMN")]
     pub(crate) by: Vec<String>,
     /// Output: a file of lines, compressed if its name ends in .gz, .zst, .bz2 or .xz, of records,
@@ -100,8 +100,8 @@ impl CommArgs {
             [false, false, true] => Ok(2),
             _ => {
                 let cause = format!(
-                    "{items} are written for one column of the three: two of --not-left, \
-                     --not-right and --not-both are needed"
+                    "only one of the three columns can be written for {items}: pass two of \
+                     --not-left, --not-right and --not-both"
                 );
                 Err(Error::usage("read arguments", cause)
                     .hint("keep one: -23 for LEFT alone, -13 for RIGHT alone, -12 for both"))
@@ -116,11 +116,11 @@ impl CommArgs {
 }
 
 report! {
-    /// What a comparison of two inputs found.
+    /// The result of a comparison of two inputs.
     pub(crate) struct CommSummary {
         [wrote: WriteSummary],
-        /// Lines or records of the first input alone; none of tables, of which only one column is
-        /// found.
+        /// Lines or records of the first input alone; none for tables, for which only one column is
+        /// computed.
         first: Option<u64>,
         /// Lines or records of the second input alone.
         second: Option<u64>,

@@ -124,8 +124,8 @@ fn lines_of(host: &dyn Host, args: &GenArgs) -> Result<Outputs> {
     } else {
         if args.to.is_some() {
             return wrong(
-                "--to says what standard output gets, and the output is a file",
-                "leave --to out, since the name says it, or leave -o out",
+                "--to is the format of standard output, but the output is a file",
+                "leave --to out, since the name already selects the format, or leave -o out",
             );
         }
         check_local("create output", &args.output)?;

@@ -82,7 +82,7 @@ pub(crate) struct FilterArgs {
 #[derive(Debug, Args)]
 #[command(after_long_help = FLAT_MAP_EXAMPLES)]
 pub(crate) struct FlatMapArgs {
-    /// What to compute: expressions with commas between
+    /// What to compute: expressions, separated by commas
     #[arg(value_name = "EXPR,EXPR...", allow_hyphen_values = true, value_parser = parse_expression)]
     pub(crate) expressions: String,
     #[command(flatten)]

@@ -31,9 +31,9 @@ Expressions are those of `outcore map --help`; with --where there is no index.";
 
 /// Write each record to one of several files
 ///
-/// The expression gives the number of the file, from 0; a condition gives 1 where it is true.
-/// Files keep the input order and appear together. {part} in the name becomes the number,
-/// zero-padded to the same width; files that end in .npy get a header.
+/// The expression computes the number of the file, from 0; a condition is 1 if it is true. Files
+/// keep the input order and appear together. {part} in the name becomes the number, zero-padded to
+/// the same width; files that end in .npy get a header.
 #[derive(Debug, Args)]
 #[command(after_long_help = PARTITION_EXAMPLES)]
 pub(crate) struct PartitionArgs {
@@ -51,7 +51,7 @@ pub(crate) struct PartitionArgs {
 }
 
 report! {
-    /// What became of the files.
+    /// The result of a partition.
     pub(crate) struct PartitionSummary {
         [wrote: WriteSummary],
         /// The records of each file.

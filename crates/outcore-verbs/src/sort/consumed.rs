@@ -36,7 +36,7 @@ pub(super) fn check(sources: &[Source]) -> Result<()> {
         }
         if sources[..index].iter().any(|other| other.key == source.key) {
             return refuse(
-                "the input is named twice, so it cannot be removed after it has been read once",
+                "the input is given twice, so it cannot be removed after the first read",
                 source,
             );
         }

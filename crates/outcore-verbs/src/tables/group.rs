@@ -34,15 +34,15 @@ one of the values, of any type that has an order. first and last go by the order
 /// Group the rows of tables by columns, and compute sums, counts and other values of each group
 ///
 /// OUT has one row for each group, in the order of the groups' columns. Without --by, all rows are
-/// one group. Rows are put together in
-/// memory where groups are few, and sorted through scratch where they are many.
+/// one group. If there are few groups, they are combined in memory; if there are many, the rows are
+/// sorted through scratch.
 #[derive(Debug, Args)]
 #[command(after_long_help = GROUP_BY_EXAMPLES, mut_arg("parts", |option| option.hide(true)))]
 pub(crate) struct GroupByArgs {
     #[command(flatten)]
     pub(crate) files: TableFileArgs,
-    /// Columns to group by, with commas between; :desc behind one puts its largest values first.
-    /// st.a is the field a of objects st. Default: all rows are one group
+    /// Columns to group by, separated by commas; append :desc to a column to put its largest values
+    /// first. st.a is the field a of objects st. Default: all rows are one group
     #[arg(long, value_name = "COLUMN")]
     pub(crate) by: Vec<String>,
     /// What to compute of each group, as in sum(bytes) or total=sum(bytes). Default: count

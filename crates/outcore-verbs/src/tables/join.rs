@@ -55,18 +55,17 @@ pub(crate) struct JoinArgs {
     /// The right table
     #[arg(value_hint = ValueHint::AnyPath)]
     pub(crate) right: PathBuf,
-    /// Columns by which rows are matched, with commas between: NAME, or LEFT=RIGHT where the tables
-    /// call it differently
+    /// Columns to join on, separated by commas: NAME, or LEFT=RIGHT if the names differ
     #[arg(long, value_name = "COLUMN")]
     pub(crate) on: Vec<String>,
     /// Which rows to write: inner, left, right, full, semi (rows of LEFT that have a partner) or
     /// anti (those that have none). Default: inner, and left with --asof
     #[arg(long, value_name = "KIND")]
     pub(crate) how: Option<String>,
-    /// Take as the partner the last row of RIGHT whose column is not greater
+    /// As-of join: the partner is the last row of RIGHT whose value in this column is not greater
     #[arg(long, value_name = "COLUMN")]
     pub(crate) asof: Option<String>,
-    /// How far back the partner of --asof may lie: a number, or a duration such as 5min
+    /// Maximum distance of the partner of --asof: a number, or a duration such as 5min
     #[arg(long, value_name = "SPAN", requires = "asof")]
     pub(crate) tolerance: Option<String>,
     /// Suffix for the name of a column of RIGHT if LEFT has a column of that name

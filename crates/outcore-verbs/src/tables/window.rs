@@ -37,12 +37,12 @@ for any memory and threads. `outcore windows` is for sequences of numbers.";
 pub(crate) struct WindowArgs {
     #[command(flatten)]
     pub(crate) files: TableFileArgs,
-    /// Columns of the groups, with commas between; :desc behind one puts its largest values first.
-    /// Default: all rows are one group
+    /// Columns of the groups, separated by commas; append :desc to a column to put its largest
+    /// values first. Default: all rows are one group
     #[arg(long, value_name = "COLUMN")]
     pub(crate) by: Vec<String>,
-    /// Columns that order the rows of a group, with commas between; :desc behind one puts its
-    /// largest values first. Default: input order
+    /// Columns that order the rows of a group, separated by commas; append :desc to a column to put
+    /// its largest values first. Default: input order
     #[arg(long, value_name = "COLUMN")]
     pub(crate) order: Vec<String>,
     /// What to add, as in rank or previous=lag(amount)

@@ -186,7 +186,7 @@ fn show_plan(
 fn unordered(first: u64, places: &[ResolvedInput], format: &RecordFormat) -> Error {
     let cause = format!("not sorted: record {first} (counted from 0) is out of order");
     let error = Error::new(Kind::CheckFailed, "check order", cause)
-        .hint("sort it, or check that --type, --descending and --stable are as they were");
+        .hint("sort it, or check that --type, --descending and --stable are those of the sort");
     let record_bytes = format.record_bytes() as u64;
     let mut left = first;
     for input in places {

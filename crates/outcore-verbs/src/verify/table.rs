@@ -97,7 +97,7 @@ pub(super) fn verify(host: &dyn Host, args: &VerifyArgs) -> Result<VerifyReport>
 fn order_text(of_order: bool, found: &TableCheck) -> String {
     let rows = units::counted(found.rows, "row");
     let order = match (of_order, found.first_unordered) {
-        (false, _) => format!("{rows}; --by says in which order they should be"),
+        (false, _) => format!("{rows}; pass the expected order with --by"),
         (true, None) => format!(
             "{rows} in order, {} equal to the one before",
             units::counted(found.equal_keys, "key")

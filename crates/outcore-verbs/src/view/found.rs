@@ -229,7 +229,7 @@ fn check_type(input: &ResolvedInput, format: &RecordFormat) -> Result<()> {
         return Ok(());
     }
     let cause = format!(
-        "its header says {}, and the view has {format}",
+        "its header says {}, but the view has {format}",
         header.format
     );
     Err(Error::usage("append to view", cause)

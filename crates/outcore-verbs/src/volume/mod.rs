@@ -72,7 +72,8 @@ fn remark_absent(host: &dyn Host, volume: &DatasetVolume) {
             _ => format!("drive {name} cannot be read ({dir}: {why})"),
         };
         host.remark(&format!(
-            "{found}. What is not on it can be read; nothing is written or removed until it is back"
+            "{found}. Datasets that do not use it can be read; nothing is written or removed until \
+             it is back"
         ));
     }
 }
