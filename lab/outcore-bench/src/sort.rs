@@ -171,8 +171,8 @@ impl<'a> Bench<'a> {
             "distributions",
             "Distributions and drives",
             "Time to sort, input and output included, by distribution of the keys and number of \
-             drives; beside it a radix sort in memory with all threads, alone and with reading and \
-             writing its file. PALID Fig. 9.",
+             drives, compared with a radix sort in memory with all threads, alone and with reading \
+             and writing its file. PALID Fig. 9.",
         );
         let counts = self.drive_counts();
         let mut table = Table::new("distributions", "Time to sort", &[("keys", Unit::Count)]);

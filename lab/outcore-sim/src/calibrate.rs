@@ -301,12 +301,12 @@ fn compare(config: &DriveConfig, targets: &Targets) -> Result<Vec<Fit>> {
     }
     for (name, figure, target) in [
         (
-            "sequential reads, bytes a second",
+            "sequential reads, bytes per second",
             Figure::SequentialRead,
             targets.read_bytes_per_s,
         ),
         (
-            "sequential writes, bytes a second",
+            "sequential writes, bytes per second",
             Figure::SequentialWrite,
             targets.write_bytes_per_s,
         ),

@@ -41,7 +41,7 @@ impl FromStr for Fit {
             "wrap" => Ok(Fit::Wrap),
             "scale" => Ok(Fit::Scale),
             other => {
-                let cause = format!("`{other}` is no way to fit a trace to the drives");
+                let cause = format!("`{other}` is not a way to fit a trace to the drives");
                 Err(Error::usage("read options", cause).hint("use refuse, wrap or scale"))
             }
         }

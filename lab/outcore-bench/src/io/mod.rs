@@ -105,7 +105,7 @@ impl FromStr for NamedLoad {
             .split_first_chunk::<3>()
             .map(|(head, rest)| (head, rest.first().copied().unwrap_or("1")))
             .filter(|_| parts.len() <= 4)
-            .ok_or_else(|| wrong(format!("`{text}` has no three or four parts")))?;
+            .ok_or_else(|| wrong(format!("`{text}` does not have three or four parts")))?;
         let (op, is_random) = match pattern {
             "read" => (Op::Read, false),
             "write" => (Op::Write, false),
@@ -233,7 +233,7 @@ fn title(targets: &[Target]) -> String {
     let names: Vec<&str> = targets.iter().map(|target| target.name.as_str()).collect();
     match names.len() {
         0..=3 => format!("What {} can do", names.join(", ")),
-        count => format!("What {count} drives can do"),
+        count => format!("The rates of {count} drives"),
     }
 }
 
@@ -275,7 +275,8 @@ fn describe(report: &mut Report, options: &IoOptions, targets: &[Target], engine
     }
     if targets.iter().any(|target| target.facts.is_in_memory) {
         report.verdict.push(
-            "Some of it lies in memory (tmpfs): its figures say nothing about drives.".to_owned(),
+            "Some targets are in memory (tmpfs): their figures say nothing about drives."
+                .to_owned(),
         );
     }
     if let Some(shared) = on_one_drive(targets) {
@@ -301,7 +302,8 @@ fn on_one_drive(targets: &[Target]) -> Option<String> {
         let names: Vec<&str> = together.map(|target| target.name.as_str()).collect();
         (names.len() > 1).then(|| {
             format!(
-                "{} lie on one file system: they share a drive, and cannot scale as drives do.",
+                "{} are on one file system: they share a drive, and cannot scale like separate \
+                 drives.",
                 names.join(", ")
             )
         })

@@ -209,7 +209,7 @@ fn open(
     }
     if target.place.span_bytes < FILE_BYTES_MIN {
         let cause = format!(
-            "{} bytes are too few to measure with",
+            "{} bytes are not enough for a measurement",
             target.place.span_bytes
         );
         return Err(Error::usage(OPERATION, cause).path(named));
@@ -223,7 +223,8 @@ impl Target {
         let free_bytes = self.device.free_bytes(&self.named)?;
         let len_bytes = file_bytes.min(free_bytes / 4) / FILE_BYTES_MIN * FILE_BYTES_MIN;
         if len_bytes < FILE_BYTES_MIN {
-            let cause = format!("{free_bytes} bytes are free, too few to measure with");
+            let cause =
+                format!("only {free_bytes} bytes are free, which is not enough for a measurement");
             return Err(Error::new(Kind::NoSpace, OPERATION, cause)
                 .path(&self.named)
                 .hint("free some space there"));

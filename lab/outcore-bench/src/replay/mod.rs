@@ -279,7 +279,7 @@ fn open_targets(
             Whose::Own => continue,
             Whose::BlockDevice if target.is_writable => continue,
             Whose::BlockDevice => "a device is only written to with --write-ok",
-            Whose::File => "a file that is there is never written to",
+            Whose::File => "an existing file is never written to",
         };
         return Err(Error::usage(OPERATION, cause)
             .path(&target.named)

@@ -371,7 +371,7 @@ impl Array {
             ),
         };
         self.refused(request, &cause).hint(format!(
-            "--drive-size makes the drives larger{filled}; --fit wrap uses their room anew"
+            "--drive-size makes the drives larger{filled}; --fit wrap reuses their space"
         ))
     }
 

@@ -43,7 +43,7 @@ pub struct ReplayArgs {
     #[arg(long, default_value_t = 0.5)]
     pub fill: f64,
     /// What becomes of requests for which the drives have no room: refuse (an error), wrap (their
-    /// room is used anew) or scale (offsets in proportion; not for outcore's own traces).
+    /// space is reused) or scale (offsets in proportion; not for outcore's own traces).
     #[arg(
         long,
         value_enum,

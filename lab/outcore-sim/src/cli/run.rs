@@ -40,7 +40,7 @@ pub struct RunArgs {
     /// A block trace as the workload, at its times, or with --depth in flight.
     #[arg(long, conflicts_with = "workload")]
     pub trace: Option<PathBuf>,
-    /// Format of the trace, where it cannot be told from its content: spc, fiu, msr, fio, blktrace,
+    /// Format of the trace, if its content does not identify it: spc, fiu, msr, fio, blktrace,
     /// alibaba, tencent, vscsi, mqsim, outcore.
     #[arg(long, requires = "trace")]
     pub format: Option<Format>,
