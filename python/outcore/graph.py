@@ -483,7 +483,7 @@ def _weights_of(data: npt.NDArray[Any], weight_type: str | None) -> npt.NDArray[
         lost = (back != data) | ((stored < 0) != (data < 0))
     if lost.any():
         weight = data[lost][0]
-        raise usage(wrong, f"the weight {weight} does not fit into {chosen}", "choose another weight_type")
+        raise usage(wrong, f"the weight {weight} does not fit in {chosen}", "choose another weight_type")
     return stored
 
 

@@ -222,7 +222,7 @@ pub fn choose(
         None if consent.replace => place_of_input(sources)?,
         None if streams == Streams::Taken => Target::Pipe(None),
         None => {
-            return Err(Error::usage(CREATE, "no output is named")
+            return Err(Error::usage(CREATE, "no output is given")
                 .hint("give a dst; only tables are kept without one"));
         }
     };
@@ -677,7 +677,7 @@ mod tests {
         };
         assert_eq!(choose("-", Streams::Taken).unwrap(), Target::Pipe(None));
         let error = choose("-", Streams::Refused).unwrap_err();
-        assert_eq!(error.cause(), "no output is named");
+        assert_eq!(error.cause(), "no output is given");
         let null = Target::Pipe(Some(PathBuf::from("/dev/null")));
         assert_eq!(choose("/dev/null", Streams::Taken).unwrap(), null);
         let error = choose("/dev/null", Streams::Refused).unwrap_err();

@@ -300,7 +300,7 @@ pub(crate) fn agree(first: &Schema, first_path: &Path, other: &Schema, path: &Pa
     let differs = |cause: String| {
         Error::usage("read tables", cause)
             .path(path)
-            .hint("read the files apart, or unite their columns with --union")
+            .hint("read the files separately, or unite their columns with --union")
     };
     let first_path = first_path.display();
     for field in first.fields() {

@@ -82,7 +82,7 @@ impl Rule {
 }
 
 const BY: &str = "--by NAME[:desc][:nulls-first],... names the columns of an order";
-const EXPLAIN: &str = "--explain shows the plan of a table's job, and the job goes on";
+const EXPLAIN: &str = "--explain shows the plan of a table's job and then runs it";
 const INFER: &str =
     "CSV and JSON lines become a table with --infer, and standard input with --from";
 const WHAT_TEXT: &str = "pass --csv or --jsonl";
@@ -108,7 +108,7 @@ static RULES: [Rule; 55] = [
     rule(&["keys"], RECORDS, "records").instead("use -k for keys of lines and --by for columns"),
     rule(&["format", "record_bytes"], RECORDS, "records")
         .of(&["lookup"])
-        .instead("a view says what it holds, and lines have no type"),
+        .instead("a view has a type of its own, and lines have none"),
     rule(&["format", "record_bytes"], RECORDS, "records"),
     rule(&["delete_input"], RECORDS, "records").instead("remove the inputs once the output exists"),
     rule(&["ties", "explain"], RECORDS, "records").of(&["verify"]),
@@ -161,7 +161,7 @@ static RULES: [Rule; 55] = [
         .instead("`outcore view build` makes a view, which has an index of its own"),
     rule(&["dry_run"], RECORDS, "records")
         .of(&["lookup"])
-        .instead("--explain shows what it took"),
+        .instead("--explain shows the cost after the run"),
     rule(&["dry_run"], TEXT.and(RECORDS), "lines and records").instead(EXPLAIN),
     rule(
         &["check", "check_silently"],
@@ -206,7 +206,7 @@ static RULES: [Rule; 55] = [
     rule(&["separator"], CSV.and(CSV_TABLE), "CSV").instead(WHAT_TEXT),
     rule(&["zero_terminated"], LINES.and(JSON), "lines"),
     rule(&["header_lines", "comment"], LINES, "lines")
-        .instead("the header of CSV stays in front without it; --lines takes text for lines"),
+        .instead("the header of CSV stays first without it; --lines treats text as lines"),
     rule(&["lines"], LINES, "lines").of(&["lookup"]),
     rule(&["is_lines"], TEXT, "lines"),
     rule(&["debug"], LINES, "lines"),

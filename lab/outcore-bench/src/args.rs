@@ -300,8 +300,8 @@ Examples:
 #[derive(Debug, Args)]
 #[command(after_long_help = GRAPH_EXAMPLES)]
 pub struct GraphBenchArgs {
-    /// A directory on each drive; the first needs twice the graph, and as much as its edges in
-    /// pairs
+    /// A directory on each drive; the first needs twice the size of the graph, plus the size of its
+    /// edges as pairs
     #[arg(required = true, value_name = "DIR", value_hint = ValueHint::DirPath)]
     pub dirs: Vec<PathBuf>,
     /// The graph has 2 to the power of N vertices

@@ -272,7 +272,7 @@ impl<'a> Bench<'a> {
             "Across the memory limit",
             "Time to sort uniform keys on all drives by size, from a quarter of the memory to more \
              than all of it. The sort in memory may use as much memory as outcore: its line ends \
-             where the data do not fit any more. PALID Fig. 10.",
+             where the data no longer fit. PALID Fig. 10.",
         );
         let mut table = Table::new(
             "sizes",

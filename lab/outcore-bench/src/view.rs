@@ -444,7 +444,7 @@ impl<'a> Bench<'a> {
             })?;
             let read = self.random(view.len(), len, |range| files.read(range).map(|_| ()))?;
             let per_s = |rate| Cell::Other(rate, Unit::PerS);
-            let what = format!("ranges of {len} at random places, a second");
+            let what = format!("ranges of {len} at random places, per second");
             table.row([Cell::from(what), per_s(sought), per_s(read)]);
         }
         section.tables.push(table);

@@ -294,7 +294,7 @@ fn compare(config: &DriveConfig, targets: &Targets) -> Result<Vec<Fit>> {
     let curve = depth_curve(config, &depths)?;
     for ((depth, target), (_, simulated)) in targets.iops_by_depth.iter().zip(curve) {
         fits.push(Fit {
-            figure: format!("random reads at depth {depth}, a second"),
+            figure: format!("random reads at depth {depth}, per second"),
             target: *target,
             simulated,
         });

@@ -361,7 +361,7 @@ impl Source {
                 if let Some(version) = blktrace::other_version(&head) {
                     return Err(Error::usage(
                         "open trace",
-                        format!("blktrace version {version} is not read, only version 7"),
+                        format!("blktrace version {version} is not supported, only version 7"),
                     )
                     .path(path));
                 }
@@ -470,7 +470,7 @@ fn decimals(format: &str, number: u64, line: &[u8]) -> Error {
             excerpt(line)
         ),
     )
-    .hint("`--time-unit` says what the trace counts: ms for DiskSim's, or s, us, ns, 100ns")
+    .hint("`--time-unit` sets the unit of its times: ms for DiskSim's, or s, us, ns, 100ns")
 }
 
 fn unknown(head: &[u8], path: &Path) -> Error {
@@ -478,14 +478,14 @@ fn unknown(head: &[u8], path: &Path) -> Error {
     if let Some(version) = blktrace::other_version(head) {
         return Error::usage(
             "open trace",
-            format!("blktrace version {version} is not read, only version 7"),
+            format!("blktrace version {version} is not supported, only version 7"),
         )
         .path(path);
     }
     Error::usage(
         "open trace",
         format!(
-            "the format cannot be told; the first line is `{}`",
+            "the format cannot be identified; the first line is `{}`",
             excerpt(first)
         ),
     )

@@ -195,7 +195,7 @@ fn check_options(format: EdgeFormat, first: &Path, options: &ReadOptions) -> Res
     if format == EdgeFormat::Csv {
         return match options.has_no_header && !options.columns.is_empty() {
             true => wrong(
-                "--columns are names, and --no-header says that there are none",
+                "--columns gives names, but with --no-header there are none",
                 "leave out one of both",
             ),
             false => Ok(()),
@@ -203,19 +203,19 @@ fn check_options(format: EdgeFormat, first: &Path, options: &ReadOptions) -> Res
     }
     if options.weight_column.is_some() {
         return wrong(
-            "--weights=COLUMN is for CSV, and this file has no named columns",
-            "use --weights alone: the weight follows the two ids",
+            "--weights=COLUMN is for CSV, but this file has no named columns",
+            "use --weights without a name: the weight follows the two ids",
         );
     }
     if !options.columns.is_empty() {
         return wrong(
-            "--columns is for CSV and tables, and this file has no named columns",
+            "--columns is for CSV and tables, but this file has no named columns",
             "leave --columns out: source and target are the first two fields; text with a header is read with --from csv",
         );
     }
     if options.has_no_header {
         return wrong(
-            "--no-header is for CSV, and this file has no named columns",
+            "--no-header is for CSV, but this file has no named columns",
             "leave --no-header out",
         );
     }
@@ -324,7 +324,7 @@ pub(super) fn header_of(
     if matches!(format, EdgeFormat::Serial | EdgeFormat::WeightedSerial) {
         let is_stored = format == EdgeFormat::WeightedSerial;
         if options.is_weighted && !is_stored {
-            let cause = "weights are asked for, and a graph of this kind has none";
+            let cause = "weights were requested, but a graph of this kind has none";
             return Err(Error::usage(READ, cause)
                 .path(path)
                 .hint("convert a .wsg file, or leave --weights out"));

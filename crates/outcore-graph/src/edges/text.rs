@@ -126,13 +126,13 @@ pub(crate) fn not_an_edge(fault: &Fault, place: Place<'_>) -> Error {
         None => format!("a line is not an edge: {}", fault.0),
     };
     let hint = match fault.0.as_str() {
-        cause if cause.contains("does not fit into") => {
+        cause if cause.contains("does not fit in ") => {
             "correct the line, or convert again with that --weight-type (weight_type in Python)"
         }
         cause if cause.contains("whole numbers") => {
             "number ids that are names with --relabel (--relabel=text, if the first ids are numbers)"
         }
-        cause if cause.contains("a decimal one") => {
+        cause if cause.contains("a decimal comma") => {
             "write decimals with a point, and use one kind of separator per line; `--from csv` \
              reads fields that are separated by commas"
         }

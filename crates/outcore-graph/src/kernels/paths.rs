@@ -47,7 +47,7 @@ pub fn shortest_paths(job: &Job, graph: &Graph, source: u32) -> Result<Vec<f64>>
 pub fn shortest_paths_from(job: &Job, graph: &Graph, sources: &[u32]) -> Result<Vec<f64>> {
     let vertices = graph.vertices();
     if sources.is_empty() {
-        return Err(Error::usage(KERNEL, "no source is named").hint("name one vertex or several"));
+        return Err(Error::usage(KERNEL, "no source is given").hint("name one vertex or several"));
     }
     if let Some(source) = sources.iter().find(|source| **source as usize >= vertices) {
         let cause = format!("the source {source} is not a vertex: there are {vertices}");

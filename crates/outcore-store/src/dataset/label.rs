@@ -168,7 +168,7 @@ impl DatasetVolume {
         let Some(known) = labels.iter().flatten().next().cloned() else {
             return Err(match labels.into_iter().next() {
                 Some(Ok(_)) | None => {
-                    Error::usage(OPEN, "no drives are named").hint("use --volume drives.toml")
+                    Error::usage(OPEN, "no drives are given").hint("use --volume drives.toml")
                 }
                 Some(Err(error)) if error.kind() == Kind::Io => {
                     error.hint("all drives of the volume are missing: mount them")
@@ -190,7 +190,7 @@ impl DatasetVolume {
                 .find(|name| !named.contains(&name.as_str()));
             let cause = match missing {
                 Some(name) => format!("drive {name} is missing"),
-                None => "its drives are named in another order, or twice".to_string(),
+                None => "its drives are listed in another order, or twice".to_string(),
             };
             return Err(Error::corrupt(OPEN, cause).hint(format!(
                 "name all drives of the volume, in this order: {}",

@@ -49,7 +49,7 @@ use outcore_io::memory::{BLOCK_BYTES, block_ceil};
 
 /// The rule for names of datasets, for error messages.
 const NAMES_HINT: &str =
-    "a name has up to 200 ASCII letters, digits and ._-+=, and no dot in front";
+    "a name has up to 200 ASCII letters, digits and ._-+=, and does not begin with a dot";
 /// Folder in each drive's directory.
 pub const FOLDER: &str = "outcore-volume";
 /// Largest number of bytes per checksum.
@@ -310,7 +310,7 @@ fn refuse_what_is_no_directory(
     match fs::metadata(&drive.dir) {
         Ok(facts) if !facts.is_dir() => Err(Error::usage(
             operation,
-            "not a directory, which a drive of a volume must be",
+            "not a directory, but a drive of a volume must be one",
         )
         .drive(&drive.name)
         .path(&drive.dir)

@@ -265,7 +265,7 @@ impl VectorFile {
                 else {
                     let cause = "its name and content do not identify the type of its vectors";
                     return Err(Error::usage("read vectors", cause)
-                        .hint("say it with --type, for example --type f32x768"));
+                        .hint("pass it with --type, for example --type f32x768"));
                 };
                 element = Some(kind);
                 (0, dimension as u64, None)
@@ -279,7 +279,7 @@ impl VectorFile {
         };
         if dimension == 0 || dimension > DIMENSION_MAX as u64 {
             let cause = format!(
-                "its header says a dimension of {dimension}; 1 to {DIMENSION_MAX} are possible"
+                "its header has the dimension {dimension}; 1 to {DIMENSION_MAX} are possible"
             );
             return Err(corrupt(cause));
         }
@@ -539,7 +539,7 @@ pub(crate) fn source_of(file: &VectorFile) -> Source {
 
 fn corrupt(cause: impl Into<String>) -> Error {
     Error::corrupt("read vectors", cause)
-        .hint("check whether the file is complete, and whether its name tells its format")
+        .hint("check whether the file is complete, and whether its ending matches its format")
 }
 
 fn empty() -> Error {

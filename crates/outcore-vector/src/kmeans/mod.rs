@@ -249,7 +249,7 @@ fn check(base: &VectorFile, options: &KmeansOptions, has_rows: bool) -> Result<(
     if options.checkpoint.is_some() && (options.batches.is_some() || options.runs > 1) {
         let error = Error::usage(
             OPERATION,
-            "a checkpoint is of one run by passes over the base",
+            "a checkpoint belongs to one run with passes over the base",
         );
         return Err(error.hint("leave out --batch and --runs, or --checkpoint"));
     }

@@ -187,5 +187,5 @@ pub(super) fn misfit(file: &VectorFile, base: &VectorFile, k: usize) -> Error {
     );
     Error::usage("read centroids", cause)
         .path(&file.path)
-        .hint("give as many centroids as -k says, with the dimension of the base")
+        .hint("give as many centroids as -k, with the dimension of the base")
 }

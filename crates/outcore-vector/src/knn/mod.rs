@@ -410,7 +410,7 @@ fn check_k(base: &VectorFile, options: &KnnOptions, rows: u64) -> Result<()> {
         };
         let is_chosen = rows < base.rows;
         let cause = format!(
-            "{} asked for, and {} {}",
+            "{} requested, but {} {}",
             match options.k {
                 1 => "1 neighbour was".to_string(),
                 k => format!("{k} neighbours were"),

@@ -109,14 +109,14 @@ fn what_is_read(host: &dyn Host, args: &CommArgs, inputs: &[PathBuf; 2]) -> Resu
             find(host, std::slice::from_ref(input))?;
         }
         let cause = format!(
-            "comm compares inputs of one kind: {} is {}, and this is {}",
+            "comm compares inputs of one kind: {} is {}, but this is {}",
             args.left.display(),
             what.plural(),
             other.plural()
         );
         return Err(Error::usage("read arguments", cause)
             .path(&args.right)
-            .hint("--lines compares both as lines; --csv or --jsonl says that both are tables"));
+            .hint("--lines compares both as lines; --csv or --jsonl compares both as tables"));
     }
     host.given().applies_to_one_of(&[what, other])?;
     Ok(what)

@@ -313,7 +313,7 @@ fn item_of(format: &RecordType) -> Result<Decided> {
         ..TypeArgs::default()
     };
     let item = records::named(&record.to_request())?;
-    item.ok_or_else(|| Error::usage("generate", "no type is named").hint("give one: u64"))
+    item.ok_or_else(|| Error::usage("generate", "no type is given").hint("give one: u64"))
 }
 
 /// The requested generator.

@@ -88,7 +88,7 @@ fn check(args: &GenArgs, kind: SampleKind) -> Result<()> {
     ];
     match given.iter().find(|(is_given, _)| *is_given) {
         Some((_, option)) => {
-            let cause = format!("{option} is for records, and {kind} is a table");
+            let cause = format!("{option} is for records, but {kind} is a table");
             Err(Error::usage("generate", cause).hint(format!("leave {option} out")))
         }
         None => Ok(()),

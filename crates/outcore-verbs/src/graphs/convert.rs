@@ -52,7 +52,7 @@ Examples:
 #[derive(Debug, Args)]
 #[command(after_long_help = CONVERT_EXAMPLES)]
 pub(crate) struct GraphConvertArgs {
-    /// Files of edges, all of one format
+    /// Files of edges, all in the same format
     #[arg(required = true, value_name = "EDGES", value_hint = ValueHint::FilePath)]
     inputs: Vec<PathBuf>,
     /// The graph: a new directory
@@ -61,8 +61,8 @@ pub(crate) struct GraphConvertArgs {
     /// The files hold pairs of numbers of this type, u32 or u64, little endian
     #[arg(long = "type", value_name = "TYPE", value_parser = EdgeFormat::parse_numbers, help_heading = "Edges", conflicts_with = "edge_format")]
     numbers: Option<EdgeFormat>,
-    /// Format of the files, if their names do not tell: text, csv, mtx, sg, wsg, npz or graph500
-    /// (packed edges of 12 bytes)
+    /// Format of the files, if their names do not identify it: text, csv, mtx, sg, wsg, npz or
+    /// graph500 (packed edges of 12 bytes)
     #[arg(long = "from", value_name = "FORMAT", value_parser = EdgeFormat::parse, help_heading = "Edges")]
     edge_format: Option<EdgeFormat>,
     /// Edges have no direction

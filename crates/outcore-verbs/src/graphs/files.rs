@@ -269,7 +269,7 @@ fn check_result_name(path: &Path, by_name: bool) -> Result<()> {
             "results of graphs are not compressed",
         )
         .path(path)
-        .hint("name it without the ending, or give `-o -` and compress what comes")),
+        .hint("name it without the ending, or give `-o -` and compress the stream")),
         Some("csv") => Ok(()),
         Some("tsv") => Err(Error::usage(
             "create output",

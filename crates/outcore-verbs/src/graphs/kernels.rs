@@ -186,7 +186,7 @@ Examples:
   outcore graph sssp roads.graph --source 17 -o lengths.csv
   outcore graph sssp roads.graph --source 17 --source 42 -o lengths.npy";
 
-/// Shortest paths: the least sum of weights from the nearest source to each vertex
+/// Shortest paths: the smallest sum of weights from the nearest source to each vertex
 ///
 /// Edges without weights count 1. Vertices that are not reached get infinity; --top lists them
 /// last.

@@ -69,7 +69,7 @@ pub(crate) struct GraphSampleArgs {
     /// Maximum number of edges to draw per vertex, one number per hop; `all` for all edges
     #[arg(long = "fanout", value_name = "N,...", value_parser = parse_fanout, value_delimiter = ',', default_value = "10,10", allow_hyphen_values = true)]
     fanouts: Vec<Fanout>,
-    /// Output, a row of source and target for each edge: an array (.npy), lines (.csv), or raw
+    /// Output, one row of source and target per edge: an array (.npy), lines (.csv), or raw
     /// numbers; `-` for standard output
     #[arg(short, long, value_name = "OUT", value_hint = ValueHint::FilePath)]
     output: PathBuf,
@@ -183,8 +183,8 @@ pub(crate) struct GraphWalkArgs {
     /// The graph's directory
     #[arg(value_name = "GRAPH", value_hint = ValueHint::DirPath)]
     graph: PathBuf,
-    /// Output, a row of vertices for each walk: an array (.npy), lines (.csv), or raw numbers; `-`
-    /// for standard output
+    /// Output, one row of vertices per walk: an array (.npy), lines (.csv), or raw numbers; `-` for
+    /// standard output
     #[arg(short, long, value_name = "OUT", value_hint = ValueHint::FilePath, required = true)]
     output: Option<PathBuf>,
     /// Steps of a walk

@@ -19,7 +19,7 @@ Examples:
   outcore head -n 100 logs/ --by bytes:desc --by time -o largest.parquet
 
 Rows of tables are printed in the format of the first input: those of Parquet and Arrow as CSV, or
-as JSON lines where a column has lists or objects.";
+as JSON lines if a column has lists or objects.";
 
 /// Print the first lines, records or rows of the input
 ///

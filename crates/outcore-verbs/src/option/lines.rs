@@ -379,8 +379,9 @@ impl GnuArgs {
 #[derive(Debug, Clone, Default, Args)]
 #[command(next_help_heading = "CSV and JSON lines")]
 pub(crate) struct FormatArgs {
-    /// Input is CSV: quoted fields may hold separators and newlines, and the first line names the
-    /// columns and stays first. -t sets the separator (default: that of a sample of the records)
+    /// Input is CSV: quoted fields may contain separators and newlines, and the first line names
+    /// the columns and stays first. -t sets the separator (default: that of a sample of the
+    /// records)
     #[arg(long, conflicts_with_all = ["jsonl", "is_lines"])]
     pub csv: bool,
     /// Input is JSON lines: one JSON value per line. Types are ordered null, false, true,

@@ -198,7 +198,7 @@ impl ReadTableArgs {
 #[derive(Debug, Clone, Default, Args)]
 #[command(next_help_heading = "CSV and JSON lines")]
 pub struct TextArgs {
-    /// Input is CSV, whatever its name: quoted fields may hold separators and newlines, and the
+    /// Input is CSV, whatever its name: quoted fields may contain separators and newlines, and the
     /// first line of each file names the columns
     #[arg(long, conflicts_with = "jsonl")]
     pub csv: bool,

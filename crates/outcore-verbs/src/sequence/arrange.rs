@@ -170,7 +170,7 @@ impl Pass for Merge {
     fn steps(args: &MergeArgs) -> Result<Steps<'_>> {
         args.files.input.check_as_they_are(
             READ,
-            "merge takes files as they are",
+            "merge reads whole files",
             "merge first, then filter or zip",
         )?;
         let options = SortOptions {

@@ -72,7 +72,7 @@ impl Verb for Partition {
         let input = &args.input;
         let resources = resources_of(host, input)?;
         if !input.zip.is_empty() {
-            let cause = "partition takes records as they are: no --zip";
+            let cause = "partition does not take --zip";
             return Err(Error::usage("read arguments", cause).hint("write them with zip first"));
         }
         let pattern = pattern_of(args)?;

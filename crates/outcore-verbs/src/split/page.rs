@@ -102,7 +102,7 @@ pub(crate) struct SplitArgs {
         help_heading = "Tables (Parquet and Arrow)"
     )]
     pub(crate) columns: Vec<String>,
-    /// Let files of one table lack columns, or have columns of other types; see `outcore convert`
+    /// Accept files with different columns; see `outcore convert`
     #[arg(long, help_heading = "Tables (Parquet and Arrow)")]
     pub(crate) union: bool,
     /// Read CSV or JSON lines as a table with these column types; see `outcore convert`

@@ -41,16 +41,11 @@ and JSON lines.
 --near finds rows whose texts are nearly the same: MinHash signatures are cut into bands, and rows \
 that have a band in common belong together. The chance that two texts share a band rises steeply around --jaccard, \
 their Jaccard similarity: the number of shingles that both have, divided by the number that either has. Shingles are 5 words, in \
-lower case and without punctuation. The result depends on the rows, the options and --seed alone. \
-The removed rows get a column duplicate_of: the number of the row that was kept, from 0. Without --near they are as they were in \
-the input and in its order; the row that was kept in place of one is the row of OUT that has the same values in the columns of --by.
+lower case and without punctuation. The result depends only on the rows, the options and --seed. \
+The removed rows get a column duplicate_of: the number of the row that was kept, from 0. Without --near they are unchanged and in input order; the row that was kept in place of one is the row of OUT that has the same values in the columns of --by.
 
---substring cuts passages of texts instead of rows: text that occurs before, in an earlier row or earlier \
-in its own, is cut where it has at least so many bytes, or with --tokens so many tokens: what white space \
-separates. Tokens must match exactly; the white space between them makes no difference, and what follows the last \
-token of a passage is cut with it. The first occurrence stays, and so does every row, even if its text \
-becomes empty. --removed has a row for each cut: row, start and length (in \
-bytes), first_row (where its beginning occurs before) and text.";
+--substring removes passages of texts instead of rows. A passage goes if it has already occurred, in an earlier row or earlier in the same row, and has at least this many bytes, or with --tokens this many tokens (separated by white space). Tokens must match exactly; the white space between them makes no difference, and the white space after the last token of a passage is removed with it. The first occurrence stays, and so does every row, even if its text \
+becomes empty. --removed has one row per passage: row, start and length (in bytes), first_row (the row where its beginning occurred first) and text.";
 
 /// Remove duplicate rows from tables, and keep the others in input order
 ///
@@ -64,8 +59,8 @@ pub(crate) struct DedupArgs {
     /// Columns that make two rows duplicates, separated by commas. Default: all columns
     #[arg(long, value_name = "COLUMN")]
     pub(crate) by: Vec<String>,
-    /// Which row of each key to keep: first, last, or a column: the row with its least value, or
-    /// with COLUMN:desc its greatest
+    /// Which row of each key to keep: first, last, or a column: the row with its smallest value, or
+    /// with COLUMN:desc its largest
     #[arg(long, value_name = "WHICH", default_value = "first")]
     pub(crate) keep: String,
     /// Remove rows whose texts in this column are nearly the same

@@ -171,7 +171,7 @@ fn check_has_output(args: &DiffArgs) -> Result<()> {
     ];
     match given.iter().find(|(is_given, _)| *is_given) {
         Some((_, option)) if args.output.is_none() && tables.to.is_none() => {
-            let cause = format!("{option} is for a table, and none is written");
+            let cause = format!("{option} is for a table, but none is written");
             Err(Error::usage("read arguments", cause).hint("name it with -o"))
         }
         _ => Ok(()),

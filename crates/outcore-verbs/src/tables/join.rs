@@ -36,8 +36,8 @@ order of RIGHT. It is the same for any memory and threads. A null equals nothing
 column is not greater. Rows without one are kept, with nulls; --how inner leaves them out.
 
 Columns of different types are compared by value in a common type: integers and floats, decimals of any
-scale, texts, dictionaries, dates, timestamps of any unit. Nothing is rounded: a value that the common
-type does not hold is an error. A key may have more rows than fit in memory.
+scale, texts, dictionaries, dates, timestamps of any unit. Nothing is rounded: a value that does not fit in
+the common type is an error. A key may have more rows than fit in memory.
 
 --unordered keeps RIGHT in memory if it fits, and looks the rows of LEFT up in it, which saves the sort:
 then OUT is in the order of LEFT. If it does not fit, or with --how right, full or --asof, it is sorted.";
@@ -71,7 +71,7 @@ pub(crate) struct JoinArgs {
     /// Suffix for the name of a column of RIGHT if LEFT has a column of that name
     #[arg(long, value_name = "TEXT", default_value = "_right")]
     pub(crate) suffix: String,
-    /// Write rows in any order: faster if RIGHT fits into two fifths of the memory
+    /// Write rows in any order: faster if RIGHT fits in two fifths of the memory
     #[arg(long)]
     pub(crate) unordered: bool,
     /// Output: .parquet, .arrow or .feather (Arrow file), .arrows (Arrow stream), .csv, .tsv or

@@ -66,8 +66,8 @@ pub(crate) fn outputs_of(host: &dyn Host, request: &Request<'_>) -> Result<Outpu
                 .hint("name a directory"));
         }
         (None, None) => {
-            return Err(Error::usage("create output", "its name does not give the format of the \
-                                                      table")
+            let cause = "its name does not give the format of the table";
+            return Err(Error::usage("create output", cause)
                 .path(&name)
                 .hint("let it end in .parquet, .arrow, .feather, .arrows, .csv, .tsv or .jsonl, or name a directory and --parts"));
         }

@@ -22,9 +22,9 @@ Examples:
   outcore window t.parquet -o w.parquet --by account --order time --add 'balance=cum_sum(amount)'
 
 Functions: row_number, rank, dense_rank, lag(C), lag(C,2), lead(C), lead(C,2), first(C), cum_sum(C),
-cum_min(C) and cum_max(C). Ranks go by the columns of --order, where equal rows have one rank. lag and
-lead give null where there is no such row in the group. cum_sum, cum_min and cum_max are the sum, the
-least and the greatest value up to the row, nulls left out. Sums of integers have 64 bits and sums of
+cum_min(C) and cum_max(C). Ranks go by the columns of --order, and equal rows share a rank. lag and
+lead are null if the group has no such row. cum_sum, cum_min and cum_max are the sum, the
+smallest and the largest value up to the row, without nulls. Sums of integers have 64 bits and sums of
 decimals 38 digits; one that is larger is an error. Null is a group of its own. The output is the same
 for any memory and threads. `outcore windows` is for sequences of numbers.";
 

@@ -16,7 +16,7 @@ Examples:
   outcore tail t.parquet --columns url,time
 
 Rows of tables are printed in the format of the first input: those of Parquet and Arrow as CSV, or
-as JSON lines where a column has lists or objects.";
+as JSON lines if a column has lists or objects.";
 
 /// Print the last lines, records or rows of the input
 ///

@@ -56,8 +56,8 @@ pub(crate) struct VectorConvertArgs {
     /// Column of the table IN that has the vectors; by default the only one with lists of numbers
     #[arg(long, value_name = "NAME", conflicts_with_all = ["element", "type_name"])]
     column: Option<String>,
-    /// Kind of number of OUT: f32, f16, f64, i8, u8, i32 or i64. Default: as its name tells, or as
-    /// in the input
+    /// Number type of OUT: f32, f16, f64, i8, u8, i32 or i64. Default: the type that its ending
+    /// sets, or that of the input
     #[arg(long = "to", value_name = "KIND")]
     element: Option<String>,
     #[command(flatten)]
@@ -167,7 +167,7 @@ impl Verb for VectorConvert {
 fn convert_column(host: &dyn Host, args: &VectorConvertArgs) -> Result<VectorConvertSummary> {
     let input = args.input.input.as_path();
     if args.element.is_some() || args.input.raw.type_name.is_some() {
-        let cause = "the numbers of a table's column have a type, and stay as they are";
+        let cause = "the numbers of a table's column have a type, and stay unchanged";
         return Err(Error::usage("read arguments", cause)
             .path(input)
             .hint("leave --to and --type out; convert the output afterwards"));
@@ -282,7 +282,7 @@ impl Verb for VectorInfo {
     }
 }
 
-/// Make an index of a file of vectors, with which knn reads a quarter as much
+/// Make an index of a file of vectors, so that knn reads a quarter as much
 ///
 /// The index has one byte per number, and for each vector a bound on the error of these bytes. `knn
 /// --index` reads it instead of BASE, leaves out the vectors that cannot be near, and reads the few

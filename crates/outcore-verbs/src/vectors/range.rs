@@ -171,7 +171,8 @@ pub(super) fn radius(
                 "the number of results differs by query, so --limits is needed for their starts";
             let error = Error::usage("read arguments", cause);
             return Err(error.hint(
-                "name a file for where they begin, --limits FILE, or end the output's name in .parquet",
+                "give a file for these starts with --limits FILE, or end the output's name in \
+                 .parquet",
             ));
         }
         (limits, false) => limits.as_deref(),

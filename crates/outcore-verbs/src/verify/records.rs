@@ -211,7 +211,7 @@ fn open(host: &dyn Host, control: &Arc<Control>, names: &[PathBuf]) -> Result<Ch
     match (sources.pop(), sources.is_empty()) {
         (Some(source), true) => open_one_stream(control, source),
         _ => Err(Error::usage("open input", "a stream among other files")
-            .hint("check the stream alone, or files only")),
+            .hint("check only the stream, or only files")),
     }
 }
 

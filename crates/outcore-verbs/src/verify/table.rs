@@ -21,7 +21,7 @@ use outcore::key::column::column_names;
 pub(super) fn verify(host: &dyn Host, args: &VerifyArgs) -> Result<VerifyReport> {
     let stopwatch = Stopwatch::start();
     if args.by.is_empty() && (args.unique || args.descending) {
-        let cause = "--unique and --descending are about an order, and no column says which";
+        let cause = "--unique and --descending need an order, but no column gives one";
         return Err(Error::usage(READ, cause).hint("name columns with --by"));
     }
     let no_table = (

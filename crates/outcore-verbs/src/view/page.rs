@@ -34,7 +34,7 @@ Examples:
   outcore view cat keys.view --from-key 5000 --to-key 6000
   outcore view cat words.view --from-key m --to-key n
   outcore view cat sales.view                              # CSV has its header in front ...
-  outcore view cat sales.view --range ..100                # ... and ranges have records alone
+  outcore view cat sales.view --range ..100                # ... and ranges have only records
   outcore view cat table.view --key eu,2024-01-31   # rows of a table by the columns of its order";
 
 const MOUNT_EXAMPLES: &str = "\

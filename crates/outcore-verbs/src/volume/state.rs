@@ -107,12 +107,12 @@ impl Verb for Status {
         for (count, why) in [
             (
                 report.unreachable,
-                "cannot be read without what is missing: `outcore volume ls`",
+                "cannot be read while drives are missing: `outcore volume ls`",
             ),
             (report.damaged, "cannot be read: `outcore volume scrub`"),
         ] {
             if count > 0 {
-                words.lines(&format!("{count} of them {why} says which"));
+                words.lines(&format!("{count} of them {why} shows which"));
             }
         }
         let orphans = Orphans {

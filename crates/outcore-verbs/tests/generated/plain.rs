@@ -60,7 +60,8 @@ const PHRASES: [(&str, &str); 82] = [
         ". Inputs never change, unless you pass --replace",
     ),
     (
-        "Rows of tables are printed in the format of the first input: those of Parquet and Arrow as CSV, or as JSON lines where a column has lists or objects",
+        "Rows of tables are printed in the format of the first input: those of Parquet and Arrow \
+         as CSV, or as JSON lines if a column has lists or objects",
         "",
     ),
     (". Needs -o", ""),

@@ -93,7 +93,7 @@ impl<T: Pod + Send> Whole<T> for Merged {
         replace: bool,
     ) -> Result<Summary> {
         if of.is_made() {
-            let cause = "files are merged as they are, before any other step";
+            let cause = "files must be merged before any other step";
             return Err(Error::usage("merge", cause).hint("merge first, then filter or map"));
         }
         let InOrder { format, options } = self.0;

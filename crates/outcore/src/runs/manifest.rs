@@ -276,7 +276,7 @@ impl Manifest {
                          as different keys";
             return Err(Error::usage(OPEN, cause)
                 .path(path)
-                .hint("build it again from the files that it was made of"));
+                .hint("build it again from its source files"));
         }
         Ok(Shape::new(&what, self.order(), self.block_units, id))
     }

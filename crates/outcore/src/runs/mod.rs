@@ -541,7 +541,7 @@ impl ViewReader {
                 true => Ok(()),
                 false => Err(self
                     .set
-                    .fault(0, 0, "a row goes on behind the end of the view")),
+                    .fault(0, 0, "a row continues past the end of the view")),
             }
         })
     }

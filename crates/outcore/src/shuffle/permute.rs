@@ -167,7 +167,8 @@ impl<R: Records> Permuting<'_, R> {
             std::thread::sleep(REST);
         }
         let cause = format!(
-            "the lines of one bucket are so short that references to them need {}, {} are left",
+            "the lines of one bucket are so short that references to them need {}, but only {} are \
+             left",
             units::bytes(names_bytes as u64),
             units::bytes(spare_bytes)
         );

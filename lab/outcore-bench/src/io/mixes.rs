@@ -76,7 +76,7 @@ pub(super) fn buffered_beside_direct(options: &IoOptions, field: &Field<'_>) -> 
         "buffered",
         "Buffered compared with direct",
         "The same writes past the page cache and through it, the sync at the end included, over at \
-         most 128 MiB a drive, one thread, 16 in flight on each drive. Falcon Fig. 15.",
+         most 128 MiB per drive, one thread, 16 in flight on each drive. Falcon Fig. 15.",
     );
     // A device that we have open for writing is opened exclusively, so it cannot be opened again as
     // buffered.

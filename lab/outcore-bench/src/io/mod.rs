@@ -328,7 +328,7 @@ fn named_loads(options: &IoOptions, field: &Field<'_>) -> Result<Section> {
     let mut section = Section::new(
         "loads",
         "Loads",
-        "What was asked for with --load, on all drives together.",
+        "The loads of --load, on all drives together.",
     );
     let mut table = Table::new("loads", "Each load", &LOAD_COLUMNS);
     for load in &options.loads {
@@ -336,7 +336,7 @@ fn named_loads(options: &IoOptions, field: &Field<'_>) -> Result<Section> {
         shot.drives = field.targets.len();
         if shot.read_share < 1.0 && !field.targets.iter().all(|target| target.is_writable) {
             return Err(
-                Error::usage("measure writes", "not everything named may be written to")
+                Error::usage("measure writes", "not all targets may be written to")
                     .hint("--write-ok allows it, in directories and on empty devices"),
             );
         }

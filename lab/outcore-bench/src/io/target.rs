@@ -273,7 +273,7 @@ fn refuse_if_in_use(path: &Path) -> Result<()> {
     let refuse = |cause: String| {
         Err(Error::usage(OPERATION, cause)
             .path(path)
-            .hint("name a directory on it, and a file is made there and removed again"))
+            .hint("name a directory on it: a file is made there and removed again"))
     };
     let mounts = std::fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
     if let Some(place) = mounted_at(&mounts, &numbers) {

@@ -22,7 +22,7 @@ pub struct CalibrateArgs {
     /// The drive in it, by name; the first one without it.
     #[arg(long)]
     pub drive: Option<String>,
-    /// The preset whose geometry and policies are taken.
+    /// The preset that gives the geometry and the policies.
     #[arg(long, default_value = "p41")]
     pub base: String,
     /// Write the drive to this TOML file, for --ssd.

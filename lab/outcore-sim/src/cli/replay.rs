@@ -26,7 +26,7 @@ pub struct ReplayArgs {
     /// Trace: outcore's own (--record-io), JSON Lines (id, drive, op, offset, bytes, after,
     /// think_ns), or a block trace (SPC, MSR, FIU, fio, blktrace, Alibaba, Tencent, vscsi, MQSim).
     pub trace: PathBuf,
-    /// Drives of the array; without it as many as were recorded, or one.
+    /// Number of drives in the array. Default: the recorded number, or 1.
     #[arg(long)]
     pub drives: Option<u32>,
     /// The drive.
@@ -42,8 +42,8 @@ pub struct ReplayArgs {
     /// Share of every drive that holds data before the replay.
     #[arg(long, default_value_t = 0.5)]
     pub fill: f64,
-    /// What becomes of requests for which the drives have no room: refuse (an error), wrap (their
-    /// space is reused) or scale (offsets in proportion; not for outcore's own traces).
+    /// Treatment of requests that do not fit on the drives: refuse (an error), wrap (reuse the
+    /// space) or scale (offsets in proportion; not for outcore's own traces).
     #[arg(
         long,
         value_enum,
@@ -59,12 +59,11 @@ pub struct ReplayArgs {
     /// Computation as a multiple of the recorded one (outcore's trace).
     #[arg(long, default_value_t = 1.0)]
     pub cpu: f64,
-    /// Format of a block trace, where it cannot be told from its content: spc, fiu, msr, fio,
-    /// blktrace, alibaba, tencent, vscsi, mqsim.
+    /// Format of a block trace, if its content does not identify it: spc, fiu, msr, fio, blktrace,
+    /// alibaba, tencent, vscsi, mqsim.
     #[arg(long)]
     pub format: Option<Format>,
-    /// Unit of its times, where it counts another one than its format: s, ms (DiskSim), us, ns,
-    /// 100ns.
+    /// Unit of its times, if it differs from that of the format: s, ms (DiskSim), us, ns, 100ns.
     #[arg(long = "time-unit", value_name = "UNIT", value_parser = parse_time_unit)]
     pub time_unit_ns: Option<u64>,
     /// Play a block trace faster than recorded, by this factor.

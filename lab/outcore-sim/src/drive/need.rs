@@ -103,7 +103,7 @@ fn check_in(config: &DriveConfig, at_once: AtOnce, free_bytes: u64) -> Result<()
         false => {
             let drives = at_once.drives.saturating_mul(fitting_bytes) / least_bytes.max(1);
             format!(
-                "simulate fewer drives of the least size: --drives {} --drive-size {}",
+                "simulate fewer drives of the smallest size: --drives {} --drive-size {}",
                 drives.max(1),
                 bytes_exact(least_bytes)
             )

@@ -234,7 +234,7 @@ fn check(graph: &Graph, options: LouvainOptions) -> Result<()> {
         true => Ok(()),
         false => {
             let cause = format!("the resolution is {resolution} and the threshold {threshold}");
-            Err(Error::usage(KERNEL, cause).hint("both are at least 0"))
+            Err(Error::usage(KERNEL, cause).hint("both must be at least 0"))
         }
     }
 }

@@ -153,7 +153,7 @@ fn ranked(
         let tolerance = tolerance.unwrap_or(CHANGE_DEFAULT);
         let cause = format!("alpha is {alpha} and the tolerance {tolerance}");
         return Err(Error::usage(KERNEL, cause)
-            .hint("alpha is at least 0 and below 1, the tolerance at least 0"));
+            .hint("alpha must be at least 0 and below 1, and the tolerance at least 0"));
     }
     if options.iterations_max == 0 {
         return Err(Error::usage(KERNEL, "no iteration is allowed")

@@ -335,8 +335,8 @@ fn wrong_width(count: usize, width: usize) -> Error {
         units::counted(width as u64, "column")
     );
     Error::corrupt(PARSE, cause).hint(
-        "correct the record; -t says which separator the fields have, quotes keep those that are part of a field, and \
-         --on-error skip leaves such records out",
+        "correct the record; -t sets the separator of fields, quotes protect separators inside a \
+         field, and --on-error skip leaves such records out",
     )
 }
 

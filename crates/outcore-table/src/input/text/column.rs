@@ -467,7 +467,7 @@ impl Misfit {
                     "correct the value, or read the column as {wider} with --schema '{root}:{wider}'"
                 )
             }
-            false => format!("correct the value, or say the type of `{root}` with --schema"),
+            false => format!("correct the value, or give the type of `{root}` with --schema"),
         };
         Error::corrupt(PARSE, cause).hint(hint)
     }

@@ -221,12 +221,9 @@ impl TextFile {
         options: &TextOptions,
     ) -> Result<Self> {
         let kind = options.kind_of(name).ok_or_else(|| {
-            Error::usage(
-                PARSE,
-                "its name does not say whether it is CSV or JSON lines",
-            )
-            .path(name)
-            .hint("say so with --csv or --jsonl")
+            Error::usage(PARSE, "its name does not identify it as CSV or JSON lines")
+                .path(name)
+                .hint("pass --csv or --jsonl")
         })?;
         let records = match kind {
             TextKind::Csv => Records::Csv {

@@ -116,7 +116,7 @@ pub fn dedup_near(
         input.schema().metadata().clone(),
     ));
     if removed.is_some() {
-        let hint = "rename that column, or do without the file of removed rows";
+        let hint = "rename that column, or leave out the file of removed rows";
         crate::schema::check_names(&others_schema).map_err(|error| error.hint(hint))?;
     }
     let chosen = Chosen {

@@ -338,7 +338,7 @@ impl Search<'_> {
 /// Adds a hint to an error of one of the sorts, which only knows its share of the memory.
 fn with_hint(error: Error) -> Error {
     match error.kind() {
-        Kind::Memory => error.hint("allow more with --memory, of which two sorts have a part each"),
+        Kind::Memory => error.hint("allow more with --memory; two sorts share it"),
         _ => error,
     }
 }

@@ -101,7 +101,8 @@ impl Aggregate {
             ("arg_min" | "arg_max" | "min_by" | "max_by", Some(inner)) => {
                 let two: Vec<&str> = arguments(inner).collect();
                 let &[of, order] = &two[..] else {
-                    let cause = "takes two columns: the one whose value is wanted, and the one that is compared";
+                    let cause = "takes two columns: the one whose value is returned, and the one \
+                                 that is compared";
                     return Err(wrong(format!("`{text}`: {word} {cause}")));
                 };
                 by = Some(order);

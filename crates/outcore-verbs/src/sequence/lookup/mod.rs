@@ -39,9 +39,7 @@ Examples:
   outcore lookup --lines words.txt --keys queries.txt -o ranks.npy
   outcore lookup by-time.view --keys events.bin -o ranks.npy
 
-Two or three blocks of 4 KiB are read for each key where keys are evenly spread, all of them with \
-many reads in flight. A rank may be the number of records, which is no position. The keys are of \
-the same type as the file; of records with --key, a key is a whole record. Ranks are u64, so they \
+If keys are evenly spread, each takes two or three reads of 4 KiB, with many reads in flight. A rank may be the number of records, which is not a position. The keys have the same type as the file; with --key, a key is a whole record. Ranks are u64, so they \
 can go to `outcore gather --at`. A directory is a view: the blocks of its runs that \
 have keys are read, all with many reads in flight.";
 

@@ -97,36 +97,30 @@ functions! {
     Numbers Both Round ["round"] ("x") "the nearest whole number; ties go to the even one";
     Numbers Both IsNan ["isnan"] ("x") "whether x is NaN";
     Numbers Both Hash ["hash"] ("x") "64 mixed bits (u64), the same for equal values of a type";
-    Choices Both Min ["min", "least"] ("a, ...") "the least value; nulls do not count";
+    Choices Both Min ["min", "least"] ("a, ...") "the smallest value; nulls do not count";
     Choices Both Max ["max", "greatest"] ("a, ...") "the largest value; nulls do not count";
-    Choices Both Where ["where", "if"] ("condition, a, b") "a where the condition is true, otherwise b";
+    Choices Both Where ["where", "if"] ("condition, a, b") "a if the condition is true, otherwise b";
     Choices Both IsIn ["isin"] ("x, ...") "x in (...)";
     Choices Tables IsNull ["is_null"] ("x") "x is null";
     Choices Tables IsNotNull ["is_not_null"] ("x") "x is not null";
     Choices Tables Coalesce ["coalesce"] ("a, ...") "the first value that is not null";
-    Choices Tables NullIf ["nullif"] ("a, b") "null where a equals b, otherwise a";
+    Choices Tables NullIf ["nullif"] ("a, b") "null if a equals b, otherwise a";
     Texts Tables Contains ["contains"] ("s, part") "whether the text contains the part";
     Texts Tables StartsWith ["starts_with"] ("s, part") "whether the text begins with the part";
     Texts Tables EndsWith ["ends_with"] ("s, part") "whether the text ends with the part";
-    Texts Tables Like ["like"] ("s, pattern") "whether the pattern matches: % is any text, _ any \
-                                               character; also s like p";
+    Texts Tables Like ["like"] ("s, pattern") "whether the pattern matches: % is any text, _ any character; also s like p";
     Texts Tables Ilike ["ilike"] ("s, pattern") "like, ignoring case";
     Texts Tables Lower ["lower"] ("s") "the text in lower case";
     Texts Tables Upper ["upper"] ("s") "the text in upper case";
     Texts Tables Length ["length"] ("s") "characters of a text, bytes of bytes, elements of a list";
-    Texts Tables Substr ["substr", "substring"] ("s, first[, count]") "count characters from \
-                                                                       position first on, which is \
-                                                                       counted from 1, or from the \
-                                                                       end if negative";
+    Texts Tables Substr ["substr", "substring"] ("s, first[, count]") "count characters from position first on, which is counted from 1, or from the end if negative";
     Texts Tables Trim ["trim"] ("s[, characters]") "the text without white space, or these characters, at both ends";
     Texts Tables Ltrim ["ltrim"] ("s[, characters]") "trim at the beginning";
     Texts Tables Rtrim ["rtrim"] ("s[, characters]") "trim at the end";
     Texts Tables Replace ["replace"] ("s, from, to") "the text with each from replaced by to";
     Texts Tables SplitPart ["split_part"] ("s, separator, number") "the part of that number, from 1, or from the end if negative; empty if there is none";
     Texts Tables Concat ["concat"] ("a, ...") "all values as texts, one after the other, without nulls";
-    Texts Tables RegexpMatches ["regexp_matches"] ("s, pattern[, options]") "whether the regular \
-                                                                             expression matches a \
-                                                                             part of the text";
+    Texts Tables RegexpMatches ["regexp_matches"] ("s, pattern[, options]") "whether the regular expression matches a part of the text";
     Texts Tables RegexpReplace ["regexp_replace"] ("s, pattern, to[, options]") "the first match replaced, all of them with the option 'g'; \\1 is a group";
     Texts Tables RegexpExtract ["regexp_extract"] ("s, pattern[, group]") "the first match, or a group of it; empty if there is none";
     Times Tables Year ["year"] ("t") "the year";
