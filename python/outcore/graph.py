@@ -219,7 +219,7 @@ class Graph:
             if not jumps:
                 raise usage("PageRank", "personalization names no vertex", "name one, or leave it out")
         if tol is not None and not tol >= 0:
-            raise usage("PageRank", f"tol is {tol}", "it is at least 0, or None for the default")
+            raise usage("PageRank", f"tol is {tol}", "it must be at least 0, or None for the default")
         return self._values(
             "pagerank",
             vertices=None if jumps is None else list(jumps),

@@ -622,7 +622,7 @@ pub fn check_room(device: &dyn Device, target: &Target, data_bytes: u64) -> Resu
         let free_bytes = device.free_bytes(dir)?;
         if free_bytes < needed_bytes {
             let cause = format!(
-                "{} are needed and {} are free",
+                "{} are needed, but only {} are free",
                 units::bytes(needed_bytes),
                 units::bytes(free_bytes)
             );

@@ -174,7 +174,7 @@ fn check_header(
     let cause = format!("its header says {}, not {other}", header.format);
     Err(Error::usage(CHOOSE, cause)
         .path(&input.source.name)
-        .hint("leave --type and --record out, and take files of different types one by one"))
+        .hint("leave --type and --record out, and pass files of different types one at a time"))
 }
 
 /// Fails if rows of the input have a different shape from those of the first array.

@@ -29,7 +29,7 @@ const ROWS: &str = "rows of a table";
 pub fn open(job: &Job, dir: &Path) -> Result<SortedView> {
     if dir.is_file() {
         return Err(
-            Error::usage("open view", "a view is a directory, and this is a file")
+            Error::usage("open view", "a view is a directory, but this is a file")
                 .path(dir)
                 .hint("make a view of it with `outcore view build`, and name that"),
         );

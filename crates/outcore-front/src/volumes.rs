@@ -133,7 +133,7 @@ fn is_stream(kind: FileType) -> bool {
 fn refuse_other(operation: &str, path: &Path) -> Error {
     Error::usage(operation, "only files, directories and pipes can be copied")
         .path(path)
-        .hint("copy what you want of it into a file")
+        .hint("copy the part that you want into a file")
 }
 
 /// Puts a file, a directory, or the data of a pipe or standard input until its end.

@@ -172,7 +172,7 @@ fn scale(number: &str, unit: u64) -> std::result::Result<u64, String> {
     if !has_digits || !is_plain(&digits) || !is_plain(fraction) || fraction.len() > 18 {
         return Err(no_number());
     }
-    let too_large = || "more than 2^64 can hold".to_string();
+    let too_large = || "more than 64 bits can hold".to_string();
     let digits = if digits.is_empty() {
         "0"
     } else {

@@ -366,15 +366,16 @@ pub(crate) fn united(schemas: &[(SchemaRef, &Path)]) -> Result<SchemaRef> {
             };
             let Some(both) = common_type(known.data_type(), field.data_type()) else {
                 let cause = format!(
-                    "column `{}` is {} and in {} {}",
+                    "column `{}` is {}, but in {} {}",
                     field.name(),
                     field.data_type(),
                     first_path.display(),
                     known.data_type()
                 );
-                return Err(Error::usage("unite tables", cause)
-                    .path(path)
-                    .hint("no type has all values of both: convert one of them first, or leave the column out"));
+                return Err(Error::usage("unite tables", cause).path(path).hint(
+                    "no type can hold all values of both: convert one of them first, or leave the \
+                     column out",
+                ));
             };
             if both != *known.data_type() {
                 *known = Arc::new(Field::clone(known).with_data_type(both));

@@ -374,15 +374,15 @@ fn check_is_file(path: &Path) -> Result<()> {
         kind if kind.is_file() && !has_no_length(path, &facts) => return Ok(()),
         kind if kind.is_file() => ("its length is not known", "pipe it in: -"),
         kind if kind.is_dir() => (
-            "a file is needed, and this is a directory",
+            "a file is needed, but this is a directory",
             "name the files in it",
         ),
         kind if kind.is_fifo() => (
-            "a file is needed, and this is a pipe",
+            "a file is needed, but this is a pipe",
             "read it as standard input: -",
         ),
         _ => (
-            "a file is needed, and this is a device or socket",
+            "a file is needed, but this is a device or socket",
             "copy it to a file, or pipe it in: -",
         ),
     };

@@ -358,7 +358,7 @@ pub struct VectorsBenchArgs {
     /// Number of vectors whose neighbours are searched
     #[arg(long, value_name = "N", default_value_t = 16)]
     pub queries: usize,
-    /// Keys that are looked up
+    /// Number of keys to look up
     #[arg(long, value_name = "N", default_value_t = 4096)]
     pub keys: usize,
     /// Memory to use

@@ -466,7 +466,7 @@ fn decimals(format: &str, number: u64, line: &[u8]) -> Error {
     Error::corrupt(
         "read trace",
         format!(
-            "line {number} has a time with decimals, and {format} counts whole units: `{}`",
+            "line {number} has a time with decimals, but {format} counts whole units: `{}`",
             excerpt(line)
         ),
     )

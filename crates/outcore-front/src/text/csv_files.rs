@@ -364,7 +364,7 @@ fn settle(
         };
         dress.is_framed |= found.has_inner_lines || found.is_cr && !is_added;
         if is_added && dress.is_framed && !was_framed {
-            let cause = "a record spans lines, and no record of the view does";
+            let cause = "a record spans lines, but no record of the view does";
             return Err(Error::usage(READ, cause)
                 .path(&original.name)
                 .hint("build a view of all files again"));

@@ -136,7 +136,7 @@ fn check_no_nul(source: &Source, bytes: &[u8], begin: u64) -> Result<()> {
 
 /// The error for an unterminated record that begins at line `line`, byte `begin`.
 fn open_quote(source: &Source, line: u64, begin: u64) -> Error {
-    let cause = format!("the record at line {line} has a quote that does not end");
+    let cause = format!("the record at line {line} has a quote that is not closed");
     Error::corrupt(READ, cause)
         .path(&source.name)
         .offset(begin)

@@ -560,7 +560,7 @@ impl<'a> RecordReader<'a> {
                     .hint("complete the file, or give the right --type"));
             }
             Frame::Csv { .. } if !self.framer.is_whole() => {
-                let cause = "the record that begins here has a quote that does not end";
+                let cause = "the record that begins here has a quote that is not closed";
                 return Err(Error::corrupt("read CSV", cause)
                     .path(&source.name)
                     .offset(begun_at)

@@ -188,7 +188,7 @@ fn check_options(format: EdgeFormat, first: &Path, options: &ReadOptions) -> Res
     let is_matrix = matches!(format, EdgeFormat::MatrixMarket | EdgeFormat::Npz);
     if options.is_bipartite && !is_matrix {
         return wrong(
-            "--bipartite is for matrices, and this file is none",
+            "--bipartite is for matrices, but this file is not a matrix",
             "leave --bipartite out, or convert a .mtx or .npz file",
         );
     }
@@ -196,7 +196,7 @@ fn check_options(format: EdgeFormat, first: &Path, options: &ReadOptions) -> Res
         return match options.has_no_header && !options.columns.is_empty() {
             true => wrong(
                 "--columns gives names, but with --no-header there are none",
-                "leave out one of both",
+                "leave one of the two out",
             ),
             false => Ok(()),
         };
@@ -372,7 +372,7 @@ fn refuse_packed(path: &Path, head: &[u8]) -> Result<()> {
         None => Ok(()),
         Some((_, program)) => Err(Error::usage(
             READ,
-            "it is compressed, and edges are not unpacked",
+            "it is compressed, but outcore does not decompress this format",
         )
         .path(path)
         .hint(format!("unpack it first: `{program} -dc FILE > edges.txt`"))),

@@ -63,7 +63,7 @@ impl Serial {
 pub(super) fn open(job: &Job, path: &Path, is_stored: bool, is_wanted: bool) -> Result<Serial> {
     let corrupt = |cause: String| {
         Error::corrupt(READ, cause).path(path).hint(
-            "write the graph again: it is cut short or too long, or no serialized graph of GAP",
+            "write the graph again: it is cut short or too long, or not a serialized graph of GAP",
         )
     };
     let mut head = [0; HEAD_BYTES];

@@ -181,7 +181,7 @@ fn check_whole(graph: &Graph, distances: &[f64]) -> Result<()> {
         None => Ok(()),
         Some(distance) => {
             let cause =
-                format!("a path has the length {distance}, and lengths are exact below 2^53 only");
+                format!("a path has the length {distance}, but lengths are exact only below 2^53");
             Err(Error::usage(KERNEL, cause)
                 .path(graph.dir())
                 .hint("convert the edges again with --weight-type f64, or with smaller weights"))

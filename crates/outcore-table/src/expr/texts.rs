@@ -51,7 +51,7 @@ fn as_whole(function: Function, value: &Value) -> Result<Value> {
         kind => {
             let name = function.name();
             Err(wrong(format!(
-                "`{name}` wants a whole number here, and this is {kind}"
+                "`{name}` needs a whole number here, found {kind}"
             )))
         }
     }
@@ -258,10 +258,10 @@ impl Pattern {
             .transpose()?;
         let options = options.unwrap_or_default();
         if let Some(other) = options.chars().find(|option| !"gicsm".contains(*option)) {
-            let cause = format!("`{name}` knows no option `{other}`");
+            let cause = format!("`{name}` has no option `{other}`");
             return Err(wrong(cause).hint(
-                "options are g (all matches), i (capital and small letters alike), s (. is a line \
-                 end, too) and m (^ and $ are at each line)",
+                "options are g (all matches), i (ignore case), s (. also matches a line end) and m \
+                 (^ and $ match at each line)",
             ));
         }
         let regex = RegexBuilder::new(&pattern)

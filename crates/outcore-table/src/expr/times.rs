@@ -182,8 +182,10 @@ impl Buckets {
             (1.., Some(0)) => Width::Months(i64::from(width.months)),
             (0, Some(ns @ 1..)) => Width::Nanoseconds(ns),
             _ => {
-                return Err(wrong("a bucket is some months wide, or some days and less")
-                    .hint("write for example '1 month' or '15 minutes'"));
+                return Err(wrong(
+                    "the width of a bucket is either in months, or in days and smaller units",
+                )
+                .hint("write for example '1 month' or '15 minutes'"));
             }
         };
         let origin_us = match origin {
@@ -217,7 +219,7 @@ impl Buckets {
                 let tick_ns = 1_000_000_000 / per_second;
                 if ns % tick_ns != 0 {
                     return Err(wrong(
-                        "the times are stored in microseconds, and buckets are finer",
+                        "the times are stored in microseconds, but the buckets are finer",
                     )
                     .hint("give a width of whole microseconds"));
                 }

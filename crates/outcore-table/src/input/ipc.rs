@@ -423,7 +423,7 @@ impl IpcFile {
                     return Ok(());
                 }
                 let cause = format!(
-                    "the dictionaries take more than {}, a quarter of what there is",
+                    "the dictionaries take more than {}, a quarter of the memory",
                     units::bytes(memory_bytes)
                 );
                 // Their decompressed size is known only now, and a reader may have a small share of

@@ -526,7 +526,7 @@ impl TableInput {
         let needed_bytes = self.memory_min_bytes();
         if needed_bytes > memory_bytes {
             let cause = format!(
-                "a row group needs {}, and a reader has {}",
+                "a row group needs {}, but a reader has only {}",
                 units::bytes(needed_bytes),
                 units::bytes(memory_bytes)
             );

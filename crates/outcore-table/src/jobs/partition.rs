@@ -108,7 +108,7 @@ pub fn partition(
     }
     let mut known = HashSet::new();
     if let Some(twice) = paths.iter().find(|path| !known.insert(*path)) {
-        let cause = "a null and a text would have one directory";
+        let cause = "a null and a text would share a directory";
         return Err(Error::usage(PARTITION, cause)
             .path(twice)
             .hint("change that text: it marks nulls in names of directories"));
@@ -157,7 +157,7 @@ fn directory_of(groups: &RecordBatch, group: usize, keys: &[KeyColumn]) -> Resul
                 name.len()
             );
             return Err(Error::usage(PARTITION, cause)
-                .hint("split by another column, or by one that outcore map makes of it"));
+                .hint("split by another column, or by one that outcore map computes from it"));
         }
         path.push(name);
     }

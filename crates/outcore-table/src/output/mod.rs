@@ -614,7 +614,7 @@ impl Section<'_> {
         let output = self.output;
         if batch.num_columns() == 0 {
             return Err(
-                Error::usage(WRITE, "rows without columns do not make a Parquet file")
+                Error::usage(WRITE, "a Parquet file needs at least one column")
                     .hint("write .arrow, or choose at least one column"),
             );
         }

@@ -80,7 +80,7 @@ fn dated(field: &Field, column: &ArrayRef) -> Result<ArrayRef> {
         false => {
             let name = field.name();
             let cause =
-                format!("column `{name}` is a date (Date64), and a value has a time of day");
+                format!("column `{name}` is a date (Date64), but a value has a time of day");
             Err(Error::usage(WRITE, cause).hint(format!(
                 "make it a timestamp first: outcore map '`{name}` = timestamp(`{name}`)'"
             )))

@@ -299,7 +299,7 @@ impl VectorFile {
             Some(rows) => {
                 if rows.checked_mul(row_bytes) != Some(data_bytes) {
                     return Err(corrupt(format!(
-                        "its header promises {} of {}, and the file holds {}",
+                        "its header promises {} of {}, but the file has {}",
                         units::counted(rows, "vector"),
                         units::counted(row_bytes, "byte"),
                         units::counted(data_bytes, "byte"),
@@ -370,7 +370,7 @@ impl VectorFile {
             let said = u32::from_le_bytes([a, b, c, d]);
             if u64::from(said) != self.dimension as u64 {
                 let dimension = self.dimension;
-                let cause = format!("row {row} has dimension {said}, and row 0 has {dimension}");
+                let cause = format!("row {row} has dimension {said}, but row 0 has {dimension}");
                 return Err(corrupt(cause).path(&self.path));
             }
         }

@@ -348,7 +348,7 @@ impl ListFile {
             .map(|word| u64::from_le_bytes(*word))
             .collect();
         if limits.last() != Some(&base.rows) || !limits.is_sorted() {
-            return Err(damage("its lists are not all rows of the base"));
+            return Err(damage("its lists do not contain all rows of the base"));
         }
         Ok(ListFile {
             facts,

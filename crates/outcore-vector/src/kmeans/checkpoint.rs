@@ -141,7 +141,7 @@ impl<'a> Checkpoint<'a> {
         if found != wanted {
             let cause = match found.base == wanted.base {
                 true => "it belongs to a run with other options",
-                false => "it is of another base, or the base has changed since",
+                false => "it belongs to another base, or the base has changed since",
             };
             return Err(Error::usage(FORM.operation, cause)
                 .path(path)

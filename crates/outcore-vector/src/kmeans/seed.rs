@@ -180,7 +180,7 @@ fn place_of(wanted: f64, weights: &[f64]) -> usize {
 /// The error for an unsuitable file of initial centroids.
 pub(super) fn misfit(file: &VectorFile, base: &VectorFile, k: usize) -> Error {
     let cause = format!(
-        "it holds {} of {}, and the job needs {k} of {}",
+        "it has {} of {}, but the job needs {k} of {}",
         units::counted(file.rows, "vector"),
         units::counted(file.dimension as u64, "dimension"),
         base.dimension

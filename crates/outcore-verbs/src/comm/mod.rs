@@ -135,7 +135,7 @@ fn kind_of(host: &dyn Host, asked: Asked<'_>, place: usize) -> Result<What> {
         What::Csv => What::CsvTable,
         What::JsonLines => What::JsonTable,
         What::Fastq => {
-            let cause = "comm takes lines, records and tables, and this is FASTQ";
+            let cause = "comm takes lines, records and tables, but this is FASTQ";
             return Err(Error::usage("read arguments", cause).path(&input[0]).hint(
                 "compare its lines with --lines, or find reads of equal sequences with `outcore unique -D --by sequence`",
             ));

@@ -297,7 +297,7 @@ fn check_no_table_options(args: &GenArgs) -> Result<()> {
     ];
     match given.iter().find(|(is_given, _)| *is_given) {
         Some((_, option)) => {
-            let cause = format!("{option} is for tables, and these are records");
+            let cause = format!("{option} is for tables, but these are records");
             Err(Error::usage("generate", cause).hint(format!(
                 "leave {option} out, or generate sales, logs or documents"
             )))

@@ -134,7 +134,7 @@ fn lines_of(host: &dyn Host, args: &GenArgs) -> Result<Outputs> {
     };
     if args.parts.is_some() {
         return wrong(
-            "--parts writes a directory of Parquet files, and this is text",
+            "--parts writes a directory of Parquet files, but this is text",
             "name a directory, or leave --parts out",
         );
     }

@@ -234,7 +234,7 @@ impl Verb for GraphExport {
         let stopwatch = Stopwatch::start();
         refuse_stdout(
             &args.output,
-            "an archive (.npz) is written in several places at once",
+            "an archive (.npz) cannot be written to a stream",
         )?;
         if args.output.extension().is_some_and(|end| end != "npz") {
             let cause = "a matrix is written as an archive of arrays (.npz), but the name has \

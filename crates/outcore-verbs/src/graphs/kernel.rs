@@ -290,7 +290,7 @@ fn run<K: Kernel>(host: &dyn Host, args: &KernelArgs<K>) -> Result<K::Report> {
     let top_count = args.top.unwrap_or(0) as usize;
     let named = args.output.as_deref();
     if top_count > 0 && named.is_some_and(is_stdout) {
-        let cause = "--top prints to standard output, which takes the values";
+        let cause = "--top prints to standard output, but the values already go there";
         return Err(
             Error::usage("read arguments", cause).hint("write the values to a file with -o")
         );

@@ -311,7 +311,7 @@ Examples:
 #[derive(Debug, Args)]
 #[command(after_long_help = HITS_EXAMPLES)]
 pub(crate) struct Hits {
-    /// Write the authorities in place of the hubs
+    /// Write the authorities instead of the hubs
     #[arg(long)]
     authorities: bool,
     /// Stop when the changes of all hubs sum to less than this; 0 runs all iterations
@@ -533,7 +533,7 @@ Examples:
   outcore graph triangles g.graph -o triangles.npy --top 20
   outcore graph triangles g.graph --json";
 
-/// Triangles: how many each vertex is in
+/// Triangles: the number of triangles that contain each vertex
 ///
 /// The graph must be undirected. Parallel edges count once, and edges from a vertex to itself not
 /// at all. The summary has the number of all triangles.

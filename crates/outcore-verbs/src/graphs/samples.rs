@@ -187,13 +187,13 @@ pub(crate) struct GraphWalkArgs {
     /// standard output
     #[arg(short, long, value_name = "OUT", value_hint = ValueHint::FilePath, required = true)]
     output: Option<PathBuf>,
-    /// Steps of a walk
+    /// Number of steps in a walk
     #[arg(long = "length", value_name = "N", default_value_t = 10)]
     steps_count: u32,
     /// Start from this vertex; repeat for several. Default: from every vertex
     #[arg(long, value_name = "VERTEX")]
     source: Vec<String>,
-    /// Walks from each start
+    /// Number of walks from each start
     #[arg(long = "repeat", value_name = "N", default_value_t = 1)]
     repeats_count: u32,
     /// Follow edges against their direction
@@ -212,7 +212,7 @@ report! {
         [used: JobSummary],
         /// The file with the walks; none where none was named.
         output: Option<Place>,
-        /// Steps of a walk.
+        /// Number of steps in a walk.
         length: u32,
         /// The seed of the draws.
         seed: u64,

@@ -213,7 +213,7 @@ pub(crate) struct RowArgs {
     /// The CSV has no header line
     #[arg(long)]
     pub no_header: bool,
-    /// Separator of CSV fields. Default: that of a sample of the records
+    /// Separator of CSV fields. Default: inferred from a sample of the records
     #[arg(
         short = 't',
         long = "field-separator",
@@ -380,7 +380,7 @@ impl GnuArgs {
 #[command(next_help_heading = "CSV and JSON lines")]
 pub(crate) struct FormatArgs {
     /// Input is CSV: quoted fields may contain separators and newlines, and the first line names
-    /// the columns and stays first. -t sets the separator (default: that of a sample of the
+    /// the columns and stays first. -t sets the separator (default: inferred from a sample of the
     /// records)
     #[arg(long, conflicts_with_all = ["jsonl", "is_lines"])]
     pub csv: bool,

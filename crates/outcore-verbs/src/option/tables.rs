@@ -127,7 +127,7 @@ impl TableArgs {
                 "name the field with --by, or leave --on-error out",
             ),
             Some(OnError::Null) => wrong(
-                "--on-error null is for tables, and these are lines",
+                "--on-error null is for tables, but these are lines",
                 "add --infer to read the lines as a table, or use --on-error skip",
             ),
             Some(OnError::Skip) => Ok(OnNoKey::Skip),
@@ -208,7 +208,7 @@ pub struct TextArgs {
     /// The CSV has no header line; its columns are called 1, 2, and so on
     #[arg(long)]
     pub no_header: bool,
-    /// Separator of CSV fields. Default: that of a sample of the records
+    /// Separator of CSV fields. Default: inferred from a sample of the records
     #[arg(
         short = 't',
         long = "field-separator",

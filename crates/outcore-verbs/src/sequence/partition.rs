@@ -140,7 +140,7 @@ fn pattern_of(args: &PartitionArgs) -> Result<&str> {
         Err(error.hint(hint))
     };
     let Some(pattern) = args.output.to_str() else {
-        let cause = "its name is not UTF-8, and the manifest of the parts is";
+        let cause = "its name is not UTF-8, but the manifest of the parts is";
         return refuse(cause, "give another name");
     };
     if !pattern.contains(PART) {

@@ -102,7 +102,7 @@ fn partition(
             .hint("name a directory, for example -o by-country"));
     }
     if dir.is_file() || TableFormat::of_name(&dir).is_some() {
-        let cause = "with --by, the output is a directory, and this is the name of a file";
+        let cause = "with --by, the output is a directory, but this is the name of a file";
         return Err(Error::usage("create output", cause)
             .path(&dir)
             .hint("name a directory, for example -o by-country"));

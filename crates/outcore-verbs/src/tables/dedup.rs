@@ -176,7 +176,7 @@ impl Verb for Dedup {
     fn run(host: &dyn Host, args: &DedupArgs) -> Result<DedupSummary> {
         let files = &args.files;
         let no_table = (
-            "dedup takes only tables (Parquet, Arrow, .csv or .jsonl), and this file is not one",
+            "dedup takes only tables (Parquet, Arrow, .csv or .jsonl), but this file is not one",
             "`outcore unique --by` keeps one line of each key, in key order",
         );
         let settled = Settled::of(host, files, no_table)?;

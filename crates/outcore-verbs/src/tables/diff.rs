@@ -94,7 +94,7 @@ impl Verb for Diff {
     fn run(host: &dyn Host, args: &DiffArgs) -> Result<DiffSummary> {
         let inputs = [args.left.clone(), args.right.clone()];
         let no_table = (
-            "diff takes only tables (Parquet, Arrow, .csv or .jsonl), and this file is not one",
+            "diff takes only tables (Parquet, Arrow, .csv or .jsonl), but this file is not one",
             "compare lines with diff, after `outcore sort`",
         );
         let flags = args.text.flags()?;

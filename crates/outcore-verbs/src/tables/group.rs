@@ -62,7 +62,7 @@ impl Verb for GroupBy {
 
     fn run(host: &dyn Host, args: &GroupByArgs) -> Result<WriteSummary> {
         let no_table = (
-            "group-by takes only tables (Parquet, Arrow, .csv or .jsonl), and this file is not one",
+            "group-by takes only tables (Parquet, Arrow, .csv or .jsonl), but this file is not one",
             "`outcore count-by` counts values of records, and `outcore unique --count` lines",
         );
         let settled = Settled::of(host, &args.files, no_table)?;

@@ -92,7 +92,7 @@ impl Verb for Info {
         };
         let flags = args.text.flags()?;
         let no_table = (
-            "info takes only tables (Parquet, Arrow, .csv or .jsonl), and this file is not one",
+            "info takes only tables (Parquet, Arrow, .csv or .jsonl), but this file is not one",
             "pass --csv or --jsonl for text; `outcore verify` counts records",
         );
         check_tables(host, inputs, flags.kind(), no_table)?;

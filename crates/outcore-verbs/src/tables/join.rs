@@ -104,7 +104,7 @@ impl Verb for Join {
     fn run(host: &dyn Host, args: &JoinArgs) -> Result<WriteSummary> {
         let inputs = [args.left.clone(), args.right.clone()];
         let no_table = (
-            "join takes only tables (Parquet, Arrow, .csv or .jsonl), and this file is not one",
+            "join takes only tables (Parquet, Arrow, .csv or .jsonl), but this file is not one",
             "convert it to a table first, or use `outcore zip` for sequences of equal length",
         );
         let flags = args.text.flags()?;

@@ -60,7 +60,7 @@ pub(crate) fn outputs_of(host: &dyn Host, request: &Request<'_>) -> Result<Outpu
         }
         (None, Some(_)) => TableFormat::Parquet,
         (Some(_), Some(_)) => {
-            let cause = "--parts writes a directory, and this is the name of a file";
+            let cause = "--parts writes a directory, but this is the name of a file";
             return Err(Error::usage("create output", cause)
                 .path(&name)
                 .hint("name a directory"));

@@ -69,7 +69,7 @@ impl Verb for Window {
 
     fn run(host: &dyn Host, args: &WindowArgs) -> Result<WriteSummary> {
         let no_table = (
-            "window takes only tables (Parquet, Arrow, .csv or .jsonl), and this file is not one",
+            "window takes only tables (Parquet, Arrow, .csv or .jsonl), but this file is not one",
             "`outcore windows` writes each number of a sequence together with the numbers that follow it",
         );
         let settled = Settled::of(host, &args.files, no_table)?;

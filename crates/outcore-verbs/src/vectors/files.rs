@@ -40,7 +40,7 @@ Examples:
   outcore vector index base.fbin -o base.vindex --nlist 1024
   outcore knn base.fbin queries.fbin --index base.vindex --nprobe 16 -k 10 -o ids.ibin";
 
-/// Convert vectors to another format or kind of number
+/// Convert vectors to another format or number type
 ///
 /// Numbers stay unchanged, or become the nearest number of the new kind; a number outside its range
 /// is an error. IN may be a Parquet or Arrow table: then the lists in a column are the vectors, and

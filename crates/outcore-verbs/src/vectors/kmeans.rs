@@ -39,7 +39,7 @@ Examples:
 #[derive(Debug, Args)]
 #[command(after_long_help = KMEANS_EXAMPLES)]
 pub(crate) struct KmeansArgs {
-    /// File of the vectors that are clustered
+    /// File of the vectors to cluster
     #[arg(value_name = "BASE", value_hint = ValueHint::FilePath)]
     base: PathBuf,
     /// Number of clusters
@@ -297,7 +297,7 @@ impl KmeansArgs {
         match self.runs {
             1 => Ok(()),
             _ => refused(
-                "several runs from the same centroids would be one run several times",
+                "several runs from the same centroids would all be the same",
                 "leave --runs out",
             ),
         }
@@ -308,7 +308,7 @@ impl KmeansArgs {
         match &self.checkpoint {
             Some(path) if error.kind() == Kind::Interrupted && path.exists() => {
                 error.hint(format!(
-                    "the checkpoint {} is left; run the same command again to go on from it",
+                    "the checkpoint {} remains; run the same command again to continue from it",
                     path.display()
                 ))
             }

@@ -59,10 +59,10 @@ impl From<MetricName> for Metric {
 #[derive(Debug, Args)]
 #[command(after_long_help = KNN_EXAMPLES)]
 pub(crate) struct KnnArgs {
-    /// File of the vectors that are searched
+    /// File of the vectors to search
     #[arg(value_name = "BASE", value_hint = ValueHint::FilePath)]
     pub(super) base: PathBuf,
-    /// File of the vectors whose neighbours are looked for
+    /// File of the query vectors
     #[arg(value_name = "QUERIES", value_hint = ValueHint::FilePath, required_unless_present = "is_self", conflicts_with = "is_self")]
     pub(super) queries: Option<PathBuf>,
     /// Neighbours of each query

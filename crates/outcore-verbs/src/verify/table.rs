@@ -25,7 +25,7 @@ pub(super) fn verify(host: &dyn Host, args: &VerifyArgs) -> Result<VerifyReport>
         return Err(Error::usage(READ, cause).hint("name columns with --by"));
     }
     let no_table = (
-        "the first input is a table, and this is not one",
+        "the first input is a table, but this is not one",
         "compare tables with tables",
     );
     if !args.against.is_empty() {

@@ -140,8 +140,8 @@ pub(crate) struct ViewAppendArgs {
 /// Which records of a view.
 #[derive(Debug, Default, Args)]
 pub(crate) struct ViewRangeArgs {
-    /// Only records, lines or rows I up to but excluding J, counted from 0; I.., ..J and negative
-    /// numbers as in Python
+    /// Only records, lines or rows from I up to but excluding J, counted from 0; I.., ..J and
+    /// negative numbers as in Python
     #[arg(long, value_name = "I..J", allow_hyphen_values = true, conflicts_with_all = ["from_key", "to_key", "key"])]
     pub(crate) range: Option<String>,
     /// Start at the first record with this key or a later one. Numbers in decimal, bytes as text or

@@ -97,7 +97,7 @@ pub(crate) struct GetArgs {
 /// Marks a dataset that needs a missing drive.
 #[derive(Debug, Args)]
 pub(crate) struct LsArgs {
-    /// A packed directory to look into
+    /// A packed directory to list
     #[arg(value_name = "@NAME")]
     pub(crate) name: Option<PathBuf>,
 }

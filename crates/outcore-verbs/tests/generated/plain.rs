@@ -181,8 +181,8 @@ const PHRASES: [(&str, &str); 82] = [
     ("as with `split -n l/K`, ", ""),
     ("With -n, parts", "With --parts, parts"),
     (
-        "-t sets the separator (default: that of a sample of the records)",
-        "--field-separator is by default that of a sample of the records",
+        "-t sets the separator (default: inferred from a sample of the records)",
+        "--field-separator is by default inferred from a sample of the records",
     ),
     (
         "also the letters of -k, as in",

@@ -412,9 +412,18 @@ pub fn histogram<S: Sequence>(
 
 /// The error for a bin or bucket that does not exist.
 pub(crate) fn no_bin(bin: usize, bins: usize) -> Error {
-    Error::usage("choose bucket", format!("the function gave {bin}, and {}", match bins {
-        1 => "there is 1 bucket".to_string(),
-        _ => format!("there are {bins} buckets"),
-    }))
-        .hint("buckets are counted from 0; allow more of them, or take the number modulo how many there are")
+    Error::usage(
+        "choose bucket",
+        format!(
+            "the function returned {bin}, but {}",
+            match bins {
+                1 => "there is 1 bucket".to_string(),
+                _ => format!("there are {bins} buckets"),
+            }
+        ),
+    )
+    .hint(
+        "buckets are counted from 0; allow more of them, or take the number modulo the number of \
+         buckets",
+    )
 }

@@ -233,10 +233,8 @@ impl Table {
     pub fn enumerate(&self, format: &RecordFormat, schema: Schema) -> Result<Self> {
         if !self.schema.has_index {
             let cause = "an earlier step left out records, so positions are not known";
-            return Err(Error::usage("enumerate", cause).hint(
-                "write the remaining records, and number \
-                                                       these",
-            ));
+            return Err(Error::usage("enumerate", cause)
+                .hint("write the remaining records, and number these"));
         }
         let step = Numbered {
             item_bytes: self.format.record_bytes(),

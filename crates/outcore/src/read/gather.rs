@@ -80,7 +80,7 @@ impl<'a> GatherPlan<'a> {
                 "position {position}, entry {place} of the positions, is past the last record"
             );
             return Err(Error::usage("gather", cause).hint(format!(
-                "positions count from 0, and the input has {}",
+                "positions count from 0, but the input has only {}",
                 units::counted(count, "record")
             )));
         }

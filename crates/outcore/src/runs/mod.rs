@@ -354,7 +354,7 @@ impl ViewReader {
         let needed_bytes = needed_bytes(&set);
         if memory_bytes < needed_bytes {
             let cause = format!(
-                "reading {} takes {}, and {} are free",
+                "reading {} takes {}, but only {} are free",
                 units::counted(runs as u64, "run"),
                 units::bytes(needed_bytes),
                 units::bytes(memory_bytes)

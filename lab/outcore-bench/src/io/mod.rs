@@ -232,7 +232,7 @@ fn sections(
 fn title(targets: &[Target]) -> String {
     let names: Vec<&str> = targets.iter().map(|target| target.name.as_str()).collect();
     match names.len() {
-        0..=3 => format!("What {} can do", names.join(", ")),
+        0..=3 => format!("The rates of {}", names.join(", ")),
         count => format!("The rates of {count} drives"),
     }
 }
@@ -285,7 +285,7 @@ fn describe(report: &mut Report, options: &IoOptions, targets: &[Target], engine
     let is_buffered = |t: &Target| !t.facts.is_direct && !t.facts.is_in_memory;
     if targets.iter().any(is_buffered) {
         report.verdict.push(
-            "Some of it is read through the page cache, so its figures are those of memory."
+            "Some targets are read through the page cache, so their figures are those of memory."
                 .to_owned(),
         );
     }

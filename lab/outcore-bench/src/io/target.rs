@@ -298,7 +298,7 @@ fn refuse_if_in_use(path: &Path) -> Result<()> {
         known.is_ok_and(|known| numbers.contains(&known))
     });
     if is_swap {
-        return refuse("the system swaps on the device".to_owned());
+        return refuse("the system uses the device for swap".to_owned());
     }
     Ok(())
 }

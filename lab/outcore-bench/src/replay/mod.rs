@@ -281,9 +281,9 @@ fn open_targets(
             Whose::BlockDevice => "a device is only written to with --write-ok",
             Whose::File => "an existing file is never written to",
         };
-        return Err(Error::usage(OPERATION, cause)
-            .path(&target.named)
-            .hint("name a directory on each drive: own files are made there and removed again"));
+        return Err(Error::usage(OPERATION, cause).path(&target.named).hint(
+            "name a directory on each drive: files of its own are made there and removed again",
+        ));
     }
     watch.say("lay out files to read");
     let spans = crate::io::lay_out(device, &targets, watch)?;

@@ -19,7 +19,7 @@ pub struct CalibrateArgs {
     /// What `outcore drives probe` wrote: drives.toml, or its JSON Lines (--json), which fit
     /// better; or the JSON report of `outcore bench io`.
     pub probe: PathBuf,
-    /// The drive in it, by name; the first one without it.
+    /// The name of the drive in that file. Default: the first one.
     #[arg(long)]
     pub drive: Option<String>,
     /// The preset that gives the geometry and the policies.

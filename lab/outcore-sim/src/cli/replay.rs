@@ -32,11 +32,11 @@ pub struct ReplayArgs {
     /// The drive.
     #[command(flatten)]
     pub drive: DriveArgs,
-    /// What all drives together can move, such as 146GB/s.
+    /// Total rate of all drives, such as 146GB/s.
     #[arg(long)]
     pub shared: Option<String>,
-    /// Stripe files over the drives in units of this size [default: 1MiB where their number
-    /// differs from the recorded one].
+    /// Stripe files over the drives in units of this size [default: 1MiB if their number differs
+    /// from the recorded one].
     #[arg(long)]
     pub stripe: Option<String>,
     /// Share of every drive that holds data before the replay.
@@ -75,7 +75,7 @@ pub struct ReplayArgs {
     /// Stop a block trace after this many requests; 0 plays all.
     #[arg(long, default_value_t = 0)]
     pub requests: u64,
-    /// The whole report as a file.
+    /// Write the whole report to a file.
     #[command(flatten)]
     pub report: ReportArgs,
     /// Print JSON Lines.

@@ -116,7 +116,7 @@ impl DriveConfig {
         for (key, times) in [("flash.read", &f.read), ("flash.program", &f.program)] {
             if times.is_empty() || times.len() > 4 {
                 return wrong(format!(
-                    "{key} needs 1 to 4 latencies, one a page class, and has {}",
+                    "{key} needs 1 to 4 latencies, one per page class, but has {}",
                     times.len()
                 ));
             }

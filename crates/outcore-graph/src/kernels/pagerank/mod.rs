@@ -125,7 +125,7 @@ pub fn personalized_pagerank(
     }
     let all: f64 = shares.values().sum();
     if all <= 0.0 || !all.is_finite() {
-        return wrong("no vertex is jumped to".to_owned());
+        return wrong("no vertex to jump to is given".to_owned());
     }
     let shares: Vec<JumpTarget> = shares
         .into_iter()

@@ -362,7 +362,7 @@ fn has_room(
 }
 
 fn open_quote() -> Error {
-    Error::corrupt(PARSE, "a field is not UTF-8, or its quote does not end")
+    Error::corrupt(PARSE, "a field is not UTF-8, or its quote is not closed")
         .hint("close the quote, or convert the file: iconv -t UTF-8 IN > OUT")
 }
 

@@ -232,7 +232,7 @@ impl TextFile {
                 end: b'\n',
             },
             TextKind::JsonLines if !options.nulls.is_empty() => {
-                let cause = "null texts are for CSV, and this is JSON lines";
+                let cause = "null texts are for CSV, but this is JSON lines";
                 return Err(Error::usage(PARSE, cause)
                     .path(name)
                     .hint("leave --null out: null is null in JSON"));

@@ -121,7 +121,7 @@ impl Plan {
     /// name.
     pub(super) fn of(schema: &SchemaRef, wanted: &Window) -> Result<Self> {
         if wanted.columns.is_empty() && wanted.first.is_none() {
-            return Err(Error::usage(WINDOW, "no column is to be computed")
+            return Err(Error::usage(WINDOW, "no column to compute is given")
                 .hint("name a function, for example row_number or previous=lag(amount)"));
         }
         let mut fields: Vec<FieldRef> = schema.fields().iter().cloned().collect();

@@ -294,7 +294,7 @@ impl Index {
         let wrong = |cause: &str| Error::usage(FORM.operation, cause).path(path).hint(AGAIN);
         let other = || {
             wrong("it is not an index")
-                .hint("name a file that a lookup has made, or one that is not there yet")
+                .hint("name a file that a lookup has made, or one that does not exist yet")
         };
         let header = collect(job, &read::<u8>(&[region(0, HEADER_BYTES as u64)]));
         let mut header = header.map_err(|error| match error.kind() {
