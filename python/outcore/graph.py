@@ -516,7 +516,7 @@ def from_scipy(
     if rows != columns and not bipartite:
         cause = (
             f"the matrix has {counted(rows, 'row')} and {counted(columns, 'column')}: "
-            "row i and column i are not one vertex"
+            "row i and column i are not the same vertex"
         )
         raise usage("convert edges", cause, "with bipartite=True, rows and columns are different vertices, rows first")
     names = [("source", "<u4"), ("target", "<u4")]
