@@ -31,7 +31,7 @@ const STACK_BYTES: usize = 8 << 20;
 pub enum SimCommand {
     /// Run a workload on one drive.
     Run(run::RunArgs),
-    /// List the drives known by name, with the published figures beside the simulated ones.
+    /// List the drives known by name, with their published and simulated figures.
     Presets(presets::PresetArgs),
     /// Replay a recorded job or a block trace on an array of drives.
     Replay(replay::ReplayArgs),
