@@ -29,7 +29,7 @@ const PHRASES: [(&str, &str); 82] = [
     ),
     (
         "; -5 prints all but the last 5",
-        "; -5 takes all but the last 5",
+        "; a negative number takes all but that many at the end",
     ),
     ("; +5 prints all from the fifth one on", ""),
     (", as `shuf -n` does", ""),
@@ -307,7 +307,7 @@ pub(crate) fn plain(text: &str) -> String {
     for (said, meant) in PHRASES {
         text = text.replace(said, meant);
     }
-    text = as_functions(&Spelling::Python.text(&text));
+    text = Spelling::Python.text(&as_functions(&text));
     for (value, parameter) in VALUES {
         text = replace_word(&text, value, parameter);
     }
