@@ -98,7 +98,8 @@ __all__ = [
     "tabulate",
     "x",
 ]
-# Generated from the definition of the verbs, like the modules that they are in. verbs: begin
+# Generated from the definition of the verbs, like the modules that they are in.
+# verbs: begin
 __all__ += [
     "DriveTraffic", "IoTrace", "JobSummary", "Phase", "Rates", "Plan", "WriteSummary", "SortSummary",
     "ValueCount", "UniqueSummary", "CommSummary", "ShuffleSummary", "SampleSummary", "SplitSummary",

@@ -69,7 +69,7 @@ class NeighborLoader:
         self._seed = whole("seed", seed)
         self._workers = whole("workers", workers)
         if self._workers > _WORKERS_MAX:
-            cause = f"{self._workers} workers, {_WORKERS_MAX} are the most"
+            cause = f"{self._workers} workers; at most {_WORKERS_MAX} are possible"
             raise usage("read workers", cause, "a few keep a drive busy")
         self._epoch = 0
         self._features = None if features is None else _rows(features, resources)

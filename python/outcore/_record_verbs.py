@@ -96,11 +96,12 @@ def gen(
         dst: Output: a file (.npy gets a header; a table is Parquet, Arrow, CSV or JSON lines by its name), or
             one shard per drive if the name contains {drive}.
         count: Number of records or rows.
-        dist: Distribution of the keys: uniform (the whole range: of floats all finite ones, so distances
-            between vectors are infinite), uniform:MU (0 to MU), exponential:LAMBDA, zipf:S[:RANKS], normal
-            and clusters:K (vectors around K centres; both of floats and of integers up to 32 bits),
-            rmat:SCALE (edges of a graph of 2^SCALE vertices, for u32x2 and the like), kronecker:SCALE (the
-            same with vertices in no order, as Graph500 has it), sorted, reversed, equal. Default: uniform.
+        dist: Distribution of the keys: uniform (the whole range; for floats all finite values, so distances
+            between vectors are infinite), uniform:MU (0 to MU), exponential:LAMBDA, zipf:S[:RANKS], normal,
+            clusters:K (vectors around K centres), rmat:SCALE (edges of a graph of 2^SCALE vertices, for pairs
+            such as u32x2), kronecker:SCALE (the same with vertices in random order, as in Graph500), sorted,
+            reversed, equal. normal and clusters are for floats and integers of up to 32 bits. Default:
+            uniform.
         ascii: Printable records.
         skewed: Keys that share prefixes.
         first: Number of the first record.
@@ -157,7 +158,7 @@ def flat_map(
         >>> outcore.flat_map("edges.bin", "key0,key1", "ends.bin", record=16, key=["0:8:u64", "8:8:u64"])
 
     Args:
-        expressions: What to compute: a list of expressions, or a text with commas between them.
+        expressions: What to compute: a list of expressions, or a text of expressions separated by commas.
         key: As in `comm`.
         zip, where, force: As in `map`.
         dtype, record, memory, threads, io, drives, scratch_limit, record_io, explain, volume, progress: As in
@@ -204,7 +205,7 @@ def windows(
     """Write each record together with the records that follow it.
 
     Record i of the output is records i to i + K - 1 of the input, one after another. The input is read once,
-    or up to K times where K - 1 records have more than 4 KiB.
+    or up to K times if K - 1 records take more than 4 KiB.
 
     Args:
         length: Number of records in each window, 2 to 8.
@@ -251,7 +252,7 @@ def reduce(
     """Reduce all records to one value: sum, count, min, max, mean or an expression.
 
     Sums of integers are exact, whatever their size. Sums of floats depend only on the input, never on threads
-    or memory. With map=, the values that it gives for the records are reduced.
+    or memory. With map=, the values of that expression for the records are reduced.
 
     Examples:
         >>> outcore.reduce("keys.bin", "sum,min,max,mean", dtype="u64")
@@ -392,7 +393,7 @@ def partition(
 ) -> PartitionSummary:
     """Write each record to one of several files.
 
-    The expression gives the number of the file, from 0; a condition gives 1 where it is true. Files keep the
+    The expression computes the number of the file, from 0; a condition is 1 if it is true. Files keep the
     input order and appear together. {part} in the name becomes the number, zero-padded to the same width;
     files that end in .npy get a header.
 
@@ -431,8 +432,8 @@ def gather(
     Positions are read in sorted order, each block once, at full queue depth.
 
     Args:
-        at: File of positions, counted from 0: u64, or .npy of any integers. There may be more of them than
-            the memory holds: they are sorted, the records are read in ascending order and sorted back.
+        at: File of positions, counted from 0: u64, or .npy of any integers. The positions need not fit in
+            memory: outcore sorts them, reads the records in ascending order, and sorts the records back.
         at_type: Type of positions without a header: u64, i64, u32, i32, u16, i16, u8 or i8 [default: u64].
         key: As in `comm`.
         zip, where, force: As in `map`.
@@ -456,13 +457,13 @@ def lookup_file(
 ) -> LookupSummary:
     """Find where keys belong in sorted files, as numpy.searchsorted does.
 
-    The rank of a key is the number of records that are less, or with side="right", that are not greater. Keys
-    may come in any order, and their ranks come in the same.
+    The rank of a key is the number of smaller records; with side="right", the number of records that are not
+    greater. Keys may be in any order; ranks are in the order of the keys.
 
-    Two or three blocks of 4 KiB are read for each key where keys are evenly spread, all of them with many
-    reads in flight. A rank may be the number of records, which is no position. The keys are of the same type
-    as the file; of records with key=, a key is a whole record. Ranks are u64, so they can go to `gather` with
-    at=. A directory is a view: the blocks of its runs that have keys are read, all with many reads in flight.
+    If keys are evenly spread, each takes two or three reads of 4 KiB, with many reads in flight. A rank may
+    be the number of records, which is not a position. The keys have the same type as the file; with key=, a
+    key is a whole record. Ranks are u64, so they can go to `gather` with at=. A directory is a view: the
+    blocks of its runs that have keys are read, all with many reads in flight.
 
     Examples:
         >>> outcore.lookup_file("sorted.bin", "ranks.npy", "wanted.bin", dtype="u64")
@@ -472,17 +473,17 @@ def lookup_file(
         >>> outcore.lookup_file("by-time.view", "ranks.npy", "events.bin")
 
     Args:
-        keys: File of keys, of the same type: whole records, of which the keys count, or whole lines. CSV may
-            have its header.
+        keys: File of keys of the same type: whole records, of which only the keys count, or whole lines. CSV
+            may have its header.
         side: For keys that exist: the rank of the first such record, or the rank after the last.
-        index: Look up through this index of the sorted files, so that a key takes one read of 4 KiB. It is
-            made if it is not there, by one read of the files; it belongs to them as they are. A key takes a
-            few reads if the index exceeds a quarter of the memory.
-        lines: The input and the keys are lines; those of the input are in the order of their bytes (of GNU
-            sort in the C locale), which one read of it checks.
-        zero_terminated: As `lines`, where lines end with NUL.
-        values: Instead of ranks, write the records or lines that have these keys: all of them for each key,
-            and nothing for a key that no record has.
+        index: Use this index of the sorted files, so that a key takes one read of 4 KiB. If the index does
+            not exist, it is made with one read of the files. It is valid only as long as the files do not
+            change. If it exceeds a quarter of the memory, a key takes a few reads.
+        lines: The input and the keys are lines. The input must be in the order of its bytes (as GNU sort
+            orders them in the C locale); one read of the input checks that.
+        zero_terminated: As `lines`, for lines that end with NUL.
+        values: Instead of ranks, write the records or lines with these keys: all of them for each key, and
+            nothing for a missing key.
         key: As in `comm`.
         force, zip, where: As in `map`.
         dtype, record, memory, threads, io, drives, scratch_limit, record_io, explain, volume, progress: As in

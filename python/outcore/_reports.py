@@ -39,7 +39,7 @@ class IoTrace(Report):
 
 @dataclass(frozen=True, repr=False)
 class JobSummary(JobReport):
-    """What every verb reports."""
+    """The part of the report that all verbs share."""
 
     #: Records, lines or rows of the result.
     records: int
@@ -51,11 +51,11 @@ class JobSummary(JobReport):
     written_bytes: int
     #: Processor time in seconds, of all threads.
     cpu_seconds: float
-    #: The most memory that the process ever had resident.
+    #: The largest resident memory of the process.
     peak_rss_bytes: int | None
-    #: Times that the data were read, or made.
+    #: The number of times that the data were read, or generated.
     passes: int
-    #: Share of the drives' measured bandwidth that was used; none where a drive was not measured.
+    #: Share of the drives' measured bandwidth that was used; none if a drive was not measured.
     bandwidth_fraction: float | None
     #: Bytes that each drive served.
     drives: tuple[DriveTraffic, ...]
@@ -75,13 +75,13 @@ class Phase(Report):
     read_bytes: int
     #: Bytes written.
     written_bytes: int
-    #: Seconds that the plan predicted; none where it predicted none, or the speed of a drive was assumed.
+    #: Seconds that the plan predicted; none if it predicted none, or if the speed of a drive is assumed.
     predicted_seconds: float | None
     #: Bytes read that the plan predicted.
     predicted_read_bytes: int | None
     #: Bytes written that the plan predicted.
     predicted_written_bytes: int | None
-    #: Whether the plan predicted only that it will not be more.
+    #: Whether the predictions are only upper bounds.
     predicted_is_bound: bool
     #: What determines the predicted time, as in "drive-1 bounds it: the output is there".
     predicted_bound: str | None
@@ -89,7 +89,7 @@ class Phase(Report):
 
 @dataclass(frozen=True)
 class Rates(Report):
-    """How fast a plan takes a drive and the processors to be, and the source of that."""
+    """The assumed rates of a drive and of the processors, and their source."""
 
     #: Bytes per second that a drive reads.
     read_bytes_per_s: float
@@ -99,13 +99,13 @@ class Rates(Report):
     requests_per_s: float
     #: "assumed; not measured", "from the drives file" or "measured on" a day.
     origin: str
-    #: The same of the processors; none where a plan does not count them.
+    #: The same for the processors; none if the plan does not count them.
     computing_origin: str | None
 
 
 @dataclass(frozen=True)
 class Plan(Report):
-    """How data are distributed and put in order."""
+    """The plan of a distribution and a sort."""
 
     #: Times that the data are read and written.
     passes: int
@@ -121,7 +121,7 @@ class Plan(Report):
     bucket_bytes_max: int
     #: Bytes of the data that may stay in memory between the phases.
     resident_bytes: int
-    #: Bytes of scratch that will be written, about.
+    #: Approximate bytes of scratch that will be written.
     scratch_bytes: int
     #: Bytes that will be read.
     predicted_read_bytes: int
@@ -131,7 +131,7 @@ class Plan(Report):
     predicted_seconds: float
     #: Drives that share the scratch.
     drive_count: int
-    #: How fast drives and processors are taken to be.
+    #: The assumed rates of drives and processors.
     rates: Rates
     #: The plan in words.
     text: str
@@ -142,37 +142,37 @@ class Plan(Report):
 
 @dataclass(frozen=True, repr=False)
 class WriteSummary(JobSummary):
-    """What a verb that writes did."""
+    """The result of a verb that writes."""
 
     #: What `records` counts: `line`, `record` or `row`.
     unit: str
-    #: The file, the manifest of its shards, or the directory of its parts; none where none was named.
+    #: The file, the manifest of its shards, or the directory of its parts; none if no output was given.
     output: Path | None
-    #: Records, lines or rows that were read; none where they were not counted.
+    #: Records, lines or rows that were read; none if they were not counted.
     records_in: int | None
     #: Bytes of the inputs.
     data_bytes: int
-    #: Bytes of the files that were written; none where they were not counted.
+    #: Bytes of the files that were written; none if they were not counted.
     output_bytes: int | None
     #: Files that were written.
     files: int
-    #: Most bytes of scratch in use at once, copies of streams included; none where they were not counted.
+    #: Most bytes of scratch in use at once, copies of streams included; none if they were not counted.
     scratch_bytes: int | None
     #: Lines that were left out because they have no key.
     skipped: int
     #: The parts of the job, in order.
     phases: tuple[Phase, ...]
-    #: The plan of the distribution; none where there was none, or several.
+    #: The plan of the distribution; none if there was none, or several.
     plan: Plan | None
-    #: What was left out of CSV and JSON lines, or read as null: a sentence per file.
+    #: Rows and values of CSV and JSON lines that were left out, or read as null: one sentence per file.
     notes: tuple[str, ...]
 
 
 @dataclass(frozen=True, repr=False)
 class SortSummary(WriteSummary):
-    """The result of a sort, or of a look at the order."""
+    """The result of a sort, or of a check of the order."""
 
-    #: Whether the input is in order; none where it was sorted.
+    #: Whether the input is in order; none if it was sorted.
     is_sorted: bool | None
 
 
@@ -182,7 +182,7 @@ class ValueCount(Report):
 
     #: The value.
     value: int | float | str | None
-    #: How often it occurs.
+    #: The number of its occurrences.
     count: int
 
 
@@ -190,18 +190,18 @@ class ValueCount(Report):
 class UniqueSummary(WriteSummary):
     """The result of finding different lines, records, rows or values, or of counting them."""
 
-    #: How equal records or values were found: `hash` or `sort`; none for lines and rows.
+    #: The method that found equal records or values: `hash` or `sort`; none for lines and rows.
     by: str | None
-    #: Each value and its count, in the order of the values; none where they were printed or written, and for
+    #: Each value and its count, in the order of the values; none if they were printed or written, and for
     #: `unique`.
     groups: tuple[ValueCount, ...] | None
 
 
 @dataclass(frozen=True, repr=False)
 class CommSummary(WriteSummary):
-    """What a comparison of two inputs found."""
+    """The result of a comparison of two inputs."""
 
-    #: Lines or records of the first input alone; none of tables, of which only one column is found.
+    #: Lines or records of the first input alone; none for tables, for which only one column is computed.
     first: int | None
     #: Lines or records of the second input alone.
     second: int | None
@@ -211,7 +211,7 @@ class CommSummary(WriteSummary):
 
 @dataclass(frozen=True, repr=False)
 class ShuffleSummary(WriteSummary):
-    """What a shuffle did."""
+    """The result of a shuffle."""
 
     #: The seed.
     seed: int
@@ -221,7 +221,7 @@ class ShuffleSummary(WriteSummary):
 
 @dataclass(frozen=True, repr=False)
 class SampleSummary(WriteSummary):
-    """What was chosen."""
+    """The result of a sample."""
 
     #: The seed.
     seed: int
@@ -229,7 +229,7 @@ class SampleSummary(WriteSummary):
 
 @dataclass(frozen=True, repr=False)
 class SplitSummary(WriteSummary):
-    """What became of the parts."""
+    """The result of a split."""
 
     #: The files, in order, or the names that `filter` was given; with `by` there are none, and `partitions`
     #: says how many.
@@ -258,13 +258,13 @@ class GenSummary(JobSummary):
 
 @dataclass(frozen=True, repr=False)
 class VerifyReport(JobSummary):
-    """What a look at all records, or rows, found."""
+    """The result of checking all records or rows."""
 
-    #: The looks at the records, and at those of `against`.
+    #: The checks of the records, and of those of `against`.
     phases: tuple[Phase, ...]
-    #: Whether no record is out of order; none where no order was asked of a table.
+    #: Whether all records are in order; none for a table without a requested order.
     ordered: bool | None
-    #: Records that may not follow the record before them; of a table none.
+    #: The number of records that must not follow the record before them; none for a table.
     unordered: int | None
     #: Number of the first of those, counted from 0.
     first_unordered: int | None
@@ -272,18 +272,18 @@ class VerifyReport(JobSummary):
     duplicate_keys: int | None
     #: Sum of the hashes of all records, in hexadecimal; it does not depend on their order.
     checksum: str
-    #: Whether `against` holds the same records; none where it was not given.
+    #: Whether `against` holds the same records; none if it was not given.
     same_records: bool | None
     #: Records of `against`.
     against_records: int | None
     #: Checksum of `against`.
     against_checksum: str | None
-    #: Whether all that was asked is so: in order, and the same records. As valsort does, not so for gensort's
-    #: records where there are none.
+    #: Whether all checks passed: the order, and the same records. As in valsort, false for gensort's records
+    #: if there are none.
     ok: bool
     #: The result in words: of records the lines that sortbenchmark.org's valsort prints.
     text: str
-    #: The comparison with `against` in words; none where it was not given.
+    #: The comparison with `against` in words; none if it was not given.
     against_text: str | None
 
     def __str__(self) -> str:
@@ -294,7 +294,7 @@ class VerifyReport(JobSummary):
 class ReducedValue(Report):
     """A reduction, and its value."""
 
-    #: What was computed: `sum`, `count`, `min`, `max`, `mean` or the expression.
+    #: The function: `sum`, `count`, `min`, `max`, `mean` or the expression.
     how: str
     #: The value; none for an empty input.
     value: int | float | str | None
@@ -302,9 +302,9 @@ class ReducedValue(Report):
 
 @dataclass(frozen=True, repr=False)
 class ReduceSummary(JobSummary):
-    """What records were reduced to."""
+    """The result of a reduction."""
 
-    #: Records that were read; none where they were not counted.
+    #: Records that were read; none if they were not counted.
     records_in: int | None
     #: The parts of the job, in order.
     phases: tuple[Phase, ...]
@@ -314,9 +314,9 @@ class ReduceSummary(JobSummary):
 
 @dataclass(frozen=True, repr=False)
 class HistogramSummary(JobSummary):
-    """How many numbers are in each bin."""
+    """The number of values in each bin."""
 
-    #: Records that were read; none where they were not counted.
+    #: Records that were read; none if they were not counted.
     records_in: int | None
     #: The parts of the job, in order.
     phases: tuple[Phase, ...]
@@ -330,11 +330,11 @@ class HistogramSummary(JobSummary):
 class TopSummary(JobSummary):
     """The largest numbers."""
 
-    #: Records that were read; none where they were not counted.
+    #: Records that were read; none if they were not counted.
     records_in: int | None
     #: The parts of the job, in order.
     phases: tuple[Phase, ...]
-    #: The numbers, in their order; none where they were printed.
+    #: The numbers, in their order; none if they were printed.
     results: tuple[int | float | str | None, ...] | None
 
 
@@ -342,19 +342,19 @@ class TopSummary(JobSummary):
 class FindSummary(JobSummary):
     """The place of the first record that matches."""
 
-    #: Records that were read; none where they were not counted.
+    #: Records that were read; none if they were not counted.
     records_in: int | None
     #: The parts of the job, in order.
     phases: tuple[Phase, ...]
     #: Its position, counted from 0; none if there is no such record.
     position: int | None
-    #: Whether there is such a record; none where only the plan was asked for.
+    #: Whether there is such a record; none if only the plan was requested.
     is_found: bool | None
 
 
 @dataclass(frozen=True, repr=False)
 class PartitionSummary(WriteSummary):
-    """What became of the files."""
+    """The result of a partition."""
 
     #: The records of each file.
     counts: tuple[int, ...]
@@ -362,7 +362,7 @@ class PartitionSummary(WriteSummary):
 
 @dataclass(frozen=True, repr=False)
 class LookupSummary(WriteSummary):
-    """What was looked up."""
+    """The result of a lookup."""
 
     #: Keys that were looked up.
     keys: int
@@ -370,7 +370,7 @@ class LookupSummary(WriteSummary):
 
 @dataclass(frozen=True)
 class ViewPlan(Report):
-    """How a view is built."""
+    """The plan of a view."""
 
     #: Runs, as first sorted.
     runs: int
@@ -382,7 +382,7 @@ class ViewPlan(Report):
     areas: int
     #: Bytes of an area.
     area_bytes: int
-    #: How many runs become one in each merge beforehand.
+    #: The number of runs that each merge beforehand combines.
     merges: tuple[int, ...]
     #: Bytes that will be read.
     predicted_read_bytes: int
@@ -390,7 +390,7 @@ class ViewPlan(Report):
     predicted_written_bytes: int
     #: Seconds that the job will take at `rates`.
     predicted_seconds: float
-    #: How fast drives and processors are taken to be.
+    #: The assumed rates of drives and processors.
     rates: Rates
     #: The plan in words.
     text: str
@@ -401,15 +401,15 @@ class ViewPlan(Report):
 
 @dataclass(frozen=True, repr=False)
 class ViewSummary(JobSummary):
-    """What the making of a view, or an addition to one, did."""
+    """The result of building a view, or of adding to one."""
 
     #: The directory of the view.
     output: Path
-    #: What a record is: a type of records, `lines` or `table`.
+    #: The type of a record: a record type, `lines` or `table`.
     type: str
     #: Bytes that were sorted.
     data_bytes: int
-    #: How many runs readers merge.
+    #: The number of runs that readers merge.
     runs: int
     #: Bytes of runs that were still in memory.
     resident_bytes: int
@@ -417,9 +417,9 @@ class ViewSummary(JobSummary):
     phases: tuple[Phase, ...]
     #: The plan.
     plan: ViewPlan | None
-    #: What was left out of CSV and JSON lines, or read as null: a sentence per file.
+    #: Rows and values of CSV and JSON lines that were left out, or read as null: one sentence per file.
     notes: tuple[str, ...]
-    #: The same in words.
+    #: The report as text.
     text: str
 
     def __str__(self) -> str:
@@ -432,7 +432,7 @@ class VolumeReport(JobSummary):
 
     #: The identity of the volume.
     volume: str
-    #: How many drives it is on.
+    #: The number of drives that it uses.
     drive_count: int
     #: Bytes of a stripe.
     stripe_bytes: int
@@ -446,7 +446,7 @@ class DriveStatus(Report):
     drive: str
     #: Its directory.
     dir: Path
-    #: Whether it is there: mounted, with its label.
+    #: Whether it is present: mounted, with its label.
     is_present: bool
     #: Bytes of datasets on it.
     used_bytes: int
@@ -464,13 +464,13 @@ class VolumeStatus(JobSummary):
     volume: str
     #: Bytes of a stripe.
     stripe_bytes: int
-    #: How many datasets there are.
+    #: The number of datasets.
     datasets: int
-    #: How many of them cannot be read, since they are damaged.
+    #: The number of datasets that are damaged and cannot be read.
     damaged: int
-    #: How many of them need a drive that is missing.
+    #: The number of datasets that need a missing drive.
     unreachable: int
-    #: How many files belong to no dataset.
+    #: The number of files that belong to no dataset.
     orphans: int
     #: Bytes of these files.
     orphan_bytes: int
@@ -487,7 +487,7 @@ class VolumeStatus(JobSummary):
 
 @dataclass(frozen=True)
 class Damage(Report):
-    """Bytes that are not what was written."""
+    """A damaged range of bytes."""
 
     #: The dataset; empty where the label of a drive is damaged.
     dataset: str
@@ -517,13 +517,13 @@ class Orphan(Report):
 
 @dataclass(frozen=True, repr=False)
 class ScrubReport(JobSummary):
-    """What a look at all bytes of datasets found."""
+    """The result of reading all datasets."""
 
-    #: Checksum blocks and files that are not what was written, or cannot be read; each is an event `damage`.
+    #: Checksum blocks and files that are damaged or cannot be read; each is an event `damage`.
     damages: tuple[Damage, ...]
     #: Files that belong to no dataset, since its manifest is lost; each is an event `orphan`.
     orphans: tuple[Orphan, ...]
-    #: Bytes of orphans that were removed; none where that was not asked for.
+    #: Bytes of orphans that were removed; none if that was not requested.
     freed_bytes: int | None
 
     def __len__(self) -> int:
@@ -538,7 +538,7 @@ class ScrubReport(JobSummary):
 
 @dataclass(frozen=True, repr=False)
 class TransferSummary(JobSummary):
-    """What a transfer between files and datasets moved."""
+    """The result of a transfer between files and datasets."""
 
     #: Bytes of data.
     bytes: int
@@ -552,13 +552,13 @@ class TransferSummary(JobSummary):
 class DatasetEntry(Report):
     """A dataset, or a file, a symbolic link or an empty directory packed in one."""
 
-    #: Its name. In names of packed files `\xHH` stands for what is not printable.
+    #: Its name. In names of packed files, `\xHH` replaces unprintable bytes.
     name: str
     #: Bytes of data.
     bytes: int
     #: Packed files; 1 for a file.
     files: int
-    #: What it is, in words.
+    #: Its kind, in words.
     contents: str
     #: Whether it is a packed directory, or an empty directory in one.
     is_directory: bool
@@ -568,7 +568,7 @@ class DatasetEntry(Report):
 
 @dataclass(frozen=True, repr=False)
 class VolumeListing(JobSummary):
-    """The datasets of a volume, or what is packed in one."""
+    """The datasets of a volume, or the files that are packed in one."""
 
     #: The datasets, by name, or what is packed in one; each is an event `dataset`.
     entries: tuple[DatasetEntry, ...]
@@ -585,11 +585,11 @@ class VolumeListing(JobSummary):
 
 @dataclass(frozen=True, repr=False)
 class RemovalReport(JobSummary):
-    """What the removal of datasets freed."""
+    """The result of removing datasets."""
 
     #: Bytes of the drives that are free again.
     freed_bytes: int
-    #: How many files belong to no dataset.
+    #: The number of files that belong to no dataset.
     orphans: int
     #: Bytes of these files.
     orphan_bytes: int
@@ -609,7 +609,7 @@ class TableColumn(Report):
 
 @dataclass(frozen=True, repr=False)
 class InfoReport(JobSummary):
-    """What tables hold."""
+    """The contents of tables."""
 
     #: The columns, in order.
     columns: tuple[TableColumn, ...]
@@ -621,9 +621,9 @@ class InfoReport(JobSummary):
     stored_bytes: int
     #: Memory that a reader needs at least.
     memory_min_bytes: int
-    #: What was left out of CSV and JSON lines, or read as null: a sentence per file.
+    #: Rows and values of CSV and JSON lines that were left out, or read as null: one sentence per file.
     notes: tuple[str, ...]
-    #: The same in words.
+    #: The report as text.
     text: str
 
     def __str__(self) -> str:
@@ -632,13 +632,13 @@ class InfoReport(JobSummary):
 
 @dataclass(frozen=True, repr=False)
 class DedupSummary(WriteSummary):
-    """What was kept, and what was not."""
+    """The result of a deduplication."""
 
-    #: Rows that were left out; none where passages were cut.
+    #: Rows that were left out; none if passages were removed.
     removed: int | None
-    #: Passages that were cut; none where rows were left out.
+    #: Passages that were removed; none if rows were left out.
     cuts: int | None
-    #: Bytes that were cut; none where rows were left out, or tokens counted.
+    #: Bytes that were removed; none if rows were left out, or tokens counted.
     cut_bytes: int | None
     #: Tokens that were cut.
     cut_tokens: int | None
@@ -650,7 +650,7 @@ class DedupSummary(WriteSummary):
 
 @dataclass(frozen=True, repr=False)
 class DiffSummary(WriteSummary):
-    """How many rows differ, and how many do not."""
+    """The numbers of rows that differ and that do not."""
 
     #: Rows that the left table alone has.
     left_rows: int

@@ -73,11 +73,11 @@ def verify(
     record_io: StrPath | None = None, force: bool = False, volume: StrPath | None = None,
     progress: Watcher | bool | None = None,
 ) -> VerifyReport:
-    """Check that files are sorted, and that they hold the records of others.
+    """Check that files are sorted, and that they have the same records as other files.
 
     Reports the number of records, a checksum that does not depend on their order, and the number of equal
-    keys, in the words of sortbenchmark.org's valsort. What is found is an answer, not an error: `ok` of the
-    report is `False` if a record is out of order.
+    keys, in the words of sortbenchmark.org's valsort. A negative result is not an error: `ok` of the report
+    is `False` if a record is out of order.
 
     With by=, a table must be in the order of these columns, and with unique=True no two rows may have equal
     keys. against= compares all rows, whatever their order, by their values.
@@ -91,7 +91,7 @@ def verify(
         src: Files to check, in order, as one input.
         against: Files that must hold the same records in any order: the input of the sort.
         by: Tables only: columns of the expected order; COLUMN:desc for the largest first.
-        columns: Tables only: look at these columns and no others.
+        columns: Tables only: check only these columns.
         descending: Expect the reverse order (largest first).
         unique: Report equal keys as out of order.
         ties: Expect records with equal keys to be ordered by their bytes, as `sort` writes them unless it is
@@ -153,7 +153,7 @@ def map(
     The output has one number for each record of the input, or the row with its new columns, in the same
     order. It appears whole or not at all.
 
-    Give each computed column a name, before it with = or behind it with `as`: a column of the same name is
+    Give each computed column a name, before it with = or after it with `as`: a column of the same name is
     replaced, all other columns are kept (columns= selects some), and a later expression may read it. `a as b`
     renames column a.
 
@@ -200,8 +200,8 @@ def map(
         expression: What to compute.
         dst: Output: a file (.npy gets a header), or one shard per drive if the name contains {drive}. Without
             it the result is a `Table`.
-        zip: Files of as many records, which are zipped with `src`: the numbers of the first are y, those of
-            the second z; fields of records are x.key0, y.key0.
+        zip: Files of the same number of records, which are zipped with `src`. The numbers of the first are y,
+            and those of the second are z; fields of records are x.key0, y.key0.
         where: Keep only records for which this is true; of several conditions all are.
         force: Replace existing files.
         key, csv, jsonl, header, separator: As in `comm`.
@@ -326,12 +326,12 @@ def merge(
     csv: bool = False, jsonl: bool = False, header: bool = True, separator: str | None = None,
     volume: StrPath | None = None, progress: Watcher | bool | None = None,
 ) -> WriteSummary | Table:
-    """Merge files that are sorted already.
+    """Merge files that are already sorted.
 
     Each input must be in the order that `sort` gives it; the output is all of them in that order. A merge
-    reads and writes the data once, where a sort does so twice. If a file of records is not sorted, the output
-    is not sorted either, which `verify` finds; if a table is not, the error names the row. `Lines.merge`
-    merges lines.
+    reads and writes the data once, while a sort does so twice. If a file of records is not sorted, the output
+    is not sorted either; `verify` finds that. If a table is not sorted, the error names the row.
+    `Lines.merge` merges lines.
 
     Examples:
         >>> outcore.merge(["monday.bin", "tuesday.bin"], "both.bin", dtype="u64")
@@ -397,9 +397,9 @@ def count_by(
     """Count how often each value occurs.
 
     The report has each value and its count, in the order of the values. With `dst` they are written as
-    records of the value and an 8-byte count. Values are counted in memory, or by sorting if there are too
-    many different ones; explain=True says which. For tables, `by` is one column or several, and the result is
-    a table with the column `count`; `group_by` has other aggregates.
+    records of the value and an 8-byte count. Values are counted in memory, or with a sort if there are too
+    many distinct ones; explain=True shows which of the two applies. For tables, `by` is one column or
+    several, and the result is a table with the column `count`; `group_by` has other aggregates.
 
     `unique` with count= counts whole records of any kind, and lines.
 

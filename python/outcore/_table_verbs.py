@@ -197,7 +197,7 @@ def dedup(
     substring: SupportsIndex | None = None, tokens: bool = False, of: str | None = None,
     removed: StrPath | None = None, volume: StrPath | None = None, progress: Watcher | bool | None = None,
 ) -> DedupSummary | Table:
-    """Remove duplicate rows from tables, and leave the others where they are.
+    """Remove duplicate rows from tables, and keep the others in input order.
 
     One row of each key is kept: the first in the input, the last, or the best by another column. `dst` has
     the kept rows in the order of the input. Only the key columns go through scratch.
@@ -208,17 +208,17 @@ def dedup(
     near= finds rows whose texts are nearly the same: MinHash signatures are cut into bands, and rows that
     have a band in common belong together. The chance that two texts share a band rises steeply around
     jaccard=, their Jaccard similarity: the number of shingles that both have, divided by the number that
-    either has. Shingles are 5 words, in lower case and without punctuation. The result depends on the rows,
-    the options and seed= alone. The removed rows get a column duplicate_of: the number of the row that was
-    kept, from 0. Without near= they are as they were in the input and in its order; the row that was kept in
-    place of one is the row of `dst` that has the same values in the columns of by=.
+    either has. Shingles are 5 words, in lower case and without punctuation. The result depends only on the
+    rows, the options and seed=. The removed rows get a column duplicate_of: the number of the row that was
+    kept, from 0. Without near= they are unchanged and in input order; the row that was kept in place of one
+    is the row of `dst` that has the same values in the columns of by=.
 
-    substring= cuts passages of texts instead of rows: text that occurs before, in an earlier row or earlier
-    in its own, is cut where it has at least so many bytes, or with tokens= so many tokens: what white space
-    separates. Tokens must match exactly; the white space between them makes no difference, and what follows
-    the last token of a passage is cut with it. The first occurrence stays, and so does every row, even if its
-    text becomes empty. removed= has a row for each cut: row, start and length (in bytes), first_row (where
-    its beginning occurs before) and text.
+    substring= removes passages of texts instead of rows. A passage goes if it has already occurred, in an
+    earlier row or earlier in the same row, and has at least this many bytes, or with tokens= this many tokens
+    (separated by white space). Tokens must match exactly; the white space between them makes no difference,
+    and the white space after the last token of a passage is removed with it. The first occurrence stays, and
+    so does every row, even if its text becomes empty. removed= has one row per passage: row, start and length
+    (in bytes), first_row (the row where its beginning occurred first) and text.
 
     Examples:
         >>> outcore.dedup("docs.parquet", "clean.parquet", "url")
@@ -233,18 +233,19 @@ def dedup(
             these also with .gz or .zst. Without it the result is a `Table`.
         by: Columns that make two rows duplicates. Default: all columns.
         force: Replace existing outputs.
-        keep: Which row of each key to keep: first, last, or a column: the row with its least value, or with
-            COLUMN:desc its greatest.
+        keep: Which row of each key to keep: first, last, or a column: the row with its smallest value, or
+            with COLUMN:desc its largest.
         near: Remove rows whose texts in this column are nearly the same.
-        jaccard: Least similarity of near duplicates, above 0 and up to 1.
-        shingles: Shingles that texts are compared by: words:N, or chars:N for languages without spaces.
-        hashes: Number of hashes in a signature: more find near duplicates more surely, and take longer.
+        jaccard: Minimum similarity of near duplicates, above 0 and up to 1.
+        shingles: Shingles for the comparison of texts: words:N, or chars:N for languages without spaces.
+        hashes: Number of hashes in a signature: more hashes find near duplicates more reliably, and take
+            longer.
         seed: Random seed of the hashes.
-        substring: Cut passages of at least this many bytes, or tokens with tokens=, that occur before; 50 is
-            usual.
+        substring: Remove passages of at least this many bytes (with tokens=, tokens) that have already
+            occurred; 50 is usual.
         tokens: Count the length of passages in tokens, which white space separates, not in bytes.
         of: The column of the texts.
-        removed: Write the rows that are left out, or the passages, to this table.
+        removed: Write the removed rows or passages to this table.
         csv, jsonl, header, separator: As in `comm`.
         src: As in `convert`.
         columns, union, codec, group_rows, bloom, schema, null, on_error, parts, memory, threads, io, drives,
@@ -297,18 +298,18 @@ def group_by(
     """Group the rows of tables by columns, and compute sums, counts and other values of each group.
 
     `dst` has one row for each group, in the order of the groups' columns. Without by=, all rows are one
-    group. Rows are put together in memory where groups are few, and sorted through scratch where they are
-    many.
+    group. If there are few groups, they are combined in memory; if there are many, the rows are sorted
+    through scratch.
 
     Aggregates: count, count(C), sum(C), mean(C), min(C), max(C), first(C), last(C), count_distinct(C),
     median(C), quantile(C,0.9), quantile_disc(C,0.9), arg_min(C,BY), arg_max(C,BY). C and BY are columns or
     expressions, as map takes them; a text that is the name of a column is that column. arg_min gives the
-    value of C in the first row where BY is least, of the rows where neither is null. All but count, first and
-    last leave nulls out. Sums of integers have 64 bits and sums of decimals 38 digits; one that is larger is
-    an error. Null is a group of its own. median and quantile interpolate between two values: floats for
-    integers and floats, decimals of the column's type for decimals, times for dates and times. quantile_disc
-    is one of the values, of any type that has an order. first and last go by the order of the input. The
-    output is the same for any memory and threads.
+    value of C in the first row where BY is smallest, among the rows where neither is null. All except for
+    count, first and last leave nulls out. Sums of integers have 64 bits and sums of decimals 38 digits; one
+    that is larger is an error. Null is a group of its own. median and quantile interpolate between two
+    values: floats for integers and floats, decimals of the column's type for decimals, times for dates and
+    times. quantile_disc is one of the values, of any type that has an order. first and last go by the order
+    of the input. The output is the same for any memory and threads.
 
     Examples:
         >>> outcore.group_by("t.parquet", "g.parquet", "country")
@@ -316,8 +317,8 @@ def group_by(
         >>> outcore.group_by("t.parquet", aggregates="sum(price * qty) as sales,arg_max(name, price)")
 
     Args:
-        by: Columns to group by; :desc behind one puts its largest values first. st.a is the field a of
-            objects st. Default: all rows are one group.
+        by: Columns to group by; append :desc to a column to put its largest values first. st.a is the field a
+            of objects st. Default: all rows are one group.
         aggregates: What to compute of each group, as in sum(bytes) or total=sum(bytes). Default: count.
         csv, jsonl, header, separator: As in `comm`.
         src: As in `convert`.
@@ -375,21 +376,21 @@ def window(
     order=; rows that are equal in both keep the order of the input.
 
     Functions: row_number, rank, dense_rank, lag(C), lag(C,2), lead(C), lead(C,2), first(C), cum_sum(C),
-    cum_min(C) and cum_max(C). Ranks go by the columns of order=, where equal rows have one rank. lag and lead
-    give null where there is no such row in the group. cum_sum, cum_min and cum_max are the sum, the least and
-    the greatest value up to the row, nulls left out. Sums of integers have 64 bits and sums of decimals 38
-    digits; one that is larger is an error. Null is a group of its own. The output is the same for any memory
-    and threads. `windows` is for sequences of numbers.
+    cum_min(C) and cum_max(C). Ranks go by the columns of order=, and equal rows share a rank. lag and lead
+    are null if the group has no such row. cum_sum, cum_min and cum_max are the sum, the smallest and the
+    largest value up to the row, without nulls. Sums of integers have 64 bits and sums of decimals 38 digits;
+    one that is larger is an error. Null is a group of its own. The output is the same for any memory and
+    threads. `windows` is for sequences of numbers.
 
     Examples:
         >>> outcore.window("t.parquet", "w.parquet", "country", order="bytes:desc", added="rank,dense_rank")
         >>> outcore.window("t.parquet", "latest.parquet", "user", order="time:desc", first=1)
 
     Args:
-        by: Columns of the groups; :desc behind one puts its largest values first. Default: all rows are one
-            group.
-        order: Columns that order the rows of a group; :desc behind one puts its largest values first.
-            Default: input order.
+        by: Columns of the groups; append :desc to a column to put its largest values first. Default: all rows
+            are one group.
+        order: Columns that order the rows of a group; append :desc to a column to put its largest values
+            first. Default: input order.
         added: What to add, as in rank or previous=lag(amount).
         first: Write only the first N rows of each group.
         csv, jsonl, header, separator: As in `comm`.
@@ -458,8 +459,8 @@ def join(
     is not greater. Rows without one are kept, with nulls; how="inner" leaves them out.
 
     Columns of different types are compared by value in a common type: integers and floats, decimals of any
-    scale, texts, dictionaries, dates, timestamps of any unit. Nothing is rounded: a value that the common
-    type does not hold is an error. A key may have more rows than fit in memory.
+    scale, texts, dictionaries, dates, timestamps of any unit. Nothing is rounded: a value that does not fit
+    in the common type is an error. A key may have more rows than fit in memory.
 
     ordered=False keeps `right` in memory if it fits, and looks the rows of `left` up in it, which saves the
     sort: then `dst` is in the order of `left`. If it does not fit, or with how="right", full or asof=, it is
@@ -473,13 +474,13 @@ def join(
     Args:
         left: The left table: a file of Parquet, Arrow, CSV or JSON lines, or a directory of them.
         right: The right table.
-        on: Columns by which rows are matched: NAME, or `left`=`right` where the tables call it differently.
+        on: Columns to join on: NAME, or `left`=`right` if the names differ.
         how: Which rows to write: inner, left, right, full, semi (rows of `left` that have a partner) or anti
             (those that have none). Default: inner, and left with asof=.
-        asof: Take as the partner the last row of `right` whose column is not greater.
-        tolerance: How far back the partner of asof= may lie: a number, or a duration such as 5min.
+        asof: As-of join: the partner is the last row of `right` whose value in this column is not greater.
+        tolerance: Maximum distance of the partner of asof=: a number, or a duration such as 5min.
         suffix: Suffix for the name of a column of `right` if `left` has a column of that name.
-        ordered: `False` if this is so: Write rows in any order: faster if `right` fits into two fifths of the
+        ordered: `False` if this is so: Write rows in any order: faster if `right` fits in two fifths of the
             memory.
         csv, jsonl, header, separator: As in `comm`.
         dst: As in `dedup`.
@@ -532,12 +533,11 @@ def diff(
 ) -> DiffSummary | Table:
     """Compare two tables by key: rows of one alone, rows that changed, and in which columns.
 
-    Rows of a key that comes several times are compared in the order of their bytes, and the order of the
-    tables does not matter. Null is equal to null. Both tables may be larger than memory.
+    Rows with the same key are compared in the order of their bytes. The order of the tables does not matter.
+    Null is equal to null. Both tables may be larger than memory.
 
-    `dst` has the columns diff (left, right or changed) and diff_columns (those that differ, separated by
-    commas), then those of by=, and each other column twice, as NAME_left and NAME_right, in the order of the
-    key.
+    `dst` has the columns diff (left, right or changed) and diff_columns (those that differ), then those of
+    by=, and each other column twice, as NAME_left and NAME_right, in the order of the key.
 
     Examples:
         >>> outcore.diff("old.parquet", "new.parquet", by="id")
@@ -547,8 +547,8 @@ def diff(
         right: The right table, with the same columns.
         dst: Write the differences as a table: .parquet, .arrow, .feather, .arrows, .csv, .tsv or .jsonl.
             Without it the result is a `Table`.
-        by: Key columns by which rows of both tables are matched. Default: all columns, so that a row is in
-            both tables or in one, and never changed.
+        by: Key columns to match rows on. Default: all columns, so that a row is in both tables or in one, and
+            never changed.
         explain: Print the plan of each sort on `sys.stderr`, then run.
         csv, jsonl, header, separator: As in `comm`.
         left: As in `join`.

@@ -243,7 +243,7 @@ def index_vectors(
     volume: StrPath | None = None,
     progress: Watcher | bool | None = None,
 ) -> int:
-    """Makes an index of a file of vectors, with which `knn` reads a quarter as much, or a few lists.
+    """Makes an index of a file of vectors, so that `knn` reads a quarter as much, or a few lists.
 
         >>> outcore.index_vectors("base.fbin", "base.vindex")
         >>> queries = np.load("queries.npy")

@@ -143,9 +143,8 @@ def sort(
     Inputs with a type (dtype=, record=, .npy or a manifest) are sorted as records: by key, then by all of
     their bytes. All other text is sorted as lines, as GNU sort does in the C locale, byte for byte.
     Compressed text (gzip, zstd, bzip2 or xz, detected by content) is decompressed, and `dst` is compressed if
-    its name ends in .gz, .zst, .bz2 or .xz. outcore rejects other binary data unless a type or lines= says
-    what they are. `dst` appears whole or not at all. Inputs are never changed, unless replace=True asks for
-    it.
+    its name ends in .gz, .zst, .bz2 or .xz. outcore rejects other binary data unless you pass its type, or
+    lines=. `dst` appears whole or not at all. Inputs never change, unless you pass replace=True.
 
     Examples:
         >>> outcore.sort("keys.bin", "sorted.bin", dtype="u64", memory="2GiB")
@@ -181,33 +180,32 @@ def sort(
         descending: Reverse the key order (largest first).
         stable: Keep the input order of equal keys.
         unique: Keep one record or line for each key: the first in output order.
-        separator: Field separator, one byte. Default: a field begins with the blanks in front of it.
-        lines: Treat the input as lines, whatever it looks like and is called. Otherwise outcore rejects
-            binary data (NULs, Parquet, Arrow, .npz, UTF-16, ...), and .npy files are records. Compressed
-            files (gzip, zstd, bzip2, xz, detected by content) are decompressed either way. `True` takes text
-            alone for lines, and `"any"` any bytes.
+        separator: Field separator, one byte. Default: a field begins with the spaces and tabs in front of it.
+        lines: Treat the input as lines, whatever its content and name. Otherwise outcore rejects binary data
+            (NULs, Parquet, Arrow, .npz, UTF-16, ...), and .npy files are records. Compressed files (gzip,
+            zstd, bzip2, xz, detected by content) are decompressed either way. `True` takes text alone for
+            lines, and `"any"` any bytes.
         zero_terminated: Lines end with NUL instead of newline.
-        header_lines: The first N lines of each file are a header: they stay in front as they are, once. After
-            comment=, the first N lines that are not comments. Several inputs must have the same header.
-        comment: Lines at the front of each file that begin with TEXT are comments: they stay in front as they
-            are, once. Several texts may be given. Several inputs must have the same comments.
-        csv: Input is CSV: quoted fields may hold separators and newlines, and the first line names the
-            columns and stays first. separator= is by default that of a sample of the records.
+        header_lines: The first N lines of each file are a header: they stay unchanged at the front of the
+            output, once. After comment=, the first N lines that are not comments. Several inputs must have
+            the same header.
+        comment: Lines at the front of each file that begin with TEXT are comments: they stay unchanged at the
+            front of the output, once. A list for several texts. Several inputs must have the same comments.
+        csv: Input is CSV: quoted fields may contain separators and newlines, and the first line names the
+            columns and stays first. separator= is by default inferred from a sample of the records.
         jsonl: Input is JSON lines: one JSON value per line. Types are ordered null, false, true, numbers,
             strings, arrays, objects.
         fastq: Input is FASTQ: records of four lines. Keys are name, sequence, quality and length; without a
             key, the name.
-        by: Sort keys with commas between, most significant first: a name, or for CSV the number (from 1) of a
-            column, for JSON lines a path such as .user.id or .tags[0], for .npy a field. After colons, in any
-            order: a type as in price:f64, asc or desc, nulls-first or nulls-last; for CSV also the letters of
-            `order`, as in price:nr. Null is an empty field of CSV. A name in backquotes may hold commas and
-            colons.
+        by: Sort keys, most significant first: a name, or for CSV the number (from 1) of a column, for JSON
+            lines a path such as .user.id or .tags[0], for .npy a field. After colons, in any order: a type as
+            in price:f64, asc or desc, nulls-first or nulls-last; for CSV also the letters of `order`, as in
+            price:nr. Null is an empty field of CSV. A name in backquotes may hold commas and colons.
         header: `False` if this is so: The CSV has no header line.
         columns: Keep these columns, in this order; the others are not read. st.a is the field a of objects
-            st. A name in backquotes may hold commas, or be empty.
-        union: Let files of one table lack columns, which are null there, or have columns of other types,
-            which get a common type: the wider integer, a float, a decimal with all digits, the finer
-            timestamp.
+            st. A name in backquotes may contain commas, or be empty.
+        union: Accept files with different columns: missing ones become null, and columns of different types
+            get a common type: the wider integer, a float, a decimal with all digits, the finer timestamp.
         codec: Compression of `dst`: zstd, snappy, lz4, gzip, brotli or none, with a level as in zstd:9.
             Default: zstd:1 for Parquet, lz4 for Arrow.
         group_rows: Maximum number of rows in a row group.
@@ -215,10 +213,10 @@ def sort(
         schema: Read CSV or JSON lines as a table with these types: bool, i8 to u64, f32, f64, text, date,
             time, timestamp[us,UTC], decimal(12,2), list<TYPE>, struct<NAME:TYPE>. Types of other columns are
             inferred from a sample.
-        infer: Read CSV or JSON lines as a table, with column types inferred from a sample. Default where
-            `dst` is Parquet or Arrow, and for functions that take only tables.
-        null: Texts of CSV fields that are null, besides empty fields, as in NA,NULL. The name pandas stands
-            for the list of pandas.read_csv.
+        infer: Read CSV or JSON lines as a table, with column types inferred from a sample. This is the
+            default if `dst` is Parquet or Arrow, and for functions that take only tables.
+        null: Texts of CSV fields that are null, in addition to empty fields, as in NA,NULL. `pandas` is the
+            list of pandas.read_csv.
         on_error: What to do with rows of CSV and JSON lines that do not have the columns, or values of their
             types (and, where lines are sorted by a field, with lines that lack it).
         parts: Write so many Parquet files of equal numbers of rows to the directory `dst`.
@@ -227,9 +225,9 @@ def sort(
         threads: Number of compute threads. Default: one for each processor.
         io: I/O mode: direct (O_DIRECT), buffered, or auto (direct where the file system supports it).
             Default: auto.
-        drives: Directories on drives, or the name of a drives.toml. Scratch is spread over all of them, and
-            so is an output with {drive} in its name. Default: scratch goes beside the output, or to /var/tmp
-            if the output is in memory.
+        drives: Directories on drives, or the name of a drives.toml. outcore spreads scratch, and an output
+            with {drive} in its name, over all of them. Default: scratch goes next to the output, or to
+            /var/tmp if the output is in memory.
         scratch_limit: Limit on scratch space, over all drives together. Default: all free space.
         record_io: Record every read, write and sync of this run, with times, in this file (an I/O trace). It
             appears only if the run succeeds; an existing file needs force=True.
@@ -314,11 +312,11 @@ def unique(
     """Keep one of each line or record, in order, or count them.
 
     The output is in order. With count= each line stands behind its count, as GNU uniq writes it, and each
-    record in front of an 8-byte count. With keys (key=, or by= for columns), one line or record is kept for
-    each key: of lines and of FASTQ, the first in the input.
+    record in front of an 8-byte count. With keys (key=, or by= for columns), one line or record is kept per
+    key; for lines and FASTQ, it is the first in the input.
 
     outcore compares all lines of the input, as `sort | uniq` does. With skip_fields, skip_chars or
-    check_chars, the part of a line that they leave is its key, and lines are in the order of their keys.
+    check_chars, the compared part of a line is its key, and lines are in the order of their keys.
 
     Examples:
         >>> outcore.unique("urls.txt", "distinct.txt")
@@ -337,11 +335,11 @@ def unique(
         repeated: Keep only lines, records or keys that occur more than once, one of each.
         unique: Keep only lines, records or keys that occur once.
         all_repeated: Keep all lines whose key occurs more than once, and not only one of each.
-        keep_order: Keep the lines in the order of the input, as `awk '!seen[$0]++'` does: the first of each,
-            or of those that are kept. A table keeps the first row of each key in its place.
-        skip_fields: Do not compare the first N fields. A field is a run of blanks and what follows it up to
-            the next blank.
-        skip_chars: Do not compare the first N bytes, counted behind the fields that are skipped.
+        keep_order: Keep the lines in input order, as `awk '!seen[$0]++'` does: the first of each. A table
+            keeps the first row of each key, in input order.
+        skip_fields: Do not compare the first N fields. A field is a run of spaces and tabs, and the text up
+            to the next space or tab.
+        skip_chars: Do not compare the first N bytes, counted after the skipped fields.
         check_chars: Compare at most N bytes of a line.
         force, dtype, record, key, order, descending, separator, lines, zero_terminated, header_lines,
             comment, csv, jsonl, fastq, by, header, columns, union, codec, group_rows, bloom, schema, infer,
@@ -401,7 +399,7 @@ def comm(
     record_io: StrPath | None = None, force: bool = False, explain: bool = False, csv: bool = False,
     jsonl: bool = False, volume: StrPath | None = None, progress: Watcher | bool | None = None,
 ) -> CommSummary | Table:
-    """Compare two inputs: lines, records or rows of the first alone, of the second alone, of both.
+    """Compare two inputs: lines, records or rows only in the first, only in the second, or in both.
 
     For lines the output is that of `comm <(sort `left`) <(sort `right`)` in the C locale: three columns, with
     tabs in front of the second and third. The inputs need not be sorted, so there is no check_order=. A line
@@ -419,18 +417,18 @@ def comm(
         right: The second input.
         dst: Output: a file of lines, compressed if its name ends in .gz, .zst, .bz2 or .xz, of records, or a
             table. Without it the result is a `Table`.
-        not_left: Leave out the first column: what `left` alone has.
-        not_right: Leave out the second column: what `right` alone has.
-        not_both: Leave out the third column: what both have.
-        total: Write the numbers of lines of the three columns at the end.
-        by: Key columns by which rows of both tables are matched, or fields of .npy files. Default: all
-            columns. Rows of both are written as `left` has them.
+        not_left: Leave out the first column: items only in `left`.
+        not_right: Leave out the second column: items only in `right`.
+        not_both: Leave out the third column: items in both.
+        total: Write the number of lines in each of the three columns at the end.
+        by: Key columns to match rows on, or fields of .npy files. Default: all columns. Rows in both tables
+            are written as in `left`.
         key: Sort key: OFFSET:LEN[:TYPE][:desc] in bytes, where TYPE is bytes (the default) or a number type;
             for structured .npy the name of a field, NAME[:desc]. Several keys are a list, the most
             significant first. Default: the whole record.
         header: `False` if this is so: The CSV has no header line; its columns are called 1, 2, and so on.
-        separator: Separator of CSV fields. Default: that of a sample of the records.
-        csv: Input is CSV, whatever its name: quoted fields may hold separators and newlines, and the first
+        separator: Separator of CSV fields. Default: inferred from a sample of the records.
+        csv: Input is CSV, whatever its name: quoted fields may contain separators and newlines, and the first
             line of each file names the columns.
         jsonl: Input is JSON lines, whatever its name: one JSON object per line.
         dtype, record, lines, zero_terminated, header_lines, comment, columns, union, codec, group_rows,
@@ -495,8 +493,8 @@ def shuffle(
 ) -> ShuffleSummary | Table:
     """Shuffle lines or records into a uniformly random order.
 
-    Every order is equally likely. The same seed and epoch give the same output from the same input, whatever
-    the number of threads and drives and the memory.
+    Every order is equally likely. The same seed, epoch and input give the same output, whatever the memory
+    and the number of threads and drives.
 
     Examples:
         >>> outcore.shuffle("train.jsonl", "shuffled.jsonl", seed=7, memory="2GiB")
@@ -507,14 +505,14 @@ def shuffle(
         >>> outcore.shuffle("visits.parquet", "shuffled.parquet", by="user")
 
     Args:
-        count: Write so many lines, records or rows, chosen at random, and no more. Lines and records that are
-            written are held in memory.
+        count: Write only this many lines, records or rows, chosen at random. The chosen lines and records
+            must fit in memory.
         seed: Random seed.
         epoch: Number of the epoch: each one gives an independent order for the same seed.
-        by: Keep rows of a table together that have equal values in these columns, in the order of the input;
-            the groups come in a random order. Commas stand between columns.
-        csv: Input is CSV, whatever its name: quoted fields may hold separators and newlines. The first line
-            of each file names the columns, and comes first in every output, once.
+        by: Keep rows with equal values in these columns together, in input order, and put the groups in a
+            random order.
+        csv: Input is CSV, whatever its name: quoted fields may contain separators and newlines. The first
+            line of each file names the columns. It comes first in every output, and only once.
         jsonl: Input is JSON lines, whatever its name: one JSON value per line.
         fastq: Input is FASTQ, whatever its name: records of four lines.
         key, separator: As in `comm`.
@@ -575,11 +573,10 @@ def head(
 ) -> WriteSummary | Table:
     """Take the first lines, records or rows of the input.
 
-    Reads no more than it needs; for all but the last ones, files are read twice. Several files are read as
-    one.
+    Reads no more than it needs. With a negative N, it reads files twice. Several files are read as one.
 
     Rows of tables are printed in the format of the first input: those of Parquet and Arrow as CSV, or as JSON
-    lines where a column has lists or objects.
+    lines if a column has lists or objects.
 
     Examples:
         >>> outcore.head("keys.bin", "some.bin", count=1000000, dtype="u64")
@@ -588,8 +585,8 @@ def head(
         >>> outcore.head("logs/", "largest.parquet", count=100, by=["bytes:desc", "time"])
 
     Args:
-        count: Number of lines or records to take; a negative number takes all but so many at the end.
-        by: Take the first rows in the order of these columns: COLUMN:desc takes the last ones.
+        count: Number of lines or records to take; a negative number takes all but that many at the end.
+        by: Take the first rows in the order of these columns; COLUMN:desc is descending.
         memory: Memory to use. Default: half of the free memory.
         key, separator: As in `comm`.
         csv, jsonl, fastq: As in `shuffle`.
@@ -722,8 +719,8 @@ def sample(
 ) -> SampleSummary | Table:
     """Take randomly chosen lines, records or rows, in input order.
 
-    Reads the input once and keeps only the sample in memory, or with rate= nothing. Every sample of that size
-    is equally likely; the same seed gives the same sample.
+    Reads the input once, and keeps only the sample in memory; with rate=, it keeps nothing in memory. Every
+    sample of that size is equally likely; the same seed gives the same sample.
 
     Examples:
         >>> outcore.sample("train.jsonl", "some.jsonl", count=100000, seed=7)
@@ -733,8 +730,8 @@ def sample(
     Args:
         count: Number of lines or records to take; all of them, if there are fewer.
         rate: Print each line or record with this probability, between 0 and 1. The sample may be of any size.
-        with_replacement: Draw each of the lines or records from all of them, so that one may be printed
-            several times, one after another. Streams are not possible, since they are counted first.
+        with_replacement: Draw with replacement: a line or record may be printed several times in a row.
+            Streams are rejected, since the input must be counted first.
         key, separator: As in `comm`.
         memory: As in `head`.
         seed, csv, jsonl, fastq: As in `shuffle`.
@@ -765,8 +762,8 @@ def split(
     """Split files into parts of whole lines, records or rows.
 
     The parts, concatenated, are the input. With parts=, parts of records differ by at most one record; a line
-    belongs to the part in which its first byte lies, so that parts are of nearly equal length and some may be
-    empty. Every part of CSV begins with the header. All parts appear at the end, or none.
+    belongs to the part that contains its first byte, so parts have nearly equal lengths and some may be
+    empty. Every part of CSV begins with the header. All parts appear together at the end, or none.
 
     With filter=, part numbers have five digits unless the number of parts is given, and no part may have the
     name of a file that exists, except with force=True. With train=, the parts are called train and test. With
@@ -786,20 +783,21 @@ def split(
             if it ends in .npy.
         parts: Number of parts.
         by_lines: Number of lines, records or rows in each part; the last part may have fewer.
-        bytes: Exactly so many bytes in each part, wherever lines end; the last part may have fewer. For
-            tables, the approximate stored size of each part.
-        line_bytes: As many whole lines as fit into so many bytes, the header of CSV included. A longer line
-            is cut; a longer record of CSV or JSON has a part of its own.
-        filter: Write no files: pipe each part to this command of the shell, with the part's name in $FILE,
-            one after the other. A command that fails stops the split.
+        bytes: Exactly this many bytes in each part, regardless of line ends; the last part may have fewer.
+            For tables, the approximate stored size of each part.
+        line_bytes: As many whole lines as fit in this many bytes, including the header of CSV. A longer line
+            is cut; a longer record of CSV or JSON gets a part of its own.
+        filter: Write no files: pipe each part, one after the other, to this shell command, with the part's
+            name in $FILE. A command that fails stops the split.
         train: Tables only: write a random SHARE of the rows, such as 0.9, to the part train, and the rest to
             the part test.
         by: Tables only: write a directory for each value of this column, as in
-            `dst`/country=de/part-0.parquet. Of several with commas between, each is nested in the one before.
+            `dst`/country=de/part-0.parquet. Several columns are separated by commas; each is nested in the
+            one before.
         seed: Random seed of train=.
         force: Replace existing parts.
         columns: Keep these columns, in this order; the others are not read.
-        union: Let files of one table lack columns, or have columns of other types; see `convert`.
+        union: Accept files with different columns; see `convert`.
         schema: Read CSV or JSON lines as a table with these column types; see `convert`.
         infer: Read CSV or JSON lines as a table, with column types inferred from a sample.
         codec: Compression of the parts; see `convert`.

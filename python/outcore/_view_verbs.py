@@ -159,8 +159,8 @@ def sort_view(
         dst: The view's directory; its parent must exist.
         schema: Read CSV or JSON lines as a table with these types (see `convert`); types of other columns are
             inferred from a sample.
-        run_size: Size of a sorted run. Default: the largest that fits in memory; of numbers two thirds of it
-            while there are at most 64 runs.
+        run_size: Size of a sorted run. Default: the largest size that fits in memory; for numbers two thirds
+            of that, as long as there are at most 64 runs.
         force: Replace an existing view.
         dtype, record, key, order, descending, stable, separator, lines, zero_terminated, csv, jsonl, fastq,
             by, header, columns, union, null, memory, threads, io, drives, explain, record_io, volume,

@@ -120,7 +120,7 @@ class VolumeVerbs:
         Marks a dataset that needs a missing drive.
 
         Args:
-            name: A packed directory to look into.
+            name: A packed directory to list.
 
         Raises: What `sort` raises.
         """

@@ -219,7 +219,7 @@ class Graph:
             if not jumps:
                 raise usage("PageRank", "personalization names no vertex", "name one, or leave it out")
         if tol is not None and not tol >= 0:
-            raise usage("PageRank", f"tol is {tol}", "it is at least 0, or None for the default")
+            raise usage("PageRank", f"tol is {tol}", "it must be at least 0, or None for the default")
         return self._values(
             "pagerank",
             vertices=None if jumps is None else list(jumps),
@@ -483,7 +483,7 @@ def _weights_of(data: npt.NDArray[Any], weight_type: str | None) -> npt.NDArray[
         lost = (back != data) | ((stored < 0) != (data < 0))
     if lost.any():
         weight = data[lost][0]
-        raise usage(wrong, f"the weight {weight} does not fit into {chosen}", "choose another weight_type")
+        raise usage(wrong, f"the weight {weight} does not fit in {chosen}", "choose another weight_type")
     return stored
 
 
@@ -516,7 +516,7 @@ def from_scipy(
     if rows != columns and not bipartite:
         cause = (
             f"the matrix has {counted(rows, 'row')} and {counted(columns, 'column')}: "
-            "row i and column i are not one vertex"
+            "row i and column i are not the same vertex"
         )
         raise usage("convert edges", cause, "with bipartite=True, rows and columns are different vertices, rows first")
     names = [("source", "<u4"), ("target", "<u4")]

@@ -33,7 +33,7 @@ REFUSED: dict[str, Refused] = {
     ),
     "objects": (sort("in", "out", dtype=object), outcore.UsageError, "holds Python objects"),
     "long doubles": (
-        sort("in", "out", dtype=np.longdouble), outcore.UsageError, "have no order; say where the key is",
+        sort("in", "out", dtype=np.longdouble), outcore.UsageError, "have no order; give the position of the key",
     ),
     "no dtype": (sort("in", "out", dtype=3.5), outcore.UsageError, "read dtype: "),
     "fields out of order": (
@@ -58,7 +58,7 @@ REFUSED: dict[str, Refused] = {
         sort("in", "out", dtype="u64", key="0:4"), outcore.UsageError, "defines its own key",
     ),
     "key without a type": (
-        sort("in", "out", key="0:4"), outcore.UsageError, "say how long a record is",
+        sort("in", "out", key="0:4"), outcore.UsageError, "pass the length of a record",
     ),
     "records that are cut": (
         sort("in", "out", record=(7, "0:7")), outcore.UsageError, "left over",

@@ -158,7 +158,7 @@ def test_what_is_wrong_is_named_and_leaves_nothing(here: Path) -> None:
     with pytest.raises(outcore.UsageError, match="exists"):
         (here / "o.parquet").write_bytes(b"")
         outcore.convert("t.parquet", "o.parquet")
-    with pytest.raises(outcore.UsageError, match="does not say which format"):
+    with pytest.raises(outcore.UsageError, match="does not give the format"):
         table.write("o.txt")
     with pytest.raises(outcore.UsageError, match="no file matches"):
         outcore.table("*.nothing")

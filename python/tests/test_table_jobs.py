@@ -175,7 +175,7 @@ def test_lines_records_and_tables_have_their_first_and_drawn_items_and_parts(her
     (here / "l.txt").write_bytes(b"b\na\nc\n")
     done = outcore.head("l.txt", "h.txt", count=2)
     assert (here / "h.txt").read_bytes() == b"b\na\n" and isinstance(done, outcore.WriteSummary)
-    with pytest.raises(outcore.UsageError, match="no output is named"):
+    with pytest.raises(outcore.UsageError, match="no output is given"):
         outcore.sample("l.txt", count=1, lines=True)
 
 

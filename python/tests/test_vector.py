@@ -189,7 +189,7 @@ def test_a_model_has_parameters_and_says_what_is_wrong(here):
         model.set_params(clusters=2)
     with pytest.raises(outcore.UsageError, match="fit first"):
         model.predict(np.ones((2, 2)))
-    with pytest.raises(outcore.UsageError, match="2 clusters were asked for"):
+    with pytest.raises(outcore.UsageError, match="2 clusters were requested"):
         model.fit(np.ones((1, 2)))
     model.fit(np.array([[0.0, 0], [0, 1], [9, 9], [9, 8]]))
     assert sorted(np.bincount(model.labels_)) == [2, 2] and model.inertia_ == 1

@@ -84,10 +84,10 @@ def test_values_are_counted_in_a_report_or_a_file(numbers: str) -> None:
 
 def test_only_tables_need_no_output(numbers: str) -> None:
     for job in (outcore.filter, outcore.map):
-        with pytest.raises(outcore.UsageError, match="no output is named"):
+        with pytest.raises(outcore.UsageError, match="no output is given"):
             job(numbers, "x > 4")
     for name in ("merge", "unique"):
-        with pytest.raises(outcore.UsageError, match="no output is named"):
+        with pytest.raises(outcore.UsageError, match="no output is given"):
             getattr(outcore, name)(numbers)
     with pytest.raises(outcore.UsageError, match="neither the name of a file"):
         outcore.top(numpy.arange(3), count=2)  # type: ignore[arg-type]

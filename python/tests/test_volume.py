@@ -166,7 +166,7 @@ def test_what_cannot_be_a_dataset_or_is_damaged_has_its_name(
 ) -> None:
     drives = volume.drives
     volume.write("in", keys(200_000, 6).tobytes())
-    with pytest.raises(outcore.UsageError, match="no volume is named") as caught:
+    with pytest.raises(outcore.UsageError, match="no volume is given") as caught:
         outcore.sort("@in", "out", dtype="u64")
     assert "volume=" in str(caught.value.hint)
     with pytest.raises(outcore.UsageError, match="dataset @none not found"):

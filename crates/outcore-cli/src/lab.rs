@@ -32,7 +32,7 @@ pub(crate) fn start(words: &[OsString]) -> Error {
             return Error::io(START, &error).path(program);
         }
     }
-    let cause = "outcore-lab, the program that has bench, replay and sim, is not installed";
+    let cause = "outcore-lab, which has the commands bench, replay and sim, is not installed";
     Error::usage(START, cause).hint(
         "in the sources of outcore, `make install` installs both programs, and \
          `cargo install --path lab/outcore-lab` this one",

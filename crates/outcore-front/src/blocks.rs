@@ -247,7 +247,7 @@ impl BlockWriter {
         self.len_bytes += bytes as u64;
         if self.len_bytes > self.limit_bytes {
             let limit = units::bytes_exact(self.limit_bytes);
-            let cause = format!("a copy on scratch would be larger than the limit of {limit}");
+            let cause = format!("the copy on scratch would exceed the limit of {limit}");
             return Err(Error::new(Kind::NoSpace, "read input", cause)
                 .hint("raise --scratch-limit, or sort a file instead of a pipe"));
         }

@@ -22,9 +22,10 @@ pub(crate) const HEAD_BYTES: usize = 64 << 10;
 
 const CONVERT: &str =
     "convert it first, for example with DuckDB or pyarrow: columns of numbers to .npy, rows to CSV";
-const TABLE: &str = "sort, shuffle, unique, dedup, group-by, count-by, window, join, merge, diff, filter, map, head, sample, split, \
-                     verify, convert and info read tables, as files that are named alone, or from a pipe with --from arrow; for other commands write columns of numbers to .npy or \
-                     rows to CSV, for example with DuckDB or pyarrow";
+const TABLE: &str = "sort, shuffle, unique, dedup, group-by, count-by, window, join, merge, diff, \
+                     filter, map, head, sample, split, verify, convert and info read tables, from \
+                     files or from a pipe with --from arrow; for other commands, write columns of \
+                     numbers to .npy or rows to CSV, for example with DuckDB or pyarrow";
 const UNPACK: &str = "unpack it first";
 const NO_DATA: &str = "name a file of lines or records";
 const TO_UTF_8: &str = "convert it first: iconv -f UTF-16 -t UTF-8 IN > OUT";
@@ -408,19 +409,19 @@ impl Recognition {
                 return Ok(());
             }
             Content::Plain { .. } => (
-                "the file holds binary data, not lines: there are NULs in it".to_string(),
-                "say what its records are with --type, for example --type u64",
+                "the file contains NUL bytes, so it is binary and not lines".to_string(),
+                "pass the type of its records with --type, for example --type u64",
             ),
             Content::Array => (
                 "the file holds an array of NumPy, not lines".to_string(),
-                "say with --type what its items are",
+                "pass the type of its items with --type",
             ),
             Content::Other(format) => (
                 format!("the file is {}, not lines", format.name),
                 format.hint,
             ),
         };
-        let hint = format!("{hint}; with --lines its bytes are lines as they are");
+        let hint = format!("{hint}; or pass --lines to treat its bytes as lines");
         Err(Error::usage(READ, cause).path(name).hint(hint))
     }
 

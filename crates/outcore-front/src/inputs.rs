@@ -289,8 +289,8 @@ fn find_in(
     let mut sources = Vec::new();
     if names.iter().filter(|name| is_stdio(name)).count() > 1 {
         return Err(
-            Error::usage(OPEN, "standard input (-) is named more than once")
-                .hint("name it once: it can be read only once"),
+            Error::usage(OPEN, "standard input (-) is given more than once")
+                .hint("give it once: it can be read only once"),
         );
     }
     for name in names {
@@ -427,7 +427,7 @@ fn standard_input() -> Result<Source> {
     let facts = fs::metadata(path).map_err(|error| {
         Error::io(OPEN, &error)
             .path(STDIN_NAME)
-            .hint("is it closed? name a file instead of -")
+            .hint("it may be closed: name a file instead of -")
     })?;
     if !facts.is_file() {
         return Ok(Source {
@@ -546,8 +546,8 @@ pub fn look_at_lines(source: Source, recognition: Recognition) -> Result<Resolve
     let fitting = fitting_types(input.data_bytes);
     match checked {
         Err(error) if input.content.is_plain() && !fitting.is_empty() => Err(error.hint(format!(
-            "say what its records are: its size would suit --type {}; with --lines its bytes are lines as \
-             they are",
+            "pass the type of its records: its size would suit --type {}; or pass --lines to treat \
+             its bytes as lines",
             fitting.join(", ")
         ))),
         checked => checked.map(|()| input),

@@ -231,7 +231,7 @@ pub fn choose(
         None if consent.replace => place_of_input(sources)?,
         None if streams == Streams::Taken => Target::Pipe(None),
         None => {
-            return Err(Error::usage(CREATE, "no output is named")
+            return Err(Error::usage(CREATE, "no output is given")
                 .hint("give a dst; only tables are kept without one"));
         }
     };
@@ -303,7 +303,7 @@ fn place_of_input(sources: &[Source]) -> Result<Target> {
             CREATE,
             "--replace without -o needs one input that is a file",
         )
-        .hint("say with -o which of the inputs the result replaces"));
+        .hint("use -o to name the input that the result replaces"));
     }
     match manifest {
         Some(manifest) => Ok(Target::Shards {
@@ -412,7 +412,7 @@ pub fn check_replaced(list: &Path, files: &[PathBuf], sources: &[Source]) -> Res
     };
     match replaced_files(list, files).into_iter().find(is_input) {
         Some(path) => {
-            let cause = "the set that is replaced would take this input with it";
+            let cause = "replacing the set would also remove this input";
             Err(Error::usage(CREATE, cause)
                 .path(path)
                 .hint("give the output another name"))
@@ -587,7 +587,7 @@ pub fn loses_header(
     let is_lost = header.is_none() && inputs.iter().any(|input| input.npy.is_some());
     match target {
         Target::File(path) if is_lost => Some(format!(
-            "{} gets raw records without a header; end its name in .npy to keep that",
+            "{} gets raw records without a header; for a header, give it a name that ends in .npy",
             path.display()
         )),
         Target::File(_) | Target::Shards { .. } | Target::Pipe(_) => None,
@@ -631,7 +631,7 @@ pub fn check_room(device: &dyn Device, target: &Target, data_bytes: u64) -> Resu
         let free_bytes = device.free_bytes(dir)?;
         if free_bytes < needed_bytes {
             let cause = format!(
-                "{} are needed and {} are free",
+                "{} are needed, but only {} are free",
                 units::bytes(needed_bytes),
                 units::bytes(free_bytes)
             );
@@ -686,7 +686,7 @@ mod tests {
         };
         assert_eq!(choose("-", Streams::Taken).unwrap(), Target::Pipe(None));
         let error = choose("-", Streams::Refused).unwrap_err();
-        assert_eq!(error.cause(), "no output is named");
+        assert_eq!(error.cause(), "no output is given");
         let null = Target::Pipe(Some(PathBuf::from("/dev/null")));
         assert_eq!(choose("/dev/null", Streams::Taken).unwrap(), null);
         let error = choose("/dev/null", Streams::Refused).unwrap_err();

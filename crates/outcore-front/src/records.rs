@@ -133,7 +133,7 @@ pub fn decide(request: &TypeRequest, inputs: &[ResolvedInput]) -> Result<Decided
         },
         (None, None) if !request.keys.is_empty() => {
             return Err(Error::usage(CHOOSE, "--key without --record")
-                .hint("say how long a record is with --record SIZE"));
+                .hint("pass the length of a record with --record SIZE"));
         }
         (None, None) => return Err(unknown(inputs)),
     };
@@ -174,7 +174,7 @@ fn check_header(
     let cause = format!("its header says {}, not {other}", header.format);
     Err(Error::usage(CHOOSE, cause)
         .path(&input.source.name)
-        .hint("leave --type and --record out, and take files of different types one by one"))
+        .hint("leave --type and --record out, and pass files of different types one at a time"))
 }
 
 /// Fails if rows of the input have a different shape from those of the first array.
@@ -188,7 +188,7 @@ fn check_shape(input: &ResolvedInput, header: &NpyHeader, first: Option<&NpyHead
             let cause = format!("its rows are {}, not {}", shape(header), shape(first));
             Err(Error::usage(CHOOSE, cause)
                 .path(&input.source.name)
-                .hint("reshape the arrays alike, or name those of one shape"))
+                .hint("reshape the arrays to one shape, or pass only arrays of the same shape"))
         }
         _ => Ok(()),
     }
@@ -234,7 +234,7 @@ fn unknown(inputs: &[ResolvedInput]) -> Error {
     let fitting = fitting_types(input.data_bytes);
     let hint = match fitting.as_slice() {
         _ if input.data_bytes == 0 => {
-            "it is empty; give the --type that its records would have".to_string()
+            "the file is empty: pass the --type of its records".to_string()
         }
         _ if is_text(input) => {
             "this looks like text, which sort, shuffle, unique, head, sample and \

@@ -487,7 +487,10 @@ pub fn default_scratch_dir(beside: &Path) -> Result<PathBuf> {
     };
     Err(Error::usage("choose scratch directory", cause)
         .path(beside)
-        .hint("name a directory on a drive with --drive; one in memory is taken if it is named"))
+        .hint(
+            "pass a directory on a drive with --drive; a directory in memory is used only if you \
+             pass it",
+        ))
 }
 
 /// Fails unless `dir` is a directory; `operation` is used in the error.

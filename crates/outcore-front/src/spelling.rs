@@ -98,24 +98,27 @@ const WORDS: [&str; 12] = [
 /// Longer texts without an option, or with one in another form.
 const PHRASES: [(&str, &str); 15] = [
     (
-        "with --lines its bytes are lines",
-        "with lines=\"any\" its bytes are lines",
+        "pass --lines to treat its bytes as lines",
+        "pass lines=\"any\" to treat its bytes as lines",
     ),
     (
         "--columns SOURCE,TARGET",
         "columns=[\"SOURCE\", \"TARGET\"]",
     ),
     ("--schema NAME:TYPE,...", "schema=\"NAME:TYPE,...\""),
-    ("say with --type what its items are", "leave lines=True out"),
+    (
+        "pass the type of its items with --type",
+        "leave lines=True out",
+    ),
     ("a smaller count with -n", "a smaller count"),
     ("--no-header", "header=False"),
     ("--unordered", "ordered=False"),
     ("with --map or in the expression", "with map()"),
     (
-        "sort lines with -t, -k",
+        "sort lines with -t and -k",
         "sort lines with separator and key",
     ),
-    ("with -k", "with line_key="),
+    ("use -k for", "use line_key= for"),
     ("see --help", "see help()"),
     ("use `-o -`", "use the command: outcore sort -o -"),
     ("; to write the result there, name it with -o", ""),

@@ -112,10 +112,10 @@ impl SplitRequest<'_> {
             | PartSize::Records(0)
             | PartSize::Bytes(0)
             | PartSize::LineBytes(0) => {
-                refuse("there is nothing to split into 0", "give at least 1")
+                refuse("the number or size of parts is 0", "give at least 1")
             }
             PartSize::Parts(parts) if parts > PARTS_MAX => {
-                refuse("that are too many parts", "give at most 100000")
+                refuse("too many parts", "give at most 100000")
             }
             _ => Ok(()),
         }
@@ -178,8 +178,8 @@ pub fn split(
     })?;
     let cut = request.cut;
     if records.is_some() && matches!(cut, PartSize::LineBytes(_)) {
-        return Err(Error::usage(SPLIT, "records of one length are no lines")
-            .hint("say how many records a part has"));
+        return Err(Error::usage(SPLIT, "fixed-size records have no lines")
+            .hint("give the number of records per part"));
     }
     job.control.begin_phase(SPLIT, data_bytes);
     let front = reader.header()?.to_vec();
@@ -192,7 +192,7 @@ pub fn split(
     if let (PartSize::LineBytes(size_bytes), Frame::Terminator(_)) = (cut, reader.frame())
         && front_bytes >= size_bytes
     {
-        let cause = format!("the header alone has {}", units::bytes_exact(front_bytes));
+        let cause = format!("the header alone takes {}", units::bytes_exact(front_bytes));
         return Err(Error::usage(SPLIT, cause).hint("give each part more bytes than that"));
     }
     let mut parts = Parts::new(job, request, front)?;
@@ -413,7 +413,7 @@ impl<'a> Parts<'a> {
         let entries = std::fs::read_dir(parent).map_err(failed)?;
         let mut found = entries.flatten().map(|entry| entry.file_name());
         match found.find(is_other) {
-            Some(name) => Err(Error::usage(SPLIT, "a part of an earlier split is there")
+            Some(name) => Err(Error::usage(SPLIT, "a part of an earlier split exists")
                 .path(self.pattern.with_file_name(name))
                 .hint("remove it, or give the parts another name or directory")),
             None => Ok(()),
@@ -469,8 +469,9 @@ impl<'a> Parts<'a> {
             None => {
                 let name = self.name(part);
                 if part as u64 == PARTS_MAX {
-                    return Err(Error::usage(SPLIT, "that are more than 100000 parts")
-                        .hint("make the parts larger"));
+                    return Err(
+                        Error::usage(SPLIT, "more than 100000 parts").hint("make the parts larger")
+                    );
                 }
                 let command = self.filter.unwrap_or_default();
                 let filter = Filter::start(self.job, command, &name)?;

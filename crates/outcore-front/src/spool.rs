@@ -141,7 +141,7 @@ impl Spool {
             let mut stream = StreamReader::open(source, || job.control.check())?;
             let head = read_head(job, &mut stream)?;
             if head.starts_with(b"PAR1") || head.starts_with(b"PARE") {
-                return Err(Error::usage("read input", "Parquet is not read from a pipe")
+                return Err(Error::usage("read input", "Parquet cannot be read from a pipe")
                     .hint("name the file, or write an Arrow stream into the pipe, as `outcore convert t.parquet -o - --to arrow` does"));
             }
             let recognition = Recognition::default();

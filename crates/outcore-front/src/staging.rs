@@ -70,7 +70,7 @@ pub fn refuse_without_volume(name: &Path) -> Result<()> {
         return Ok(());
     }
     let name = name.display();
-    let cause = format!("{name} names a dataset, and no volume is named");
+    let cause = format!("{name} is a dataset, but no volume is given");
     Err(Error::usage("open volume", cause).hint(format!(
         "use --volume drives.toml, or set OUTCORE_VOLUME; a file of that name is ./{name}"
     )))
@@ -101,8 +101,8 @@ impl Staging {
         let volume = volumes::open(&device, drives_file)?;
         let first = volume.present_drives().next();
         let first_dir = first.map(|drive| drive.dir.clone());
-        let first_dir =
-            first_dir.ok_or_else(|| Error::usage("open volume", "none of its drives is there"))?;
+        let first_dir = first_dir
+            .ok_or_else(|| Error::usage("open volume", "all of its drives are missing"))?;
         // Killed runs leave scratch on any of the drives.
         for drive in volume.present_drives() {
             device.sweep_private_dirs(&drive.dir)?;
@@ -200,7 +200,7 @@ impl Staging {
         self.volume.check_complete("write dataset")?;
         self.replace = replace;
         if !replace && self.volume.contains(&named.dataset) {
-            let cause = format!("there is a @{} already", named.dataset);
+            let cause = format!("@{} already exists", named.dataset);
             return Err(Error::usage("create output", cause)
                 .hint("allow replacing it with --force, or name another"));
         }

@@ -58,7 +58,7 @@ impl TableEdges {
         if names.len() != 2 + usize::from(is_weighted) {
             let cause = match chosen.ends.len() {
                 0 => "the table has too few columns".to_owned(),
-                count => format!("{count} columns are named for the ends of edges"),
+                count => format!("--columns names {count} columns for the ends of edges"),
             };
             return Err(Error::usage(READ, cause).hint(
                 "name two with --columns SOURCE,TARGET, and that of weights with --weights",
@@ -74,7 +74,7 @@ impl TableEdges {
             [PlainType::Text, PlainType::Text, ..] => true,
             _ => {
                 let cause = format!(
-                    "of `{}` and `{}`, one has numbers and the other strings",
+                    "one of `{}` and `{}` has numbers, the other strings",
                     names[0], names[1]
                 );
                 return Err(Error::usage(READ, cause).hint("name two columns of one type"));

@@ -74,7 +74,7 @@ pub fn rows_where(
     let rows = RowsWhere::open(job, tables, condition)?;
     if rows.rows_count() != base.rows {
         let cause = format!(
-            "the table has {}, and the base has {}",
+            "the table has {}, but the base has {}",
             units::counted(rows.rows_count(), "row"),
             units::counted(base.rows, "row")
         );

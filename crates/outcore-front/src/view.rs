@@ -29,7 +29,7 @@ const ROWS: &str = "rows of a table";
 pub fn open(job: &Job, dir: &Path) -> Result<SortedView> {
     if dir.is_file() {
         return Err(
-            Error::usage("open view", "a view is a directory, and this is a file")
+            Error::usage("open view", "a view is a directory, but this is a file")
                 .path(dir)
                 .hint("make a view of it with `outcore view build`, and name that"),
         );
@@ -57,7 +57,7 @@ fn order_of_rows(name: &str) -> Result<SharedKey> {
 fn order_of_rows(_: &str) -> Result<SharedKey> {
     Err(Error::usage(
         "open view",
-        "it holds a table, and this build of outcore reads none",
+        "it has a table, but this build of outcore does not read tables",
     )
     .hint("build it with the feature `tables`, which is on by default"))
 }

@@ -133,7 +133,7 @@ fn is_stream(kind: FileType) -> bool {
 fn refuse_other(operation: &str, path: &Path) -> Error {
     Error::usage(operation, "only files, directories and pipes can be copied")
         .path(path)
-        .hint("copy what you want of it into a file")
+        .hint("copy the part that you want into a file")
 }
 
 /// Puts a file, a directory, or the data of a pipe or standard input until its end.
@@ -553,8 +553,9 @@ pub fn bench(
     let is_time = seconds > 0.0 && seconds <= BENCH_SECONDS_MAX;
     if !is_time || file_bytes < BENCH_BYTES_MIN {
         let cause = format!("{seconds} seconds on files of {file_bytes} bytes");
-        return Err(Error::usage("measure volume", cause)
-            .hint("take from a moment to an hour for each load, and files of at least 1MiB"));
+        return Err(Error::usage("measure volume", cause).hint(
+            "give more than 0 and at most 3600 seconds for each load, and files of at least 1MiB",
+        ));
     }
     volume.check_complete("measure volume")?;
     let dirs: Vec<_> = volume

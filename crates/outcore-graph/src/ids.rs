@@ -28,7 +28,7 @@ pub fn read_ids(job: &Job, path: &Path) -> Result<(Vec<u64>, Reservation)> {
     let found = std::fs::metadata(path).map_err(|error| {
         Error::io(READ, &error)
             .path(path)
-            .hint("name a file with an id a line, or an array (.npy)")
+            .hint("name a file with one id per line, or an array (.npy)")
     })?;
     // An id takes at least two bytes in text, and four in an array.
     let held = job.budget.reserve("ids of vertices", 5 * found.len())?;
@@ -51,7 +51,7 @@ pub fn read_names(job: &Job, path: &Path) -> Result<(Vec<String>, Reservation)> 
     let found = std::fs::metadata(path).map_err(|error| {
         Error::io(READ, &error)
             .path(path)
-            .hint("name a file with a name a line")
+            .hint("name a file with one name per line")
     })?;
     // A name of one byte takes two in the file, and becomes a string.
     let held = job.budget.reserve("names of vertices", 16 * found.len())?;
@@ -66,7 +66,7 @@ pub fn read_names(job: &Job, path: &Path) -> Result<(Vec<String>, Reservation)> 
         Ok(name) => Ok(name.to_owned()),
         Err(_) => Err(Error::corrupt(READ, format!("line {number} is not UTF-8"))
             .path(path)
-            .hint("write a name a line")),
+            .hint("write one name per line")),
     };
     let names: Result<Vec<String>> = lines.map(name).collect();
     Ok((names?, held))
@@ -127,7 +127,7 @@ fn text(job: &Job, path: &Path) -> Result<Vec<u64>> {
             let cause = format!("line {number} is not an id: `{text}`");
             Error::corrupt(READ, cause)
                 .path(path)
-                .hint("write one whole number from 0 on a line")
+                .hint("write one whole number (0 or more) per line")
         })
     };
     lines.map(id).collect()

@@ -210,7 +210,7 @@ pub fn write_stored(
     let count = labels.vertices() as usize;
     let is_csv = is_called(&to.to, "csv");
     if options.by_name || is_csv && options.names.is_some() {
-        let cause = "the vertices do not fit into memory, and lines by name need them there";
+        let cause = "lines by name need all vertices in memory, but they do not fit";
         return Err(Error::usage("write labels", cause)
             .hint("write an array (.npy), or allow more with --memory"));
     }

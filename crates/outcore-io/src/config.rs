@@ -252,7 +252,7 @@ impl Config {
         let dirs = self.drives.value.drives.iter();
         let dirs: Vec<String> = dirs.map(|drive| drive.dir.display().to_string()).collect();
         let drives = if dirs.is_empty() {
-            "beside the output".to_string()
+            "next to the output".to_string()
         } else {
             dirs.join(", ")
         };
@@ -465,7 +465,7 @@ mod tests {
             ("memory", "3GiB", "flag")
         );
         assert_eq!(rows[2].source, format!("{}:4", path.display()));
-        assert_eq!(rows[4].value, "beside the output");
+        assert_eq!(rows[4].value, "next to the output");
     }
 
     #[test]

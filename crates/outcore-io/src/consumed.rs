@@ -110,20 +110,21 @@ pub fn check(path: &Path, found: &fs::Metadata) -> Result<()> {
     let rest = match marker {
         Some(marker) if !marker.is_of(found) => return Ok(()),
         Some(marker) => format!(
-            "what was written of the rest is in {}, unsorted and without what was in memory",
+            "the rest of the data is in {}, unsorted and without the part that was in memory",
             marker.directories.join(", ")
         ),
         None => "its marker is damaged".to_string(),
     };
     let cause = format!(
-        "a run with --delete-input freed parts of it, which read as zeros now, and did not come to its \
-         end; {rest}"
+        "a run with --delete-input freed parts of the file, which now read as zeros, and did not \
+         finish; {rest}"
     );
     Err(Error::new(Kind::Corrupt, "open input", cause)
         .path(path)
         .hint(format!(
-            "restore the file from its source (or, if the output of that run is there, it is complete: \
-             remove this file), then remove {}; `outcore scratch clean` removes the rest after that",
+            "restore the file from its source (or, if the output of that run exists, it is \
+             complete: remove this file), then remove {}; `outcore scratch clean` removes the rest \
+             after that",
             place.display()
         )))
 }
@@ -138,7 +139,7 @@ pub fn check_links(path: &Path, found: &fs::Metadata) -> Result<()> {
         0 | 1 => Ok(()),
         links => {
             let cause = format!(
-                "the input has {links} names (hard links), and its data would be lost under all of them"
+                "the input has {links} names (hard links); its data would be lost under all of them"
             );
             Err(Error::usage(DELETE, cause)
                 .path(path)
@@ -217,7 +218,8 @@ impl Consumed {
 fn mark(device: &dyn Device, path: &Path, dirs: &[&PrivateDir]) -> Result<()> {
     let failed = |error: std::io::Error| {
         Error::io(MARK, &error).path(path).hint(
-            "--delete-input writes a marker beside each input: leave it out, or make that possible",
+            "--delete-input writes a marker next to each input: leave the option out, or make the \
+             directory writable",
         )
     };
     let staging_dir = device.make_private_dir(parent_of(path))?;

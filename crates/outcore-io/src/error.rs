@@ -112,7 +112,7 @@ impl Error {
 
     /// An input that another program changed while it was read.
     pub fn changed_input(operation: impl Into<String>, cause: impl Into<String>) -> Self {
-        Self::corrupt(operation, cause).hint("work on a copy that nobody changes")
+        Self::corrupt(operation, cause).hint("work on a copy that no program changes")
     }
 
     /// A panic that was caught during `operation`: the error that the panic carries, or an error
@@ -235,9 +235,11 @@ fn next_step_of(source: &io::Error) -> Option<&'static str> {
         Cause::NotFound | Cause::NotADirectory => Some("check the path"),
         Cause::PermissionDenied => Some("check who may read and write there"),
         Cause::ReadOnlyFilesystem => Some("name a place that can be written"),
-        Cause::StorageFull | Cause::QuotaExceeded => Some("make room there, or name another place"),
+        Cause::StorageFull | Cause::QuotaExceeded => {
+            Some("free some space there, or name another place")
+        }
         Cause::IsADirectory => Some("name a file"),
-        Cause::InvalidData => Some("check whether this is the file that was meant"),
+        Cause::InvalidData => Some("check whether this is the right file"),
         _ if source.raw_os_error() == Some(rustix::io::Errno::BADF.raw_os_error()) => {
             Some("the stream is closed: open it, or name a file")
         }

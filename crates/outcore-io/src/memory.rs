@@ -149,7 +149,7 @@ impl Budget {
             return Err(checked(defect(purpose, bytes, &cause)));
         }
         let cause = format!(
-            "{} are needed, and {} of {} are free",
+            "{} are needed, but only {} of {} are free",
             units::bytes(bytes),
             units::bytes(self.free_bytes()),
             units::bytes(self.limit_bytes())

@@ -143,7 +143,7 @@ impl Form {
         match text.len() as u64 <= self.len_bytes_max {
             true => Ok(text.into_bytes()),
             false => Err(failed(format!(
-                "{} bytes are more than the {} that one may have",
+                "{} bytes exceed the limit of {}",
                 text.len(),
                 self.len_bytes_max
             ))),
@@ -252,7 +252,7 @@ impl Form {
                 outcore: None,
                 version: Some(version),
             }) if version < self.version => Err(self.unknown_version(version).hint(self.upgrade)),
-            _ => Err(self.damage("the file is not what was written")),
+            _ => Err(self.damage("the file is damaged: it differs from what was written")),
         }
     }
 }
@@ -284,7 +284,7 @@ mod tests {
         operation: "read note",
         len_bytes_max: 1000,
         remedy: "write it again",
-        upgrade: "write it anew",
+        upgrade: "write it again",
     };
 
     #[derive(Debug, PartialEq, Serialize, Deserialize)]
@@ -364,7 +364,7 @@ mod tests {
         assert_eq!(version.kind(), Kind::Usage);
         assert!(version.to_string().contains("version 3"), "{version}");
         let version = say(Form { version: 1, ..FORM }, &body);
-        assert_eq!(version.next_step(), Some("write it anew"));
+        assert_eq!(version.next_step(), Some("write it again"));
         let field = say(
             FORM,
             &serde_json::json!({"text": "", "number": 1, "colour": 2}),
@@ -377,7 +377,7 @@ mod tests {
         let old = br#"{"version": 1, "text": "", "number": 1}"#;
         let error = open(old, "a", "here").unwrap_err();
         assert_eq!(error.kind(), Kind::Usage);
-        assert_eq!(error.next_step(), Some("write it anew"));
+        assert_eq!(error.next_step(), Some("write it again"));
         assert_eq!(open(b"{}", "a", "here").unwrap_err().kind(), Kind::Corrupt);
     }
 

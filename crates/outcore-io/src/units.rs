@@ -87,7 +87,7 @@ pub fn parse_rate(text: &str) -> Result<u64> {
         None if split(trimmed).1.is_empty() => {
             scale(split(trimmed).0, 1).map_err(|why| wrong("rate", text, &why, HINT))
         }
-        None => Err(wrong("rate", text, "a rate ends in `/s`", HINT)),
+        None => Err(wrong("rate", text, "a rate must end in `/s`", HINT)),
     }
 }
 
@@ -95,7 +95,8 @@ pub fn parse_rate(text: &str) -> Result<u64> {
 ///
 /// Errors (usage): no number, no unit or an unknown one, more than 2^64 - 1 ns (584 years).
 pub fn parse_duration(text: &str) -> Result<Duration> {
-    const HINT: &str = "write a duration like 30s, 5min, 100us, 2h (units: ns us ms s min h d)";
+    const HINT: &str = "write a duration such as 30s, 5min, 100us or 2h (units: ns us ms s min h \
+                        d)";
     let (number, unit) = split(text);
     let unit_ns = find(&TIME_UNITS, unit).ok_or_else(|| {
         let why = match unit {
@@ -171,7 +172,7 @@ fn scale(number: &str, unit: u64) -> std::result::Result<u64, String> {
     if !has_digits || !is_plain(&digits) || !is_plain(fraction) || fraction.len() > 18 {
         return Err(no_number());
     }
-    let too_large = || "more than 2^64 can hold".to_string();
+    let too_large = || "more than 64 bits can hold".to_string();
     let digits = if digits.is_empty() {
         "0"
     } else {

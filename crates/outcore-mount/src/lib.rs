@@ -76,7 +76,7 @@ pub fn serve(
     if let Some(why) = unavailable() {
         return Err(
             Error::new(Kind::Io, MOUNT, format!("there is no FUSE here: {why}")).hint(
-                "load the kernel module fuse; `outcore view cat` and `materialize` need none",
+                "load the kernel module fuse; `outcore view cat` and `materialize` work without it",
             ),
         );
     }

@@ -316,7 +316,7 @@ fn room_of(device: &dyn Device, member: &Member, file: FileId, access: Access) -
     let own_bytes = member.file_bytes.or(member.capacity_bytes);
     if access == Access::Create {
         let Some((own_bytes, capacity_bytes)) = own_bytes.zip(member.capacity_bytes) else {
-            let error = Error::usage("make volume", "a drive's capacity is not given");
+            let error = Error::usage("make volume", "the capacity of a drive is missing");
             return Err(error.path(&member.path));
         };
         if own_bytes > 0 {

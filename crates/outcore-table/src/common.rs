@@ -287,8 +287,9 @@ pub(crate) fn cast_to(
         ..CastOptions::default()
     };
     let misfit = |why: &str| {
-        let cause =
-            format!("column `{name}` is {own}, and not all of its values are {data_type}: {why}");
+        let cause = format!(
+            "column `{name}` is {own}, and some of its values do not fit {data_type}: {why}"
+        );
         Error::usage(operation, cause)
             .hint("convert the column with `outcore map` first, or leave it out with --columns")
     };
@@ -365,15 +366,16 @@ pub(crate) fn united(schemas: &[(SchemaRef, &Path)]) -> Result<SchemaRef> {
             };
             let Some(both) = common_type(known.data_type(), field.data_type()) else {
                 let cause = format!(
-                    "column `{}` is {} and in {} {}",
+                    "column `{}` is {}, but in {} {}",
                     field.name(),
                     field.data_type(),
                     first_path.display(),
                     known.data_type()
                 );
-                return Err(Error::usage("unite tables", cause)
-                    .path(path)
-                    .hint("no type has all values of both: convert one of them first, or leave the column out"));
+                return Err(Error::usage("unite tables", cause).path(path).hint(
+                    "no type can hold all values of both: convert one of them first, or leave the \
+                     column out",
+                ));
             };
             if both != *known.data_type() {
                 *known = Arc::new(Field::clone(known).with_data_type(both));

@@ -99,7 +99,7 @@ fn words_of(panic: &(dyn Any + Send)) -> &str {
     let literal = panic.downcast_ref::<&str>().copied();
     literal
         .or_else(|| panic.downcast_ref::<String>().map(String::as_str))
-        .unwrap_or("a panic without words")
+        .unwrap_or("a panic without a message")
 }
 
 fn one_line(text: &str) -> String {

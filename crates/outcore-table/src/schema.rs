@@ -90,7 +90,7 @@ impl FieldPlace {
                 Some((_, column)) => {
                     let (front, data_type) = (column.name(), column.data_type());
                     let hint =
-                        format!("`{front}` is {data_type}, and only objects (Struct) have fields");
+                        format!("`{front}` is {data_type}, but only objects (Struct) have fields");
                     Err(Error::usage(operation, format!("there is no column `{name}`")).hint(hint))
                 }
                 None => {
@@ -140,7 +140,7 @@ impl FieldPlace {
         let mut values = Arc::clone(root);
         for &place in &self.inside {
             let Some(objects) = values.as_struct_opt() else {
-                let cause = format!("objects are expected, and these are {}", values.data_type());
+                let cause = format!("expected objects, found {}", values.data_type());
                 return Err(Error::corrupt("read tables", cause).hint("write the file again"));
             };
             let inner = objects.column(place);
@@ -300,7 +300,7 @@ pub(crate) fn agree(first: &Schema, first_path: &Path, other: &Schema, path: &Pa
     let differs = |cause: String| {
         Error::usage("read tables", cause)
             .path(path)
-            .hint("read the files apart, or unite their columns with --union")
+            .hint("read the files separately, or unite their columns with --union")
     };
     let first_path = first_path.display();
     for field in first.fields() {
@@ -312,7 +312,7 @@ pub(crate) fn agree(first: &Schema, first_path: &Path, other: &Schema, path: &Pa
         };
         if !is_same_type(field.data_type(), found.data_type()) {
             return Err(differs(format!(
-                "column `{name}` is {} and in {first_path} {}",
+                "column `{name}` is {}, but in {first_path} {}",
                 found.data_type(),
                 field.data_type()
             )));

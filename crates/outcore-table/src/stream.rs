@@ -45,10 +45,13 @@ pub fn spool(job: &Job, reader: &mut dyn RecordBatchReader, path: PathBuf) -> Re
             let line = told
                 .lines()
                 .next()
-                .unwrap_or("it does not say why")
+                .unwrap_or("the library gives no reason")
                 .to_owned();
-            Error::usage(TAKE, format!("whoever holds the table failed: {line}"))
-                .hint("read the table without outcore to see what is wrong")
+            Error::usage(
+                TAKE,
+                format!("the library that holds the table failed: {line}"),
+            )
+            .hint("read the table without outcore to see what is wrong")
         })?;
         rows_count += batch.num_rows() as u64;
         section.write(&batch)?;

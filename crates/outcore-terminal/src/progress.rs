@@ -71,7 +71,7 @@ fn work_watched<T>(
             Err(error) => {
                 // The work is correct without a watcher.
                 reporter.note(&format!(
-                    "{}: {}; the job goes on without progress",
+                    "{}: {}; the job continues without showing progress",
                     error.operation(),
                     error.cause()
                 ));

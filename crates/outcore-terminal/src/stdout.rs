@@ -21,7 +21,7 @@ use rustix::stdio;
 pub const CLOSED_PIPE: u8 = 141;
 
 const OPERATION: &str = "write standard output";
-const HINT: &str = "what was printed there is not complete: send standard output to another place";
+const HINT: &str = "the output is incomplete: redirect standard output to another place";
 
 /// See the module. Clones are the same stream.
 #[derive(Clone, Default)]

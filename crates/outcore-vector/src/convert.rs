@@ -65,7 +65,7 @@ impl Converted<'_> {
     fn refused(&self, row: u64, value: f64) -> Error {
         let cause = match value.is_finite() {
             true => format!(
-                "row {row} has {}, which {} does not reach",
+                "row {row} has {}, which is outside the range of {}",
                 match value.abs() < 1e16 {
                     true => value.to_string(),
                     false => format!("{value:e}"),

@@ -324,7 +324,7 @@ fn encode(file: &VectorFile, array: Array<'_>, bytes: &mut Vec<u8>) -> Result<()
 }
 
 fn too_large(file: &VectorFile, id: u64) -> Error {
-    let cause = format!("its format has ids of 32 bits, and {id} is one of them");
+    let cause = format!("its format has ids of 32 bits, but {id} does not fit");
     Error::usage("create output", cause)
         .path(&file.path)
         .hint("write .npy, which has 64 bits")

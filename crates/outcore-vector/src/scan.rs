@@ -98,7 +98,10 @@ impl<'f> Scan<'f> {
             } else if scan.threads > 1 {
                 scan.threads -= 1;
             } else {
-                let cause = format!("{} bytes are needed, {free_bytes} are free", wanted(&scan));
+                let cause = format!(
+                    "{} bytes are needed, but only {free_bytes} are free",
+                    wanted(&scan)
+                );
                 return Err(Error::new(Kind::Memory, "plan a pass over vectors", cause)
                     .path(&file.path)
                     .hint("allow more with --memory"));

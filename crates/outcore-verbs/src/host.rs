@@ -379,7 +379,7 @@ pub(crate) fn refuse_stdout(name: &Path, cause: &'static str) -> Result<()> {
 pub(crate) fn check_output_named(host: &dyn Host) -> Result<()> {
     match host.streams() {
         Streams::Taken => Ok(()),
-        Streams::Refused => Err(Error::usage("create output", "no output is named")
+        Streams::Refused => Err(Error::usage("create output", "no output is given")
             .hint("give a dst; only tables are kept without one")),
     }
 }

@@ -82,11 +82,11 @@ impl Rule {
 }
 
 const BY: &str = "--by NAME[:desc][:nulls-first],... names the columns of an order";
-const EXPLAIN: &str = "--explain shows the plan of a table's job, and the job goes on";
+const EXPLAIN: &str = "--explain shows the plan of a table's job and then runs it";
 const INFER: &str =
     "CSV and JSON lines become a table with --infer, and standard input with --from";
-const WHAT_TEXT: &str = "say with --csv or --jsonl what the input is";
-const RECORD_TYPE: &str = "say what records are with --type, or --record and --key";
+const WHAT_TEXT: &str = "pass --csv or --jsonl";
+const RECORD_TYPE: &str = "pass the type of the records with --type, or --record and --key";
 
 /// Options that give the kind of an input.
 const SAYS_WHAT: [&str; 7] = [
@@ -105,14 +105,12 @@ static RULES: [Rule; 56] = [
     rule(&["keys"], RECORDS.and(LINES), "records and lines")
         .of(&["sort", "unique", "view build"])
         .instead(BY),
-    rule(&["keys"], RECORDS, "records")
-        .instead("keys of lines are named with -k, columns with --by"),
+    rule(&["keys"], RECORDS, "records").instead("use -k for keys of lines and --by for columns"),
     rule(&["format", "record_bytes"], RECORDS, "records")
         .of(&["lookup"])
-        .instead("a view says what it holds, and lines have no type"),
+        .instead("a view has a type of its own, and lines have none"),
     rule(&["format", "record_bytes"], RECORDS, "records"),
-    rule(&["delete_input"], RECORDS, "records")
-        .instead("remove the inputs when the output is there"),
+    rule(&["delete_input"], RECORDS, "records").instead("remove the inputs once the output exists"),
     rule(&["resume"], RECORDS, "records").instead("other sorts begin anew after a kill"),
     rule(&["ties", "explain"], RECORDS, "records").of(&["verify"]),
     rule(&["zip"], RECORDS, "records").instead("join tables with `outcore join`"),
@@ -164,7 +162,7 @@ static RULES: [Rule; 56] = [
         .instead("`outcore view build` makes a view, which has an index of its own"),
     rule(&["dry_run"], RECORDS, "records")
         .of(&["lookup"])
-        .instead("--explain shows what it took"),
+        .instead("--explain shows the cost after the run"),
     rule(&["dry_run"], TEXT.and(RECORDS), "lines and records").instead(EXPLAIN),
     rule(
         &["check", "check_silently"],
@@ -209,7 +207,7 @@ static RULES: [Rule; 56] = [
     rule(&["separator"], CSV.and(CSV_TABLE), "CSV").instead(WHAT_TEXT),
     rule(&["zero_terminated"], LINES.and(JSON), "lines"),
     rule(&["header_lines", "comment"], LINES, "lines")
-        .instead("the header of CSV stays in front without it; --lines takes text for lines"),
+        .instead("the header of CSV stays first without it; --lines treats text as lines"),
     rule(&["lines"], LINES, "lines").of(&["lookup"]),
     rule(&["is_lines"], TEXT, "lines"),
     rule(&["debug"], LINES, "lines"),
@@ -270,7 +268,7 @@ static RULES: [Rule; 56] = [
     )
     .instead(INFER),
     rule(&["schema", "infer"], TEXT_TABLES, "CSV and JSON lines")
-        .instead("a table says itself what its columns are; `outcore map` casts them"),
+        .instead("a table already has the types of its columns; `outcore map` casts them"),
     rule(&["train", "seed"], TABLES, "tables")
         .of(&["split"])
         .instead(INFER),

@@ -92,8 +92,9 @@ pub const GROUPS: [Group; 4] = [
     },
     Group {
         name: "vector",
-        about: "Convert files of vectors, tell what they hold, index them, and find near-duplicates",
-        long_about: "Names of files tell their formats: .npy, .fvecs, .bvecs and .ivecs, .fbin, \
+        about: "Convert files of vectors, describe their contents, index them, and find \
+                near-duplicates",
+        long_about: "File names determine their formats: .npy, .fvecs, .bvecs and .ivecs, .fbin, \
                      .f16bin, .u8bin, .i8bin and .ibin; others hold raw numbers and need a type.",
     },
 ];

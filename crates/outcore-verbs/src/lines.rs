@@ -382,7 +382,7 @@ impl LineJob {
 pub(crate) struct LineDone {
     /// Lines or records of the result.
     pub records: u64,
-    /// Those that were read; none where they were not counted.
+    /// Those that were read; none if they were not counted.
     pub records_in: Option<u64>,
     /// Lines that were left out because they have no key.
     pub skipped: u64,
@@ -625,7 +625,7 @@ pub(crate) fn format_beside(
     match (rows, &format) {
         (_, None) => {}
         (Rows::Csv(_) | Rows::Json | Rows::Fastq, Some(_)) => {
-            let cause = "text, and the input is records of one length";
+            let cause = "text, but the input is fixed-size records";
             return Err(Error::usage("read arguments", cause)
                 .hint("name files of one kind; leave --csv, --jsonl and --fastq out for records"));
         }

@@ -75,7 +75,7 @@ impl Taken {
     }
 }
 
-/// The options of a verb that takes some lines, records or rows, except for which ones.
+/// The options of a verb that takes some lines, records or rows, without the choice of which.
 #[derive(Debug, Clone, Default, Args)]
 pub(crate) struct TakeArgs {
     /// Memory to use. Default: half of the free memory

@@ -217,7 +217,7 @@ macro_rules! report {
         #[derive(Debug, Clone, serde::Serialize)]
         $vis struct $name {
             $(
-                /// What every verb reports.
+                /// The part of the report that all verbs share.
                 #[serde(flatten)]
                 $vis $flat: $flat_type,
             )?
@@ -233,7 +233,7 @@ macro_rules! report {
                     $($crate::report::Field {
                         name: stringify!($flat),
                         python_type: <$flat_type as $crate::report::FieldType>::python_type(),
-                        doc: "What every verb reports.",
+                        doc: "The part of the report that all verbs share.",
                         is_flat: true,
                         is_listed: false,
                         class: <$flat_type as $crate::report::FieldType>::class(),
@@ -299,14 +299,14 @@ report! {
         read_bytes: u64,
         /// Bytes written.
         written_bytes: u64,
-        /// Seconds that the plan predicted; none where it predicted none, or the speed of a drive
-        /// was assumed.
+        /// Seconds that the plan predicted; none if it predicted none, or if the speed of a drive is
+        /// assumed.
         predicted_seconds: Option<f64>,
         /// Bytes read that the plan predicted.
         predicted_read_bytes: Option<u64>,
         /// Bytes written that the plan predicted.
         predicted_written_bytes: Option<u64>,
-        /// Whether the plan predicted only that it will not be more.
+        /// Whether the predictions are only upper bounds.
         predicted_is_bound: bool,
         /// What determines the predicted time, as in "drive-1 bounds it: the output is there".
         predicted_bound: Option<String>,
@@ -349,7 +349,7 @@ report! {
 }
 
 report! {
-    /// What every verb reports.
+    /// The part of the report that all verbs share.
     pub struct JobSummary {
         /// Records, lines or rows of the result.
         records: u64,
@@ -361,12 +361,11 @@ report! {
         written_bytes: u64,
         /// Processor time in seconds, of all threads.
         cpu_seconds: f64,
-        /// The most memory that the process ever had resident.
+        /// The largest resident memory of the process.
         peak_rss_bytes: Option<u64>,
-        /// Times that the data were read, or made.
+        /// The number of times that the data were read, or generated.
         passes: u32,
-        /// Share of the drives' measured bandwidth that was used; none where a drive was not
-        /// measured.
+        /// Share of the drives' measured bandwidth that was used; none if a drive was not measured.
         bandwidth_fraction: Option<f64>,
         /// Bytes that each drive served.
         drives: Vec<DriveTraffic>,
@@ -396,7 +395,7 @@ impl JobSummary {
 }
 
 report! {
-    /// How fast a plan takes a drive and the processors to be, and the source of that.
+    /// The assumed rates of a drive and of the processors, and their source.
     pub struct Rates {
         /// Bytes per second that a drive reads.
         read_bytes_per_s: f64,
@@ -406,7 +405,7 @@ report! {
         requests_per_s: f64,
         /// "assumed; not measured", "from the drives file" or "measured on" a day.
         origin: String,
-        /// The same of the processors; none where a plan does not count them.
+        /// The same for the processors; none if the plan does not count them.
         computing_origin: Option<String>,
     }
 }
@@ -425,7 +424,7 @@ impl Rates {
 }
 
 report! {
-    /// How data are distributed and put in order.
+    /// The plan of a distribution and a sort.
     pub struct Plan {
         /// Times that the data are read and written.
         passes: u32,
@@ -441,7 +440,7 @@ report! {
         bucket_bytes_max: usize,
         /// Bytes of the data that may stay in memory between the phases.
         resident_bytes: usize,
-        /// Bytes of scratch that will be written, about.
+        /// Approximate bytes of scratch that will be written.
         scratch_bytes: u64,
         /// Bytes that will be read.
         predicted_read_bytes: u64,
@@ -451,7 +450,7 @@ report! {
         predicted_seconds: f64,
         /// Drives that share the scratch.
         drive_count: usize,
-        /// How fast drives and processors are taken to be.
+        /// The assumed rates of drives and processors.
         rates: Rates,
         /// The plan in words.
         text: String,
@@ -481,32 +480,33 @@ impl Plan {
 }
 
 report! {
-    /// What a verb that writes did.
+    /// The result of a verb that writes.
     pub struct WriteSummary {
         [used: JobSummary],
         /// What `records` counts: `line`, `record` or `row`.
         unit: String,
-        /// The file, the manifest of its shards, or the directory of its parts; none where none was
-        /// named.
+        /// The file, the manifest of its shards, or the directory of its parts; none if no output
+        /// was given.
         output: Option<Place>,
-        /// Records, lines or rows that were read; none where they were not counted.
+        /// Records, lines or rows that were read; none if they were not counted.
         records_in: Option<u64>,
         /// Bytes of the inputs.
         data_bytes: u64,
-        /// Bytes of the files that were written; none where they were not counted.
+        /// Bytes of the files that were written; none if they were not counted.
         output_bytes: Option<u64>,
         /// Files that were written.
         files: u64,
-        /// Most bytes of scratch in use at once, copies of streams included; none where they were
-        /// not counted.
+        /// Most bytes of scratch in use at once, copies of streams included; none if they were not
+        /// counted.
         scratch_bytes: Option<u64>,
         /// Lines that were left out because they have no key.
         skipped: u64,
         /// The parts of the job, in order.
         phases: Vec<Phase>,
-        /// The plan of the distribution; none where there was none, or several.
+        /// The plan of the distribution; none if there was none, or several.
         plan: Option<Plan>,
-        /// What was left out of CSV and JSON lines, or read as null: a sentence per file.
+        /// Rows and values of CSV and JSON lines that were left out, or read as null: one sentence
+        /// per file.
         notes: Vec<String>,
     }
 }
@@ -540,7 +540,7 @@ pub struct Moved {
     pub read_bytes: u64,
     /// Bytes written.
     pub written_bytes: u64,
-    /// Times that the data were read, or made.
+    /// The number of times that the data were read, or generated.
     pub passes: u32,
 }
 

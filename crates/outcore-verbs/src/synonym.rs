@@ -118,7 +118,7 @@ const OPTIONS: [(&str, &str); 40] = [
     ("--limit", COUNT),
     (
         "--lines-per-file",
-        "--by-lines cuts into parts of so many lines",
+        "--by-lines cuts into parts of this many lines",
     ),
     ("--max-memory", MEMORY),
     ("--mem", MEMORY),
@@ -144,12 +144,12 @@ const OPTIONS: [(&str, &str); 40] = [
 ];
 
 const ASCENDING: &str = "the smallest come first unless --descending or COLUMN:desc is given";
-const CODEC: &str =
-    "--codec is the compression of a table; the name of an output of text says it: out.csv.zst";
+const CODEC: &str = "--codec is the compression of a table; for text, the ending of the output \
+                     selects it: out.csv.zst";
 const COLUMNS: &str = "--columns keeps columns";
 const COUNT: &str = "-n is a number of lines, records or rows";
 const FORMAT: &str =
-    "names of files say their formats; --from and --to are for standard input and output";
+    "file names determine the formats; --from and --to are for standard input and output";
 const KEY: &str = "--by COLUMN is the key; repeat it for further columns";
 const MEMORY: &str = "--memory is the memory to use";
 const NULL: &str = "--null lists the texts that are null";

@@ -13,8 +13,8 @@ use outcore::Error;
 use crate::synonym;
 
 /// The hint if `--record-io` is given to a command without it.
-const RECORDS_NOTHING: &str = "commands that move data have it, such as sort, gen, view or put: \
-    record the job in question; one that measures, checks, replays, simulates or lists does none";
+const RECORDS_NOTHING: &str = "commands that move data have it, such as sort, gen, view or put; \
+                               commands that measure, check, replay, simulate or list do not";
 
 /// The result of parsing the arguments, if it is not a command.
 pub enum Parsed {

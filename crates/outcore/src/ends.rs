@@ -226,15 +226,15 @@ fn check_is_file(path: &Path) -> Result<()> {
         kind if kind.is_file() && !has_no_length(path, &facts) => return Ok(()),
         kind if kind.is_file() => ("its length is not known", "pipe it in: -"),
         kind if kind.is_dir() => (
-            "a file is needed, and this is a directory",
+            "a file is needed, but this is a directory",
             "name the files in it",
         ),
         kind if kind.is_fifo() => (
-            "a file is needed, and this is a pipe",
+            "a file is needed, but this is a pipe",
             "read it as standard input: -",
         ),
         _ => (
-            "a file is needed, and this is a device or socket",
+            "a file is needed, but this is a device or socket",
             "copy it to a file, or pipe it in: -",
         ),
     };
@@ -452,7 +452,7 @@ fn check_limit(job: &Job, live_bytes: u64, more_bytes: u64) -> Result<()> {
         return Ok(());
     }
     let cause = format!(
-        "files between two passes take {} by now, and the limit is {}",
+        "files between two passes already take {}, but the limit is {}",
         units::bytes(wanted_bytes),
         units::bytes(limit_bytes)
     );
@@ -562,7 +562,7 @@ pub(crate) fn make_scratch(
     }
     if free_bytes < scratch_bytes {
         let cause = format!(
-            "about {} of scratch are needed and {}",
+            "about {} of scratch are needed, but {}",
             units::bytes(scratch_bytes),
             listed.join(", ")
         );
@@ -571,7 +571,7 @@ pub(crate) fn make_scratch(
     }
     if job.options.scratch_limit_bytes < scratch_bytes {
         let cause = format!(
-            "about {} of scratch are needed and the limit is {}",
+            "about {} of scratch are needed, but the limit is {}",
             units::bytes(scratch_bytes),
             units::bytes(job.options.scratch_limit_bytes)
         );

@@ -149,7 +149,7 @@ pub fn held_by_inputs(memory_bytes: u64, count: usize) -> Result<u64> {
         return Ok(held_bytes);
     }
     let cause = format!(
-        "what is known of {} input files takes {}, and {} may be used in all",
+        "the list of {} input files takes {}, but only {} may be used in all",
         units::count(count as u64),
         units::bytes(held_bytes),
         units::bytes(memory_bytes)

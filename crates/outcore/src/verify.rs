@@ -196,7 +196,7 @@ fn block_bytes(job: &Job, record_bytes: usize) -> Result<usize> {
     if slot_bytes < least_bytes {
         let needed_bytes = least_bytes * 2 * threads * WINDOW as u64;
         let cause = format!(
-            "{} need at least {}, and {} are free",
+            "{} need at least {}, but only {} are free",
             units::counted(threads, "thread"),
             units::bytes(needed_bytes),
             units::bytes(limit_bytes)

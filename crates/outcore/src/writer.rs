@@ -328,7 +328,7 @@ fn beyond(at_bytes: u64) -> Error {
     Error::new(
         Kind::Corrupt,
         "write output",
-        "a piece lies beyond the planned end",
+        "a piece is beyond the planned end",
     )
     .offset(at_bytes)
     .hint("a bug: please report it")

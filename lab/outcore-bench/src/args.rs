@@ -43,38 +43,39 @@ Examples:
 /// What can be measured.
 #[derive(Debug, Subcommand)]
 pub enum BenchCommand {
-    /// Measure drives: rates, IOPS, latency, scaling, what bounds them, and a recommended setting
+    /// Measure drives: rates, IOPS, latency, scaling, bottlenecks, and a recommended setting
     ///
-    /// Reads only, unless --write-ok. In a directory a file is made, and removed again however the
-    /// run ends; a device that is mounted or used otherwise is refused.
+    /// Only reads, unless you pass --write-ok. In a directory it makes a file, and removes it
+    /// however the run ends. It rejects a device that is mounted or in use.
     Io(IoArgs),
-    /// Sort larger than memory beside a sort in memory, over distributions, drives and sizes
+    /// Compare a sort larger than memory with a sort in memory, over distributions, drives and
+    /// sizes
     ///
-    /// The tables and figures of PALID (SPAA 2025), Fig. 9 and 10, on these drives. Everything is
-    /// made in private directories there, and removed again.
+    /// The tables and figures of PALID (SPAA 2025), Fig. 9 and 10, on these drives. All data are in
+    /// private directories there, and are removed at the end.
     Sort(SortBenchArgs),
-    /// Sorted views beside sorts that write their result, and a sort in memory, by memory
+    /// Compare sorted views with sorts that write their result and with a sort in memory, by memory
     ///
     /// Table 2 and Fig. 3 of ActiveSort on these drives: bytes moved and time until all sorted data
-    /// have been read once; then what a view is to read, beside the sorted file. Everything is made
-    /// in private directories there, and removed again.
+    /// have been read once; then reads of a view compared with reads of the sorted file. All data
+    /// are in private directories there, and are removed at the end.
     View(ViewBenchArgs),
     /// Map, filter, reduce, scan and shuffle against size, across the memory limit
     ///
-    /// PALID (SPAA 2025), Fig. 11, on these drives. Everything is made in private directories
-    /// there, and removed again.
+    /// PALID (SPAA 2025), Fig. 11, on these drives. All data are in private directories there, and
+    /// are removed at the end.
     Primitives(PrimitivesArgs),
     /// Components, BFS, PageRank and a k-core of one graph on 1, 2, 4, ... drives
     ///
-    /// The figure of Falcon (ATC 2017) on these drives: time, rate and share of the floor.
-    /// Everything is made in private directories there, and removed again.
+    /// The figure of Falcon (ATC 2017) on these drives: time, rate and share of the floor. All data
+    /// are in private directories there, and are removed at the end.
     Graph(GraphBenchArgs),
     /// Neighbours, clusters, sort and lookup of vectors, by threads and drives
     ///
     /// The figures of the LLNL poster "Threading Opportunities in High-Performance Flash-Memory
     /// Storage" on these drives: each job on a file of vectors of 32 f32, with 1, 2, 4, ... threads
-    /// and on 1, 2, 4, ... drives. Everything is made in private directories there, and removed
-    /// again.
+    /// and on 1, 2, 4, ... drives. All data are in private directories there, and are removed at
+    /// the end.
     Vectors(VectorsBenchArgs),
     /// Compare two reports of one benchmark, figure by figure
     ///
@@ -94,7 +95,7 @@ pub struct DiffArgs {
     #[arg(value_name = "AFTER.json", value_hint = ValueHint::FilePath)]
     pub after: PathBuf,
 
-    /// Where the comparison goes.
+    /// Files for the comparison.
     #[command(flatten)]
     pub report: ReportArgs,
 }
@@ -106,7 +107,7 @@ pub struct IoArgs {
     /// A directory on each drive, a drives file (.toml), a block device, or a file to read
     #[arg(required = true, value_name = "DRIVE", value_hint = ValueHint::AnyPath)]
     pub targets: Vec<PathBuf>,
-    /// Measure writes too: in directories to files of its own, and to devices whose first and last
+    /// Also measure writes: to files of its own in directories, and to devices whose first and last
     /// MiB are empty
     #[arg(long)]
     pub write_ok: bool,
@@ -116,12 +117,12 @@ pub struct IoArgs {
     /// All block sizes, depths and threads, in about a quarter of an hour
     #[arg(long)]
     pub full: bool,
-    /// About how long it may take in all
+    /// Approximate total time
     #[arg(long, value_name = "TIME", value_parser = units::parse_duration)]
     pub time: Option<Duration>,
     /// Measure just this load: PATTERN:BLOCK:DEPTH[:THREADS] with read, write, randread or
-    /// randwrite as PATTERN; repeat for more. Files in directories are laid out in full before the
-    /// time begins
+    /// randwrite as PATTERN; repeat for more. Files in directories are written in full before the
+    /// measurement begins
     #[arg(long = "load", value_name = "LOAD")]
     pub loads: Vec<NamedLoad>,
     /// Size of the file on each drive; a quarter of the free space at most
@@ -130,7 +131,7 @@ pub struct IoArgs {
     /// I/O mode: auto, direct (O_DIRECT) or buffered
     #[arg(long, value_name = "MODE", default_value = "auto")]
     pub io: IoMode,
-    /// Where the report goes.
+    /// Files for the report.
     #[command(flatten)]
     pub report: ReportArgs,
 }
@@ -160,8 +161,8 @@ Examples:
 #[derive(Debug, Args)]
 #[command(after_long_help = SORT_EXAMPLES)]
 pub struct SortBenchArgs {
-    /// A directory on each drive; needs three times the data on all of them together, and on the
-    /// first one alone
+    /// A directory on each drive; needs three times the data on all drives together, and also on
+    /// the first drive
     #[arg(required = true, value_name = "DIR", value_hint = ValueHint::DirPath)]
     pub dirs: Vec<PathBuf>,
     /// Size of the data
@@ -179,7 +180,7 @@ pub struct SortBenchArgs {
     /// I/O mode: auto, direct (O_DIRECT) or buffered
     #[arg(long, value_name = "MODE", default_value = "auto")]
     pub io: IoMode,
-    /// Where the report goes.
+    /// Files for the report.
     #[command(flatten)]
     pub report: ReportArgs,
 }
@@ -208,8 +209,8 @@ Examples:
 #[derive(Debug, Args)]
 #[command(after_long_help = VIEW_EXAMPLES)]
 pub struct ViewBenchArgs {
-    /// A directory on each drive; needs three times the data on all of them together, and on the
-    /// first one alone
+    /// A directory on each drive; needs three times the data on all drives together, and also on
+    /// the first drive
     #[arg(required = true, value_name = "DIR", value_hint = ValueHint::DirPath)]
     pub dirs: Vec<PathBuf>,
     /// Size of the data: records of 4 KiB with keys of 10 bytes
@@ -221,13 +222,13 @@ pub struct ViewBenchArgs {
     /// Number of compute threads. Default: one for each processor
     #[arg(long, value_name = "N")]
     pub threads: Option<usize>,
-    /// How often each way takes its turn; medians are shown
+    /// Rounds of each method, alternating; the report shows medians
     #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u8).range(1..=99))]
     pub rounds: u8,
     /// I/O mode: auto, direct (O_DIRECT) or buffered
     #[arg(long, value_name = "MODE", default_value = "auto")]
     pub io: IoMode,
-    /// Where the report goes.
+    /// Files for the report.
     #[command(flatten)]
     pub report: ReportArgs,
 }
@@ -271,7 +272,7 @@ pub struct PrimitivesArgs {
     /// I/O mode: auto, direct (O_DIRECT) or buffered
     #[arg(long, value_name = "MODE", default_value = "auto")]
     pub io: IoMode,
-    /// Where the report goes.
+    /// Files for the report.
     #[command(flatten)]
     pub report: ReportArgs,
 }
@@ -299,8 +300,8 @@ Examples:
 #[derive(Debug, Args)]
 #[command(after_long_help = GRAPH_EXAMPLES)]
 pub struct GraphBenchArgs {
-    /// A directory on each drive; the first needs twice the graph, and as much as its edges in
-    /// pairs
+    /// A directory on each drive; the first needs twice the size of the graph, plus the size of its
+    /// edges as pairs
     #[arg(required = true, value_name = "DIR", value_hint = ValueHint::DirPath)]
     pub dirs: Vec<PathBuf>,
     /// The graph has 2 to the power of N vertices
@@ -318,7 +319,7 @@ pub struct GraphBenchArgs {
     /// I/O mode: auto, direct (O_DIRECT) or buffered
     #[arg(long, value_name = "MODE", default_value = "auto")]
     pub io: IoMode,
-    /// Where the report goes.
+    /// Files for the report.
     #[command(flatten)]
     pub report: ReportArgs,
 }
@@ -347,17 +348,17 @@ Examples:
 #[derive(Debug, Args)]
 #[command(after_long_help = VECTORS_EXAMPLES)]
 pub struct VectorsBenchArgs {
-    /// A directory on each drive; needs twice the vectors on the first, and three times as much on
-    /// all of them together
+    /// A directory on each drive; needs twice the size of the vectors on the first drive, and three
+    /// times on all drives together
     #[arg(required = true, value_name = "DIR", value_hint = ValueHint::DirPath)]
     pub dirs: Vec<PathBuf>,
     /// Size of the file of vectors
     #[arg(long = "size", value_name = "SIZE", default_value = "256MiB", value_parser = units::parse_bytes)]
     pub data_bytes: u64,
-    /// Vectors whose neighbours are looked for
+    /// Number of vectors whose neighbours are searched
     #[arg(long, value_name = "N", default_value_t = 16)]
     pub queries: usize,
-    /// Keys that are looked up
+    /// Number of keys to look up
     #[arg(long, value_name = "N", default_value_t = 4096)]
     pub keys: usize,
     /// Memory to use
@@ -369,7 +370,7 @@ pub struct VectorsBenchArgs {
     /// I/O mode: auto, direct (O_DIRECT) or buffered
     #[arg(long, value_name = "MODE", default_value = "auto")]
     pub io: IoMode,
-    /// Where the report goes.
+    /// Files for the report.
     #[command(flatten)]
     pub report: ReportArgs,
 }
@@ -408,10 +409,10 @@ pub struct ReplayArgs {
     /// A directory on each drive, a drives file (.toml), or an empty block device; repeat for more
     #[arg(long = "on", value_name = "DRIVE", value_hint = ValueHint::AnyPath, required_unless_present = "summary")]
     pub targets: Vec<PathBuf>,
-    /// Only say what is in the trace
+    /// Only summarise the trace
     #[arg(long, conflicts_with = "targets")]
     pub summary: bool,
-    /// How fast: max (as fast as the drives answer), or how many times as fast as recorded
+    /// Speed: max (as fast as the drives answer), or a multiple of the recorded speed
     #[arg(
         long,
         value_name = "SPEED",
@@ -419,8 +420,8 @@ pub struct ReplayArgs {
         help_heading = "Pace"
     )]
     pub speed: Speed,
-    /// Maximum number of requests in flight. Default: 32 per drive where the speed is max;
-    /// outcore's own traces keep their dependencies
+    /// Maximum number of requests in flight. Default: 32 per drive if the speed is max; outcore's
+    /// own traces keep their dependencies
     #[arg(long, value_name = "N", help_heading = "Pace")]
     pub depth: Option<usize>,
     /// Stop after this many requests of the trace
@@ -429,8 +430,7 @@ pub struct ReplayArgs {
     /// Format of the trace.
     #[arg(long, value_name = "FORMAT", help = FORMAT_HELP, help_heading = "Trace")]
     pub format: Option<Format>,
-    /// Unit of the times, where the trace counts another one than its format: s, ms, us, ns,
-    /// 100ns
+    /// Unit of the times, if it differs from that of the format: s, ms, us, ns, 100ns
     #[arg(long = "time-unit", value_name = "UNIT", value_parser = parse_time_unit, help_heading = "Trace")]
     pub time_unit_ns: Option<u64>,
     /// What to do with lines that cannot be read: skip (counted and shown) or fail
@@ -450,7 +450,7 @@ pub struct ReplayArgs {
         help_heading = "Drives"
     )]
     pub fit: FitArg,
-    /// Divide the drives into N equal regions, which the devices of the trace use in turn
+    /// Divide the drives into N equal regions, which the devices of the trace take round-robin
     #[arg(long, value_name = "N", default_value_t = 1, help_heading = "Drives", value_parser = clap::value_parser!(u32).range(1..=65_536))]
     pub regions: u32,
     /// Stripe over the drives
@@ -473,7 +473,7 @@ pub struct ReplayArgs {
     /// Allow writing to a block device whose first and last MiB are empty
     #[arg(long, help_heading = "Drives")]
     pub write_ok: bool,
-    /// Where the report goes.
+    /// Files for the report.
     #[command(flatten)]
     pub report: ReportArgs,
 }

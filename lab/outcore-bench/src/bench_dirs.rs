@@ -154,7 +154,7 @@ impl<'a> BenchDirs<'a> {
             let free_bytes = self.device.free_bytes(dir.path())?;
             if need_bytes > free_bytes {
                 let (need, free) = (units::bytes(need_bytes), units::bytes(free_bytes));
-                let cause = format!("{need} are needed and {free} are free");
+                let cause = format!("{need} are needed, but only {free} are free");
                 return Err(Error::new(Kind::NoSpace, "generate data", cause)
                     .path(dir.path())
                     .hint("measure with less data (--size), or on a larger drive"));

@@ -300,9 +300,10 @@ fn tell(report: &mut Report, all: &[Found]) {
     let mut section = Section::new(
         "drives",
         "By drives",
-        "The same graph on more and more drives: the time of each algorithm, how many times as fast it is as on the \
-         first drive, what it read a second, and its floor (the time in which the engine reads as many bytes and does nothing else) as a \
-         share of its time. Falcon, ATC 2017.",
+        "The same graph on more and more drives: the time of each algorithm, how many times as \
+         fast it is as on the first drive, what it read per second, and its floor (the time in \
+         which the engine reads as many bytes and does nothing else) as a share of its time. \
+         Falcon, ATC 2017.",
     );
     let mut rates = Table::new(
         "rates",

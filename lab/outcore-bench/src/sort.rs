@@ -171,8 +171,8 @@ impl<'a> Bench<'a> {
             "distributions",
             "Distributions and drives",
             "Time to sort, input and output included, by distribution of the keys and number of \
-             drives; beside it a radix sort in memory with all threads, alone and with reading and \
-             writing its file. PALID Fig. 9.",
+             drives, compared with a radix sort in memory with all threads, alone and with reading \
+             and writing its file. PALID Fig. 9.",
         );
         let counts = self.drive_counts();
         let mut table = Table::new("distributions", "Time to sort", &[("keys", Unit::Count)]);
@@ -272,7 +272,7 @@ impl<'a> Bench<'a> {
             "Across the memory limit",
             "Time to sort uniform keys on all drives by size, from a quarter of the memory to more \
              than all of it. The sort in memory may use as much memory as outcore: its line ends \
-             where the data do not fit any more. PALID Fig. 10.",
+             where the data no longer fit. PALID Fig. 10.",
         );
         let mut table = Table::new(
             "sizes",

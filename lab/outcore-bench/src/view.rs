@@ -384,8 +384,8 @@ impl<'a> Bench<'a> {
         let mut section = Section::new(
             "reading",
             "Reading",
-            "What a sorted view is to read, beside the file that a sort wrote, on one thread. Random \
-             places are sought one after another, with nothing cached.",
+            "Reads of a sorted view compared with reads of the file that a sort wrote, on one \
+             thread. Random places are sought one after another, with nothing cached.",
         );
         let columns = [
             ("measure", Unit::Count),
@@ -444,7 +444,7 @@ impl<'a> Bench<'a> {
             })?;
             let read = self.random(view.len(), len, |range| files.read(range).map(|_| ()))?;
             let per_s = |rate| Cell::Other(rate, Unit::PerS);
-            let what = format!("ranges of {len} at random places, a second");
+            let what = format!("ranges of {len} at random places, per second");
             table.row([Cell::from(what), per_s(sought), per_s(read)]);
         }
         section.tables.push(table);
@@ -556,9 +556,9 @@ fn against_memory(turns: &[Comparison], data_bytes: u64, report: &mut Report) ->
     let mut section = Section::new(
         "memory",
         "Time against memory",
-        "Time until all sorted data had been read once, by memory: the sort writes its result before it \
-         is read, the view is merged while it is read. A sort in memory is there from where the data \
-         fit. ActiveSort's Fig. 3.",
+        "Time until all sorted data had been read once, by memory: the sort writes its result \
+         before it is read, the view is merged while it is read. A sort in memory is shown once \
+         the data fit. ActiveSort's Fig. 3.",
     );
     let columns = [
         ("memory", Unit::Bytes),

@@ -294,19 +294,19 @@ fn compare(config: &DriveConfig, targets: &Targets) -> Result<Vec<Fit>> {
     let curve = depth_curve(config, &depths)?;
     for ((depth, target), (_, simulated)) in targets.iops_by_depth.iter().zip(curve) {
         fits.push(Fit {
-            figure: format!("random reads at depth {depth}, a second"),
+            figure: format!("random reads at depth {depth}, per second"),
             target: *target,
             simulated,
         });
     }
     for (name, figure, target) in [
         (
-            "sequential reads, bytes a second",
+            "sequential reads, bytes per second",
             Figure::SequentialRead,
             targets.read_bytes_per_s,
         ),
         (
-            "sequential writes, bytes a second",
+            "sequential writes, bytes per second",
             Figure::SequentialWrite,
             targets.write_bytes_per_s,
         ),

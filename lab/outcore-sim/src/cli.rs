@@ -31,7 +31,7 @@ const STACK_BYTES: usize = 8 << 20;
 pub enum SimCommand {
     /// Run a workload on one drive.
     Run(run::RunArgs),
-    /// List the drives known by name, with the published figures beside the simulated ones.
+    /// List the drives known by name, with their published and simulated figures.
     Presets(presets::PresetArgs),
     /// Replay a recorded job or a block trace on an array of drives.
     Replay(replay::ReplayArgs),
@@ -57,7 +57,7 @@ pub struct DriveArgs {
     /// A drive by name (see `presets`).
     #[arg(long, default_value = "p41")]
     pub preset: String,
-    /// A drive from a file instead: TOML, or MQSim's XML.
+    /// Take the drive from a file instead: TOML, or MQSim's XML.
     #[arg(long)]
     pub ssd: Option<PathBuf>,
     /// Size of the preset's flash, up to all of it: smaller ones build and fill faster, at the same
@@ -134,10 +134,10 @@ pub struct PlanArgs {
     /// Each drive.
     #[command(flatten)]
     pub drive: DriveArgs,
-    /// What all drives together can move, such as 146GB/s.
+    /// Total rate of all drives, such as 146GB/s.
     #[arg(long)]
     pub shared: Option<String>,
-    /// What the memory bus moves, such as 145GB/s; a byte crosses it five times while it is
+    /// Rate of the memory bus, such as 145GB/s; a byte crosses it five times while it is
     /// distributed and eight times while its bucket is sorted.
     #[arg(long, value_name = "RATE")]
     pub memory_rate: Option<String>,

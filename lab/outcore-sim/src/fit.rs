@@ -26,7 +26,7 @@ pub enum Fit {
     /// What does not fit is an error
     #[default]
     Refuse,
-    /// What is beyond the end lies over what is at the start
+    /// Offsets beyond the end wrap around to the start
     Wrap,
     /// All offsets in proportion
     Scale,
@@ -41,7 +41,7 @@ impl FromStr for Fit {
             "wrap" => Ok(Fit::Wrap),
             "scale" => Ok(Fit::Scale),
             other => {
-                let cause = format!("`{other}` is no way to fit a trace to the drives");
+                let cause = format!("`{other}` is not a way to fit a trace to the drives");
                 Err(Error::usage("read options", cause).hint("use refuse, wrap or scale"))
             }
         }
@@ -135,7 +135,7 @@ pub(crate) fn lists<'a>(
             Fit::Wrap => {
                 if beyond > 0 {
                     said.push(format!(
-                        "{}: {beyond} of {} requests lie beyond the {shown_room} that the flow has, up to {}; their addresses wrap",
+                        "{}: {beyond} of {} requests are beyond the {shown_room} that the flow has, up to {}; their addresses wrap",
                         flow.name,
                         list.items.len(),
                         shown(furthest.saturating_mul(SECTOR_BYTES)),
@@ -250,7 +250,7 @@ mod tests {
             let summary = run_at(&lbas, compat, fit).unwrap().summary;
             assert_eq!(summary.total.requests, 4);
             let said = &summary.warnings[0];
-            assert!(said.contains("2 of 4 requests lie beyond"), "{said}");
+            assert!(said.contains("2 of 4 requests are beyond"), "{said}");
         }
         for fit in [Fit::Refuse, Fit::Wrap] {
             let inside = run_at(&[0, 8, 800], Compat::None, fit).unwrap();

@@ -315,7 +315,7 @@ impl Preset {
         if flash_bytes > most_bytes {
             let (asked, whole) = (units::bytes(flash_bytes), units::bytes(whole_bytes));
             let cause = format!(
-                "{} has {whole} of flash, and {asked} are asked for",
+                "{} has {whole} of flash, but {asked} are requested",
                 self.name
             );
             let fitting = units::bytes_exact(whole_bytes >> 30 << 30);

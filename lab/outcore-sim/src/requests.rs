@@ -66,7 +66,7 @@ impl Table {
             .path(path)
             .hint("name the file .csv, or build outcore-lab with --features parquet")),
             _ => Err(
-                Error::usage(OPERATION, "the name says no format of a table")
+                Error::usage(OPERATION, "the name does not give the format of a table")
                     .path(path)
                     .hint("end it in .csv or .parquet"),
             ),

@@ -24,9 +24,8 @@ pub(crate) fn text(text: &str) {
         Ok(()) => {}
         Err(error) if error.kind() == ErrorKind::BrokenPipe => std::process::exit(CLOSED_PIPE),
         Err(error) => {
-            let error = Error::io("write standard output", &error).hint(
-                "what was printed there is not complete: send standard output to another place",
-            );
+            let error = Error::io("write standard output", &error)
+                .hint("the output is incomplete: redirect standard output to another place");
             // Standard error may also be closed or full; then only the exit code reports the error.
             let _ = writeln!(io::stderr(), "outcore: error: {error}");
             std::process::exit(i32::from(error.kind().exit_code()));

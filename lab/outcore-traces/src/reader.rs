@@ -593,7 +593,7 @@ fn decimals(format: &str, number: u64, line: &[u8]) -> Error {
     Error::corrupt(
         "read trace",
         format!(
-            "line {number} has a time with decimals, and {format} counts whole units: `{}`",
+            "line {number} has a time with decimals, but {format} counts whole units: `{}`",
             excerpt(line)
         ),
     )
@@ -605,7 +605,7 @@ fn decimals(format: &str, number: u64, line: &[u8]) -> Error {
 fn other_version(version: u32, path: &Path) -> Error {
     Error::usage(
         "open trace",
-        format!("blktrace version {version} is not read, only version 7"),
+        format!("blktrace version {version} is not supported, only version 7"),
     )
     .path(path)
 }
@@ -636,7 +636,7 @@ fn unknown(head: &[u8], path: &Path) -> Error {
     Error::usage(
         "open trace",
         format!(
-            "the format cannot be told; the first line is `{}`",
+            "the format cannot be identified; the first line is `{}`",
             excerpt(first)
         ),
     )

@@ -322,7 +322,7 @@ impl Tally {
             )
             .path(path)
             .offset(offset_bytes)
-            .hint("`--on-error skip` counts such lines and goes on")),
+            .hint("`--on-error skip` counts such lines and continues")),
         }
     }
 }

@@ -49,7 +49,7 @@ pub(crate) fn decompress(raw: Box<dyn Read + Send>, path: &Path) -> Result<Bytes
     let head = &head[..len];
     let packed = |name: &str, command: &str| {
         Err(
-            Error::usage("open trace", format!("{name} files are not read"))
+            Error::usage("open trace", format!("{name} files are not supported"))
                 .path(path)
                 .hint(format!(
                     "unpack it first: `{command} {} | outcore ... -`",

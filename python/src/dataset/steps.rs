@@ -65,7 +65,7 @@ impl Maker<'_> {
     }
 
     fn call(&self, step: CallStep) -> Result<Step> {
-        let made = named(&step.records, "no type is named")?;
+        let made = named(&step.records, "no type is given")?;
         let call = Call {
             function: step.function,
             raised: self.raised.clone(),

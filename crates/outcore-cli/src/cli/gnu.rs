@@ -402,7 +402,7 @@ impl<'a> Line<'a> {
             format!("--{}", flag.get_long().unwrap_or_default()),
             value.to_string_lossy(),
         );
-        let cause = format!("{flag} needs a name, and the option {value} follows");
+        let cause = format!("{flag} needs a name, but the option {value} follows");
         let hint = format!("give the name; for a file called {value} write {flag}=./{value}");
         Err(Error::usage(READ, cause).hint(hint))
     }

@@ -110,7 +110,7 @@ impl Demo<'_> {
             self.context,
             "drive",
             &format!(
-                "reads and writes as much at the same time in {}: {} each way",
+                "reads and writes the same amount at the same time in {}: {} in each direction",
                 units::seconds(seconds_once),
                 rate_text(data_bytes, seconds_once)
             ),
@@ -223,7 +223,7 @@ impl Demo<'_> {
                 .hint("a bug, or a drive or memory that loses bits: please report it"));
         }
         let text = format!(
-            "in {}: all in order, and the records of the input",
+            "in {}: in order, with all records of the input",
             units::seconds(sorted.seconds + input.seconds)
         );
         say(self.context, "verified", &text);
@@ -248,7 +248,7 @@ fn check_room(dir: &Path, data_bytes: u64) -> Result<()> {
         return Ok(());
     }
     let cause = format!(
-        "{} are needed for a while and {} are free",
+        "{} are needed for a while, but only {} are free",
         units::bytes(needed_bytes),
         units::bytes(free_bytes)
     );

@@ -82,7 +82,8 @@ fn new_file(path: &Path, is_forced: bool) -> Result<NewFile> {
         return Err(Error::usage(WRITE, "its name must end in .toml")
             .path(path)
             .hint(
-                "give it a name such as drives.toml, by which --drives tells it from a directory",
+                "give it a name that ends in .toml, such as drives.toml, so that --drives can tell \
+                 it from a directory",
             ));
     }
     NewFile::at(WRITE, path, is_forced)

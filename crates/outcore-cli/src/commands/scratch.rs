@@ -272,7 +272,8 @@ fn clean(context: &Context, places: &[Place]) -> Result<usize> {
             tell_unknown(context, &path, &state);
             if let State::Kept(kept_for) = &state {
                 context.reporter.note(&format!(
-                    "{} stays: it holds the only copy of parts of {}, while that file has a marker",
+                    "kept {}: it has the only copy of parts of {}, as long as that file has a \
+                     marker",
                     path.display(),
                     kept_for.display()
                 ));

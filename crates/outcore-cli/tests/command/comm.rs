@@ -308,7 +308,7 @@ fn records_of_one_column_are_those_of_a_naive_comparison() {
     assert!(by_part.len() >= bytes(&wanted[2]).len());
     place.run(&words("comm a b --type u32")).fails(
         2,
-        &["records are written for one column"],
+        &["one of the three columns can be written for records"],
         "-12",
     );
     place.run(&words("comm -12 a.npy b --type u64")).fails(

@@ -720,7 +720,7 @@ fn a_conversion_says_what_it_skipped_and_how_it_stores_weights() {
         &place,
         "graph convert e.txt -o e.graph --force --weights --weight-type i64",
     )
-    .fails(4, &["1e-50 does not fit into i64"], "");
+    .fails(4, &["1e-50 does not fit in i64"], "");
     run(&place, "graph convert e.txt -o e.graph --weight-type i64").fails(2, &["--weights"], "");
     let told = run(&place, "graph pagerank e.graph --json --top 1")
         .ok()

@@ -241,7 +241,7 @@ fn files_of_other_header_lines_are_rejected_with_their_names() {
 fn header_lines_are_options_of_lines_alone() {
     let place = place();
     place.write("rows.csv", b"a,b\n2,x\n1,y\n");
-    let hint = "the header of CSV stays in front";
+    let hint = "the header of CSV stays first";
     place
         .run(&words("head --header 1 rows.csv"))
         .fails(2, &["--header", "CSV"], hint);

@@ -168,7 +168,7 @@ fn more_positions_than_the_memory_holds_are_gathered_in_their_order() {
     let mut wrong = at;
     wrong[400_000] = count;
     place.write("wrong", &bytes(wrong));
-    let cause = "position 300000, which is entry 400000 of those asked for";
+    let cause = "position 300000, entry 400000 of the positions";
     run("gather in --at wrong -o x --type u64 --memory 16MiB").fails(
         2,
         &[cause],

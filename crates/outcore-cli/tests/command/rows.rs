@@ -490,7 +490,7 @@ fn long_csv_is_sorted_alike_whatever_its_middle_holds() {
     assert!(ids.len() == 60_000 && ids.is_sorted());
     // Errors are those of a look at all records: they name the line that a reader counts.
     let open = to_file(&table("\"open"));
-    let cause = "the record at line 40002 has a quote that does not end";
+    let cause = "the record at line 40002 has a quote that is not closed";
     open.fails(4, &[cause], "close the quote");
     // What the ends alone show is told at once.
     let by_nothing = ["sort", "--csv", "--by", "u", "in.csv", "-o", "last.csv"];

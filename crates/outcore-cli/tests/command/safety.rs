@@ -285,7 +285,7 @@ fn manifests_that_were_changed_or_took_anothers_place_give_nobodys_shards() {
     refused(&["describes `t.bin.outcore.json`, not `s.bin.outcore.json`"]);
     let text = String::from_utf8(own.clone()).unwrap();
     place.write(one, text.replacen("s-b.bin", "t-b.bin", 1).as_bytes());
-    refused(&["not what was written", "s.bin.outcore.json"]);
+    refused(&["differs from what was written", "s.bin.outcore.json"]);
     place.write(one, &own);
     place.run(&["verify", one, "--type", "u64"]).ok();
 }
@@ -302,7 +302,7 @@ fn a_shard_of_another_generation_is_found_and_named() {
     (again[1], again[3]) = ("other", "t-{drive}.bin");
     place.run(&again).ok();
     fs::rename(place.path("b/t-b.bin"), place.path("b/s-b.bin")).unwrap();
-    let words = ["s-b.bin", "written at another time"];
+    let words = ["s-b.bin", "last write differs from the manifest"];
     for command in ["verify", "sort"] {
         let words_of = [command, manifest, "--type", "u64"];
         let output = ["-o", "out"];

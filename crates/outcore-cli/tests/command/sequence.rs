@@ -354,7 +354,11 @@ fn items_are_numbered_merged_turned_round_and_read_in_windows() {
     let mut sorted = keys;
     sorted.sort_unstable();
     assert!(place.read("all") == bytes(sorted.iter().copied()));
-    run(&["merge", "in", "-o", "no", "--where", "x > 1"]).fails(2, &["as they are"], "merge first");
+    run(&["merge", "in", "-o", "no", "--where", "x > 1"]).fails(
+        2,
+        &["reads whole files"],
+        "merge first",
+    );
     run(&["reverse", "all", "-o", "reversed.npy", "--where", "x > 100"]).ok();
     let array = place.read("reversed.npy");
     let reversed = bytes(sorted.into_iter().rev().filter(|x| *x > 100));

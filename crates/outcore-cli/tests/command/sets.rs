@@ -433,7 +433,7 @@ fn a_set_that_is_replaced_never_takes_an_input_with_it() {
         "split p/part-00003.parquet --by name -o p --force",
     ] {
         let answer = place.run(&words(line));
-        answer.fails(2, &["take this input", "part-00003"], "another name");
+        answer.fails(2, &["also remove this input", "part-00003"], "another name");
     }
     assert_eq!(rows_in(&place, "p"), COUNT);
     for drive in ["a", "b"] {
@@ -449,6 +449,6 @@ fn a_set_that_is_replaced_never_takes_an_input_with_it() {
         .run(&words(
             "sort b/s-b.bin -o s-{drive}.bin --type u64 --drive a --force",
         ))
-        .fails(2, &["take this input", "s-b.bin"], "another name");
+        .fails(2, &["also remove this input", "s-b.bin"], "another name");
     assert!(place.path("b/s-b.bin").exists());
 }

@@ -70,7 +70,7 @@ fn zeros_and_nans_are_one_key_in_every_job_and_what_json_has_not_is_refused() {
 
     for (line, cause) in [
         ("{\"a\":1 \"b\":2}", "not JSON"),
-        ("{\"a\":1,\"a\":5}", "comes twice"),
+        ("{\"a\":1,\"a\":5}", "occurs twice"),
         ("{\"a\":2,}", "trailing comma"),
     ] {
         place.write("t.jsonl", format!("{{\"a\":1}}\n{line}\n").as_bytes());

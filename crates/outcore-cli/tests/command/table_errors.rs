@@ -41,7 +41,7 @@ fn what_tables_cannot_have_is_named_and_nothing_is_left() {
         (&["-o", "s.parquet", "--by", "nmae"][..], "nmae", "`name`"),
         (&["-o", "s.parquet", "-k1,1"], "table", "--by"),
         (&["-o", "s.parquet", "--check"], "", ""),
-        (&["-o", "s.txt"], "does not say which format", ".parquet"),
+        (&["-o", "s.txt"], "does not give the format", ".parquet"),
         (&["-o", "t.parquet"], "input", "--replace"),
         (&["-o", "s.parquet", "--codec", "zip"], "codec", "zstd"),
         (&["-o", "s.arrow", "--codec", "snappy"], "codec", "lz4"),
@@ -210,7 +210,7 @@ fn errors_of_a_split_into_directories_name_the_directory_and_keep_their_own_hint
     ] {
         let taken = place
             .run(words)
-            .fails(2, &["an input is among its files (d)"], "directory");
+            .fails(2, &["one of its files is an input (d)"], "directory");
         assert!(!taken.stderr.contains("part-"), "{taken:?}");
     }
 }

@@ -287,7 +287,7 @@ fn what_is_wrong_with_vectors_is_named_and_nothing_is_left() {
     place.write("table", b"PAR1 and so on");
     let before = place.names();
     let cases = [
-        ("a.fbin b.fbin", 2, "3", "made as the base"),
+        ("a.fbin b.fbin", 2, "3", "same dimension as the base"),
         ("inf.fbin a.fbin", 2, "row 2 has inf in column 1", "remove"),
         ("lie.fbin a.fbin", 4, "promises", "complete"),
         ("a.fbin a.fbin -k 51", 2, "50 rows", "-k"),
@@ -528,7 +528,7 @@ fn vectors_are_chosen_by_what_a_table_says_of_them() {
         assert!(!place.path("x.npy").exists());
     };
     wrong("language == 'de'", "t.parquet", "language");
-    wrong("year + 1", "t.parquet", "a truth value is wanted");
+    wrong("year + 1", "t.parquet", "expected a truth value");
     wrong("1 < 2", "t.parquet", "names no column");
     run("head -n 499 t.parquet -o short.parquet").ok();
     wrong("year > 1", "short.parquet", "499 rows");

@@ -155,7 +155,7 @@ fn a_view_is_made_in_a_directory_of_its_own() {
     for words in [&numbers, &rows[..]] {
         for more in [&[][..], &["--force"]] {
             let words = [words, &["other"], more].concat();
-            let cause = "the directory is no view: it has `notes`";
+            let cause = "the directory is not a view: it contains `notes`";
             place.run(&words).fails(2, &[cause], "empty");
         }
         let words = [words, &["-"]].concat();

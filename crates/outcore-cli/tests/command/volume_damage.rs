@@ -149,7 +149,7 @@ fn a_lost_manifest_is_told_by_status_and_scrub() {
         if drive == "d0" {
             // One that is lost is written anew.
             run(&place, &["volume", "ls"]).ok();
-            run(&place, &["volume", "scrub"]).fails(4, &["not what was written"], "written anew");
+            run(&place, &["volume", "scrub"]).fails(4, &["one place is damaged"], "repaired");
             run(&place, &["volume", "scrub"]).ok();
             fs::remove_file(place.path(&copy)).unwrap();
         }

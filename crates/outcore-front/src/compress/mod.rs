@@ -183,7 +183,7 @@ impl<R: Read> Members<R> {
                 break;
             }
             if stream.fill_buf()?.first() != Some(&GZIP_MAGIC[0]) {
-                let cause = "what follows its end is not another gzip stream";
+                let cause = "the bytes after its end are not another gzip stream";
                 return Err(io::Error::new(io::ErrorKind::InvalidData, cause));
             }
             let rest = self.member.take().map(GzDecoder::into_inner);
@@ -302,7 +302,7 @@ impl<R: Read> Decoder<R> {
             ),
             _ => (
                 format!("the {name} stream is broken: {error}"),
-                "copy the file again; without compression it must have another name",
+                "copy the file again; if it is not compressed, give it another name",
             ),
         };
         Error::corrupt(DECOMPRESS, cause).offset(bytes).hint(hint)

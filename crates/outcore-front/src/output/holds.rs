@@ -53,19 +53,19 @@ impl Holds {
                 "name it without the ending; only lines are written compressed",
             ),
             Holds::Records if is_foreign || TEXT.contains(&end) => refuse(
-                format!("binary records do not make a .{end} file"),
+                format!("binary records cannot be written as .{end}"),
                 "end its name in .npy for an array of NumPy, or in .bin for raw records",
             ),
             Holds::Records if VECTORS.contains(&end) => refuse(
-                format!("binary records do not make a .{end} file"),
+                format!("binary records cannot be written as .{end}"),
                 "write .npy, then `outcore vector convert` it",
             ),
             Holds::Lines if end == "npy" => refuse(
                 "lines cannot be a NumPy array".to_string(),
-                "give another name, or say with --type what the records are",
+                "give another name, or pass the type of the records with --type",
             ),
             Holds::Lines if is_foreign => refuse(
-                format!("lines do not make a .{end} file"),
+                format!("lines cannot be written as .{end}"),
                 "give another name; .gz, .zst, .bz2 and .xz are written compressed",
             ),
             Holds::Records | Holds::Lines | Holds::Bytes => Ok(()),

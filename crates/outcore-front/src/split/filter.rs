@@ -118,7 +118,7 @@ impl Filter {
         Error::new(Kind::Io, RUN, format!("the command ended with {status}"))
             .path(&self.part)
             .hint(
-                "what it made of this part may not be whole: correct the command, and split again",
+                "its result for this part may be incomplete: correct the command, and split again",
             )
     }
 }

@@ -35,7 +35,7 @@ pub fn names(header: &[u8], separator: u8) -> Result<Vec<String>> {
 }
 
 fn open_quote() -> NoKey {
-    NoKey("a quote does not end".to_string())
+    NoKey("a quote is not closed".to_string())
 }
 
 /// A column to order by, and how.
@@ -142,11 +142,8 @@ fn refuse_repeated(name: &str, names: &[String]) -> Result<()> {
         return Ok(());
     }
     let all = places.join(", ");
-    let cause = format!("columns {all} are all called {name}");
-    let hint = format!(
-        "name the one that is meant by its number: --by {}",
-        places[0]
-    );
+    let cause = format!("columns {all} have the same name, {name}");
+    let hint = format!("use the number of the column: --by {}", places[0]);
     Err(Error::usage(CHOOSE, cause).hint(hint))
 }
 

@@ -167,7 +167,7 @@ impl SortedCsv {
             .iter()
             .any(|known| known == name)
         {
-            let cause = format!("a column of the input is called `{name}` already");
+            let cause = format!("the input already has a column `{name}`");
             return Err(Error::usage(READ, cause).hint("rename it in the header first"));
         }
         let mark_bytes = match header.starts_with(BYTE_ORDER_MARK) {
@@ -364,7 +364,7 @@ fn settle(
         };
         dress.is_framed |= found.has_inner_lines || found.is_cr && !is_added;
         if is_added && dress.is_framed && !was_framed {
-            let cause = "a record spans lines, and no record of the view does";
+            let cause = "a record spans lines, but no record of the view does";
             return Err(Error::usage(READ, cause)
                 .path(&original.name)
                 .hint("build a view of all files again"));
@@ -374,7 +374,7 @@ fn settle(
         if !names.is_empty() && !is_first && names != known {
             return Err(match first {
                 Some(first) => other_header(&original.name, first),
-                None => Error::usage(READ, "its header is not that of the view")
+                None => Error::usage(READ, "its header differs from that of the view")
                     .path(&original.name)
                     .hint("add files of the same columns"),
             });

@@ -126,7 +126,8 @@ fn check_no_nul(source: &Source, bytes: &[u8], begin: u64) -> Result<()> {
     let Some(nul) = memchr(0, bytes) else {
         return Ok(());
     };
-    let cause = "a record spans lines, and there is a NUL, which then cannot be told from its end";
+    let cause = "a record spans lines, and the file contains a NUL, which outcore needs as the end \
+                 of records";
     Err(Error::corrupt(READ, cause)
         .path(&source.name)
         .offset(begin + nul as u64)
@@ -135,11 +136,14 @@ fn check_no_nul(source: &Source, bytes: &[u8], begin: u64) -> Result<()> {
 
 /// The error for an unterminated record that begins at line `line`, byte `begin`.
 fn open_quote(source: &Source, line: u64, begin: u64) -> Error {
-    let cause = format!("the record at line {line} has a quote that does not end");
+    let cause = format!("the record at line {line} has a quote that is not closed");
     Error::corrupt(READ, cause)
         .path(&source.name)
         .offset(begin)
-        .hint("close the quote; or, if quotes mean nothing there, sort lines with -t, -k")
+        .hint(
+            "close the quote; or, if quotes have no meaning in this file, sort lines with -t and \
+             -k",
+        )
 }
 
 /// Reads a file to its end. On request, copies it with other record ends.

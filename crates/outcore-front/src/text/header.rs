@@ -56,7 +56,7 @@ fn lines_of(header: &[u8], end: u8) -> impl Iterator<Item = &[u8]> {
 
 /// The error for a file whose header lines differ from those of the first one.
 pub(super) fn other_lines(name: &Path, first: &Path, lines: usize) -> Error {
-    let cause = format!("its header lines are not those of {}", first.display());
+    let cause = format!("its header lines differ from those of {}", first.display());
     let records = lines + 1;
     Error::usage(READ, cause).path(name).hint(format!(
         "give files of the same header, or cut the header off first: outcore tail --lines -n +{records} {}",
@@ -73,7 +73,7 @@ pub(super) fn lines_in(header: &[u8], end: u8) -> usize {
 pub(super) fn too_long(name: &Path) -> Error {
     Error::usage(READ, "its header lines are longer than 16 MiB")
         .path(name)
-        .hint("check what the header lines of this file begin with, and how many they are")
+        .hint("check --comment and --header against the header lines of this file")
 }
 
 #[cfg(test)]

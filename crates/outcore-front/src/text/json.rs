@@ -103,7 +103,7 @@ fn check_order<'p>(path: &'p str, key: &str) -> Result<&'p str> {
         return Ok(path);
     };
     let cause = match &path[at + 1..] {
-        "" => format!("nothing stands behind a colon of `{key}`"),
+        "" => format!("nothing follows a colon in `{key}`"),
         word => format!("`{word}` is not an order of `{}`", &path[..at]),
     };
     Err(Error::usage("choose column", cause).hint(

@@ -227,7 +227,7 @@ enum Destination {
 pub fn not_one_file(target: &Target) -> Error {
     Error::usage("create output", "lines go into one file, not into shards")
         .path(target.name())
-        .hint("leave {drive} out of the name; scratch is spread over the drives all the same")
+        .hint("leave {drive} out of the name; scratch is still spread over the drives")
 }
 
 /// Bytes per message to the writing thread, and how many messages may wait.

@@ -560,11 +560,13 @@ impl<'a> RecordReader<'a> {
                     .hint("complete the file, or give the right --type"));
             }
             Frame::Csv { .. } if !self.framer.is_whole() => {
-                let cause = "the record that begins here has a quote that does not end";
+                let cause = "the record that begins here has a quote that is not closed";
                 return Err(Error::corrupt("read CSV", cause)
                     .path(&source.name)
                     .offset(begun_at)
-                    .hint("close the quote, or say --lines if quotes mean nothing there"));
+                    .hint(
+                        "close the quote, or pass --lines if quotes have no meaning in this file",
+                    ));
             }
             Frame::Csv { .. } if self.is_crlf && last_byte != b'\r' => {
                 self.buffer[0] = b'\r';

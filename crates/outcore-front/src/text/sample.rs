@@ -131,8 +131,8 @@ fn too_large(limit_bytes: u64, is_one: bool, enough_bytes: u64) -> Error {
     let enough = units::bytes_exact(enough_bytes.max(limit_bytes + 1).next_multiple_of(64 << 20));
     let (cause, hint) = match is_one {
         true => (
-            format!("one record of the sample is longer than the memory of {limit}"),
-            "raise --memory, or check what ends a record; another --seed may not take it"
+            format!("a record of the sample exceeds the memory of {limit}"),
+            "raise --memory, or check what ends a record; another --seed may not draw it"
                 .to_owned(),
         ),
         false => (

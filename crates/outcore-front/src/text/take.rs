@@ -216,7 +216,7 @@ impl Records<'_, '_> {
         let places_bytes = count.saturating_mul(size_of::<u64>() as u64);
         if places_bytes > self.limit_bytes {
             let places = units::bytes(places_bytes);
-            let cause = format!("the places of the records that are drawn take {places}");
+            let cause = format!("the positions of the drawn records take {places}");
             return Err(Error::new(Kind::Memory, "sample", cause)
                 .hint("raise --memory, or draw fewer records"));
         }
@@ -258,7 +258,7 @@ impl Held {
         self.bytes += record.len() as u64 + RECORD_OVERHEAD_BYTES;
         if self.bytes > limit_bytes {
             let cause = format!(
-                "the last records of a stream are held, and take more than {}",
+                "the last records of a stream are kept in memory, and take more than {}",
                 units::bytes(limit_bytes)
             );
             return Err(Error::new(Kind::Memory, "take records", cause)

@@ -146,11 +146,9 @@ fn run_from(
 ) -> Result<ConvertSummary> {
     let started = Instant::now();
     if dir.join(NAME).exists() && !options.replace {
-        return Err(
-            Error::usage("create graph", "a graph of that name is there")
-                .path(dir)
-                .hint("replace it with --force, or name another directory"),
-        );
+        return Err(Error::usage("create graph", "the graph already exists")
+            .path(dir)
+            .hint("replace it with --force, or name another directory"));
     }
     refuse_others(dir)?;
     let mut job = job.clone();
@@ -266,8 +264,7 @@ fn convert_files(
 /// Fails if only some files are undirected and the options do not make all of them undirected.
 fn check_directions(is_mixed: bool, options: &ConvertOptions) -> Result<()> {
     if is_mixed && !options.is_undirected {
-        let cause =
-            "some of the files say that edges have no direction, and others that they have one";
+        let cause = "some files are undirected and others are directed";
         return Err(Error::usage(CONVERT, cause)
             .hint("convert files of one kind at a time, or all with --undirected"));
     }
@@ -403,14 +400,14 @@ fn vertices_of(largest: Option<u64>, told: Option<u64>) -> Result<u64> {
     }
     if vertices > VERTICES_MAX {
         let cause = match told {
-            Some(told) => format!("{told} vertices, {VERTICES_MAX} are the most"),
+            Some(told) => format!("{told} vertices; at most {VERTICES_MAX} are possible"),
             None => format!(
-                "the largest id is {}, and a graph has {VERTICES_MAX} vertices at most",
+                "the largest id is {}, but a graph has at most {VERTICES_MAX} vertices",
                 largest.unwrap_or_default()
             ),
         };
         return Err(Error::usage(CONVERT, cause)
-            .hint("number the vertices that have edges anew, with --relabel"));
+            .hint("renumber the vertices that have edges, with --relabel"));
     }
     Ok(vertices)
 }
@@ -422,12 +419,13 @@ fn check_density(vertices: u64, edges: u64) -> Result<()> {
         return Ok(());
     }
     let cause = format!(
-        "the largest id is {}, and there is only {}: nearly all vertices would be without edges",
+        "the largest id is {}, but there is only {}: nearly all vertices would be without edges",
         units::count(vertices - 1),
         units::counted(edges, "edge"),
     );
     Err(Error::usage(CONVERT, cause).hint(
-        "number the vertices that have edges anew with --relabel, or say with --vertices that there are so many",
+        "renumber the vertices that have edges with --relabel, or confirm their number with \
+         --vertices",
     ))
 }
 
@@ -672,7 +670,7 @@ pub fn check_memory(job: &Job) -> Result<()> {
         true => Ok(()),
         false => {
             let [allowed, least] = [job.budget.free_bytes(), LEAST_BYTES].map(units::bytes);
-            let cause = format!("{allowed} are allowed, {least} are the least");
+            let cause = format!("{allowed} are allowed, but at least {least} are needed");
             Err(Error::new(Kind::Memory, CONVERT, cause)
                 .hint(format!("allow at least {least} with --memory")))
         }

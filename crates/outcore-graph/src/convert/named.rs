@@ -86,7 +86,7 @@ pub(super) fn relabel_rows(
         })
     })?;
     if vertices >= VERTICES_MAX {
-        let cause = format!("{vertices} different ids, {VERTICES_MAX} are the most");
+        let cause = format!("{vertices} different ids; at most {VERTICES_MAX} are possible");
         return Err(Error::usage(CONVERT, cause));
     }
     // Each end is also written as a pair of place and number.

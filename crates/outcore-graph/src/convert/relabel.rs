@@ -89,7 +89,7 @@ pub(super) fn relabel(job: &Job, edges: &EdgeFiles, scratch: &Path) -> Result<Re
     })?;
     if vertices >= super::VERTICES_MAX {
         let cause = format!(
-            "{vertices} different ids, {} are the most",
+            "{vertices} different ids; at most {} are possible",
             super::VERTICES_MAX
         );
         return Err(Error::usage(super::CONVERT, cause));

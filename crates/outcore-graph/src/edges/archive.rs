@@ -95,7 +95,7 @@ pub(super) fn members_of(job: &Job, path: &Path) -> Result<Vec<Member>> {
         .checked_add(len_bytes)
         .is_some_and(|end| end <= found.len());
     if !is_inside || len_bytes > DIRECTORY_BYTES_MAX {
-        return Err(corrupt(path, "its directory does not lie inside the file"));
+        return Err(corrupt(path, "its directory is outside the file"));
     }
     let entries = bytes_of(job, path, at_bytes, len_bytes)?;
     let (mut members, mut at) = (Vec::new(), 0);
@@ -112,7 +112,7 @@ pub(super) fn members_of(job: &Job, path: &Path) -> Result<Vec<Member>> {
         if !is_inside {
             return Err(corrupt(
                 path,
-                format!("`{}` does not lie inside the file", member.name),
+                format!("`{}` is outside the file", member.name),
             ));
         }
         members.push(member);
@@ -193,7 +193,12 @@ pub(super) fn unpack(
     member: &Member,
     take: impl FnMut(&[u8]) -> Result<()>,
 ) -> Result<u64> {
-    let damaged = || corrupt(path, format!("`{}` is not what was packed", member.name));
+    let damaged = || {
+        corrupt(
+            path,
+            format!("`{}` is damaged: its checksum differs", member.name),
+        )
+    };
     let local = bytes_of(job, path, member.local_at_bytes, LOCAL_BYTES as u64)?;
     let skipped = match (u16_at(&local, 26), u16_at(&local, 28)) {
         (Some(name), Some(extra)) if local.starts_with(b"PK\x03\x04") => name + extra,

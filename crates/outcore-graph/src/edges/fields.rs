@@ -158,7 +158,7 @@ pub(super) fn separated<'l>(
     }
     if !is_last && with_commas.replace(gap.has_comma) == Some(!gap.has_comma) {
         let cause =
-            "its fields are apart by blanks and by commas, and a comma may be a decimal one";
+            "its fields are separated by spaces and by commas, and a comma may be a decimal comma";
         return Err(Fault(cause.to_owned()));
     }
     Ok(field)

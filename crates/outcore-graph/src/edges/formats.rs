@@ -91,7 +91,7 @@ impl EdgeFormat {
         let known = NAMES.iter().find(|(known, _)| *known == name);
         known.map(|(_, format)| *format).ok_or_else(|| {
             Error::usage(READ, format!("no format of edges is called `{name}`")).hint(match name {
-                "u32" | "u64" => "pairs of numbers have a type, and no format".to_owned(),
+                "u32" | "u64" => "pairs of numbers need --type, not a format".to_owned(),
                 _ => "use text, mtx, csv, sg, wsg, graph500 or npz".to_owned(),
             })
         })
@@ -108,7 +108,7 @@ impl EdgeFormat {
             _ => Err(
                 Error::usage(READ, format!("edges are not pairs of `{name}`")).hint(
                     match NAMES.iter().any(|(known, _)| *known == name) {
-                        true => "that is a format, and no type".to_owned(),
+                        true => "that is a format: use --from".to_owned(),
                         false => "use u32 or u64".to_owned(),
                     },
                 ),
@@ -146,7 +146,7 @@ impl EdgeFormat {
 /// options that do not apply to the format.
 pub(super) fn format_of(files: &[PathBuf], options: &ReadOptions) -> Result<EdgeFormat> {
     let Some(first) = files.first() else {
-        return Err(Error::usage(READ, "no file of edges is named").hint("name one or several"));
+        return Err(Error::usage(READ, "no file of edges is given").hint("name one or several"));
     };
     let format = match options.format {
         Some(format) => {
@@ -175,7 +175,7 @@ fn check_numbers(format: EdgeFormat, files: &[PathBuf], options: &ReadOptions) -
         None => Ok(()),
         Some(name) => Err(Error::usage(
             READ,
-            "a type is for binary pairs of numbers, and its name says otherwise",
+            "--type is for binary pairs of numbers, but the name of the file has another format",
         )
         .path(name)
         .hint("leave the type out: ids of text need none")),
@@ -188,34 +188,34 @@ fn check_options(format: EdgeFormat, first: &Path, options: &ReadOptions) -> Res
     let is_matrix = matches!(format, EdgeFormat::MatrixMarket | EdgeFormat::Npz);
     if options.is_bipartite && !is_matrix {
         return wrong(
-            "--bipartite is for matrices, and this file is none",
+            "--bipartite is for matrices, but this file is not a matrix",
             "leave --bipartite out, or convert a .mtx or .npz file",
         );
     }
     if format == EdgeFormat::Csv {
         return match options.has_no_header && !options.columns.is_empty() {
             true => wrong(
-                "--columns are names, and --no-header says that there are none",
-                "leave out one of both",
+                "--columns gives names, but with --no-header there are none",
+                "leave one of the two out",
             ),
             false => Ok(()),
         };
     }
     if options.weight_column.is_some() {
         return wrong(
-            "--weights=COLUMN is for CSV, and this file has no named columns",
-            "use --weights alone: the weight follows the two ids",
+            "--weights=COLUMN is for CSV, but this file has no named columns",
+            "use --weights without a name: the weight follows the two ids",
         );
     }
     if !options.columns.is_empty() {
         return wrong(
-            "--columns is for CSV and tables, and this file has no named columns",
+            "--columns is for CSV and tables, but this file has no named columns",
             "leave --columns out: source and target are the first two fields; text with a header is read with --from csv",
         );
     }
     if options.has_no_header {
         return wrong(
-            "--no-header is for CSV, and this file has no named columns",
+            "--no-header is for CSV, but this file has no named columns",
             "leave --no-header out",
         );
     }
@@ -253,7 +253,7 @@ fn format_of_names(options: &ReadOptions, files: &[PathBuf]) -> Result<EdgeForma
             }
         };
         return Err(
-            Error::usage(READ, "its name does not say how it holds edges")
+            Error::usage(READ, "its name does not identify the format of edges")
                 .path(first)
                 .hint(hint),
         );
@@ -265,11 +265,12 @@ fn format_of_names(options: &ReadOptions, files: &[PathBuf]) -> Result<EdgeForma
         None => Ok(format),
         Some(other) => {
             let cause = format!(
-                "its name tells another format than that of {}",
+                "its name has another format than that of {}",
                 first.display()
             );
             Err(Error::usage(READ, cause).path(other).hint(
-                "convert files of one format at a time, or say with --from that all are of one",
+                "convert files of one format at a time, or pass one format for all of them with \
+                 --from",
             ))
         }
     }
@@ -323,7 +324,7 @@ pub(super) fn header_of(
     if matches!(format, EdgeFormat::Serial | EdgeFormat::WeightedSerial) {
         let is_stored = format == EdgeFormat::WeightedSerial;
         if options.is_weighted && !is_stored {
-            let cause = "weights are asked for, and a graph of this kind has none";
+            let cause = "weights were requested, but a graph of this kind has none";
             return Err(Error::usage(READ, cause)
                 .path(path)
                 .hint("convert a .wsg file, or leave --weights out"));
@@ -371,7 +372,7 @@ fn refuse_packed(path: &Path, head: &[u8]) -> Result<()> {
         None => Ok(()),
         Some((_, program)) => Err(Error::usage(
             READ,
-            "it is compressed, and edges are not unpacked",
+            "it is compressed, but outcore does not decompress this format",
         )
         .path(path)
         .hint(format!("unpack it first: `{program} -dc FILE > edges.txt`"))),
@@ -553,7 +554,7 @@ impl CsvColumns<'_> {
             [source, target] => Ok([self.find(source)?, self.find(target)?]),
             _ => {
                 let cause = format!(
-                    "the ends of edges are in two columns, and {} named",
+                    "edges need two columns, but {} given",
                     match wanted.len() {
                         1 => "one is".to_string(),
                         count => format!("{count} are"),

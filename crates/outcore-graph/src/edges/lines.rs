@@ -231,7 +231,7 @@ impl LineFiles {
                 let cause = "the file was not read as a whole";
                 return Err(Error::corrupt(READ, cause)
                     .path(&file.path)
-                    .hint("nothing may write to it meanwhile: convert again"));
+                    .hint("convert again while no program writes to it"));
             }
             let edges = file.edges.load(Ordering::Relaxed);
             check_entries(&file.path, file.entries, edges)?;

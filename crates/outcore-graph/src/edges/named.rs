@@ -182,7 +182,7 @@ pub(super) fn check(name: &[u8]) -> std::result::Result<(), Fault> {
     let fault = match name {
         [] => "an id is empty".to_owned(),
         _ if name.len() > NAME_BYTES_MAX => format!(
-            "the id `{}...` has {} bytes, {NAME_BYTES_MAX} are the most",
+            "the id `{}...` has {} bytes; at most {NAME_BYTES_MAX} are possible",
             shown(),
             name.len()
         ),

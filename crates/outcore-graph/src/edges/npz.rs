@@ -270,7 +270,8 @@ pub(super) fn open(
     };
     let sides = MatrixSides::new(path, rows, columns, is_bipartite)?;
     if sides.vertices > INDEX_LIMIT {
-        let cause = format!("its shape is {rows} x {columns}, {INDEX_LIMIT} vertices are the most");
+        let cause =
+            format!("its shape is {rows} x {columns}; at most {INDEX_LIMIT} vertices are possible");
         return Err(Error::usage(READ, cause).path(path));
     }
     Ok(Matrix {
@@ -323,7 +324,7 @@ pub(super) fn parse(
             let (rows, columns) = (named(1), named(2));
             let count = indices("row.npy", matrix.rows, &rows)?;
             if indices("col.npy", matrix.columns, &columns)? != count {
-                return Err(corrupt(path, "it has more rows than columns, or fewer"));
+                return Err(corrupt(path, "it is not square"));
             }
             let both = u32s(&rows).zip(u32s(&columns));
             both.map(move |(row, column)| [row, column + target_from])

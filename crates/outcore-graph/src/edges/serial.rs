@@ -63,7 +63,7 @@ impl Serial {
 pub(super) fn open(job: &Job, path: &Path, is_stored: bool, is_wanted: bool) -> Result<Serial> {
     let corrupt = |cause: String| {
         Error::corrupt(READ, cause).path(path).hint(
-            "write the graph again: it is cut short or too long, or no serialized graph of GAP",
+            "write the graph again: it is cut short or too long, or not a serialized graph of GAP",
         )
     };
     let mut head = [0; HEAD_BYTES];
@@ -191,7 +191,8 @@ impl<T: Item> Lists<'_, T> {
             true => Ok(()),
             false => Err(Error::corrupt(
                 READ,
-                "it is said to be undirected, and an edge is not in the lists of both its ends, with one weight",
+                "it is marked as undirected, but an edge is not in the lists of both ends with the \
+                 same weight",
             )
             .path(self.path)
             .hint("write the graph again, as directed or with each edge in both lists")),

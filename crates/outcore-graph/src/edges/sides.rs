@@ -39,7 +39,7 @@ impl MatrixSides {
             }),
             false => {
                 let cause = format!(
-                    "it has {} and {}: row i and column i are not one vertex",
+                    "it has {} and {}: row i and column i are not the same vertex",
                     units::counted(rows, "row"),
                     units::counted(columns, "column")
                 );

@@ -126,14 +126,15 @@ pub(crate) fn not_an_edge(fault: &Fault, place: Place<'_>) -> Error {
         None => format!("a line is not an edge: {}", fault.0),
     };
     let hint = match fault.0.as_str() {
-        cause if cause.contains("does not fit into") => {
-            "correct the line, or convert again with the --weight-type that is named (weight_type in Python)"
+        cause if cause.contains("does not fit in ") => {
+            "correct the line, or convert again with that --weight-type (weight_type in Python)"
         }
         cause if cause.contains("whole numbers") => {
             "number ids that are names with --relabel (--relabel=text, if the first ids are numbers)"
         }
-        cause if cause.contains("a decimal one") => {
-            "write decimals with a point, and use one separator on each line; `--from csv` reads fields that commas end"
+        cause if cause.contains("a decimal comma") => {
+            "write decimals with a point, and use one kind of separator per line; `--from csv` \
+             reads fields that are separated by commas"
         }
         cause if cause.ends_with("is negative") => {
             "correct or remove the line; where ids below 0 are names, number them with --relabel=text"

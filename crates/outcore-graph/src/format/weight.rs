@@ -200,7 +200,7 @@ impl WeightType {
             WeightType::I64 => "use f64",
         };
         format!(
-            "the weight {text} does not fit into {}; {other} (--weight-type)",
+            "the weight {text} does not fit in {}; {other} (--weight-type)",
             self.name()
         )
     }

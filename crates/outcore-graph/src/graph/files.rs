@@ -82,7 +82,7 @@ impl GraphFiles {
         let place = &self.place;
         let (cause, hint) = match std::fs::metadata(place) {
             Ok(facts) if !facts.is_dir() => (
-                "it is not a directory, and a graph is one",
+                "it is not a directory, but a graph is one",
                 "make a graph of a file of edges with `outcore graph convert EDGES -o G.graph`",
             ),
             Ok(_) if !self.path(NAME).exists() => (

@@ -265,7 +265,7 @@ impl<'g> ListReader<'g> {
         match read_block(bytes, what, visit)? {
             true => Ok(()),
             false => {
-                let cause = format!("block {number} is not what was written");
+                let cause = format!("block {number} is damaged: it differs from what was written");
                 let at_bytes = (number * LIST_BLOCK_BYTES) as u64;
                 Err(damaged(&self.graph.part_path(part), cause).offset(at_bytes))
             }

@@ -253,6 +253,9 @@ fn load_numbers(
     let numbers: Vec<u32> = numbers.into_iter().map(AtomicU32::into_inner).collect();
     match bytes_checksum(bytemuck::cast_slice(&numbers)) == sum {
         true => Ok(numbers),
-        false => Err(damaged(&files.path(name), "it is not what was written")),
+        false => Err(damaged(
+            &files.path(name),
+            "it is damaged: it differs from what was written",
+        )),
     }
 }

@@ -100,7 +100,10 @@ impl Graph {
                 kind: NamesKind::Numbers(names),
                 _held: held,
             })),
-            false => Err(damaged(&path, "it is not what was written")),
+            false => Err(damaged(
+                &path,
+                "it is damaged: it differs from what was written",
+            )),
         }
     }
 }
@@ -220,7 +223,7 @@ impl TextNames {
         block.ok_or_else(|| {
             damaged(
                 &self.path,
-                format!("block {number} is not what was written"),
+                format!("block {number} is damaged: it differs from what was written"),
             )
             .offset(number * NAME_BLOCK_BYTES as u64)
         })

@@ -72,7 +72,7 @@ impl fmt::Display for EdgeReads {
                     write!(f, "{}; then ", passes(before))?;
                 }
                 let most = units::counted((*most).into(), "iteration");
-                write!(f, "{} an iteration, {most} at most", passes(each))
+                write!(f, "{} per iteration, {most} at most", passes(each))
             }
             EdgeReads::Frontiers => f.write_str(
                 "a pass for each round of many vertices, only the lists of the vertices in other rounds",

@@ -38,8 +38,11 @@ impl<F: Fn(Segment<'_>) -> Result<()> + Sync> Chunks<'_, F> {
         };
         read_chunk(chunk, what, &self.visit)?.ok_or_else(|| {
             let path = self.graph.part_path(Part::Tiles);
-            damaged(&path, format!("chunk {number} is not what was written"))
-                .offset(number * CHUNK_BYTES as u64)
+            damaged(
+                &path,
+                format!("chunk {number} is damaged: it differs from what was written"),
+            )
+            .offset(number * CHUNK_BYTES as u64)
         })
     }
 }
@@ -96,7 +99,7 @@ impl<F: Fn(u64, List<'_>) -> Result<()> + Sync> Blocks<'_, F> {
             true => Ok(neighbours),
             false => {
                 let path = self.graph.part_path(self.part);
-                let cause = format!("block {number} is not what was written");
+                let cause = format!("block {number} is damaged: it differs from what was written");
                 Err(damaged(&path, cause).offset(number * LIST_BLOCK_BYTES as u64))
             }
         }

@@ -72,7 +72,8 @@ impl State {
         if needed_bytes > free_bytes {
             let held_bytes = job.budget.used_bytes();
             let cause = format!(
-                "{} vertices need {} ({vertex_bytes} bytes each, and {} to read edges), {} are left",
+                "{} vertices need {} ({vertex_bytes} bytes each, and {} to read edges), but only \
+                 {} are left",
                 units::count(vertices),
                 units::bytes(needed_bytes),
                 units::bytes(needed_bytes - state_bytes),

@@ -42,7 +42,7 @@ impl<'g> Peeling<'g> {
         let manifest = graph.manifest();
         if manifest.loops > 0 {
             let cause = format!(
-                "it has {} from a vertex to itself, for which cores are not defined",
+                "it has {} from a vertex to itself; cores are not defined for such edges",
                 units::counted(manifest.loops, "edge")
             );
             return Err(Error::usage(KERNEL, cause)

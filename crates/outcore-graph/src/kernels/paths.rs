@@ -47,7 +47,7 @@ pub fn shortest_paths(job: &Job, graph: &Graph, source: u32) -> Result<Vec<f64>>
 pub fn shortest_paths_from(job: &Job, graph: &Graph, sources: &[u32]) -> Result<Vec<f64>> {
     let vertices = graph.vertices();
     if sources.is_empty() {
-        return Err(Error::usage(KERNEL, "no source is named").hint("name one vertex or several"));
+        return Err(Error::usage(KERNEL, "no source is given").hint("name one vertex or several"));
     }
     if let Some(source) = sources.iter().find(|source| **source as usize >= vertices) {
         let cause = format!("the source {source} is not a vertex: there are {vertices}");
@@ -181,7 +181,7 @@ fn check_whole(graph: &Graph, distances: &[f64]) -> Result<()> {
         None => Ok(()),
         Some(distance) => {
             let cause =
-                format!("a path has the length {distance}, and lengths are exact below 2^53 only");
+                format!("a path has the length {distance}, but lengths are exact only below 2^53");
             Err(Error::usage(KERNEL, cause)
                 .path(graph.dir())
                 .hint("convert the edges again with --weight-type f64, or with smaller weights"))

@@ -56,7 +56,7 @@ const VERTICES_AT_ONCE: usize = 256;
 /// fit; errors of reading.
 pub fn triangles(job: &Job, graph: &Graph) -> Result<Vec<u64>> {
     if graph.manifest().directed {
-        let cause = "the graph is directed, and triangles are those of an undirected one";
+        let cause = "the graph is directed, but triangles need an undirected graph";
         return Err(Error::usage(KERNEL, cause)
             .path(graph.dir())
             .hint("convert the edges again with --undirected"));

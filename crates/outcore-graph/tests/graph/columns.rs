@@ -106,7 +106,7 @@ fn columns_of_csv_are_those_that_are_named() {
     for (options, wanted) in [
         (plain.clone(), "a column has no name"),
         (read(named("src", "to")), "no column is called `to`"),
-        (read(no_header), "--no-header says that there are none"),
+        (read(no_header), "with --no-header there are none"),
     ] {
         let error = refused(dir.path(), ("a.csv", text), &options).to_string();
         assert!(error.contains(wanted), "{error}");

@@ -219,7 +219,7 @@ fn what_is_no_edge_is_refused_by_file_and_line_and_nothing_is_left() {
             "j.xyz",
             "0 1\n".into(),
             &plain,
-            "its name does not say how it holds edges",
+            "its name does not identify the format of edges",
         ),
     ];
     for (name, text, options, wanted) in cases {
@@ -286,8 +286,8 @@ fn a_matrix_has_the_entries_that_its_head_speaks_of() {
     let head = "%%MatrixMarket matrix coordinate pattern general\n";
     for (body, wanted) in [
         ("3 3 2\n1 2\n2 3\n", None),
-        ("3 3 2\n1 2\n", Some("2 entries, and it has 1")),
-        ("3 3 1\n1 2\n2 3\n", Some("1 entry, and it has 2")),
+        ("3 3 2\n1 2\n", Some("2 entries, but it has 1")),
+        ("3 3 1\n1 2\n2 3\n", Some("1 entry, but it has 2")),
         ("3 3 0\n", None),
         ("3 3\n1 2\n", Some("the line of sizes is not")),
         ("3 x 3 2\n1 2\n2 3\n", Some("the line of sizes is not")),
@@ -335,7 +335,7 @@ fn a_serialized_graph_is_as_long_as_its_head_says_and_symmetric_if_undirected() 
             // The list of vertex 0 begins with 1; now 1 has 0, and 0 has 2.
             let mut turned = whole.clone();
             turned[17 + 8 * (VERTICES as usize + 1)] = 2;
-            refused(&turned, "not in the lists of both its ends");
+            refused(&turned, "not in the lists of both ends");
         }
         std::fs::write(&path, &whole).unwrap();
         converted(&path, &options).unwrap();

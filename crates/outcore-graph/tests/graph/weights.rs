@@ -106,12 +106,12 @@ fn a_weight_that_does_not_fit_is_refused_by_its_line() {
         made(&text, &weighted(of)).unwrap_err()
     };
     for (weight, of, wanted) in [
-        ("9007199254740993", None, "does not fit into f64"),
-        ("1e-400", None, "does not fit into f64"),
-        ("0.5", Some(WeightType::I64), "does not fit into i64"),
-        ("1e-50", Some(WeightType::F32), "does not fit into f32"),
+        ("9007199254740993", None, "does not fit in f64"),
+        ("1e-400", None, "does not fit in f64"),
+        ("0.5", Some(WeightType::I64), "does not fit in i64"),
+        ("1e-50", Some(WeightType::F32), "does not fit in f32"),
         ("1e400", None, "not finite"),
-        ("0,75", None, "a decimal one"),
+        ("0,75", None, "a decimal comma"),
     ] {
         let error = refused(weight, of).to_string();
         assert!(error.contains("line 2"), "{weight}: {error}");

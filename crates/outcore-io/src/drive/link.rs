@@ -47,7 +47,7 @@ pub fn file_behind(operation: &str, name: &Path) -> Result<PathBuf> {
                 "remove it, or give another name",
             ),
             Refusal::Planted => (
-                "the output is a link of another user, in a directory that everybody may write to",
+                "the output is a link of another user in a world-writable directory",
                 "give another name, or that of the file itself",
             ),
         };
@@ -63,7 +63,7 @@ pub fn file_behind(operation: &str, name: &Path) -> Result<PathBuf> {
 pub(super) fn check_dir(operation: &str, dir: &Path) -> Result<()> {
     match follow(dir) {
         Err(Refusal::Planted) => {
-            let cause = "the directory is a link of another user, in a directory that everybody may write to";
+            let cause = "the directory is a link of another user in a world-writable directory";
             Err(Error::usage(operation, cause)
                 .path(dir)
                 .hint("give another name, or that of the directory itself"))

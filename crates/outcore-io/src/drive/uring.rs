@@ -190,7 +190,7 @@ impl UringQueue {
             .or_else(|_| IoUring::new(entries))
             .map_err(|e| {
                 Error::io("set up io_uring", &e)
-                    .hint("containers may forbid it; pread and pwrite do without")
+                    .hint("containers may forbid io_uring; outcore then uses pread and pwrite")
             })?;
         Ok(UringQueue {
             can_keep: false,

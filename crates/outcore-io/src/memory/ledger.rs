@@ -207,7 +207,7 @@ impl Opened {
 
 /// The error for a request that the plan did not foresee.
 pub(super) fn defect(name: &str, bytes: u64, cause: &str) -> Error {
-    let cause = format!("{bytes} bytes are needed, and {cause}");
+    let cause = format!("{bytes} bytes are needed, but {cause}");
     Error::new(Kind::Memory, format!("reserve memory for {name}"), cause)
         .hint("a defect of the plan: please report it; more --memory may avoid it")
 }

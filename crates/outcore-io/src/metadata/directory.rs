@@ -86,10 +86,10 @@ pub fn refuse_others(kind: &str, dir: &Path, is_own: impl Fn(&str) -> bool) -> R
     match names.find(|name| !is_own(name) && !name.starts_with(".outcore-")) {
         None => Ok(()),
         Some(other) => {
-            let cause = format!("the directory is no {kind}: it has `{other}`");
+            let cause = format!("the directory is not a {kind}: it contains `{other}`");
             Err(Error::usage(format!("create {kind}"), cause)
                 .path(dir)
-                .hint("name a directory that is empty or not there yet"))
+                .hint("name a directory that is empty or does not exist yet"))
         }
     }
 }

@@ -115,7 +115,7 @@ impl ManifestShard {
     pub fn check(&self, found: &std::fs::Metadata) -> std::result::Result<(), String> {
         if found.len() != self.len_bytes {
             return Err(format!(
-                "a shard of {} where the manifest says {}",
+                "the shard has {}, but the manifest says {}",
                 units::counted(found.len(), "byte"),
                 units::count(self.len_bytes)
             ));
@@ -123,7 +123,7 @@ impl ManifestShard {
         let now_ns = i128::from(found.mtime()) * 1_000_000_000 + i128::from(found.mtime_nsec());
         match self.modified_ns {
             Some(then_ns) if i128::from(then_ns) != now_ns => {
-                Err("the shard was written at another time than the manifest says".to_string())
+                Err("the time of the shard's last write differs from the manifest".to_string())
             }
             _ => Ok(()),
         }

@@ -44,7 +44,7 @@ impl NewDir {
         }
         swept?;
         if fs::symlink_metadata(path).is_ok() {
-            return Err(Error::usage(operation, "a file of that name is there")
+            return Err(Error::usage(operation, "the file already exists")
                 .path(path)
                 .hint("name a directory"));
         }

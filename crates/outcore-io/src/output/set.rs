@@ -191,7 +191,8 @@ pub fn check_published(dir: &Path) -> Result<()> {
     Err(match is_running {
         true => error.hint("a job is putting its files in place: try again when it has ended"),
         false => error.hint(format!(
-            "its job ended before all files had their places: `outcore scratch clean {}` puts the rest in place",
+            "its job ended before it had published all files: `outcore scratch clean {}` publishes \
+             the rest",
             dir.display()
         )),
     })

@@ -79,8 +79,8 @@ pub fn publish_together(
     }
     dirs.into_iter().for_each(PrivateDir::leave);
     Err(error.hint(
-        "the output is whole: a run of outcore with the same output directories, or \
-         `outcore scratch clean`, puts the rest of it in place",
+        "the output is whole: a run of outcore with the same output directories, or `outcore \
+         scratch clean`, publishes the rest of it",
     ))
 }
 

@@ -147,7 +147,7 @@ impl DatasetVolume {
         let mut errors = copies.into_iter().filter_map(|(_, copy)| copy.err());
         Err(errors.find(|error| !is_missing(error)).unwrap_or_else(|| {
             Error::usage(READ, format!("dataset @{name} not found"))
-                .hint("`outcore volume ls --volume FILE` lists what there is")
+                .hint("`outcore volume ls --volume FILE` lists the datasets")
         }))
     }
 

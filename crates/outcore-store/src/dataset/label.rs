@@ -34,7 +34,7 @@ const FORM: Form = Form {
     version: 2,
     operation: OPEN,
     len_bytes_max: 4 << 20,
-    remedy: "`outcore volume scrub` writes such a label anew, where it is certain whose drive it is",
+    remedy: "`outcore volume scrub` restores the label if it can identify the drive",
     upgrade: "get its datasets with the outcore that made it, and put them into a new volume",
 };
 
@@ -168,10 +168,10 @@ impl DatasetVolume {
         let Some(known) = labels.iter().flatten().next().cloned() else {
             return Err(match labels.into_iter().next() {
                 Some(Ok(_)) | None => {
-                    Error::usage(OPEN, "no drives are named").hint("use --volume drives.toml")
+                    Error::usage(OPEN, "no drives are given").hint("use --volume drives.toml")
                 }
                 Some(Err(error)) if error.kind() == Kind::Io => {
-                    error.hint("none of the volume's drives is there: mount them")
+                    error.hint("all drives of the volume are missing: mount them")
                 }
                 Some(Err(error)) => error
                     .hint("no label of the volume can be read: restore one of them from a backup"),
@@ -190,7 +190,7 @@ impl DatasetVolume {
                 .find(|name| !named.contains(&name.as_str()));
             let cause = match missing {
                 Some(name) => format!("drive {name} is missing"),
-                None => "its drives are named in another order, or twice".to_string(),
+                None => "its drives are listed in another order, or twice".to_string(),
             };
             return Err(Error::corrupt(OPEN, cause).hint(format!(
                 "name all drives of the volume, in this order: {}",
@@ -233,7 +233,7 @@ impl DatasetVolume {
                 let drive = &self.drives[indexes[at]].name;
                 return Err(error
                     .drive(drive)
-                    .hint("the next command on this volume puts the rest of its labels in place"));
+                    .hint("the next command on this volume writes the remaining labels"));
             }
         }
         Ok(())
@@ -298,8 +298,9 @@ fn refuse_datasets(drive: &VolumeDrive) -> Result<()> {
                 .drive(&drive.name)
                 .path(path)
                 .hint(
-                    "`outcore volume scrub` with that volume's drives file writes the label anew, if \
-                     another drive has one; otherwise restore it from a backup, or name another directory",
+                    "`outcore volume scrub` with that volume's drives file restores the label, if \
+                     another drive has one; otherwise restore it from a backup, or name another \
+                     directory",
                 ));
         }
     }
@@ -326,11 +327,13 @@ pub(super) fn refusal(operation: &str, drive: &VolumeDrive, absence: &Error) -> 
         ),
         _ if absence.raw_errno() == Some(Errno::NOENT.raw_os_error()) => (
             format!("drive {name} is missing: {why}"),
-            "mount it; what does not lie on it can be read meanwhile (`outcore volume ls` says what does)",
+            "mount it; until then, datasets that do not use it can be read (`outcore volume ls` \
+             marks those that do)",
         ),
         _ => (
             format!("drive {name} cannot be read: {why}"),
-            "check the drive and who may read it; what does not lie on it can be read meanwhile",
+            "check the drive and its permissions; until then, datasets that do not use it can be \
+             read",
         ),
     };
     Error::new(absence.kind(), operation, cause)
@@ -382,7 +385,7 @@ fn read_label(drive: &VolumeDrive) -> Result<Label> {
                 .all(|folder| drive.dir.join(FOLDER).join(folder).is_dir());
         named(match is_lost {
             true => FORM
-                .damage("the label is missing, and the other files of the drive's folder are there")
+                .damage("the label is missing, but the other files of the drive's folder exist")
                 .path(&path),
             false => error,
         })

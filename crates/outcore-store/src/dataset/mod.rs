@@ -49,7 +49,7 @@ use outcore_io::memory::{BLOCK_BYTES, block_ceil};
 
 /// The rule for names of datasets, for error messages.
 const NAMES_HINT: &str =
-    "a name has up to 200 ASCII letters, digits and ._-+=, and no dot in front";
+    "a name has up to 200 ASCII letters, digits and ._-+=, and does not begin with a dot";
 /// Folder in each drive's directory.
 pub const FOLDER: &str = "outcore-volume";
 /// Largest number of bytes per checksum.
@@ -310,7 +310,7 @@ fn refuse_what_is_no_directory(
     match fs::metadata(&drive.dir) {
         Ok(facts) if !facts.is_dir() => Err(Error::usage(
             operation,
-            "not a directory, which a drive of a volume must be",
+            "not a directory, but a drive of a volume must be one",
         )
         .drive(&drive.name)
         .path(&drive.dir)
@@ -391,7 +391,7 @@ fn open_shares(volume: &DatasetVolume, manifest: &Manifest) -> Result<StripedVol
     let names = manifest.shares.iter().map(|share| &share.drive);
     if !names.eq(volume.drives.iter().map(|drive| &drive.name)) {
         let cause = format!(
-            "@{} lies on other drives than the volume has",
+            "@{} uses drives that the volume does not have",
             manifest.name
         );
         return Err(Error::corrupt("open dataset", cause).hint("look at the drives file"));

@@ -56,14 +56,14 @@ impl DatasetVolume {
         self.sweep()?;
         let _lock = self.lock_names()?;
         if self.is_being_changed()? {
-            let cause = "a dataset is being written, or what is left of one cannot be swept";
+            let cause = "a dataset is being written, or the remains of one cannot be removed";
             return Err(
-                Error::usage(REMOVE, cause).hint("try again when nobody writes to the volume")
+                Error::usage(REMOVE, cause).hint("try again when no program writes to the volume")
             );
         }
         let (ids, untold) = self.ids()?;
         if let Some(name) = untold {
-            let cause = format!("@{name} does not say which files are its");
+            let cause = format!("the manifest of @{name} does not list its files");
             return Err(Error::usage(REMOVE, cause)
                 .path(self.manifest_path(&name, 0))
                 .hint(format!("remove it first: `outcore volume rm @{name}`")));

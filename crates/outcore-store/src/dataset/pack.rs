@@ -204,7 +204,7 @@ impl Index {
     /// # Errors
     /// Corrupt: it is not an index.
     pub fn decode(index: &[u8]) -> Result<Self> {
-        let broken = |line: &str| Error::corrupt(READ, format!("the line {line:?} makes no sense"));
+        let broken = |line: &str| Error::corrupt(READ, format!("the line {line:?} is invalid"));
         let text =
             std::str::from_utf8(index).map_err(|error| Error::corrupt(READ, error.to_string()))?;
         let mut lines = text.split_terminator('\n');

@@ -88,11 +88,17 @@ impl Damage {
 
     /// As the error of a read.
     pub(crate) fn to_error(&self) -> Error {
-        Error::corrupt(READ, format!("@{} is not what was written", self.dataset))
-            .drive(&self.drive)
-            .path(&self.path)
-            .offset(self.offset_bytes)
-            .hint("`outcore volume scrub` lists all damage; put the dataset again")
+        Error::corrupt(
+            READ,
+            format!(
+                "@{} is damaged: it differs from what was written",
+                self.dataset
+            ),
+        )
+        .drive(&self.drive)
+        .path(&self.path)
+        .offset(self.offset_bytes)
+        .hint("`outcore volume scrub` lists all damage; put the dataset again")
     }
 }
 

@@ -149,7 +149,7 @@ pub(super) fn changed(path: &Path) -> Error {
         "the file changed while it was read: it became shorter",
     )
     .path(path)
-    .hint("put it again when nobody writes to it")
+    .hint("put it again when no program writes to it")
 }
 
 /// Puts all bytes of `source`.
@@ -273,7 +273,7 @@ fn readers_of(volume: &DatasetVolume, manifest: &Manifest) -> u32 {
 /// Usage for a dataset that is not a directory; the errors of the reader.
 pub fn index_of(volume: &DatasetVolume, manifest: &Manifest, budget: &Budget) -> Result<Index> {
     if manifest.contents != Contents::Directory {
-        let cause = format!("@{} is one file and no directory", manifest.name);
+        let cause = format!("@{} is a file, not a directory", manifest.name);
         return Err(Error::usage("look into dataset", cause));
     }
     let (at, len) = (manifest.len_bytes, manifest.index_bytes);

@@ -102,10 +102,8 @@ impl DatasetVolume {
         super::check_name(&new.name)?;
         self.check_complete(WRITE)?;
         if !new.replace && self.contains(&new.name) {
-            return Err(
-                Error::usage(WRITE, format!("there is a @{} already", new.name))
-                    .hint("allow replacing it with --force, or name another"),
-            );
+            return Err(Error::usage(WRITE, format!("@{} already exists", new.name))
+                .hint("allow replacing it with --force, or name another"));
         }
         let dirs = self.stage()?;
         let mut manifest = self.layout(new)?;
@@ -119,7 +117,7 @@ impl DatasetVolume {
         };
         if full_bytes > map.len_bytes() {
             let cause = format!(
-                "the dataset needs {full_bytes} bytes, and {} are free",
+                "the dataset needs {full_bytes} bytes, but only {} are free",
                 map.len_bytes()
             );
             return Err(Error::new(Kind::NoSpace, WRITE, cause).hint(MAKE_ROOM));
@@ -328,7 +326,7 @@ impl Unsealed {
         let _lock = volume.lock_names()?;
         if !self.replace && volume.contains(&name) {
             return Err(
-                Error::usage(WRITE, format!("a @{name} has appeared meanwhile"))
+                Error::usage(WRITE, format!("@{name} has been created in the meantime"))
                     .hint("allow replacing it with --force, or name another"),
             );
         }
@@ -360,8 +358,9 @@ impl Unsealed {
             .collect();
         if let Some(error) = failures.into_iter().next() {
             self.dirs.into_iter().for_each(PrivateDir::leave);
-            return Err(error
-                .hint("the dataset is whole: the next command on this volume puts it in place"));
+            return Err(
+                error.hint("the dataset is whole: the next command on this volume publishes it")
+            );
         }
         for (_, sealed) in &renames {
             // Read-only permissions are a reminder for people and programs; the owner of the drive

@@ -176,10 +176,8 @@ fn as_float(function: Function, value: &Value) -> Result<Value> {
         kind if kind.is_numeric() || *kind == DataType::Null => value.cast(&DataType::Float64),
         kind => {
             let name = function.name();
-            Err(
-                wrong(format!("`{name}` works on numbers, and this is {kind}"))
-                    .hint("cast it to a number, for example f64(name)"),
-            )
+            Err(wrong(format!("`{name}` needs a number, found {kind}"))
+                .hint("cast it to a number, for example f64(name)"))
         }
     }
 }

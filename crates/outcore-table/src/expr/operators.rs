@@ -26,10 +26,8 @@ pub(super) fn truth(value: Value) -> Result<Value> {
     match value.data_type() {
         DataType::Boolean => Ok(value),
         DataType::Null => value.cast(&DataType::Boolean),
-        other => Err(
-            wrong(format!("a truth value is wanted, and this is {other}"))
-                .hint("compare it with something, for example n > 0"),
-        ),
+        other => Err(wrong(format!("expected a truth value, found {other}"))
+            .hint("compare it with something, for example n > 0")),
     }
 }
 
@@ -299,7 +297,7 @@ fn of_times(operator: Binary, one: &Value, other: &Value) -> Result<Value> {
 pub(super) fn no_number(operator: Binary, a: &DataType, b: &DataType) -> outcore_io::Error {
     let sign = operator.sign();
     wrong(format!("`{sign}` does not work on {a} and {b}"))
-        .hint("cast what holds numbers, for example i64(name) or f64(name)")
+        .hint("cast the operand that contains numbers, for example i64(name) or f64(name)")
 }
 
 /// Applies one of the engine's operators to floats.

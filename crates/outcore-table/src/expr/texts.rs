@@ -38,7 +38,7 @@ pub(super) fn as_text(function: Function, value: &Value) -> Result<Value> {
         kind if is_text(kind) || *kind == DataType::Null => value.cast(&DataType::LargeUtf8),
         kind => {
             let name = function.name();
-            Err(wrong(format!("`{name}` works on text, and this is {kind}"))
+            Err(wrong(format!("`{name}` needs text, found {kind}"))
                 .hint("convert it with text(...)"))
         }
     }
@@ -51,7 +51,7 @@ fn as_whole(function: Function, value: &Value) -> Result<Value> {
         kind => {
             let name = function.name();
             Err(wrong(format!(
-                "`{name}` wants a whole number here, and this is {kind}"
+                "`{name}` needs a whole number here, found {kind}"
             )))
         }
     }
@@ -258,10 +258,10 @@ impl Pattern {
             .transpose()?;
         let options = options.unwrap_or_default();
         if let Some(other) = options.chars().find(|option| !"gicsm".contains(*option)) {
-            let cause = format!("`{name}` knows no option `{other}`");
+            let cause = format!("`{name}` has no option `{other}`");
             return Err(wrong(cause).hint(
-                "options are g (all matches), i (capital and small letters alike), s (. is a line \
-                 end, too) and m (^ and $ are at each line)",
+                "options are g (all matches), i (ignore case), s (. also matches a line end) and m \
+                 (^ and $ match at each line)",
             ));
         }
         let regex = RegexBuilder::new(&pattern)
@@ -277,8 +277,8 @@ impl Pattern {
                 .unwrap_or("")
                 .trim_start_matches("error: ")
                 .to_owned();
-            wrong(format!("`{pattern}` is no regular expression: {cause}"))
-                .hint("a backslash before a sign takes its meaning, as in '\\.'")
+            wrong(format!("`{pattern}` is not a regular expression: {cause}"))
+                .hint("a backslash makes the next character literal, as in '\\.'")
         })?;
         Ok(Pattern {
             regex,
@@ -326,10 +326,10 @@ fn by_pattern(function: Function, values: &[Value]) -> Result<Value> {
         .ok_or_else(|| {
             let groups = pattern.regex.captures_len() - 1;
             wrong(format!(
-                "the pattern has {}, and no other is there",
+                "the pattern has only {}",
                 units::counted(groups as u64, "group")
             ))
-            .hint("groups stand in round brackets and are counted from 1; 0 is the whole match")
+            .hint("groups are in parentheses and counted from 1; 0 is the whole match")
         })?;
     let texts = texts.map(|text| {
         let found = pattern

@@ -98,10 +98,8 @@ fn timestamps(value: &Value) -> Result<Value> {
         }
         kind if is_text(kind) => MICROSECONDS,
         kind => {
-            return Err(
-                wrong(format!("a date or a time is wanted, and this is {kind}"))
-                    .hint("convert it with timestamp(...) or strptime(..., '%Y-%m-%d')"),
-            );
+            return Err(wrong(format!("expected a date or a time, found {kind}"))
+                .hint("convert it with timestamp(...) or strptime(..., '%Y-%m-%d')"));
         }
     };
     value.cast(&kind)
@@ -184,8 +182,10 @@ impl Buckets {
             (1.., Some(0)) => Width::Months(i64::from(width.months)),
             (0, Some(ns @ 1..)) => Width::Nanoseconds(ns),
             _ => {
-                return Err(wrong("a bucket is some months wide, or some days and less")
-                    .hint("write for example '1 month' or '15 minutes'"));
+                return Err(wrong(
+                    "the width of a bucket is either in months, or in days and smaller units",
+                )
+                .hint("write for example '1 month' or '15 minutes'"));
             }
         };
         let origin_us = match origin {
@@ -219,7 +219,7 @@ impl Buckets {
                 let tick_ns = 1_000_000_000 / per_second;
                 if ns % tick_ns != 0 {
                     return Err(wrong(
-                        "the times are stored in microseconds, and buckets are finer",
+                        "the times are stored in microseconds, but the buckets are finer",
                     )
                     .hint("give a width of whole microseconds"));
                 }
@@ -354,7 +354,7 @@ fn format_of(function: Function, value: &Value) -> Result<Vec<Item<'static>>> {
         .replace("%n", "%9f");
     let items: Vec<Item<'_>> = StrftimeItems::new(&text).map(Item::to_owned).collect();
     match items.contains(&Item::Error) {
-        true => Err(wrong(format!("`{text}` is no format of times"))
+        true => Err(wrong(format!("`{text}` is not a time format"))
             .hint("write for example '%Y-%m-%d %H:%M:%S'")),
         false => Ok(items),
     }
@@ -377,7 +377,8 @@ fn written(function: Function, values: &[Value]) -> Result<Value> {
         text.clear();
         let shown = time.and_utc().format_with_items(items.iter());
         write!(text, "{shown}").map_err(|_| {
-            wrong("the format needs what the time has not").hint("leave its time zone out")
+            wrong("the format needs a field that the time does not have")
+                .hint("leave its time zone out")
         })?;
         made.push(Some(text.clone()));
     }
@@ -402,8 +403,8 @@ fn read(function: Function, values: &[Value]) -> Result<Value> {
             None if !is_tried => {
                 let format = literal(function, &values[1], "format")?;
                 Err(
-                    wrong(format!("`{text}` is no time of the format `{format}`"))
-                        .hint("with try_strptime, what does not fit becomes null"),
+                    wrong(format!("`{text}` does not match the format `{format}`"))
+                        .hint("use try_strptime to turn such values into null"),
                 )
             }
             time => Ok(time),

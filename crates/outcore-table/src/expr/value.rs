@@ -201,7 +201,7 @@ pub(super) fn cast_with(array: &ArrayRef, data_type: &DataType, is_null: bool) -
         format_options: FormatOptions::default(),
     };
     arrow_cast::cast_with_options(array, data_type, &options).map_err(|error| {
-        failed(&error).hint("with try_ before the name of a cast, what does not fit becomes null")
+        failed(&error).hint("put try_ before the cast to turn such values into null")
     })
 }
 
@@ -253,7 +253,7 @@ pub(super) fn element(value: &Value, place: usize) -> Result<Value> {
             cast(&value.array, &DataType::LargeList(Arc::clone(item)))?
         }
         kind => {
-            let cause = format!("an element is taken of lists, and this is {kind}");
+            let cause = format!("elements exist only in lists; this is {kind}");
             return Err(wrong(cause).hint("write substr(name, 1, 1) for a character of a text"));
         }
     };

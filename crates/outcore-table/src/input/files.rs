@@ -64,8 +64,8 @@ fn matched(path: &Path) -> Result<Option<Vec<PathBuf>>> {
     let refused =
         |cause: &str, hint: &str| Err(Error::usage(READ, cause).path(path).hint(hint.to_owned()));
     let Ok(found) = glob::glob(pattern) else {
-        let hint =
-            "in a pattern, * and ? stand for letters, [ab] for one of some, and ** for directories";
+        let hint = "in a pattern, * matches any characters, ? matches one character, [ab] matches \
+                    a or b, and ** matches directories";
         return refused("it is neither a file nor a pattern", hint);
     };
     let failed =
@@ -73,7 +73,7 @@ fn matched(path: &Path) -> Result<Option<Vec<PathBuf>>> {
     let found = found.map(|found| found.map_err(failed));
     let found = found.collect::<Result<Vec<_>>>()?;
     match found.is_empty() {
-        true => refused("no file has a name like this", "check the pattern"),
+        true => refused("no file matches this pattern", "check the pattern"),
         false => Ok(Some(found)),
     }
 }

@@ -123,7 +123,7 @@ fn no_schema() -> Error {
 }
 
 fn message(bytes: &[u8]) -> Result<Message<'_>> {
-    root_as_message(bytes).map_err(|error| damaged(&format!("a message that is none: {error:?}")))
+    root_as_message(bytes).map_err(|error| damaged(&format!("an invalid message: {error:?}")))
 }
 
 impl IpcFile {
@@ -162,7 +162,7 @@ impl IpcFile {
         let footer_at = footer_at.ok_or_else(|| damaged("a footer longer than the file"))?;
         let bytes = file.read(footer_at, footer_bytes as u64)?;
         let footer = root_as_footer(&bytes)
-            .map_err(|error| damaged(&format!("a footer that is none: {error:?}")))?;
+            .map_err(|error| damaged(&format!("an invalid footer: {error:?}")))?;
         let schema = footer
             .schema()
             .ok_or_else(|| damaged("a footer without a schema"))?;
@@ -222,7 +222,7 @@ impl IpcFile {
             if at_bytes >= file.len_bytes() {
                 return Err(damaged("the stream ends without its end mark")
                     .offset(at_bytes)
-                    .hint("the program that wrote it did not come to its end: run it again"));
+                    .hint("the program that wrote it did not finish: run it again"));
             }
             let Some(metadata) = metadata_at(&file, &mut transfers, at_bytes)? else {
                 check_end(&file, &mut transfers, at_bytes + PREFIX_BYTES)?;
@@ -355,7 +355,7 @@ impl IpcFile {
                 return Ok(());
             }
             let cause = format!(
-                "batch {batch} takes {}, and there is {} to read it",
+                "batch {batch} takes {}, but there is only {} to read it",
                 units::bytes(needed_bytes),
                 units::bytes(memory_bytes)
             );
@@ -423,7 +423,7 @@ impl IpcFile {
                     return Ok(());
                 }
                 let cause = format!(
-                    "the dictionaries take more than {}, a quarter of what there is",
+                    "the dictionaries take more than {}, a quarter of the memory",
                     units::bytes(memory_bytes)
                 );
                 // Their decompressed size is known only now, and a reader may have a small share of
@@ -534,7 +534,7 @@ impl<'f> FoundBatches<'f> {
 /// Converts the schema of a little-endian file or stream.
 fn schema_of(schema: arrow_ipc::Schema<'_>) -> Result<Schema> {
     if schema.endianness() != Endianness::Little {
-        let cause = "its numbers begin with their highest byte (big-endian)";
+        let cause = "its numbers are big-endian";
         return Err(Error::usage(READ, cause).hint(
             "write it again as little-endian: pyarrow swaps the bytes when it reads the file",
         ));
@@ -577,11 +577,9 @@ fn check_end(file: &DriveFile, transfers: &mut Transfers<usize>, at_bytes: u64) 
     let rest = file.read_with(transfers, &(at_bytes.min(end_bytes)..end_bytes), || Ok(()))?;
     match rest.iter().all(|&byte| byte == 0) {
         true => Ok(()),
-        false => Err(
-            damaged("the file goes on behind the end mark of its stream")
-                .offset(at_bytes)
-                .hint("put every stream into a file of its own, and name all of them"),
-        ),
+        false => Err(damaged("there are bytes after the end mark of the stream")
+            .offset(at_bytes)
+            .hint("put every stream into a file of its own, and name all of them")),
     }
 }
 

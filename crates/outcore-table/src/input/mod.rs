@@ -526,7 +526,7 @@ impl TableInput {
         let needed_bytes = self.memory_min_bytes();
         if needed_bytes > memory_bytes {
             let cause = format!(
-                "a row group needs {}, and a reader has {}",
+                "a row group needs {}, but a reader has only {}",
                 units::bytes(needed_bytes),
                 units::bytes(memory_bytes)
             );
@@ -744,6 +744,9 @@ fn unknown(head: &[u8]) -> Error {
         return Error::usage(READ, "Feather V1 is not supported")
             .hint("write it again as Feather V2, which pyarrow does by default");
     }
-    Error::usage(READ, "neither Parquet nor Arrow, by its first bytes")
-        .hint("name Parquet files, Arrow IPC files or streams, or text that ends in .csv or .jsonl")
+    Error::usage(
+        READ,
+        "its first bytes are neither those of Parquet nor of Arrow",
+    )
+    .hint("name Parquet files, Arrow IPC files or streams, or text that ends in .csv or .jsonl")
 }

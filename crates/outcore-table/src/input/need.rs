@@ -55,7 +55,7 @@ impl InputNeed {
             return Ok(());
         }
         let cause = format!(
-            "a row group needs {}, and a reader has {}",
+            "a row group needs {}, but a reader has only {}",
             units::bytes(self.piece_bytes),
             units::bytes(reader_bytes)
         );

@@ -89,7 +89,7 @@ pub(super) fn open_all(
 pub(super) fn full_schema(files: &[TableFile], is_union: bool) -> Result<SchemaRef> {
     let Some(first) = files.first() else {
         return Err(
-            Error::usage(READ, "no file is named").hint("name a file or a directory of tables")
+            Error::usage(READ, "no file is given").hint("name a file or a directory of tables")
         );
     };
     for file in files {

@@ -593,7 +593,7 @@ impl Need {
 
     fn too_much(&self, group: usize, memory_bytes: u64) -> Error {
         let cause = format!(
-            "row group {group} needs at least {} to be read, and there is {}",
+            "row group {group} needs at least {} to be read, but there is only {}",
             units::bytes(self.least_bytes()),
             units::bytes(memory_bytes)
         );

@@ -263,7 +263,7 @@ impl Batches<'_> {
                 _ => "row group",
             };
             let cause = format!(
-                "{what} {} has {}{more}, and the file says {said}",
+                "{what} {} has {}{more}, but the file says {said}",
                 self.piece.part,
                 units::counted(self.rows_count, "row")
             );

@@ -160,7 +160,7 @@ impl DriveFile {
 
     fn missing(&self, range: &Range<u64>) -> Error {
         let cause = format!(
-            "bytes {} to {} are asked for, and the file ends at {}",
+            "bytes {} to {} are needed, but the file ends at {}",
             range.start,
             range.end,
             self.len_bytes()

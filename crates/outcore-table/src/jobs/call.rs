@@ -44,7 +44,7 @@ impl<'t> Call<'t> {
         if name.is_empty() {
             return Err(match text {
                 "" => "a function is missing".to_owned(),
-                _ => format!("`{text}` has no name in front of `=`"),
+                _ => format!("`{text}` has no name before `=`"),
             });
         }
         Ok(Call {

@@ -388,7 +388,7 @@ impl LongCopies {
             return Ok(());
         }
         let cause = format!(
-            "a long row needs {} to be copied, and there is {}",
+            "a long row needs {} to be copied, but there is only {}",
             units::bytes(needed_bytes),
             units::bytes(memory_bytes)
         );

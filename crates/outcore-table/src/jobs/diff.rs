@@ -227,7 +227,7 @@ impl Long {
             return Ok(());
         }
         let cause = format!(
-            "long rows need {} to be compared, and there is {}",
+            "long rows need {} to be compared, but there is only {}",
             units::bytes(needed_bytes),
             units::bytes(free_bytes)
         );

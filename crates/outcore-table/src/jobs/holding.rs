@@ -83,7 +83,7 @@ impl RowsWhere {
                     if first + batch.num_rows() as u64 > firsts[number + 1] {
                         let cause = "it has more rows than when it was opened";
                         return Err(Error::corrupt("choose rows", cause)
-                            .hint("run it again once nobody writes to the table"));
+                            .hint("run it again once no program writes to the table"));
                     }
                     for row in holds.values().set_indices() {
                         take(first + row as u64);

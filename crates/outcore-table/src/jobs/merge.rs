@@ -212,7 +212,7 @@ impl<'a> Runs<'a> {
             return Ok(reader_bytes);
         }
         let cause = format!(
-            "{} need {} to be read side by side, and there is {}",
+            "reading {} at once needs {}, but only {} is available",
             units::counted(count, "file"),
             units::bytes(least_bytes.saturating_mul(count).saturating_mul(3)),
             units::bytes(memory_bytes)

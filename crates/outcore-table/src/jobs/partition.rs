@@ -68,7 +68,9 @@ pub fn partition(
         );
         let is_nameless = data_type.is_floating() || data_type.is_nested() || is_binary;
         if is_nameless || data_type == DataType::Null {
-            let cause = format!("column `{name}` is {data_type}, whose values name no directories");
+            let cause = format!(
+                "column `{name}` is {data_type}, whose values cannot be names of directories"
+            );
             return Err(
                 Error::usage(PARTITION, cause).hint("split by columns of texts, integers or dates")
             );
@@ -79,8 +81,10 @@ pub fn partition(
         .filter(|place| !places.contains(place))
         .collect();
     if kept.is_empty() {
-        return Err(Error::usage(PARTITION, "the files would have no column")
-            .hint("leave a column out of the key"));
+        return Err(
+            Error::usage(PARTITION, "no column would be left for the files")
+                .hint("leave a column out of the key"),
+        );
     }
     let keys: Vec<KeyColumn> = keys.iter().map(KeyColumn::new).collect();
     let beside = scratch_dir(&[dir.join(file)]);
@@ -104,10 +108,10 @@ pub fn partition(
     }
     let mut known = HashSet::new();
     if let Some(twice) = paths.iter().find(|path| !known.insert(*path)) {
-        let cause = "a null and a text would have one directory";
+        let cause = "a null and a text would share a directory";
         return Err(Error::usage(PARTITION, cause)
             .path(twice)
-            .hint("change that text, which stands for nulls in names of directories"));
+            .hint("change that text: it marks nulls in names of directories"));
     }
     let writes = OutputOptions {
         files: FileRows::Ends(ends_at),
@@ -147,12 +151,13 @@ fn directory_of(groups: &RecordBatch, group: usize, keys: &[KeyColumn]) -> Resul
         let name = format!("{}={value}", encoded(&key.name));
         if name.len() > NAME_BYTES_MAX {
             let cause = format!(
-                "a value of column `{}` is too long for the name of a directory: {} bytes, and {NAME_BYTES_MAX} are the most",
+                "a value of column `{}` is too long for the name of a directory: {} bytes; at most \
+                 {NAME_BYTES_MAX} are possible",
                 key.name,
                 name.len()
             );
             return Err(Error::usage(PARTITION, cause)
-                .hint("split by another column, or by one that outcore map makes of it"));
+                .hint("split by another column, or by one that outcore map computes from it"));
         }
         path.push(name);
     }

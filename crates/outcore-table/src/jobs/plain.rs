@@ -283,7 +283,7 @@ fn plain_type(input: &TableInput, name: &str, is_number: bool) -> Result<PlainTy
                 true => "numbers",
                 false => "whole numbers or strings",
             };
-            let cause = format!("column `{name}` is {other}, and {wanted} are needed");
+            let cause = format!("column `{name}` is {other}, but {wanted} are needed");
             Err(Error::usage(READ, cause).hint("name another column"))
         }
     }

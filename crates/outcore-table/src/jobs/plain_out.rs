@@ -97,7 +97,7 @@ pub fn write_columns_beside(
 ) -> Result<u64> {
     let path = table.path;
     let format = TableFormat::of_name(path).ok_or_else(|| {
-        Error::usage(WRITE, "its name does not say which table it is")
+        Error::usage(WRITE, "its name does not give the format of the table")
             .path(path)
             .hint("end it in .parquet, .arrow or .csv")
     })?;

@@ -65,11 +65,11 @@ fn shuffle_to(
         .find(|column| column.is_descending || column.is_nulls_first)
     {
         let cause = format!(
-            "`{}` is given an order, and groups come in a random one",
+            "`{}` has an order, but groups come in a random order",
             ordered.name
         );
         return Err(Error::usage("shuffle", cause)
-            .hint("name the columns alone, without :desc or :nulls-first"));
+            .hint("name only the columns, without :desc or :nulls-first"));
     }
     let input = open(job, ends)?;
     let codec = RowCodec::new(input.schema(), &[])?;

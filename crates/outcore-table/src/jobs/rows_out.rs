@@ -62,7 +62,7 @@ impl WriteShape {
     /// The error for a row that is longer than expected.
     fn too_long(&self, row_bytes: u64) -> Error {
         let cause = format!(
-            "a row takes {}, and in this memory a row may take {}",
+            "a row takes {}; with this memory, a row may take at most {}",
             units::bytes(row_bytes),
             units::bytes(self.row_bytes_max())
         );

@@ -116,10 +116,8 @@ pub fn top(
     rows_count: u64,
 ) -> Result<TableSummary> {
     if keys.is_empty() {
-        return Err(
-            Error::usage("order rows", "no column says which rows come first")
-                .hint("name a column, for example time:desc"),
-        );
+        return Err(Error::usage("order rows", "no sort column is given")
+            .hint("name a column, for example time:desc"));
     }
     let input = open(job, ends)?;
     let codec = codec_of(&input, keys)?;
@@ -147,7 +145,7 @@ pub(super) fn codec_of(input: &TableInput, keys: &[KeyColumn]) -> Result<RowCode
     RowCodec::new(input.schema(), keys).map_err(|error| {
         match keys.iter().find(|key| input.leaves_out(&key.name)) {
             Some(key) => error.hint(format!(
-                "the table has `{}`, which --columns leaves out: name it there, too",
+                "the table has `{}`, but --columns leaves it out: add it to --columns",
                 key.name
             )),
             None => error,

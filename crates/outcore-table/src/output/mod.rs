@@ -170,7 +170,7 @@ impl TableOutput {
         if spare_bytes < needed_bytes {
             let needed = units::bytes(needed_bytes * writers_count + SINK_BYTES);
             let cause = format!(
-                "writing {} takes {needed}, and there is {}",
+                "writing {} takes {needed}, but there is only {}",
                 units::counted(schema.fields().len() as u64, "column"),
                 units::bytes(shape.memory_bytes)
             );
@@ -614,7 +614,7 @@ impl Section<'_> {
         let output = self.output;
         if batch.num_columns() == 0 {
             return Err(
-                Error::usage(WRITE, "rows without columns do not make a Parquet file")
+                Error::usage(WRITE, "a Parquet file needs at least one column")
                     .hint("write .arrow, or choose at least one column"),
             );
         }

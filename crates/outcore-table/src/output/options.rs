@@ -283,7 +283,8 @@ impl OutputOptions {
             | (Some(Codec::Zstd(_)), Some(codec @ Codec::Zstd(_)))
             | (None, Some(codec @ Codec::None)) => codec,
             _ => {
-                let cause = "text is compressed as its name says, and this is another codec";
+                let cause = "the ending of its name selects the compression of text, and this is \
+                             another codec";
                 return Err(Error::usage("choose codec", cause)
                     .path(name)
                     .hint("let the name end in .gz or .zst, and leave --codec out"));

@@ -80,7 +80,7 @@ fn dated(field: &Field, column: &ArrayRef) -> Result<ArrayRef> {
         false => {
             let name = field.name();
             let cause =
-                format!("column `{name}` is a date (Date64), and a value has a time of day");
+                format!("column `{name}` is a date (Date64), but a value has a time of day");
             Err(Error::usage(WRITE, cause).hint(format!(
                 "make it a timestamp first: outcore map '`{name}` = timestamp(`{name}`)'"
             )))
@@ -160,8 +160,9 @@ pub(super) fn check_known(schema: &Schema) -> Result<()> {
     match found {
         None => Ok(()),
         Some((name, data_type)) => {
-            let cause =
-                format!("column `{name}` has values of type {data_type}, which Parquet has not");
+            let cause = format!(
+                "column `{name}` has values of type {data_type}, which Parquet does not support"
+            );
             Err(Error::usage(WRITE, cause)
                 .hint("leave the column out with --columns, or write an Arrow file"))
         }

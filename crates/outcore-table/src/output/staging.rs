@@ -21,7 +21,7 @@ pub(super) fn file_rows(paths: &[PathBuf], rows_count: Option<u64>) -> Result<u6
         (count, Some(rows_count)) => Ok(rows_count.div_ceil(count as u64).max(1)),
         (_, None) => Err(Error::usage(
             WRITE,
-            "how many rows there will be is not known, so they cannot be cut into files",
+            "the number of rows is not known in advance, so they cannot be cut into files",
         )
         .hint("write one file, and cut it with `outcore convert`")),
     }

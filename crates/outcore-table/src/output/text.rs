@@ -143,7 +143,7 @@ fn encode_lines(batch: &RecordBatch, text: &mut Vec<u8>) -> Result<()> {
         _ => None,
     };
     let lines = lines.ok_or_else(|| {
-        Error::usage(WRITE, "lines are made of one column of text").hint("choose one column")
+        Error::usage(WRITE, "lines need exactly one column of text").hint("choose one column")
     })?;
     for line in lines {
         text.extend_from_slice(line.unwrap_or_default().as_bytes());

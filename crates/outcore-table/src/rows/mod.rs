@@ -166,11 +166,11 @@ impl KeyColumn {
             Some((name, _)) if rest.is_empty() => name,
             Some(_) => {
                 let hint = "write a type, desc, asc, nulls-first or nulls-last after a colon";
-                return wrong("has no order of a column behind its name", hint);
+                return wrong("has no order after the name of its column", hint);
             }
             None if rest.ends_with(':') => {
                 let hint = "leave the colon out, or write a name with colons between backquotes";
-                return wrong("has nothing behind its colon", hint);
+                return wrong("has nothing after its colon", hint);
             }
             None => rest.to_owned(),
         };

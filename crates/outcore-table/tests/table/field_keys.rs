@@ -431,7 +431,7 @@ fn a_key_that_is_not_read_is_said_to_be_left_out() {
             sort(job, &ends, &order(&[name]))
         };
         let error = folder.run(work).unwrap_err().to_string();
-        let told = format!("the table has `{name}`, which --columns leaves out");
+        let told = format!("the table has `{name}`, but --columns leaves it out");
         assert!(error.contains(&told), "{error}");
     }
 }

@@ -477,7 +477,7 @@ fn what_is_wrong_is_told_with_line_column_value_and_the_flag_that_helps() {
             "t.csv",
             "a,b\n1,2\n3,\"4\n".into(),
             "",
-            "line 3: a quote does not end",
+            "line 3: a quote is not closed",
             "close the quote",
         ),
         (

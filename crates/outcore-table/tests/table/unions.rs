@@ -132,7 +132,7 @@ fn a_dictionary_beside_plain_texts_is_united_with_them() {
     write("number", Arc::new(Int32Array::from(vec![1])));
     let error = all(&union, &["8", "number"].map(path), 8 << 20).unwrap_err();
     assert!(
-        error.to_string().contains("no type has all values"),
+        error.to_string().contains("no type can hold all values"),
         "{error}"
     );
 }

@@ -101,7 +101,7 @@ pub(crate) fn refuse_vector_name(path: &Path) -> Result<()> {
     if told_by(path).0 == Container::Raw {
         return Ok(());
     }
-    let cause = "a file of this name has vectors, and an index has none to be read";
+    let cause = "this ending is for files of vectors, not for an index";
     Err(Error::usage("create index", cause)
         .path(path)
         .hint("choose another name, such as one that ends in .vindex"))
@@ -253,7 +253,7 @@ impl VectorFile {
             }
             Container::Raw | Container::Lists => {
                 if TABLE_MAGICS.iter().any(|magic| prefix.starts_with(magic)) {
-                    let cause = "it is a table, of which one column may have vectors";
+                    let cause = "it is a table; vectors must be taken from a column";
                     return Err(Error::usage("read vectors", cause).hint(
                         "take them out: outcore vector convert TABLE --column NAME -o OUT.npy",
                     ));
@@ -263,9 +263,9 @@ impl VectorFile {
                     dimension,
                 }) = given
                 else {
-                    let cause = "its name and content do not tell what its vectors are";
+                    let cause = "its name and content do not identify the type of its vectors";
                     return Err(Error::usage("read vectors", cause)
-                        .hint("say it with --type, for example --type f32x768"));
+                        .hint("pass it with --type, for example --type f32x768"));
                 };
                 element = Some(kind);
                 (0, dimension as u64, None)
@@ -274,12 +274,12 @@ impl VectorFile {
         let Some(element) = element else {
             return Err(Error::usage(
                 "read vectors",
-                "its kind of number is unknown",
+                "its number type is not supported",
             ));
         };
         if dimension == 0 || dimension > DIMENSION_MAX as u64 {
             let cause = format!(
-                "its header says a dimension of {dimension}; 1 to {DIMENSION_MAX} are possible"
+                "its header has the dimension {dimension}; 1 to {DIMENSION_MAX} are possible"
             );
             return Err(corrupt(cause));
         }
@@ -299,7 +299,7 @@ impl VectorFile {
             Some(rows) => {
                 if rows.checked_mul(row_bytes) != Some(data_bytes) {
                     return Err(corrupt(format!(
-                        "its header promises {} of {}, and the file holds {}",
+                        "its header promises {} of {}, but the file has {}",
                         units::counted(rows, "vector"),
                         units::counted(row_bytes, "byte"),
                         units::counted(data_bytes, "byte"),
@@ -370,7 +370,7 @@ impl VectorFile {
             let said = u32::from_le_bytes([a, b, c, d]);
             if u64::from(said) != self.dimension as u64 {
                 let dimension = self.dimension;
-                let cause = format!("row {row} has dimension {said}, and row 0 has {dimension}");
+                let cause = format!("row {row} has dimension {said}, but row 0 has {dimension}");
                 return Err(corrupt(cause).path(&self.path));
             }
         }
@@ -398,13 +398,13 @@ impl VectorFile {
         }
         if let Some(told) = told.filter(|told| *told != element) {
             let (told, kind) = (told.name(), element.name());
-            let cause = format!("a file of this name holds {told}, and the vectors are {kind}");
+            let cause = format!("this ending is for {told}, but the vectors are {kind}");
             return Err(Error::usage("create output", cause)
                 .path(path)
                 .hint("choose a name that fits, such as one that ends in .npy"));
         }
         if container == Container::Bin && rows > u64::from(u32::MAX) {
-            let cause = format!("its format counts rows in 32 bits, and there are {rows}");
+            let cause = format!("its format counts rows in 32 bits, but there are {rows}");
             return Err(Error::usage("create output", cause)
                 .path(path)
                 .hint("write .npy"));
@@ -539,7 +539,7 @@ pub(crate) fn source_of(file: &VectorFile) -> Source {
 
 fn corrupt(cause: impl Into<String>) -> Error {
     Error::corrupt("read vectors", cause)
-        .hint("check whether the file is complete, and whether its name tells its format")
+        .hint("check whether the file is complete, and whether its ending matches its format")
 }
 
 fn empty() -> Error {

@@ -112,7 +112,7 @@ pub fn build_lists(
     let lists = options.lists;
     if lists == 0 || lists > LISTS_MAX || lists as u64 > base.rows {
         let rows = units::counted(base.rows, "row");
-        let cause = format!("{lists} lists were asked for, and there are {rows}");
+        let cause = format!("{lists} lists were requested, and the base has {rows}");
         return Err(Error::usage(OPERATION, cause)
             .path(&base.path)
             .hint("choose --nlist between 1 and the number of rows, at most 65536"));
@@ -338,7 +338,9 @@ impl ListFile {
         let tables_bytes = centroids.data_bytes() as usize + (count + 1) * 8;
         let tables = start::bytes_of(job, path, header_bytes, tables_bytes)?;
         if bytes_checksum(&tables) != lists.tables_checksum {
-            return Err(damage("its centroids are not what was written"));
+            return Err(damage(
+                "its centroids are damaged: they differ from what was written",
+            ));
         }
         let (limits, _) = tables[centroids.data_bytes() as usize..].as_chunks::<8>();
         let limits: Vec<u64> = limits
@@ -346,7 +348,7 @@ impl ListFile {
             .map(|word| u64::from_le_bytes(*word))
             .collect();
         if limits.last() != Some(&base.rows) || !limits.is_sorted() {
-            return Err(damage("its lists are not all rows of the base"));
+            return Err(damage("its lists do not contain all rows of the base"));
         }
         Ok(ListFile {
             facts,
@@ -387,7 +389,9 @@ impl ListFile {
         match word(2) as usize == list && row < self.facts.rows && word(3) == sum {
             true => Ok(row),
             false => Err(FORM
-                .damage(format!("a row of list {list} is not what was written"))
+                .damage(format!(
+                    "a row of list {list} is damaged: it differs from what was written"
+                ))
                 .path(&self.rows.path)),
         }
     }

@@ -63,7 +63,7 @@ fn changed(base: &Path) -> Error {
     let cause = "the file was changed while it was searched or indexed";
     Error::corrupt("read vectors", cause)
         .path(base)
-        .hint("work on a copy that nobody changes")
+        .hint("work on a copy that no program changes")
 }
 
 /// An index that matches its base.
@@ -133,7 +133,9 @@ impl IndexFile {
             records().find(|(row, bytes)| !record::is_intact(bytes, self.facts.fingerprint, *row));
         if let Some((row, _)) = broken {
             return Err(FORM
-                .damage(format!("the record of row {row} is not what was written"))
+                .damage(format!(
+                    "the record of row {row} is damaged: it differs from what was written"
+                ))
                 .path(&self.records.path));
         }
         crate::product::vectorized(|| {
@@ -211,7 +213,7 @@ fn check_len(path: &Path, rows: &VectorFile, len_bytes: u64) -> Result<()> {
 fn difference(noted: &BaseFacts, found: &BaseFacts) -> Option<String> {
     if (noted.rows, &noted.vectors) != (found.rows, &found.vectors) {
         return Some(format!(
-            "it is an index of {} of {}, and the base has {} of {}",
+            "it is an index of {} of {}, but the base has {} of {}",
             units::counted(noted.rows, "vector"),
             noted.vectors,
             units::counted(found.rows, "vector"),
@@ -223,9 +225,10 @@ fn difference(noted: &BaseFacts, found: &BaseFacts) -> Option<String> {
     }
     let cause = match noted.fingerprint == found.fingerprint {
         true => {
-            "the base has another time of change than when it was indexed, so it may have changed"
+            "the base's modification time differs from that in the index, so the base may have \
+             changed"
         }
-        false => "the base has changed since it was indexed, or is another",
+        false => "the base has changed since it was indexed, or it is another file",
     };
     Some(cause.to_string())
 }

@@ -24,7 +24,7 @@ use crate::format::{VectorFile, start};
 
 const HEADER_BYTES: usize = 4096;
 const NAME: &str = "k-means checkpoint";
-const REMEDY: &str = "remove it, and the run begins anew";
+const REMEDY: &str = "remove it to start the run again";
 
 const FORM: Form = Form {
     kind: NAME,
@@ -116,7 +116,7 @@ impl<'a> Checkpoint<'a> {
             return match parent_of(path).is_dir() {
                 true => Ok((checkpoint, None)),
                 false => Err(
-                    Error::usage("create checkpoint", "its directory is not there")
+                    Error::usage("create checkpoint", "its directory does not exist")
                         .path(path)
                         .hint("make the directory first, or name another file with --checkpoint"),
                 ),
@@ -126,7 +126,7 @@ impl<'a> Checkpoint<'a> {
         let header = header_of(job, path, len_bytes)?;
         if !header.starts_with(b"{") {
             return Err(
-                Error::usage(FORM.operation, "it is no checkpoint of a run of k-means")
+                Error::usage(FORM.operation, "it is not a checkpoint of k-means")
                     .path(path)
                     .hint("name another file with --checkpoint"),
             );
@@ -140,27 +140,29 @@ impl<'a> Checkpoint<'a> {
         };
         if found != wanted {
             let cause = match found.base == wanted.base {
-                true => "it is of a run with other options",
-                false => "it is of another base, or the base has changed since",
+                true => "it belongs to a run with other options",
+                false => "it belongs to another base, or the base has changed since",
             };
             return Err(Error::usage(FORM.operation, cause)
                 .path(path)
-                .hint("give the options of that run, or remove the checkpoint to begin anew"));
+                .hint("give the options of that run, or remove the checkpoint to start again"));
         }
         if found.iterations > options.max_iterations {
             let cause = format!("it is of a run after {} iterations", found.iterations);
             return Err(Error::usage(FORM.operation, cause)
                 .path(path)
-                .hint("allow more with --max-iterations, or remove it to begin anew"));
+                .hint("allow more with --max-iterations, or remove it to start again"));
         }
         let centroids_bytes = options.k * base.dimension * size_of::<f64>();
         let damage = |cause: &str| FORM.damage(cause.to_string()).path(path);
         if len_bytes != (HEADER_BYTES + centroids_bytes) as u64 {
-            return Err(damage("it does not end behind its centroids"));
+            return Err(damage("there are bytes after its centroids"));
         }
         let bytes = start::bytes_of(job, path, HEADER_BYTES as u64, centroids_bytes)?;
         if bytes_checksum(&bytes) != found.centroids_checksum {
-            return Err(damage("its centroids are not what was written"));
+            return Err(damage(
+                "its centroids are damaged: they differ from what was written",
+            ));
         }
         let (numbers, _) = bytes.as_chunks::<8>();
         let resumed = Resumed {

@@ -150,7 +150,7 @@ impl Clustering {
     ) -> Result<Self> {
         if dimension != base.dimension {
             let cause = format!(
-                "its vectors have {}, and the centroids have {dimension}",
+                "its vectors have {}, but the centroids have {dimension}",
                 units::counted(base.dimension as u64, "dimension")
             );
             return Err(Error::usage(OPERATION, cause)
@@ -235,7 +235,7 @@ fn check(base: &VectorFile, options: &KmeansOptions, has_rows: bool) -> Result<(
     let k = options.k;
     if k == 0 || (has_rows && k as u64 > base.rows) || k > K_MAX {
         let rows = units::counted(base.rows, "row");
-        let cause = format!("{k} clusters were asked for, and there are {rows}");
+        let cause = format!("{k} clusters were requested, and the base has {rows}");
         return Err(Error::usage(OPERATION, cause)
             .path(&base.path)
             .hint("choose -k between 1 and the number of rows, at most 1048576"));
@@ -251,7 +251,7 @@ fn check(base: &VectorFile, options: &KmeansOptions, has_rows: bool) -> Result<(
     if options.checkpoint.is_some() && (options.batches.is_some() || options.runs > 1) {
         let error = Error::usage(
             OPERATION,
-            "a checkpoint is of one run by passes over the base",
+            "a checkpoint belongs to one run with passes over the base",
         );
         return Err(error.hint("leave out --batch and --runs, or --checkpoint"));
     }
@@ -571,7 +571,7 @@ fn to_norm_one(vector: &mut [f64]) -> bool {
 }
 
 fn too_large(base: &VectorFile, number: f64) -> Error {
-    let cause = format!("a number of {number:e} is too large for distances");
+    let cause = format!("the number {number:e} is too large to compute distances");
     Error::usage(OPERATION, cause)
         .path(&base.path)
         .hint("scale the vectors so that all numbers are below 1e100")

@@ -180,12 +180,12 @@ fn place_of(wanted: f64, weights: &[f64]) -> usize {
 /// The error for an unsuitable file of initial centroids.
 pub(super) fn misfit(file: &VectorFile, base: &VectorFile, k: usize) -> Error {
     let cause = format!(
-        "it holds {} of {}, and the job needs {k} of {}",
+        "it has {} of {}, but the job needs {k} of {}",
         units::counted(file.rows, "vector"),
         units::counted(file.dimension as u64, "dimension"),
         base.dimension
     );
     Error::usage("read centroids", cause)
         .path(&file.path)
-        .hint("give as many centroids as -k says, with the dimension of the base")
+        .hint("give as many centroids as -k, with the dimension of the base")
 }

@@ -387,7 +387,7 @@ pub(super) fn check(options: &KnnOptions, lists: Option<&ListFile>) -> Result<us
         ),
         (Some(lists), Some(probes)) if probes == 0 || probes > lists.count() => refused(
             &format!(
-                "{probes} lists were asked for, and the index has {}",
+                "{probes} lists were requested, and the index has {}",
                 lists.count()
             ),
             "choose --nprobe between 1 and the number of lists",

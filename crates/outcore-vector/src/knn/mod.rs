@@ -353,18 +353,18 @@ fn check_files(base: &VectorFile, queries: &VectorFile, metric: Metric) -> Resul
             let cause = format!("it holds {}, not packed bits", file.type_name());
             return Err(Error::usage("search neighbours", cause)
                 .path(&file.path)
-                .hint("give u8, eight bits a byte, as numpy.packbits makes them"));
+                .hint("give u8 with eight bits per byte, as numpy.packbits makes them"));
         }
     }
     if base.dimension != queries.dimension {
         let cause = format!(
-            "the base has {}, and the queries have {}",
+            "the base has {}, but the queries have {}",
             units::counted(base.dimension as u64, "dimension"),
             queries.dimension
         );
         return Err(Error::usage("search neighbours", cause)
             .path(&queries.path)
-            .hint("name queries that were made as the base was"));
+            .hint("name queries with the same dimension as the base"));
     }
     Ok(())
 }
@@ -380,7 +380,7 @@ pub fn check(base: &VectorFile, queries: &VectorFile, options: &KnnOptions) -> R
         .as_ref()
         .filter(|_| options.metric == Metric::Hamming)
     {
-        let cause = "an index has no bits";
+        let cause = "there is no index for packed bits";
         return Err(Error::usage("search neighbours", cause)
             .path(path)
             .hint("search bits without an index"));
@@ -410,7 +410,7 @@ fn check_k(base: &VectorFile, options: &KnnOptions, rows: u64) -> Result<()> {
         };
         let is_chosen = rows < base.rows;
         let cause = format!(
-            "{} asked for, and {} {}",
+            "{} requested, but {} {}",
             match options.k {
                 1 => "1 neighbour was".to_string(),
                 k => format!("{k} neighbours were"),

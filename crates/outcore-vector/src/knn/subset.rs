@@ -109,7 +109,7 @@ impl Subset {
             return Ok(());
         }
         let cause = format!(
-            "it is a subset of {}, and the base has {}",
+            "it is a subset of {}, but the base has {}",
             units::counted(self.rows, "row"),
             base.rows
         );

@@ -320,5 +320,5 @@ fn a_run_of_k_means_that_was_stopped_goes_on_as_if_it_was_not() {
         ..options
     };
     let error = kmeans(&plain, &base, &batches).unwrap_err();
-    assert!(error.to_string().contains("one run by passes"), "{error}");
+    assert!(error.to_string().contains("one run with passes"), "{error}");
 }

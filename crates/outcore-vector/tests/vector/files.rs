@@ -66,7 +66,7 @@ fn arrays_of_numpy_may_be_truth_values_or_wider_than_records() {
     }
     let index = place.path("index.FBIN");
     let error = outcore_vector::index::build(&job, &first, &index, false).unwrap_err();
-    assert!(error.cause().contains("an index has none"), "{error}");
+    assert!(error.cause().contains("not for an index"), "{error}");
 }
 
 #[test]
@@ -110,7 +110,7 @@ fn headers_that_lie_and_files_of_nothing_are_named() {
             "b.fbin",
             words(&[u32::MAX, u32::MAX]),
             Kind::Corrupt,
-            "a dimension of",
+            "has the dimension",
         ),
         ("c.fbin", words(&[3]), Kind::Corrupt, "inside its header"),
         ("d.fbin", words(&[0, 4]), Kind::Usage, "no vectors"),
@@ -122,7 +122,7 @@ fn headers_that_lie_and_files_of_nothing_are_named() {
         ),
         ("f.fvecs", Vec::new(), Kind::Usage, "no vectors"),
         ("g.fvecs", words(&[0, 0]), Kind::Corrupt, "dimension"),
-        ("h.bin", words(&[1, 2]), Kind::Usage, "do not tell"),
+        ("h.bin", words(&[1, 2]), Kind::Usage, "do not identify"),
         ("i.npy", words(&[1, 2]), Kind::Corrupt, "npy"),
     ];
     for (name, bytes, kind, cause) in cases {
@@ -138,7 +138,7 @@ fn headers_that_lie_and_files_of_nothing_are_named() {
     assert!(
         error
             .to_string()
-            .contains("row 1 has dimension 2, and row 0 has 1"),
+            .contains("row 1 has dimension 2, but row 0 has 1"),
         "{error}"
     );
 }

@@ -207,7 +207,7 @@ fn an_index_of_another_base_or_with_damage_is_refused() {
     fails(&other, Kind::Usage, "the base has changed");
     std::thread::sleep(std::time::Duration::from_millis(20));
     let base = place.fbin("base.fbin", &numbers, 8);
-    fails(&base, Kind::Usage, "another time of change");
+    fails(&base, Kind::Usage, "modification time differs");
 }
 
 #[test]

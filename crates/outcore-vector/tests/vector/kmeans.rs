@@ -241,8 +241,8 @@ fn wrong_input_is_named() {
         assert!(error.to_string().contains(cause), "{error}");
         assert!(error.next_step().is_some());
     };
-    refused(&KmeansOptions::new(4), "4 clusters were asked for");
-    refused(&KmeansOptions::new(0), "0 clusters were asked for");
+    refused(&KmeansOptions::new(4), "4 clusters were requested");
+    refused(&KmeansOptions::new(0), "0 clusters were requested");
     let other = place.fbin("other.fbin", &[1.0, 2.0, 3.0], 3);
     let start = KmeansOptions {
         init: Init::Given(other),

@@ -109,14 +109,14 @@ fn what_is_read(host: &dyn Host, args: &CommArgs, inputs: &[PathBuf; 2]) -> Resu
             find(host, std::slice::from_ref(input))?;
         }
         let cause = format!(
-            "comm compares inputs of one kind: {} is {}, and this is {}",
+            "comm compares inputs of one kind: {} is {}, but this is {}",
             args.left.display(),
             what.plural(),
             other.plural()
         );
         return Err(Error::usage("read arguments", cause)
             .path(&args.right)
-            .hint("--lines compares both as lines; --csv or --jsonl says that both are tables"));
+            .hint("--lines compares both as lines; --csv or --jsonl compares both as tables"));
     }
     host.given().applies_to_one_of(&[what, other])?;
     Ok(what)
@@ -135,7 +135,7 @@ fn kind_of(host: &dyn Host, asked: Asked<'_>, place: usize) -> Result<What> {
         What::Csv => What::CsvTable,
         What::JsonLines => What::JsonTable,
         What::Fastq => {
-            let cause = "comm takes lines, records and tables, and this is FASTQ";
+            let cause = "comm takes lines, records and tables, but this is FASTQ";
             return Err(Error::usage("read arguments", cause).path(&input[0]).hint(
                 "compare its lines with --lines, or find reads of equal sequences with `outcore unique -D --by sequence`",
             ));

@@ -16,13 +16,13 @@ use crate::report::{WriteSummary, report};
 const COMM_EXAMPLES: &str = "\
 Examples:
   outcore comm -12 monday.txt tuesday.txt               lines of both
-  outcore comm -23 urls.txt done.txt -o left.txt        lines of the first that the second has not
+  outcore comm -23 urls.txt done.txt -o left.txt        lines of the first that are not in the second
   outcore comm -3 --total old.txt new.txt               what differs, and how many lines
   outcore comm -13 old.parquet new.parquet -o added.parquet
   outcore comm -12 a.csv b.csv --by id -o both.csv      rows of a.csv whose id is in b.csv
   outcore comm -23 keys.bin done.bin --type u64 -o left.bin";
 
-/// Compare two inputs: lines, records or rows of the first alone, of the second alone, of both
+/// Compare two inputs: lines, records or rows only in the first, only in the second, or in both
 ///
 /// For lines the output is that of `comm <(sort LEFT) <(sort RIGHT)` in the C locale: three
 /// columns, with tabs in front of the second and third. The inputs need not be sorted, so there is
@@ -46,20 +46,20 @@ pub(crate) struct CommArgs {
     /// The second input
     #[arg(value_hint = ValueHint::AnyPath)]
     pub(crate) right: PathBuf,
-    /// Leave out the first column: what LEFT alone has
+    /// Leave out the first column: items only in LEFT
     #[arg(short = '1', long, overrides_with = "not_left")]
     pub(crate) not_left: bool,
-    /// Leave out the second column: what RIGHT alone has
+    /// Leave out the second column: items only in RIGHT
     #[arg(short = '2', long, overrides_with = "not_right")]
     pub(crate) not_right: bool,
-    /// Leave out the third column: what both have
+    /// Leave out the third column: items in both
     #[arg(short = '3', long, overrides_with = "not_both")]
     pub(crate) not_both: bool,
-    /// Write the numbers of lines of the three columns at the end
+    /// Write the number of lines in each of the three columns at the end
     #[arg(long)]
     pub(crate) total: bool,
-    /// Key columns by which rows of both tables are matched, or fields of .npy files, with commas
-    /// between. Default: all columns. Rows of both are written as LEFT has them
+    /// Key columns to match rows on, or fields of .npy files, separated by commas. Default: all
+    /// columns. Rows in both tables are written as in LEFT
     #[arg(long, value_name = "COLUMN")]
     pub(crate) by: Vec<String>,
     /// Output: a file of lines, compressed if its name ends in .gz, .zst, .bz2 or .xz, of records,
@@ -100,8 +100,8 @@ impl CommArgs {
             [false, false, true] => Ok(2),
             _ => {
                 let cause = format!(
-                    "{items} are written for one column of the three: two of --not-left, \
-                     --not-right and --not-both are needed"
+                    "only one of the three columns can be written for {items}: pass two of \
+                     --not-left, --not-right and --not-both"
                 );
                 Err(Error::usage("read arguments", cause)
                     .hint("keep one: -23 for LEFT alone, -13 for RIGHT alone, -12 for both"))
@@ -116,11 +116,11 @@ impl CommArgs {
 }
 
 report! {
-    /// What a comparison of two inputs found.
+    /// The result of a comparison of two inputs.
     pub(crate) struct CommSummary {
         [wrote: WriteSummary],
-        /// Lines or records of the first input alone; none of tables, of which only one column is
-        /// found.
+        /// Lines or records of the first input alone; none for tables, for which only one column is
+        /// computed.
         first: Option<u64>,
         /// Lines or records of the second input alone.
         second: Option<u64>,

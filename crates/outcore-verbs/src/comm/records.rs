@@ -180,7 +180,7 @@ fn room_beside(job: &Job, copies_bytes: u64) -> Result<u64> {
     let limit_bytes = job.options.scratch_limit_bytes;
     limit_bytes.checked_sub(copies_bytes).ok_or_else(|| {
         let cause = format!(
-            "both inputs take {} when they are sorted, and {} may be used",
+            "the sorted copies of both inputs take {}, but only {} may be used",
             units::bytes(copies_bytes),
             units::bytes(limit_bytes)
         );

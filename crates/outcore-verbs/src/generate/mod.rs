@@ -63,12 +63,12 @@ pub(crate) struct GenArgs {
     /// name), or one shard per drive if the name contains {drive}. Default: standard output
     #[arg(short, long, value_name = "FILE", value_hint = ValueHint::FilePath, default_value = STDOUT, hide_default_value = true)]
     pub output: PathBuf,
-    /// Distribution of the keys: uniform (the whole range: of floats all finite ones, so distances
-    /// between vectors are infinite), uniform:MU (0 to MU), exponential:LAMBDA, zipf:S[:RANKS],
-    /// normal and clusters:K (vectors around K centres; both of floats and of integers up to 32
-    /// bits), rmat:SCALE (edges of a graph of 2^SCALE vertices, for u32x2 and the like),
-    /// kronecker:SCALE (the same with vertices in no order, as Graph500 has it), sorted, reversed,
-    /// equal. Default: uniform
+    /// Distribution of the keys: uniform (the whole range; for floats all finite values, so
+    /// distances between vectors are infinite), uniform:MU (0 to MU), exponential:LAMBDA,
+    /// zipf:S[:RANKS], normal, clusters:K (vectors around K centres), rmat:SCALE (edges of a graph
+    /// of 2^SCALE vertices, for pairs such as u32x2), kronecker:SCALE (the same with vertices in
+    /// random order, as in Graph500), sorted, reversed, equal. normal and clusters are for floats
+    /// and integers of up to 32 bits. Default: uniform
     #[arg(long = "dist", value_name = "DIST")]
     pub distribution: Option<Distribution>,
     /// Random seed
@@ -297,7 +297,7 @@ fn check_no_table_options(args: &GenArgs) -> Result<()> {
     ];
     match given.iter().find(|(is_given, _)| *is_given) {
         Some((_, option)) => {
-            let cause = format!("{option} is for tables, and these are records");
+            let cause = format!("{option} is for tables, but these are records");
             Err(Error::usage("generate", cause).hint(format!(
                 "leave {option} out, or generate sales, logs or documents"
             )))
@@ -313,7 +313,7 @@ fn item_of(format: &RecordType) -> Result<Decided> {
         ..TypeArgs::default()
     };
     let item = records::named(&record.to_request())?;
-    item.ok_or_else(|| Error::usage("generate", "no type is named").hint("give one: u64"))
+    item.ok_or_else(|| Error::usage("generate", "no type is given").hint("give one: u64"))
 }
 
 /// The requested generator.
@@ -339,7 +339,7 @@ fn parse_generated(text: &str) -> Result<Generated> {
     }
     match text.split(':').next() {
         Some(graph @ ("rmat" | "kronecker")) => {
-            let cause = format!("{graph} is a distribution of edges, and no type");
+            let cause = format!("{graph} is a distribution of edges, not a type");
             Err(Error::usage("read record type", cause).hint(format!(
                 "for edges of a graph of 2^20 vertices: outcore gen u32x2 -n 16777216 --dist {graph}:20 -o FILE"
             )))
@@ -348,7 +348,7 @@ fn parse_generated(text: &str) -> Result<Generated> {
             format @ ("csv" | "tsv" | "jsonl" | "json" | "parquet" | "arrow" | "text" | "txt"
             | "log"),
         ) => {
-            let cause = format!("{format} is a format, which the name of the output says");
+            let cause = format!("{format} is a format; the name of the output selects it");
             Err(Error::usage("read record type", cause).hint(format!(
                 "name what to generate: outcore gen sales -n 1e6 -o sales.{format}; or logs, or documents"
             )))

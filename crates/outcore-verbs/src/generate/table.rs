@@ -88,7 +88,7 @@ fn check(args: &GenArgs, kind: SampleKind) -> Result<()> {
     ];
     match given.iter().find(|(is_given, _)| *is_given) {
         Some((_, option)) => {
-            let cause = format!("{option} is for records, and {kind} is a table");
+            let cause = format!("{option} is for records, but {kind} is a table");
             Err(Error::usage("generate", cause).hint(format!("leave {option} out")))
         }
         None => Ok(()),
@@ -124,8 +124,8 @@ fn lines_of(host: &dyn Host, args: &GenArgs) -> Result<Outputs> {
     } else {
         if args.to.is_some() {
             return wrong(
-                "--to says what standard output gets, and the output is a file",
-                "leave --to out, since the name says it, or leave -o out",
+                "--to is the format of standard output, but the output is a file",
+                "leave --to out, since the name already selects the format, or leave -o out",
             );
         }
         check_local("create output", &args.output)?;
@@ -134,7 +134,7 @@ fn lines_of(host: &dyn Host, args: &GenArgs) -> Result<Outputs> {
     };
     if args.parts.is_some() {
         return wrong(
-            "--parts writes a directory of Parquet files, and this is text",
+            "--parts writes a directory of Parquet files, but this is text",
             "name a directory, or leave --parts out",
         );
     }

@@ -43,43 +43,42 @@ Examples:
 
 /// Convert edges to a graph
 ///
-/// Edges are sorted once, within the memory that is allowed, and the graph depends on them alone.
-/// Names of files tell their formats: .txt, .tsv, .el, .wel and .edges have an edge a line, ids
-/// apart by blanks or tabs; .csv has columns; .mtx is Matrix Market; .sg and .wsg are GAP's
+/// Edges are sorted once, within the allowed memory, and the graph depends only on them. File names
+/// determine the formats: .txt, .tsv, .el, .wel and .edges have one edge per line, with ids
+/// separated by spaces or tabs; .csv has columns; .mtx is Matrix Market; .sg and .wsg are GAP's
 /// serialized graphs; .npz is a sparse matrix of SciPy. Compressed text (.txt.gz, .csv.zst) is
-/// unpacked to scratch, and `-` is standard input, whose format --from or --type names. Tables are
-/// Parquet or Arrow files. Vertices are the numbers from 0 on, unless ids are relabelled: then they
-/// are any numbers, or names.
+/// decompressed to scratch. `-` is standard input; pass its format with --from or --type. Tables
+/// are Parquet or Arrow files. Vertices are numbers from 0 on. With --relabel, ids may be any
+/// numbers, or names.
 #[derive(Debug, Args)]
 #[command(after_long_help = CONVERT_EXAMPLES)]
 pub(crate) struct GraphConvertArgs {
-    /// Files of edges, all of one format
+    /// Files of edges, all in the same format
     #[arg(required = true, value_name = "EDGES", value_hint = ValueHint::FilePath)]
     inputs: Vec<PathBuf>,
-    /// The graph: a directory, which is made
+    /// The graph: a new directory
     #[arg(short, long, value_name = "GRAPH", value_hint = ValueHint::DirPath)]
     output: PathBuf,
     /// The files hold pairs of numbers of this type, u32 or u64, little endian
     #[arg(long = "type", value_name = "TYPE", value_parser = EdgeFormat::parse_numbers, help_heading = "Edges", conflicts_with = "edge_format")]
     numbers: Option<EdgeFormat>,
-    /// Format of the files, if their names do not tell: text, csv, mtx, sg, wsg, npz or graph500
-    /// (packed edges of 12 bytes)
+    /// Format of the files, if their names do not identify it: text, csv, mtx, sg, wsg, npz or
+    /// graph500 (packed edges of 12 bytes)
     #[arg(long = "from", value_name = "FORMAT", value_parser = EdgeFormat::parse, help_heading = "Edges")]
     edge_format: Option<EdgeFormat>,
     /// Edges have no direction
     #[arg(long, help_heading = "Edges")]
     undirected: bool,
-    /// Columns of CSV and tables (Parquet, Arrow) that have source and target: whole numbers, or
-    /// strings with --relabel. Default: the first two. A name in backquotes may hold commas, or be
-    /// empty
+    /// Columns of source and target in CSV and tables (Parquet, Arrow): whole numbers, or strings
+    /// with --relabel. Default: the first two. A name in backquotes may contain commas, or be empty
     #[arg(long, value_name = "SOURCE,TARGET", help_heading = "Edges")]
     columns: Vec<String>,
     /// Edges have weights: after the two ids (after pairs of u32 as a float of 4 bytes, after pairs
     /// of u64 as one of 8), or in the column COLUMN of CSV or tables
     #[arg(long, value_name = "COLUMN", num_args = 0..=1, require_equals = true, default_missing_value = "", help_heading = "Edges")]
     weights: Option<String>,
-    /// How weights are stored: f32, f64 or i64. Default: as the files have them, text as f64. A
-    /// weight that does not fit is an error, but f32 rounds
+    /// Type of stored weights: f32, f64 or i64. Default: the type in the files, and f64 for text. A
+    /// weight that does not fit is an error, except that f32 rounds
     #[arg(long, value_name = "TYPE", value_parser = WeightType::parse, requires = "weights", help_heading = "Edges")]
     weight_type: Option<WeightType>,
     /// Rows and columns of a matrix (.mtx, .npz) are different vertices, rows first. Without it,
@@ -94,7 +93,7 @@ pub(crate) struct GraphConvertArgs {
     /// The first line of CSV is an edge, not the names of columns; for CSV only
     #[arg(long, help_heading = "Edges")]
     no_header: bool,
-    /// Merge parallel edges; of several weights the least is kept
+    /// Merge parallel edges, and keep the smallest of their weights
     #[arg(long, help_heading = "Edges")]
     dedup: bool,
     /// Leave out edges from a vertex to itself
@@ -147,7 +146,7 @@ impl GraphConvertArgs {
 }
 
 report! {
-    /// The graph that edges became.
+    /// The converted graph.
     pub(crate) struct GraphConvertSummary {
         [used: JobSummary],
         /// The graph.
@@ -164,7 +163,7 @@ report! {
         directed: bool,
         /// Whether edges have weights.
         weighted: bool,
-        /// How weights are stored: `f32`, `f64` or `i64`; none without weights.
+        /// Type of stored weights: `f32`, `f64` or `i64`; none without weights.
         weight_type: Option<String>,
         /// Whether vertices have names.
         named: bool,

@@ -269,11 +269,11 @@ fn check_result_name(path: &Path, by_name: bool) -> Result<()> {
             "results of graphs are not compressed",
         )
         .path(path)
-        .hint("name it without the ending, or give `-o -` and compress what comes")),
+        .hint("name it without the ending, or give `-o -` and compress the stream")),
         Some("csv") => Ok(()),
         Some("tsv") => Err(Error::usage(
             "create output",
-            "results of graphs have commas between their fields, and a .tsv file has tabs",
+            "results of graphs are separated by commas, but a .tsv file needs tabs",
         )
         .path(path)
         .hint("end its name in .csv, and write that with tabs: `outcore convert x.csv -o x.tsv`")),

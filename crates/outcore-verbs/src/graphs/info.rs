@@ -42,11 +42,11 @@ report! {
         directed: bool,
         /// Whether edges have weights.
         weighted: bool,
-        /// How weights are stored: `f32`, `f64` or `i64`; none without weights.
+        /// Type of stored weights: `f32`, `f64` or `i64`; none without weights.
         weight_type: Option<String>,
         /// Whether parallel edges were merged.
         dedup: bool,
-        /// Whether vertices were numbered anew.
+        /// Whether ids were relabelled.
         relabelled: bool,
         /// Whether vertices have names.
         named: bool,
@@ -146,7 +146,7 @@ pub(crate) struct GraphVerifyArgs {
 }
 
 report! {
-    /// A graph that is whole: `records` counts its edges.
+    /// An undamaged graph: `records` counts its edges.
     pub(crate) struct GraphVerifyReport {
         [used: JobSummary],
     }
@@ -192,8 +192,8 @@ impl Verb for GraphVerify {
 /// Write a graph as a sparse matrix of SciPy (.npz)
 ///
 /// `scipy.sparse.load_npz` reads it: a row for each vertex, an entry for each edge. Undirected
-/// edges are in both directions. Where ids that are numbers were relabelled, the array `ids` of the
-/// same file has the original id of each row. It is not compressed.
+/// edges are in both directions. If numeric ids were relabelled, the array `ids` in the same file
+/// has the original id of each row. The file is not compressed.
 #[derive(Debug, Args)]
 #[command(
     after_long_help = "Examples:\n  outcore graph export g.graph -o g.npz\n  outcore graph export g.graph -o g.npz --force"
@@ -202,7 +202,7 @@ pub(crate) struct GraphExportArgs {
     /// The graph's directory
     #[arg(value_name = "GRAPH", value_hint = ValueHint::DirPath)]
     graph: PathBuf,
-    /// The matrix, a file that is made
+    /// The matrix file to write
     #[arg(short, long, value_name = "OUT", value_hint = ValueHint::FilePath)]
     output: PathBuf,
     #[command(flatten)]
@@ -213,7 +213,7 @@ pub(crate) struct GraphExportArgs {
 }
 
 report! {
-    /// The matrix that a graph became: `records` counts its entries.
+    /// The matrix of a graph: `records` counts its entries.
     pub(crate) struct GraphExportSummary {
         [used: JobSummary],
         /// The matrix.
@@ -234,11 +234,11 @@ impl Verb for GraphExport {
         let stopwatch = Stopwatch::start();
         refuse_stdout(
             &args.output,
-            "an archive (.npz) is written in several places at once",
+            "an archive (.npz) cannot be written to a stream",
         )?;
         if args.output.extension().is_some_and(|end| end != "npz") {
-            let cause =
-                "a matrix is written as an archive of arrays, and the name promises another format";
+            let cause = "a matrix is written as an archive of arrays (.npz), but the name has \
+                         another ending";
             return Err(Error::usage("create output", cause)
                 .path(&args.output)
                 .hint("let the name end in .npz"));

@@ -34,13 +34,14 @@ pub(crate) struct KernelArgs<K: Args> {
     /// The graph's directory
     #[arg(value_name = "GRAPH", value_hint = ValueHint::DirPath)]
     graph: PathBuf,
-    /// Output, a value for each vertex in order: an array (.npy), a table (.parquet, .arrow) with
-    /// the columns vertex, name (the original ids, if they were relabelled) and value, lines
-    /// `vertex,value` with a header (.csv, by the original ids), or raw numbers; `-` for standard
+    /// Output: a value per vertex, in order. An array (.npy), a table (.parquet, .arrow) with the
+    /// columns vertex, name (the original ids, if they were relabelled) and value, lines
+    /// `vertex,value` with a header (.csv, with the original ids), or raw numbers; `-` for standard
     /// output
     #[arg(short, long, value_name = "OUT", value_hint = ValueHint::FilePath)]
     output: Option<PathBuf>,
-    /// Write lines `name,value` whatever the output is called, with the original ids of vertices
+    /// Write lines `name,value` with the original ids of vertices, whatever the ending of the
+    /// output
     #[arg(long, requires = "output")]
     names: bool,
     /// Print the N vertices with the largest values, by their original ids
@@ -54,10 +55,10 @@ pub(crate) struct KernelArgs<K: Args> {
 }
 
 report! {
-    /// What an algorithm found in a graph.
+    /// The result of a graph algorithm.
     pub(crate) struct KernelSummary {
         [used: JobSummary],
-        /// The file with a value for each vertex; none where none was named.
+        /// The file with a value per vertex; none if no output was given.
         output: Option<Place>,
         /// Vertices of the graph.
         vertices: u64,
@@ -289,7 +290,7 @@ fn run<K: Kernel>(host: &dyn Host, args: &KernelArgs<K>) -> Result<K::Report> {
     let top_count = args.top.unwrap_or(0) as usize;
     let named = args.output.as_deref();
     if top_count > 0 && named.is_some_and(is_stdout) {
-        let cause = "--top prints to standard output, which takes the values";
+        let cause = "--top prints to standard output, but the values already go there";
         return Err(
             Error::usage("read arguments", cause).hint("write the values to a file with -o")
         );

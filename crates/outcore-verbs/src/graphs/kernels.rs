@@ -56,7 +56,7 @@ macro_rules! kernel_report {
     after_long_help = "Examples:\n  outcore graph degrees g.graph -o degrees.npy --top 20\n  outcore graph degrees g.graph --in -o in.npy"
 )]
 pub(crate) struct Degrees {
-    /// Count the edges that come to each vertex
+    /// Count incoming edges
     #[arg(long = "in")]
     incoming: bool,
 }
@@ -97,7 +97,7 @@ impl Kernel for ConnectedComponents {
     const PHASES: &'static [Weight] = &[("components", 1.0)];
     type Report = KernelSummary;
 
-    /// On scratch beside the output where they do not fit into memory.
+    /// Labels that do not fit in memory go to scratch, next to the output.
     fn compute(&self, on: &On<'_>) -> Result<Found<KernelSummary>> {
         if on.are_looked_at {
             // Labels on scratch can neither be shown by name nor ordered by size.
@@ -151,7 +151,7 @@ Examples:
 
 /// Breadth-first search: the number of edges from the nearest source to each vertex
 ///
-/// -1 stands for vertices that are not reached.
+/// Vertices that are not reached get -1.
 #[derive(Debug, Args)]
 #[command(after_long_help = BFS_EXAMPLES)]
 pub(crate) struct Search {
@@ -159,8 +159,8 @@ pub(crate) struct Search {
     /// several at once
     #[arg(long, value_name = "VERTEX", required = true)]
     source: Vec<String>,
-    /// Write the vertex before each on a shortest path, the smallest of several, in place of the
-    /// distance
+    /// Instead of the distance, write the vertex before each vertex on a shortest path (the
+    /// smallest, if there are several)
     #[arg(long)]
     parents: bool,
 }
@@ -186,10 +186,10 @@ Examples:
   outcore graph sssp roads.graph --source 17 -o lengths.csv
   outcore graph sssp roads.graph --source 17 --source 42 -o lengths.npy";
 
-/// Shortest paths: the least sum of weights from the nearest source to each vertex
+/// Shortest paths: the smallest sum of weights from the nearest source to each vertex
 ///
-/// Edges without weights count 1. Infinity stands for vertices that are not reached, which --top
-/// lists behind all others.
+/// Edges without weights count 1. Vertices that are not reached get infinity; --top lists them
+/// last.
 #[derive(Debug, Args)]
 #[command(after_long_help = SSSP_EXAMPLES)]
 pub(crate) struct ShortestPaths {
@@ -236,10 +236,11 @@ pub(crate) struct PageRank {
     /// 1e-6
     #[arg(long, value_name = "T")]
     tolerance: Option<f64>,
-    /// Iterations, at most
+    /// Maximum number of iterations
     #[arg(long, value_name = "N", default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..))]
     iterations: u32,
-    /// Jump to this vertex only, or to these alike (personalized PageRank); repeat for several
+    /// Jump only to this vertex (personalized PageRank); repeat for several, which are then equally
+    /// likely
     #[arg(long, value_name = "VERTEX")]
     source: Vec<String>,
     /// Follow edges in proportion to their weights, which must be 0 or more
@@ -248,11 +249,11 @@ pub(crate) struct PageRank {
 }
 
 kernel_report! {
-    /// What PageRank found.
+    /// The result of PageRank.
     struct PageRankSummary {
         /// Iterations.
         iterations: u32,
-        /// The sum of the changes of all ranks in the last.
+        /// The sum of the changes of all ranks in the last iteration.
         change: f64,
     }
     |report| format!(
@@ -305,24 +306,24 @@ Examples:
 
 /// HITS: how good each vertex is as a hub, or as an authority
 ///
-/// Hubs have edges to good authorities, authorities have edges from good hubs. Each sum to 1, as
-/// networkx has them; weights are not looked at.
+/// Good hubs have edges to good authorities, and good authorities have edges from good hubs. Each
+/// set of values sums to 1, as in networkx. Weights are ignored.
 #[derive(Debug, Args)]
 #[command(after_long_help = HITS_EXAMPLES)]
 pub(crate) struct Hits {
-    /// Write the authorities in place of the hubs
+    /// Write the authorities instead of the hubs
     #[arg(long)]
     authorities: bool,
     /// Stop when the changes of all hubs sum to less than this; 0 runs all iterations
     #[arg(long, value_name = "T", default_value_t = 1e-8)]
     tolerance: f64,
-    /// Iterations, at most
+    /// Maximum number of iterations
     #[arg(long, value_name = "N", default_value_t = 1000, value_parser = clap::value_parser!(u32).range(1..))]
     iterations: u32,
 }
 
 kernel_report! {
-    /// What HITS found.
+    /// The result of HITS.
     struct HitsSummary {
         /// Iterations.
         iterations: u32,
@@ -364,21 +365,21 @@ Examples:
 
 /// Closeness: how near each vertex is to the vertices that reach it
 ///
-/// The share of the other vertices that reach it, divided by their mean distance in edges, as
-/// networkx has it. It is estimated from some sources, and exact if all vertices are sources.
+/// The fraction of the other vertices that reach it, divided by their mean distance in edges, as in
+/// networkx. It is estimated from some sources, and exact if all vertices are sources.
 #[derive(Debug, Args)]
 #[command(after_long_help = CLOSENESS_EXAMPLES)]
 pub(crate) struct Closeness {
-    /// Sources to search from, chosen at random: the work grows with them
+    /// Number of random sources to search from; the work grows with it
     #[arg(long, value_name = "N", default_value_t = 256, value_parser = clap::value_parser!(u32).range(1..))]
     sources: u32,
-    /// Chooses the sources
+    /// Random seed of the sources
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
 }
 
 kernel_report! {
-    /// What closeness was computed from.
+    /// The sources of a closeness computation.
     struct ClosenessSummary {
         /// Sources.
         sources: u64,
@@ -411,18 +412,18 @@ Examples:
 
 /// Label propagation: the smallest vertex of the community of each vertex
 ///
-/// Each vertex takes the label that most of its neighbours have, in rounds, until none wants
-/// another. The directions of edges do not matter.
+/// In rounds, each vertex takes the label that most of its neighbours have, until no label changes.
+/// The directions of edges do not matter.
 #[derive(Debug, Args)]
 #[command(after_long_help = LP_EXAMPLES)]
 pub(crate) struct LabelPropagation {
-    /// Rounds, at most; labels may still change after the last
+    /// Maximum number of rounds; labels may still change after the last one
     #[arg(long, value_name = "N", default_value_t = 100)]
     rounds: u32,
 }
 
 kernel_report! {
-    /// What label propagation found.
+    /// The result of label propagation.
     struct LabelPropagationSummary {
         /// Communities.
         communities: u64,
@@ -468,8 +469,8 @@ Examples:
 
 /// Louvain's method: the smallest vertex of the community of each vertex
 ///
-/// Communities have more weight inside of them than expected by chance: their modularity is
-/// printed. The graph must be undirected.
+/// Communities have more weight inside than expected by chance. The command prints their
+/// modularity. The graph must be undirected.
 #[derive(Debug, Args)]
 #[command(after_long_help = LOUVAIN_EXAMPLES)]
 pub(crate) struct Louvain {
@@ -479,19 +480,19 @@ pub(crate) struct Louvain {
     /// Stop when modularity grows by this or less
     #[arg(long, value_name = "T", default_value_t = 1e-7)]
     threshold: f64,
-    /// Chooses the orders in which vertices move
+    /// Random seed of the orders in which vertices move
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
 }
 
 kernel_report! {
-    /// What Louvain's method found.
+    /// The result of Louvain's method.
     struct LouvainSummary {
         /// Communities.
         communities: u64,
         /// Their modularity.
         modularity: f64,
-        /// Times that communities became vertices.
+        /// The number of times that communities were contracted to vertices.
         levels: u32,
     }
     |report| format!(
@@ -532,7 +533,7 @@ Examples:
   outcore graph triangles g.graph -o triangles.npy --top 20
   outcore graph triangles g.graph --json";
 
-/// Triangles: how many each vertex is in
+/// Triangles: the number of triangles that contain each vertex
 ///
 /// The graph must be undirected. Parallel edges count once, and edges from a vertex to itself not
 /// at all. The summary has the number of all triangles.
@@ -569,7 +570,7 @@ Examples:
   outcore graph kcore g.graph -o cores.npy --top 20
   outcore graph kcore g.graph -k 16 -o members.npy";
 
-/// Core numbers: the largest k for which each vertex is in the k-core
+/// Core numbers: for each vertex, the largest k whose k-core contains it
 ///
 /// The k-core is the largest part of the graph in which each vertex has at least k neighbours. The
 /// directions of edges do not matter.

@@ -49,34 +49,34 @@ fn parse_fanout(text: &str) -> std::result::Result<Fanout, String> {
     }
 }
 
-/// Edges around some vertices, drawn hop by hop: a row of source and target for each
+/// Draw edges around some vertices, hop by hop: one row of source and target per edge
 ///
-/// Of each vertex, at most as many edges are drawn as the fanout of the hop says, each once.
-/// Samples depend on the graph, the vertices and the seed alone.
+/// Each hop draws at most its fanout of edges per vertex, each edge once. Samples depend only on
+/// the graph, the vertices and the seed.
 #[derive(Debug, Args)]
 #[command(after_long_help = SAMPLE_EXAMPLES)]
 pub(crate) struct GraphSampleArgs {
     /// The graph's directory
     #[arg(value_name = "GRAPH", value_hint = ValueHint::DirPath)]
     graph: PathBuf,
-    /// The vertices to draw around: a file with an id a line, or an array (.npy); `-` for standard
-    /// input
+    /// The vertices to draw around: a file with one id per line, or an array (.npy); `-` for
+    /// standard input
     #[arg(value_name = "SEEDS", value_hint = ValueHint::FilePath, required_unless_present = "source")]
     seeds: Option<PathBuf>,
-    /// Draw around this vertex, too; repeat for several
+    /// Also draw around this vertex; repeat for several
     #[arg(long, value_name = "VERTEX")]
     source: Vec<String>,
-    /// Edges to draw of each vertex, a number a hop; `all` for all of them
+    /// Maximum number of edges to draw per vertex, one number per hop; `all` for all edges
     #[arg(long = "fanout", value_name = "N,...", value_parser = parse_fanout, value_delimiter = ',', default_value = "10,10", allow_hyphen_values = true)]
     fanouts: Vec<Fanout>,
-    /// Output, a row of source and target for each edge: an array (.npy), lines (.csv), or raw
+    /// Output, one row of source and target per edge: an array (.npy), lines (.csv), or raw
     /// numbers; `-` for standard output
     #[arg(short, long, value_name = "OUT", value_hint = ValueHint::FilePath)]
     output: PathBuf,
     /// Draw incoming edges instead of outgoing ones
     #[arg(long = "in")]
     incoming: bool,
-    /// Chooses the edges
+    /// Random seed of the edges
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
     #[command(flatten)]
@@ -89,7 +89,7 @@ report! {
         [used: JobSummary],
         /// The file with the edges.
         output: Place,
-        /// Vertices that have them.
+        /// Vertices at the ends of these edges.
         vertices: u64,
         /// Edges of each hop.
         hop_edges: Vec<u64>,
@@ -175,31 +175,31 @@ impl Verb for GraphSample {
 
 /// Random walks: a row of vertices from each start
 ///
-/// Each edge that leaves a vertex is as likely as any other; after a dead end, rows are filled with
-/// -1. Walks depend on the graph and the seed alone.
+/// Each outgoing edge of a vertex is equally likely. After a dead end, rows are filled with -1.
+/// Walks depend only on the graph and the seed.
 #[derive(Debug, Args)]
 #[command(after_long_help = WALK_EXAMPLES)]
 pub(crate) struct GraphWalkArgs {
     /// The graph's directory
     #[arg(value_name = "GRAPH", value_hint = ValueHint::DirPath)]
     graph: PathBuf,
-    /// Output, a row of vertices for each walk: an array (.npy), lines (.csv), or raw numbers; `-`
-    /// for standard output
+    /// Output, one row of vertices per walk: an array (.npy), lines (.csv), or raw numbers; `-` for
+    /// standard output
     #[arg(short, long, value_name = "OUT", value_hint = ValueHint::FilePath, required = true)]
     output: Option<PathBuf>,
-    /// Steps of a walk
+    /// Number of steps in a walk
     #[arg(long = "length", value_name = "N", default_value_t = 10)]
     steps_count: u32,
     /// Start from this vertex; repeat for several. Default: from every vertex
     #[arg(long, value_name = "VERTEX")]
     source: Vec<String>,
-    /// Walks from each start
+    /// Number of walks from each start
     #[arg(long = "repeat", value_name = "N", default_value_t = 1)]
     repeats_count: u32,
     /// Follow edges against their direction
     #[arg(long = "in")]
     incoming: bool,
-    /// Chooses the walks
+    /// Random seed of the walks
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
     #[command(flatten)]
@@ -212,7 +212,7 @@ report! {
         [used: JobSummary],
         /// The file with the walks; none where none was named.
         output: Option<Place>,
-        /// Steps of a walk.
+        /// Number of steps in a walk.
         length: u32,
         /// The seed of the draws.
         seed: u64,

@@ -19,18 +19,18 @@ Examples:
   outcore head -n 100 logs/ --by bytes:desc --by time -o largest.parquet
 
 Rows of tables are printed in the format of the first input: those of Parquet and Arrow as CSV, or
-as JSON lines where a column has lists or objects.";
+as JSON lines if a column has lists or objects.";
 
 /// Print the first lines, records or rows of the input
 ///
-/// Reads no more than it needs; for all but the last ones, files are read twice.
-/// Several files are read as one.
+/// Reads no more than it needs. With a negative N, it reads files twice. Several files are read as
+/// one.
 #[derive(Debug, Args)]
 #[command(after_long_help = HEAD_EXAMPLES)]
 pub(crate) struct HeadArgs {
     #[command(flatten)]
     pub(crate) files: FileArgs,
-    /// Number of lines or records to print; with a minus, as in -5, all but so many at the end
+    /// Number of lines or records to print; -5 prints all but the last 5
     #[arg(
         short = 'n',
         long = "count",
@@ -40,8 +40,8 @@ pub(crate) struct HeadArgs {
         allow_hyphen_values = true
     )]
     pub(crate) records: RecordCount,
-    /// Take the first rows in the order of these columns, with commas between: COLUMN:desc takes
-    /// the last ones
+    /// Take the first rows in the order of these columns, separated by commas; COLUMN:desc is
+    /// descending
     #[arg(
         long,
         value_name = "COLUMN",

@@ -31,7 +31,7 @@ pub(super) fn head(host: &dyn Host, args: &HeadArgs) -> Result<WriteSummary> {
         false => RowSpan::First(count),
     };
     if is_rest && !keys.is_empty() {
-        let cause = "all rows but the last ones are not taken in the order of --by";
+        let cause = "--by cannot take all rows except for the last ones";
         return Err(Error::usage(READ, cause).hint("sort the table first with `outcore sort --by`"));
     }
     let resources = host.load(&memory_request(args.take.memory_bytes)?)?;

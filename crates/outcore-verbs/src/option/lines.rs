@@ -19,7 +19,7 @@ use outcore_front::what::What;
 
 const READ: &str = "read arguments";
 
-/// Keys of lines, and how they compare: for those with no letters of their own.
+/// Keys of lines, and the comparison of keys without letters of their own.
 #[derive(Debug, Clone, Default, Args)]
 #[command(next_help_heading = "Order of lines")]
 pub(crate) struct OrderArgs {
@@ -27,8 +27,8 @@ pub(crate) struct OrderArgs {
     /// from 1, OPTS out of [bdfghiMnRrV]. Repeat for secondary keys; most significant first
     #[arg(short = 'k', value_name = "POS1[,POS2]", allow_hyphen_values = true)]
     pub line_keys: Vec<String>,
-    /// Field separator, one byte (\0 for NUL). Default: a field begins with the blanks in front
-    /// of it
+    /// Field separator, one byte (\0 for NUL). Default: a field begins with the spaces and tabs in
+    /// front of it
     #[arg(
         short = 't',
         long = "field-separator",
@@ -196,12 +196,12 @@ pub(crate) fn separator_of(text: &OsString) -> Result<u8> {
     }
 }
 
-/// CSV and JSON lines where they are moved and not ordered.
+/// CSV and JSON lines for verbs that do not order them.
 #[derive(Debug, Clone, Default, Args)]
 #[command(next_help_heading = "CSV and JSON lines")]
 pub(crate) struct RowArgs {
-    /// Input is CSV, whatever its name: quoted fields may hold separators and newlines. The first
-    /// line of each file names the columns, and comes first in every output, once
+    /// Input is CSV, whatever its name: quoted fields may contain separators and newlines. The
+    /// first line of each file names the columns. It comes first in every output, and only once
     #[arg(long, conflicts_with_all = ["jsonl", "is_lines", "zero_terminated", "format", "record_bytes", "keys"])]
     pub csv: bool,
     /// Input is JSON lines, whatever its name: one JSON value per line
@@ -213,7 +213,7 @@ pub(crate) struct RowArgs {
     /// The CSV has no header line
     #[arg(long)]
     pub no_header: bool,
-    /// Separator of CSV fields. Default: that of a sample of the records
+    /// Separator of CSV fields. Default: inferred from a sample of the records
     #[arg(
         short = 't',
         long = "field-separator",
@@ -329,7 +329,7 @@ impl Rows {
     }
 }
 
-/// What is taken and made without asking by those who know GNU sort.
+/// The options of GNU sort.
 #[derive(Debug, Clone, Default, Args)]
 #[command(next_help_heading = "GNU sort compatibility")]
 pub(crate) struct GnuArgs {
@@ -379,8 +379,9 @@ impl GnuArgs {
 #[derive(Debug, Clone, Default, Args)]
 #[command(next_help_heading = "CSV and JSON lines")]
 pub(crate) struct FormatArgs {
-    /// Input is CSV: quoted fields may hold separators and newlines, and the first line names the
-    /// columns and stays first. -t sets the separator (default: that of a sample of the records)
+    /// Input is CSV: quoted fields may contain separators and newlines, and the first line names
+    /// the columns and stays first. -t sets the separator (default: inferred from a sample of the
+    /// records)
     #[arg(long, conflicts_with_all = ["jsonl", "is_lines"])]
     pub csv: bool,
     /// Input is JSON lines: one JSON value per line. Types are ordered null, false, true,
@@ -391,10 +392,10 @@ pub(crate) struct FormatArgs {
     /// a key, the name
     #[arg(long, conflicts_with_all = ["csv", "jsonl", "zero_terminated"])]
     pub fastq: bool,
-    /// Sort keys with commas between, most significant first: a name, or for CSV the number
-    /// (from 1) of a column, for JSON lines a path such as .user.id or .tags[0], for .npy a field.
-    /// After colons, in any order: a type as in price:f64, asc or desc, nulls-first or nulls-last;
-    /// for CSV also the letters of -k, as in price:nr. Null is an empty field of CSV. A name in
+    /// Sort keys, separated by commas, most significant first: a name, or for CSV the number (from
+    /// 1) of a column, for JSON lines a path such as .user.id or .tags[0], for .npy a field. After
+    /// colons, in any order: a type as in price:f64, asc or desc, nulls-first or nulls-last; for
+    /// CSV also the letters of -k, as in price:nr. Null is an empty field of CSV. A name in
     /// backquotes may hold commas and colons
     #[arg(long, value_name = "FIELD")]
     pub by: Vec<String>,
@@ -464,7 +465,7 @@ impl FormatArgs {
     }
 }
 
-/// The bytes that are taken for lines where the caller says that the input is lines.
+/// The bytes that may be lines if the caller treats the input as lines.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum LinesHow {
     /// Any bytes
@@ -473,13 +474,13 @@ pub(crate) enum LinesHow {
     Text,
 }
 
-/// That the input is lines, and how they end.
+/// Options that make the input lines, and set their terminator.
 #[derive(Debug, Clone, Copy, Default, Args)]
 #[command(next_help_heading = "Lines")]
 pub(crate) struct LineArgs {
-    /// Treat the input as lines, whatever it looks like and is called. Otherwise outcore rejects
-    /// binary data (NULs, Parquet, Arrow, .npz, UTF-16, ...), and .npy files are records.
-    /// Compressed files (gzip, zstd, bzip2, xz, detected by content) are decompressed either way
+    /// Treat the input as lines, whatever its content and name. Otherwise outcore rejects binary
+    /// data (NULs, Parquet, Arrow, .npz, UTF-16, ...), and .npy files are records. Compressed files
+    /// (gzip, zstd, bzip2, xz, detected by content) are decompressed either way
     #[arg(
         id = "is_lines",
         long = "lines",
@@ -521,12 +522,14 @@ impl LineArgs {
 #[derive(Debug, Clone, Default, Args)]
 #[command(next_help_heading = "Lines")]
 pub(crate) struct HeaderArgs {
-    /// The first N lines of each file are a header: they stay in front as they are, once. After
-    /// --comment, the first N lines that are not comments. Several inputs must have the same header
+    /// The first N lines of each file are a header: they stay unchanged at the front of the output,
+    /// once. After --comment, the first N lines that are not comments. Several inputs must have the
+    /// same header
     #[arg(id = "header_lines", long = "header", value_name = "N")]
     lines: Option<u64>,
-    /// Lines at the front of each file that begin with TEXT are comments: they stay in front as
-    /// they are, once. Several texts may be given. Several inputs must have the same comments
+    /// Lines at the front of each file that begin with TEXT are comments: they stay unchanged at
+    /// the front of the output, once. Repeat for several texts. Several inputs must have the same
+    /// comments
     #[arg(
         id = "comment",
         long = "comment",
@@ -553,7 +556,7 @@ impl HeaderArgs {
     }
 }
 
-/// What a check says.
+/// The output of a check.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum CheckHow {
     /// Name the first item out of order

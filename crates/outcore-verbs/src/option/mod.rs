@@ -27,7 +27,7 @@ use outcore_io::units;
 /// The seed of verbs without an option for it. It never changes the output.
 pub const SEED: u64 = 1;
 
-/// Memory, threads and how files are read: what any job uses.
+/// Resources of any job: memory, threads and the I/O mode.
 #[derive(Debug, Clone, Default, Args)]
 #[command(next_help_heading = "Resources")]
 pub struct ResourceArgs {
@@ -48,8 +48,8 @@ pub struct ResourceArgs {
 #[derive(Debug, Clone, Default, Args)]
 #[command(next_help_heading = "Resources")]
 pub struct DriveArgs {
-    /// A directory on a drive; repeat for more drives. Scratch is spread over all of them, and so
-    /// is an output with {drive} in its name. Default: scratch goes beside the output, or to
+    /// A directory on a drive; repeat for more drives. outcore spreads scratch, and an output with
+    /// {drive} in its name, over all of them. Default: scratch goes next to the output, or to
     /// /var/tmp if the output is in memory
     #[arg(long = "drive", value_name = "DIR", value_hint = ValueHint::DirPath)]
     pub drives: Vec<PathBuf>,
@@ -67,7 +67,7 @@ pub struct ScratchArgs {
     pub limit_bytes: Option<u64>,
 }
 
-/// What a job may use, and a record of what it reads and writes.
+/// The resources of a job, and a record of its reads and writes.
 #[derive(Debug, Clone, Default, Args)]
 pub struct JobArgs {
     #[command(flatten)]
@@ -180,7 +180,7 @@ impl TypeArgs {
     }
 }
 
-/// What becomes of rows that cannot be read, and of lines without a key.
+/// The treatment of rows that cannot be read, and of lines without a key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum OnError {
     /// Fail, and name the first
@@ -191,12 +191,12 @@ pub enum OnError {
     Null,
 }
 
-/// Null texts of CSV and bad rows, where a table is only read.
+/// Null texts of CSV and bad rows, for verbs that only read tables.
 #[derive(Debug, Clone, Default, Args)]
 #[command(next_help_heading = "CSV and JSON lines")]
 pub(crate) struct BadRowArgs {
-    /// Texts of CSV fields that are null, besides empty fields, as in NA,NULL. The name pandas
-    /// stands for the list of pandas.read_csv
+    /// Texts of CSV fields that are null, in addition to empty fields, as in NA,NULL. `pandas` is
+    /// the list of pandas.read_csv
     #[arg(long, value_name = "TEXT,...", value_delimiter = ',')]
     pub null: Vec<String>,
     /// What to do with rows of CSV and JSON lines that do not have the columns, or values of their
@@ -231,8 +231,11 @@ impl FromStr for RecordType {
             let sizes = shape.split(',').map(str::trim);
             let sizes = sizes.filter(|size| !size.is_empty()).map(str::parse);
             let row_shape = sizes.collect::<std::result::Result<_, _>>().map_err(|_| {
-                Error::usage("read dtype", format!("`({shape})` is no shape of an array"))
-                    .hint("write whole numbers with commas between them")
+                Error::usage(
+                    "read dtype",
+                    format!("`({shape})` is not the shape of an array"),
+                )
+                .hint("write whole numbers separated by commas")
             })?;
             let descr = descr.to_owned();
             return Ok(RecordType::Described { descr, row_shape });
@@ -335,7 +338,7 @@ impl RecordingArgs {
     }
 }
 
-/// What a run on graphs or vectors may use, and what it shows and records.
+/// The resources of a run on graphs or vectors, and what it shows and records.
 #[derive(Debug, Args)]
 pub(crate) struct RunArgs {
     #[command(flatten)]

@@ -13,7 +13,7 @@ use outcore::{Error, Result};
 use super::lines::{TextFlags, separator_of};
 use super::{BadRowArgs, JobArgs, OnError, PlanArgs, STDOUT, parse_count};
 
-/// What a table is in a pipe.
+/// The format of a table in a pipe.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum PipeFormat {
     /// An Arrow IPC stream
@@ -31,11 +31,11 @@ pub enum PipeFormat {
 #[command(next_help_heading = "Tables (Parquet and Arrow)")]
 pub struct TableArgs {
     /// Keep these columns, in this order; the others are not read. st.a is the field a of objects
-    /// st. A name in backquotes may hold commas, or be empty
+    /// st. A name in backquotes may contain commas, or be empty
     #[arg(long, value_name = "NAME,...")]
     pub columns: Vec<String>,
-    /// Let files of one table lack columns, which are null there, or have columns of other types,
-    /// which get a common type: the wider integer, a float, a decimal with all digits, the finer
+    /// Accept files with different columns: missing ones become null, and columns of different
+    /// types get a common type: the wider integer, a float, a decimal with all digits, the finer
     /// timestamp
     #[arg(long)]
     pub union: bool,
@@ -54,12 +54,12 @@ pub struct TableArgs {
     /// columns are inferred from a sample
     #[arg(long, value_name = "NAME:TYPE,...")]
     pub schema: Option<String>,
-    /// Read CSV or JSON lines as a table, with column types inferred from a sample. Default where
-    /// OUT is Parquet or Arrow, and for commands that take only tables
+    /// Read CSV or JSON lines as a table, with column types inferred from a sample. This is the
+    /// default if OUT is Parquet or Arrow, and for commands that take only tables
     #[arg(long)]
     pub infer: bool,
-    /// Texts of CSV fields that are null, besides empty fields, as in NA,NULL. The name pandas
-    /// stands for the list of pandas.read_csv
+    /// Texts of CSV fields that are null, in addition to empty fields, as in NA,NULL. `pandas` is
+    /// the list of pandas.read_csv
     #[arg(
         long,
         value_name = "TEXT,...",
@@ -79,11 +79,11 @@ pub struct TableArgs {
     /// Write N Parquet files of equal numbers of rows to the directory OUT
     #[arg(long, value_name = "N", value_parser = parse_count)]
     pub parts: Option<u64>,
-    /// Standard input, for which IN is -, is a table in this format. It is copied to scratch first
+    /// Format of the table on standard input (use - as IN). The input is first copied to scratch
     #[arg(long, value_name = "FORMAT", value_enum)]
     pub from: Option<PipeFormat>,
-    /// Write a table in this format to standard output. Default: that of the first input; for
-    /// Parquet and Arrow files CSV, or JSON lines where a column has lists or objects
+    /// Write a table in this format to standard output. Default: the format of the first input; for
+    /// Parquet and Arrow files CSV, or JSON lines if a column has lists or objects
     #[arg(long, value_name = "FORMAT", value_enum)]
     pub to: Option<PipeFormat>,
 }
@@ -127,7 +127,7 @@ impl TableArgs {
                 "name the field with --by, or leave --on-error out",
             ),
             Some(OnError::Null) => wrong(
-                "--on-error null is for tables, and these are lines",
+                "--on-error null is for tables, but these are lines",
                 "add --infer to read the lines as a table, or use --on-error skip",
             ),
             Some(OnError::Skip) => Ok(OnNoKey::Skip),
@@ -141,11 +141,11 @@ impl TableArgs {
 #[command(next_help_heading = "Tables (Parquet and Arrow)")]
 pub(crate) struct ReadTableArgs {
     /// Keep these columns, in this order; the others are not read. st.a is the field a of objects
-    /// st. A name in backquotes may hold commas, or be empty
+    /// st. A name in backquotes may contain commas, or be empty
     #[arg(long, value_name = "NAME,...")]
     columns: Vec<String>,
-    /// Let files of one table lack columns, which are null there, or have columns of other types,
-    /// which get a common type: the wider integer, a float, a decimal with all digits, the finer
+    /// Accept files with different columns: missing ones become null, and columns of different
+    /// types get a common type: the wider integer, a float, a decimal with all digits, the finer
     /// timestamp
     #[arg(long)]
     union: bool,
@@ -198,7 +198,7 @@ impl ReadTableArgs {
 #[derive(Debug, Clone, Default, Args)]
 #[command(next_help_heading = "CSV and JSON lines")]
 pub struct TextArgs {
-    /// Input is CSV, whatever its name: quoted fields may hold separators and newlines, and the
+    /// Input is CSV, whatever its name: quoted fields may contain separators and newlines, and the
     /// first line of each file names the columns
     #[arg(long, conflicts_with = "jsonl")]
     pub csv: bool,
@@ -208,7 +208,7 @@ pub struct TextArgs {
     /// The CSV has no header line; its columns are called 1, 2, and so on
     #[arg(long)]
     pub no_header: bool,
-    /// Separator of CSV fields. Default: that of a sample of the records
+    /// Separator of CSV fields. Default: inferred from a sample of the records
     #[arg(
         short = 't',
         long = "field-separator",
@@ -234,7 +234,7 @@ impl TextArgs {
     }
 }
 
-/// Where tables come from and go to, of commands for nothing but tables.
+/// The inputs and the output of commands that take only tables.
 #[derive(Debug, Clone, Default, Args)]
 pub struct TableFileArgs {
     /// Files of Parquet, Arrow, CSV or JSON lines, or directories of them, in order, as one table

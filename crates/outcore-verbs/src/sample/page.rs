@@ -21,8 +21,8 @@ Examples:
 
 /// Print randomly chosen lines, records or rows, in input order
 ///
-/// Reads the input once and keeps only the sample in memory, or with --rate nothing. Every sample
-/// of that size is equally likely; the same seed gives the same sample.
+/// Reads the input once, and keeps only the sample in memory; with --rate, it keeps nothing in
+/// memory. Every sample of that size is equally likely; the same seed gives the same sample.
 #[derive(Debug, Args)]
 #[command(after_long_help = SAMPLE_EXAMPLES)]
 pub(crate) struct SampleArgs {
@@ -35,8 +35,8 @@ pub(crate) struct SampleArgs {
     /// any size
     #[arg(long, value_name = "SHARE", conflicts_with_all = ["records", "with_replacement"])]
     pub(crate) rate: Option<f64>,
-    /// Draw each of the lines or records from all of them, so that one may be printed several
-    /// times, one after another. Streams are not possible, since they are counted first
+    /// Draw with replacement: a line or record may be printed several times in a row. Streams are
+    /// rejected, since the input must be counted first
     #[arg(long)]
     pub(crate) with_replacement: bool,
     /// Random seed
@@ -47,7 +47,7 @@ pub(crate) struct SampleArgs {
 }
 
 report! {
-    /// What was chosen.
+    /// The result of a sample.
     pub(crate) struct SampleSummary {
         [wrote: WriteSummary],
         /// The seed.

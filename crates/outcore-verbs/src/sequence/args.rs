@@ -17,15 +17,15 @@ use crate::option::{JobArgs, STDOUT, TypeArgs, parse_count};
 pub(crate) const TABLES_TOO: &str = "Files to read, in order, as one input: raw records, .npy, a manifest (.outcore.json) of \
     shards, or Parquet and Arrow files and directories of them; - is standard input";
 
-/// The input, and how it is refined on the way.
+/// The input, and the conditions that refine it.
 #[derive(Debug, Clone, Default, Args)]
 pub(crate) struct InputArgs {
     /// Files to read, in order, as one input: raw records, .npy, or a manifest (.outcore.json) of
     /// shards; - is standard input
     #[arg(value_name = "IN", value_hint = ValueHint::FilePath, required_unless_present = "integers")]
     pub inputs: Vec<PathBuf>,
-    /// Zip IN with another file of as many records: its numbers are y, those of a third file z;
-    /// fields of records are x.key0, y.key0
+    /// Zip IN with another file of the same number of records. Its numbers are y, and those of a
+    /// third file are z; fields of records are x.key0, y.key0
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub zip: Vec<PathBuf>,
     /// Use the integers 0..N-1 as input, x, instead of files
@@ -74,7 +74,7 @@ impl InputArgs {
         match self.conditions.is_empty() && self.zip.is_empty() && self.integers.is_none() {
             true => Ok(()),
             false => {
-                let cause = format!("{cause}: no --where, --zip or --integers");
+                let cause = format!("{cause}: --where, --zip and --integers are not allowed");
                 Err(Error::usage(operation, cause).hint(hint))
             }
         }

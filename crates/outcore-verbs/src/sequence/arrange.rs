@@ -47,7 +47,7 @@ pub(crate) struct EnumerateArgs {
 /// Write each record together with the records that follow it
 ///
 /// Record i of the output is records i to i + K - 1 of the input, one after another. The input is
-/// read once, or up to K times where K - 1 records have more than 4 KiB.
+/// read once, or up to K times if K - 1 records take more than 4 KiB.
 #[derive(Debug, Args)]
 pub(crate) struct WindowsArgs {
     /// Number of records in each window, 2 to 8
@@ -64,12 +64,12 @@ pub(crate) struct ReverseArgs {
     pub(crate) files: PassArgs,
 }
 
-/// Merge files that are sorted already
+/// Merge files that are already sorted
 ///
 /// Each input must be in the order that `outcore sort` gives it; the output is all of them in that
-/// order. A merge reads and writes the data once, where a sort does so twice. If a file of records
-/// is not sorted, the output is not sorted either, which `outcore verify` finds; if a table is not,
-/// the error names the row. Lines are merged by `outcore sort -m`.
+/// order. A merge reads and writes the data once, while a sort does so twice. If a file of records
+/// is not sorted, the output is not sorted either; `outcore verify` finds that. If a table is not
+/// sorted, the error names the row. Lines are merged by `outcore sort -m`.
 #[derive(Debug, Args)]
 #[command(after_long_help = MERGE_EXAMPLES, mut_arg("inputs", |arg| arg.help(TABLES_TOO)))]
 pub(crate) struct MergeArgs {
@@ -170,7 +170,7 @@ impl Pass for Merge {
     fn steps(args: &MergeArgs) -> Result<Steps<'_>> {
         args.files.input.check_as_they_are(
             READ,
-            "merge takes files as they are",
+            "merge reads whole files",
             "merge first, then filter or zip",
         )?;
         let options = SortOptions {

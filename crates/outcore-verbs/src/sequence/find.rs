@@ -31,13 +31,13 @@ report! {
     /// The place of the first record that matches.
     pub(crate) struct FindSummary {
         [used: JobSummary],
-        /// Records that were read; none where they were not counted.
+        /// Records that were read; none if they were not counted.
         records_in: Option<u64>,
         /// The parts of the job, in order.
         phases: Vec<Phase>,
         /// Its position, counted from 0; none if there is no such record.
         position: Option<u64>,
-        /// Whether there is such a record; none where only the plan was asked for.
+        /// Whether there is such a record; none if only the plan was requested.
         is_found: Option<bool>,
     }
 }
@@ -53,7 +53,8 @@ impl Verb for Find {
 
     fn run(host: &dyn Host, args: &FindArgs) -> Result<FindSummary> {
         if !args.input.conditions.is_empty() {
-            let cause = "find says where a record is in the input, which --where would change";
+            let cause = "find reports the position of a record in the input, and --where would \
+                         change it";
             let error = Error::usage("read arguments", cause);
             return Err(error.hint("leave --where out, and write both as one: find '(A) && (B)'"));
         }

@@ -30,8 +30,8 @@ const PLACE_BYTES: u64 = size_of::<u64>() as u64;
 pub(crate) struct GatherArgs {
     /// File of positions, counted from 0: u64, or .npy of any integers
     ///
-    /// There may be more of them than the memory holds: they are sorted, the records are read in
-    /// ascending order and sorted back.
+    /// The positions need not fit in memory: outcore sorts them, reads the records in ascending
+    /// order, and sorts the records back.
     #[arg(long = "at", visible_alias = "index", value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub(crate) positions: PathBuf,
     /// Type of positions without a header: u64, i64, u32, i32, u16, i16, u8 or i8 [default: u64]
@@ -54,7 +54,7 @@ impl Pass for Gather {
     fn of_records(host: &dyn Host, args: &GatherArgs) -> Result<WriteSummary> {
         args.files.input.check_as_they_are(
             Self::NAME,
-            "gather takes records where they are",
+            "gather reads records at their positions in the files",
             "gather first, then filter",
         )?;
         // The device must also know the file of positions.

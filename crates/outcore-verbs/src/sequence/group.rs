@@ -47,9 +47,10 @@ Whole records of any kind are counted by `outcore unique --count`, lines too.";
 /// Count how often each value occurs
 ///
 /// Prints each value and its count, in the order of the values; with -o, writes them as records of
-/// the value and an 8-byte count. Values are counted in memory, or by sorting if there are too many
-/// different ones; --explain says which. For tables, EXPR is one column or several separated by
-/// commas, and OUT is a table with the column count; `outcore group-by` has other aggregates.
+/// the value and an 8-byte count. Values are counted in memory, or with a sort if there are too
+/// many distinct ones; --explain shows which of the two applies. For tables, EXPR is one column or
+/// several separated by commas, and OUT is a table with the column count; `outcore group-by` has
+/// other aggregates.
 #[derive(Debug, Args)]
 #[command(
     after_long_help = COUNT_BY_EXAMPLES,
@@ -97,9 +98,10 @@ report! {
     /// The result of finding different lines, records, rows or values, or of counting them.
     pub(crate) struct UniqueSummary {
         [wrote: WriteSummary],
-        /// How equal records or values were found: `hash` or `sort`; none for lines and rows.
+        /// The method that found equal records or values: `hash` or `sort`; none for lines and
+        /// rows.
         by: Option<String>,
-        /// Each value and its count, in the order of the values; none where they were printed or
+        /// Each value and its count, in the order of the values; none if they were printed or
         /// written, and for `unique`.
         groups: Option<Vec<ValueCount>>,
     }
@@ -314,12 +316,12 @@ fn target_of(
     match &target {
         Target::Shards { manifest, .. } => Err(Error::usage(
             "create output",
-            "distinct records go into one file, not into shards: how many there are is known last",
+            "distinct records go to one file, not to shards: their number is known only at the end",
         )
         .path(manifest)
         .hint(
-            "leave {drive} out of the name; scratch is spread over the drives all the same, and \
-             `outcore sort` makes shards of the result",
+            "leave {drive} out of the name; scratch is still spread over the drives, and `outcore \
+             sort` makes shards of the result",
         )),
         _ => Ok(target),
     }

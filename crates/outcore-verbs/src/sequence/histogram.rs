@@ -44,10 +44,10 @@ fn parse_range(text: &str) -> Result<(f64, f64)> {
 }
 
 report! {
-    /// How many numbers are in each bin.
+    /// The number of values in each bin.
     pub(crate) struct HistogramSummary {
         [used: JobSummary],
-        /// Records that were read; none where they were not counted.
+        /// Records that were read; none if they were not counted.
         records_in: Option<u64>,
         /// The parts of the job, in order.
         phases: Vec<Phase>,

@@ -27,7 +27,7 @@ Examples:
   outcore map 'total = price * n, year = year(time)' orders.parquet -o out.parquet
   outcore map \"size = case when n > 9 then 'large' else 'small' end\" t.parquet -o u.parquet
 
-Give each computed column a name, before it with = or behind it with `as`: a column of the same name is replaced, all
+Give each computed column a name, before it with = or after it with `as`: a column of the same name is replaced, all
 other columns are kept (--columns selects some), and a later expression may read it. `a as b` renames column a.";
 
 const FILTER_EXAMPLES: &str = "\
@@ -82,7 +82,7 @@ pub(crate) struct FilterArgs {
 #[derive(Debug, Args)]
 #[command(after_long_help = FLAT_MAP_EXAMPLES)]
 pub(crate) struct FlatMapArgs {
-    /// What to compute: expressions with commas between
+    /// What to compute: expressions, separated by commas
     #[arg(value_name = "EXPR,EXPR...", allow_hyphen_values = true, value_parser = parse_expression)]
     pub(crate) expressions: String,
     #[command(flatten)]

@@ -39,7 +39,7 @@ report! {
     pub struct ValueCount {
         /// The value.
         value: Number,
-        /// How often it occurs.
+        /// The number of its occurrences.
         count: u64,
     }
 }

@@ -31,9 +31,9 @@ Expressions are those of `outcore map --help`; with --where there is no index.";
 
 /// Write each record to one of several files
 ///
-/// The expression gives the number of the file, from 0; a condition gives 1 where it is true.
-/// Files keep the input order and appear together. {part} in the name becomes the number,
-/// zero-padded to the same width; files that end in .npy get a header.
+/// The expression computes the number of the file, from 0; a condition is 1 if it is true. Files
+/// keep the input order and appear together. {part} in the name becomes the number, zero-padded to
+/// the same width; files that end in .npy get a header.
 #[derive(Debug, Args)]
 #[command(after_long_help = PARTITION_EXAMPLES)]
 pub(crate) struct PartitionArgs {
@@ -51,7 +51,7 @@ pub(crate) struct PartitionArgs {
 }
 
 report! {
-    /// What became of the files.
+    /// The result of a partition.
     pub(crate) struct PartitionSummary {
         [wrote: WriteSummary],
         /// The records of each file.
@@ -72,7 +72,7 @@ impl Verb for Partition {
         let input = &args.input;
         let resources = resources_of(host, input)?;
         if !input.zip.is_empty() {
-            let cause = "partition takes records as they are: no --zip";
+            let cause = "partition does not take --zip";
             return Err(Error::usage("read arguments", cause).hint("write them with zip first"));
         }
         let pattern = pattern_of(args)?;
@@ -140,7 +140,7 @@ fn pattern_of(args: &PartitionArgs) -> Result<&str> {
         Err(error.hint(hint))
     };
     let Some(pattern) = args.output.to_str() else {
-        let cause = "its name is not UTF-8, and the manifest of the parts is";
+        let cause = "its name is not UTF-8, but the manifest of the parts is";
         return refuse(cause, "give another name");
     };
     if !pattern.contains(PART) {

@@ -26,9 +26,8 @@ Examples:
 
 /// Reduce all records to one value: sum, count, min, max, mean or an expression
 ///
-/// Sums of integers are exact, whatever their size. Sums of floats depend only on the input,
-/// never on threads or memory. With --map, the values that EXPR gives for the records are
-/// reduced.
+/// Sums of integers are exact, whatever their size. Sums of floats depend only on the input, never
+/// on threads or memory. With --map, the values of EXPR for the records are reduced.
 #[derive(Debug, Args)]
 #[command(after_long_help = REDUCE_EXAMPLES)]
 pub(crate) struct ReduceArgs {
@@ -45,7 +44,7 @@ pub(crate) struct ReduceArgs {
 report! {
     /// A reduction, and its value.
     pub struct ReducedValue {
-        /// What was computed: `sum`, `count`, `min`, `max`, `mean` or the expression.
+        /// The function: `sum`, `count`, `min`, `max`, `mean` or the expression.
         how: String,
         /// The value; none for an empty input.
         value: Number,
@@ -53,10 +52,10 @@ report! {
 }
 
 report! {
-    /// What records were reduced to.
+    /// The result of a reduction.
     pub(crate) struct ReduceSummary {
         [used: JobSummary],
-        /// Records that were read; none where they were not counted.
+        /// Records that were read; none if they were not counted.
         records_in: Option<u64>,
         /// The parts of the job, in order.
         phases: Vec<Phase>,

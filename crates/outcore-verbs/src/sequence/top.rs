@@ -44,11 +44,11 @@ report! {
     /// The largest numbers.
     pub(crate) struct TopSummary {
         [used: JobSummary],
-        /// Records that were read; none where they were not counted.
+        /// Records that were read; none if they were not counted.
         records_in: Option<u64>,
         /// The parts of the job, in order.
         phases: Vec<Phase>,
-        /// The numbers, in their order; none where they were printed.
+        /// The numbers, in their order; none if they were printed.
         results: Option<Vec<Number>>,
     }
 }

@@ -22,8 +22,8 @@ Examples:
 
 /// Shuffle lines or records into a uniformly random order
 ///
-/// Every order is equally likely. The same seed and epoch give the same output from the same
-/// input, whatever the number of threads and drives and the memory.
+/// Every order is equally likely. The same seed, epoch and input give the same output, whatever the
+/// memory and the number of threads and drives.
 #[derive(Debug, Args)]
 #[command(after_long_help = SHUFFLE_EXAMPLES)]
 pub(crate) struct ShuffleArgs {
@@ -34,8 +34,8 @@ pub(crate) struct ShuffleArgs {
     pub(crate) replace: bool,
     #[command(flatten)]
     pub(crate) record: TypeArgs,
-    /// Write so many lines, records or rows, chosen at random, and no more, as `shuf -n` does.
-    /// Lines and records that are written are held in memory
+    /// Write only this many lines, records or rows, chosen at random, as `shuf -n` does. The chosen
+    /// lines and records must fit in memory
     #[arg(short = 'n', long = "count", value_name = "K", value_parser = parse_count, help_heading = "Order", conflicts_with_all = ["replace", "dry_run"])]
     pub(crate) records: Option<u64>,
     /// Random seed
@@ -44,8 +44,8 @@ pub(crate) struct ShuffleArgs {
     /// Number of the epoch: each one gives an independent order for the same seed
     #[arg(long, value_name = "K", help_heading = "Order", default_value_t = 0)]
     pub(crate) epoch: u64,
-    /// Keep rows of a table together that have equal values in these columns, in the order of the
-    /// input; the groups come in a random order. Commas stand between columns
+    /// Keep rows with equal values in these columns together, in input order, and put the groups in
+    /// a random order. Separate columns with commas
     #[arg(long, value_name = "COLUMN", help_heading = "Order")]
     pub(crate) by: Vec<String>,
     #[command(flatten)]
@@ -67,7 +67,7 @@ pub(crate) struct ShuffleArgs {
 }
 
 report! {
-    /// What a shuffle did.
+    /// The result of a shuffle.
     pub(crate) struct ShuffleSummary {
         [wrote: WriteSummary],
         /// The seed.

@@ -36,7 +36,7 @@ pub(super) fn check(sources: &[Source]) -> Result<()> {
         }
         if sources[..index].iter().any(|other| other.key == source.key) {
             return refuse(
-                "the input is named twice, so it cannot be removed after it has been read once",
+                "the input is given twice, so it cannot be removed after the first read",
                 source,
             );
         }
@@ -92,9 +92,9 @@ impl Consumed {
             names.push(format!("{} more", freed.len() - NAMES_MAX));
         }
         format!(
-            "--delete-input had freed {} of {}: {} kept the length but parts are zeros now; a marker \
-             ({}) says so, and scratch that has parts of the rest stays as long as it is there, so \
-             restore from the source, then remove the marker",
+            "--delete-input had freed {} of {}: {} kept the length, but parts are zeros now; a \
+             marker ({}) records this, and scratch with parts of the rest stays as long as the \
+             marker exists, so restore from the source, then remove the marker",
             units::bytes(freed_bytes),
             units::bytes(all_bytes),
             names.join(", "),

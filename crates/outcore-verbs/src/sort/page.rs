@@ -35,19 +35,19 @@ errors exit with 2, inputs are lines, and file names say nothing about contents 
 
 /// Sort files of lines or records, larger than memory if need be
 ///
-/// Inputs with a type (--type, --record, .npy or a manifest) are sorted as records: by key, then
-/// by all of their bytes. All other text is sorted as lines, with the options of GNU sort in the
-/// C locale and byte-identical output. Compressed text (gzip, zstd, bzip2 or xz, detected by
-/// content) is decompressed, and OUT is compressed if its name ends in .gz, .zst, .bz2 or .xz.
-/// outcore rejects other binary data unless a type or --lines says what they are. OUT appears whole
-/// or not at all. Inputs are never changed, unless --replace, --delete-input or, for lines, -o
-/// asks for it.
+/// Inputs with a type (--type, --record, .npy or a manifest) are sorted as records: by key, then by
+/// all of their bytes. All other text is sorted as lines, with the options of GNU sort in the C
+/// locale and byte-identical output. Compressed text (gzip, zstd, bzip2 or xz, detected by content)
+/// is decompressed, and OUT is compressed if its name ends in .gz, .zst, .bz2 or .xz. outcore
+/// rejects other binary data unless you pass its type, or --lines. OUT appears whole or not at all.
+/// Inputs never change, unless you pass --replace, --delete-input or, for lines, -o with the name
+/// of an input.
 #[derive(Debug, Default, Args)]
 #[command(after_long_help = SORT_EXAMPLES)]
 pub(crate) struct SortArgs {
-    /// Files to sort, in order: lines, raw records, .npy, or a manifest (.outcore.json) of
-    /// shards; - is standard input, and the default for lines. Records from standard input need
-    /// the - and a type
+    /// Files to sort, in order: lines, raw records, .npy, or a manifest (.outcore.json) of shards;
+    /// - is standard input, which is the default for lines. To read records from standard input,
+    /// pass - and a type
     #[arg(value_name = "IN", value_hint = ValueHint::FilePath)]
     pub(crate) inputs: Vec<PathBuf>,
     /// Output: a file, - for standard output, or one shard per drive if the name contains
@@ -72,8 +72,8 @@ pub(crate) struct SortArgs {
     /// Keep one record or line for each key: the first in output order
     #[arg(short, long, help_heading = "Order", overrides_with = "unique")]
     pub(crate) unique: bool,
-    /// Check whether the input is sorted, and sort nothing. If it is not, exit with 1 and name the
-    /// first item out of order
+    /// Only check whether the input is sorted. If it is not, report the first item out of order and
+    /// exit with 1
     #[arg(short, long, help_heading = "Order", value_name = "HOW", value_enum, num_args = 0..=1, require_equals = true, default_missing_value = "diagnose-first", conflicts_with_all = ["output", "replace", "delete_input", "explain", "dry_run"])]
     pub(crate) check: Option<CheckHow>,
     #[command(flatten)]
@@ -93,13 +93,14 @@ pub(crate) struct SortArgs {
     /// Replace an existing output
     #[arg(long, help_heading = "Files")]
     pub(crate) force: bool,
-    /// Let the output replace an input: OUT is one of the inputs, or is left out if there is one
-    /// input
+    /// Let the output replace an input: OUT is one of the inputs; with a single input it may be
+    /// left out
     #[arg(long, help_heading = "Files")]
     pub(crate) replace: bool,
     /// Free the blocks of the inputs as they are read, and remove the inputs at the end. Saves
-    /// space, but if the job fails, what has been read is lost; a marker file (.NAME.outcore-
-    /// consumed) then says so, and outcore rejects the input while the marker exists
+    /// space, but if the job fails, the data that it has read are lost. A marker file
+    /// (.NAME.outcore-consumed) then records this, and outcore rejects the input while the marker
+    /// exists
     #[arg(long, help_heading = "Files")]
     pub(crate) delete_input: bool,
     /// Keep a journal. If the job is killed or fails, the same command with --resume continues it
@@ -127,10 +128,10 @@ impl SortArgs {
 }
 
 report! {
-    /// The result of a sort, or of a look at the order.
+    /// The result of a sort, or of a check of the order.
     pub(crate) struct SortSummary {
         [wrote: WriteSummary],
-        /// Whether the input is in order; none where it was sorted.
+        /// Whether the input is in order; none if it was sorted.
         is_sorted: Option<bool>,
     }
 }

@@ -338,7 +338,7 @@ fn begin(host: &dyn Host, args: &SortArgs, prepared: &Prepared) {
         host.detail(&format!("{} = {} ({})", row.key, row.value, row.source));
     }
     if args.delete_input {
-        host.note("--delete-input: if this fails, what it has consumed of the inputs is lost");
+        host.note("--delete-input: if this fails, the part of the inputs that it has read is lost");
     }
 }
 

@@ -145,7 +145,7 @@ fn split_files(host: &dyn Host, args: &SplitArgs, rows: &RowArgs) -> Result<Spli
     // Header lines are read first, on their own.
     let has_header = !args.header.rule().is_empty();
     if has_header && holds == Holds::Bytes {
-        let cause = "--bytes cuts anywhere, and --header and --comment are for lines";
+        let cause = "--bytes cuts anywhere, but --header and --comment are for lines";
         return Err(Error::usage("read arguments", cause)
             .hint("use --line-bytes, or leave --header and --comment out"));
     }

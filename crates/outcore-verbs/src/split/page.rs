@@ -27,10 +27,10 @@ than one file is written at a time, so memory does not grow with their number.";
 
 /// Split files into parts of whole lines, records or rows
 ///
-/// The parts, concatenated, are the input. With -n, parts of records differ by at most one
-/// record; a line belongs to the part in which its first byte lies, as with `split -n l/K`, so
-/// that parts are of nearly equal length and some may be empty. Every part of CSV begins with the
-/// header. All parts appear at the end, or none.
+/// The parts, concatenated, are the input. With -n, parts of records differ by at most one record;
+/// a line belongs to the part that contains its first byte, as with `split -n l/K`, so parts have
+/// nearly equal lengths and some may be empty. Every part of CSV begins with the header. All parts
+/// appear together at the end, or none.
 #[derive(Debug, Args)]
 #[command(after_long_help = SPLIT_EXAMPLES)]
 pub(crate) struct SplitArgs {
@@ -48,16 +48,16 @@ pub(crate) struct SplitArgs {
     /// Number of lines, records or rows in each part; the last part may have fewer
     #[arg(short = 'l', long = "by-lines", visible_alias = "rows", value_name = "N", value_parser = parse_count, conflicts_with_all = ["part_bytes", "train", "by"])]
     pub(crate) part_lines: Option<u64>,
-    /// Exactly so many bytes in each part, wherever lines end; the last part may have fewer. For
-    /// tables, the approximate stored size of each part
+    /// Exactly this many bytes in each part, regardless of line ends; the last part may have fewer.
+    /// For tables, the approximate stored size of each part
     #[arg(short = 'b', long = "bytes", value_name = "SIZE", value_parser = units::parse_bytes, conflicts_with_all = ["line_bytes", "train", "by"])]
     pub(crate) part_bytes: Option<u64>,
-    /// As many whole lines as fit into so many bytes, the header of CSV included. A longer line is
-    /// cut; a longer record of CSV or JSON has a part of its own
+    /// As many whole lines as fit in this many bytes, including the header of CSV. A longer line is
+    /// cut; a longer record of CSV or JSON gets a part of its own
     #[arg(short = 'C', long, value_name = "SIZE", value_parser = units::parse_bytes, conflicts_with_all = ["parts", "part_lines", "train", "by"])]
     pub(crate) line_bytes: Option<u64>,
-    /// Write no files: pipe each part to this command of the shell, with the part's name in
-    /// $FILE, one after the other. A command that fails stops the split
+    /// Write no files: pipe each part, one after the other, to this shell command, with the part's
+    /// name in $FILE. A command that fails stops the split
     #[arg(long, value_name = "COMMAND", value_hint = ValueHint::CommandString, conflicts_with_all = ["train", "by"])]
     pub(crate) filter: Option<String>,
     /// Tables only: write a random SHARE of the rows, such as 0.9, to the part train, and the rest
@@ -65,8 +65,8 @@ pub(crate) struct SplitArgs {
     #[arg(long, value_name = "SHARE", conflicts_with = "by")]
     pub(crate) train: Option<f64>,
     /// Tables only: write a directory for each value of this column, as in
-    /// OUT/country=de/part-0.parquet. Of several with commas between, each is nested in the one
-    /// before
+    /// OUT/country=de/part-0.parquet. Several columns are separated by commas; each is nested in
+    /// the one before
     #[arg(long, value_name = "COLUMN")]
     pub(crate) by: Vec<String>,
     /// Random seed of --train
@@ -102,7 +102,7 @@ pub(crate) struct SplitArgs {
         help_heading = "Tables (Parquet and Arrow)"
     )]
     pub(crate) columns: Vec<String>,
-    /// Let files of one table lack columns, or have columns of other types; see `outcore convert`
+    /// Accept files with different columns; see `outcore convert`
     #[arg(long, help_heading = "Tables (Parquet and Arrow)")]
     pub(crate) union: bool,
     /// Read CSV or JSON lines as a table with these column types; see `outcore convert`
@@ -146,7 +146,7 @@ impl SplitArgs {
 }
 
 report! {
-    /// What became of the parts.
+    /// The result of a split.
     pub(crate) struct SplitSummary {
         [wrote: WriteSummary],
         /// The files, in order, or the names that `filter` was given; with `by` there are none, and

@@ -102,7 +102,7 @@ fn partition(
             .hint("name a directory, for example -o by-country"));
     }
     if dir.is_file() || TableFormat::of_name(&dir).is_some() {
-        let cause = "with --by, the output is a directory, and this is the name of a file";
+        let cause = "with --by, the output is a directory, but this is the name of a file";
         return Err(Error::usage("create output", cause)
             .path(&dir)
             .hint("name a directory, for example -o by-country"));
@@ -157,7 +157,7 @@ fn rows_of(
     let rows = input.rows_count();
     let part_rows = match (args.parts, args.part_lines, args.part_bytes) {
         (Some(0), ..) | (_, Some(0), _) => {
-            return Err(Error::usage(READ, "parts of no rows, or no parts")
+            return Err(Error::usage(READ, "the number of parts or rows is 0")
                 .hint("give at least 1 with --rows or -n"));
         }
         (Some(parts), ..) => rows.div_ceil(parts),

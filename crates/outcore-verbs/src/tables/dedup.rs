@@ -41,18 +41,13 @@ and JSON lines.
 --near finds rows whose texts are nearly the same: MinHash signatures are cut into bands, and rows \
 that have a band in common belong together. The chance that two texts share a band rises steeply around --jaccard, \
 their Jaccard similarity: the number of shingles that both have, divided by the number that either has. Shingles are 5 words, in \
-lower case and without punctuation. The result depends on the rows, the options and --seed alone. \
-The removed rows get a column duplicate_of: the number of the row that was kept, from 0. Without --near they are as they were in \
-the input and in its order; the row that was kept in place of one is the row of OUT that has the same values in the columns of --by.
+lower case and without punctuation. The result depends only on the rows, the options and --seed. \
+The removed rows get a column duplicate_of: the number of the row that was kept, from 0. Without --near they are unchanged and in input order; the row that was kept in place of one is the row of OUT that has the same values in the columns of --by.
 
---substring cuts passages of texts instead of rows: text that occurs before, in an earlier row or earlier \
-in its own, is cut where it has at least so many bytes, or with --tokens so many tokens: what white space \
-separates. Tokens must match exactly; the white space between them makes no difference, and what follows the last \
-token of a passage is cut with it. The first occurrence stays, and so does every row, even if its text \
-becomes empty. --removed has a row for each cut: row, start and length (in \
-bytes), first_row (where its beginning occurs before) and text.";
+--substring removes passages of texts instead of rows. A passage goes if it has already occurred, in an earlier row or earlier in the same row, and has at least this many bytes, or with --tokens this many tokens (separated by white space). Tokens must match exactly; the white space between them makes no difference, and the white space after the last token of a passage is removed with it. The first occurrence stays, and so does every row, even if its text \
+becomes empty. --removed has one row per passage: row, start and length (in bytes), first_row (the row where its beginning occurred first) and text.";
 
-/// Remove duplicate rows from tables, and leave the others where they are
+/// Remove duplicate rows from tables, and keep the others in input order
 ///
 /// One row of each key is kept: the first in the input, the last, or the best by another column.
 /// OUT has the kept rows in the order of the input. Only the key columns go through scratch.
@@ -61,11 +56,11 @@ bytes), first_row (where its beginning occurs before) and text.";
 pub(crate) struct DedupArgs {
     #[command(flatten)]
     pub(crate) files: TableFileArgs,
-    /// Columns that make two rows duplicates, with commas between. Default: all columns
+    /// Columns that make two rows duplicates, separated by commas. Default: all columns
     #[arg(long, value_name = "COLUMN")]
     pub(crate) by: Vec<String>,
-    /// Which row of each key to keep: first, last, or a column: the row with its least value, or
-    /// with COLUMN:desc its greatest
+    /// Which row of each key to keep: first, last, or a column: the row with its smallest value, or
+    /// with COLUMN:desc its largest
     #[arg(long, value_name = "WHICH", default_value = "first")]
     pub(crate) keep: String,
     /// Remove rows whose texts in this column are nearly the same
@@ -76,7 +71,7 @@ pub(crate) struct DedupArgs {
         help_heading = "Near duplicates"
     )]
     pub(crate) near: Option<String>,
-    /// Least similarity of near duplicates, above 0 and up to 1
+    /// Minimum similarity of near duplicates, above 0 and up to 1
     #[arg(
         long,
         value_name = "SHARE",
@@ -86,7 +81,7 @@ pub(crate) struct DedupArgs {
         help_heading = "Near duplicates"
     )]
     pub(crate) jaccard: f64,
-    /// Shingles that texts are compared by: words:N, or chars:N for languages without spaces
+    /// Shingles for the comparison of texts: words:N, or chars:N for languages without spaces
     #[arg(
         long,
         value_name = "WHAT",
@@ -96,7 +91,8 @@ pub(crate) struct DedupArgs {
         help_heading = "Near duplicates"
     )]
     pub(crate) shingles: String,
-    /// Number of hashes in a signature: more find near duplicates more surely, and take longer
+    /// Number of hashes in a signature: more hashes find near duplicates more reliably, and take
+    /// longer
     #[arg(
         long,
         value_name = "N",
@@ -116,8 +112,8 @@ pub(crate) struct DedupArgs {
         help_heading = "Near duplicates"
     )]
     pub(crate) seed: u64,
-    /// Cut passages of at least this many bytes, or tokens with --tokens, that occur before; 50 is
-    /// usual
+    /// Remove passages of at least this many bytes (with --tokens, tokens) that have already
+    /// occurred; 50 is usual
     #[arg(
         long,
         value_name = "LENGTH",
@@ -143,20 +139,20 @@ pub(crate) struct DedupArgs {
         help_heading = "Passages"
     )]
     pub(crate) of: Option<String>,
-    /// Write the rows that are left out, or the passages, to this table
+    /// Write the removed rows or passages to this table
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub(crate) removed: Option<PathBuf>,
 }
 
 report! {
-    /// What was kept, and what was not.
+    /// The result of a deduplication.
     pub(crate) struct DedupSummary {
         [table: WriteSummary],
-        /// Rows that were left out; none where passages were cut.
+        /// Rows that were left out; none if passages were removed.
         removed: Option<u64>,
-        /// Passages that were cut; none where rows were left out.
+        /// Passages that were removed; none if rows were left out.
         cuts: Option<u64>,
-        /// Bytes that were cut; none where rows were left out, or tokens counted.
+        /// Bytes that were removed; none if rows were left out, or tokens counted.
         cut_bytes: Option<u64>,
         /// Tokens that were cut.
         cut_tokens: Option<u64>,
@@ -180,7 +176,7 @@ impl Verb for Dedup {
     fn run(host: &dyn Host, args: &DedupArgs) -> Result<DedupSummary> {
         let files = &args.files;
         let no_table = (
-            "dedup takes only tables (Parquet, Arrow, .csv or .jsonl), and this file is not one",
+            "dedup takes only tables (Parquet, Arrow, .csv or .jsonl), but this file is not one",
             "`outcore unique --by` keeps one line of each key, in key order",
         );
         let settled = Settled::of(host, files, no_table)?;
@@ -292,7 +288,7 @@ fn near_of(args: &DedupArgs, keep: &Keep) -> Result<Option<Near>> {
         return Ok(None);
     };
     if let Keep::Best(_) = keep {
-        let cause = "of near duplicates the first or the last is kept, not the best by a column";
+        let cause = "near duplicates can keep the first or the last row, not the best by a column";
         return Err(Error::usage(READ, cause)
             .hint("give --keep first or --keep last; sort the table by that column first"));
     }

@@ -33,9 +33,9 @@ then those of --by, and each other column twice, as NAME_left and NAME_right, in
 
 /// Compare two tables by key: rows of one alone, rows that changed, and in which columns
 ///
-/// Exits with 1 if they differ. Rows of a key that comes several times are compared in the order of
-/// their bytes, and the order of the tables does not matter. Null is equal to null. Both tables may
-/// be larger than memory.
+/// Exits with 1 if they differ. Rows with the same key are compared in the order of their bytes.
+/// The order of the tables does not matter. Null is equal to null. Both tables may be larger than
+/// memory.
 #[derive(Debug, Args)]
 #[command(after_long_help = DIFF_EXAMPLES, mut_arg("parts", |option| option.hide(true)))]
 pub(crate) struct DiffArgs {
@@ -45,8 +45,8 @@ pub(crate) struct DiffArgs {
     /// The right table, with the same columns
     #[arg(value_hint = ValueHint::AnyPath)]
     pub(crate) right: PathBuf,
-    /// Key columns by which rows of both tables are matched, with commas between. Default: all
-    /// columns, so that a row is in both tables or in one, and never changed
+    /// Key columns to match rows on, separated by commas. Default: all columns, so that a row is in
+    /// both tables or in one, and never changed
     #[arg(long, value_name = "COLUMN")]
     pub(crate) by: Vec<String>,
     /// Write the differences as a table: .parquet, .arrow, .feather, .arrows, .csv, .tsv or .jsonl
@@ -67,7 +67,7 @@ pub(crate) struct DiffArgs {
 }
 
 report! {
-    /// How many rows differ, and how many do not.
+    /// The numbers of rows that differ and that do not.
     pub(crate) struct DiffSummary {
         [table: WriteSummary],
         /// Rows that the left table alone has.
@@ -94,7 +94,7 @@ impl Verb for Diff {
     fn run(host: &dyn Host, args: &DiffArgs) -> Result<DiffSummary> {
         let inputs = [args.left.clone(), args.right.clone()];
         let no_table = (
-            "diff takes only tables (Parquet, Arrow, .csv or .jsonl), and this file is not one",
+            "diff takes only tables (Parquet, Arrow, .csv or .jsonl), but this file is not one",
             "compare lines with diff, after `outcore sort`",
         );
         let flags = args.text.flags()?;
@@ -171,7 +171,7 @@ fn check_has_output(args: &DiffArgs) -> Result<()> {
     ];
     match given.iter().find(|(is_given, _)| *is_given) {
         Some((_, option)) if args.output.is_none() && tables.to.is_none() => {
-            let cause = format!("{option} is for a table, and none is written");
+            let cause = format!("{option} is for a table, but none is written");
             Err(Error::usage("read arguments", cause).hint("name it with -o"))
         }
         _ => Ok(()),

@@ -25,8 +25,8 @@ Examples:
 Aggregates: count, count(C), sum(C), mean(C), min(C), max(C), first(C), last(C), count_distinct(C),
 median(C), quantile(C,0.9), quantile_disc(C,0.9), arg_min(C,BY), arg_max(C,BY). C and BY are columns or
 expressions, as map takes them; a text that is the name of a column is that column. arg_min gives the
-value of C in the first row where BY is least, of the rows where neither is null.
-All but count, first and last leave nulls out. Sums of integers have 64 bits and sums of decimals 38 digits; one that is larger is an error. Null is a
+value of C in the first row where BY is smallest, among the rows where neither is null.
+All except for count, first and last leave nulls out. Sums of integers have 64 bits and sums of decimals 38 digits; one that is larger is an error. Null is a
 group of its own. median and quantile interpolate between two values: floats for integers
 and floats, decimals of the column's type for decimals, times for dates and times. quantile_disc is
 one of the values, of any type that has an order. first and last go by the order of the input. The output is the same for any memory and threads.";
@@ -34,15 +34,15 @@ one of the values, of any type that has an order. first and last go by the order
 /// Group the rows of tables by columns, and compute sums, counts and other values of each group
 ///
 /// OUT has one row for each group, in the order of the groups' columns. Without --by, all rows are
-/// one group. Rows are put together in
-/// memory where groups are few, and sorted through scratch where they are many.
+/// one group. If there are few groups, they are combined in memory; if there are many, the rows are
+/// sorted through scratch.
 #[derive(Debug, Args)]
 #[command(after_long_help = GROUP_BY_EXAMPLES, mut_arg("parts", |option| option.hide(true)))]
 pub(crate) struct GroupByArgs {
     #[command(flatten)]
     pub(crate) files: TableFileArgs,
-    /// Columns to group by, with commas between; :desc behind one puts its largest values first.
-    /// st.a is the field a of objects st. Default: all rows are one group
+    /// Columns to group by, separated by commas; append :desc to a column to put its largest values
+    /// first. st.a is the field a of objects st. Default: all rows are one group
     #[arg(long, value_name = "COLUMN")]
     pub(crate) by: Vec<String>,
     /// What to compute of each group, as in sum(bytes) or total=sum(bytes). Default: count
@@ -62,7 +62,7 @@ impl Verb for GroupBy {
 
     fn run(host: &dyn Host, args: &GroupByArgs) -> Result<WriteSummary> {
         let no_table = (
-            "group-by takes only tables (Parquet, Arrow, .csv or .jsonl), and this file is not one",
+            "group-by takes only tables (Parquet, Arrow, .csv or .jsonl), but this file is not one",
             "`outcore count-by` counts values of records, and `outcore unique --count` lines",
         );
         let settled = Settled::of(host, &args.files, no_table)?;

@@ -52,7 +52,7 @@ report! {
 }
 
 report! {
-    /// What tables hold.
+    /// The contents of tables.
     pub(crate) struct InfoReport {
         [used: JobSummary],
         /// The columns, in order.
@@ -65,9 +65,10 @@ report! {
         stored_bytes: u64,
         /// Memory that a reader needs at least.
         memory_min_bytes: u64,
-        /// What was left out of CSV and JSON lines, or read as null: a sentence per file.
+        /// Rows and values of CSV and JSON lines that were left out, or read as null: one sentence
+        /// per file.
         notes: Vec<String>,
-        /// The same in words.
+        /// The report as text.
         text: String,
     }
 }
@@ -91,8 +92,8 @@ impl Verb for Info {
         };
         let flags = args.text.flags()?;
         let no_table = (
-            "info takes only tables (Parquet, Arrow, .csv or .jsonl), and this file is not one",
-            "say with --csv or --jsonl what text is; `outcore verify` counts records",
+            "info takes only tables (Parquet, Arrow, .csv or .jsonl), but this file is not one",
+            "pass --csv or --jsonl for text; `outcore verify` counts records",
         );
         check_tables(host, inputs, flags.kind(), no_table)?;
         let text = text::options(&tables, &flags, inputs)?;

@@ -120,7 +120,7 @@ fn copies_of(
     };
     for source in inputs::find(std::slice::from_ref(&stdin), host.streams(), host.names())? {
         if source.start_bytes > 0 {
-            let cause = "a part of standard input was read by somebody else";
+            let cause = "another program has read a part of standard input";
             return Err(Error::usage(READ, cause).hint("name the file, or pipe what is left of it"));
         }
         let copy = match source.is_stream() {

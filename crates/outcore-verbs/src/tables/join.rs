@@ -36,8 +36,8 @@ order of RIGHT. It is the same for any memory and threads. A null equals nothing
 column is not greater. Rows without one are kept, with nulls; --how inner leaves them out.
 
 Columns of different types are compared by value in a common type: integers and floats, decimals of any
-scale, texts, dictionaries, dates, timestamps of any unit. Nothing is rounded: a value that the common
-type does not hold is an error. A key may have more rows than fit in memory.
+scale, texts, dictionaries, dates, timestamps of any unit. Nothing is rounded: a value that does not fit in
+the common type is an error. A key may have more rows than fit in memory.
 
 --unordered keeps RIGHT in memory if it fits, and looks the rows of LEFT up in it, which saves the sort:
 then OUT is in the order of LEFT. If it does not fit, or with --how right, full or --asof, it is sorted.";
@@ -55,24 +55,23 @@ pub(crate) struct JoinArgs {
     /// The right table
     #[arg(value_hint = ValueHint::AnyPath)]
     pub(crate) right: PathBuf,
-    /// Columns by which rows are matched, with commas between: NAME, or LEFT=RIGHT where the tables
-    /// call it differently
+    /// Columns to join on, separated by commas: NAME, or LEFT=RIGHT if the names differ
     #[arg(long, value_name = "COLUMN")]
     pub(crate) on: Vec<String>,
     /// Which rows to write: inner, left, right, full, semi (rows of LEFT that have a partner) or
     /// anti (those that have none). Default: inner, and left with --asof
     #[arg(long, value_name = "KIND")]
     pub(crate) how: Option<String>,
-    /// Take as the partner the last row of RIGHT whose column is not greater
+    /// As-of join: the partner is the last row of RIGHT whose value in this column is not greater
     #[arg(long, value_name = "COLUMN")]
     pub(crate) asof: Option<String>,
-    /// How far back the partner of --asof may lie: a number, or a duration such as 5min
+    /// Maximum distance of the partner of --asof: a number, or a duration such as 5min
     #[arg(long, value_name = "SPAN", requires = "asof")]
     pub(crate) tolerance: Option<String>,
     /// Suffix for the name of a column of RIGHT if LEFT has a column of that name
     #[arg(long, value_name = "TEXT", default_value = "_right")]
     pub(crate) suffix: String,
-    /// Write rows in any order: faster if RIGHT fits into two fifths of the memory
+    /// Write rows in any order: faster if RIGHT fits in two fifths of the memory
     #[arg(long)]
     pub(crate) unordered: bool,
     /// Output: .parquet, .arrow or .feather (Arrow file), .arrows (Arrow stream), .csv, .tsv or
@@ -105,7 +104,7 @@ impl Verb for Join {
     fn run(host: &dyn Host, args: &JoinArgs) -> Result<WriteSummary> {
         let inputs = [args.left.clone(), args.right.clone()];
         let no_table = (
-            "join takes only tables (Parquet, Arrow, .csv or .jsonl), and this file is not one",
+            "join takes only tables (Parquet, Arrow, .csv or .jsonl), but this file is not one",
             "convert it to a table first, or use `outcore zip` for sequences of equal length",
         );
         let flags = args.text.flags()?;

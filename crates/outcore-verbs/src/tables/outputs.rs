@@ -43,10 +43,10 @@ pub(crate) fn outputs_of(host: &dyn Host, request: &Request<'_>) -> Result<Outpu
         return to_stream(request, name);
     }
     if request.tables.to.is_some() {
-        let cause = "--to says what standard output gets, and the output is a file";
+        let cause = "--to is the format of standard output, but the output is a file";
         return Err(Error::usage(READ, cause)
             .path(name)
-            .hint("leave --to out, since the name says it, or leave -o out"));
+            .hint("leave --to out, since the name already selects the format, or leave -o out"));
     }
     check_local("create output", name)?;
     let name = match request.tables.parts {
@@ -60,13 +60,14 @@ pub(crate) fn outputs_of(host: &dyn Host, request: &Request<'_>) -> Result<Outpu
         }
         (None, Some(_)) => TableFormat::Parquet,
         (Some(_), Some(_)) => {
-            let cause = "--parts writes a directory, and this is the name of a file";
+            let cause = "--parts writes a directory, but this is the name of a file";
             return Err(Error::usage("create output", cause)
                 .path(&name)
                 .hint("name a directory"));
         }
         (None, None) => {
-            return Err(Error::usage("create output", "its name does not say which format the table gets")
+            let cause = "its name does not give the format of the table";
+            return Err(Error::usage("create output", cause)
                 .path(&name)
                 .hint("let it end in .parquet, .arrow, .feather, .arrows, .csv, .tsv or .jsonl, or name a directory and --parts"));
         }
@@ -117,11 +118,11 @@ fn check_has(tables: &TableArgs, format: TableFormat) -> Result<()> {
     };
     let has_filters = !tables.bloom_filters.is_empty();
     if tables.group_rows.is_some() && format.is_text() {
-        let cause = "--group-rows is for Parquet and Arrow, and the output is text";
+        let cause = "--group-rows is for Parquet and Arrow, but the output is text";
         return wrong(cause, "--group-rows");
     }
     if has_filters && format != TableFormat::Parquet {
-        let cause = "--bloom is for Parquet, and the output has another format";
+        let cause = "--bloom is for Parquet, but the output has another format";
         return wrong(cause, "--bloom");
     }
     Ok(())
@@ -184,7 +185,7 @@ pub(crate) fn further_output(
     name: &Path,
 ) -> Result<(PathBuf, OutputOptions)> {
     if is_stdout(name) || is_stream(name) {
-        let cause = "of two tables, the second is not written to a stream";
+        let cause = "the second of two tables cannot go to a stream";
         return Err(Error::usage(READ, cause).hint("name a file for it"));
     }
     let tables = TableArgs {
@@ -235,8 +236,8 @@ pub(crate) fn check_is_no_dataset_read(sources: &[Source], output: Option<&Path>
 pub(crate) fn sources_of(host: &dyn Host, names: &[PathBuf]) -> Result<Vec<Source>> {
     if names.iter().filter(|name| is_stdin(name)).count() > 1 {
         return Err(
-            Error::usage(READ, "standard input (-) is named more than once")
-                .hint("name it once: it can be read only once"),
+            Error::usage(READ, "standard input (-) is given more than once")
+                .hint("give it once: it can be read only once"),
         );
     }
     let mut files = matching(names)?;

@@ -28,7 +28,7 @@ use crate::scratch::{note_scratch, scratch_drives};
 /// A finished job.
 #[derive(Debug)]
 pub struct Ran<T> {
-    /// What every job on tables reports.
+    /// The part of the report that all jobs on tables share.
     pub report: WriteSummary,
     /// The engine's result.
     pub done: T,
@@ -82,7 +82,7 @@ fn check_not_inputs(
     }
     let kept = check_inputs_kept(sources, (request.inputs, outputs), request.replace);
     kept.map_err(|error| match directory {
-        Some(dir) => Error::usage("create output", "an input is among its files")
+        Some(dir) => Error::usage("create output", "one of its files is an input")
             .path(dir)
             .hint("name another directory"),
         None => error,

@@ -18,9 +18,10 @@ use crate::option::tables::TableArgs;
 /// Usage.
 pub(crate) fn check_from(tables: &TableArgs, inputs: &[PathBuf]) -> Result<()> {
     if tables.from.is_some() && !inputs.iter().any(|name| is_stdin(name)) {
-        let cause = "--from says what standard input is, and that is no input here";
+        let cause = "--from is the format of standard input, but standard input is not an input \
+                     here";
         return Err(Error::usage(READ, cause)
-            .hint("name - as an input, or leave --from out: files say what they are"));
+            .hint("pass - as an input, or leave --from out: files do not need it"));
     }
     Ok(())
 }

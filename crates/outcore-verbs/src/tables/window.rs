@@ -22,9 +22,9 @@ Examples:
   outcore window t.parquet -o w.parquet --by account --order time --add 'balance=cum_sum(amount)'
 
 Functions: row_number, rank, dense_rank, lag(C), lag(C,2), lead(C), lead(C,2), first(C), cum_sum(C),
-cum_min(C) and cum_max(C). Ranks go by the columns of --order, where equal rows have one rank. lag and
-lead give null where there is no such row in the group. cum_sum, cum_min and cum_max are the sum, the
-least and the greatest value up to the row, nulls left out. Sums of integers have 64 bits and sums of
+cum_min(C) and cum_max(C). Ranks go by the columns of --order, and equal rows share a rank. lag and
+lead are null if the group has no such row. cum_sum, cum_min and cum_max are the sum, the
+smallest and the largest value up to the row, without nulls. Sums of integers have 64 bits and sums of
 decimals 38 digits; one that is larger is an error. Null is a group of its own. The output is the same
 for any memory and threads. `outcore windows` is for sequences of numbers.";
 
@@ -37,12 +37,12 @@ for any memory and threads. `outcore windows` is for sequences of numbers.";
 pub(crate) struct WindowArgs {
     #[command(flatten)]
     pub(crate) files: TableFileArgs,
-    /// Columns of the groups, with commas between; :desc behind one puts its largest values first.
-    /// Default: all rows are one group
+    /// Columns of the groups, separated by commas; append :desc to a column to put its largest
+    /// values first. Default: all rows are one group
     #[arg(long, value_name = "COLUMN")]
     pub(crate) by: Vec<String>,
-    /// Columns that order the rows of a group, with commas between; :desc behind one puts its
-    /// largest values first. Default: input order
+    /// Columns that order the rows of a group, separated by commas; append :desc to a column to put
+    /// its largest values first. Default: input order
     #[arg(long, value_name = "COLUMN")]
     pub(crate) order: Vec<String>,
     /// What to add, as in rank or previous=lag(amount)
@@ -69,7 +69,7 @@ impl Verb for Window {
 
     fn run(host: &dyn Host, args: &WindowArgs) -> Result<WriteSummary> {
         let no_table = (
-            "window takes only tables (Parquet, Arrow, .csv or .jsonl), and this file is not one",
+            "window takes only tables (Parquet, Arrow, .csv or .jsonl), but this file is not one",
             "`outcore windows` writes each number of a sequence together with the numbers that follow it",
         );
         let settled = Settled::of(host, &args.files, no_table)?;

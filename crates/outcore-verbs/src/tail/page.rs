@@ -16,7 +16,7 @@ Examples:
   outcore tail t.parquet --columns url,time
 
 Rows of tables are printed in the format of the first input: those of Parquet and Arrow as CSV, or
-as JSON lines where a column has lists or objects.";
+as JSON lines if a column has lists or objects.";
 
 /// Print the last lines, records or rows of the input
 ///
@@ -27,7 +27,7 @@ as JSON lines where a column has lists or objects.";
 pub(crate) struct TailArgs {
     #[command(flatten)]
     pub(crate) files: FileArgs,
-    /// Number of lines or records to print; with a plus, as in +5, all from that one on
+    /// Number of lines or records to print; +5 prints all from the fifth one on
     #[arg(short = 'n', long = "count", value_name = "K", value_parser = parse_tail_count, default_value = "10", allow_hyphen_values = true)]
     pub(crate) records: RecordCount,
     #[command(flatten)]

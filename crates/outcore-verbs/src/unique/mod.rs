@@ -229,11 +229,10 @@ fn order_of(args: &UniqueArgs, text: &FormatArgs) -> Result<Box<dyn SortKey>> {
     if let Some(part) = args.part.part() {
         let other = args.order.separator()?.is_some() || args.order.has_keys_or_kinds();
         if other || text.is_given() {
-            let cause =
-                "a key and --skip-fields, --skip-chars or --check-chars both say what is compared";
-            return Err(Error::usage("read arguments", cause).hint(
-                "leave the key and its separator out, or give a key alone, with -k or --by",
-            ));
+            let cause = "a key and --skip-fields, --skip-chars or --check-chars both define what \
+                         is compared";
+            return Err(Error::usage("read arguments", cause)
+                .hint("leave the key and its separator out, or give only a key, with -k or --by"));
         }
         let order = PartOrder {
             part,

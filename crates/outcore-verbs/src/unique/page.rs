@@ -25,12 +25,12 @@ Examples:
 /// Keep one of each line or record, in order, or count them
 ///
 /// The output is that of `sort -u`; with --count, that of `sort | uniq -c`, or for records each
-/// record followed by an 8-byte count. With keys (-k, or --by for CSV, JSON lines and FASTQ),
-/// one line or record is kept for each key: of lines and of FASTQ, the first in the input.
+/// record followed by an 8-byte count. With keys (-k, or --by for CSV, JSON lines and FASTQ), one
+/// line or record is kept per key; for lines and FASTQ, it is the first in the input.
 ///
 /// outcore compares all lines of the input, as `sort | uniq` does, and not only neighbours. The
-/// options of GNU uniq (-c -d -D -u -i -f -s -w -z) have its meaning; with -f, -s or -w, the part
-/// of a line that they leave is its key, and lines are in the order of their keys.
+/// options of GNU uniq (-c -d -D -u -i -f -s -w -z) have the same meaning. With -f, -s or -w, the
+/// compared part of a line is its key, and lines are in the order of their keys.
 #[derive(Debug, Args)]
 #[command(
     after_long_help = UNIQUE_EXAMPLES,
@@ -51,8 +51,8 @@ pub(crate) struct UniqueArgs {
     pub(crate) count: bool,
     #[command(flatten)]
     pub(crate) occurrence: OccurrenceArgs,
-    /// Keep the lines in the order of the input, as `awk '!seen[$0]++'` does: the first of each, or
-    /// of those that are kept. A table keeps the first row of each key in its place
+    /// Keep the lines in input order, as `awk '!seen[$0]++'` does: the first of each. A table keeps
+    /// the first row of each key, in input order
     #[arg(long, help_heading = "Order", conflicts_with_all = ["count", "descending"])]
     pub(crate) keep_order: bool,
     #[command(flatten)]
@@ -115,11 +115,11 @@ impl OccurrenceArgs {
 #[derive(Debug, Default, Args)]
 #[command(next_help_heading = "Order of lines")]
 pub(crate) struct PartArgs {
-    /// Do not compare the first N fields. A field is a run of blanks and what follows it up to the
-    /// next blank
+    /// Do not compare the first N fields. A field is a run of spaces and tabs, and the text up to
+    /// the next space or tab
     #[arg(short = 'f', long, value_name = "N")]
     skip_fields: Option<u64>,
-    /// Do not compare the first N bytes, counted behind the fields that are skipped
+    /// Do not compare the first N bytes, counted after the skipped fields
     #[arg(short = 's', long, value_name = "N")]
     skip_chars: Option<u64>,
     /// Compare at most N bytes of a line

@@ -39,24 +39,24 @@ Examples:
   outcore vector index base.fbin -o base.vindex --nlist 1024
   outcore knn base.fbin queries.fbin --index base.vindex --nprobe 16 -k 10 -o ids.ibin";
 
-/// Convert vectors to another format or kind of number
+/// Convert vectors to another format or number type
 ///
-/// Numbers stay as they are, or become the nearest that the new kind has; one outside its range is
-/// an error. IN may be a table, in Parquet or Arrow: the lists of a column are vectors then, and
-/// their numbers stay as they are. OUT appears whole or not at all.
+/// Numbers stay unchanged, or become the nearest number of the new kind; a number outside its range
+/// is an error. IN may be a Parquet or Arrow table: then the lists in a column are the vectors, and
+/// their numbers stay unchanged. OUT appears whole or not at all.
 #[derive(Debug, Args)]
 #[command(after_long_help = CONVERT_EXAMPLES)]
 pub(crate) struct VectorConvertArgs {
     #[command(flatten)]
     input: VectorInputArgs,
-    /// Output; its name tells the format, raw numbers if it tells none
+    /// Output; the ending of its name determines the format. Without a known ending, raw numbers
     #[arg(short, long, value_name = "OUT", value_hint = ValueHint::FilePath)]
     output: PathBuf,
     /// Column of the table IN that has the vectors; by default the only one with lists of numbers
     #[arg(long, value_name = "NAME", conflicts_with_all = ["element", "type_name"])]
     column: Option<String>,
-    /// Kind of number of OUT: f32, f16, f64, i8, u8, i32 or i64. Default: as its name tells, or as
-    /// in the input
+    /// Number type of OUT: f32, f16, f64, i8, u8, i32 or i64. Default: the type that its ending
+    /// sets, or that of the input
     #[arg(long = "to", value_name = "KIND")]
     element: Option<String>,
     #[command(flatten)]
@@ -73,9 +73,9 @@ report! {
         r#type: String,
         /// The same of the input.
         type_in: String,
-        /// The column of a table that had them; none where the input was no table.
+        /// The column of a table that had them; none if the input was not a table.
         column: Option<String>,
-        /// Bytes of the vectors that were read, without what is around them.
+        /// Bytes of the vectors that were read, without headers.
         data_bytes: u64,
         /// The parts of the job, in order.
         phases: Vec<Phase>,
@@ -102,7 +102,7 @@ impl Verb for VectorConvert {
             return convert_column(host, args);
         }
         if let Some(column) = &args.column {
-            let cause = format!("the input is no table, and has no column `{column}`");
+            let cause = format!("the input is not a table, and has no column `{column}`");
             return Err(Error::usage("read arguments", cause)
                 .path(input)
                 .hint("name a Parquet or Arrow file, or leave --column out"));
@@ -166,7 +166,7 @@ impl Verb for VectorConvert {
 fn convert_column(host: &dyn Host, args: &VectorConvertArgs) -> Result<VectorConvertSummary> {
     let input = args.input.input.as_path();
     if args.element.is_some() || args.input.raw.type_name.is_some() {
-        let cause = "the numbers of a table's column have a type, and stay as they are";
+        let cause = "the numbers of a table's column have a type, and stay unchanged";
         return Err(Error::usage("read arguments", cause)
             .path(input)
             .hint("leave --to and --type out; convert the output afterwards"));
@@ -281,22 +281,21 @@ impl Verb for VectorInfo {
     }
 }
 
-/// Make an index of a file of vectors, with which knn reads a quarter as much
+/// Make an index of a file of vectors, so that knn reads a quarter as much
 ///
-/// The index has a byte for each number, and for each vector a proof of how far these bytes may be
-/// off. `knn --index` reads it instead of BASE, leaves out what cannot be near, and reads the few
-/// vectors that are left from BASE: the result is the same. It is worth it where the same base is
-/// searched several times. An index belongs to BASE as it is now: after a change, make it again.
-/// OUT appears whole or not at all.
+/// The index has one byte per number, and for each vector a bound on the error of these bytes. `knn
+/// --index` reads it instead of BASE, leaves out the vectors that cannot be near, and reads the few
+/// others from BASE. The result is the same. An index helps if you search the same base several
+/// times. It is valid only for the current state of BASE: after a change, make it again. OUT
+/// appears whole or not at all.
 ///
 /// With --nlist the index has the vectors themselves, grouped by the nearest of N centroids (IVF),
-/// and takes as much space as BASE. `knn --index --nprobe P` reads the P nearest lists of each
-/// query alone: it is exact within them, may miss neighbours in others, and says how many it
-/// missed.
+/// and takes as much space as BASE. `knn --index --nprobe P` reads only the P nearest lists of each
+/// query. It is exact within them, may miss neighbours in others, and reports how many it missed.
 #[derive(Debug, Args)]
 #[command(after_long_help = INDEX_EXAMPLES)]
 pub(crate) struct VectorIndexArgs {
-    /// File of vectors: f32, f16 or f64; with --nlist i8 and u8, too
+    /// File of vectors: f32, f16 or f64; with --nlist also i8 or u8
     #[arg(value_name = "BASE", value_hint = ValueHint::FilePath)]
     base: PathBuf,
     /// The index

@@ -34,12 +34,12 @@ Examples:
 ///
 /// Each iteration reads the base once, gives each vector to its nearest centroid and moves each
 /// centroid to the mean of its vectors. A centroid without vectors moves to the one that is
-/// farthest from its own. The result is the same bytes on any processor, for any number of threads
-/// and any memory. A run that was not long enough goes on from its centroids: --init FILE.
+/// farthest from its own. The result is byte for byte the same on any processor, for any number of
+/// threads and any memory. To continue a run that was too short, pass its centroids: --init FILE.
 #[derive(Debug, Args)]
 #[command(after_long_help = KMEANS_EXAMPLES)]
 pub(crate) struct KmeansArgs {
-    /// File of the vectors that are clustered
+    /// File of the vectors to cluster
     #[arg(value_name = "BASE", value_hint = ValueHint::FilePath)]
     base: PathBuf,
     /// Number of clusters
@@ -62,16 +62,16 @@ pub(crate) struct KmeansArgs {
     )]
     init: PathBuf,
     /// Mini-batches: move centroids for ROWS random vectors at a time, and read the base once at
-    /// the end for the inertia. Stops when ten batches in turn bring no improvement
+    /// the end for the inertia. Stops when ten batches in a row bring no improvement
     #[arg(long, value_name = "ROWS", value_parser = parse_count)]
     batch: Option<u64>,
-    /// Stop when so many batches in turn bring no improvement; 0 for never
+    /// Stop when this many batches in a row bring no improvement; 0 for never
     #[arg(long, value_name = "N", default_value_t = 10, requires = "batch")]
     patience: u32,
-    /// Iterations, or batches, at most
+    /// Maximum number of iterations, or of batches
     #[arg(long, value_name = "N", default_value_t = 300)]
     max_iterations: u32,
-    /// Stop when the squares of all moves of centroids sum to no more than this part of the mean
+    /// Stop when the squares of all moves of centroids sum to at most this fraction of the mean
     /// variance of the columns
     #[arg(long, value_name = "PART", default_value_t = 1e-4)]
     tolerance: f64,
@@ -84,9 +84,9 @@ pub(crate) struct KmeansArgs {
     /// Scale vectors and centroids to length 1, which clusters by cosine
     #[arg(long)]
     spherical: bool,
-    /// Keep the centroids of each iteration in FILE, and go on from there if it is there: the same
-    /// command again after a run that was stopped. The result is that of a run that was not. FILE
-    /// goes when the run is done. Not with --batch or --runs
+    /// Keep the centroids of each iteration in FILE. If the run is stopped, the same command
+    /// continues from there, with the result of an uninterrupted run. FILE is removed when the run
+    /// is done. Cannot be used with --batch or --runs
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, conflicts_with_all = ["batch", "runs"])]
     checkpoint: Option<PathBuf>,
     #[command(flatten)]
@@ -109,11 +109,11 @@ report! {
         inertia: f64,
         /// Iterations, or batches.
         iterations: u32,
-        /// Whether centroids hardly moved in the last.
+        /// Whether the centroids hardly moved in the last iteration.
         has_converged: bool,
         /// Vectors of each cluster.
         sizes: Vec<u64>,
-        /// The same in words.
+        /// The report as text.
         text: String,
         /// The parts of the job, in order.
         phases: Vec<Phase>,
@@ -270,10 +270,11 @@ impl KmeansArgs {
         };
         results::check_name(output, centroids(&[], wide))?;
         if columns::has_columns(output) {
-            let cause = "centroids are vectors, and this name is that of a table";
-            return Err(Error::usage("create output", cause)
-                .path(output)
-                .hint("end its name in .npy; --labels FILE writes the cluster of each vector, as a table too"));
+            let cause = "centroids are vectors, but this name is that of a table";
+            return Err(Error::usage("create output", cause).path(output).hint(
+                "end its name in .npy; --labels FILE writes the cluster of each vector, also as a \
+                 table",
+            ));
         }
         match &self.labels {
             Some(path) if !columns::has_columns(path) => {
@@ -296,7 +297,7 @@ impl KmeansArgs {
         match self.runs {
             1 => Ok(()),
             _ => refused(
-                "several runs from the same centroids would be one run several times",
+                "several runs from the same centroids would all be the same",
                 "leave --runs out",
             ),
         }
@@ -307,7 +308,7 @@ impl KmeansArgs {
         match &self.checkpoint {
             Some(path) if error.kind() == Kind::Interrupted && path.exists() => {
                 error.hint(format!(
-                    "the checkpoint {} is left; run the same command again to go on from it",
+                    "the checkpoint {} remains; run the same command again to continue from it",
                     path.display()
                 ))
             }
@@ -344,7 +345,7 @@ fn check_checkpoint(host: &dyn Host, path: &Path, files: &Files<'_>) -> Result<(
     match others.any(|other| is_same_place(other, path)) {
         false => Ok(()),
         true => Err(
-            Error::usage("create checkpoint", "it is an input or an output, too")
+            Error::usage("create checkpoint", "it is also an input or an output")
                 .path(path)
                 .hint("name another file with --checkpoint"),
         ),
@@ -388,7 +389,7 @@ pub(crate) struct VectorLabelArgs {
 }
 
 report! {
-    /// Vectors that got the number of their nearest centroid.
+    /// Vectors that were labelled by their nearest centroid.
     pub(crate) struct VectorLabelSummary {
         [used: JobSummary],
         /// The file with the numbers.

@@ -43,10 +43,11 @@ impl Verb for Knn {
         words.lines(&report.text);
         if let (Some(recall), Some(queries)) = (report.recall, report.recall_queries) {
             words.lines(&format!(
-                "recall {recall:.4}: this part of the exact neighbours of the first {} was found{}",
+                "recall {recall:.4}: the fraction of the exact neighbours of the first {} that was \
+                 found{}",
                 units::counted(queries, "query"),
                 if recall < 1.0 {
-                    "; more --nprobe finds more"
+                    "; a larger --nprobe finds more"
                 } else {
                     ""
                 },

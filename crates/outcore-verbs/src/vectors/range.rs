@@ -29,10 +29,10 @@ Examples:
 
 /// Find all pairs of vectors that are near to each other
 ///
-/// Writes the rows of each pair once, the smaller row first, in order. The result is that of all
-/// pairs in double precision: the same bytes on any processor, for any number of threads and any
-/// memory. Compares every vector with every later one, so the time grows with the square of their
-/// number. Pairs that do not fit into the memory wait on scratch.
+/// Writes the rows of each pair once, the smaller row first, in order. The result is that of
+/// comparing all pairs in double precision, byte for byte the same on any processor, for any number
+/// of threads and any memory. Every vector is compared with every later one, so the time grows with
+/// the square of their number. Pairs that do not fit in memory go to scratch.
 #[derive(Debug, Args)]
 #[command(after_long_help = PAIRS_EXAMPLES)]
 #[command(group(ArgGroup::new("bound").required(true).args(["min_cos", "max_l2", "max_hamming"])))]
@@ -40,14 +40,14 @@ pub(crate) struct PairsArgs {
     /// File of vectors
     #[arg(value_name = "BASE", value_hint = ValueHint::FilePath)]
     base: PathBuf,
-    /// The least cosine of a pair. Rounding may leave that of equal rows just below 1: --max-l2 0
-    /// finds these
+    /// Minimum cosine of a pair. Rounding may make the cosine of equal rows slightly less than 1:
+    /// --max-l2 0 finds these
     #[arg(long, value_name = "C", allow_negative_numbers = true, value_parser = parse_cosine)]
     min_cos: Option<f64>,
     /// The largest squared Euclidean distance of a pair
     #[arg(long, value_name = "R", value_parser = parse_square)]
     max_l2: Option<f64>,
-    /// The most bits in which a pair differs; BASE has packed bits, as u8
+    /// Maximum number of bits in which a pair differs; BASE has packed bits, as u8
     #[arg(long, value_name = "BITS")]
     max_hamming: Option<u32>,
     /// Pairs of rows: .npy, .ibin, .ivecs, or raw i64; or a table (.parquet, .arrow, .csv) with the
@@ -73,7 +73,7 @@ impl PairsArgs {
             (_, Some(square), _) => RangeOptions::new(Metric::L2, square),
             (.., Some(bits)) => RangeOptions::new(Metric::Hamming, f64::from(bits)),
             _ => {
-                let error = Error::usage("read arguments", "nothing says which pairs are near");
+                let error = Error::usage("read arguments", "no bound for near pairs is given");
                 return Err(error.hint("give --min-cos, --max-l2 or --max-hamming"));
             }
         })
@@ -94,7 +94,7 @@ report! {
         results: u64,
         /// Distances that were measured in double precision.
         measured: u64,
-        /// The same in words.
+        /// The report as text.
         text: String,
         /// The parts of the job, in order.
         phases: Vec<Phase>,
@@ -168,10 +168,11 @@ pub(super) fn radius(
         }
         (None, false) if args.output.is_some() => {
             let cause =
-                "each query has its own number of results, and no --limits says where they begin";
+                "the number of results differs by query, so --limits is needed for their starts";
             let error = Error::usage("read arguments", cause);
             return Err(error.hint(
-                "name a file for where they begin, --limits FILE, or end the output's name in .parquet",
+                "give a file for these starts with --limits FILE, or end the output's name in \
+                 .parquet",
             ));
         }
         (limits, false) => limits.as_deref(),

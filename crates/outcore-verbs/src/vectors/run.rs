@@ -255,7 +255,7 @@ pub(super) fn check_input(host: &dyn Host, name: &Path) -> Result<()> {
         1 => Ok(()),
         _ => Err(Error::usage("read vectors", "it is a list of files")
             .path(name)
-            .hint("name one file; put what lies in several into a dataset, or convert it")),
+            .hint("name one file; combine several files into a dataset, or convert them to one")),
     }
 }
 
@@ -263,7 +263,7 @@ pub(super) fn check_input(host: &dyn Host, name: &Path) -> Result<()> {
 pub(super) fn check_table(other: Option<&Path>, edges: bool) -> Result<()> {
     let cause = match (other, edges) {
         (Some(_), _) => "the table has a column of distances, and a row for each result",
-        (None, true) => "--edges writes pairs of numbers, and the output is a table",
+        (None, true) => "--edges writes pairs of numbers, but the output is a table",
         (None, false) => return Ok(()),
     };
     Err(Error::usage("read arguments", cause)

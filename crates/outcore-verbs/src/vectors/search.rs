@@ -24,7 +24,7 @@ Examples:
   outcore graph convert edges.u64 --type u64 -o neighbours.graph
   outcore knn base.fbin queries.fbin --radius 0.2 --metric cos -o ids.npy --limits limits.npy";
 
-/// What is near.
+/// The measure of distance.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(super) enum MetricName {
     /// The square of the Euclidean distance
@@ -53,24 +53,24 @@ impl From<MetricName> for Metric {
 
 /// Find the exact nearest neighbours of vectors
 ///
-/// Reads the base once, or a few times where the queries do not fit into the memory. The result is
-/// that of a search of all pairs in double precision, equal distances by row: the same bytes on any
-/// processor, for any number of threads and any memory.
+/// Reads the base once, or several times if the queries do not fit in memory. The result is that of
+/// comparing all pairs in double precision, with equal distances ordered by row. It is byte for
+/// byte the same on any processor, for any number of threads and any memory.
 #[derive(Debug, Args)]
 #[command(after_long_help = KNN_EXAMPLES)]
 pub(crate) struct KnnArgs {
-    /// File of the vectors that are searched
+    /// File of the vectors to search
     #[arg(value_name = "BASE", value_hint = ValueHint::FilePath)]
     pub(super) base: PathBuf,
-    /// File of the vectors whose neighbours are looked for
+    /// File of the query vectors
     #[arg(value_name = "QUERIES", value_hint = ValueHint::FilePath, required_unless_present = "is_self", conflicts_with = "is_self")]
     pub(super) queries: Option<PathBuf>,
     /// Neighbours of each query
     #[arg(short, value_name = "K", value_parser = parse_count, default_value = "10")]
     pub(super) k: u64,
-    /// Find all vectors within this distance instead, which for l2 is squared: for ip, with at
-    /// least this inner product. -o gets the rows of all queries one after another, by
-    /// row; --limits says where each query's begin
+    /// Find all vectors within this distance instead. For l2 the distance is squared; for ip it is
+    /// the minimum inner product. -o gets the rows of all queries, one query after another, each in
+    /// ascending order; --limits gets the start of each query's rows
     #[arg(
         long,
         value_name = "R",
@@ -82,7 +82,7 @@ pub(crate) struct KnnArgs {
     /// range_search: .npy, .ibin, or raw i64
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, requires = "radius")]
     pub(super) limits: Option<PathBuf>,
-    /// What is near
+    /// The measure of distance
     #[arg(long, value_enum, default_value = "l2")]
     pub(super) metric: MetricName,
     /// Rows of the base that are nearest to each query, the nearest first: .ibin, .ivecs, .npy, or
@@ -93,9 +93,9 @@ pub(crate) struct KnnArgs {
     /// Their distances, as f32 (infinite beyond its range): .fbin, .fvecs, .npy, or raw f32
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub(super) distances: Option<PathBuf>,
-    /// Write the edges of the graph of neighbours: pairs of a query's row and a row near it, the
-    /// nearest first for each query; with raw numbers, as `graph convert` reads them. --distances
-    /// gets one for each
+    /// Write the edges of the graph of neighbours: pairs of a query's row and a neighbour's row,
+    /// nearest first for each query. As raw numbers, `graph convert` reads them. --distances gets
+    /// one distance per edge
     #[arg(long, conflicts_with = "radius")]
     pub(super) edges: bool,
     /// Find the neighbours of every row of the base among the others
@@ -104,7 +104,7 @@ pub(crate) struct KnnArgs {
     /// Search only rows with a value other than 0 in this file: an array of bool or u8
     #[arg(long, value_name = "MASK", value_hint = ValueHint::FilePath)]
     pub(super) subset: Option<PathBuf>,
-    /// Search only vectors for which EXPR is true of the same row of --table, such as "lang == 'de'
+    /// Search only vectors for which EXPR holds in the same row of --table, such as "lang == 'de'
     /// and year > 2020"; see `filter`
     #[arg(
         long = "where",
@@ -117,17 +117,17 @@ pub(crate) struct KnnArgs {
     /// for further files
     #[arg(long = "table", value_name = "FILE", value_hint = ValueHint::FilePath, requires = "condition")]
     pub(super) tables: Vec<PathBuf>,
-    /// Read this index of the base instead of the base, and only what is left from there; see
-    /// `vector index`. The result is the same. Where it leaves out too little, the base is read as
-    /// a whole
+    /// Read this index instead of the base, and only the remaining candidates from the base; see
+    /// `vector index`. The result is the same. If the index leaves too many candidates, the whole
+    /// base is read
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, conflicts_with = "radius")]
     pub(super) index: Option<PathBuf>,
-    /// Of an index with lists, read only the P lists nearest to each query. Without it all are
-    /// read, and the result is exact
+    /// For an index with lists: read only the P lists nearest to each query. By default all lists
+    /// are read, and the result is exact
     #[arg(long, value_name = "P", requires = "index", conflicts_with = "radius", value_parser = parse_count)]
     pub(super) nprobe: Option<u64>,
-    /// Do not measure the recall: with --nprobe, the exact neighbours of the first 100 queries are
-    /// looked for, too, which reads the base once
+    /// Do not measure the recall. By default, --nprobe also finds the exact neighbours of the first
+    /// 100 queries, which takes one read of the base
     #[arg(long, requires = "nprobe")]
     pub(super) no_recall: bool,
     /// Type of raw numbers in both files, such as f32x768
@@ -149,23 +149,23 @@ report! {
         base_rows: u64,
         /// Numbers of a vector.
         dimension: usize,
-        /// Neighbours of each query; none where all within a radius were looked for.
+        /// Neighbours of each query; none for a search within a radius.
         k: Option<usize>,
-        /// Vectors within the radius; none where there is none.
+        /// Vectors within the radius; none without a radius.
         results: Option<u64>,
         /// Distances that were measured in double precision.
         measured: u64,
         /// Vectors that an index could not leave out, and that were read from the base.
         gathered: u64,
-        /// Whether an index left out so little that the base was read as a whole.
+        /// Whether the index left so many candidates that the whole base was read.
         index_failed: bool,
         /// Lists of an index that were read.
         lists_read: u64,
-        /// The part of the exact neighbours that was found, where not all lists were read.
+        /// The fraction of the exact neighbours that was found, if not all lists were read.
         recall: Option<f64>,
-        /// The queries that say so.
+        /// The number of queries in that measurement.
         recall_queries: Option<u64>,
-        /// How the search went, in words.
+        /// The result in words.
         text: String,
         /// The parts of the job, in order.
         phases: Vec<Phase>,

@@ -21,11 +21,11 @@ Examples:
 With --by, a table must be in the order of these columns, and with --unique no two rows may have equal keys. \
 --against compares all rows, whatever their order, by their values.";
 
-/// Check that files are sorted, and that they hold the records of others
+/// Check that files are sorted, and that they have the same records as other files
 ///
-/// Reports the number of records, a checksum that does not depend on their order, and the number
-/// of equal keys, in the words of sortbenchmark.org's valsort. What is found is an answer, not an
-/// error: the command exits with 1 if a record is out of order, and Python's report has `ok`.
+/// Reports the number of records, a checksum that does not depend on their order, and the number of
+/// equal keys, in the words of sortbenchmark.org's valsort. A negative result is not an error: the
+/// command exits with 1 if a record is out of order, and Python's report has `ok`.
 #[derive(Debug, Args)]
 #[command(after_long_help = VERIFY_EXAMPLES)]
 pub(crate) struct VerifyArgs {
@@ -35,11 +35,11 @@ pub(crate) struct VerifyArgs {
     /// Files that must hold the same records in any order: the input of the sort
     #[arg(long, value_name = "INPUT", num_args = 1.., value_hint = ValueHint::FilePath)]
     pub against: Vec<PathBuf>,
-    /// Tables only: columns of the expected order, with commas between; COLUMN:desc for the largest
+    /// Tables only: columns of the expected order, separated by commas; COLUMN:desc for the largest
     /// first
     #[arg(long, value_name = "COLUMN", help_heading = "Order")]
     pub by: Vec<String>,
-    /// Tables only: look at these columns and no others
+    /// Tables only: check only these columns
     #[arg(long, value_name = "NAME,...")]
     pub columns: Vec<String>,
     #[command(flatten)]
@@ -70,14 +70,14 @@ pub(crate) struct VerifyArgs {
 }
 
 report! {
-    /// What a look at all records, or rows, found.
+    /// The result of checking all records or rows.
     pub(crate) struct VerifyReport {
         [used: JobSummary],
-        /// The looks at the records, and at those of `against`.
+        /// The checks of the records, and of those of `against`.
         phases: Vec<Phase>,
-        /// Whether no record is out of order; none where no order was asked of a table.
+        /// Whether all records are in order; none for a table without a requested order.
         ordered: Option<bool>,
-        /// Records that may not follow the record before them; of a table none.
+        /// The number of records that must not follow the record before them; none for a table.
         unordered: Option<u64>,
         /// Number of the first of those, counted from 0.
         first_unordered: Option<u64>,
@@ -85,18 +85,18 @@ report! {
         duplicate_keys: Option<u64>,
         /// Sum of the hashes of all records, in hexadecimal; it does not depend on their order.
         checksum: String,
-        /// Whether `against` holds the same records; none where it was not given.
+        /// Whether `against` holds the same records; none if it was not given.
         same_records: Option<bool>,
         /// Records of `against`.
         against_records: Option<u64>,
         /// Checksum of `against`.
         against_checksum: Option<String>,
-        /// Whether all that was asked is so: in order, and the same records. As valsort does, not
-        /// so for gensort's records where there are none.
+        /// Whether all checks passed: the order, and the same records. As in valsort, false for
+        /// gensort's records if there are none.
         ok: bool,
         /// The result in words: of records the lines that sortbenchmark.org's valsort prints.
         text: String,
-        /// The comparison with `against` in words; none where it was not given.
+        /// The comparison with `against` in words; none if it was not given.
         against_text: Option<String>,
     }
 }

@@ -186,7 +186,7 @@ fn show_plan(
 fn unordered(first: u64, places: &[ResolvedInput], format: &RecordFormat) -> Error {
     let cause = format!("not sorted: record {first} (counted from 0) is out of order");
     let error = Error::new(Kind::CheckFailed, "check order", cause)
-        .hint("sort it, or check that --type, --descending and --stable are as they were");
+        .hint("sort it, or check that --type, --descending and --stable are those of the sort");
     let record_bytes = format.record_bytes() as u64;
     let mut left = first;
     for input in places {
@@ -211,7 +211,7 @@ fn open(host: &dyn Host, control: &Arc<Control>, names: &[PathBuf]) -> Result<Ch
     match (sources.pop(), sources.is_empty()) {
         (Some(source), true) => open_one_stream(control, source),
         _ => Err(Error::usage("open input", "a stream among other files")
-            .hint("check the stream alone, or files only")),
+            .hint("check only the stream, or only files")),
     }
 }
 

@@ -21,11 +21,11 @@ use outcore::key::column::column_names;
 pub(super) fn verify(host: &dyn Host, args: &VerifyArgs) -> Result<VerifyReport> {
     let stopwatch = Stopwatch::start();
     if args.by.is_empty() && (args.unique || args.descending) {
-        let cause = "--unique and --descending are about an order, and no column says which";
+        let cause = "--unique and --descending need an order, but no column gives one";
         return Err(Error::usage(READ, cause).hint("name columns with --by"));
     }
     let no_table = (
-        "the first input is a table, and this is not one",
+        "the first input is a table, but this is not one",
         "compare tables with tables",
     );
     if !args.against.is_empty() {
@@ -97,7 +97,7 @@ pub(super) fn verify(host: &dyn Host, args: &VerifyArgs) -> Result<VerifyReport>
 fn order_text(of_order: bool, found: &TableCheck) -> String {
     let rows = units::counted(found.rows, "row");
     let order = match (of_order, found.first_unordered) {
-        (false, _) => format!("{rows}; --by says in which order they should be"),
+        (false, _) => format!("{rows}; pass the expected order with --by"),
         (true, None) => format!(
             "{rows} in order, {} equal to the one before",
             units::counted(found.equal_keys, "key")

@@ -135,9 +135,9 @@ fn what_is_built(host: &dyn Host, args: &ViewBuildArgs, tables: &TableArgs) -> R
     let what = match host.what(asked)? {
         What::Csv | What::JsonLines if is_told_by_name => What::Lines,
         What::Fastq => {
-            let cause = "a view is of lines, records or a table, and this is FASTQ";
+            let cause = "a view has lines, records or a table, but this is FASTQ";
             return Err(Error::usage("read arguments", cause)
-                .hint("sort it with `outcore sort`; with --lines its lines are taken"));
+                .hint("sort it with `outcore sort`, or pass --lines to treat it as lines"));
         }
         what @ What::Records => args.record.kind_of(what),
         what => what,

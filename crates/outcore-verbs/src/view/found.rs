@@ -30,7 +30,7 @@ use crate::records::open_all;
 fn or_lines(error: Error) -> Error {
     match (error.operation(), error.next_step()) {
         (records::CHOOSE, Some(hint)) => {
-            let hint = format!("{hint}; if they are lines, say --lines");
+            let hint = format!("{hint}; if they are lines, pass --lines");
             error.hint(hint)
         }
         _ => error,
@@ -233,7 +233,7 @@ fn check_type(input: &ResolvedInput, format: &RecordFormat) -> Result<()> {
         return Ok(());
     }
     let cause = format!(
-        "its header says {}, and the view has {format}",
+        "its header says {}, but the view has {format}",
         header.format
     );
     Err(Error::usage("append to view", cause)

@@ -126,7 +126,7 @@ impl Verb for Verify {
             ..Moved::default()
         };
         let text = format!(
-            "{} in {}, as they were written and in order: {}",
+            "{} in {}, undamaged and in order: {}",
             counted(view.what(), done.records),
             units::counted(done.blocks, "block"),
             rate_text(done.read_bytes, done.seconds),
@@ -150,7 +150,7 @@ impl Verb for Verify {
 }
 
 report! {
-    /// What a mounted view was.
+    /// A view that was mounted.
     pub(crate) struct MountReport {
         [used: JobSummary],
         /// Bytes of the file.

@@ -34,7 +34,7 @@ Examples:
   outcore view cat keys.view --from-key 5000 --to-key 6000
   outcore view cat words.view --from-key m --to-key n
   outcore view cat sales.view                              # CSV has its header in front ...
-  outcore view cat sales.view --range ..100                # ... and ranges have records alone
+  outcore view cat sales.view --range ..100                # ... and ranges have only records
   outcore view cat table.view --key eu,2024-01-31   # rows of a table by the columns of its order";
 
 const MOUNT_EXAMPLES: &str = "\
@@ -69,8 +69,8 @@ pub(crate) struct ViewBuildArgs {
     /// Keep the input order of equal keys
     #[arg(short, long, help_heading = "Order")]
     pub(crate) stable: bool,
-    /// Refused: which keys are in several runs is known only when they are merged, and with it
-    /// sizes and ranks
+    /// Not supported: only the merge shows which keys are in several runs, so sizes and ranks would
+    /// be unknown
     #[arg(short, long, hide = true)]
     pub(crate) unique: bool,
     #[command(flatten)]
@@ -85,12 +85,12 @@ pub(crate) struct ViewBuildArgs {
     pub(crate) resources: ResourceArgs,
     #[command(flatten)]
     pub(crate) drives: DriveArgs,
-    /// Size of a sorted run. Default: the largest that fits in memory; of numbers two thirds of it
-    /// while there are at most 64 runs
+    /// Size of a sorted run. Default: the largest size that fits in memory; for numbers two thirds
+    /// of that, as long as there are at most 64 runs
     #[arg(long = "run-size", value_name = "SIZE", help_heading = "Resources", value_parser = units::parse_bytes)]
     pub(crate) run_bytes: Option<u64>,
-    /// Write the sorted data to standard output too, once the view is there; what is still in
-    /// memory is not read again
+    /// Also write the sorted data to standard output once the view exists; data that are still in
+    /// memory are not read again
     #[arg(long, help_heading = "Files")]
     pub(crate) cat: bool,
     /// Replace an existing view
@@ -109,8 +109,8 @@ pub(crate) struct ViewBuildArgs {
 /// Add files to a view
 ///
 /// Records, order and blocks are those of the view; CSV must have the same header, and a table the
-/// same columns. In a stable view equal keys come after those that were there. Readers that have
-/// the view open go on seeing what was there.
+/// same columns. In a stable view, added records come after existing ones with the same key.
+/// Readers that have the view open continue to see the old data.
 #[derive(Debug, Args)]
 pub(crate) struct ViewAppendArgs {
     /// The view's directory
@@ -119,7 +119,7 @@ pub(crate) struct ViewAppendArgs {
     /// Files to add; - is standard input
     #[arg(required = true, value_name = "IN", value_hint = ValueHint::FilePath)]
     pub(crate) inputs: Vec<PathBuf>,
-    /// Take the files for lines, whatever they look like, where the view has lines
+    /// Treat the files as lines, whatever they look like, if the view has lines
     #[arg(long = "lines", help_heading = "Lines")]
     pub(crate) is_lines: bool,
     #[command(flatten)]
@@ -140,8 +140,8 @@ pub(crate) struct ViewAppendArgs {
 /// Which records of a view.
 #[derive(Debug, Default, Args)]
 pub(crate) struct ViewRangeArgs {
-    /// Only records, lines or rows I up to but excluding J, counted from 0; I.., ..J and negative
-    /// numbers as in Python
+    /// Only records, lines or rows from I up to but excluding J, counted from 0; I.., ..J and
+    /// negative numbers as in Python
     #[arg(long, value_name = "I..J", allow_hyphen_values = true, conflicts_with_all = ["from_key", "to_key", "key"])]
     pub(crate) range: Option<String>,
     /// Start at the first record with this key or a later one. Numbers in decimal, bytes as text or
@@ -255,7 +255,7 @@ pub(crate) struct ViewMountArgs {
 }
 
 report! {
-    /// How a view is built.
+    /// The plan of a view.
     pub(crate) struct ViewPlan {
         /// Runs, as first sorted.
         runs: u64,
@@ -267,7 +267,7 @@ report! {
         areas: usize,
         /// Bytes of an area.
         area_bytes: usize,
-        /// How many runs become one in each merge beforehand.
+        /// The number of runs that each merge beforehand combines.
         merges: Vec<u64>,
         /// Bytes that will be read.
         predicted_read_bytes: u64,
@@ -275,7 +275,7 @@ report! {
         predicted_written_bytes: u64,
         /// Seconds that the job will take at `rates`.
         predicted_seconds: f64,
-        /// How fast drives and processors are taken to be.
+        /// The assumed rates of drives and processors.
         rates: Rates,
         /// The plan in words.
         text: String,
@@ -302,16 +302,16 @@ impl ViewPlan {
 }
 
 report! {
-    /// What the making of a view, or an addition to one, did.
+    /// The result of building a view, or of adding to one.
     pub(crate) struct ViewSummary {
         [used: JobSummary],
         /// The directory of the view.
         output: Place,
-        /// What a record is: a type of records, `lines` or `table`.
+        /// The type of a record: a record type, `lines` or `table`.
         r#type: String,
         /// Bytes that were sorted.
         data_bytes: u64,
-        /// How many runs readers merge.
+        /// The number of runs that readers merge.
         runs: u64,
         /// Bytes of runs that were still in memory.
         resident_bytes: u64,
@@ -319,9 +319,10 @@ report! {
         phases: Vec<Phase>,
         /// The plan.
         plan: Option<ViewPlan>,
-        /// What was left out of CSV and JSON lines, or read as null: a sentence per file.
+        /// Rows and values of CSV and JSON lines that were left out, or read as null: one sentence
+        /// per file.
         notes: Vec<String>,
-        /// The same in words.
+        /// The report as text.
         text: String,
     }
 }
@@ -339,12 +340,12 @@ report! {
 }
 
 report! {
-    /// What a view is.
+    /// A view.
     pub(crate) struct ViewReport {
         [used: JobSummary],
-        /// What a record is: a type of records, `lines` or `table`.
+        /// The type of a record: a record type, `lines` or `table`.
         r#type: String,
-        /// The options that say the order of lines, or the columns of that of a table; none of
+        /// The options of the order of lines, or the columns of the order of a table; none for
         /// records.
         order: Option<String>,
         /// Bytes of the sorted data.
@@ -359,20 +360,20 @@ report! {
         index_bytes: u64,
         /// The runs.
         runs: Vec<ViewRun>,
-        /// The same in words.
+        /// The report as text.
         text: String,
     }
 }
 
 report! {
-    /// What a check of a view found.
+    /// The result of checking a view.
     pub(crate) struct ViewCheck {
         [used: JobSummary],
-        /// How many blocks were checked.
+        /// The number of blocks that were checked.
         blocks: u64,
         /// The parts of the check.
         phases: Vec<Phase>,
-        /// The same in words.
+        /// The report as text.
         text: String,
     }
 }

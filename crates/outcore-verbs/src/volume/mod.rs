@@ -41,7 +41,7 @@ pub(crate) fn visit_verbs(visitor: &mut impl VerbVisitor) {
 /// The drives file of the volume.
 fn drives_file(host: &dyn Host) -> Result<&Path> {
     host.volume().ok_or_else(|| {
-        Error::usage("open volume", "no volume is named")
+        Error::usage("open volume", "no volume is given")
             .hint("name its drives file with --volume drives.toml, or set OUTCORE_VOLUME")
     })
 }
@@ -72,7 +72,8 @@ fn remark_absent(host: &dyn Host, volume: &DatasetVolume) {
             _ => format!("drive {name} cannot be read ({dir}: {why})"),
         };
         host.remark(&format!(
-            "{found}. What is not on it can be read; nothing is written or removed until it is back"
+            "{found}. Datasets that do not use it can be read; nothing is written or removed until \
+             it is back"
         ));
     }
 }

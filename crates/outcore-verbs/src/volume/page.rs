@@ -97,7 +97,7 @@ pub(crate) struct GetArgs {
 /// Marks a dataset that needs a missing drive.
 #[derive(Debug, Args)]
 pub(crate) struct LsArgs {
-    /// A packed directory to look into
+    /// A packed directory to list
     #[arg(value_name = "@NAME")]
     pub(crate) name: Option<PathBuf>,
 }
@@ -132,7 +132,7 @@ report! {
         [used: JobSummary],
         /// The identity of the volume.
         volume: String,
-        /// How many drives it is on.
+        /// The number of drives that it uses.
         drive_count: u64,
         /// Bytes of a stripe.
         stripe_bytes: u64,
@@ -146,7 +146,7 @@ report! {
         drive: String,
         /// Its directory.
         dir: Place,
-        /// Whether it is there: mounted, with its label.
+        /// Whether it is present: mounted, with its label.
         is_present: bool,
         /// Bytes of datasets on it.
         used_bytes: u64,
@@ -165,13 +165,13 @@ report! {
         volume: String,
         /// Bytes of a stripe.
         stripe_bytes: u64,
-        /// How many datasets there are.
+        /// The number of datasets.
         datasets: u64,
-        /// How many of them cannot be read, since they are damaged.
+        /// The number of datasets that are damaged and cannot be read.
         damaged: u64,
-        /// How many of them need a drive that is missing.
+        /// The number of datasets that need a missing drive.
         unreachable: u64,
-        /// How many files belong to no dataset.
+        /// The number of files that belong to no dataset.
         orphans: u64,
         /// Bytes of these files.
         orphan_bytes: u64,
@@ -179,7 +179,7 @@ report! {
 }
 
 report! {
-    /// Bytes that are not what was written.
+    /// A damaged range of bytes.
     pub(crate) struct Damage {
         /// The dataset; empty where the label of a drive is damaged.
         dataset: String,
@@ -209,21 +209,20 @@ report! {
 }
 
 report! {
-    /// What a look at all bytes of datasets found.
+    /// The result of reading all datasets.
     pub(crate) struct ScrubReport {
         [used: JobSummary],
-        /// Checksum blocks and files that are not what was written, or cannot be read; each is an
-        /// event `damage`.
+        /// Checksum blocks and files that are damaged or cannot be read; each is an event `damage`.
         damages: Listed<Damage>,
         /// Files that belong to no dataset, since its manifest is lost; each is an event `orphan`.
         orphans: Listed<Orphan>,
-        /// Bytes of orphans that were removed; none where that was not asked for.
+        /// Bytes of orphans that were removed; none if that was not requested.
         freed_bytes: Option<u64>,
     }
 }
 
 report! {
-    /// What a transfer between files and datasets moved.
+    /// The result of a transfer between files and datasets.
     pub struct TransferSummary {
         [used: JobSummary],
         /// Bytes of data.
@@ -261,13 +260,13 @@ impl TransferSummary {
 report! {
     /// A dataset, or a file, a symbolic link or an empty directory packed in one.
     pub(crate) struct DatasetEntry {
-        /// Its name. In names of packed files `\xHH` stands for what is not printable.
+        /// Its name. In names of packed files, `\xHH` replaces unprintable bytes.
         name: Name,
         /// Bytes of data.
         bytes: u64,
         /// Packed files; 1 for a file.
         files: u64,
-        /// What it is, in words.
+        /// Its kind, in words.
         contents: String,
         /// Whether it is a packed directory, or an empty directory in one.
         is_directory: bool,
@@ -278,7 +277,7 @@ report! {
 }
 
 report! {
-    /// The datasets of a volume, or what is packed in one.
+    /// The datasets of a volume, or the files that are packed in one.
     pub(crate) struct VolumeListing {
         [used: JobSummary],
         /// The datasets, by name, or what is packed in one; each is an event `dataset`.
@@ -287,12 +286,12 @@ report! {
 }
 
 report! {
-    /// What the removal of datasets freed.
+    /// The result of removing datasets.
     pub(crate) struct RemovalReport {
         [used: JobSummary],
         /// Bytes of the drives that are free again.
         freed_bytes: u64,
-        /// How many files belong to no dataset.
+        /// The number of files that belong to no dataset.
         orphans: u64,
         /// Bytes of these files.
         orphan_bytes: u64,

@@ -107,12 +107,12 @@ impl Verb for Status {
         for (count, why) in [
             (
                 report.unreachable,
-                "cannot be read without what is missing: `outcore volume ls`",
+                "cannot be read while drives are missing: `outcore volume ls`",
             ),
             (report.damaged, "cannot be read: `outcore volume scrub`"),
         ] {
             if count > 0 {
-                words.lines(&format!("{count} of them {why} says which"));
+                words.lines(&format!("{count} of them {why} shows which"));
             }
         }
         let orphans = Orphans {
@@ -220,7 +220,7 @@ impl Verb for Scrub {
             Some(fault) => fault.cause().to_owned(),
             None => {
                 let read = units::bytes(report.used.read_bytes);
-                format!("{read} read, all as it was written")
+                format!("{read} read, undamaged")
             }
         }
     }
@@ -244,13 +244,13 @@ impl Verb for Scrub {
             count => format!("{} places are", units::count(count as u64)),
         };
         let hint = match is_left {
-            true => "put these datasets again; a drive that is named twice should be replaced",
+            true => "put these datasets again, and replace a drive that is listed more than once",
             false => {
-                "all of it was written anew from copies on other drives; a drive that is named \
-                 again should be replaced"
+                "all damage was repaired from copies on other drives; replace a drive that is \
+                 listed again"
             }
         };
-        Some(Error::corrupt(SCRUB, format!("{count} not what was written")).hint(hint))
+        Some(Error::corrupt(SCRUB, format!("{count} damaged")).hint(hint))
     }
 }
 
@@ -261,7 +261,7 @@ fn line_of_damage(damage: &Damage) -> String {
         name => format!("@{name}"),
     };
     let repaired = match damage.is_repaired {
-        true => ", written anew from another drive",
+        true => ", repaired from another drive",
         false => "",
     };
     let bytes = units::counted(damage.len_bytes, "byte");

@@ -74,7 +74,7 @@ impl Verb for Get {
     fn run(host: &dyn Host, args: &GetArgs) -> Result<TransferSummary> {
         let name = volumes::named(&args.name)?;
         if Named::parse(&args.target)?.is_some() {
-            let cause = "get writes a file or a directory, and this is the name of a dataset";
+            let cause = "get writes a file or a directory, but this is the name of a dataset";
             return Err(Error::usage("create output", cause)
                 .path(&args.target)
                 .hint("copy a dataset with `outcore volume cp`; a file of that name is ./@NAME"));

@@ -47,7 +47,7 @@ impl VerbVisitor for Reports {
         let is_empty = V::Report::fields().iter().all(|field| field.is_flat);
         let shared = match (V::Report::NAME, self.told.get(V::Report::NAME)) {
             (WriteSummary::NAME, _) => "What every verb that writes reports.".to_owned(),
-            _ if is_empty => "What every verb reports.".to_owned(),
+            _ if is_empty => "The part of the report that all verbs share.".to_owned(),
             (_, Some(verb)) => format!("What `{verb}` reports."),
             (name, None) => {
                 let fields = V::Report::fields();

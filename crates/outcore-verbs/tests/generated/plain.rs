@@ -9,7 +9,7 @@ use std::sync::Mutex;
 use outcore_front::Spelling;
 
 /// Phrases that Python says otherwise, or not at all.
-const PHRASES: [(&str, &str); 80] = [
+const PHRASES: [(&str, &str); 82] = [
     (
         "If the program is called `sort` (ln -s \"$(command -v outcore)\" ~/bin/sort), it behaves as GNU sort does: \
          errors exit with 2, inputs are lines, and file names say nothing about contents (x.gz is not decompressed).",
@@ -17,23 +17,26 @@ const PHRASES: [(&str, &str); 80] = [
     ),
     // Letters of GNU uniq, comm and head.
     (
-        ", and not only neighbours. The options of GNU uniq (-c -d -D -u -i -f -s -w -z) have its meaning; with -f, -s or -w, the part of a line that they leave is its key, and lines are in the order of their keys",
-        ". With skip_fields, skip_chars or check_chars, the part of a line that they leave is its key, and lines are in the order of their keys",
+        ", and not only neighbours. The options of GNU uniq (-c -d -D -u -i -f -s -w -z) have the \
+         same meaning. With -f, -s or -w, the compared part of a line is its key, and lines are in \
+         the order of their keys",
+        ". With skip_fields, skip_chars or check_chars, the compared part of a line is its key, \
+         and lines are in the order of their keys",
     ),
     (
         "one column of the three is kept, for example with -12",
         "one column of the three is kept",
     ),
     (
-        "; with a minus, as in -5, all but so many at the end",
-        "; a negative number takes all but so many at the end",
+        "; -5 prints all but the last 5",
+        "; a negative number takes all but that many at the end",
     ),
-    ("; with a plus, as in +5, all from that one on", ""),
-    (", with commas between", ""),
+    ("; +5 prints all from the fifth one on", ""),
     (", as `shuf -n` does", ""),
     // Standard input and output.
     (
-        "; - is standard input, and the default for lines. Records from standard input need the - and a type",
+        "; - is standard input, which is the default for lines. To read records from standard \
+         input, pass - and a type",
         "",
     ),
     ("; - is standard input, which is the default", ""),
@@ -50,13 +53,15 @@ const PHRASES: [(&str, &str); 80] = [
     (". Default: standard output", ""),
     (", - for standard output", ""),
     (", or - for standard output", ""),
-    (", or is left out if there is one input", ""),
+    ("; with a single input it may be left out", ""),
     (
-        ". Inputs are never changed, unless --replace, --delete-input or, for lines, -o asks for it",
-        ". Inputs are never changed, unless --replace asks for it",
+        ". Inputs never change, unless you pass --replace, --delete-input or, for lines, -o with \
+         the name of an input",
+        ". Inputs never change, unless you pass --replace",
     ),
     (
-        "Rows of tables are printed in the format of the first input: those of Parquet and Arrow as CSV, or as JSON lines where a column has lists or objects",
+        "Rows of tables are printed in the format of the first input: those of Parquet and Arrow \
+         as CSV, or as JSON lines if a column has lists or objects",
         "",
     ),
     (". Needs -o", ""),
@@ -114,8 +119,10 @@ const PHRASES: [(&str, &str); 80] = [
     ),
     ("Exits with 1 if they differ. ", ""),
     (
-        "What is found is an answer, not an error: the command exits with 1 if a record is out of order, and Python's report has `ok`",
-        "What is found is an answer, not an error: `ok` of the report is `False` if a record is out of order",
+        "A negative result is not an error: the command exits with 1 if a record is out of order, \
+         and Python's report has `ok`",
+        "A negative result is not an error: `ok` of the report is `False` if a record is out of \
+         order",
     ),
     (
         "Print the plan (runs, blocks, merges beforehand, predicted traffic), then run",
@@ -158,6 +165,7 @@ const PHRASES: [(&str, &str); 80] = [
         "repeat for nested directories",
         "a list makes nested directories",
     ),
+    ("Repeat for several texts", "A list for several texts"),
     ("repeat for several columns", "a list for several columns"),
     ("Repeat for several columns", "A list for several columns"),
     ("repeat for several", "a list for several"),
@@ -173,8 +181,8 @@ const PHRASES: [(&str, &str); 80] = [
     ("as with `split -n l/K`, ", ""),
     ("With -n, parts", "With --parts, parts"),
     (
-        "-t sets the separator (default: that of a sample of the records)",
-        "--field-separator is by default that of a sample of the records",
+        "-t sets the separator (default: inferred from a sample of the records)",
+        "--field-separator is by default inferred from a sample of the records",
     ),
     (
         "also the letters of -k, as in",
@@ -196,7 +204,10 @@ const PHRASES: [(&str, &str); 80] = [
         "with the options of GNU sort in the C locale and byte-identical output",
         "as GNU sort does in the C locale, byte for byte",
     ),
-    ("(of `LC_ALL=C sort`)", "(of GNU sort in the C locale)"),
+    (
+        "(`LC_ALL=C sort`)",
+        "(as GNU sort orders them in the C locale)",
+    ),
     (
         "as `sort` writes them without --stable",
         "as `sort` writes them unless it is `stable`",
@@ -221,20 +232,22 @@ const PHRASES: [(&str, &str); 80] = [
     ("as in `sort --key`", "as in `sort`"),
     (", as in `outcore sort --by`", ", as in `sort`"),
     (
-        "What to compute: expressions with commas between",
-        "What to compute: a list of expressions, or a text with commas between them",
+        "What to compute: expressions, separated by commas",
+        "What to compute: a list of expressions, or a text of expressions separated by commas",
     ),
+    (", separated by commas", ""),
+    (". Separate columns with commas", ""),
     (
-        "As --lines, where lines end with NUL",
-        "As `lines`, where lines end with NUL",
+        "As --lines, for lines that end with NUL",
+        "As `lines`, for lines that end with NUL",
     ),
     (
         "in FILE (an I/O trace; see docs/formats/io-trace.md). FILE appears",
         "in this file (an I/O trace). It appears",
     ),
     (
-        "With --map, the values that EXPR gives for the records are reduced",
-        "With --map, the values that it gives for the records are reduced",
+        "With --map, the values of EXPR for the records are reduced",
+        "With --map, the values of that expression for the records are reduced",
     ),
     (
         "Apply EXPR to each record first",
@@ -245,10 +258,14 @@ const PHRASES: [(&str, &str); 80] = [
         "Keep only records for which this is true",
     ),
     (
-        "Zip IN with another file of as many records: its numbers are y",
-        "Files of as many records, which are zipped with `src`: the numbers of the first are y",
+        "Zip IN with another file of the same number of records. Its numbers are y",
+        "Files of the same number of records, which are zipped with `src`. The numbers of the \
+         first are y",
     ),
-    ("those of a third file z", "those of the second z"),
+    (
+        "and those of a third file are z",
+        "and those of the second are z",
+    ),
     (
         "Count only numbers from LOW to HIGH",
         "Count only numbers in this range, its ends among them",
@@ -290,7 +307,7 @@ pub(crate) fn plain(text: &str) -> String {
     for (said, meant) in PHRASES {
         text = text.replace(said, meant);
     }
-    text = as_functions(&Spelling::Python.text(&text));
+    text = Spelling::Python.text(&as_functions(&text));
     for (value, parameter) in VALUES {
         text = replace_word(&text, value, parameter);
     }

@@ -196,7 +196,7 @@ fn reserve(job: &mut Job, largest_bytes: u64) -> Result<Reservation> {
         }
         if threads == 1 {
             let cause = format!(
-                "a bucket of {} needs {} to be worked on, and {} are free",
+                "a bucket of {} needs {} to be processed, but only {} are free",
                 units::bytes(largest_bytes),
                 units::bytes(needed_bytes),
                 units::bytes(free_bytes)

@@ -162,7 +162,7 @@ impl Execution {
             }
             Step::Windows(count) => self.take_windows(count)?,
             Step::Merge { .. } if records.is_refined => {
-                let cause = "files are merged as they are, before any other step";
+                let cause = "files must be merged before any other step";
                 return Err(Error::usage("merge", cause).hint("merge first, then filter or map"));
             }
             step => self.ending = Some(step.of_records(&records.item())?),
@@ -200,7 +200,7 @@ impl Execution {
             Items::Records(records) => Ok(records),
             Items::Lines { .. } => Err(Error::usage(
                 "take step",
-                "this step is for records, and the dataset has lines",
+                "this step is for records, but the dataset has lines",
             )),
         }
     }

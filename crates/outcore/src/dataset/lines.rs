@@ -124,7 +124,7 @@ impl Execution {
         self.take_steps()?;
         self.settle_late()?;
         let Some(Step::SortLines { order, options, .. }) = self.ending.take() else {
-            return Err(Error::usage("check lines", "no order is asked about"));
+            return Err(Error::usage("check lines", "no order to check is given"));
         };
         self.unpack_files()?;
         let found = check_lines(&self.job()?, &self.files(), order.as_ref(), options);
@@ -152,9 +152,14 @@ impl Execution {
         for (number, file) in files.iter().enumerate() {
             let is_ended = ends_its_last_line(&job, file, *terminator)?;
             if !is_ended && number + 1 < files.len() {
-                return Err(Error::usage("copy lines", "its last line has no end")
-                    .path(source.name_of(&file.path))
-                    .hint("end it, or sort or shuffle the lines, which ends it in the output"));
+                return Err(
+                    Error::usage("copy lines", "its last line has no terminator")
+                        .path(source.name_of(&file.path))
+                        .hint(
+                            "terminate it, or sort or shuffle the lines: the output then has the \
+                             terminator",
+                        ),
+                );
             }
             lines += u64::from(!is_ended);
         }

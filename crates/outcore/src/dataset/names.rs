@@ -71,9 +71,9 @@ fn matching(name: &Path) -> Result<Vec<PathBuf>> {
     found.sort();
     match found.is_empty() {
         false => Ok(found),
-        true => Err(Error::usage(OPEN, "no file has such a name")
+        true => Err(Error::usage(OPEN, "no file matches this pattern")
             .path(name)
-            .hint("`*` stands for any characters and `?` for one, in the last part of the name")),
+            .hint("in the last part of the name, `*` matches any characters and `?` matches one")),
     }
 }
 

@@ -183,7 +183,8 @@ impl Step {
                 match bytes == item_bytes {
                     true => Ok(self),
                     false => Err(wrong_step(&format!(
-                        "a key in {bytes} bytes, and records of {item_bytes}"
+                        "the key describes records of {bytes} bytes, but the records have \
+                         {item_bytes}"
                     ))),
                 }
             }
@@ -216,8 +217,8 @@ impl Step {
 
 /// Why no step may follow a step on CSV.
 pub(super) fn late_is_last() -> Error {
-    wrong_step("a step on CSV is the last one: others would take its header for a line")
-        .hint("write it, and open what was written")
+    wrong_step("a step on CSV must be the last one: other steps would treat its header as a line")
+        .hint("write it, and open the result")
 }
 
 pub(super) fn wrong_step(cause: &str) -> Error {

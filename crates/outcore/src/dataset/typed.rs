@@ -435,7 +435,7 @@ where
 
     fn write_file(self, path: &Path, replace: bool) -> Result<Summary> {
         if path.extension().is_some_and(|end| end == "npy") {
-            let cause = "raw values have no header, and arrays of NumPy have one";
+            let cause = "raw values have no header, but a .npy file needs one";
             return Err(Error::usage("create output", cause)
                 .path(path)
                 .hint("use `write_to` with an `Output` that makes the header"));

@@ -93,7 +93,7 @@ impl<T: Pod + Send> Whole<T> for Merged {
         replace: bool,
     ) -> Result<Summary> {
         if of.is_made() {
-            let cause = "files are merged as they are, before any other step";
+            let cause = "files must be merged before any other step";
             return Err(Error::usage("merge", cause).hint("merge first, then filter or map"));
         }
         let InOrder { format, options } = self.0;
@@ -115,7 +115,7 @@ fn of_items<T>(format: RecordFormat, what: &'static str) -> Result<RecordFormat>
     if here == there {
         return Ok(format);
     }
-    let cause = format!("items of {here} bytes, and a key in {there}");
+    let cause = format!("the key describes records of {there} bytes, but the items have {here}");
     Err(Error::usage(what, cause).hint("give the format of the items"))
 }
 

@@ -96,9 +96,17 @@ impl Element {
                     let count = shape(sizes)?.into_iter().try_fold(1, u64::checked_mul);
                     (name, dtype, count.ok_or_else(too_large)?)
                 }
-                _ => return Err(corrupt("a field of the dtype is no (name, dtype[, shape])")),
+                _ => {
+                    return Err(corrupt(
+                        "a field of the dtype is not (name, dtype[, shape])",
+                    ));
+                }
             },
-            _ => return Err(corrupt("a field of the dtype is no (name, dtype[, shape])")),
+            _ => {
+                return Err(corrupt(
+                    "a field of the dtype is not (name, dtype[, shape])",
+                ));
+            }
         };
         let name = match name {
             Literal::Text(name) => name,
@@ -354,7 +362,7 @@ pub(super) fn describe(format: &RecordFormat) -> Result<(String, Vec<u64>)> {
         if key.offset_bytes < end_bytes {
             return Err(Error::usage(
                 WRITE,
-                format!("keys of `{format}` overlap or stand out of order"),
+                format!("keys of `{format}` overlap or are out of order"),
             )
             .hint("write a raw file instead"));
         }

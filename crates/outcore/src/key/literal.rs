@@ -113,7 +113,7 @@ impl Parser<'_> {
                 }
             }
         }
-        Err("a string does not end".to_string())
+        Err("a string is not closed".to_string())
     }
 
     fn integer(&mut self) -> Result<Literal, String> {

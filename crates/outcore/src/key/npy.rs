@@ -123,7 +123,7 @@ impl NpyHeader {
     /// Errors (corrupt): too short, not a `.npy` file, an unknown version, an absurd length.
     pub fn len_bytes(prefix: &[u8]) -> Result<usize> {
         if !Self::is_npy(prefix) {
-            return Err(corrupt("the file does not begin as a .npy file does"));
+            return Err(corrupt("the file does not begin like a .npy file"));
         }
         let lengths = (prefix.get(6), prefix.get(8..10), prefix.get(8..12));
         let (start, text_bytes) = match lengths {
@@ -260,7 +260,8 @@ impl NpyHeader {
             return Ok(());
         }
         Err(corrupt(format!(
-            "its header promises {} of {}, which is a file of {wanted_bytes} bytes, and it has {file_bytes}",
+            "its header promises {} of {}, which is a file of {wanted_bytes} bytes, but it has \
+             {file_bytes}",
             units::counted(self.rows, "row"),
             units::counted(self.format.record_bytes() as u64, "byte")
         ))

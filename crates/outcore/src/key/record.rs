@@ -231,7 +231,7 @@ impl RecordFormat {
         check_record_bytes(record_bytes)?;
         if keys.is_empty() {
             return Err(Error::usage(READ_KEY, "no key is given")
-                .hint("say where the key lies: OFFSET:LEN[:TYPE][:desc], for example 0:10"));
+                .hint("give the position of the key: OFFSET:LEN[:TYPE][:desc], for example 0:10"));
         }
         for key in &keys {
             check_key(record_bytes, key)?;
@@ -241,7 +241,7 @@ impl RecordFormat {
             return Err(Error::usage(
                 READ_KEY,
                 format!(
-                    "the keys have {key_bytes} bytes together; at most {KEY_BYTES_MAX} are possible"
+                    "the keys take {key_bytes} bytes in total; at most {KEY_BYTES_MAX} are possible"
                 ),
             ));
         }
@@ -269,8 +269,8 @@ impl RecordFormat {
         let record_bytes = self.record_bytes;
         let cause = format!("records of {record_bytes} bytes of this type have no order");
         let hint = format!(
-            "say where the key is: --record {record_bytes} --key OFFSET:LEN[:TYPE]; shuffle, sample, head, \
-             split, gather and reverse need none"
+            "give the position of the key: --record {record_bytes} --key OFFSET:LEN[:TYPE]; \
+             shuffle, sample, head, split, gather and reverse need none"
         );
         Err(Error::usage(READ_KEY, cause).hint(hint))
     }

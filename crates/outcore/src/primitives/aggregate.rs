@@ -379,7 +379,7 @@ fn compile_reduction(text: &str, kind: NumberType) -> Result<Program> {
         Error::usage("reduce", error.cause()).hint(hint)
     })?;
     if program.can_fail() {
-        let cause = format!("`{text}` takes integers to powers that may be negative");
+        let cause = format!("`{text}` raises integers to powers that may be negative");
         return Err(Error::usage("reduce", cause).hint("compute with floats: map to f64(x) first"));
     }
     if program.kind() == ColumnType::Number(kind) {

@@ -86,7 +86,7 @@ where
     const {
         assert!(
             matches!(S::YIELD, Yield::One),
-            "positions are known of sequences with an item at each"
+            "only sequences with an item at each position have positions"
         );
     }
     let buckets = |first: u64, items: &[u8], into: &mut Vec<u32>| {

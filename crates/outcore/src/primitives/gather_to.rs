@@ -268,10 +268,13 @@ impl Found<'_> {
         let positions = pairs.iter().map(|pair| halves(pair).1);
         let plan = GatherPlan::new(self.parts, self.element_bytes, positions).map_err(|error| {
             // Reports its place among all requested positions, not among these.
-            let last = pairs.iter().map(halves).max_by_key(|(_, position)| *position);
+            let last = pairs
+                .iter()
+                .map(halves)
+                .max_by_key(|(_, position)| *position);
             let (place, position) = last.unwrap_or_default();
             let cause = format!(
-                "position {position}, which is entry {place} of those asked for, is past the last record"
+                "position {position}, entry {place} of the positions, is past the last record"
             );
             match error.next_step() {
                 Some(hint) => Error::usage("gather", cause).hint(hint),

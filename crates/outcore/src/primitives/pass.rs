@@ -180,7 +180,7 @@ impl Geometry {
             } else {
                 let needed_bytes = needed(&sizes).div_ceil(7) * 8;
                 let cause = format!(
-                    "{} need at least {}, and {} are free",
+                    "{} need at least {}, but only {} are free",
                     units::counted(threads as u64, "thread"),
                     units::bytes(needed_bytes),
                     units::bytes(free_bytes)

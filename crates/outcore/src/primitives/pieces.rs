@@ -164,7 +164,9 @@ impl OpenSources {
                 "one has {} and another {other}",
                 units::counted(count, "element")
             );
-            return Err(Error::usage("zip sequences", cause).hint("zip sequences of one length"));
+            return Err(
+                Error::usage("zip sequences", cause).hint("zip sequences of the same length")
+            );
         }
         let segments = cut(&open, count, lanes);
         Ok(OpenSources {

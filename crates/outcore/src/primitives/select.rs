@@ -354,7 +354,8 @@ where
 
 fn too_many(k: u64, result_bytes: u64, job: &Job) -> Error {
     let cause = format!(
-        "the {k} largest items, {} in all, are selected beside what is kept; {} of memory are allowed",
+        "the {k} largest items, {} in all, must fit in memory together with the candidates; only \
+         {} are allowed",
         units::bytes(result_bytes),
         units::bytes(job.budget.limit_bytes()),
     );
@@ -411,9 +412,18 @@ pub fn histogram<S: Sequence>(
 
 /// The error for a bin or bucket that does not exist.
 pub(crate) fn no_bin(bin: usize, bins: usize) -> Error {
-    Error::usage("choose bucket", format!("the function gave {bin}, and {}", match bins {
-        1 => "there is 1 bucket".to_string(),
-        _ => format!("there are {bins} buckets"),
-    }))
-        .hint("buckets are counted from 0; allow more of them, or take the number modulo how many there are")
+    Error::usage(
+        "choose bucket",
+        format!(
+            "the function returned {bin}, but {}",
+            match bins {
+                1 => "there is 1 bucket".to_string(),
+                _ => format!("there are {bins} buckets"),
+            }
+        ),
+    )
+    .hint(
+        "buckets are counted from 0; allow more of them, or take the number modulo the number of \
+         buckets",
+    )
 }

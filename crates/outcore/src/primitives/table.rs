@@ -232,10 +232,9 @@ impl Table {
     /// [`crate::Kind::Usage`] if records were filtered before, because positions are then unknown.
     pub fn enumerate(&self, format: &RecordFormat, schema: Schema) -> Result<Self> {
         if !self.schema.has_index {
-            let cause = "records were left out before, so that positions are not known";
-            return Err(
-                Error::usage("enumerate", cause).hint("write what is left, and number that")
-            );
+            let cause = "an earlier step left out records, so positions are not known";
+            return Err(Error::usage("enumerate", cause)
+                .hint("write the remaining records, and number these"));
         }
         let step = Numbered {
             item_bytes: self.format.record_bytes(),

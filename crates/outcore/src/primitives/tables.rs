@@ -383,7 +383,7 @@ pub fn distribute_by(
                 units::counted(buckets.len() as u64, "bucket"),
                 units::counted((items.len() / item_bytes) as u64, "item")
             );
-            return Err(Error::usage("distribute", cause).hint("make one number of each item"));
+            return Err(Error::usage("distribute", cause).hint("map each item to one number"));
         }
         into.extend(
             buckets

@@ -49,7 +49,7 @@ impl Together {
     /// [`crate::Kind::Memory`]; the errors of creating files.
     pub fn create(job: &Job, files: &[(&Path, u64)], replace: bool) -> Result<Self> {
         if files.is_empty() {
-            return Err(Error::usage("create output", "no file is named"));
+            return Err(Error::usage("create output", "no file is given"));
         }
         refuse_existing(files.iter().map(|(path, _)| *path), replace)?;
         let phases = Phases::start();

@@ -44,7 +44,7 @@ impl Fault {
                 "write each sequence and its quality in one line each, for example with `seqtk seq`"
             }
             Fault::CutShort { .. } => "copy the file again, or remove the record",
-            Fault::NoName => "repair or remove the record, or say that the text is lines",
+            Fault::NoName => "repair or remove the record, or treat the text as lines",
             Fault::Lengths { .. } | Fault::Nul => "repair or remove the record",
         }
     }

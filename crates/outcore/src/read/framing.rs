@@ -56,7 +56,7 @@ impl Framing for FixedLength {
     }
 
     fn finish(&self, _: &mut Vec<u8>) -> std::result::Result<(), &'static str> {
-        Err("the last record is not whole")
+        Err("the last record is incomplete")
     }
 }
 

@@ -77,10 +77,10 @@ impl<'a> GatherPlan<'a> {
         let count: u64 = parts.iter().map(|part| part.data_len_bytes / element).sum();
         if let Some((position, place)) = wanted.last().filter(|(last, _)| *last >= count) {
             let cause = format!(
-                "position {position}, which is entry {place} of those asked for, is past the last record"
+                "position {position}, entry {place} of the positions, is past the last record"
             );
             return Err(Error::usage("gather", cause).hint(format!(
-                "positions count from 0, and the input has {}",
+                "positions count from 0, but the input has only {}",
                 units::counted(count, "record")
             )));
         }

@@ -115,7 +115,7 @@ fn build_from(
 ) -> Result<(SortedView, BuildSummary)> {
     let old = manifest::tidy(job, dir)?;
     if old.is_some() && !options.replace {
-        return Err(Error::usage("build view", "a view is there already")
+        return Err(Error::usage("build view", "the view already exists")
             .path(dir.join(NAME))
             .hint("allow replacing it with --force, or add to it with `outcore view append`"));
     }
@@ -195,10 +195,10 @@ pub fn append_rows(
 fn other_rows(dir: &Path) -> Error {
     Error::usage(
         "add to view",
-        "it holds other rows than when it was looked at",
+        "its rows have changed since the command examined it",
     )
     .path(dir)
-    .hint("somebody added to it or built it anew meanwhile: run the command again")
+    .hint("another job added to it or rebuilt it: run the command again")
 }
 
 fn append_from(
@@ -582,7 +582,7 @@ impl Request<'_> {
         };
         if !is_same {
             return Err(
-                Error::usage("build view", "somebody else changed the view meanwhile")
+                Error::usage("build view", "another job changed the view in the meantime")
                     .path(self.dir.join(NAME))
                     .hint("run the command again"),
             );

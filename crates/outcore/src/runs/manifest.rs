@@ -272,11 +272,11 @@ impl Manifest {
             return Err(broken(path, "its sizes do not agree"));
         }
         if what.records().is_some_and(RecordFormat::has_floats) && self.nans != Some(Nans::One) {
-            let cause =
-                "an earlier outcore made it, to which NaNs of different bits were different keys";
+            let cause = "it was made by an earlier outcore, which treated NaNs with different bits \
+                         as different keys";
             return Err(Error::usage(OPEN, cause)
                 .path(path)
-                .hint("build it again from the files that it was made of"));
+                .hint("build it again from its source files"));
         }
         Ok(Shape::new(&what, self.order(), self.block_units, id))
     }
@@ -297,7 +297,7 @@ impl Manifest {
             match error.raw_errno() == Some(missing) {
                 true => Error::errno(OPEN, missing)
                     .path(&path)
-                    .hint("no view is there: make one with `outcore view build`"),
+                    .hint("there is no view: build one with `outcore view build`"),
                 false => error,
             }
         })?;
@@ -542,7 +542,11 @@ fn read_indexes(job: &Job, set: &RunSet, about: &[ManifestRun]) -> Result<Vec<In
         let is_whole = format!("{:016x}", index.checksum()) == about[at].index_checksum;
         if !is_whole || !index.is_sound(shape.block_units, run.units, run.records) {
             let (_, index_at, _) = wanted[at];
-            return Err(set.fault(at, index_at, "its index is not what was written"));
+            return Err(set.fault(
+                at,
+                index_at,
+                "its index is damaged: it differs from what was written",
+            ));
         }
         indexes.push(index);
         Ok(())

@@ -361,7 +361,7 @@ impl ViewReader {
         let needed_bytes = needed_bytes(&set);
         if memory_bytes < needed_bytes {
             let cause = format!(
-                "reading {} takes {}, and {} are free",
+                "reading {} takes {}, but only {} are free",
                 units::counted(runs as u64, "run"),
                 units::bytes(needed_bytes),
                 units::bytes(memory_bytes)
@@ -548,7 +548,7 @@ impl ViewReader {
                 true => Ok(()),
                 false => Err(self
                     .set
-                    .fault(0, 0, "a row goes on behind the end of the view")),
+                    .fault(0, 0, "a row continues past the end of the view")),
             }
         })
     }

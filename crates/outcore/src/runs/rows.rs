@@ -215,7 +215,7 @@ impl Former<'_> {
 
 fn too_long(job: &Job, row_bytes: u64, row_bytes_max: u64) -> Error {
     let cause = format!(
-        "a row has {}, and in this memory there is room for {}",
+        "a row has {}, but this memory has room for only {}",
         units::bytes(row_bytes),
         units::bytes(row_bytes_max)
     );

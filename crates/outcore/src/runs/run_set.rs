@@ -142,7 +142,11 @@ impl RunSet {
             if block_checksum(place, block) != run.index.checksums[number as usize] {
                 let at_bytes = run.base_bytes + from * unit_bytes;
                 return Err(self
-                    .fault(stretch.run, at_bytes, "a block is not what was written")
+                    .fault(
+                        stretch.run,
+                        at_bytes,
+                        "a block is damaged: it differs from what was written",
+                    )
                     .hint(
                         "the drive returned other data: restore the run, or build the view again",
                     ));

@@ -561,7 +561,7 @@ impl<'a> Selector<'a> {
 
     fn contradiction(&self, run: usize, unit: u64) -> Error {
         let at_bytes = unit * self.set.shape.unit_bytes as u64;
-        let cause = "its index says another order than the records have";
+        let cause = "the order in its index differs from that of the records";
         self.set
             .fault(run, at_bytes, cause)
             .hint("restore the run, or build the view again")

@@ -215,7 +215,7 @@ pub(super) fn own_orders(name: &str) -> Result<SharedKey> {
         "" => Ok(Arc::new(ByteOrder)),
         name => Err(
             Error::usage("open view", format!("its lines have the order `{name}`"))
-                .hint("open it with the orders that the name is of (`open_with`)"),
+                .hint("open it with the orders that contain this name (`open_with`)"),
         ),
     }
 }

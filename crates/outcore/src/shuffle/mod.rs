@@ -285,7 +285,7 @@ fn run<R: Records>(
         Unit::Lines { .. } => None,
     };
     if record_bytes.is_none() && matches!(output, Output::Shards { .. }) {
-        let cause = "lines cannot be written as one shard a drive";
+        let cause = "lines cannot be written as one shard per drive";
         return Err(Error::usage("plan shuffle", cause).hint("write one file"));
     }
     let element_bytes = record_bytes.unwrap_or(1);

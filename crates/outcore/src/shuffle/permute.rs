@@ -167,7 +167,8 @@ impl<R: Records> Permuting<'_, R> {
             std::thread::sleep(REST);
         }
         let cause = format!(
-            "the lines of one bucket are so short that references to them need {}, {} are left",
+            "the lines of one bucket are so short that references to them need {}, but only {} are \
+             left",
             units::bytes(names_bytes as u64),
             units::bytes(spare_bytes)
         );
@@ -270,7 +271,7 @@ impl<R: Records> Permuting<'_, R> {
 fn too_long<R>(shared: &Shared<'_, R>, bucket_bytes: usize) -> Error {
     let area_bytes = shared.plan.long_area_bytes();
     let cause = format!(
-        "a few long lines take {} together, and there is room for {}",
+        "a few long lines take {} together, but there is room for only {}",
         units::bytes(bucket_bytes as u64),
         units::bytes(area_bytes as u64)
     );

@@ -290,7 +290,7 @@ pub(super) fn conclude(
             bound_of(best, &like, limits).text()
         );
         if let Some(cpu) = best.cpu_us_per_request() {
-            sentence.push_str(&format!("; {cpu:.1} us of processor time a request"));
+            sentence.push_str(&format!("; {cpu:.1} us of processor time per request"));
         }
         report.verdict.push(format!("{sentence}."));
         settings.push(format!("{name}: {}", setting(chosen)));
@@ -308,7 +308,7 @@ pub(super) fn conclude(
     }
     if !settings.is_empty() {
         report.verdict.push(format!(
-            "Recommended, the least that reaches 95 % of the best: {}.",
+            "Recommended setting (the smallest that reaches 95 % of the best): {}.",
             settings.join("; ")
         ));
     }

@@ -186,9 +186,9 @@ pub(super) fn servers(options: &IoOptions, field: &Field<'_>) -> Result<Section>
     }
     section.charts.push(Chart {
         id: "servers".to_owned(),
-        title: "Operations a second of each server".to_owned(),
+        title: "Operations per second of each server".to_owned(),
         x: Axis::of_names("", SERVERS.iter().map(|s| s.name.to_owned()).collect()),
-        y: Axis::new("operations a second", Unit::Iops),
+        y: Axis::new("operations per second", Unit::Iops),
         shape: Shape::Bars,
         series: vec![Series::new("server", points)],
     });

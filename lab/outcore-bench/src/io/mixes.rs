@@ -74,9 +74,9 @@ impl Drop for Opened {
 pub(super) fn buffered_beside_direct(options: &IoOptions, field: &Field<'_>) -> Result<Section> {
     let mut section = Section::new(
         "buffered",
-        "Buffered beside direct",
+        "Buffered compared with direct",
         "The same writes past the page cache and through it, the sync at the end included, over at \
-         most 128 MiB a drive, one thread, 16 in flight on each drive. Falcon Fig. 15.",
+         most 128 MiB per drive, one thread, 16 in flight on each drive. Falcon Fig. 15.",
     );
     // A device that we have open for writing is opened exclusively, so it cannot be opened again as
     // buffered.
@@ -185,12 +185,12 @@ pub(super) fn filebench(options: &IoOptions, field: &Field<'_>) -> Result<Sectio
     }
     section.charts.push(Chart {
         id: "mixes".to_owned(),
-        title: "Requests a second of each mix".to_owned(),
+        title: "Requests per second of each mix".to_owned(),
         x: Axis::of_names(
             "",
             SERVERS.iter().map(|server| server.0.to_owned()).collect(),
         ),
-        y: Axis::new("requests a second", Unit::Iops),
+        y: Axis::new("requests per second", Unit::Iops),
         shape: Shape::Bars,
         series: vec![Series::new("mix", line)],
     });

@@ -105,7 +105,7 @@ impl FromStr for NamedLoad {
             .split_first_chunk::<3>()
             .map(|(head, rest)| (head, rest.first().copied().unwrap_or("1")))
             .filter(|_| parts.len() <= 4)
-            .ok_or_else(|| wrong(format!("`{text}` has no three or four parts")))?;
+            .ok_or_else(|| wrong(format!("`{text}` does not have three or four parts")))?;
         let (op, is_random) = match pattern {
             "read" => (Op::Read, false),
             "write" => (Op::Write, false),
@@ -232,8 +232,8 @@ fn sections(
 fn title(targets: &[Target]) -> String {
     let names: Vec<&str> = targets.iter().map(|target| target.name.as_str()).collect();
     match names.len() {
-        0..=3 => format!("What {} can do", names.join(", ")),
-        count => format!("What {count} drives can do"),
+        0..=3 => format!("The rates of {}", names.join(", ")),
+        count => format!("The rates of {count} drives"),
     }
 }
 
@@ -275,7 +275,8 @@ fn describe(report: &mut Report, options: &IoOptions, targets: &[Target], engine
     }
     if targets.iter().any(|target| target.facts.is_in_memory) {
         report.verdict.push(
-            "Some of it lies in memory (tmpfs): its figures say nothing about drives.".to_owned(),
+            "Some targets are in memory (tmpfs): their figures say nothing about drives."
+                .to_owned(),
         );
     }
     if let Some(shared) = on_one_drive(targets) {
@@ -284,7 +285,7 @@ fn describe(report: &mut Report, options: &IoOptions, targets: &[Target], engine
     let is_buffered = |t: &Target| !t.facts.is_direct && !t.facts.is_in_memory;
     if targets.iter().any(is_buffered) {
         report.verdict.push(
-            "Some of it is read through the page cache, so its figures are those of memory."
+            "Some targets are read through the page cache, so their figures are those of memory."
                 .to_owned(),
         );
     }
@@ -301,7 +302,8 @@ fn on_one_drive(targets: &[Target]) -> Option<String> {
         let names: Vec<&str> = together.map(|target| target.name.as_str()).collect();
         (names.len() > 1).then(|| {
             format!(
-                "{} lie on one file system: they share a drive, and cannot scale as drives do.",
+                "{} are on one file system: they share a drive, and cannot scale like separate \
+                 drives.",
                 names.join(", ")
             )
         })
@@ -326,7 +328,7 @@ fn named_loads(options: &IoOptions, field: &Field<'_>) -> Result<Section> {
     let mut section = Section::new(
         "loads",
         "Loads",
-        "What was asked for with --load, on all drives together.",
+        "The loads of --load, on all drives together.",
     );
     let mut table = Table::new("loads", "Each load", &LOAD_COLUMNS);
     for load in &options.loads {
@@ -334,7 +336,7 @@ fn named_loads(options: &IoOptions, field: &Field<'_>) -> Result<Section> {
         shot.drives = field.targets.len();
         if shot.read_share < 1.0 && !field.targets.iter().all(|target| target.is_writable) {
             return Err(
-                Error::usage("measure writes", "not everything named may be written to")
+                Error::usage("measure writes", "not all targets may be written to")
                     .hint("--write-ok allows it, in directories and on empty devices"),
             );
         }

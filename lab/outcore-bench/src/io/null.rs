@@ -191,7 +191,7 @@ pub(super) fn one_submitter(field: &Field<'_>) -> Result<Section> {
             ("servers", Unit::Count),
             ("requests", Unit::Iops),
             ("rate of 4 KiB", Unit::BytesPerS),
-            ("thread time a request", Unit::Seconds),
+            ("thread time per request", Unit::Seconds),
             ("relative to Falcon", Unit::Times),
         ],
     );

@@ -100,7 +100,7 @@ impl<'f, 'a> Sweep<'f, 'a> {
         let mut table = Table::new("blocks", "Rate by block size", &[("block", Unit::Bytes)]);
         let mut iops = Table::new(
             "blocks-iops",
-            "Requests a second by block size",
+            "Requests per second by block size",
             &[("block", Unit::Bytes)],
         );
         let mut lines: Vec<Series> = Vec::new();
@@ -203,7 +203,7 @@ impl<'f, 'a> Sweep<'f, 'a> {
             Unit::BytesPerS
         };
         let what = if shot.is_random {
-            "requests a second"
+            "requests per second"
         } else {
             "rate"
         };

@@ -210,7 +210,7 @@ fn open(
     }
     if target.place.span_bytes < FILE_BYTES_MIN {
         let cause = format!(
-            "{} bytes are too few to measure with",
+            "{} bytes are not enough for a measurement",
             target.place.span_bytes
         );
         return Err(Error::usage(OPERATION, cause).path(named));
@@ -231,7 +231,7 @@ impl Target {
         let len_bytes = file_bytes.min(free_bytes / 4) / FILE_BYTES_MIN * FILE_BYTES_MIN;
         if len_bytes < FILE_BYTES_MIN {
             let free = units::bytes(free_bytes);
-            let cause = format!("{free} are free, too little to measure with");
+            let cause = format!("only {free} are free, which is not enough for a measurement");
             return Err(Error::new(Kind::NoSpace, OPERATION, cause)
                 .path(&self.named)
                 .hint("free some space there"));
@@ -280,7 +280,7 @@ fn refuse_if_in_use(path: &Path) -> Result<()> {
     let refuse = |cause: String| {
         Err(Error::usage(OPERATION, cause)
             .path(path)
-            .hint("name a directory on it, and a file is made there and removed again"))
+            .hint("name a directory on it: a file is made there and removed again"))
     };
     let mounts = std::fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
     if let Some(place) = mounted_at(&mounts, &numbers) {
@@ -305,7 +305,7 @@ fn refuse_if_in_use(path: &Path) -> Result<()> {
         known.is_ok_and(|known| numbers.contains(&known))
     });
     if is_swap {
-        return refuse("the system swaps on the device".to_owned());
+        return refuse("the system uses the device for swap".to_owned());
     }
     Ok(())
 }

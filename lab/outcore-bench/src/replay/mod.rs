@@ -279,11 +279,11 @@ fn open_targets(
             Whose::Own => continue,
             Whose::BlockDevice if target.is_writable => continue,
             Whose::BlockDevice => "a device is only written to with --write-ok",
-            Whose::File => "a file that is there is never written to",
+            Whose::File => "an existing file is never written to",
         };
-        return Err(Error::usage(OPERATION, cause)
-            .path(&target.named)
-            .hint("name a directory on each drive: own files are made there and removed again"));
+        return Err(Error::usage(OPERATION, cause).path(&target.named).hint(
+            "name a directory on each drive: files of its own are made there and removed again",
+        ));
     }
     watch.say("lay out files to read");
     let spans = crate::io::lay_out(device, &targets, watch)?;

@@ -41,7 +41,7 @@ pub(super) fn report(
         iops,
         Unit::Iops,
         format!(
-            "{} a second, {} in all",
+            "{} per second, {} in total",
             Unit::Iops.show(iops),
             units::count(requests)
         ),
@@ -301,9 +301,9 @@ fn timeline(outcome: &Outcome) -> Section {
         let points = points.map(|(at, count)| (at as f64 * part_s, *count as f64 / part_s));
         section.charts.push(Chart {
             id: "timeline".to_owned(),
-            title: "Requests a second".to_owned(),
+            title: "Requests per second".to_owned(),
             x: Axis::new("time", Unit::Seconds),
-            y: Axis::new("requests a second", Unit::Iops),
+            y: Axis::new("requests per second", Unit::Iops),
             series: vec![Series::new("requests", points.collect())],
             ..Chart::default()
         });

@@ -139,7 +139,7 @@ fn a_drive_larger_than_its_product_or_than_memory_is_rejected_with_a_size_that_w
     let too_large = ["sim", "run", "--preset", "throttled", "--drive-size"];
     place.run(&[&too_large[..], &["100TiB"]].concat()).fails(
         2,
-        &["100 TiB are asked for"],
+        &["100 TiB are requested"],
         "--drive-size",
     );
     place.write("one.csv", b"7,R,0,4096,1\n");

@@ -9,12 +9,12 @@ use outcore_io::Result;
 
 use super::save::Saver;
 
-/// Where a report goes besides the terminal.
+/// Files for a report, in addition to the terminal.
 #[derive(Debug, Clone, Default, Args)]
 #[command(next_help_heading = "Report")]
 pub struct ReportArgs {
-    /// Write the report to FILE, in the form that its name ends with: .html (one file with its
-    /// charts), .json, .csv or .txt; repeat for more
+    /// Write the report to FILE; the ending determines the format: .html (one file with its
+    /// charts), .json, .csv or .txt. Repeat for more
     #[arg(short, long = "output", value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub outputs: Vec<PathBuf>,
     /// Write each chart as an SVG file into DIR

@@ -203,7 +203,7 @@ fn verdict(changes: &mut Vec<Pair>, alone: usize) -> Vec<String> {
         )
     }));
     if alone > 0 {
-        verdict.push(format!("{alone} figures are in one of the reports only"));
+        verdict.push(format!("{alone} figures are in only one of the reports"));
     }
     verdict
 }

@@ -30,10 +30,10 @@ pub struct ActiveSortArgs {
     /// Bytes of a record on the modern drives.
     #[arg(long, default_value = "4KiB")]
     pub record: String,
-    /// Host memory beside the modern drives.
+    /// Memory of the host with the modern drives.
     #[arg(long, default_value = "16GB")]
     pub memory: String,
-    /// Modern drives.
+    /// Number of modern drives.
     #[arg(long, default_value_t = 8)]
     pub drives: u32,
     /// What all modern drives together can move, such as 146GB/s.

@@ -199,7 +199,7 @@ fn graph(trace: &[TraceRequest]) -> Result<Vec<Node>> {
         if index_of.insert(request.id, at as u32).is_some() {
             return Err(Error::usage(
                 OPERATION,
-                format!("request {} is there twice", request.id),
+                format!("request {} occurs twice", request.id),
             ));
         }
     }

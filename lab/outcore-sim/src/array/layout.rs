@@ -285,7 +285,8 @@ impl Layout {
         let again: u64 = self.places.iter().map(|places| places.again).sum();
         (again > 0).then(|| {
             format!(
-                "the trace touches more than the simulated drives hold: {again} of {} pieces of {} were wrapped and lie over others; --drive-size makes the drives larger",
+                "the trace touches more than the simulated drives hold: {again} of {} pieces of {} \
+                 were wrapped and overlap others; --drive-size makes the drives larger",
                 self.map.len(),
                 outcore_io::units::bytes(self.extent_bytes)
             )

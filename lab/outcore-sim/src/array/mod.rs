@@ -363,7 +363,7 @@ impl Array {
         let (cause, filled) = match request.op {
             Op::Read if self.layout.is_partly_filled() => (
                 format!("reads more than the {room} that hold data on drive {drive}"),
-                ", --fill says how much of them holds data",
+                ", --fill sets the fraction that holds data",
             ),
             _ => (
                 format!("finds no room on drive {drive}, which has {room}"),
@@ -371,7 +371,7 @@ impl Array {
             ),
         };
         self.refused(request, &cause).hint(format!(
-            "--drive-size makes the drives larger{filled}; --fit wrap uses their room anew"
+            "--drive-size makes the drives larger{filled}; --fit wrap reuses their space"
         ))
     }
 

@@ -137,7 +137,7 @@ pub fn replay_recorded(
     if config.fit == Fit::Scale {
         return Err(
             Error::usage(OPERATION, "a job's files cannot be scaled: they are whole")
-                .hint("--drive-size makes the drives larger, --fit wrap uses their room anew"),
+                .hint("--drive-size makes the drives larger, --fit wrap reuses their space"),
         );
     }
     let mut reader = Reader::open(path)?;

@@ -19,10 +19,10 @@ pub struct CalibrateArgs {
     /// What `outcore drives probe` wrote: drives.toml, or its JSON Lines (--json), which fit
     /// better; or the JSON report of `outcore bench io`.
     pub probe: PathBuf,
-    /// The drive in it, by name; the first one without it.
+    /// The name of the drive in that file. Default: the first one.
     #[arg(long)]
     pub drive: Option<String>,
-    /// The preset whose geometry and policies are taken.
+    /// The preset that gives the geometry and the policies.
     #[arg(long, default_value = "p41")]
     pub base: String,
     /// Write the drive to this TOML file, for --ssd.

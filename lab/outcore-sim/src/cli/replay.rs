@@ -26,24 +26,24 @@ pub struct ReplayArgs {
     /// Trace: outcore's own (--record-io), JSON Lines (id, drive, op, offset, bytes, after,
     /// think_ns), or a block trace of another program (--format lists them).
     pub trace: PathBuf,
-    /// Drives of the array; without it as many as were recorded, or one.
+    /// Number of drives in the array. Default: the recorded number, or 1.
     #[arg(long)]
     pub drives: Option<u32>,
     /// The drive.
     #[command(flatten)]
     pub drive: DriveArgs,
-    /// What all drives together can move, such as 146GB/s.
+    /// Total rate of all drives, such as 146GB/s.
     #[arg(long)]
     pub shared: Option<String>,
-    /// Stripe files over the drives in units of this size [default: 1MiB where their number
-    /// differs from the recorded one].
+    /// Stripe files over the drives in units of this size [default: 1MiB if their number differs
+    /// from the recorded one].
     #[arg(long)]
     pub stripe: Option<String>,
     /// Share of every drive that holds data before the replay.
     #[arg(long, default_value_t = 0.5)]
     pub fill: f64,
-    /// What becomes of requests for which the drives have no room: refuse (an error), wrap (their
-    /// room is used anew) or scale (offsets in proportion; not for outcore's own traces).
+    /// Treatment of requests that do not fit on the drives: refuse (an error), wrap (reuse the
+    /// space) or scale (offsets in proportion; not for outcore's own traces).
     #[arg(
         long,
         value_enum,
@@ -62,7 +62,7 @@ pub struct ReplayArgs {
     /// Format of a block trace.
     #[arg(long, help = FORMAT_HELP)]
     pub format: Option<Format>,
-    /// Unit of its times, where it counts another one than its format: s, ms, us, ns, 100ns.
+    /// Unit of its times, if it differs from that of the format: s, ms, us, ns, 100ns.
     #[arg(long = "time-unit", value_name = "UNIT", value_parser = parse_time_unit)]
     pub time_unit_ns: Option<u64>,
     /// Play a block trace faster than recorded, by this factor.
@@ -74,7 +74,7 @@ pub struct ReplayArgs {
     /// Stop a block trace after this many requests; 0 plays all.
     #[arg(long, default_value_t = 0)]
     pub requests: u64,
-    /// The whole report as a file.
+    /// Write the whole report to a file.
     #[command(flatten)]
     pub report: ReportArgs,
     /// Print JSON Lines.

@@ -34,7 +34,7 @@ pub struct RunArgs {
     /// The drive.
     #[command(flatten)]
     pub drive: DriveArgs,
-    /// Workload: MQSim's XML, or TOML; random reads of 4 KiB without it.
+    /// Workload: MQSim's XML, or TOML. Default: random reads of 4 KiB.
     #[arg(long)]
     pub workload: Option<PathBuf>,
     /// A block trace as the workload, at its times, or with --depth in flight.
@@ -43,13 +43,13 @@ pub struct RunArgs {
     /// Format of the trace.
     #[arg(long, help = FORMAT_HELP, requires = "trace")]
     pub format: Option<Format>,
-    /// Unit of its times, where it counts another one than its format: s, ms, us, ns, 100ns.
+    /// Unit of its times, if it differs from that of the format: s, ms, us, ns, 100ns.
     #[arg(long = "time-unit", value_name = "UNIT", value_parser = parse_time_unit, requires = "trace")]
     pub time_unit_ns: Option<u64>,
-    /// Requests of the trace in flight.
+    /// Number of requests of the trace in flight.
     #[arg(long, requires = "trace")]
     pub depth: Option<u32>,
-    /// How requests of a trace are brought into the drive: refuse (what lies beyond it is an
+    /// How requests of a trace are mapped onto the drive: refuse (a request beyond its end is an
     /// error), wrap (modulo its size) or scale (in proportion).
     #[arg(
         long,
@@ -62,29 +62,29 @@ pub struct RunArgs {
     /// Change a value of the flows, such as depth=32 (repeatable).
     #[arg(long = "flow", value_name = "KEY=VALUE", conflicts_with = "trace")]
     pub flows: Vec<String>,
-    /// Serve about this many requests before anything is counted: sustained rates, on a drive in
-    /// the steady state that its own load leaves.
+    /// Serve about this many requests before measuring: this gives sustained rates, on a drive in
+    /// the steady state of its own load.
     #[arg(long, value_name = "REQUESTS", default_value_t = 0)]
     pub warm_up: u64,
     /// Whose quirks to reproduce: none or mqsim.
     #[arg(long, default_value = "none")]
     pub compat: String,
-    /// Write every request to this file: .csv, or .parquet where that is built in.
+    /// Write every request to this file: .csv, or .parquet if the build supports it.
     #[arg(long, value_name = "FILE", alias = "requests-csv")]
     pub requests: Option<PathBuf>,
     /// Draw the percentiles of the response time into this SVG file.
     #[arg(long, value_name = "FILE")]
     pub latency_svg: Option<PathBuf>,
-    /// Draw requests a second over time into this SVG file.
+    /// Draw requests per second over time into this SVG file.
     #[arg(long, value_name = "FILE")]
     pub iops_svg: Option<PathBuf>,
-    /// The whole report as a file.
+    /// Write the whole report to a file.
     #[command(flatten)]
     pub report: ReportArgs,
     /// Print JSON Lines.
     #[arg(long)]
     pub json: bool,
-    /// Tell on standard error how long the event loop took.
+    /// Print on standard error how long the event loop took.
     #[arg(long)]
     pub time: bool,
 }
@@ -99,18 +99,18 @@ pub struct SweepArgs {
     /// The drive.
     #[command(flatten)]
     pub drive: DriveArgs,
-    /// Workload as TOML; random reads of 4 KiB without it.
+    /// Workload as TOML. Default: random reads of 4 KiB.
     #[arg(long)]
     pub workload: Option<PathBuf>,
     /// Change a value of the flows, such as depth=32 (repeatable).
     #[arg(long = "flow", value_name = "KEY=VALUE")]
     pub flows: Vec<String>,
-    /// Serve about this many requests at every point before anything is counted: sustained rates,
-    /// on a drive in the steady state that its own load leaves.
+    /// Serve about this many requests at every point before measuring: this gives sustained rates,
+    /// on a drive in the steady state of its own load.
     #[arg(long, value_name = "REQUESTS", default_value_t = 0)]
     pub warm_up: u64,
-    /// What the table shows last and the chart draws: iops, bytes_per_s, mean_ns, p99_ns, end_ns or
-    /// write_amplification.
+    /// The metric of the last column and of the chart: iops, bytes_per_s, mean_ns, p99_ns, end_ns
+    /// or write_amplification.
     #[arg(long, default_value = "iops")]
     pub metric: String,
     /// Write the points as CSV to this file.
@@ -119,7 +119,7 @@ pub struct SweepArgs {
     /// Draw the metric over the first parameter into this SVG file.
     #[arg(long, value_name = "FILE")]
     pub svg: Option<PathBuf>,
-    /// The whole report as a file.
+    /// Write the whole report to a file.
     #[command(flatten)]
     pub report: ReportArgs,
     /// Print JSON Lines.
@@ -241,7 +241,7 @@ pub(super) fn run(args: &RunArgs) -> Result<u8> {
         warn_all(&outcome.summary.warnings[warnings.len()..]);
         if args.time {
             eprintln!(
-                "event loop: {:.3} s, {:.0} requests/s, {:.1} ns an event",
+                "event loop: {:.3} s, {:.0} requests/s, {:.1} ns per event",
                 outcome.loop_seconds,
                 outcome.summary.total.requests as f64 / outcome.loop_seconds,
                 outcome.loop_seconds * 1e9 / outcome.summary.counters.events.max(1) as f64
@@ -434,18 +434,20 @@ fn print_summary(summary: &Summary) {
     let seconds = |ns: u64| ns as f64 / 1e9;
     let over = seconds(total.rates_over_ns);
     match total.rates_over_ns == total.sim_end_ns {
-        true => say!("IOPS and MB/s: what was completed in {over:.6} s, until the last event"),
+        true => say!("IOPS and MB/s: requests completed in {over:.6} s, until the last event"),
         false => say!(
-            "IOPS and MB/s: what was completed in {over:.6} s, until the last request; the last event was at {:.6} s",
+            "IOPS and MB/s: requests completed in {over:.6} s, until the last request; the last \
+             event was at {:.6} s",
             seconds(total.sim_end_ns)
         ),
     }
     say!("write amplification {:.3}", summary.write_amplification);
     say!("energy {:.3} J", summary.energy_joules);
     let time = &summary.breakdown;
-    say!("link {:.2} us a request", time.link_ns / 1e3);
+    say!("link {:.2} us per request", time.link_ns / 1e3);
     say!(
-        "a flash operation of the host: queued {:.2} us, bus {:.2} us, array {:.2} us, waiting for the bus {:.2} us",
+        "per flash operation of the host: queued {:.2} us, bus {:.2} us, array {:.2} us, waiting \
+         for the bus {:.2} us",
         time.wait_die_ns / 1e3,
         time.bus_ns / 1e3,
         time.array_ns / 1e3,

@@ -66,9 +66,7 @@ impl DriveConfig {
             ("gc.choices", self.gc.choices, 0, f.blocks),
         ] {
             if value < least {
-                return wrong(format!(
-                    "{key} is too small: it is {value}, {least} is the least"
-                ));
+                return wrong(format!("{key} is {value}; it must be at least {least}"));
             }
             if value > most {
                 return wrong(format!("{key} is {value}; at most {most} are possible"));
@@ -118,7 +116,7 @@ impl DriveConfig {
         for (key, times) in [("flash.read", &f.read), ("flash.program", &f.program)] {
             if times.is_empty() || times.len() > 4 {
                 return wrong(format!(
-                    "{key} needs 1 to 4 latencies, one a page class, and has {}",
+                    "{key} needs 1 to 4 latencies, one per page class, but has {}",
                     times.len()
                 ));
             }
@@ -222,7 +220,7 @@ fn longer_than_nothing(key: &str, time: Time) -> Result<()> {
 fn at_most_an_hour(key: &str, time: Time) -> Result<()> {
     if time > TIME_MAX {
         return wrong(format!(
-            "{key} is {}; an hour is the most",
+            "{key} is {}; it must be at most an hour",
             show_time(time.0)
         ));
     }

@@ -166,7 +166,7 @@ impl Drive {
             if !units.is_empty() {
                 return Err(Error::usage(
                     "precondition drive",
-                    format!("{} units do not fit into plane {plane}", units.len()),
+                    format!("{} units do not fit in plane {plane}", units.len()),
                 )
                 .hint("lower the occupancy or raise the over-provisioning"));
             }

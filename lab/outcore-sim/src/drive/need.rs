@@ -79,7 +79,7 @@ fn check_in(config: &DriveConfig, at_once: AtOnce, free_bytes: u64) -> Result<()
         drives => format!("{drives} drives"),
     };
     let cause = format!(
-        "{drives} of {} would take {} of memory, and {} are free",
+        "{drives} of {} would take {} of memory, but only {} are free",
         bytes(flash_bytes),
         bytes(need_bytes),
         bytes(free_bytes)
@@ -103,7 +103,7 @@ fn check_in(config: &DriveConfig, at_once: AtOnce, free_bytes: u64) -> Result<()
         false => {
             let drives = at_once.drives.saturating_mul(fitting_bytes) / least_bytes.max(1);
             format!(
-                "simulate fewer drives of the least size: --drives {} --drive-size {}",
+                "simulate fewer drives of the smallest size: --drives {} --drive-size {}",
                 drives.max(1),
                 bytes_exact(least_bytes)
             )
@@ -125,7 +125,7 @@ pub(crate) fn check_log(requests: u64, request_bytes: u64) -> Result<()> {
         return Ok(());
     }
     let cause = format!(
-        "the log of {requests} requests would take {} of memory, and {} are free",
+        "the log of {requests} requests would take {} of memory, but only {} are free",
         bytes(need_bytes),
         bytes(free_bytes)
     );

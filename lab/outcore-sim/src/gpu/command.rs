@@ -70,7 +70,7 @@ pub struct GpuArgs {
     /// Send requests through the host's processor and memory instead.
     #[arg(long)]
     pub mediated: bool,
-    /// Random 4 KiB reads of the host beside, this many in flight.
+    /// Number of random 4 KiB reads of the host that are in flight at the same time.
     #[arg(long, default_value_t = 0)]
     pub host_depth: u32,
     /// Writes are acknowledged when programmed, not from the drive's DRAM.

@@ -294,7 +294,7 @@ pub fn drive_from_text(
     if config.flash.planes > 4 && compat == Compat::Mqsim {
         return Err(Error::usage(
             OPERATION,
-            "MQSim has command times for at most 4 planes a die and reads past them beyond that",
+            "MQSim has command times for at most 4 planes per die and reads past them beyond that",
         )
         .path(path)
         .hint("use compat = \"none\" for more planes"));

@@ -305,7 +305,7 @@ fn unknown(head: &[u8], path: &Path) -> Error {
     Error::usage(
         "read GPU trace",
         format!(
-            "the format cannot be told; the first line is `{}`",
+            "the format cannot be identified; the first line is `{}`",
             excerpt(first)
         ),
     )

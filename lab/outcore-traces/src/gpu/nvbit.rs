@@ -49,7 +49,7 @@ pub(crate) fn read(bytes: Bytes, head: &[u8], path: &Path, sink: &mut Sink<'_>) 
             "kernel_config.txt only names the kernels that were traced",
         )
         .path(&names_path)
-        .hint("put the kernel_names.txt of the same run beside it: it has grids and blocks"));
+        .hint("put the kernel_names.txt of the same run next to it: it has grids and blocks"));
     }
     let mut names = Names::new(source::open(&names_path)?, &names_path);
     read_config(Lines::new(bytes, LINE_BYTES_MAX), path, &mut names, sink)

@@ -219,7 +219,7 @@ impl<R: BufRead> Reader<R> {
         Error::corrupt("read I/O trace", cause)
             .path(&self.path)
             .offset(start)
-            .hint("the records before it are sound; `--on-error skip` goes on with the rest")
+            .hint("the records before it are sound; `--on-error skip` continues with the rest")
     }
 }
 

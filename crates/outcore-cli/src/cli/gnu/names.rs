@@ -107,7 +107,7 @@ pub(super) fn check_batch_size(text: &str) -> Result<()> {
         Ok(_) => Ok(()),
         Err(_) => Err(
             Error::usage(READ, format!("--batch-size argument '{text}' too large"))
-                .hint("leave it out: as many files are merged at once as there are"),
+                .hint("leave it out: outcore merges all files at once"),
         ),
     }
 }

@@ -224,7 +224,7 @@ fn check(graph: &Graph, options: LouvainOptions) -> Result<()> {
         ..
     } = options;
     if graph.manifest().directed {
-        let cause = "the graph is directed, and its communities are those of an undirected one";
+        let cause = "the graph is directed, but communities need an undirected graph";
         return Err(Error::usage(KERNEL, cause)
             .path(graph.dir())
             .hint("convert the edges again with --undirected"));
@@ -234,7 +234,7 @@ fn check(graph: &Graph, options: LouvainOptions) -> Result<()> {
         true => Ok(()),
         false => {
             let cause = format!("the resolution is {resolution} and the threshold {threshold}");
-            Err(Error::usage(KERNEL, cause).hint("both are at least 0"))
+            Err(Error::usage(KERNEL, cause).hint("both must be at least 0"))
         }
     }
 }

@@ -125,7 +125,7 @@ pub fn personalized_pagerank(
     }
     let all: f64 = shares.values().sum();
     if all <= 0.0 || !all.is_finite() {
-        return wrong("no vertex is jumped to".to_owned());
+        return wrong("no vertex to jump to is given".to_owned());
     }
     let shares: Vec<JumpTarget> = shares
         .into_iter()
@@ -153,7 +153,7 @@ fn ranked(
         let tolerance = tolerance.unwrap_or(CHANGE_DEFAULT);
         let cause = format!("alpha is {alpha} and the tolerance {tolerance}");
         return Err(Error::usage(KERNEL, cause)
-            .hint("alpha is at least 0 and below 1, the tolerance at least 0"));
+            .hint("alpha must be at least 0 and below 1, and the tolerance at least 0"));
     }
     if options.iterations_max == 0 {
         return Err(Error::usage(KERNEL, "no iteration is allowed")
@@ -253,7 +253,8 @@ fn iterate<S: Spread>(
         }
     }
     let cause = format!(
-        "ranks still change by {last:.3e} in all after {} iterations, and less than {most:.3e} is wanted",
+        "after {} iterations, the ranks still change by {last:.3e} in total; the limit is \
+         {most:.3e}",
         options.iterations_max
     );
     Err(Error::usage(KERNEL, cause).hint("allow more iterations, or a larger tolerance"))

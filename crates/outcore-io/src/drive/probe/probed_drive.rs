@@ -52,7 +52,8 @@ impl ProbedDrive {
         let block_bytes = BLOCK_LARGE_BYTES as u64;
         let file_bytes = options.file_bytes.min(free_bytes / 4) / block_bytes * block_bytes;
         if file_bytes < FILE_BYTES_MIN {
-            let cause = format!("{free_bytes} bytes are free, too few to measure with");
+            let cause =
+                format!("only {free_bytes} bytes are free, which is not enough for a measurement");
             return Err(Error::new(Kind::NoSpace, PROBE, cause)
                 .path(&spec.dir)
                 .hint("free some space there, or write the drives file by hand"));

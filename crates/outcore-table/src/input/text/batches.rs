@@ -335,8 +335,8 @@ fn wrong_width(count: usize, width: usize) -> Error {
         units::counted(width as u64, "column")
     );
     Error::corrupt(PARSE, cause).hint(
-        "correct the record; -t says which separator the fields have, quotes keep those that are part of a field, and \
-         --on-error skip leaves such records out",
+        "correct the record; -t sets the separator of fields, quotes protect separators inside a \
+         field, and --on-error skip leaves such records out",
     )
 }
 
@@ -353,7 +353,7 @@ fn has_room(
         return Ok(taken_bytes + record.len() <= bytes_max);
     }
     let cause = format!(
-        "a record of {}, and {} is the most that a column of text holds",
+        "a record of {} exceeds {}, the limit of a text column",
         units::bytes(record.len() as u64),
         units::bytes(bytes_max as u64)
     );
@@ -362,7 +362,7 @@ fn has_room(
 }
 
 fn open_quote() -> Error {
-    Error::corrupt(PARSE, "a field is not UTF-8, or its quote does not end")
+    Error::corrupt(PARSE, "a field is not UTF-8, or its quote is not closed")
         .hint("close the quote, or convert the file: iconv -t UTF-8 IN > OUT")
 }
 

@@ -457,7 +457,8 @@ impl Misfit {
         let root = self.column.split('.').next().unwrap_or_default();
         if self.data_type == DataType::Float64 && float_of(trimmed(&self.text)).is_some() {
             return Error::corrupt(PARSE, cause).hint(format!(
-                "no f64 has all of its digits: read the column as text, decimal(P,S) or the nearest f64 with --schema '{root}:f64'"
+                "f64 cannot hold all of its digits: read the column as text, decimal(P,S) or the \
+                 nearest f64 with --schema '{root}:f64'"
             ));
         }
         let hint = match root == self.column {
@@ -467,7 +468,7 @@ impl Misfit {
                     "correct the value, or read the column as {wider} with --schema '{root}:{wider}'"
                 )
             }
-            false => format!("correct the value, or say the type of `{root}` with --schema"),
+            false => format!("correct the value, or give the type of `{root}` with --schema"),
         };
         Error::corrupt(PARSE, cause).hint(hint)
     }

@@ -81,7 +81,7 @@ impl Fault {
             Fault::Escape { error, at } => wrong(cause_of(&error, at))
                 .hint("correct the line; --on-error null reads such texts as null"),
             Fault::Twice { name, at } => wrong(format!(
-                "the name \"{name}\" comes twice at column {}",
+                "the name \"{name}\" occurs twice at column {}",
                 at + 1
             )),
             Fault::Unknown(names) => {
@@ -89,7 +89,7 @@ impl Fault {
                 Error::corrupt(PARSE, cause).hint(match &names[..] {
                     [name] => format!("name its type with --schema: '{name}:text'"),
                     _ => format!(
-                        "say the type of `{}`, all its fields, with --schema",
+                        "give the type of `{}`, with all its fields, in --schema",
                         names[0]
                     ),
                 })

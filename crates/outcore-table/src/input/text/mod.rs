@@ -221,12 +221,9 @@ impl TextFile {
         options: &TextOptions,
     ) -> Result<Self> {
         let kind = options.kind_of(name).ok_or_else(|| {
-            Error::usage(
-                PARSE,
-                "its name does not say whether it is CSV or JSON lines",
-            )
-            .path(name)
-            .hint("say so with --csv or --jsonl")
+            Error::usage(PARSE, "its name does not identify it as CSV or JSON lines")
+                .path(name)
+                .hint("pass --csv or --jsonl")
         })?;
         let records = match kind {
             TextKind::Csv => Records::Csv {
@@ -235,7 +232,7 @@ impl TextFile {
                 end: b'\n',
             },
             TextKind::JsonLines if !options.nulls.is_empty() => {
-                let cause = "null texts are for CSV, and this is JSON lines";
+                let cause = "null texts are for CSV, but this is JSON lines";
                 return Err(Error::usage(PARSE, cause)
                     .path(name)
                     .hint("leave --null out: null is null in JSON"));

@@ -313,10 +313,10 @@ impl Scan<'_, '_> {
         } else if !self.framer.is_whole() {
             return Err(Error::corrupt(
                 PARSE,
-                "a quote does not end in the record that begins here",
+                "a quote is not closed in the record that begins here",
             )
             .offset(self.record_at_bytes)
-            .hint("close the quote, or cut the file off in front of this record"));
+            .hint("close the quote, or truncate the file before this record"));
         } else if self.at_bytes > self.record_at_bytes {
             self.end_record()?;
         }

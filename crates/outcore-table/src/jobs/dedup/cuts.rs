@@ -180,7 +180,7 @@ impl<'c> Cutting<'c> {
 }
 
 fn grown() -> Error {
-    Error::corrupt(DEDUP, "the texts are not those that were read before")
+    Error::corrupt(DEDUP, "the texts differ from those that were read before")
         .hint("the file is damaged or was changed: run again")
 }
 

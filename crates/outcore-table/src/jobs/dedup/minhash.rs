@@ -44,11 +44,8 @@ impl Shingles {
     /// Usage: any other text.
     pub fn parse(text: &str) -> Result<Self> {
         let wrong = || {
-            Error::usage(
-                DEDUP,
-                format!("`{text}` does not say how long shingles are"),
-            )
-            .hint("write words:5 or chars:20")
+            Error::usage(DEDUP, format!("`{text}` is not a shingle length"))
+                .hint("write words:5 or chars:20")
         };
         let (what, count) = text.split_once(':').ok_or_else(wrong)?;
         let count = count.parse().ok().filter(|count| (1..=256).contains(count));
@@ -99,7 +96,7 @@ impl MinHash {
             );
         }
         if !(1..=HASHES_MAX).contains(&hashes_count) {
-            let cause = format!("{hashes_count} hashes cannot be made of a text");
+            let cause = format!("{hashes_count} is not a valid number of hashes");
             let hint = format!("give 1 to {HASHES_MAX}, for example 128");
             return Err(Error::usage(DEDUP, cause).hint(hint));
         }

@@ -116,7 +116,7 @@ pub fn dedup_near(
         input.schema().metadata().clone(),
     ));
     if removed.is_some() {
-        let hint = "rename that column, or do without the file of removed rows";
+        let hint = "rename that column, or leave out the file of removed rows";
         crate::schema::check_names(&others_schema).map_err(|error| error.hint(hint))?;
     }
     let chosen = Chosen {
@@ -140,7 +140,7 @@ pub(super) fn check_text(schema: &SchemaRef, name: &str) -> Result<()> {
         DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View => Ok(()),
         other => Err(Error::usage(
             DEDUP,
-            format!("column `{name}` is {other}, and what is compared are texts"),
+            format!("column `{name}` is {other}, but --near compares texts"),
         )
         .hint("name a column of texts")),
     }

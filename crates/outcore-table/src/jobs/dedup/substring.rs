@@ -115,7 +115,7 @@ pub fn dedup_substring(
             PassageUnit::Tokens => ("token", "give from 2 to 1,048,576 tokens; 50 is usual"),
         };
         let len = units::counted(wanted.units_count as u64, noun);
-        let cause = format!("passages of {len} are not looked for");
+        let cause = format!("{len} is not a valid length of passages");
         return Err(Error::usage(DEDUP, cause).hint(hint));
     }
     u32::try_from(input.rows_count()).map_err(|_| {
@@ -338,7 +338,7 @@ impl Search<'_> {
 /// Adds a hint to an error of one of the sorts, which only knows its share of the memory.
 fn with_hint(error: Error) -> Error {
     match error.kind() {
-        Kind::Memory => error.hint("allow more with --memory, of which two sorts have a part each"),
+        Kind::Memory => error.hint("allow more with --memory; two sorts share it"),
         _ => error,
     }
 }
@@ -477,7 +477,7 @@ impl FirstPart<'_> {
             Error::new(
                 Kind::Interrupted,
                 DEDUP,
-                "what takes the places has stopped",
+                "the thread that collects positions has stopped",
             )
             .hint("a bug: please report it")
         })

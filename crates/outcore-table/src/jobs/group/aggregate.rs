@@ -91,7 +91,7 @@ impl Aggregate {
             ("quantile" | "quantile_disc", Some(inner)) => {
                 let (of, written) = inner
                     .rsplit_once(',')
-                    .ok_or_else(|| wrong(format!("`{text}` does not say which quantile")))?;
+                    .ok_or_else(|| wrong(format!("`{text}` does not name a quantile")))?;
                 let written: Option<f64> = written.trim().parse().ok();
                 let written = written.filter(|part| (0.0..=1.0).contains(part));
                 part =
@@ -101,7 +101,8 @@ impl Aggregate {
             ("arg_min" | "arg_max" | "min_by" | "max_by", Some(inner)) => {
                 let two: Vec<&str> = arguments(inner).collect();
                 let &[of, order] = &two[..] else {
-                    let cause = "takes two columns: the one whose value is wanted, and the one that is compared";
+                    let cause = "takes two columns: the one whose value is returned, and the one \
+                                 that is compared";
                     return Err(wrong(format!("`{text}`: {word} {cause}")));
                 };
                 by = Some(order);

@@ -157,7 +157,7 @@ where
     let narrow = |value: i256| {
         let value = value.to_i128().and_then(|value| value.try_into().ok());
         value.ok_or_else(|| {
-            let cause = "a quantile of dates is further away than timestamps reach";
+            let cause = "a quantile of dates is outside the range of timestamps";
             Error::usage(GROUP, cause).hint("take quantile_disc, which gives one of the dates")
         })
     };

@@ -509,10 +509,7 @@ fn wide_to_real(value: i256) -> f64 {
 }
 
 fn overflow(aggregate: &Aggregate, result: impl std::fmt::Display) -> Error {
-    let cause = format!(
-        "`{}` of a group is larger than {result} holds",
-        aggregate.name
-    );
+    let cause = format!("`{}` of a group does not fit in {result}", aggregate.name);
     Error::usage(GROUP, cause).hint("take the mean, or make the column a float first")
 }
 

@@ -145,7 +145,7 @@ impl ColumnPair {
                 JOIN,
                 format!("`{text}` does not name a column of each table"),
             )
-            .hint("write NAME, or LEFT=RIGHT where the tables have different names"));
+            .hint("write NAME, or LEFT=RIGHT if the names differ"));
         }
         Ok(ColumnPair {
             left: left.to_owned(),

@@ -682,7 +682,7 @@ fn named_outputs(
     let mut all: Vec<Option<(FieldRef, Source)>> = all.into_iter().map(Some).collect();
     let chosen = columns.iter().map(|name| {
         let place = column_index(&schema, name, JOIN)?;
-        let twice = || Error::usage(JOIN, format!("column `{name}` is named twice"));
+        let twice = || Error::usage(JOIN, format!("column `{name}` is given twice"));
         all[place].take().ok_or_else(twice)
     });
     chosen.collect()
@@ -711,7 +711,7 @@ fn sorted_by(
 /// Rejects invalid combinations.
 fn check(wanted: &Join) -> Result<()> {
     if wanted.on.is_empty() && wanted.asof.is_none() {
-        return Err(Error::usage(JOIN, "no column says which rows go together")
+        return Err(Error::usage(JOIN, "no join column is given")
             .hint("name a column with --on, for example --on id or --on id=user_id"));
     }
     let is_asof_kind = matches!(wanted.kind, JoinKind::Inner | JoinKind::Left);

@@ -67,7 +67,7 @@ impl TableView {
         let needed_bytes = self.batches_min_bytes();
         if memory_bytes < needed_bytes {
             let cause = format!(
-                "reading {} takes {}, and {} are free",
+                "reading {} takes {}, but only {} are free",
                 units::counted(self.view.info().runs.len() as u64, "run"),
                 units::bytes(needed_bytes),
                 units::bytes(memory_bytes)

@@ -193,12 +193,9 @@ fn check_types(ours: &Schema, theirs: &Schema, path: &Path) -> Result<()> {
         let may_be_null = other.is_nullable() && !field.is_nullable();
         if may_be_null || !field.data_type().equals_datatype(other.data_type()) {
             let cause = match may_be_null {
-                true => format!(
-                    "column `{}` may be null, and in the view it may not",
-                    field.name()
-                ),
+                true => format!("column `{}` may be null, but not in the view", field.name()),
                 false => format!(
-                    "column `{}` is {} and in the view {}",
+                    "column `{}` is {}, but in the view {}",
                     field.name(),
                     other.data_type(),
                     field.data_type()

@@ -255,6 +255,6 @@ fn running<T: ArrowPrimitiveType, S: Copy>(
 }
 
 fn overflow(name: &str, data_type: &DataType) -> Error {
-    let cause = format!("`{name}` becomes larger than {data_type} holds");
-    Error::usage(WINDOW, cause).hint("compute it of a column of floats: c = f64(c)")
+    let cause = format!("`{name}` becomes too large for {data_type}");
+    Error::usage(WINDOW, cause).hint("compute it from a column of floats: c = f64(c)")
 }

@@ -89,7 +89,7 @@ impl WindowColumn {
             let rows = rows.trim().parse().ok();
             let rows = rows.filter(|rows| (1..=REACH_MAX).contains(rows));
             let rows = rows.ok_or_else(|| {
-                let cause = "does not look from 1 to 1048576 rows away";
+                let cause = "the distance must be from 1 to 1048576 rows";
                 wrong(format!("`{}` {cause}", text.trim()))
             })?;
             Ok((column_name(front.trim()), rows))

@@ -121,8 +121,8 @@ impl Plan {
     /// name.
     pub(super) fn of(schema: &SchemaRef, wanted: &Window) -> Result<Self> {
         if wanted.columns.is_empty() && wanted.first.is_none() {
-            return Err(Error::usage(WINDOW, "no column is to be computed")
-                .hint("say which, for example row_number or previous=lag(amount)"));
+            return Err(Error::usage(WINDOW, "no column to compute is given")
+                .hint("name a function, for example row_number or previous=lag(amount)"));
         }
         let mut fields: Vec<FieldRef> = schema.fields().iter().cloned().collect();
         let mut places = Vec::new();

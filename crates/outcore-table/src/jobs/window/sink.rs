@@ -296,7 +296,8 @@ impl WindowPart<'_> {
     fn too_far(&self, kept_bytes: u64) -> Error {
         let (before, behind) = self.sink.plan.reach();
         let cause = format!(
-            "lag and lead look up to {} away; those held for them have {} already, and in this memory there is room for {}",
+            "lag and lead look up to {} away; the rows held for them already have {}, but this \
+             memory has room for only {}",
             units::counted(before.max(behind) as u64, "row"),
             units::bytes(kept_bytes),
             units::bytes(self.sink.reach_bytes())

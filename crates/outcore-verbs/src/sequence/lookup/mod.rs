@@ -39,16 +39,14 @@ Examples:
   outcore lookup --lines words.txt --keys queries.txt -o ranks.npy
   outcore lookup by-time.view --keys events.bin -o ranks.npy
 
-Two or three blocks of 4 KiB are read for each key where keys are evenly spread, all of them with \
-many reads in flight. A rank may be the number of records, which is no position. The keys are of \
-the same type as the file; of records with --key, a key is a whole record. Ranks are u64, so they \
+If keys are evenly spread, each takes two or three reads of 4 KiB, with many reads in flight. A rank may be the number of records, which is not a position. The keys have the same type as the file; with --key, a key is a whole record. Ranks are u64, so they \
 can go to `outcore gather --at`. A directory is a view: the blocks of its runs that \
 have keys are read, all with many reads in flight.";
 
 /// Find where keys belong in sorted files, as numpy.searchsorted does
 ///
-/// The rank of a key is the number of records that are less, or with --side right, that are not
-/// greater. Keys may come in any order, and their ranks come in the same.
+/// The rank of a key is the number of smaller records; with --side right, the number of records
+/// that are not greater. Keys may be in any order; ranks are in the order of the keys.
 #[derive(Debug, Args)]
 #[command(
     after_long_help = LOOKUP_EXAMPLES,
@@ -57,34 +55,34 @@ have keys are read, all with many reads in flight.";
     mut_arg("conditions", |arg| arg.hide(true))
 )]
 pub(crate) struct LookupArgs {
-    /// File of keys, of the same type: whole records, of which the keys count, or whole lines.
+    /// File of keys of the same type: whole records, of which only the keys count, or whole lines.
     /// CSV may have its header
     #[arg(id = "wanted", long = "keys", value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub(crate) keys: PathBuf,
     /// For keys that exist: the rank of the first such record, or the rank after the last
     #[arg(long, value_name = "SIDE", value_enum, default_value = "left")]
     pub(crate) side: SideArg,
-    /// Look up through this index of the sorted files, so that a key takes one read of 4 KiB. It is
-    /// made if it is not there, by one read of the files; it belongs to them as they are. A
-    /// key takes a few reads if the index exceeds a quarter of the memory
+    /// Use this index of the sorted files, so that a key takes one read of 4 KiB. If the index does
+    /// not exist, it is made with one read of the files. It is valid only as long as the files do
+    /// not change. If it exceeds a quarter of the memory, a key takes a few reads
     #[arg(id = "lookup_index", long = "index", value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub(crate) index: Option<PathBuf>,
-    /// The input and the keys are lines; those of the input are in the order of their bytes (of
-    /// `LC_ALL=C sort`), which one read of it checks
+    /// The input and the keys are lines. The input must be in the order of its bytes (`LC_ALL=C
+    /// sort`); one read of the input checks that
     #[arg(long)]
     pub(crate) lines: bool,
-    /// As --lines, where lines end with NUL
+    /// As --lines, for lines that end with NUL
     #[arg(short, long)]
     pub(crate) zero_terminated: bool,
-    /// Instead of ranks, write the records or lines that have these keys: all of them for each key,
-    /// and nothing for a key that no record has
+    /// Instead of ranks, write the records or lines with these keys: all of them for each key, and
+    /// nothing for a missing key
     #[arg(long, conflicts_with = "side")]
     pub(crate) values: bool,
     #[command(flatten)]
     pub(crate) files: PassArgs,
 }
 
-/// Which rank of a key that is there.
+/// Which rank of an existing key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum SideArg {
     /// The rank of the first such record
@@ -94,7 +92,7 @@ pub(crate) enum SideArg {
 }
 
 report! {
-    /// What was looked up.
+    /// The result of a lookup.
     pub(crate) struct LookupSummary {
         [wrote: WriteSummary],
         /// Keys that were looked up.
@@ -114,7 +112,7 @@ impl Verb for Lookup {
     fn run(host: &dyn Host, args: &LookupArgs) -> Result<LookupSummary> {
         args.files.input.check_as_they_are(
             LOOKUP,
-            "lookup takes records where they are",
+            "lookup reads records at their positions in the files",
             "filter into a file first",
         )?;
         let mut read: Vec<&Path> = vec![&args.keys];

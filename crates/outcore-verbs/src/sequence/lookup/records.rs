@@ -343,7 +343,7 @@ impl Parts {
 fn changed() -> Error {
     let cause =
         "the keys, or the files that they are looked up in, were written to while they were read";
-    Error::corrupt("look up keys", cause).hint("look up in copies that nobody changes")
+    Error::corrupt("look up keys", cause).hint("look up in copies that no program changes")
 }
 
 /// Adds the work of a part to the work so far.

@@ -55,8 +55,9 @@ fn decimal(name: &str, cast: Cast, values: Vec<Expr>) -> Result<Expr> {
         Some(CastType::Decimal { digits, scale })
     });
     let to = to.ok_or_else(|| {
-        let cause =
-            format!("a decimal has 1 to {DIGITS_MAX} digits, not more of them behind the point");
+        let cause = format!(
+            "a decimal has 1 to {DIGITS_MAX} digits, and not more than that after the point"
+        );
         Error::usage(READ, cause).hint(format!("write for example {name}(x, 18, 3)"))
     })?;
     Ok(Expr::Cast(Cast { to, ..cast }, Box::new(value)))
@@ -67,8 +68,8 @@ fn takes_other(name: &str, values: &str, count: usize) -> Error {
     let is_exact = !values.contains(['[', '.']);
     let noun = if named == 1 { "value" } else { "values" };
     let cause = match is_exact {
-        true => format!("`{name}` takes {named} {noun}, and here are {count}"),
-        false => format!("`{name}` takes other values than {count}"),
+        true => format!("`{name}` takes {named} {noun}, but {count} are given"),
+        false => format!("`{name}` does not take {count} values"),
     };
     Error::usage(READ, cause).hint(format!("write {name}({values})"))
 }

@@ -106,7 +106,7 @@ impl Compiler<'_> {
                 Some(made) => self.binary(operator, made, value)?,
             });
         }
-        made.ok_or_else(|| wrong("the least of no values"))
+        made.ok_or_else(|| wrong("the minimum of no values"))
     }
 
     pub(super) fn cast_named(&mut self, cast: Cast, value: &Expr) -> Result<Operand> {

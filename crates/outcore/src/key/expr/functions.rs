@@ -87,40 +87,40 @@ macro_rules! functions {
 }
 
 functions! {
-    Numbers Both Abs ["abs"] ("x") "the number without its sign";
+    Numbers Both Abs ["abs"] ("x") "the absolute value";
     Numbers Both Sqrt ["sqrt"] ("x") "the square root";
     Numbers Both Exp ["exp"] ("x") "e to the power of x";
     Numbers Both Log ["log", "ln"] ("x") "the natural logarithm";
     Numbers Both Log2 ["log2"] ("x") "the logarithm to base 2";
     Numbers Both Floor ["floor"] ("x") "the next whole number at or below x";
     Numbers Both Ceil ["ceil"] ("x") "the next whole number at or above x";
-    Numbers Both Round ["round"] ("x") "the nearest whole number, and of two the even one";
+    Numbers Both Round ["round"] ("x") "the nearest whole number; ties go to the even one";
     Numbers Both IsNan ["isnan"] ("x") "whether x is NaN";
     Numbers Both Hash ["hash"] ("x") "64 mixed bits (u64), the same for equal values of a type";
-    Choices Both Min ["min", "least"] ("a, ...") "the least value; nulls do not count";
+    Choices Both Min ["min", "least"] ("a, ...") "the smallest value; nulls do not count";
     Choices Both Max ["max", "greatest"] ("a, ...") "the largest value; nulls do not count";
-    Choices Both Where ["where", "if"] ("condition, a, b") "a where the condition is true, otherwise b";
+    Choices Both Where ["where", "if"] ("condition, a, b") "a if the condition is true, otherwise b";
     Choices Both IsIn ["isin"] ("x, ...") "x in (...)";
     Choices Tables IsNull ["is_null"] ("x") "x is null";
     Choices Tables IsNotNull ["is_not_null"] ("x") "x is not null";
     Choices Tables Coalesce ["coalesce"] ("a, ...") "the first value that is not null";
-    Choices Tables NullIf ["nullif"] ("a, b") "null where a equals b, otherwise a";
+    Choices Tables NullIf ["nullif"] ("a, b") "null if a equals b, otherwise a";
     Texts Tables Contains ["contains"] ("s, part") "whether the text contains the part";
     Texts Tables StartsWith ["starts_with"] ("s, part") "whether the text begins with the part";
     Texts Tables EndsWith ["ends_with"] ("s, part") "whether the text ends with the part";
-    Texts Tables Like ["like"] ("s, pattern") "whether the pattern fits: % is any text, _ any character; also s like p";
-    Texts Tables Ilike ["ilike"] ("s, pattern") "like, for capital and small letters alike";
-    Texts Tables Lower ["lower"] ("s") "the text in small letters";
-    Texts Tables Upper ["upper"] ("s") "the text in capital letters";
+    Texts Tables Like ["like"] ("s, pattern") "whether the pattern matches: % is any text, _ any character; also s like p";
+    Texts Tables Ilike ["ilike"] ("s, pattern") "like, ignoring case";
+    Texts Tables Lower ["lower"] ("s") "the text in lower case";
+    Texts Tables Upper ["upper"] ("s") "the text in upper case";
     Texts Tables Length ["length"] ("s") "characters of a text, bytes of bytes, elements of a list";
-    Texts Tables Substr ["substr", "substring"] ("s, first[, count]") "count characters from the first on, counted from 1, or from the end if negative";
+    Texts Tables Substr ["substr", "substring"] ("s, first[, count]") "count characters from position first on, which is counted from 1, or from the end if negative";
     Texts Tables Trim ["trim"] ("s[, characters]") "the text without white space, or these characters, at both ends";
     Texts Tables Ltrim ["ltrim"] ("s[, characters]") "trim at the beginning";
     Texts Tables Rtrim ["rtrim"] ("s[, characters]") "trim at the end";
     Texts Tables Replace ["replace"] ("s, from, to") "the text with each from replaced by to";
     Texts Tables SplitPart ["split_part"] ("s, separator, number") "the part of that number, from 1, or from the end if negative; empty if there is none";
     Texts Tables Concat ["concat"] ("a, ...") "all values as texts, one after the other, without nulls";
-    Texts Tables RegexpMatches ["regexp_matches"] ("s, pattern[, options]") "whether the regular expression fits a part of the text";
+    Texts Tables RegexpMatches ["regexp_matches"] ("s, pattern[, options]") "whether the regular expression matches a part of the text";
     Texts Tables RegexpReplace ["regexp_replace"] ("s, pattern, to[, options]") "the first match replaced, all of them with the option 'g'; \\1 is a group";
     Texts Tables RegexpExtract ["regexp_extract"] ("s, pattern[, group]") "the first match, or a group of it; empty if there is none";
     Times Tables Year ["year"] ("t") "the year";
@@ -135,10 +135,10 @@ functions! {
     Times Tables Second ["second"] ("t") "the second";
     Times Tables TimeBucket ["time_bucket"] ("width, t[, origin]") "the beginning of the time's bucket, as in time_bucket('15 minutes', t)";
     Times Tables DateTrunc ["date_trunc"] ("unit, t") "the beginning of the time's second, minute, hour, day, week, month, quarter or year";
-    Times Tables DateDiff ["date_diff"] ("unit, a, b") "how many units begin behind a, up to b";
+    Times Tables DateDiff ["date_diff"] ("unit, a, b") "how many units begin after a, up to b";
     Times Tables Epoch ["epoch"] ("t") "seconds since 1970, or the seconds of a difference of times";
     Times Tables Strftime ["strftime"] ("t, format") "the time as text, as in strftime(t, '%Y-%m-%d')";
-    Times Tables Strptime ["strptime"] ("s, format") "the time that a text of this format names";
+    Times Tables Strptime ["strptime"] ("s, format") "the time in a text of this format";
     Times Tables TryStrptime ["try_strptime"] ("s, format") "strptime, with null for texts of another format";
 }
 

@@ -55,7 +55,7 @@ impl Program {
             return Ok(program);
         };
         let cause = format!(
-            "`{name}` is a vector of {}, where one value is wanted",
+            "`{name}` is a vector of {}, but one value is needed",
             units::counted(count as u64, "number")
         );
         Err(Error::usage(COMPILE, cause).hint(format!(

@@ -294,7 +294,7 @@ impl Index {
         let wrong = |cause: &str| Error::usage(FORM.operation, cause).path(path).hint(AGAIN);
         let other = || {
             wrong("it is not an index")
-                .hint("name a file that a lookup has made, or one that is not there yet")
+                .hint("name a file that a lookup has made, or one that does not exist yet")
         };
         let header = collect(job, &read::<u8>(&[region(0, HEADER_BYTES as u64)]));
         let mut header = header.map_err(|error| match error.kind() {
@@ -346,7 +346,7 @@ impl Index {
             |at_bytes: u64, len_bytes: u64| region(HEADER_BYTES + at_bytes as usize, len_bytes);
         if index.read_elements(sorted, from)? != facts.elements_sum {
             return Err(FORM
-                .damage("its elements are not what was written")
+                .damage("its elements are damaged: they differ from what was written")
                 .path(path));
         }
         index.read_edges(sorted)?;

@@ -92,11 +92,11 @@ fn what_is_wrong_with_a_line_is_told_with_its_place() {
         ("{\"x\":1,\"a\":}", "expected value at column 12"),
         (
             "{\"a\":1,\"\\u0061\":5}",
-            "the name \"a\" comes twice at column 8",
+            "the name \"a\" occurs twice at column 8",
         ),
         (
             "{\"b\":{\"c\":[],\"c\":[]}}",
-            "the name \"c\" comes twice at column 14",
+            "the name \"c\" occurs twice at column 14",
         ),
         ("{\"a\":1} {\"a\":2}", "the line is not one JSON object"),
         ("{\"a\":", "the line is not one JSON object"),
