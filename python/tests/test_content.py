@@ -56,7 +56,7 @@ def test_known_formats_are_no_lines_unless_any_are_asked_for(here: Path, name: s
 def test_binary_data_and_arrays_are_no_lines(here: Path) -> None:
     np.arange(10, dtype="<u8").tofile("v.bin")
     np.save("v.npy", np.arange(10, dtype="<u8"))
-    for name, cause in (("v.bin", "binary data"), ("v.npy", r"array of NumPy|\.npy files")):
+    for name, cause in (("v.bin", "NUL bytes"), ("v.npy", r"array of NumPy|\.npy files")):
         for way in ways(name, True):
             with pytest.raises(outcore.UsageError, match=cause):
                 way()

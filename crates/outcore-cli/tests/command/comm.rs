@@ -151,7 +151,7 @@ fn what_comm_cannot_do_is_an_error_with_the_way_out() {
     let both = ["comm", "a.csv", "b.csv", "-o", "out.csv"];
     place
         .run(&both)
-        .fails(2, &["one column of the three"], "-12");
+        .fails(2, &["one of the three columns"], "-12");
     let columns = ["comm", "-12", "a.csv", "b.csv", "-o", "out.csv"];
     place
         .run(&columns)
@@ -162,7 +162,7 @@ fn what_comm_cannot_do_is_an_error_with_the_way_out() {
         .ok();
     place
         .run(&records)
-        .fails(2, &["records", "one column of the three"], "-12");
+        .fails(2, &["records", "one of the three columns"], "-12");
 }
 
 fn words(line: &str) -> Vec<&str> {

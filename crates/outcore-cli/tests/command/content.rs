@@ -48,12 +48,12 @@ fn binary_data_is_no_text_unless_its_user_insists() {
     place.write("v.bin", &random_u64(1000, 1));
     for verb in VERBS {
         let refused = place.run(&[verb, &["v.bin"]].concat());
-        refused.fails(2, &["binary data", "v.bin"], "--type u32 (2,000 records)");
+        refused.fails(2, &["NUL bytes", "v.bin"], "--type u32 (2,000 records)");
     }
     assert_eq!(place.names(), ["v.bin"]);
     place.write("w.bin", b"what was there");
     let refused = place.run(&["sort", "v.bin", "-o", "w.bin"]);
-    refused.fails(2, &["binary data"], "--lines");
+    refused.fails(2, &["NUL bytes"], "--lines");
     assert_eq!(place.read("w.bin"), b"what was there");
     for verb in VERBS.iter().filter(|verb| !verb.contains(&"-c")) {
         let here = TestDir::new();
@@ -196,7 +196,7 @@ fn what_is_compressed_is_told_by_content_under_any_name_and_on_streams() {
     // What is inside is looked at, too.
     place.run(&["gen", "u64", "-n", "100", "-o", "n.npy"]).ok();
     place.write("n.bin", &random_u64(100, 1));
-    for (name, cause) in [("n.npy", "NumPy"), ("n.bin", "binary data")] {
+    for (name, cause) in [("n.npy", "NumPy"), ("n.bin", "NUL bytes")] {
         let packed = ["sort", "--lines", "-m", name, "-o", "inner.zst", "--force"];
         place.run(&packed).ok();
         for verb in [&["sort", "-o", "none"][..], &["head", "-o", "none"]] {

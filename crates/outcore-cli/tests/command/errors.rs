@@ -249,7 +249,7 @@ fn replace_and_delete_input_where_they_make_no_sense() {
         &place,
         &delete("./in"),
         2,
-        &["named twice"],
+        &["given twice"],
         "--delete-input",
     );
     refused(&place, &delete("-"), 2, &["not a file"], "--delete-input");
@@ -468,7 +468,13 @@ fn a_file_that_is_no_whole_copy_of_its_manifest() {
         "--type",
         "u64",
     ];
-    refused(&place, &again, 4, &["shard of 8 bytes", "s-d2"], "restore");
+    refused(
+        &place,
+        &again,
+        4,
+        &["the shard has 8 bytes", "s-d2"],
+        "restore",
+    );
     fs::remove_file(&shard).unwrap();
     refused(
         &place,

@@ -345,7 +345,7 @@ fn ranks_by_weight_follow_the_weights() {
     )
     .ok();
     assert!(
-        plan.stderr.contains("2 passes; then 1 pass an iteration"),
+        plan.stderr.contains("2 passes; then 1 pass per iteration"),
         "{}",
         plan.stderr
     );
@@ -562,7 +562,7 @@ fn a_kernel_tells_its_plan_and_what_it_read_beside_it() {
             "pagerank d.graph --iterations 7 --tolerance 0",
             "7 iterations at most",
         ),
-        ("hits d.graph", "2 passes an iteration"),
+        ("hits d.graph", "2 passes per iteration"),
         ("bfs d.graph --source 0", "a pass for each round"),
         ("sssp d.graph --source 0", "a pass for each round"),
         ("scc d.graph", "a pass for each round"),

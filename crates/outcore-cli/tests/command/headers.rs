@@ -213,7 +213,7 @@ fn files_of_other_header_lines_are_rejected_with_their_names() {
     let place = place();
     place.write("c.vcf", b"##fileformat=VCFv4.3\nchr1\t1\n");
     place.write("bare", b"chr1\t1\n");
-    let cause = ["header lines are not those of a.vcf", "c.vcf"];
+    let cause = ["header lines differ from those of a.vcf", "c.vcf"];
     for verb in [
         "sort",
         "unique",

@@ -104,7 +104,7 @@ fn counts_of_csv_are_a_column_and_what_would_be_none_is_rejected() {
     place.write("named.csv", b"count,b\n1,2\n");
     place
         .run(&["unique", "--csv", "--count", "named.csv"])
-        .fails(2, &["`count` already"], "rename");
+        .fails(2, &["already has a column `count`"], "rename");
     place.write("in.jsonl", b"{\"a\":1}\n{\"a\":1}\n");
     place
         .run(&["unique", "--jsonl", "--count", "in.jsonl"])

@@ -160,7 +160,7 @@ fn headers_that_disagree_with_type_or_file_are_refused() {
         &[header("'<u8'", "(2,)"), random_u64(2, 1)].concat(),
     );
     let sort = |flags: &[&str]| place.run(&[&["sort", "-o", "out"], flags].concat());
-    sort(&["a.npy", "b.npy"]).fails(2, &["f64", "u64", "(b.npy)"], "one by one");
+    sort(&["a.npy", "b.npy"]).fails(2, &["f64", "u64", "(b.npy)"], "one at a time");
     sort(&["a.npy", "--type", "i64"]).fails(2, &["u64", "i64", "(a.npy)"], "--type");
     sort(&["short.npy"]).fails(4, &["(short.npy)", "3 rows"], "complete");
     sort(&["no.npy"]).fails(4, &["(no.npy)"], "");

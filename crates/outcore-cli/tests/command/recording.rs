@@ -225,7 +225,7 @@ fn a_failure_that_has_eaten_of_the_input_says_so() {
         assert_eq!(place.names(), ["in"], "{fault}");
         let words = match is_whole {
             true => "the inputs are whole",
-            false => "in kept the length but parts are zeros now",
+            false => "in kept the length, but parts are zeros now",
         };
         if is_whole && !answer.stderr.contains(words) {
             // Only what was not aligned to blocks is still there: nothing that was freed shows.

@@ -325,7 +325,7 @@ fn commands_on_lines_read_and_write_large_datasets_too() {
     place.write("keys", &random_u64(1000, 1));
     run(&place, &["volume", "put", "keys", "@keys"]).ok();
     let refused = run(&place, &["sort", "@keys", "-o", "@sorted"]);
-    refused.fails(2, &["binary data", "@keys"], "--type");
+    refused.fails(2, &["NUL bytes", "@keys"], "--type");
     assert_eq!(names_in(&place.path("d0")), ["outcore-volume"]);
 }
 

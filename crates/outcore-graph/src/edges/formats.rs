@@ -91,7 +91,7 @@ impl EdgeFormat {
         let known = NAMES.iter().find(|(known, _)| *known == name);
         known.map(|(_, format)| *format).ok_or_else(|| {
             Error::usage(READ, format!("no format of edges is called `{name}`")).hint(match name {
-                "u32" | "u64" => "pairs of numbers need --type, not a format".to_owned(),
+                "u32" | "u64" => "pairs of numbers have a type, not a format".to_owned(),
                 _ => "use text, mtx, csv, sg, wsg, graph500 or npz".to_owned(),
             })
         })
@@ -108,7 +108,7 @@ impl EdgeFormat {
             _ => Err(
                 Error::usage(READ, format!("edges are not pairs of `{name}`")).hint(
                     match NAMES.iter().any(|(known, _)| *known == name) {
-                        true => "that is a format: use --from".to_owned(),
+                        true => "that is a format, not a type".to_owned(),
                         false => "use u32 or u64".to_owned(),
                     },
                 ),
@@ -175,7 +175,7 @@ fn check_numbers(format: EdgeFormat, files: &[PathBuf], options: &ReadOptions) -
         None => Ok(()),
         Some(name) => Err(Error::usage(
             READ,
-            "--type is for binary pairs of numbers, but the name of the file has another format",
+            "a type is for binary pairs of numbers, but the name of the file has another format",
         )
         .path(name)
         .hint("leave the type out: ids of text need none")),

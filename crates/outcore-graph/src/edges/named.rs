@@ -263,7 +263,11 @@ mod tests {
             Err("the id `a\\0` has a zero byte".into())
         );
         let long = format!("{},b,1", "x".repeat(NAME_BYTES_MAX + 1));
-        assert!(edge(csv, &long).unwrap_err().contains("4097 bytes, 4096"));
+        assert!(
+            edge(csv, &long)
+                .unwrap_err()
+                .contains("4097 bytes; at most 4096")
+        );
         let broken = plain.named(b"a\xFF b").map_err(|fault| fault.0);
         assert_eq!(broken, Err("the id `a\u{FFFD}` is not UTF-8".into()));
     }

@@ -526,7 +526,7 @@ mod tests {
         assert_eq!(edge(weighted, "1, 2, 0.75"), Ok(Some((1, 2, 0.75))));
         for (syntax, line) in [(weighted, "1 2 0,75"), (plain, "1,2 3,4")] {
             let cause = edge(syntax, line).unwrap_err();
-            assert!(cause.contains("a decimal one"), "{line}: {cause}");
+            assert!(cause.contains("a decimal comma"), "{line}: {cause}");
         }
         let one = Syntax::blanks(false).counted_from_one(5, 5);
         assert_eq!(edge(one, "1 2"), Ok(Some((0, 1, 1.0))));

@@ -199,7 +199,7 @@ fn an_index_of_another_base_or_with_damage_is_refused() {
     fails(
         &fewer,
         Kind::Usage,
-        "700 vectors of f32x8, and the base has 650",
+        "700 vectors of f32x8, but the base has 650",
     );
     let mut changed = numbers.clone();
     changed[699 * 8] += 1.0;

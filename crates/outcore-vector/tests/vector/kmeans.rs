@@ -248,7 +248,7 @@ fn wrong_input_is_named() {
         init: Init::Given(other),
         ..KmeansOptions::new(1)
     };
-    refused(&start, "it holds 1 vector of 3 dimensions");
+    refused(&start, "it has 1 vector of 3 dimensions");
     let tolerance = KmeansOptions {
         tolerance: f64::NAN,
         ..KmeansOptions::new(1)

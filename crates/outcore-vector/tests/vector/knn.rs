@@ -266,7 +266,7 @@ fn what_cannot_be_searched_is_named() {
         assert!(error.cause().contains(cause), "{}: {cause}", error.cause());
         assert!(error.next_step().is_some());
     };
-    fails(&good, &other, &l2, "4 dimensions, and the queries have 5");
+    fails(&good, &other, &l2, "4 dimensions, but the queries have 5");
     fails(&bad, &good, &l2, "row 3 has NaN in column 1");
     fails(&good, &bad, &l2, "row 3 has NaN in column 1");
     fails(

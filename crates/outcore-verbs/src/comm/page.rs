@@ -16,7 +16,7 @@ use crate::report::{WriteSummary, report};
 const COMM_EXAMPLES: &str = "\
 Examples:
   outcore comm -12 monday.txt tuesday.txt               lines of both
-  outcore comm -23 urls.txt done.txt -o left.txt        lines of the first that are not in the second
+  outcore comm -23 urls.txt done.txt -o left.txt        lines only in the first
   outcore comm -3 --total old.txt new.txt               what differs, and how many lines
   outcore comm -13 old.parquet new.parquet -o added.parquet
   outcore comm -12 a.csv b.csv --by id -o both.csv      rows of a.csv whose id is in b.csv

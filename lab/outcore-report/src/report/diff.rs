@@ -253,7 +253,7 @@ mod tests {
         assert!(report.verdict[1].contains("150 MB/s before, 300 MB/s after (2.00 times)"));
         assert_eq!(
             report.verdict[2],
-            "1 figures are in one of the reports only"
+            "1 figures are in only one of the reports"
         );
         assert!(
             report.verdict[3].ends_with("before, 9.9 after"),

@@ -155,8 +155,11 @@ mod tests {
             ("flsh.channels=3", "did you mean `flash`?"),
             ("flash=3", "is a table"),
             ("flash.channels=many", "flash.channels = many"),
-            ("flash.channels=0", "flash.channels is too small"),
-            ("flash.dies=0", "flash.dies is too small"),
+            (
+                "flash.channels=0",
+                "flash.channels is 0; it must be at least 1",
+            ),
+            ("flash.dies=0", "flash.dies is 0; it must be at least 1"),
             (
                 "flash.planes=1000000000",
                 "flash.planes is 1000000000; at most 64",

@@ -486,7 +486,7 @@ fn a_full_file_system_is_named_and_nothing_is_left_on_it() {
     filled.unwrap();
     let error = error.unwrap_err();
     assert_eq!(error.kind(), Kind::NoSpace, "{error}");
-    assert!(error.next_step().unwrap().contains("room"), "{error}");
+    assert!(error.next_step().unwrap().contains("space"), "{error}");
     assert_eq!(left.unwrap(), 0);
 }
 

@@ -140,7 +140,7 @@ pub(super) fn check_text(schema: &SchemaRef, name: &str) -> Result<()> {
         DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View => Ok(()),
         other => Err(Error::usage(
             DEDUP,
-            format!("column `{name}` is {other}, but --near compares texts"),
+            format!("column `{name}` is {other}, but near duplicates are found in text"),
         )
         .hint("name a column of texts")),
     }

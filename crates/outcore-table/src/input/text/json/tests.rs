@@ -184,7 +184,7 @@ proptest! {
             }
             (Err(_), Err(_)) => {}
             (Err(error), Ok(_)) => {
-                let is_stricter = ["comes twice", "no row of the sample", "` is not"];
+                let is_stricter = ["occurs twice", "no row of the sample", "` is not"];
                 prop_assert!(is_stricter.iter().any(|known| error.contains(known)), "{}: {}", line, error);
             }
             (Ok(_), Err(error)) => {
