@@ -215,9 +215,8 @@ struct Face<'r> {
 }
 
 impl DatasetHost for &Run {
-    fn device(&self) -> Result<Arc<dyn Device>> {
-        let resources = Resources::load(&ResourcesRequest::default(), &self.environment)?;
-        Ok(resources.device())
+    fn resources(&self) -> Result<Resources> {
+        Resources::load(&ResourcesRequest::default(), &self.environment)
     }
 
     fn call(&self, path: &Path, name: &Path) {

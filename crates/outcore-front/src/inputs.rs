@@ -15,14 +15,18 @@ use std::io::Read;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::fs::{FileExt, FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use crate::content::{Content, HEAD_BYTES, Recognition, fitting_types};
+use crate::objects::{ObjectSource, stores_of};
 use crate::streams::{StreamReader, open_to_read};
 use crate::volumes::Sealed;
 use outcore::Input;
 use outcore::key::NpyHeader;
 use outcore::{Error, Kind, Result};
 use outcore_io::consumed;
+use outcore_io::drive::Device;
+use outcore_io::drive::objects::{is_object, is_object_pattern, no_stores};
 use outcore_io::drive::steady::Identity;
 use outcore_io::metadata::refuse_own_directory;
 use outcore_io::output::{MANIFEST_SUFFIX, Manifest};
@@ -81,6 +85,8 @@ pub struct Source {
     pub manifest: Option<PathBuf>,
     /// The dataset, if the input is one; only the device of the job can then open `path`.
     pub sealed: Option<Sealed>,
+    /// The object, if the input is one; only a device with stores can then open `path`.
+    pub object: Option<ObjectSource>,
     /// Its content, once its first bytes have been examined.
     pub content: Option<Content>,
 }
@@ -92,6 +98,14 @@ pub trait Names {
     /// # Errors
     /// It names a dataset that does not exist or cannot be read.
     fn input(&self, name: &Path) -> Result<Option<Source>>;
+
+    /// The names that the pattern `name` stands for; `None` if a file is meant, or one object.
+    ///
+    /// # Errors
+    /// No object has such a name; a store that cannot be listed.
+    fn matching(&self, _name: &Path) -> Result<Option<Vec<PathBuf>>> {
+        Ok(None)
+    }
 
     /// Receives each input that was found, before it is read.
     fn found(&self, _: &Source) {}
@@ -126,6 +140,30 @@ impl Source {
         self.sealed.is_some() || Named::is_mark(&self.name) && self.path != self.name
     }
 
+    /// Whether it is a dataset or an object, which are never changed in place.
+    pub fn is_sealed(&self) -> bool {
+        self.sealed.is_some() || self.object.is_some()
+    }
+
+    /// The object `name` of the stores of `device`.
+    ///
+    /// # Errors
+    /// As [`ObjectSource::find`].
+    pub(crate) fn of_object(device: &Arc<dyn Device>, name: &Path) -> Result<Self> {
+        let object = ObjectSource::find(device, name)?;
+        Ok(Source {
+            name: name.to_path_buf(),
+            path: name.to_path_buf(),
+            key: Some(object.key()),
+            identity: Some(object.identity()),
+            start_bytes: 0,
+            manifest: None,
+            sealed: None,
+            object: Some(object),
+            content: None,
+        })
+    }
+
     /// The dataset `sealed`, with the name that the user gave.
     pub(crate) fn of_dataset(name: &Path, sealed: Sealed) -> Self {
         Source {
@@ -136,6 +174,7 @@ impl Source {
             start_bytes: 0,
             manifest: None,
             sealed: Some(sealed),
+            object: None,
             content: None,
         }
     }
@@ -157,6 +196,9 @@ impl Source {
     /// # Errors
     /// It cannot be opened.
     pub fn open(&self) -> Result<Box<dyn Read>> {
+        if let Some(object) = &self.object {
+            return Ok(Box::new(object.open()?));
+        }
         match &self.sealed {
             Some(sealed) => Ok(Box::new(sealed.open()?)),
             None => Ok(Box::new(self.open_file(&self.name)?)),
@@ -183,6 +225,9 @@ impl Source {
     /// # Errors
     /// It cannot be examined.
     pub fn len_bytes(&self) -> Result<u64> {
+        if let Some(object) = &self.object {
+            return Ok(object.len_bytes());
+        }
         match &self.sealed {
             Some(sealed) => Ok(sealed.len_bytes()),
             None => match fs::metadata(&self.path) {
@@ -194,6 +239,9 @@ impl Source {
 
     /// Up to `len_bytes` bytes from where the input begins.
     pub(crate) fn head(&self, len_bytes: usize) -> Result<Vec<u8>> {
+        if let Some(object) = &self.object {
+            return object.head(len_bytes);
+        }
         if let Some(sealed) = &self.sealed {
             return sealed.read(self.start_bytes, len_bytes);
         }
@@ -296,6 +344,10 @@ fn find_in(
     for name in names {
         if is_stdio(name) {
             sources.push(standard_input()?);
+        } else if let Some(names) = known.matching(name)? {
+            for object in names {
+                sources.extend(known.input(&object)?);
+            }
         } else if let Some(source) = known.input(name)? {
             sources.push(source);
         } else if is_list(name) {
@@ -374,7 +426,32 @@ pub(crate) fn is_manifest(name: &Path) -> bool {
         .ends_with(MANIFEST_SUFFIX.as_bytes())
 }
 
+/// The object that `name` means; `None` for the name of a file or a dataset.
+///
+/// # Errors
+/// As [`ObjectSource::find`].
+pub fn object_named(device: &Arc<dyn Device>, name: &Path) -> Result<Option<Source>> {
+    let is_object = is_object(name);
+    is_object
+        .then(|| Source::of_object(device, name))
+        .transpose()
+}
+
+/// The objects that the pattern `name` means; `None` for anything else.
+///
+/// # Errors
+/// As [`Names::matching`].
+pub fn objects_like(device: &Arc<dyn Device>, name: &Path) -> Result<Option<Vec<PathBuf>>> {
+    match is_object_pattern(name) {
+        true => stores_of(device, OPEN, name)?.matching(name).map(Some),
+        false => Ok(None),
+    }
+}
+
 fn named(path: &Path, manifest: Option<&Path>, streams: Streams) -> Result<Source> {
+    if is_object(path) {
+        return Err(no_stores(OPEN, path));
+    }
     let facts = fs::metadata(path).map_err(|error| match is_stdio(path) {
         true => refused_stream(path),
         false => cannot_open(path, &error),
@@ -392,6 +469,7 @@ fn named(path: &Path, manifest: Option<&Path>, streams: Streams) -> Result<Sourc
         start_bytes: 0,
         manifest: manifest.map(Path::to_path_buf),
         sealed: None,
+        object: None,
         content: None,
     })
 }
@@ -438,6 +516,7 @@ fn standard_input() -> Result<Source> {
             start_bytes: 0,
             manifest: None,
             sealed: None,
+            object: None,
             content: None,
         });
     }
@@ -460,6 +539,7 @@ fn standard_input() -> Result<Source> {
         start_bytes,
         manifest: None,
         sealed: None,
+        object: None,
         content: None,
     })
 }
