@@ -22,7 +22,6 @@ use outcore_front::recording::{Recording, RecordingRequest};
 use outcore_front::resources::{Resources, ResourcesRequest};
 use outcore_front::staging::{PackedDirectory, Work};
 use outcore_front::volumes::VOLUME_VARIABLE;
-use outcore_io::drive::Device;
 use outcore_store::dataset::Watch;
 use outcore_verbs::datasets::{DatasetHost, Files};
 use outcore_verbs::host::{Array, Arrays, Host, Kept, Weight};

@@ -119,18 +119,19 @@ pub(crate) struct DemoArgs {
 pub(crate) enum ScratchCommand {
     /// List scratch directories (.outcore-*) and say whether a running job owns them
     List {
-        /// Directories to search, with those directly inside them. Default: the configured drives,
-        /// or the current directory
+        /// Directories to search, with those directly inside them, or places of a store such as
+        /// s3://bucket. Default: the configured drives, or the current directory
         #[arg(value_name = "DIR", value_hint = ValueHint::DirPath)]
         dirs: Vec<PathBuf>,
     },
     /// Remove scratch directories (.outcore-*) that no running job owns
     ///
     /// Every job does this by itself in the directories that it uses. If a killed job was
-    /// publishing several files, that is finished first.
+    /// publishing several files, that is finished first. In a store, uploads of ended jobs are
+    /// aborted.
     Clean {
-        /// Directories to search, with those directly inside them. Default: the configured drives,
-        /// or the current directory
+        /// Directories to search, with those directly inside them, or places of a store such as
+        /// s3://bucket. Default: the configured drives, or the current directory
         #[arg(value_name = "DIR", value_hint = ValueHint::DirPath)]
         dirs: Vec<PathBuf>,
     },

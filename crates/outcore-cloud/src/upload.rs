@@ -15,7 +15,8 @@
 //! N.B. a kill between the first request of an upload and its marker's leaves an upload that no
 //! marker names: a rule of the bucket that aborts old uploads frees it.
 //!
-//! Bounds: the parts in flight, within the memory that the caller allows.
+//! Bounds: [`ROOM_BYTES`] of parts in flight, or one longer part, within the memory that the caller
+//! allows.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -41,8 +42,8 @@ use crate::get;
 const MARKER_TEXT: &str = "upload of outcore, version 1";
 /// Length of a part, unless there would be too many.
 const PART_BYTES: u64 = 8 << 20;
-/// Parts in flight, if the memory allows it.
-const PARTS_IN_FLIGHT: u64 = 8;
+/// Memory of the parts in flight, unless a single part is longer.
+const ROOM_BYTES: u64 = 8 * PART_BYTES;
 /// Stores take at most 10,000 parts.
 const PARTS_MAX: u64 = 9_990;
 /// Time after which an upload renews its marker.
@@ -82,17 +83,12 @@ pub(crate) fn upload(
     let len_bytes = device.facts(file).map(|facts| facts.len_bytes);
     let done = len_bytes.and_then(|len_bytes| {
         let part_bytes = part_bytes_of(len_bytes);
-        let count = (memory_bytes / part_bytes)
-            .min(PARTS_IN_FLIGHT)
-            .min(len_bytes.div_ceil(part_bytes))
-            .max(1);
-        let budget = Budget::new(memory_bytes.max(part_bytes.min(PART_BYTES)));
-        let pool = Pool::new(
-            &budget,
-            "parts of the upload",
-            part_bytes as usize,
-            count as usize,
-        )?;
+        let room_bytes = memory_bytes.min(ROOM_BYTES).max(part_bytes);
+        let count = (room_bytes / part_bytes).min(len_bytes.div_ceil(part_bytes).max(1));
+        // With less memory than a part the pool fails.
+        let budget = Budget::new(room_bytes.min(memory_bytes.max(PART_BYTES)));
+        let (slot_bytes, count) = (part_bytes as usize, count as usize);
+        let pool = Pool::new(&budget, "parts of the upload", slot_bytes, count)?;
         let upload = Upload {
             cloud,
             store: cloud.store(address)?,
