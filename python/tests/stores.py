@@ -145,3 +145,64 @@ def times(count: int, method: str, ending: str, what: Status | Cut | Stall) -> F
         return what
 
     return fault
+
+
+@dataclass
+class Web:
+    """A plain web server with one file, which starts at `with`."""
+
+    body: bytes
+    has_ranges: bool = True
+    has_tag: bool = True
+    dated: str = "Wed, 21 Oct 2026 07:28:00 GMT"
+    gets: int = 0
+
+    def __enter__(self) -> Web:
+        web = self
+
+        class Handler(BaseHTTPRequestHandler):
+            protocol_version = "HTTP/1.1"
+
+            def log_message(self, format: str, *args: object) -> None:
+                pass
+
+            def do_HEAD(self) -> None:
+                self.answer(200, web.body, is_head=True)
+
+            def do_GET(self) -> None:
+                web.gets += 1
+                body = web.body
+                match = re.fullmatch(r"bytes=(\d+)-(\d+)", self.headers.get("Range") or "")
+                if match is None or not web.has_ranges:
+                    self.answer(200, body)
+                    return
+                start, end = int(match[1]), min(int(match[2]) + 1, len(body))
+                place = f"bytes {start}-{end - 1}/{len(body)}"
+                self.answer(206, body[start:end], place)
+
+            def answer(self, code: int, body: bytes, place: str = "", is_head: bool = False) -> None:
+                self.send_response(code)
+                self.send_header("Content-Length", str(len(body)))
+                self.send_header("Last-Modified", web.dated)
+                if place:
+                    self.send_header("Content-Range", place)
+                if web.has_tag:
+                    self.send_header("ETag", f'"{hash(web.body)}"')
+                self.end_headers()
+                if not is_head:
+                    self.wfile.write(body)
+
+        class Server(ThreadingHTTPServer):
+            daemon_threads = True
+
+            def handle_error(self, request: object, client_address: object) -> None:
+                """A client that was stopped leaves half a connection."""
+
+        self.server = Server((HOST, 0), Handler)
+        self.address = f"http://{HOST}:{self.server.server_address[1]}"
+        threading.Thread(target=self.server.serve_forever, daemon=True).start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.server.shutdown()
+        self.server.server_close()

@@ -19,7 +19,7 @@ import outcore
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from stores import HOST, Cut, Proxy, Stall, Status, times
+from stores import HOST, Cut, Proxy, Stall, Status, Web, times
 
 try:
     import boto3
@@ -290,12 +290,33 @@ def test_an_object_that_changes_while_it_is_read_is_an_error(
     assert not Path("out.bin").exists()
 
 
-def test_more_than_fits_in_memory_is_sorted_from_the_store(bucket: Bucket, here: Path) -> None:
+def test_more_than_fits_in_memory_is_sorted_from_a_web_server(here: Path) -> None:
     values = np.random.default_rng(2).integers(0, 1 << 60, 12 * MIB, dtype="u8")
-    name = bucket.put("in.bin", values.tobytes())
-    done = run("sort", name, "--type", "u64", "-o", "out.bin", "--memory", "32MiB")
+    with Web(values.tobytes()) as web:
+        done = run("sort", f"{web.address}/dir/in.bin", "--type", "u64", "-o", "out.bin", "--memory", "64MiB")
     assert done.returncode == 0, done.stderr
     assert Path("out.bin").read_bytes() == np.sort(values).tobytes()
+
+
+def test_a_web_server_without_etags_is_read_and_a_change_is_found(here: Path) -> None:
+    with Web(b"b\na\n", has_tag=False) as web:
+        outcore.sort(f"{web.address}/x.txt", "out.txt")
+        assert Path("out.txt").read_bytes() == b"a\nb\n"
+    values = np.random.default_rng(3).integers(0, 1 << 60, 4 * MIB, dtype="u8")
+    with Web(values.tobytes(), has_tag=False) as web:
+        words = [OUTCORE, "sort", f"{web.address}/x.bin", "--type", "u64", "-o", "out.bin"]
+        with subprocess.Popen(words, stderr=subprocess.PIPE, text=True) as job:
+            while web.gets < 3 and job.poll() is None:
+                time.sleep(0.001)
+            web.body, web.dated = bytes(32 * MIB), "Wed, 21 Oct 2026 07:28:01 GMT"
+            _, said = job.communicate(timeout=60)
+    assert job.returncode == 4 and "changed while it was read" in said, said
+
+
+def test_a_web_server_without_ranges_is_an_error(here: Path) -> None:
+    with Web(b"b\na\n", has_ranges=False) as web:
+        done = run("sort", f"{web.address}/x.txt")
+    assert done.returncode == 3 and "ranges" in done.stderr, done
 
 
 def test_errors_name_the_object_and_the_next_step(
@@ -329,11 +350,9 @@ def test_secrets_are_neither_printed_nor_recorded(
     assert "very-secret-key" not in said and "Signature" not in said
 
 
-def test_a_web_server_is_read_like_a_store(bucket: Bucket, proxy: Proxy, here: Path) -> None:
-    bucket.client.put_bucket_acl(Bucket=bucket.name, ACL="public-read")
-    bucket.put("in.txt", b"b\na\n")
-    address = f"http://{HOST}:{proxy.port}/{bucket.name}/in.txt"
-    outcore.sort(address, "out.txt")
-    assert Path("out.txt").read_bytes() == b"a\nb\n"
-    written = run("sort", "out.txt", "-o", address)
+def test_web_servers_are_only_read(here: Path) -> None:
+    Path("in.txt").write_bytes(b"b\na\n")
+    written = run("sort", "in.txt", "-o", f"http://{HOST}:1/out.txt")
     assert written.returncode == 2 and "only read" in written.stderr, written
+    secret = run("sort", f"https://{HOST}:1/x?X-Amz-Signature=1")
+    assert secret.returncode == 2 and "query" in secret.stderr, secret

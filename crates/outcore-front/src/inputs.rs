@@ -10,23 +10,24 @@
 //!
 //! A regular file on standard input is read in place, from its current position.
 
+mod objects;
+
 use std::fs::{self, File, FileType, Metadata};
 use std::io::Read;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::fs::{FileExt, FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 
 use crate::content::{Content, HEAD_BYTES, Recognition, fitting_types};
-use crate::objects::{ObjectSource, stores_of};
+use crate::objects::ObjectSource;
 use crate::streams::{StreamReader, open_to_read};
 use crate::volumes::Sealed;
+pub use objects::{object_named, objects_like};
 use outcore::Input;
 use outcore::key::NpyHeader;
 use outcore::{Error, Kind, Result};
 use outcore_io::consumed;
-use outcore_io::drive::Device;
-use outcore_io::drive::objects::{is_object, is_object_pattern, no_stores};
+use outcore_io::drive::objects::{is_object, no_stores};
 use outcore_io::drive::steady::Identity;
 use outcore_io::metadata::refuse_own_directory;
 use outcore_io::output::{MANIFEST_SUFFIX, Manifest};
@@ -143,25 +144,6 @@ impl Source {
     /// Whether it is a dataset or an object, which are never changed in place.
     pub fn is_sealed(&self) -> bool {
         self.sealed.is_some() || self.object.is_some()
-    }
-
-    /// The object `name` of the stores of `device`.
-    ///
-    /// # Errors
-    /// As [`ObjectSource::find`].
-    pub(crate) fn of_object(device: &Arc<dyn Device>, name: &Path) -> Result<Self> {
-        let object = ObjectSource::find(device, name)?;
-        Ok(Source {
-            name: name.to_path_buf(),
-            path: name.to_path_buf(),
-            key: Some(object.key()),
-            identity: Some(object.identity()),
-            start_bytes: 0,
-            manifest: None,
-            sealed: None,
-            object: Some(object),
-            content: None,
-        })
     }
 
     /// The dataset `sealed`, with the name that the user gave.
@@ -424,28 +406,6 @@ pub(crate) fn is_manifest(name: &Path) -> bool {
     name.as_os_str()
         .as_encoded_bytes()
         .ends_with(MANIFEST_SUFFIX.as_bytes())
-}
-
-/// The object that `name` means; `None` for the name of a file or a dataset.
-///
-/// # Errors
-/// As [`ObjectSource::find`].
-pub fn object_named(device: &Arc<dyn Device>, name: &Path) -> Result<Option<Source>> {
-    let is_object = is_object(name);
-    is_object
-        .then(|| Source::of_object(device, name))
-        .transpose()
-}
-
-/// The objects that the pattern `name` means; `None` for anything else.
-///
-/// # Errors
-/// As [`Names::matching`].
-pub fn objects_like(device: &Arc<dyn Device>, name: &Path) -> Result<Option<Vec<PathBuf>>> {
-    match is_object_pattern(name) {
-        true => stores_of(device, OPEN, name)?.matching(name).map(Some),
-        false => Ok(None),
-    }
 }
 
 fn named(path: &Path, manifest: Option<&Path>, streams: Streams) -> Result<Source> {
