@@ -1,4 +1,4 @@
-"""Objects of a store where a file is named: moto's S3 on this machine, and faults on the way to it."""
+"""Objects of a store in place of files: moto's S3 on this machine, and faults on the way to it."""
 
 from __future__ import annotations
 

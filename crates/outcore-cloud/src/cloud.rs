@@ -1,6 +1,6 @@
 //! Connections to stores: one runtime, and one client per bucket, container or server.
 //!
-//! Contract: a [`Cloud`] starts nothing before the first object is named. Settings and credentials
+//! Contract: a [`Cloud`] starts nothing before the first use of an object. Settings and credentials
 //! come from the environment, under the names that the vendors' tools read (`AWS_*`, `GOOGLE_*`,
 //! `AZURE_*`). A request that a server refuses for the moment (5xx, 429) or that a connection loses
 //! is repeated with growing pauses, at most [`RETRIES_MAX`] times and for [`RETRY_MAX`].
@@ -35,7 +35,7 @@ pub(crate) const GETS_MAX: usize = 32;
 /// Repetitions of a request.
 pub(crate) const RETRIES_MAX: usize = 8;
 /// Time after which a request is not repeated any more.
-const RETRY_MAX: Duration = Duration::from_secs(120);
+pub(crate) const RETRY_MAX: Duration = Duration::from_secs(120);
 /// Longest pause before a repetition.
 pub(crate) const PAUSE_MAX: Duration = Duration::from_secs(5);
 /// First pause before a repetition.
@@ -198,7 +198,7 @@ impl Cloud {
         listed.map_err(|error| explain(LIST, address, &error))
     }
 
-    /// The objects that match a pattern, sorted; `*` and `?` do not stand for slashes.
+    /// The objects that match a pattern, sorted; `*` and `?` do not match slashes.
     ///
     /// # Errors
     /// As [`Cloud::list`]; usage for an invalid pattern, and for one without a match.
@@ -210,7 +210,7 @@ impl Cloud {
                 .hint(hint.to_owned())
         };
         let Ok(wanted) = glob::Pattern::new(&address.key) else {
-            let hint = "in a pattern, * and ? stand for letters, [ab] for one of some";
+            let hint = "in a pattern, * and ? match any letters, and [ab] matches one of some";
             return Err(refused("it is not a pattern", hint));
         };
         let literal = address.key.split(['*', '?', '[']).next().unwrap_or("");

@@ -1,4 +1,4 @@
-//! Objects as files of a device, beside the files of the device below.
+//! Objects as files of a device, in addition to the files of the device below.
 //!
 //! Contract: [`ObjectDevice::open`](FileSystem::open) of a name of an object finds the object, and
 //! its facts stay those of that moment: length, ETag and time of the last write. Every read is of
@@ -37,7 +37,7 @@ pub struct ObjectDevice {
 }
 
 impl ObjectDevice {
-    /// `below`, with objects. Connects to nothing before an object is named.
+    /// `below`, with objects. Connects to nothing before the first use of an object.
     pub fn new(below: Arc<dyn Device>) -> Self {
         ObjectDevice {
             below,

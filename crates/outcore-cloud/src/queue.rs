@@ -4,7 +4,7 @@
 //! that wait together become one GET of at most [`GET_BYTES_MAX`]; each completes as soon as its
 //! bytes are there. A GET asks for the version that was opened. One that the connection loses, or
 //! in which nothing arrives for half a minute, continues where it ended, at most
-//! [`RETRIES_MAX`] times in a row without a new byte. A write fails: objects are only read.
+//! [`RETRIES_MAX`] times in a row and for [`RETRY_MAX`] without a new byte. A write fails: objects are only read.
 //!
 //! Bounds: the buffers of the requests; the process has at most
 //! [`GETS_MAX`](crate::cloud::GETS_MAX) GETs in flight, and further ones wait.
@@ -23,7 +23,7 @@ use tokio::runtime::Handle;
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 
-use crate::cloud::{PAUSE_MAX, PAUSE_MIN, RETRIES_MAX};
+use crate::cloud::{PAUSE_MAX, PAUSE_MIN, RETRIES_MAX, RETRY_MAX};
 use crate::get::{Fault, READ, SILENCE_MAX, get};
 use crate::open::{Open, Table};
 
@@ -161,7 +161,7 @@ impl Queue for ObjectQueue {
                 self.wait_for_object(deadline, done);
                 continue;
             }
-            // A GET that began before the other requests wakes nobody.
+            // A GET that began before the other requests does not end this wait.
             let left = deadline.saturating_duration_since(Instant::now());
             self.below.complete(Some(left.min(LOOK_EVERY)), done)?;
             self.take(done);
@@ -183,7 +183,7 @@ struct Flight {
     open: Arc<Open>,
     /// Those that are not complete yet, in order.
     requests: VecDeque<Request>,
-    /// Where the next byte goes.
+    /// Place of the next byte.
     at_bytes: u64,
     sender: Sender<Completion>,
     waker: Option<Waker>,
@@ -205,9 +205,10 @@ impl Flight {
     /// Reads all of it.
     async fn fetch(mut self, gets: Arc<Semaphore>) {
         let len_bytes = self.open.object.facts.size;
-        // Closed by nobody; without a permit the bound would only be exceeded.
+        // The semaphore is never closed; without a permit the bound would only be exceeded.
         let _permit = gets.acquire_owned().await;
         let (mut tries, mut pause) = (0, PAUSE_MIN);
+        let mut last_byte = Instant::now();
         let end_bytes = self.end_bytes().min(len_bytes);
         while self.at_bytes < end_bytes {
             let before = self.at_bytes;
@@ -216,9 +217,11 @@ impl Flight {
             };
             if self.at_bytes > before {
                 (tries, pause) = (0, PAUSE_MIN);
+                last_byte = Instant::now();
             }
             tries += 1;
-            if !fault.is_passing || tries > RETRIES_MAX {
+            let is_over = tries > RETRIES_MAX || last_byte.elapsed() > RETRY_MAX;
+            if !fault.is_passing || is_over {
                 self.fail(&fault.error);
                 return;
             }
@@ -282,7 +285,7 @@ impl Flight {
     }
 
     fn send(&self, request: Request, result: std::result::Result<usize, i32>) {
-        // Without its queue the request is nobody's any more.
+        // Without its queue the request has no owner any more.
         let _ = self.sender.send(Completion { request, result });
         if let Some(waker) = &self.waker {
             waker.wake();

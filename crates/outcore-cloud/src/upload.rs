@@ -166,7 +166,7 @@ impl Upload<'_> {
             done.map(|_| ()).map_err(|error| self.explain(&error))
         });
         if done.is_err() {
-            // What fails here is found by its marker.
+            // The marker finds an upload that cannot be aborted.
             let aborted = self
                 .cloud
                 .wait(parts.abort_multipart(&self.location, &id))?;
@@ -309,14 +309,14 @@ impl<'a> Marker<'a> {
     }
 }
 
-/// What a marker says.
+/// The contents of a marker.
 struct Told {
     id: String,
     owner: Owner,
 }
 
 impl Told {
-    /// The contents of a marker; nothing if it is not one of ours.
+    /// Reads a marker; nothing if it is not one of ours.
     fn parse(text: &str) -> Option<Self> {
         let rest = text.strip_prefix(MARKER_TEXT)?;
         let value = |name: &str| {

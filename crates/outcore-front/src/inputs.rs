@@ -100,7 +100,7 @@ pub trait Names {
     /// It names a dataset that does not exist or cannot be read.
     fn input(&self, name: &Path) -> Result<Option<Source>>;
 
-    /// The names that the pattern `name` stands for; `None` if a file is meant, or one object.
+    /// The names that match the pattern `name`; `None` if a file is meant, or one object.
     ///
     /// # Errors
     /// No object has such a name; a store that cannot be listed.
@@ -144,21 +144,6 @@ impl Source {
     /// Whether it is a dataset or an object, which are never changed in place.
     pub fn is_sealed(&self) -> bool {
         self.sealed.is_some() || self.object.is_some()
-    }
-
-    /// The dataset `sealed`, with the name that the user gave.
-    pub(crate) fn of_dataset(name: &Path, sealed: Sealed) -> Self {
-        Source {
-            name: name.to_path_buf(),
-            path: name.to_path_buf(),
-            key: Some(sealed.key()),
-            identity: None,
-            start_bytes: 0,
-            manifest: None,
-            sealed: Some(sealed),
-            object: None,
-            content: None,
-        }
     }
 
     /// The file `path`, with the name that the user knows.

@@ -8,7 +8,7 @@
 //! never changed in place. Without a volume a dataset is an error, unless there is a file of that
 //! name. The first use of a dataset opens the volume. A signal stops a copy as it stops a command.
 //!
-//! An object is read in place, too. A result for an object is a file until the command has
+//! Objects are also read in place. A result for an object is a file until the command has
 //! succeeded; [`Files::finish`] then uploads it ([`outcore_front::object_outputs`]).
 //!
 //! [`find`]: outcore_front::inputs::find
@@ -55,7 +55,7 @@ pub struct Files<H> {
     host: H,
     /// Nothing until a dataset is used.
     staging: Arc<Mutex<Option<Staging>>>,
-    /// Nothing until a result for an object is named.
+    /// Nothing before the first result for an object.
     objects: Arc<Mutex<Option<ObjectStaging>>>,
     /// The device of the host, once it is needed.
     device: Arc<OnceLock<Arc<dyn Device>>>,

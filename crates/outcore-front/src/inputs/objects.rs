@@ -1,4 +1,4 @@
-//! Names of objects as inputs.
+//! Inputs that are not files of the system: objects and datasets.
 //!
 //! Contract: [`object_named`] finds one object, and [`objects_like`] those of a pattern. Both
 //! answer nothing for other names.
@@ -12,8 +12,24 @@ use outcore_io::drive::objects::{is_object, is_object_pattern};
 
 use super::{OPEN, Source};
 use crate::objects::{ObjectSource, stores_of};
+use crate::volumes::Sealed;
 
 impl Source {
+    /// The dataset `sealed`, with the name that the user gave.
+    pub(crate) fn of_dataset(name: &Path, sealed: Sealed) -> Self {
+        Source {
+            name: name.to_path_buf(),
+            path: name.to_path_buf(),
+            key: Some(sealed.key()),
+            identity: None,
+            start_bytes: 0,
+            manifest: None,
+            sealed: Some(sealed),
+            object: None,
+            content: None,
+        }
+    }
+
     /// The object `name` of the stores of `device`.
     ///
     /// # Errors
