@@ -22,7 +22,6 @@ use outcore_front::recording::{Recording, RecordingRequest};
 use outcore_front::resources::{Resources, ResourcesRequest};
 use outcore_front::staging::{PackedDirectory, Work};
 use outcore_front::volumes::VOLUME_VARIABLE;
-use outcore_io::drive::Device;
 use outcore_store::dataset::Watch;
 use outcore_verbs::datasets::{DatasetHost, Files};
 use outcore_verbs::host::{Array, Arrays, Host, Kept, Weight};
@@ -215,9 +214,8 @@ struct Face<'r> {
 }
 
 impl DatasetHost for &Run {
-    fn device(&self) -> Result<Arc<dyn Device>> {
-        let resources = Resources::load(&ResourcesRequest::default(), &self.environment)?;
-        Ok(resources.device())
+    fn resources(&self) -> Result<Resources> {
+        Resources::load(&ResourcesRequest::default(), &self.environment)
     }
 
     fn call(&self, path: &Path, name: &Path) {

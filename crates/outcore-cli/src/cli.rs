@@ -119,8 +119,8 @@ pub(crate) struct DemoArgs {
 pub(crate) enum ScratchCommand {
     /// List scratch directories (.outcore-*) and say whether a running job owns them
     List {
-        /// Directories to search, with those directly inside them. Default: the configured drives,
-        /// or the current directory
+        /// Directories to search, with those directly inside them, or places of a store such as
+        /// s3://bucket. Default: the configured drives, or the current directory
         #[arg(value_name = "DIR", value_hint = ValueHint::DirPath)]
         dirs: Vec<PathBuf>,
     },
@@ -128,13 +128,13 @@ pub(crate) enum ScratchCommand {
     ///
     /// Every job does this by itself in the directories that it uses. If a killed job was
     /// publishing several files, that is finished first. Jobs that can be resumed stay, unless
-    /// --resumable is given.
+    /// --resumable is given. In a store, uploads of ended jobs are aborted.
     Clean {
         /// Also remove what jobs that can be resumed have left
         #[arg(long)]
         resumable: bool,
-        /// Directories to search, with those directly inside them. Default: the configured drives,
-        /// or the current directory
+        /// Directories to search, with those directly inside them, or places of a store such as
+        /// s3://bucket. Default: the configured drives, or the current directory
         #[arg(value_name = "DIR", value_hint = ValueHint::DirPath)]
         dirs: Vec<PathBuf>,
     },

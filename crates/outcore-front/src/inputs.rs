@@ -10,6 +10,8 @@
 //!
 //! A regular file on standard input is read in place, from its current position.
 
+mod objects;
+
 use std::fs::{self, File, FileType, Metadata};
 use std::io::Read;
 use std::os::fd::{AsFd, OwnedFd};
@@ -17,12 +19,15 @@ use std::os::unix::fs::{FileExt, FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
 use crate::content::{Content, HEAD_BYTES, Recognition, fitting_types};
+use crate::objects::ObjectSource;
 use crate::streams::{StreamReader, open_to_read};
 use crate::volumes::Sealed;
+pub use objects::{object_named, objects_like};
 use outcore::Input;
 use outcore::key::NpyHeader;
 use outcore::{Error, Kind, Result};
 use outcore_io::consumed;
+use outcore_io::drive::objects::{is_object, no_stores};
 use outcore_io::drive::steady::Identity;
 use outcore_io::metadata::refuse_own_directory;
 use outcore_io::output::{MANIFEST_SUFFIX, Manifest};
@@ -81,6 +86,8 @@ pub struct Source {
     pub manifest: Option<PathBuf>,
     /// The dataset, if the input is one; only the device of the job can then open `path`.
     pub sealed: Option<Sealed>,
+    /// The object, if the input is one; only a device with stores can then open `path`.
+    pub object: Option<ObjectSource>,
     /// Its content, once its first bytes have been examined.
     pub content: Option<Content>,
 }
@@ -92,6 +99,14 @@ pub trait Names {
     /// # Errors
     /// It names a dataset that does not exist or cannot be read.
     fn input(&self, name: &Path) -> Result<Option<Source>>;
+
+    /// The names that match the pattern `name`; `None` if a file is meant, or one object.
+    ///
+    /// # Errors
+    /// No object has such a name; a store that cannot be listed.
+    fn matching(&self, _name: &Path) -> Result<Option<Vec<PathBuf>>> {
+        Ok(None)
+    }
 
     /// Receives each input that was found, before it is read.
     fn found(&self, _: &Source) {}
@@ -126,18 +141,9 @@ impl Source {
         self.sealed.is_some() || Named::is_mark(&self.name) && self.path != self.name
     }
 
-    /// The dataset `sealed`, with the name that the user gave.
-    pub(crate) fn of_dataset(name: &Path, sealed: Sealed) -> Self {
-        Source {
-            name: name.to_path_buf(),
-            path: name.to_path_buf(),
-            key: Some(sealed.key()),
-            identity: None,
-            start_bytes: 0,
-            manifest: None,
-            sealed: Some(sealed),
-            content: None,
-        }
+    /// Whether it is a dataset or an object, which are never changed in place.
+    pub fn is_sealed(&self) -> bool {
+        self.sealed.is_some() || self.object.is_some()
     }
 
     /// The file `path`, with the name that the user knows.
@@ -157,6 +163,9 @@ impl Source {
     /// # Errors
     /// It cannot be opened.
     pub fn open(&self) -> Result<Box<dyn Read>> {
+        if let Some(object) = &self.object {
+            return Ok(Box::new(object.open()?));
+        }
         match &self.sealed {
             Some(sealed) => Ok(Box::new(sealed.open()?)),
             None => Ok(Box::new(self.open_file(&self.name)?)),
@@ -183,6 +192,9 @@ impl Source {
     /// # Errors
     /// It cannot be examined.
     pub fn len_bytes(&self) -> Result<u64> {
+        if let Some(object) = &self.object {
+            return Ok(object.len_bytes());
+        }
         match &self.sealed {
             Some(sealed) => Ok(sealed.len_bytes()),
             None => match fs::metadata(&self.path) {
@@ -194,6 +206,9 @@ impl Source {
 
     /// Up to `len_bytes` bytes from where the input begins.
     pub(crate) fn head(&self, len_bytes: usize) -> Result<Vec<u8>> {
+        if let Some(object) = &self.object {
+            return object.head(len_bytes);
+        }
         if let Some(sealed) = &self.sealed {
             return sealed.read(self.start_bytes, len_bytes);
         }
@@ -296,6 +311,10 @@ fn find_in(
     for name in names {
         if is_stdio(name) {
             sources.push(standard_input()?);
+        } else if let Some(names) = known.matching(name)? {
+            for object in names {
+                sources.extend(known.input(&object)?);
+            }
         } else if let Some(source) = known.input(name)? {
             sources.push(source);
         } else if is_list(name) {
@@ -375,6 +394,9 @@ pub(crate) fn is_manifest(name: &Path) -> bool {
 }
 
 fn named(path: &Path, manifest: Option<&Path>, streams: Streams) -> Result<Source> {
+    if is_object(path) {
+        return Err(no_stores(OPEN, path));
+    }
     let facts = fs::metadata(path).map_err(|error| match is_stdio(path) {
         true => refused_stream(path),
         false => cannot_open(path, &error),
@@ -392,6 +414,7 @@ fn named(path: &Path, manifest: Option<&Path>, streams: Streams) -> Result<Sourc
         start_bytes: 0,
         manifest: manifest.map(Path::to_path_buf),
         sealed: None,
+        object: None,
         content: None,
     })
 }
@@ -438,6 +461,7 @@ fn standard_input() -> Result<Source> {
             start_bytes: 0,
             manifest: None,
             sealed: None,
+            object: None,
             content: None,
         });
     }
@@ -460,6 +484,7 @@ fn standard_input() -> Result<Source> {
         start_bytes,
         manifest: None,
         sealed: None,
+        object: None,
         content: None,
     })
 }

@@ -33,6 +33,7 @@
 //! - [`spelling`]: options in texts, in the caller's notation
 //! - [`volumes`]: datasets on volumes: the meaning of `@name`, `put`, `get`, `cp`
 //! - [`streams`]: pipes for input and output, and waiting for their other ends
+//! - [`objects`], [`object_outputs`]: objects of stores as inputs and as places of results
 //! - [`staging`]: files that replace datasets, for a job that works on files
 //! - `result_tables`: results of graphs as tables, with the feature `tables`
 //! - `table_edges`: columns of tables as edges of graphs, with the feature `tables`
@@ -47,6 +48,8 @@ pub mod cost;
 pub mod dataset;
 pub mod inputs;
 pub mod job;
+pub mod object_outputs;
+pub mod objects;
 pub mod output;
 pub mod record_cost;
 pub mod recording;

@@ -294,6 +294,7 @@ mod tests {
                 start_bytes: 0,
                 manifest: None,
                 sealed: None,
+                object: None,
                 content: None,
             },
             header_bytes: 0,

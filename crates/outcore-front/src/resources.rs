@@ -28,7 +28,7 @@ use outcore_io::memory::Budget;
 use outcore_io::output::parent_of;
 
 use crate::allocator;
-use crate::inputs::{FilesOnly, Names, Source as InputSource};
+use crate::inputs::{FilesOnly, Names, Source as InputSource, object_named, objects_like};
 use crate::record_cost::compute_costs;
 use crate::speeds::{Found, KnownSpeeds};
 
@@ -87,9 +87,29 @@ struct Remembering {
     steady: Arc<SteadyDevice>,
 }
 
+impl Remembering {
+    fn device(&self) -> Arc<dyn Device> {
+        Arc::<SteadyDevice>::clone(&self.steady)
+    }
+}
+
+/// `device` with the objects of stores among its files, if this build has stores.
+fn with_objects(device: Arc<dyn Device>) -> Arc<dyn Device> {
+    #[cfg(feature = "cloud")]
+    let device = Arc::new(outcore_cloud::ObjectDevice::new(device));
+    device
+}
+
 impl Names for Remembering {
     fn input(&self, name: &Path) -> Result<Option<InputSource>> {
-        self.names.input(name)
+        match object_named(&self.device(), name)? {
+            Some(object) => Ok(Some(object)),
+            None => self.names.input(name),
+        }
+    }
+
+    fn matching(&self, name: &Path) -> Result<Option<Vec<PathBuf>>> {
+        objects_like(&self.device(), name)
     }
 
     fn found(&self, source: &InputSource) {
@@ -123,8 +143,8 @@ impl Resources {
         let defaults = Defaults::of_machine();
         let config = Config::load(&request.flags, environment, &defaults)?;
         allocator::keep_within(config.memory_bytes.value);
-        let os = Arc::new(OsDevice::new(config.io.value));
-        let steady = Arc::new(SteadyDevice::new(os));
+        let os: Arc<dyn Device> = Arc::new(OsDevice::new(config.io.value));
+        let steady = Arc::new(SteadyDevice::new(with_objects(os)));
         let below: Arc<dyn Device> = Arc::<SteadyDevice>::clone(&steady);
         Ok(Resources {
             config,

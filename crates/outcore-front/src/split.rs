@@ -31,6 +31,7 @@ use outcore::key::NpyHeader;
 use outcore::{Error, Result};
 use outcore_io::drive::PrivateDir;
 use outcore_io::drive::link::refuse_link;
+use outcore_io::drive::objects::is_object;
 use outcore_io::output::{parent_of, publish_together};
 use outcore_io::units;
 use outcore_store::dataset::Named;
@@ -38,6 +39,7 @@ use outcore_store::dataset::Named;
 use crate::blocks::BlockWriter;
 use crate::compress::{Compression, Encoder};
 use crate::inputs::{FileKey, key_of};
+use crate::objects::no_directory;
 use crate::output::{Holds, check_dir_of, check_placeholders, pattern};
 use crate::text::reader::{Frame, RecordReader};
 use filter::Filter;
@@ -134,6 +136,9 @@ pub fn check_parts_name(name: &Path) -> Result<()> {
                 .path(name)
                 .hint("write files, and store each with `outcore volume put`; ./@NAME is a file of that name"),
         );
+    }
+    if is_object(name) {
+        return Err(no_directory(name));
     }
     check_placeholders(name, &[PLACEHOLDER])
 }

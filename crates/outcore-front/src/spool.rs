@@ -13,6 +13,7 @@ use std::path::{Path, PathBuf};
 use outcore::job::Job;
 use outcore::{Error, Result};
 use outcore_io::drive::PrivateDir;
+use outcore_io::drive::objects::is_object;
 use outcore_store::dataset::Named;
 
 use crate::blocks::BlockWriter;
@@ -200,6 +201,7 @@ impl Spool {
             path,
             start_bytes: 0,
             sealed: None,
+            object: None,
             content: None,
             ..source.clone()
         })
@@ -299,7 +301,8 @@ pub fn unpack_files(
 ) -> Result<(Copies, Option<Spool>)> {
     let (mut copies, mut spool) = (Vec::new(), None);
     let recognition = Recognition::default();
-    let is_looked_at = |file: &&PathBuf| Named::is_mark(file) || file.is_file() && is_text(file);
+    let is_no_file = |file: &PathBuf| Named::is_mark(file) || is_object(file);
+    let is_looked_at = |file: &&PathBuf| is_no_file(file) || file.is_file() && is_text(file);
     for file in files.iter().filter(is_looked_at) {
         for source in inputs::find(std::slice::from_ref(file), Streams::Refused, known)? {
             let packed = match is_text(file) {

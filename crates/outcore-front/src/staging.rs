@@ -18,6 +18,7 @@ use std::sync::Arc;
 
 use outcore::{Error, Result};
 use outcore_io::config::Environment;
+use outcore_io::drive::objects::is_object;
 use outcore_io::drive::{Device, PrivateDir};
 use outcore_io::memory::Budget;
 use outcore_store::dataset::device::DatasetDevice;
@@ -76,8 +77,14 @@ pub fn refuse_without_volume(name: &Path) -> Result<()> {
     )))
 }
 
-/// The error for a dataset that would be modified in place.
+/// The error for a dataset or an object that would be modified in place.
 pub fn sealed_error(name: &Path) -> Error {
+    if is_object(name) {
+        let cause = "objects are not changed in place";
+        return Error::usage("change input", cause)
+            .path(name)
+            .hint("write another object: -o with --force replaces one");
+    }
     let cause = format!("{}: a dataset is sealed", name.display());
     Error::usage("change input", cause)
         .hint("write another dataset: -o @OTHER; -o with --force replaces one")

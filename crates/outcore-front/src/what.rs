@@ -17,6 +17,7 @@ use outcore::Result;
 use outcore::key::column::listed;
 use outcore::read::fastq::is_begun_by;
 use outcore::read::text_kind::TextKind;
+use outcore_io::drive::objects::is_object;
 use outcore_store::dataset::Named;
 #[cfg(feature = "tables")]
 use outcore_table::{
@@ -240,7 +241,7 @@ fn held_by(first: &Path, known: &dyn Names) -> Result<Option<What>> {
         });
     }
     let is_stdin = first.as_os_str() == "-";
-    if !first.is_file() && !is_stdin && !Named::is_mark(first) {
+    if !first.is_file() && !is_stdin && !Named::is_mark(first) && !is_object(first) {
         // A stream. The kind of a missing file comes from its name; reading it reports the error.
         let is_table = is_named_table(first) && !first.exists();
         return Ok(is_table.then_some(What::Table));

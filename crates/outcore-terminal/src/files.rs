@@ -4,12 +4,11 @@
 //! dataset shows its progress, and stops when a signal arrives.
 
 use std::path::Path;
-use std::sync::Arc;
 
 use outcore::Result;
 use outcore::job::Control;
+use outcore_front::resources::Resources;
 use outcore_front::staging::Work;
-use outcore_io::drive::Device;
 use outcore_store::dataset::Watch;
 use outcore_verbs::datasets::{self, DatasetHost};
 
@@ -30,8 +29,8 @@ pub struct Copying {
 }
 
 impl DatasetHost for Copying {
-    fn device(&self) -> Result<Arc<dyn Device>> {
-        Ok(resources::without_flags()?.device())
+    fn resources(&self) -> Result<Resources> {
+        resources::without_flags()
     }
 
     fn call(&self, path: &Path, name: &Path) {

@@ -1,4 +1,4 @@
-//! `@name` in place of a file: read and written on the volume, or copied.
+//! `@name` and objects such as `s3://bucket/key` in place of a file.
 //!
 //! Contract: if a volume is given (`--volume`, `OUTCORE_VOLUME`), `@name` (or `@name/inside`) is a
 //! dataset wherever a command takes the name of a data file. Each command asks [`Files`] what its
@@ -8,25 +8,33 @@
 //! never changed in place. Without a volume a dataset is an error, unless there is a file of that
 //! name. The first use of a dataset opens the volume. A signal stops a copy as it stops a command.
 //!
+//! Objects are also read in place. A result for an object is a file until the command has
+//! succeeded; [`Files::finish`] then uploads it ([`outcore_front::object_outputs`]).
+//!
 //! [`find`]: outcore_front::inputs::find
 
 use std::borrow::Cow;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use outcore::Result;
-use outcore_front::inputs::{Names, Source};
+use outcore_front::inputs::{Names, Source, object_named, objects_like};
+use outcore_front::object_outputs::ObjectStaging;
+use outcore_front::objects::no_directory;
 use outcore_front::resources::Resources;
 use outcore_front::staging::{PackedDirectory, Staging, Work, refuse_without_volume, sealed_error};
 use outcore_io::drive::Device;
+use outcore_io::drive::objects::is_object;
 use outcore_store::dataset::Named;
 
 /// The services that datasets need from the command or from Python.
 pub trait DatasetHost {
-    /// The device that the volume is opened on.
+    /// The settings without those of the command line, and their device, on which the volume and
+    /// objects are opened.
     ///
-    /// # Errors Invalid settings.
-    fn device(&self) -> Result<Arc<dyn Device>>;
+    /// # Errors
+    /// Invalid settings.
+    fn resources(&self) -> Result<Resources>;
 
     /// From now on messages call the file at `path` by `name`.
     fn call(&self, path: &Path, name: &Path);
@@ -47,6 +55,10 @@ pub struct Files<H> {
     host: H,
     /// Nothing until a dataset is used.
     staging: Arc<Mutex<Option<Staging>>>,
+    /// Nothing before the first result for an object.
+    objects: Arc<Mutex<Option<ObjectStaging>>>,
+    /// The device of the host, once it is needed.
+    device: Arc<OnceLock<Arc<dyn Device>>>,
 }
 
 impl<H: DatasetHost> Files<H> {
@@ -57,6 +69,8 @@ impl<H: DatasetHost> Files<H> {
             lends_drives,
             host,
             staging: Arc::default(),
+            objects: Arc::default(),
+            device: Arc::default(),
         }
     }
 
@@ -67,6 +81,34 @@ impl<H: DatasetHost> Files<H> {
 
     fn staging(&self) -> MutexGuard<'_, Option<Staging>> {
         self.staging.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn objects(&self) -> MutexGuard<'_, Option<ObjectStaging>> {
+        self.objects.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// One device for all names, so that connections to stores are made once.
+    fn device(&self) -> Result<Arc<dyn Device>> {
+        if let Some(known) = self.device.get() {
+            return Ok(Arc::clone(known));
+        }
+        let made = self.host.resources()?.device();
+        Ok(Arc::clone(self.device.get_or_init(|| made)))
+    }
+
+    /// The file that becomes the object `name`; nothing for other names.
+    fn object_output(&self, name: &Path, replace: bool) -> Result<Option<PathBuf>> {
+        if !is_object(name) {
+            return Ok(None);
+        }
+        let mut objects = self.objects();
+        let begun = match objects.take() {
+            Some(begun) => begun,
+            None => ObjectStaging::begin(&self.host.resources()?)?,
+        };
+        let file = objects.insert(begun).output(name, replace)?;
+        self.host.call(&file, name);
+        Ok(Some(file))
     }
 
     /// Opens the volume if `name` is that of a dataset; nothing for a file.
@@ -84,7 +126,7 @@ impl<H: DatasetHost> Files<H> {
         let mut staging = self.staging();
         let opened = match staging.take() {
             Some(opened) => opened,
-            None => Staging::begin(self.host.device()?, drives_file)?,
+            None => Staging::begin(self.device()?, drives_file)?,
         };
         let opened = staging.insert(opened);
         let given = what(opened)?;
@@ -98,6 +140,9 @@ impl<H: DatasetHost> Files<H> {
     ///
     /// # Errors A dataset that cannot be written, or that exists.
     pub fn output<'a>(&self, name: &'a Path, replace: bool) -> Result<Cow<'a, Path>> {
+        if let Some(file) = self.object_output(name, replace)? {
+            return Ok(Cow::Owned(file));
+        }
         let made = self.ask(name, |staging| staging.output(name, replace))?;
         Ok(made.map_or(Cow::Borrowed(name), Cow::Owned))
     }
@@ -108,6 +153,9 @@ impl<H: DatasetHost> Files<H> {
     /// # Errors
     /// As [`Files::output`].
     pub fn output_dir<'a>(&self, name: &'a Path, replace: bool) -> Result<Cow<'a, Path>> {
+        if is_object(name) {
+            return Err(no_directory(name));
+        }
         let made = self.ask(name, |staging| staging.output_dir(name, replace))?;
         Ok(made.map_or(Cow::Borrowed(name), Cow::Owned))
     }
@@ -134,6 +182,9 @@ impl<H: DatasetHost> Files<H> {
     /// # Errors
     /// Usage.
     pub fn refuse_change(&self, name: &Path) -> Result<()> {
+        if is_object(name) {
+            return Err(sealed_error(name));
+        }
         match self.ask(name, |_| Ok(()))? {
             Some(()) => Err(sealed_error(name)),
             None => Ok(()),
@@ -151,13 +202,15 @@ impl<H: DatasetHost> Files<H> {
         }
     }
 
-    /// Stores the files that the command has made as datasets.
+    /// Stores the files that the command has made as datasets and objects.
     ///
     /// # Errors
     /// The name is taken, no room.
     pub fn finish(&self) -> Result<()> {
         let staging = self.staging().take();
-        staging.map_or(Ok(()), |staging| staging.finish(&self.copying()))
+        staging.map_or(Ok(()), |staging| staging.finish(&self.copying()))?;
+        let objects = self.objects().take();
+        objects.map_or(Ok(()), |objects| objects.finish(&self.copying()))
     }
 
     fn copying(&self) -> impl Fn(u64, &Work<'_>) -> Result<()> {
@@ -167,6 +220,16 @@ impl<H: DatasetHost> Files<H> {
 
 impl<H: DatasetHost> Names for Files<H> {
     fn input(&self, name: &Path) -> Result<Option<Source>> {
+        if is_object(name) {
+            return object_named(&self.device()?, name);
+        }
         self.ask(name, |staging| staging.source(name, &self.copying()))
+    }
+
+    fn matching(&self, name: &Path) -> Result<Option<Vec<PathBuf>>> {
+        match is_object(name) {
+            true => objects_like(&self.device()?, name),
+            false => Ok(None),
+        }
     }
 }

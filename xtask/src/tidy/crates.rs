@@ -11,8 +11,9 @@ use super::tree::Tree;
 use super::{Finding, Severity};
 
 /// Each package, by its folder, and those of our packages that it may use.
-const PACKAGES: [(&str, &[&str]); 21] = [
+const PACKAGES: [(&str, &[&str]); 22] = [
     ("crates/outcore-io", &[]),
+    ("crates/outcore-cloud", &["outcore-io"]),
     ("crates/outcore-store", &["outcore-io"]),
     ("crates/outcore", ENGINE_BELOW),
     ("lab/outcore-chart", &["outcore-io"]),
@@ -55,6 +56,7 @@ const ENGINE_BELOW: &[&str] = &["outcore-io", "outcore-store"];
 const ENGINE: &[&str] = &["outcore-io", "outcore-store", "outcore"];
 const BELOW_FRONT: &[&str] = &[
     "outcore-io",
+    "outcore-cloud",
     "outcore-store",
     "outcore",
     "outcore-table",

@@ -1,4 +1,4 @@
-//! `outcore scratch list|clean`: private directories of jobs, alive or dead.
+//! `outcore scratch list|clean`: private directories and uploads of jobs, alive or dead.
 //!
 //! Contract: looks only at the given directories (by default the configured drives, or the current
 //! directory), at directories directly inside them, where the files of a graph or a view are made,
@@ -6,13 +6,18 @@
 //! never touches four kinds of directory, and lists each with the reason: one whose lock is held,
 //! because it belongs to a running job; one with the only copy of something; one of a job that can
 //! be resumed; and one that only looks like one of ours. See [`outcore_io::drive::private_dir`].
+//!
+//! In the place of a store, such as `s3://bucket`, it looks for uploads that outcore began and did
+//! not complete, by their markers. It aborts those whose job has ended.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use outcore::{Error, Result};
+use outcore_front::objects::stores_of;
 use outcore_front::resources::{Resources, check_dir};
+use outcore_io::drive::objects::{Unfinished, is_object};
 use outcore_io::drive::private_dir::{self, Resumable, State};
 use outcore_io::journal::{self, Progress};
 use outcore_io::units;
@@ -32,19 +37,58 @@ const LOOK_EVERY: Duration = Duration::from_millis(20);
 pub(crate) fn run(context: &Context, command: &ScratchCommand) -> Result<u8> {
     let started = Instant::now();
     let resources = resources::without_flags()?;
+    let (ScratchCommand::List { dirs } | ScratchCommand::Clean { dirs, .. }) = command;
+    let (objects, dirs): (Vec<PathBuf>, Vec<PathBuf>) =
+        dirs.iter().cloned().partition(|place| is_object(place));
+    // Without a directory, the drives are meant, unless a store was named.
+    let places = match objects.is_empty() || !dirs.is_empty() {
+        true => dirs_of(&resources, &dirs)?,
+        false => Vec::new(),
+    };
+    let uploads = uploads_in(&resources, &objects)?;
     let count = match command {
-        ScratchCommand::List { dirs } => list(context, &dirs_of(&resources, dirs)?)?,
-        ScratchCommand::Clean { dirs, resumable } => {
-            let places = dirs_of(&resources, dirs)?;
+        ScratchCommand::List { .. } => list(context, &places, &uploads)?,
+        ScratchCommand::Clean { resumable, .. } => {
             if *resumable {
                 forget(&places)?;
             }
-            clean(context, &places)?
+            let aborted = abort(context, &resources, &uploads)?;
+            aborted + clean(context, &places)?
         }
     };
     let summary = Summary::since(started).with("directories", json!(count));
     context.reporter.summary(&summary);
     Ok(0)
+}
+
+/// The unfinished uploads in places of stores.
+fn uploads_in(resources: &Resources, places: &[PathBuf]) -> Result<Vec<Unfinished>> {
+    let device = resources.device();
+    let mut found = Vec::new();
+    for place in places {
+        found.extend(stores_of(&device, "look for uploads", place)?.unfinished(place)?);
+    }
+    Ok(found)
+}
+
+/// Aborts the uploads whose jobs have ended; returns their number.
+fn abort(context: &Context, resources: &Resources, uploads: &[Unfinished]) -> Result<usize> {
+    let device = resources.device();
+    let mut count = 0;
+    for upload in uploads {
+        let name = upload.object.display().to_string();
+        if upload.is_in_use {
+            context
+                .reporter
+                .note(&format!("{name}: its upload is in use"));
+            continue;
+        }
+        stores_of(&device, "abort upload", &upload.object)?.abort(upload)?;
+        count += 1;
+        context.reporter.event("removed", json!({"path": name}));
+        context.reporter.data(&format!("{name}\n"));
+    }
+    Ok(count)
 }
 
 fn dirs_of(resources: &Resources, named: &[PathBuf]) -> Result<Vec<Place>> {
@@ -147,8 +191,28 @@ fn dirs_in(dir: &Path) -> Vec<PathBuf> {
     dirs
 }
 
-fn list(context: &Context, places: &[Place]) -> Result<usize> {
+fn list(context: &Context, places: &[Place], uploads: &[Unfinished]) -> Result<usize> {
     let mut count = 0;
+    for upload in uploads {
+        count += 1;
+        let path = upload.object.display().to_string();
+        context.reporter.event(
+            "scratch",
+            json!({
+                "path": path,
+                "in_use": upload.is_in_use,
+                "kept_for": None::<String>,
+                "left_alone": None::<String>,
+                "bytes": 0,
+            }),
+        );
+        let text = match upload.is_in_use {
+            true => "upload in use",
+            false => "upload left over",
+        };
+        let age = units::seconds(upload.age.as_secs_f64());
+        context.reporter.data(&format!("{path}\t{text}\t{age}\n"));
+    }
     for place in places {
         for (path, state) in place.look(private_dir::list)? {
             count += 1;

@@ -75,7 +75,7 @@ impl IoBuf {
     ///
     /// # Panics
     /// If they extend beyond its end.
-    pub(super) fn copy_in(&mut self, mut start: usize, mut bytes: &[u8]) {
+    pub fn copy_in(&mut self, mut start: usize, mut bytes: &[u8]) {
         for slice in self.slices_mut() {
             let skip = start.min(slice.len());
             start -= skip;

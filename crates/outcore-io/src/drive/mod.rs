@@ -28,8 +28,10 @@ pub mod late;
 pub mod link;
 pub mod load;
 mod new_file;
+pub mod objects;
 mod open_files;
 pub mod os;
+pub mod owner;
 mod physical;
 mod places;
 pub mod private_dir;
@@ -54,6 +56,7 @@ use crate::memory::{Budget, Pool, block_ceil};
 pub use crate::memory::BLOCK_BYTES;
 pub use io_buf::IoBuf;
 pub use new_file::NewFile;
+pub use objects::Stores;
 pub use physical::{physical_drive, real_dir};
 pub use places::parent_of;
 pub use private_dir::PrivateDir;
@@ -172,6 +175,10 @@ pub trait FileSystem: Send + Sync {
     }
     /// Removes private directories in `parent` whose owners are gone; returns their paths.
     fn sweep_private_dirs(&self, parent: &Path) -> Result<Vec<PathBuf>>;
+    /// The stores whose objects it opens as files, if it has any.
+    fn stores(&self) -> Option<&dyn Stores> {
+        None
+    }
 }
 
 /// The interface under the engine: files, and queues that read and write them.

@@ -32,7 +32,7 @@ use std::time::Duration;
 
 use super::private_dir::create_new;
 use super::{Access, Completion, Device, FileFacts, FileId, FileSystem, Op};
-use super::{PrivateDir, Queue, QueueLimits, Request, Waker};
+use super::{PrivateDir, Queue, QueueLimits, Request, Stores, Waker};
 use crate::error::{Error, Result};
 
 use trace::{FLAG_FAILED, KIND_READ, KIND_SYNC, KIND_TRIM, KIND_WRITE, LEN_BYTES_MAX, OPERATION};
@@ -261,6 +261,10 @@ impl FileSystem for RecordingDevice {
 
     fn sweep_private_dirs(&self, parent: &Path) -> Result<Vec<PathBuf>> {
         self.0.inner.sweep_private_dirs(parent)
+    }
+
+    fn stores(&self) -> Option<&dyn Stores> {
+        self.0.inner.stores()
     }
 }
 

@@ -25,7 +25,9 @@ use std::path::{Component, Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::places::is_private_name;
-use super::{Access, Device, FileFacts, FileId, FileSystem, PrivateDir, Queue, QueueLimits};
+use super::{
+    Access, Device, FileFacts, FileId, FileSystem, PrivateDir, Queue, QueueLimits, Stores,
+};
 use crate::error::{Error, Result};
 
 /// Identity and state of a file.
@@ -64,7 +66,8 @@ impl Identity {
         }
     }
 
-    fn of_facts(facts: &FileFacts) -> Self {
+    /// Identity of an open file of a device.
+    pub fn of_facts(facts: &FileFacts) -> Self {
         Identity {
             file_system: facts.file_system,
             inode: facts.inode,
@@ -234,6 +237,10 @@ impl FileSystem for SteadyDevice {
             known.retain(|path, _| path.parent() != Some(&parent));
         }
         Ok(swept)
+    }
+
+    fn stores(&self) -> Option<&dyn Stores> {
+        self.below.stores()
     }
 }
 

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use outcore_io::Result;
 use outcore_io::drive::{
-    Access, Completion, Device, FileFacts, FileId, FileSystem, PrivateDir, Queue, Request,
+    Access, Completion, Device, FileFacts, FileId, FileSystem, PrivateDir, Queue, Request, Stores,
 };
 
 /// Sees, and may change, a finished transfer of the file of that name.
@@ -122,6 +122,10 @@ impl FileSystem for HookDevice {
 
     fn sweep_private_dirs(&self, parent: &Path) -> Result<Vec<PathBuf>> {
         self.inner.sweep_private_dirs(parent)
+    }
+
+    fn stores(&self) -> Option<&dyn Stores> {
+        self.inner.stores()
     }
 }
 

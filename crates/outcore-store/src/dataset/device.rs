@@ -32,7 +32,7 @@ use super::queue::DatasetQueue;
 use super::writer::NewDataset;
 use outcore_io::checksum::bytes_checksum;
 use outcore_io::drive::{
-    Access, Device, FileFacts, FileId, FileSystem, PrivateDir, Queue, QueueLimits,
+    Access, Device, FileFacts, FileId, FileSystem, PrivateDir, Queue, QueueLimits, Stores,
 };
 use outcore_io::error::{Error, Result};
 use outcore_io::memory::Budget;
@@ -277,6 +277,10 @@ impl FileSystem for DatasetDevice {
 
     fn sweep_private_dirs(&self, parent: &Path) -> Result<Vec<PathBuf>> {
         self.below.sweep_private_dirs(parent)
+    }
+
+    fn stores(&self) -> Option<&dyn Stores> {
+        self.below.stores()
     }
 }
 

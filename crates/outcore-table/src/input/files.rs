@@ -7,6 +7,7 @@
 use std::collections::{BTreeMap, HashSet};
 use std::path::{Path, PathBuf};
 
+use outcore_io::drive::objects::is_object;
 use outcore_io::metadata::{is_own_directory, refuse_own_directory};
 use outcore_io::output::{FileSet, MANIFEST_SUFFIX, SET_LIST, check_published, parent_of};
 use outcore_io::{Error, Result};
@@ -16,14 +17,14 @@ use super::{READ, TextKind};
 /// The extensions of files that are taken from directories.
 const ENDINGS: [&str; 7] = ["parquet", "pq", "parq", "arrow", "arrows", "feather", "ipc"];
 
-/// Fails for an object-store address, unless there is a file of that name.
+/// Fails for an address whose scheme is not that of a store, unless there is a file of that name.
 ///
 /// # Errors
 /// Usage, reported as `operation`.
 pub fn check_local(operation: &'static str, path: &Path) -> Result<()> {
     let scheme = path.to_str().and_then(|name| name.split_once("://"));
     match scheme {
-        Some((scheme, _)) if path.symlink_metadata().is_err() => {
+        Some((scheme, _)) if !is_object(path) && path.symlink_metadata().is_err() => {
             let cause = format!("`{scheme}://` is not supported yet");
             Err(Error::usage(operation, cause)
                 .path(path)
@@ -58,6 +59,10 @@ fn pattern_of(path: &Path) -> Option<&str> {
 /// Returns the paths that a pattern matches, or `None` for a path that is not a pattern.
 fn matched(path: &Path) -> Result<Option<Vec<PathBuf>>> {
     check_local(READ, path)?;
+    if is_object(path) {
+        // The device lists the objects of patterns.
+        return Ok(None);
+    }
     let Some(pattern) = pattern_of(path) else {
         return Ok(None);
     };

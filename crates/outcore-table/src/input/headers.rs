@@ -10,6 +10,7 @@ use std::sync::Arc;
 use arrow_schema::{DataType, Field, FieldRef, Schema};
 use outcore::Job;
 use outcore_io::Result;
+use outcore_io::drive::objects::expanded;
 use outcore_io::port::Volume;
 
 use super::opening::open_all;
@@ -36,7 +37,8 @@ pub(super) fn check(
     if asked.is_empty() && text.schema.is_empty() {
         return Ok(());
     }
-    let files = files_of(paths, true)?;
+    let files = expanded(volume.device().as_ref(), paths)?;
+    let files = files_of(&files, true)?;
     let is_there = |kind| files.iter().any(|name| text.kind_of(name) == Some(kind));
     if !is_there(TextKind::Csv) || is_there(TextKind::JsonLines) {
         return Ok(());

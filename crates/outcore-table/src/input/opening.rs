@@ -9,6 +9,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use arrow_schema::{FieldRef, Schema, SchemaRef};
 use outcore::Job;
+use outcore_io::drive::objects::expanded;
 use outcore_io::port::Volume;
 use outcore_io::{Error, Result, threads};
 
@@ -26,7 +27,8 @@ pub(super) fn open_all(
     paths: &[PathBuf],
     options: &InputOptions,
 ) -> Result<Vec<TableFile>> {
-    let paths = files_of(paths, options.text.is_some())?;
+    let paths = expanded(volume.device().as_ref(), paths)?;
+    let paths = files_of(&paths, options.text.is_some())?;
     if options.text.is_some() {
         let lens = paths
             .iter()

@@ -73,6 +73,9 @@ pub(super) fn sort(
         [one] if args.replace => Some(one.as_path()),
         _ => None,
     };
+    if let Some(input) = in_place {
+        host.refuse_change(input)?;
+    }
     let request = LineRequest {
         inputs: &inputs,
         output: args.output.as_deref().or(in_place),

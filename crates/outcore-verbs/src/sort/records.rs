@@ -145,10 +145,10 @@ fn prepare(host: &dyn Host, args: &SortArgs, resources: Resources) -> Result<Pre
     if args.delete_input {
         consumed::check(&sources)?;
     }
-    let sealed = sources.iter().find(|source| source.sealed.is_some());
+    let sealed = sources.iter().find(|source| source.is_sealed());
     if let Some(source) = sealed.filter(|_| args.delete_input) {
-        let cause = "--delete-input cannot be used with a dataset, which is sealed";
-        let hint = "leave --delete-input out, and write another dataset: -o @OTHER";
+        let cause = "--delete-input is for files: datasets and objects are not changed";
+        let hint = "leave --delete-input out, and write another dataset or object with -o";
         return Err(Error::usage("read arguments", cause)
             .path(&source.name)
             .hint(hint));

@@ -12,6 +12,7 @@ use outcore_front::inputs;
 use outcore_front::resources::Resources;
 use outcore_front::spool::{Copies, Spool, unpack_files};
 use outcore_front::what::{Asked, What};
+use outcore_io::drive::objects::expanded;
 use outcore_table::input::{InputOptions, OnBadRow, TextKind, TextOptions, files_of};
 use outcore_table::rows::KeyColumn;
 
@@ -95,7 +96,8 @@ pub(crate) fn unpacked(
     (inputs, kind): (&[PathBuf], Option<TextKind>),
     beside: &Path,
 ) -> Result<(Copies, Option<Spool>)> {
-    let mut files = files_of(inputs, true)?;
+    let files = expanded(job.device.as_ref(), inputs)?;
+    let mut files = files_of(&files, true)?;
     let stdin = files.iter().position(|file| is_stdin(file));
     let stdin = stdin.map(|place| files.swap_remove(place));
     // A stream may be silent for a long time, and decompression may take long.

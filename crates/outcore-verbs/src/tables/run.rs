@@ -76,7 +76,7 @@ fn check_not_inputs(
     directory: Option<&Path>,
 ) -> Result<()> {
     check_is_no_dataset_read(sources, request.output)?;
-    let mut sealed = sources.iter().filter(|source| source.sealed.is_some());
+    let mut sealed = sources.iter().filter(|source| source.is_sealed());
     if let Some(dataset) = sealed.next().filter(|_| request.replace) {
         return Err(sealed_error(&dataset.name));
     }
@@ -224,7 +224,7 @@ impl<T: Done> Ran<T> {
     }
 }
 
-/// The bytes of the files, of datasets, and of the visible files in directories.
+/// The bytes of the files, of datasets and objects, and of the visible files in directories.
 fn stored_bytes(names: &[PathBuf], sources: &[Source]) -> Result<u64> {
     let of = |path: &Path| std::fs::metadata(path).map_or(0, |facts| facts.len());
     let files = names.iter().map(|name| match std::fs::read_dir(name) {
@@ -232,7 +232,8 @@ fn stored_bytes(names: &[PathBuf], sources: &[Source]) -> Result<u64> {
         Err(_) => of(name),
     });
     let files_bytes: u64 = files.sum();
-    let datasets = sources.iter().filter(|source| source.is_of_volume());
-    let datasets_bytes: Result<u64> = datasets.map(Source::len_bytes).sum();
-    Ok(files_bytes + datasets_bytes?)
+    let others = sources.iter();
+    let others = others.filter(|source| source.is_of_volume() || source.object.is_some());
+    let others_bytes: Result<u64> = others.map(Source::len_bytes).sum();
+    Ok(files_bytes + others_bytes?)
 }

@@ -19,7 +19,7 @@ use rustix::io::Errno;
 use rustix::process::{Signal, getpid, kill_process};
 
 use crate::drive::{Access, Completion, Device, FileFacts, FileId, FileSystem, Op};
-use crate::drive::{PrivateDir, Queue, QueueLimits, Request, Waker};
+use crate::drive::{PrivateDir, Queue, QueueLimits, Request, Stores, Waker};
 use crate::error::{Error, Result};
 
 /// Kind of fault.
@@ -253,6 +253,10 @@ impl FileSystem for FaultDevice {
 
     fn sweep_private_dirs(&self, parent: &Path) -> Result<Vec<PathBuf>> {
         self.inner.sweep_private_dirs(parent)
+    }
+
+    fn stores(&self) -> Option<&dyn Stores> {
+        self.inner.stores()
     }
 }
 

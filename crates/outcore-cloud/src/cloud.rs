@@ -1,0 +1,350 @@
+//! Connections to stores: one runtime, and one client per bucket, container or server.
+//!
+//! Contract: a [`Cloud`] starts nothing before the first use of an object. Settings and credentials
+//! come from the environment, under the names that the vendors' tools read (`AWS_*`, `GOOGLE_*`,
+//! `AZURE_*`). A request that a server refuses for the moment (5xx, 429) or that a connection loses
+//! is repeated with growing pauses, at most [`RETRIES_MAX`] times and for [`RETRY_MAX`].
+//!
+//! Bounds: two threads; [`GETS_MAX`] GETs in flight.
+
+use std::collections::HashMap;
+use std::future::Future;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::time::Duration;
+
+use futures_util::TryStreamExt as _;
+use object_store::aws::{AmazonS3Builder, AmazonS3ConfigKey, Checksum, S3ConditionalPut};
+use object_store::azure::MicrosoftAzureBuilder;
+use object_store::gcp::GoogleCloudStorageBuilder;
+use object_store::http::HttpBuilder;
+use object_store::multipart::MultipartStore;
+use object_store::path::Path as Key;
+use object_store::{
+    BackoffConfig, ClientOptions, ObjectMeta, ObjectStore, ObjectStoreExt as _, RetryConfig,
+};
+use outcore_io::{Error, Result};
+use tokio::runtime::{Builder, Handle, Runtime};
+use tokio::sync::Semaphore;
+
+use crate::address::{Address, MARKER_SUFFIX, Scheme};
+use crate::fault::{explain, is_missing_bucket, no_credentials};
+
+/// GETs in flight over all threads of the process.
+pub(crate) const GETS_MAX: usize = 32;
+/// Repetitions of a request.
+pub(crate) const RETRIES_MAX: usize = 8;
+/// Time after which a request is not repeated any more.
+pub(crate) const RETRY_MAX: Duration = Duration::from_secs(120);
+/// Longest pause before a repetition.
+pub(crate) const PAUSE_MAX: Duration = Duration::from_secs(5);
+/// First pause before a repetition.
+pub(crate) const PAUSE_MIN: Duration = Duration::from_millis(100);
+/// Longest time of one request, with its data.
+const REQUEST_MAX: &str = "300s";
+const THREADS: usize = 2;
+
+const CONNECT: &str = "open store";
+const LIST: &str = "list objects";
+const OPEN: &str = "open object";
+
+/// The client of one place.
+pub(crate) struct Store {
+    pub(crate) objects: Arc<dyn ObjectStore>,
+    /// The same client, if the store takes objects in parts.
+    pub(crate) parts: Option<Arc<dyn MultipartStore>>,
+    /// The runtime that serves it.
+    pub(crate) handle: Handle,
+}
+
+/// An object that was found.
+#[derive(Clone)]
+pub(crate) struct Object {
+    pub(crate) address: Address,
+    pub(crate) location: Key,
+    pub(crate) store: Arc<Store>,
+    pub(crate) facts: ObjectMeta,
+}
+
+/// See the module.
+#[derive(Default)]
+pub(crate) struct Cloud {
+    runtime: OnceLock<Runtime>,
+    stores: Mutex<HashMap<String, Arc<Store>>>,
+    gets: OnceLock<Arc<Semaphore>>,
+}
+
+impl Cloud {
+    /// The runtime, which is started now if it is not running.
+    ///
+    /// # Errors
+    /// I/O: its threads cannot be started.
+    pub(crate) fn handle(&self) -> Result<Handle> {
+        if self.runtime.get().is_none() {
+            // Fails if another provider was chosen before, which then serves.
+            let _ = rustls::crypto::ring::default_provider().install_default();
+            let made = Builder::new_multi_thread()
+                .worker_threads(THREADS)
+                .thread_name("outcore-cloud")
+                .enable_all()
+                .build()
+                .map_err(|error| {
+                    Error::io(CONNECT, &error).hint("raise the limit of threads (ulimit -u)")
+                })?;
+            // Another thread may have been faster; its runtime stays.
+            if let Err(unused) = self.runtime.set(made) {
+                unused.shutdown_background();
+            }
+        }
+        let runtime = self.runtime.get();
+        runtime
+            .map(|runtime| runtime.handle().clone())
+            .ok_or_else(|| Error::new(outcore_io::Kind::Io, CONNECT, "it has no runtime"))
+    }
+
+    /// The result of `work`, which the calling thread waits for.
+    ///
+    /// # Errors
+    /// I/O: the runtime cannot be started.
+    pub(crate) fn wait<T>(&self, work: impl Future<Output = T>) -> Result<T> {
+        Ok(self.handle()?.block_on(work))
+    }
+
+    /// The permits for GETs.
+    pub(crate) fn gets(&self) -> Arc<Semaphore> {
+        Arc::clone(self.gets.get_or_init(|| Arc::new(Semaphore::new(GETS_MAX))))
+    }
+
+    /// The client of an object's place.
+    ///
+    /// # Errors
+    /// Usage: settings that no client takes. I/O: no credentials.
+    pub(crate) fn store(&self, address: &Address) -> Result<Arc<Store>> {
+        // Clients start tasks of the runtime.
+        let handle = self.handle()?;
+        let _inside = handle.enter();
+        let mut stores = self.stores.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(known) = stores.get(&address.place) {
+            return Ok(Arc::clone(known));
+        }
+        let made = Arc::new(connect(address, &handle)?);
+        stores.insert(address.place.clone(), Arc::clone(&made));
+        Ok(made)
+    }
+
+    /// The object called `path`.
+    ///
+    /// # Errors
+    /// I/O: it does not exist, access is denied, the store fails. Usage: not the name of an object.
+    pub(crate) fn find(&self, path: &Path) -> Result<Object> {
+        let address = Address::parse(OPEN, path)?;
+        let location = address.location(OPEN)?;
+        let store = self.store(&address)?;
+        let objects = Arc::clone(&store.objects);
+        let found = self.wait(async {
+            match objects.head(&location).await {
+                Err(object_store::Error::NotFound { path, source })
+                    if address.scheme != Scheme::Web =>
+                {
+                    // The answer has no body, and only the body says whether there is a bucket.
+                    let listed = objects.list(Some(&location)).try_next().await;
+                    match listed {
+                        Err(error) if is_missing_bucket(&error) => Err(error),
+                        _ => Err(object_store::Error::NotFound { path, source }),
+                    }
+                }
+                found => found,
+            }
+        })?;
+        let facts = found.map_err(|error| explain(OPEN, &address, &error))?;
+        Ok(Object {
+            address,
+            location,
+            store,
+            facts,
+        })
+    }
+
+    /// Whether there is an object of that name.
+    ///
+    /// # Errors
+    /// As [`Cloud::find`], except for a missing object.
+    pub(crate) fn exists(&self, address: &Address, location: &Key) -> Result<bool> {
+        let store = self.store(address)?;
+        match self.wait(store.objects.head(location))? {
+            Ok(_) => Ok(true),
+            Err(object_store::Error::NotFound { .. }) => Ok(false),
+            Err(error) => Err(explain(OPEN, address, &error)),
+        }
+    }
+
+    /// The objects whose keys begin with the folder `prefix`, as the store lists them.
+    ///
+    /// # Errors
+    /// Usage: a web server. I/O.
+    pub(crate) fn list(&self, address: &Address, prefix: &str) -> Result<Vec<ObjectMeta>> {
+        if address.scheme == Scheme::Web {
+            return Err(Error::usage(LIST, "web servers do not list their files")
+                .path(address.path())
+                .hint("name each file"));
+        }
+        let store = self.store(address)?;
+        let prefix = Key::parse(prefix.trim_end_matches('/')).map_err(|error| {
+            Error::usage(LIST, format!("no folder can have this name: {error}"))
+                .path(address.path())
+                .hint("check the pattern")
+        })?;
+        let listed = self.wait(store.objects.list(Some(&prefix)).try_collect::<Vec<_>>())?;
+        listed.map_err(|error| explain(LIST, address, &error))
+    }
+
+    /// The objects that match a pattern, sorted; `*` and `?` do not match slashes.
+    ///
+    /// # Errors
+    /// As [`Cloud::list`]; usage for an invalid pattern, and for one without a match.
+    pub(crate) fn matching(&self, pattern: &Path) -> Result<Vec<PathBuf>> {
+        let address = Address::parse(LIST, pattern)?;
+        let refused = |cause: &str, hint: &str| {
+            Error::usage(LIST, cause)
+                .path(pattern)
+                .hint(hint.to_owned())
+        };
+        let Ok(wanted) = glob::Pattern::new(&address.key) else {
+            let hint = "in a pattern, * and ? match any letters, and [ab] matches one of some";
+            return Err(refused("it is not a pattern", hint));
+        };
+        let literal = address.key.split(['*', '?', '[']).next().unwrap_or("");
+        let folder = literal.rfind('/').map_or("", |at| &literal[..at]);
+        let options = glob::MatchOptions {
+            require_literal_separator: true,
+            ..glob::MatchOptions::default()
+        };
+        let mut names: Vec<String> = self
+            .list(&address, folder)?
+            .into_iter()
+            .map(|found| found.location.to_string())
+            .filter(|key| wanted.matches_with(key, options) && !key.ends_with(MARKER_SUFFIX))
+            .collect();
+        names.sort();
+        match names.is_empty() {
+            true => Err(refused(
+                "no object has a name like this",
+                "check the pattern",
+            )),
+            false => Ok(names
+                .iter()
+                .map(|key| address.with_key(key).path())
+                .collect()),
+        }
+    }
+}
+
+impl Drop for Cloud {
+    fn drop(&mut self) {
+        // Waits for nothing: the queues have taken back what was in flight.
+        if let Some(runtime) = self.runtime.take() {
+            runtime.shutdown_background();
+        }
+    }
+}
+
+fn retries() -> RetryConfig {
+    RetryConfig {
+        backoff: BackoffConfig {
+            init_backoff: PAUSE_MIN,
+            max_backoff: PAUSE_MAX,
+            base: 2.0,
+        },
+        max_retries: RETRIES_MAX,
+        retry_timeout: RETRY_MAX,
+    }
+}
+
+/// A client, set by the environment.
+fn connect(address: &Address, handle: &Handle) -> Result<Store> {
+    let handle = handle.clone();
+    let failed = |error: object_store::Error| explain(CONNECT, address, &error);
+    let time = object_store::ClientConfigKey::Timeout;
+    Ok(match address.scheme {
+        Scheme::S3 => {
+            let made = Arc::new(s3(address)?.build().map_err(failed)?);
+            Store {
+                objects: Arc::<object_store::aws::AmazonS3>::clone(&made),
+                parts: Some(made),
+                handle,
+            }
+        }
+        Scheme::Google => {
+            let client = object_store::gcp::GoogleConfigKey::Client(time);
+            let made = GoogleCloudStorageBuilder::from_env()
+                .with_bucket_name(&address.host)
+                .with_config(client, REQUEST_MAX)
+                .with_retry(retries());
+            let made = Arc::new(made.build().map_err(failed)?);
+            Store {
+                objects: Arc::<object_store::gcp::GoogleCloudStorage>::clone(&made),
+                parts: Some(made),
+                handle,
+            }
+        }
+        Scheme::Azure => {
+            let client = object_store::azure::AzureConfigKey::Client(time);
+            let made = MicrosoftAzureBuilder::from_env()
+                .with_config(client, REQUEST_MAX)
+                .with_retry(retries());
+            let made = match address.host.contains('@') {
+                true => made.with_url(address.place.clone()),
+                false => made.with_container_name(&address.host),
+            };
+            let made = Arc::new(made.build().map_err(failed)?);
+            Store {
+                objects: Arc::<object_store::azure::MicrosoftAzure>::clone(&made),
+                parts: Some(made),
+                handle,
+            }
+        }
+        Scheme::Web => {
+            let is_plain = address.place.starts_with("http://");
+            let options = ClientOptions::new()
+                .with_config(time, REQUEST_MAX)
+                .with_allow_http(is_plain);
+            let made = HttpBuilder::new()
+                .with_url(&address.place)
+                .with_client_options(options)
+                .with_retry(retries());
+            Store {
+                objects: Arc::new(made.build().map_err(failed)?),
+                parts: None,
+                handle,
+            }
+        }
+    })
+}
+
+/// The settings of S3. Each part that is written has a checksum, which the store verifies.
+fn s3(address: &Address) -> Result<AmazonS3Builder> {
+    let is_set = |name: &str| std::env::var_os(name).is_some_and(|value| !value.is_empty());
+    let is_true = |name: &str| std::env::var(name).is_ok_and(|value| value == "true");
+    let is_anonymous = is_true("AWS_SKIP_SIGNATURE");
+    let others = [
+        "AWS_WEB_IDENTITY_TOKEN_FILE",
+        "AWS_CONTAINER_CREDENTIALS_RELATIVE_URI",
+        "AWS_CONTAINER_CREDENTIALS_FULL_URI",
+    ];
+    let is_given = is_set("AWS_ACCESS_KEY_ID") || others.iter().any(|name| is_set(name));
+    if !is_anonymous && !is_given && is_true("AWS_EC2_METADATA_DISABLED") {
+        return Err(no_credentials(CONNECT, address));
+    }
+    let made = AmazonS3Builder::from_env()
+        .with_bucket_name(&address.host)
+        .with_conditional_put(S3ConditionalPut::ETagMatch)
+        .with_config(
+            AmazonS3ConfigKey::Client(object_store::ClientConfigKey::Timeout),
+            REQUEST_MAX,
+        )
+        .with_retry(retries());
+    Ok(match is_set("AWS_CHECKSUM_ALGORITHM") {
+        true => made,
+        false => made.with_checksum_algorithm(Checksum::SHA256),
+    })
+}

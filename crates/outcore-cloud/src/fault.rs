@@ -1,0 +1,160 @@
+//! Errors of stores as the engine's errors: what is wrong, where, and the next step.
+//!
+//! Contract: [`explain`] gives one line without secrets. A changed object is
+//! [`Error::changed_input`]. Refused access and missing credentials name the variables that the
+//! vendor's tools read; their values are never part of an error.
+
+use std::path::Path;
+
+use object_store::Error as StoreError;
+use outcore_io::{Error, Kind};
+
+use crate::address::{Address, Scheme};
+
+/// Longest cause that is taken over from a store.
+const CAUSE_CHARS_MAX: usize = 300;
+
+/// The error of `operation` on the object of `address`.
+pub(crate) fn explain(operation: &str, address: &Address, error: &StoreError) -> Error {
+    let path = address.path();
+    match error {
+        StoreError::Precondition { .. } => changed(operation, &path),
+        _ if is_missing_bucket(error) => {
+            Error::new(Kind::Io, operation, "there is no such bucket or container")
+                .path(&path)
+                .hint("check its name, and the region and endpoint of the store")
+        }
+        StoreError::NotFound { .. } => Error::new(Kind::Io, operation, "there is no such object")
+            .path(&path)
+            .hint("check the name"),
+        StoreError::PermissionDenied { .. } | StoreError::Unauthenticated { .. } => {
+            Error::new(Kind::Io, operation, "the store denies access")
+                .path(&path)
+                .hint(format!(
+                    "check the credentials ({}) and what they may do there",
+                    variables_of(address.scheme)
+                ))
+        }
+        StoreError::NotSupported { .. } => Error::new(Kind::Io, operation, line_of(error))
+            .path(&path)
+            .hint("the server must serve ranges of bytes: copy the file to a drive"),
+        _ if is_about_credentials(error) => no_credentials(operation, address),
+        _ => Error::new(Kind::Io, operation, line_of(error))
+            .path(&path)
+            .hint("the store or the network failed after several tries: try again later"),
+    }
+}
+
+/// The error about an object that is no longer the one that was found.
+pub(crate) fn changed(operation: &str, path: &Path) -> Error {
+    let cause = "the object changed while it was read: another version has its name now";
+    Error::changed_input(operation, cause).path(path)
+}
+
+/// The error about credentials that are not given.
+pub(crate) fn no_credentials(operation: &str, address: &Address) -> Error {
+    Error::new(Kind::Io, operation, "no credentials are given")
+        .path(address.path())
+        .hint(format!("set {}", variables_of(address.scheme)))
+}
+
+/// Whether another try may help: the connection or the server failed, not the request.
+pub(crate) fn is_passing(error: &StoreError) -> bool {
+    matches!(error, StoreError::Generic { .. })
+}
+
+/// Whether the place itself does not exist. A list of objects gives this as a general error.
+pub(crate) fn is_missing_bucket(error: &StoreError) -> bool {
+    let text = error.to_string();
+    ["NoSuchBucket", "ContainerNotFound", "bucket does not exist"]
+        .iter()
+        .any(|mark| text.contains(mark))
+}
+
+fn is_about_credentials(error: &StoreError) -> bool {
+    let text = error.to_string();
+    [
+        "169.254.169.254",
+        "instance metadata",
+        "latest/api/token",
+        "metadata.google.internal",
+    ]
+    .iter()
+    .any(|mark| text.contains(mark))
+}
+
+/// The variables with the credentials of a store.
+fn variables_of(scheme: Scheme) -> &'static str {
+    match scheme {
+        Scheme::S3 => "AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or AWS_SKIP_SIGNATURE=true",
+        Scheme::Google => "GOOGLE_APPLICATION_CREDENTIALS or GOOGLE_SERVICE_ACCOUNT",
+        Scheme::Azure => "AZURE_STORAGE_ACCOUNT_NAME and AZURE_STORAGE_ACCOUNT_KEY",
+        Scheme::Web => "none are used for web servers",
+    }
+}
+
+/// The text of an error in one line of bounded length, without what follows a `?` in addresses.
+fn line_of(error: &StoreError) -> String {
+    let text = error.to_string();
+    let words = text
+        .split_whitespace()
+        .map(|word| match word.contains("://") {
+            true => word.split('?').next().unwrap_or(word),
+            false => word,
+        });
+    let line = words.collect::<Vec<_>>().join(" ");
+    match line.char_indices().nth(CAUSE_CHARS_MAX) {
+        Some((at, _)) => format!("{}…", &line[..at]),
+        None => line,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn said(error: &StoreError) -> Error {
+        let address = Address::parse("read", Path::new("s3://b/k")).unwrap();
+        explain("read", &address, error)
+    }
+
+    #[test]
+    fn errors_say_what_is_wrong_and_what_to_do_and_no_secret() {
+        let source = || "body: NoSuchBucket".into();
+        let path = || "k".to_owned();
+        let missing = StoreError::NotFound {
+            path: path(),
+            source: source(),
+        };
+        assert!(said(&missing).cause().contains("no such bucket"));
+        let object = StoreError::NotFound {
+            path: path(),
+            source: "".into(),
+        };
+        assert!(said(&object).cause().contains("no such object"));
+        let denied = StoreError::PermissionDenied {
+            path: path(),
+            source: "".into(),
+        };
+        assert!(
+            said(&denied)
+                .next_step()
+                .unwrap()
+                .contains("AWS_ACCESS_KEY_ID")
+        );
+        let changed = StoreError::Precondition {
+            path: path(),
+            source: "".into(),
+        };
+        assert_eq!(said(&changed).kind(), Kind::Corrupt);
+        let signed = StoreError::Generic {
+            store: "S3",
+            source: "GET http://h/k?X-Amz-Signature=secret failed\nbadly".into(),
+        };
+        let text = said(&signed).to_string();
+        assert!(
+            text.contains("http://h/k failed badly") && !text.contains("secret"),
+            "{text}"
+        );
+    }
+}

@@ -1,0 +1,109 @@
+//! Results that become objects of stores.
+//!
+//! Contract: a result for an object is first a file in a private directory
+//! ([`ObjectStaging::output`]). When the job has succeeded, [`ObjectStaging::finish`] uploads it;
+//! until then the store has nothing new, and an older object stays. The private directory is
+//! removed at the end, or by the next run after a kill.
+//!
+//! N.B. the engine writes a result from several threads and at many places at once. Parts in
+//! memory would be as many as these places, so the result passes through a drive.
+//!
+//! Bounds: room for the results on the drive of the private directory; the parts of an upload,
+//! within the memory of the settings.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use outcore::Result;
+use outcore_io::drive::objects::UploadWatch;
+use outcore_io::drive::{Access, Device, PrivateDir};
+
+use crate::objects::stores_of;
+use crate::resources::{Resources, default_scratch_dir};
+use crate::staging::Copy;
+
+const CREATE: &str = "create output";
+
+/// The results of a job that become objects.
+pub struct ObjectStaging {
+    device: Arc<dyn Device>,
+    dir: PrivateDir,
+    memory_bytes: u64,
+    outputs: Vec<ObjectOutput>,
+}
+
+/// A file, and the object that it becomes.
+struct ObjectOutput {
+    file: PathBuf,
+    object: PathBuf,
+    replace: bool,
+}
+
+impl ObjectStaging {
+    /// For a job with the settings of `resources`: the private directory is on their first drive,
+    /// or in the current directory.
+    ///
+    /// # Errors
+    /// Usage: no place for files. I/O: the directory cannot be made.
+    pub fn begin(resources: &Resources) -> Result<Self> {
+        let device = resources.device();
+        let parent = match resources.specs().first() {
+            Some(drive) => drive.dir.clone(),
+            None => default_scratch_dir(Path::new("."))?,
+        };
+        device.sweep_private_dirs(&parent)?;
+        Ok(ObjectStaging {
+            dir: device.make_private_dir(&parent)?,
+            device,
+            memory_bytes: resources.config.memory_bytes.value,
+            outputs: Vec::new(),
+        })
+    }
+
+    /// The path at which a job writes the object `name`; with `replace` it may exist already.
+    ///
+    /// # Errors
+    /// Usage: it exists, its place takes no objects. I/O: access is denied.
+    pub fn output(&mut self, name: &Path, replace: bool) -> Result<PathBuf> {
+        stores_of(&self.device, CREATE, name)?.check_new(name, replace)?;
+        // A directory of its own for each, so that the extension stays.
+        let dir = self.dir.create_dir(&self.outputs.len().to_string())?;
+        let last = name.file_name().unwrap_or(name.as_os_str());
+        let file = dir.join(last);
+        self.outputs.push(ObjectOutput {
+            file: file.clone(),
+            object: name.to_path_buf(),
+            replace,
+        });
+        Ok(file)
+    }
+
+    /// The files with the names of their objects.
+    pub fn names(&self) -> impl Iterator<Item = (&Path, &Path)> {
+        let outputs = self.outputs.iter();
+        outputs.map(|output| (output.file.as_path(), output.object.as_path()))
+    }
+
+    /// Uploads what the job has made.
+    ///
+    /// # Errors
+    /// An object exists by now and may not be replaced; I/O; a stop. Nothing of the failed object
+    /// stays.
+    pub fn finish(self, copy: &Copy<'_>) -> Result<()> {
+        for output in &self.outputs {
+            let file = self.device.open(&output.file, Access::Read)?;
+            let facts = self.device.facts(file);
+            self.device.close(file);
+            copy(facts?.len_bytes, &|watch| {
+                let stores = stores_of(&self.device, CREATE, &output.object)?;
+                let told = UploadWatch {
+                    check: watch.check,
+                    advance: watch.advance,
+                };
+                let (file, object) = (&output.file, &output.object);
+                stores.upload(file, object, output.replace, self.memory_bytes, told)
+            })?;
+        }
+        Ok(())
+    }
+}
