@@ -412,7 +412,7 @@ def test_a_checkpoint_is_of_files_and_goes_when_the_run_is_done(here):
     with pytest.raises(outcore.UsageError, match="in files"):
         outcore.KMeans(4, checkpoint="kept", **LIMITS).fit(rows)
     Path("kept").write_text("mine")
-    with pytest.raises(outcore.UsageError, match="no checkpoint"):
+    with pytest.raises(outcore.UsageError, match="not a checkpoint"):
         outcore.KMeans(4, checkpoint="kept", **LIMITS).fit("rows.npy")
     assert Path("kept").read_text() == "mine"
 

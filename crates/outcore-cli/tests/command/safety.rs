@@ -94,7 +94,7 @@ fn an_input_that_a_killed_job_has_freed_parts_of_is_refused_and_the_rest_is_kept
         assert!(is_whole || is_marked, "{fault}");
         seen[usize::from(is_marked)] += 1;
         if is_marked {
-            let words = ["--delete-input freed parts of it", "in", ".outcore-"];
+            let words = ["--delete-input freed parts of the file", "in", ".outcore-"];
             let next = ["restore the file"];
             place.run(&SMALL_SORT).fails(4, &words, next[0]);
             let verify = ["verify", "in", "--type", "u64"];

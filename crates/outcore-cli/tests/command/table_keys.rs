@@ -47,7 +47,7 @@ fn two_tables_are_joined_by_the_columns_that_are_named() {
     let refused = [
         (&["--on", "numbr=n"][..], "numbr", "`number`"),
         (&["--on", "name=n"], "`name`", "convert"),
-        (&[], "go together", "--on"),
+        (&[], "no join column", "--on"),
         (&["--on", "number=n", "--how", "outer"], "`outer`", "full"),
         (&["--on", "number=n", "--tolerance", "3"], "--asof", ""),
         (&["--on", "number=n", "--parts", "2"], "", ""),

@@ -186,7 +186,7 @@ fn what_pipes_cannot_have_is_named() {
             "directory",
         ),
         ("dedup t.parquet -o x.csv --removed -", "the second", "file"),
-        ("sort t.parquet --from arrow -o x.csv", "--from", "name -"),
+        ("sort t.parquet --from arrow -o x.csv", "--from", "pass -"),
         (
             "convert - -o x.csv",
             "Parquet cannot be read from a pipe",

@@ -675,7 +675,7 @@ fn vectors_are_datasets_on_all_drives_of_a_volume_with_the_same_results() {
     same("pairs.npy", "pairs-copy.npy");
     on("knn @base.fbin @queries.fbin -k 5 -o @ids.npy").fails(2, &["@ids.npy"], "--force");
     on("knn @none.fbin @queries.fbin -k 5 -o @new.npy").fails(2, &["@none.fbin"], "ls");
-    plain("knn @base.fbin queries.fbin -k 5 -o new.npy").fails(2, &["names a dataset"], "--volume");
+    plain("knn @base.fbin queries.fbin -k 5 -o new.npy").fails(2, &["is a dataset"], "--volume");
 }
 
 #[test]
@@ -707,7 +707,7 @@ fn neighbours_are_tables_with_a_row_each_that_other_commands_read() {
         assert_eq!(found.replace(".0\n", "\n"), wanted);
     }
     run("knn a.fbin --self -k 1 -o x.parquet --distances d.npy").fails(2, &["a column"], ".npy");
-    run("knn a.fbin --self --radius 1 -o x.npy").fails(2, &["its own number"], "--limits");
+    run("knn a.fbin --self --radius 1 -o x.npy").fails(2, &["the number of results"], "--limits");
     let cosine = table("knn a.fbin --self -k 1 --metric cosine", "r.csv");
     assert!(cosine.contains("\n0,0,1,1"), "{cosine}");
     // In an array the place is -1.

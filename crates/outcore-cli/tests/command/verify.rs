@@ -101,7 +101,7 @@ fn a_pipe_is_verified_as_it_comes() {
     let both = ["verify", "-", "more", "--type", "u64"];
     place
         .run_with_input(&both, &bytes)
-        .fails(2, &["stream"], "alone");
+        .fails(2, &["stream"], "only the stream");
     assert_eq!(place.names(), ["more"]);
 }
 

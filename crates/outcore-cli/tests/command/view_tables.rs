@@ -185,7 +185,7 @@ fn what_a_view_of_a_table_cannot_be_is_refused_by_name_and_leaves_nothing() {
             &["--dry-run"],
             "--explain",
         ),
-        (BUILD.to_owned(), &["there already"], "--force"),
+        (BUILD.to_owned(), &["already exists"], "--force"),
         ("view append t.view t.csv".to_owned(), &["name"], ""),
         (
             "view append t.view t.csv -t ;".to_owned(),

@@ -541,7 +541,7 @@ fn without_a_volume_a_dataset_is_an_error_unless_there_is_such_a_file() {
         ["sort", "in", "-o", "@keys"],
     ] {
         let answer = place.run(&[&words[..], &["--type", "u64"]].concat());
-        answer.fails(2, &["@keys names a dataset", "no volume"], "./@keys");
+        answer.fails(2, &["@keys is a dataset", "no volume"], "./@keys");
     }
     place
         .run(&["sort", "@file", "-o", "./@out", "--type", "u64"])
@@ -606,7 +606,7 @@ fn names_in_a_list_are_datasets_as_those_on_the_command_line_are() {
     place.write("names", b"@none\0");
     run(&place, &sort).fails(2, &["@none"], "ls");
     let answer = place.run(&sort);
-    answer.fails(2, &["@none names a dataset", "no volume"], "./@none");
+    answer.fails(2, &["@none is a dataset", "no volume"], "./@none");
 }
 
 #[test]

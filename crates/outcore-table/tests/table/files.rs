@@ -445,7 +445,7 @@ fn what_is_no_table_is_named_with_what_to_do() {
             .unwrap_err()
             .to_string()
     };
-    assert!(named("a.csv", b"a,b\n1,2\n").contains("neither Parquet nor Arrow"));
+    assert!(named("a.csv", b"a,b\n1,2\n").contains("neither those of Parquet nor of Arrow"));
     assert!(named("empty", b"").contains("empty"));
     for (name, bytes) in [
         ("p1", &b"PAR1"[..]),
