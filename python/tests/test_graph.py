@@ -386,7 +386,7 @@ def test_neighbours_are_sampled_in_batches_with_their_features(tmp_path):
         # Leaving a loop early ends its threads.
         next(iter(ahead))
     assert not [t for t in threading.enumerate() if t.name.startswith("outcore-neighbors")]
-    with pytest.raises(outcore.UsageError, match="the most"):
+    with pytest.raises(outcore.UsageError, match="at most 256"):
         g.neighbor_loader(wanted, [4], workers=1000)
     with pytest.raises(outcore.UsageError, match="not a vertex"):
         g.neighbor_loader([vertices])

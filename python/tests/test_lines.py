@@ -355,7 +355,7 @@ def test_writing_lines_copies_them(text: outcore.Lines, here: Path) -> None:
     assert text.write("all").records == len(WORDS)
     assert (here / "all").read_bytes() == b"\n".join(WORDS)
     (here / "torn").write_bytes(b"no end")
-    with pytest.raises(outcore.UsageError, match="no end"):
+    with pytest.raises(outcore.UsageError, match="no terminator"):
         outcore.open(["torn", "part-0.txt"], lines=True).write("none")
     assert all_of(outcore.open(["torn", "torn"], lines=True)) == [b"no end", b"no end"]
     (here / "empty").touch()

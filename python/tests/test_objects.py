@@ -22,7 +22,7 @@ import pytest
 from stores import HOST, Cut, Proxy, Stall, Status, Web, times
 
 try:
-    import boto3
+    import boto3  # type: ignore[import-untyped]
     from moto.server import ThreadedMotoServer
 except ImportError as error:
     pytest.skip(f"moto is not installed: {error}", allow_module_level=True)

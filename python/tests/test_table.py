@@ -163,7 +163,7 @@ def test_what_is_wrong_is_named_and_leaves_nothing(here: Path) -> None:
     with pytest.raises(outcore.UsageError, match="no file matches"):
         outcore.table("*.nothing")
     with pytest.raises(outcore.UsageError, match="not supported yet"):
-        outcore.table("s3://bucket/t.parquet").sort("x")
+        outcore.table("hdfs://bucket/t.parquet").sort("x")
 
     class LazyFrame:
         def collect(self) -> Any: ...

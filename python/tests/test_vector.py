@@ -295,7 +295,7 @@ def test_vectors_are_datasets_on_the_drives_of_a_volume(here):
     model.label("@base.npy", "@labels.npy")
     volume.get("@labels.npy", "labels.npy")
     assert (np.load("labels.npy") == model.predict(base)).all()
-    with pytest.raises(outcore.UsageError, match="there is a @labels.npy"):
+    with pytest.raises(outcore.UsageError, match="@labels.npy already exists"):
         model.label("@base.npy", "@labels.npy")
     with pytest.raises(outcore.OutcoreError, match="nothing.npy"):
         outcore.knn("@nothing.npy", queries, 4, **limits)

@@ -133,7 +133,7 @@ def test_comm_compares_arrays_as_multisets(numbers: str) -> None:
     done = outcore.comm(numbers, "o.npy", "both.npy", not_left=True, not_right=True)
     assert numpy.load("both.npy").tolist() == [1, 7]
     assert (done.first, done.second, done.both) == (4, 2, 2)
-    with pytest.raises(ValueError, match="one column of the three"):
+    with pytest.raises(ValueError, match="one of the three columns"):
         outcore.comm(numbers, "o.npy", "none.npy")
 
 

@@ -82,7 +82,7 @@ def test_structured_records_and_their_keys(here: Path) -> None:
 
 
 def test_what_is_wrong_is_an_error_with_a_next_step(here: Path) -> None:
-    with pytest.raises(outcore.NotFoundError, match="view build"):
+    with pytest.raises(outcore.NotFoundError, match="sort_view"):
         outcore.View("none")
     np.arange(100, dtype="u8").tofile("in.bin")
     view = outcore.sort_view("in.bin", "v", dtype="u64", memory=MEMORY)

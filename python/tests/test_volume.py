@@ -207,6 +207,6 @@ def test_tables_are_read_from_datasets_and_written_to_them(volume: outcore.Volum
         kept = outcore.filter(name, "id < 10", "@few.csv", volume=drives, force=True)
         assert kept.records == 10
         assert volume.read("few.csv").splitlines()[1].split(b",")[0] == b"0"
-    with pytest.raises(outcore.UsageError, match="there is a @t.parquet already"):
+    with pytest.raises(outcore.UsageError, match="@t.parquet already exists"):
         outcore.sort(table, "@t.parquet", by="id", volume=drives)
     assert not leftovers(tmp_path)

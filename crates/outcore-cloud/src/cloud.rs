@@ -24,6 +24,7 @@ use object_store::{
     BackoffConfig, ClientOptions, ObjectMeta, ObjectStore, ObjectStoreExt as _, RetryConfig,
 };
 use outcore_io::{Error, Result};
+use rustix::fs::{Mode, OFlags};
 use tokio::runtime::{Builder, Handle, Runtime};
 use tokio::sync::Semaphore;
 
@@ -332,7 +333,10 @@ fn s3(address: &Address) -> Result<AmazonS3Builder> {
         "AWS_CONTAINER_CREDENTIALS_FULL_URI",
     ];
     let is_given = is_set("AWS_ACCESS_KEY_ID") || others.iter().any(|name| is_set(name));
-    if !is_anonymous && !is_given && is_true("AWS_EC2_METADATA_DISABLED") {
+    // Elsewhere nothing answers where a machine of EC2 asks for its role.
+    let has_role = is_set("AWS_METADATA_ENDPOINT") || is_of_ec2();
+    let has_role = has_role && !is_true("AWS_EC2_METADATA_DISABLED");
+    if !is_anonymous && !is_given && !has_role {
         return Err(no_credentials(CONNECT, address));
     }
     let made = AmazonS3Builder::from_env()
@@ -346,5 +350,20 @@ fn s3(address: &Address) -> Result<AmazonS3Builder> {
     Ok(match is_set("AWS_CHECKSUM_ALGORITHM") {
         true => made,
         false => made.with_checksum_algorithm(Checksum::SHA256),
+    })
+}
+
+/// Whether this is a machine of EC2, according to its firmware.
+fn is_of_ec2() -> bool {
+    let names = ["sys_vendor", "bios_version", "board_vendor"];
+    names.iter().any(|name| {
+        let path = format!("/sys/class/dmi/id/{name}");
+        let opened = rustix::fs::open(path, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty());
+        let mut text = [0; 64];
+        let got = opened.and_then(|file| rustix::io::read(file, &mut text));
+        let found = text.get(..got.unwrap_or(0)).unwrap_or_default();
+        String::from_utf8_lossy(found)
+            .to_ascii_lowercase()
+            .contains("amazon")
     })
 }

@@ -3,8 +3,9 @@
 //! Contract: an [`ObjectQueue`] passes requests for other files on unchanged. Adjacent requests
 //! that wait together become one GET of at most [`GET_BYTES_MAX`]; each completes as soon as its
 //! bytes are there. A GET asks for the version that was opened. One that the connection loses, or
-//! in which nothing arrives for half a minute, continues where it ended, at most
-//! [`RETRIES_MAX`] times in a row and for [`RETRY_MAX`] without a new byte. A write fails: objects are only read.
+//! in which nothing arrives for half a minute, continues where it ended. Without a new byte it is
+//! repeated at most [`RETRIES_MAX`] times and for [`RETRY_MAX`]. A write fails: objects are only
+//! read.
 //!
 //! Bounds: the buffers of the requests; the process has at most
 //! [`GETS_MAX`](crate::cloud::GETS_MAX) GETs in flight, and further ones wait.

@@ -366,7 +366,7 @@ pub(crate) fn united(schemas: &[(SchemaRef, &Path)]) -> Result<SchemaRef> {
             };
             let Some(both) = common_type(known.data_type(), field.data_type()) else {
                 let cause = format!(
-                    "column `{}` is {}, but in {} {}",
+                    "column `{}` is {}, but in {} it is {}",
                     field.name(),
                     field.data_type(),
                     first_path.display(),

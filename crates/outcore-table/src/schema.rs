@@ -312,7 +312,7 @@ pub(crate) fn agree(first: &Schema, first_path: &Path, other: &Schema, path: &Pa
         };
         if !is_same_type(field.data_type(), found.data_type()) {
             return Err(differs(format!(
-                "column `{name}` is {}, but in {first_path} {}",
+                "column `{name}` is {}, but in {first_path} it is {}",
                 found.data_type(),
                 field.data_type()
             )));

@@ -79,7 +79,10 @@ fn options_that_a_generated_table_does_not_have_are_rejected_by_name() {
             &["logs", "-n", "3", "-o", "t.log", "--parts", "2"],
             "--parts",
         ),
-        (&["sales", "-n", "3", "-o", "t.bin"], "the format of the table"),
+        (
+            &["sales", "-n", "3", "-o", "t.bin"],
+            "the format of the table",
+        ),
         (&["u64", "-n", "3", "--to", "csv"], "--to"),
         (&["u64", "-n", "3", "-o", "o", "--parts", "2"], "--parts"),
         (&["parquet", "-n", "3"], "a format"),

@@ -95,8 +95,8 @@ fn patterns_are_the_files_that_they_match_and_addresses_are_refused() {
     run("convert ab.parquet -o x.csv").ok();
     assert_eq!(place.read("x.csv"), b"x\n1\n2\n");
     run("convert *.txt -o y.parquet").fails(2, &["*.txt"], "pattern");
-    run("convert s3://bucket/x.parquet -o y.parquet").fails(2, &["s3://"], "copy");
-    run("convert ab.parquet -o s3://bucket/y.parquet").fails(2, &["s3://"], "copy");
+    run("convert hdfs://bucket/x.parquet -o y.parquet").fails(2, &["hdfs://"], "copy");
+    run("convert ab.parquet -o hdfs://bucket/y.parquet").fails(2, &["hdfs://"], "copy");
     run("convert ab.parquet -o y.parquet --schema x:i8").fails(2, &["--schema"], "map");
     assert!(!place.path("y.parquet").exists());
 }

@@ -274,8 +274,8 @@ fn duplicates_are_removed_where_they_stand_and_written_if_asked_for() {
             "unique",
         ),
         (
-            &["s3://bucket/t.parquet", "-o", "x.parquet"],
-            "s3://",
+            &["hdfs://bucket/t.parquet", "-o", "x.parquet"],
+            "hdfs://",
             "local",
         ),
     ];

@@ -464,12 +464,12 @@ fn what_is_no_table_is_named_with_what_to_do() {
     assert!(named("stop.arrow", b"ARROW1\0\0").contains("stop.arrow"));
     let error = all(
         &InputOptions::default(),
-        &["s3://bucket/t.parquet".into()],
+        &["hdfs://bucket/t.parquet".into()],
         1,
     )
     .unwrap_err();
     assert!(
-        error.to_string().contains("`s3://` is not supported yet"),
+        error.to_string().contains("`hdfs://` is not supported yet"),
         "{error}"
     );
     let error = all(

@@ -195,7 +195,7 @@ fn check_types(ours: &Schema, theirs: &Schema, path: &Path) -> Result<()> {
             let cause = match may_be_null {
                 true => format!("column `{}` may be null, but not in the view", field.name()),
                 false => format!(
-                    "column `{}` is {}, but in the view {}",
+                    "column `{}` is {}, but in the view it is {}",
                     field.name(),
                     other.data_type(),
                     field.data_type()
