@@ -531,7 +531,7 @@ def diff(
     scratch_limit: Size | None = None, record_io: StrPath | None = None, force: bool = False,
     explain: bool = False, volume: StrPath | None = None, progress: Watcher | bool | None = None,
 ) -> DiffSummary | Table:
-    """Compare two tables by key: rows of one alone, rows that changed, and in which columns.
+    """Compare two tables by key: rows in only one of them, rows that changed, and in which columns.
 
     Rows with the same key are compared in the order of their bytes. The order of the tables does not matter.
     Null is equal to null. Both tables may be larger than memory.

@@ -276,9 +276,11 @@ impl FileSystem for OsDevice {
             false => places::rename_new(&old, &new),
         };
         done.map_err(|errno| match errno {
-            Errno::EXIST => Error::usage("publish output", "a file of its name has appeared")
-                .path(to)
-                .hint("allow overwriting with --force, or name another"),
+            Errno::EXIST => {
+                Error::usage("publish output", "a file with the same name has appeared")
+                    .path(to)
+                    .hint("allow overwriting with --force, or name another")
+            }
             errno => at("publish output", to)(errno),
         })?;
         rustix::fs::fsync(new.dir()).map_err(at("sync directory", to))

@@ -31,7 +31,7 @@ Examples:
 OUT has the columns diff (left, right or changed) and diff_columns (those that differ, separated by commas),
 then those of --by, and each other column twice, as NAME_left and NAME_right, in the order of the key.";
 
-/// Compare two tables by key: rows of one alone, rows that changed, and in which columns
+/// Compare two tables by key: rows in only one of them, rows that changed, and in which columns
 ///
 /// Exits with 1 if they differ. Rows with the same key are compared in the order of their bytes.
 /// The order of the tables does not matter. Null is equal to null. Both tables may be larger than
