@@ -139,6 +139,10 @@ impl FileSystem for ObjectDevice {
         self.below.claim_private_dir(parent, set)
     }
 
+    fn reopen_private_dir(&self, path: &Path) -> Result<Option<PrivateDir>> {
+        self.below.reopen_private_dir(path)
+    }
+
     fn sweep_private_dirs(&self, parent: &Path) -> Result<Vec<PathBuf>> {
         self.below.sweep_private_dirs(parent)
     }

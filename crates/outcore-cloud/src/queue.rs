@@ -177,6 +177,10 @@ impl Queue for ObjectQueue {
     fn keep(&mut self, pool: &Pool) {
         self.below.keep(pool);
     }
+
+    fn waker(&mut self) -> Option<Waker> {
+        self.below.waker()
+    }
 }
 
 /// Adjacent requests that one GET serves.

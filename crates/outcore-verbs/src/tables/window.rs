@@ -16,7 +16,7 @@ use crate::wording::{Said, headline, say};
 
 const WINDOW_EXAMPLES: &str = "\
 Examples:
-  outcore window t.parquet -o w.parquet --by user --order time --add 'visit=row_number,before=lag(page)'
+  outcore window t.parquet -o w.parquet --by user --order time --add 'nth=row_number,last=lag(page)'
   outcore window t.parquet -o w.parquet --by country --order bytes:desc --add rank,dense_rank
   outcore window t.parquet -o latest.parquet --by user --order time:desc --first 1
   outcore window t.parquet -o w.parquet --by account --order time --add 'balance=cum_sum(amount)'
