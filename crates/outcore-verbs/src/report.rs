@@ -299,8 +299,8 @@ report! {
         read_bytes: u64,
         /// Bytes written.
         written_bytes: u64,
-        /// Seconds that the plan predicted; none if it predicted none, or if the speed of a drive is
-        /// assumed.
+        /// Seconds that the plan predicted; none if it predicted none, or if the speed of a drive
+        /// is assumed.
         predicted_seconds: Option<f64>,
         /// Bytes read that the plan predicted.
         predicted_read_bytes: Option<u64>,

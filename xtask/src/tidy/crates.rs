@@ -359,9 +359,9 @@ mod tests {
     #[test]
     fn dependencies_downwards_pass() {
         let tests = "[dev-dependencies]\noutcore.workspace = true";
-        assert_eq!(found("lab/outcore-sim", tests), [0; 0]);
+        assert_eq!(found("lab/outcore-traces", tests), [0; 0]);
         let below = "[dependencies]\noutcore.workspace = true\nserde = '1'";
-        assert_eq!(found("lab/outcore-sim", below), [4]);
+        assert_eq!(found("lab/outcore-traces", below), [4]);
         for folder in ["crates/outcore-mount", "lab/outcore-gen", "python"] {
             assert_eq!(found(folder, below), [0; 0], "{folder}");
         }
