@@ -6,7 +6,7 @@
 //! with much memory nothing changes.
 //!
 //! The allocator of musl has one lock for all threads, and jobs on tables take half as long again
-//! with it. Programs with musl use mimalloc.
+//! with it. Programs with musl use mimalloc, which returns freed pages to the system at once.
 #![allow(unsafe_code)]
 
 #[cfg(target_env = "musl")]
@@ -22,7 +22,7 @@ const MOST_BYTES: u64 = 32 << 20;
 /// Sets the limit for jobs with this much memory.
 pub(crate) fn keep_within(memory_bytes: u64) {
     let block_bytes = (memory_bytes / PART).clamp(LEAST_BYTES, MOST_BYTES);
-    if block_bytes < MOST_BYTES {
+    if block_bytes < MOST_BYTES || cfg!(target_env = "musl") {
         give_back(block_bytes as i32);
     }
 }
@@ -43,5 +43,16 @@ fn give_back(block_bytes: i32) {
     }
 }
 
-#[cfg(not(all(target_os = "linux", target_env = "gnu")))]
+#[cfg(target_env = "musl")]
+fn give_back(_block_bytes: i32) {
+    // `mi_option_purge_delay` of mimalloc.h.
+    const PURGE_DELAY: i32 = 15;
+    unsafe extern "C" {
+        fn mi_option_set(option: i32, value: std::ffi::c_long);
+    }
+    // SAFETY: the function is part of mimalloc, may be called at any time, and accepts any numbers.
+    unsafe { mi_option_set(PURGE_DELAY, 0) }
+}
+
+#[cfg(not(all(target_os = "linux", any(target_env = "gnu", target_env = "musl"))))]
 fn give_back(_block_bytes: i32) {}
