@@ -46,12 +46,12 @@ fn give_back(block_bytes: i32) {
 #[cfg(target_env = "musl")]
 fn give_back(_block_bytes: i32) {
     // `mi_option_purge_delay` of mimalloc.h.
-    const PURGE_DELAY: i32 = 15;
+    const OPTION: i32 = 15;
     unsafe extern "C" {
         fn mi_option_set(option: i32, value: std::ffi::c_long);
     }
     // SAFETY: the function is part of mimalloc, may be called at any time, and accepts any numbers.
-    unsafe { mi_option_set(PURGE_DELAY, 0) }
+    unsafe { mi_option_set(OPTION, 0) }
 }
 
 #[cfg(not(all(target_os = "linux", any(target_env = "gnu", target_env = "musl"))))]

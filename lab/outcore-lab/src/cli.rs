@@ -40,7 +40,7 @@ pub(crate) enum Command {
     Replay(Box<ReplayArgs>),
     /// Simulate SSDs, arrays of SSDs, and a GPU inside the storage
     #[command(subcommand)]
-    Sim(SimCommand),
+    Sim(Box<SimCommand>),
     Completions(CompletionsArgs),
     Man(ManArgs),
 }

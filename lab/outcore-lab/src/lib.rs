@@ -94,7 +94,7 @@ fn run_command(terminal: &Terminal, command: Command) -> Result<u8> {
     match command {
         Command::Bench(command) => bench::run(terminal, &command),
         Command::Replay(args) => replay::run(terminal, &args),
-        Command::Sim(command) => sim::run(terminal, command),
+        Command::Sim(command) => sim::run(terminal, *command),
         Command::Completions(args) => {
             Ok(docs::completions(&terminal.reporter, Cli::command(), &args))
         }

@@ -392,10 +392,10 @@ pub(crate) struct FormatArgs {
     /// a key, the name
     #[arg(long, conflicts_with_all = ["csv", "jsonl", "zero_terminated"])]
     pub fastq: bool,
-    /// Sort keys, separated by commas, most significant first: a name, or for CSV the number (from
-    /// 1) of a column, for JSON lines a path such as .user.id or .tags[0], for .npy a field. After
-    /// colons, in any order: a type as in price:f64, asc or desc, nulls-first or nulls-last; for
-    /// CSV also the letters of -k, as in price:nr. Null is an empty field of CSV. A name in
+    /// Sort keys, separated by commas, most significant first: a name, or for CSV the number
+    /// (from 1) of a column, for JSON lines a path such as .user.id or .tags[0], for .npy a field.
+    /// After colons, in any order: a type as in price:f64, asc or desc, nulls-first or nulls-last;
+    /// for CSV also the letters of -k, as in price:nr. Null is an empty field of CSV. A name in
     /// backquotes may hold commas and colons
     #[arg(long, value_name = "FIELD")]
     pub by: Vec<String>,

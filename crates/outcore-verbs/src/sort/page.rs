@@ -45,9 +45,9 @@ errors exit with 2, inputs are lines, and file names say nothing about contents 
 #[derive(Debug, Default, Args)]
 #[command(after_long_help = SORT_EXAMPLES)]
 pub(crate) struct SortArgs {
-    /// Files to sort, in order: lines, raw records, .npy, or a manifest (.outcore.json) of shards;
-    /// - is standard input, which is the default for lines. To read records from standard input,
-    /// pass - and a type
+    /// Files to sort, in order: lines, raw records, .npy, or a manifest (.outcore.json) of
+    /// shards; - is standard input, which is the default for lines. To read records from
+    /// standard input, pass - and a type
     #[arg(value_name = "IN", value_hint = ValueHint::FilePath)]
     pub(crate) inputs: Vec<PathBuf>,
     /// Output: a file, - for standard output, or one shard per drive if the name contains

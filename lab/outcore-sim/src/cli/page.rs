@@ -222,7 +222,6 @@ fn bars(id: &str, title: &str, parts: impl Iterator<Item = Part>, unit: Unit) ->
         y: Axis::new("", unit),
         series: vec![Series::new("", points)],
         shape: Shape::Bars,
-        ..Chart::default()
     }
 }
 

@@ -244,11 +244,7 @@ pub(super) fn sort_from<S: ItemSource>(
     };
     let mut sample = source.sample(job, &ends, lines)?;
     sample.sort();
-    let places = match rows {
-        Some(_) => OutputPlaces::Unknown,
-        None => output.places(),
-    };
-    let layout = ends.layout(job, &places);
+    let layout = ends.layout(job, &places_of(output, rows));
     let size = LineSize {
         sampled_bytes: sample_cost.bytes + ends.volume.traffic_bytes().0,
         ..sample.size(job, lines, data_bytes, is_unique, layout)
@@ -283,12 +279,7 @@ pub(super) fn sort_from<S: ItemSource>(
     let (buckets, splits) = split_oversized(&context, &mut tables, buckets)?;
     phases.end("distribute", &ends.volume);
     if adds_bytes {
-        let counted_bytes = buckets
-            .iter()
-            .map(LineBucket::counted_bytes_max)
-            .sum::<u64>()
-            + TOTAL_BYTES_MAX;
-        staged = ends.stage(options.replace, room, counted_bytes)?;
+        staged = ends.stage(options.replace, room, counted_bytes_max(&buckets))?;
     }
     let written = sort_buckets(&context, &tables, buckets, &ends, staged.as_ref())?;
     phases.end("sort", &ends.volume);
@@ -315,6 +306,20 @@ pub(super) fn sort_from<S: ItemSource>(
         phases: served.phases,
         plan: Some(plan),
     })
+}
+
+/// The places of the output; a sink of rows has its own.
+fn places_of(output: &Output, rows: Option<&dyn RowSink>) -> OutputPlaces {
+    match rows {
+        Some(_) => OutputPlaces::Unknown,
+        None => output.places(),
+    }
+}
+
+/// Bytes of the output with all counts, at most.
+fn counted_bytes_max(buckets: &[LineBucket]) -> u64 {
+    let counted = buckets.iter().map(LineBucket::counted_bytes_max);
+    counted.sum::<u64>() + TOTAL_BYTES_MAX
 }
 
 /// Fails if not all lines that were read have been written.
