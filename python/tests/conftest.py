@@ -18,7 +18,7 @@ def no_settings(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OUTCORE_CONFIG", "")
 
 
-@pytest.fixture
+@pytest.fixture(autouse=True)
 def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """An empty folder as the current one; checks that no scratch is left in it."""
     monkeypatch.chdir(tmp_path)

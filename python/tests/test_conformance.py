@@ -16,9 +16,6 @@ import pytest
 import outcore
 
 KIT = Path(__file__).parents[2] / "crates/outcore/tests/conformance/primitives.json"
-# No test leaves files in the folder that pytest was started in.
-pytestmark = pytest.mark.usefixtures("here")
-
 CASES: list[dict[str, Any]] = json.loads(KIT.read_text())
 JOINS: list[dict[str, Any]] = json.loads(KIT.with_name("joins.json").read_text())
 GOLDEN = 0x9E3779B97F4A7C15
