@@ -242,6 +242,10 @@ impl FileSystem for SimDevice {
         self.0.inner.claim_private_dir(parent, set)
     }
 
+    fn reopen_private_dir(&self, path: &Path) -> Result<Option<PrivateDir>> {
+        self.0.inner.reopen_private_dir(path)
+    }
+
     fn sweep_private_dirs(&self, parent: &Path) -> Result<Vec<PathBuf>> {
         self.0.inner.sweep_private_dirs(parent)
     }

@@ -170,9 +170,8 @@ pub trait FileSystem: Send + Sync {
     }
     /// Takes over a private directory whose job can be resumed; `None` if there is nothing to
     /// resume at `path`. Fails with [`crate::Kind::Usage`] while another job holds it.
-    fn reopen_private_dir(&self, _path: &Path) -> Result<Option<PrivateDir>> {
-        Ok(None)
-    }
+    /// No default: a device around another one that forgets it would begin every such job anew.
+    fn reopen_private_dir(&self, path: &Path) -> Result<Option<PrivateDir>>;
     /// Removes private directories in `parent` whose owners are gone; returns their paths.
     fn sweep_private_dirs(&self, parent: &Path) -> Result<Vec<PathBuf>>;
     /// The stores whose objects it opens as files, if it has any.

@@ -120,6 +120,10 @@ impl FileSystem for HookDevice {
         self.inner.make_private_dir(parent)
     }
 
+    fn reopen_private_dir(&self, path: &Path) -> Result<Option<PrivateDir>> {
+        self.inner.reopen_private_dir(path)
+    }
+
     fn sweep_private_dirs(&self, parent: &Path) -> Result<Vec<PathBuf>> {
         self.inner.sweep_private_dirs(parent)
     }

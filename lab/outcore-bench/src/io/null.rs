@@ -106,6 +106,10 @@ impl FileSystem for NullDevice {
         Err(Error::usage(OPERATION, "a null device has no directories").path(parent))
     }
 
+    fn reopen_private_dir(&self, _path: &Path) -> Result<Option<PrivateDir>> {
+        Ok(None)
+    }
+
     fn sweep_private_dirs(&self, _parent: &Path) -> Result<Vec<PathBuf>> {
         Ok(Vec::new())
     }

@@ -403,6 +403,10 @@ impl FileSystem for RamDevice {
         Ok(PrivateDir::named(path, Box::new(self.clone())))
     }
 
+    fn reopen_private_dir(&self, _path: &Path) -> Result<Option<PrivateDir>> {
+        Ok(None)
+    }
+
     fn sweep_private_dirs(&self, _parent: &Path) -> Result<Vec<PathBuf>> {
         Ok(Vec::new())
     }

@@ -352,6 +352,10 @@ impl FileSystem for Stuck {
         self.inner.make_private_dir(parent)
     }
 
+    fn reopen_private_dir(&self, path: &Path) -> Result<Option<outcore_io::drive::PrivateDir>> {
+        self.inner.reopen_private_dir(path)
+    }
+
     fn sweep_private_dirs(&self, parent: &Path) -> Result<Vec<PathBuf>> {
         self.inner.sweep_private_dirs(parent)
     }
