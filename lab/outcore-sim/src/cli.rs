@@ -72,13 +72,12 @@ pub struct DriveArgs {
 impl DriveArgs {
     /// The selection, for a report.
     fn given(&self) -> Vec<Given> {
-        let of = |name, value| Given { name, value };
-        let settings = of("set", self.settings.join(", "));
+        let settings = Given::new("set", self.settings.join(", "));
         match &self.ssd {
-            Some(path) => vec![of("drive", path.display().to_string()), settings],
+            Some(path) => vec![Given::new("drive", path.display().to_string()), settings],
             None => vec![
-                of("drive", self.preset.clone()),
-                of("size", self.drive_size.clone()),
+                Given::new("drive", self.preset.clone()),
+                Given::new("size", self.drive_size.clone()),
                 settings,
             ],
         }

@@ -25,6 +25,12 @@ pub(super) struct Given {
     pub(super) value: String,
 }
 
+impl Given {
+    pub(super) fn new(name: &'static str, value: String) -> Self {
+        Given { name, value }
+    }
+}
+
 /// The circumstances of a simulation: its options, and when it began.
 pub(super) struct Asked {
     pub(super) options: Vec<Given>,

@@ -282,22 +282,10 @@ fn given(args: &RunArgs) -> Vec<Given> {
         path.map_or_else(String::new, |path| path.display().to_string())
     };
     given.extend([
-        Given {
-            name: "workload",
-            value: path(&args.workload),
-        },
-        Given {
-            name: "trace",
-            value: path(&args.trace),
-        },
-        Given {
-            name: "flow",
-            value: args.flows.join(", "),
-        },
-        Given {
-            name: "warm-up",
-            value: args.warm_up.to_string(),
-        },
+        Given::new("workload", path(&args.workload)),
+        Given::new("trace", path(&args.trace)),
+        Given::new("flow", args.flows.join(", ")),
+        Given::new("warm-up", args.warm_up.to_string()),
     ]);
     given
 }
@@ -306,18 +294,9 @@ fn given(args: &RunArgs) -> Vec<Given> {
 fn given_to_sweep(args: &SweepArgs) -> Vec<Given> {
     let mut given = args.drive.given();
     given.extend([
-        Given {
-            name: "vary",
-            value: args.vary.join(", "),
-        },
-        Given {
-            name: "flow",
-            value: args.flows.join(", "),
-        },
-        Given {
-            name: "warm-up",
-            value: args.warm_up.to_string(),
-        },
+        Given::new("vary", args.vary.join(", ")),
+        Given::new("flow", args.flows.join(", ")),
+        Given::new("warm-up", args.warm_up.to_string()),
     ]);
     given
 }
