@@ -83,7 +83,7 @@ class Phase(Report):
     predicted_written_bytes: int | None
     #: Whether the predictions are only upper bounds.
     predicted_is_bound: bool
-    #: What determines the predicted time, as in "drive-1 bounds it: the output is there".
+    #: The resource that bounds the predicted time, as in "drive-1 bounds it: the output is there".
     predicted_bound: str | None
 
 

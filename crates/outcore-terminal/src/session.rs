@@ -50,7 +50,7 @@ pub struct Session<'a> {
     pub cleans_up: bool,
     /// Whether scratch goes to the volume's drives if the user gives no others.
     pub lends_drives: bool,
-    /// The file that is named in an error that has no file of its own.
+    /// The file for errors that have no file of their own.
     pub first_file: Option<PathBuf>,
 }
 

@@ -308,7 +308,8 @@ report! {
         predicted_written_bytes: Option<u64>,
         /// Whether the predictions are only upper bounds.
         predicted_is_bound: bool,
-        /// What determines the predicted time, as in "drive-1 bounds it: the output is there".
+        /// The resource that bounds the predicted time, as in "drive-1 bounds it: the output is
+        /// there".
         predicted_bound: Option<String>,
     }
 }

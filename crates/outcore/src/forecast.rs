@@ -76,7 +76,7 @@ impl fmt::Display for Forecast {
     }
 }
 
-/// What a phase does, by the place of its bytes.
+/// The work of a phase, by the place of its bytes.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Amounts {
     /// Read from the inputs.
@@ -184,7 +184,7 @@ pub struct PhasePlan {
     pub written_bytes: Forecast,
     /// The duration; an upper bound if one of the byte counts is a bound, `None` if one is unknown.
     pub seconds: Option<f64>,
-    /// What determines the duration, if it is known.
+    /// The bound of the duration, if it is known.
     pub bound: Option<Bound>,
     amounts: Amounts,
     is_measured: bool,
@@ -212,7 +212,7 @@ impl PhasePlan {
         self.seconds.filter(|_| self.is_measured)
     }
 
-    /// What it does.
+    /// Its work.
     pub fn amounts(&self) -> &Amounts {
         &self.amounts
     }

@@ -411,7 +411,7 @@ struct Making<'a> {
     speeds: &'a Speeds,
     /// File systems of the drives that a volume would have.
     lanes: Vec<u64>,
-    /// Where each file system is, so that the kernel is asked once about each.
+    /// The places of file systems. The kernel is asked once about each.
     known: Vec<Known>,
     drives: Vec<DriveShare>,
 }

@@ -1,7 +1,7 @@
 //! `outcore scratch list|clean`: private directories and uploads of jobs, alive or dead.
 //!
-//! Contract: looks only at the given directories (by default the configured drives, or the current
-//! directory), at directories directly inside them, where the files of a graph or a view are made,
+//! Contract: looks at the given directories, by default the configured drives or the current
+//! directory. It also looks at directories directly inside them, where graphs and views are made,
 //! and at the folders of partitions in these. It looks only at names that the engine makes. It
 //! never touches four kinds of directory, and lists each with the reason: one whose lock is held,
 //! because it belongs to a running job; one with the only copy of something; one of a job that can

@@ -280,7 +280,7 @@ fn names_of_outputs_promise_what_they_hold() {
     place.run(&["sort", "in", "-o", "out.csv"]).ok();
 }
 
-/// What a command shows on a terminal of 80 columns; `None` where there is no script(1).
+/// The output of a command on a terminal of 80 columns; `None` without script(1).
 fn on_terminal(place: &TestDir, arguments: &str) -> Option<String> {
     let shown = |arguments: &str| {
         let line = format!("{} {arguments}", env!("CARGO_BIN_EXE_outcore"));

@@ -116,7 +116,7 @@ pub struct PartitionPlan {
     pub predicted_seconds: f64,
     /// The predictions of each phase.
     pub phases: Vec<PhasePlan>,
-    /// What each phase does.
+    /// The work of each phase.
     amounts: [(&'static str, Amounts); 3],
     /// Time of the drives and time of the processors, separately.
     moving_seconds: f64,
