@@ -49,7 +49,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use rustix::fs::{
     AtFlags, FlockOperation, Mode, OFlags, flock, fstat, mkdirat, openat, statat, unlinkat,
@@ -82,6 +82,9 @@ const SPARE_DESCRIPTORS: usize = 2;
 /// closed.
 const HIDDEN_LOOKS: u32 = 20;
 const HIDDEN_WAIT: Duration = Duration::from_millis(5);
+/// How long a directory in use may stay so until it is refused, and the pause between looks.
+const ENDING: Duration = Duration::from_secs(3);
+const LOOK_AGAIN: Duration = Duration::from_millis(20);
 const MAKE: &str = "make private directory";
 
 /// A directory that only this process uses; removed with its contents when dropped.
@@ -158,7 +161,11 @@ impl PrivateDir {
             if let Some(made) = try_make(places, parent, &above, &name)? {
                 return Ok(made);
             }
-            let aside = match sweep_one(parent, &above, name.as_ref()) {
+            let swept = ended(
+                || sweep_one(parent, &above, name.as_ref()),
+                |swept| matches!(swept, Ok(Swept::InUse)),
+            );
+            let aside = match swept {
                 Ok(Swept::Removed(aside)) => aside,
                 Ok(Swept::Gone) => continue,
                 Ok(Swept::InUse) => {
@@ -507,6 +514,19 @@ fn lock_of(dir: &Arc<OwnedFd>) -> std::result::Result<Option<File>, Errno> {
     let flags = OFlags::RDWR | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
     let lock = File::from(openat(dir, LOCK, flags, Mode::empty())?);
     Ok(take_lock(dir, &lock)?.then_some(lock))
+}
+
+/// What `look` sees once it is no longer in use, or after [`ENDING`]. A process that was killed
+/// holds its locks until the kernel has ended its I/O, and the next run may begin before that.
+fn ended<T>(look: impl Fn() -> T, is_in_use: impl Fn(&T) -> bool) -> T {
+    let until = Instant::now() + ENDING;
+    loop {
+        let seen = look();
+        if !is_in_use(&seen) || Instant::now() >= until {
+            return seen;
+        }
+        std::thread::sleep(LOOK_AGAIN);
+    }
 }
 
 /// Whether an open directory belongs to this user and is closed to all others.

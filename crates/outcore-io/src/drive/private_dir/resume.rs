@@ -19,7 +19,7 @@ use rustix::io::{Errno, fcntl_dupfd_cloexec};
 use super::super::places::{Held, Places, name_of};
 use super::mark::{RESUME, Resumable};
 use super::sweep::{State, look_at};
-use super::{Owner, PrivateDir, SPARE_DESCRIPTORS, cannot_make, commit, parent_of};
+use super::{Owner, PrivateDir, SPARE_DESCRIPTORS, cannot_make, commit, ended, parent_of};
 use crate::checksum::bytes_checksum;
 use crate::error::{Error, Result};
 
@@ -73,7 +73,11 @@ impl PrivateDir {
         let Some(name) = path.file_name() else {
             return Ok(None);
         };
-        let (dir, lock) = match look_at(&above, name) {
+        let looked = ended(
+            || look_at(&above, name),
+            |looked| matches!(looked, Ok(Some((State::InUse, ..)))),
+        );
+        let (dir, lock) = match looked {
             Ok(Some((State::Resumable(_), dir, Some(lock)))) => (dir, lock),
             Ok(Some((State::InUse, ..))) => {
                 return Err(Error::usage(

@@ -218,6 +218,28 @@ fn a_set_is_written_by_one_job_at_a_time_and_a_dead_one_is_no_hindrance() {
 }
 
 #[test]
+fn a_set_is_free_once_the_kernel_has_ended_a_killed_job() {
+    let parent = parent("ending");
+    let places = Places::default();
+    let claim = || PrivateDir::claim(&places, &parent, "a.json".as_ref());
+    let first = claim().unwrap();
+    // Like a process that was killed and still has I/O in flight.
+    let lock = File::open(first.path().join(LOCK)).unwrap();
+    let path = first.path().to_path_buf();
+    first.leave();
+    rustix::fs::flock(&lock, rustix::fs::FlockOperation::LockExclusive).unwrap();
+    let ending = std::thread::spawn(move || {
+        std::thread::sleep(LOOK_AGAIN * 5);
+        drop(lock);
+    });
+    let second = claim().unwrap();
+    ending.join().unwrap();
+    assert_eq!(second.path(), path);
+    drop(second);
+    fs::remove_dir_all(parent).unwrap();
+}
+
+#[test]
 fn what_is_kept_for_a_file_stays_until_its_marker_is_gone() {
     let [parent, away] = ["keep", "keep-input"].map(parent);
     let marker = away.join(".in.marker");
