@@ -39,6 +39,12 @@ bench-primitives-quick: build
 bench-sim: build
 	$(BENCH_PYTHON) benches/sim_speed.py --mqsim '$(MQSIM)' --outcore $(COMMAND) $(BENCH_ARGS)
 
+# The simulator's results compared with MQSim's on RANDOM_PAIRS drives and workloads drawn at random: four minutes per 100.
+RANDOM_PAIRS ?= 100
+.PHONY: compare-sim
+compare-sim: build
+	$(BENCH_PYTHON) benches/sim_random.py --mqsim '$(MQSIM)' --outcore $(COMMAND) --count $(RANDOM_PAIRS) --seed $(RANDOM_SEED) $(BENCH_ARGS)
+
 # A sort on 2, 4 and 8 throttled drives, predicted from its trace on one: two minutes, 4 GiB of memory for the drives' images.
 bench-predict: build
 	$(BENCH_PYTHON) benches/sim_predict.py --outcore $(COMMAND) $(BENCH_ARGS)

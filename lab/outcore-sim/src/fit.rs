@@ -225,6 +225,7 @@ mod tests {
                 items: lbas.iter().map(item).collect(),
                 depth: 1,
                 rounds: 1,
+                file: None,
             }),
         };
         let options = RunOptions {

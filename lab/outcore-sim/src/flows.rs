@@ -4,6 +4,7 @@
 //! Completed requests are counted per flow.
 
 use crate::drive::{Done, Drive, Host};
+use crate::mqsim::order::{Chips, Source, start_order};
 use crate::quantities::{NS, Ps};
 use crate::report::FlowStats;
 use crate::workload::{
@@ -209,9 +210,29 @@ impl Flows {
         self.flows.iter().map(|flow| &flow.stats)
     }
 
+    /// The flows in the order in which they start.
+    fn start_order(&self, drive: &Drive) -> Vec<usize> {
+        if !drive.p.compat {
+            return (0..self.flows.len()).collect();
+        }
+        let chips = Chips {
+            channels: drive.p.channels,
+            per_channel: drive.p.chips,
+        };
+        let sources = self.flows.iter().map(|flow| match &flow.running {
+            Running::List { list, .. } => match &list.file {
+                Some(path) => Source::Trace(path),
+                None => Source::Generator,
+            },
+            Running::Synthetic(_) => Source::Generator,
+        });
+        start_order(chips, sources)
+    }
+
     /// Sets the first timers.
     pub(crate) fn start(&mut self, drive: &mut Drive) {
-        for (at, flow) in self.flows.iter_mut().enumerate() {
+        for at in self.start_order(drive) {
+            let flow = &mut self.flows[at];
             let start = match &mut flow.running {
                 Running::Synthetic(generator) => match generator.spec.pace {
                     Pace::Depth(_) => Some(NS),

@@ -156,6 +156,8 @@ pub struct List {
     pub depth: u32,
     /// How often the list is replayed.
     pub rounds: u32,
+    /// The path of its file as MQSim's workload file gives it, for MQSim's order of flows.
+    pub file: Option<String>,
 }
 
 /// Source of a flow's requests.

@@ -262,6 +262,7 @@ pub fn load_list(path: &Path, options: &BlockOptions) -> Result<(List, Vec<Strin
         items,
         depth,
         rounds: 1,
+        file: None,
     };
     Ok((list, warnings))
 }

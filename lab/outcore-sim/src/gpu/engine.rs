@@ -161,6 +161,7 @@ fn filled(queue: QueueConfig) -> FlowConfig {
             items: Vec::new(),
             depth: 1,
             rounds: 1,
+            file: None,
         }),
     }
 }

@@ -177,6 +177,7 @@ fn import_flow<'a>(
             items,
             depth: 0,
             rounds: numbers.rounds,
+            file: numbers.file.clone(),
         })
     } else {
         let spec = finish_synthetic(import, part, &numbers)?;

@@ -9,6 +9,7 @@
 //! runs.
 
 mod flows;
+pub(crate) mod order;
 
 use std::path::Path;
 

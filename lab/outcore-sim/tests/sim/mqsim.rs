@@ -201,6 +201,7 @@ fn logged_requests_fed_in_order_give_iops_mean_and_tail() {
             items,
             depth,
             rounds: 1,
+            file: None,
         });
         let outcome = run(&config, &flows, &RunOptions::default()).unwrap();
         let total = &outcome.summary.total;

@@ -406,6 +406,7 @@ fn a_workload_without_a_request_is_said_to_be_empty() {
         items: Vec::new(),
         depth: 1,
         rounds: 1,
+        file: None,
     });
     let summary = simulate(&small(), &[flow]).summary;
     let text = summary.warnings.join(" ");
@@ -431,6 +432,7 @@ fn trimmed_units_are_read_without_flash_and_need_no_collection() {
         items,
         depth: 1,
         rounds: 1,
+        file: None,
     });
     let summary = simulate(&config, &[flow]).summary;
     let counters = &summary.counters;

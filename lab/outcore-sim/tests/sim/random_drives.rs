@@ -186,6 +186,7 @@ fn flow(random: &mut Random) -> FlowConfig {
             items: items.collect(),
             depth: r.of(&[0, 1, 32]),
             rounds: r.small(1, 2),
+            file: None,
         })
     } else {
         Origin::Synthetic(Synthetic {
