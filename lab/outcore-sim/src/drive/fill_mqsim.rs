@@ -452,7 +452,10 @@ impl Drive {
         match pattern {
             Pattern::HotCold => {
                 let first = ((hot_ratio * wanted as f64) as usize).min(hot.len());
-                let rest = (wanted - first).min(cold.len());
+                // MQSim subtracts the hot entries before it counts them as present, and skips as
+                // many of the others as there are hot units, though it has removed those it took.
+                let cold = &cold[first.min(cold.len())..];
+                let rest = wanted.saturating_sub(2 * first).min(cold.len());
                 for unit in hot[..first].iter().chain(&cold[..rest]) {
                     self.warm_entry(queue, *unit);
                 }
