@@ -48,6 +48,20 @@ fn mat_vec(a: &Matrix, v: &[i64; 3], m: i64) -> [i64; 3] {
     out
 }
 
+/// `(A12 * a - A13N * b) mod M1`. MQSim computes it in doubles. They are exact unless the start of a
+/// seed has numbers of two signs, and then its rounding leads to other numbers, as here.
+#[inline]
+fn first_step(a: i64, b: i64) -> i64 {
+    let sum = A12 * a - A13N * b;
+    if sum.unsigned_abs() <= 1 << f64::MANTISSA_DIGITS {
+        return sum.rem_euclid(M1);
+    }
+    let modulus = M1 as f64;
+    let sum = (A12 * a) as f64 - (A13N * b) as f64;
+    let rest = sum - (sum / modulus).trunc() * modulus;
+    (if rest < 0.0 { rest + modulus } else { rest }) as i64
+}
+
 /// A stream of random numbers.
 #[derive(Debug, Clone)]
 pub struct Rng {
@@ -94,7 +108,7 @@ impl Rng {
     /// Uniform in (0, 1).
     #[inline]
     pub fn unit(&mut self) -> f64 {
-        let p1 = (A12 * self.s1[1] - A13N * self.s1[0]).rem_euclid(M1);
+        let p1 = first_step(self.s1[1], self.s1[0]);
         self.s1 = [self.s1[1], self.s1[2], p1];
         let p2 = (A21 * self.s2[2] - A23N * self.s2[0]).rem_euclid(M2);
         self.s2 = [self.s2[1], self.s2[2], p2];
