@@ -4,7 +4,7 @@
 //! Completed requests are counted per flow.
 
 use crate::drive::{Done, Drive, Host};
-use crate::mqsim::order::{Chips, Source, start_order};
+use crate::flow_order::{Chips, Source, start_order};
 use crate::quantities::{NS, Ps};
 use crate::report::FlowStats;
 use crate::workload::{

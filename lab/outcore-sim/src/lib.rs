@@ -64,6 +64,7 @@ pub mod device;
 pub mod drive;
 mod event;
 pub mod fit;
+mod flow_order;
 mod flows;
 pub mod gpu;
 mod hot;

@@ -195,7 +195,15 @@ const ROOMS: [(&str, &[&[&str]]); 20] = [
     (
         "lab/outcore-sim/",
         &[
-            &["allegro", "event", "hot", "quantities", "rng", "say"],
+            &[
+                "allegro",
+                "event",
+                "flow_order",
+                "hot",
+                "quantities",
+                "rng",
+                "say",
+            ],
             &["config"],
             &["workload"],
             &["drive"],

@@ -9,7 +9,6 @@
 //! runs.
 
 mod flows;
-pub(crate) mod order;
 
 use std::path::Path;
 

@@ -1,4 +1,4 @@
-//! The order in which MQSim starts the flows of a workload.
+//! The order in which MQSim starts flows, for `compat`.
 //!
 //! Contract: MQSim keeps its objects in a `std::unordered_map` by name and starts them in the order
 //! of its iteration. [`start_order`] repeats that map for the objects of a drive: its hash, its
