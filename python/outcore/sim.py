@@ -267,8 +267,8 @@ class Simulator:
         """Replays a job's I/O trace (`record_io=`) or a block trace on `drives` of this drive.
 
         Returns the report of `outcore sim replay --json`: predicted seconds, load by drive,
-        bottleneck. `shared` is the rate of all drives together (`"146GB/s"`), `speedup` the
-        command's `--speed`; the other arguments are those of the command.
+        bottleneck. `shared` is the rate of all drives together (`"146GB/s"`), `stripe="none"`
+        keeps inputs and outputs whole on one drive, `speedup` is the command's `--speed`; the other arguments are those of the command.
         """
         report = _outcore.sim_replay(
             {

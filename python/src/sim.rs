@@ -299,7 +299,12 @@ pub(crate) fn replay(request: &ReplayRequest, run: &Run) -> Result<String> {
     let options = FileOptions {
         drives: request.drives,
         shared_bytes_per_s: shared(request.shared.as_ref())?,
-        stripe_bytes: request.stripe.as_deref().map(size).transpose()?,
+        stripe: request
+            .stripe
+            .as_deref()
+            .map(str::parse)
+            .transpose()?
+            .unwrap_or_default(),
         fill: request.fill,
         fit: request.fit.parse()?,
         window_scale: request.window,

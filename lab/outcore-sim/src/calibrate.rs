@@ -8,8 +8,12 @@
 //! - the program latency, to sequential writes;
 //! - the flash buses, where they would limit a figure.
 //!
-//! Every value is scaled by target / simulated, which converges if the value is the bottleneck.
-//! After [`ROUNDS`] rounds the largest remaining deviation is reported.
+//! Every value is scaled by target / simulated, which converges if the value is the bottleneck. If
+//! the base has a throttle, its rates are fitted to the sequential rates instead of the link and
+//! the program latency.
+//!
+//! Random reads at depths between the first and the last are held back: no value is fitted to them.
+//! They show whether the fitted drive also has the rates that it was not fitted to.
 //!
 //! Values without a measurement stay unchanged. A measurement of a file in memory or through the
 //! page cache describes these, not a drive.
@@ -51,6 +55,8 @@ pub struct Fit {
     pub target: f64,
     /// Value simulated with the fitted drive.
     pub simulated: f64,
+    /// Whether no value was fitted to it: it checks the fit.
+    pub is_held_back: bool,
 }
 
 /// A fitted drive.
@@ -65,11 +71,18 @@ pub struct Calibrated {
 impl Calibrated {
     /// Largest deviation, as a share of the target.
     pub(crate) fn worst(&self) -> f64 {
-        self.fits
-            .iter()
-            .map(|fit| (fit.simulated / fit.target - 1.0).abs())
-            .fold(0.0, f64::max)
+        worst_of(self.fits.iter())
     }
+
+    /// The same of the figures that it was fitted to.
+    fn worst_fitted(&self) -> f64 {
+        worst_of(self.fits.iter().filter(|fit| !fit.is_held_back))
+    }
+}
+
+fn worst_of<'a>(fits: impl Iterator<Item = &'a Fit>) -> f64 {
+    fits.map(|fit| (fit.simulated / fit.target - 1.0).abs())
+        .fold(0.0, f64::max)
 }
 
 /// The part of a drives file that is used here.
@@ -260,12 +273,17 @@ pub fn calibrate(base: &DriveConfig, targets: &Targets) -> Result<Calibrated> {
             config: config.clone(),
             fits,
         };
-        let is_better = best.as_ref().is_none_or(|best| now.worst() < best.worst());
+        let is_better = best
+            .as_ref()
+            .is_none_or(|best| now.worst_fitted() < best.worst_fitted());
         adjust(&mut config, targets, &now.fits);
         if is_better {
             best = Some(now);
         }
-        if best.as_ref().is_some_and(|best| best.worst() < CLOSE) {
+        if best
+            .as_ref()
+            .is_some_and(|best| best.worst_fitted() < CLOSE)
+        {
             break;
         }
     }
@@ -292,8 +310,11 @@ fn compare(config: &DriveConfig, targets: &Targets) -> Result<Vec<Fit>> {
         .map(|(depth, _)| *depth)
         .collect();
     let curve = depth_curve(config, &depths)?;
-    for ((depth, target), (_, simulated)) in targets.iops_by_depth.iter().zip(curve) {
+    for (at, ((depth, target), (_, simulated))) in
+        targets.iops_by_depth.iter().zip(curve).enumerate()
+    {
         fits.push(Fit {
+            is_held_back: at > 0 && at + 1 < depths.len(),
             figure: format!("random reads at depth {depth}, per second"),
             target: *target,
             simulated,
@@ -316,6 +337,7 @@ fn compare(config: &DriveConfig, targets: &Targets) -> Result<Vec<Fit>> {
                 figure: name.to_owned(),
                 target,
                 simulated: measure(config, figure)?,
+                is_held_back: false,
             });
         }
     }
@@ -352,12 +374,21 @@ fn adjust(config: &mut DriveConfig, targets: &Targets, fits: &[Fit]) {
     if targets.read_bytes_per_s > 0.0
         && let Some(fit) = at.next()
     {
-        let rate = &mut config.host.pcie_lane_rate.0;
+        let rate = if config.throttle.read.0 > 0 {
+            &mut config.throttle.read.0
+        } else {
+            &mut config.host.pcie_lane_rate.0
+        };
         *rate = scale(*rate, fit.target / fit.simulated);
     }
     if targets.write_bytes_per_s > 0.0
         && let Some(fit) = at.next()
     {
+        if config.throttle.write.0 > 0 {
+            let rate = &mut config.throttle.write.0;
+            *rate = scale(*rate, fit.target / fit.simulated);
+            return;
+        }
         for program in &mut config.flash.program {
             program.0 = scale(program.0, fit.simulated / fit.target).max(NS);
         }
@@ -384,6 +415,26 @@ mod tests {
         let fitted = calibrate(&base, &targets).unwrap();
         assert!(fitted.worst() < 0.05, "{:?}", fitted.fits);
         assert_eq!(fitted.config.name, "found");
+    }
+
+    #[test]
+    fn a_throttle_is_fitted_and_depths_between_the_ends_are_held_back() {
+        let mut drive = preset("throttled").unwrap().scaled(128, 32).unwrap();
+        drive.throttle.read.0 = 20_000_000;
+        drive.throttle.write.0 = 30_000_000;
+        let targets = Targets {
+            name: "slower".to_owned(),
+            read_bytes_per_s: measure(&drive, Figure::SequentialRead).unwrap(),
+            write_bytes_per_s: measure(&drive, Figure::SequentialWrite).unwrap(),
+            iops_by_depth: depth_curve(&drive, &[1, 4, 64]).unwrap(),
+        };
+        let base = preset("throttled").unwrap().scaled(128, 32).unwrap();
+        let fitted = calibrate(&base, &targets).unwrap();
+        assert!(fitted.worst() < 0.05, "{:?}", fitted.fits);
+        let read = fitted.config.throttle.read.0 as f64;
+        assert!((read / 20e6 - 1.0).abs() < 0.05, "{read}");
+        let held: Vec<bool> = fitted.fits.iter().map(|fit| fit.is_held_back).collect();
+        assert_eq!(held, [false, true, false, false, false]);
     }
 
     #[test]

@@ -1,8 +1,9 @@
 //! Finds what a replay waited for most.
 //!
 //! Contract: a pure function of measurements: the use of every drive's resources until the last
-//! request was completed, the share of the time in which drives had requests, and the time of the
-//! last request.
+//! request was completed, the shares of the time in which each drive and the whole array had
+//! requests, and the time of the last request. The limit is what takes most of the time: a job
+//! whose drives have requests for most of it, one after another, is limited by these drives.
 
 use super::DriveReport;
 use crate::quantities::Ps;
@@ -10,6 +11,19 @@ use crate::quantities::Ps;
 /// Share of a replay that may follow the due time of its last request before the drives count as
 /// the limit.
 const BEHIND: f64 = 0.05;
+
+/// Share of the time with requests on any drive from which the drives count as the limit, although
+/// none of them has requests for so long.
+const OCCUPIED: f64 = 0.5;
+
+/// Shares of the time of a replay.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Shares {
+    /// In which the shared ceiling was used.
+    pub(super) shared: f64,
+    /// In which any request was in flight.
+    pub(super) occupied: f64,
+}
 
 /// The reason why a job has no request on the drives.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -28,7 +42,7 @@ pub(crate) enum Between {
 /// The limit of the job, according to the measurements.
 pub(super) fn bottleneck(
     drives: &[DriveReport],
-    shared_utilisation: f64,
+    shares: Shares,
     between: Between,
     end: Ps,
 ) -> String {
@@ -46,7 +60,7 @@ pub(super) fn bottleneck(
         .map(|drive| drive.resource)
         .max_by(|a, b| a.1.total_cmp(&b.1))
         .unwrap_or(("nothing", 0.0));
-    if shared_utilisation > 0.9 {
+    if shares.shared > 0.9 {
         return "shared ceiling".to_owned();
     }
     if deepest.1 > 0.8 {
@@ -59,6 +73,11 @@ pub(super) fn bottleneck(
         Between::Pace(_) => "drives: latency of the last requests",
         Between::Depth => "drives: latency (more requests in flight would help)",
         _ if busiest > 0.9 => "drives: latency (more requests in flight would help)",
+        Between::Computation | Between::Order if drives.len() > 1 && shares.occupied > OCCUPIED => {
+            let busiest = drives.iter().max_by(|a, b| a.busy.total_cmp(&b.busy));
+            let resource = busiest.map_or("nothing", |drive| drive.resource.0);
+            return format!("drives, one after another: {resource}; the load is uneven in time");
+        }
         Between::Computation => "computation between requests",
         Between::Order => "the order of the requests: they wait for one another",
     }

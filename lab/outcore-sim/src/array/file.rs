@@ -8,7 +8,9 @@
 
 use std::io::Read;
 use std::path::Path;
+use std::str::FromStr;
 
+use outcore_io::units::parse_bytes;
 use outcore_io::{Error, Result};
 use outcore_traces::Format;
 use outcore_traces::io_trace::{MAGIC, Reader};
@@ -20,6 +22,32 @@ use crate::config::DriveConfig;
 use crate::fit::Fit;
 use crate::run::Watch;
 
+/// The files that a replay stripes over all drives.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Stripe {
+    /// All, in units of 1 MiB, if the number of drives differs from the recorded one; otherwise
+    /// none.
+    #[default]
+    Auto,
+    /// The files that the job both writes and reads. Inputs and outputs stay whole, each on one
+    /// drive, as the engine stores them. Devices of other traces stay whole as well.
+    Scratch,
+    /// All, in units of so many bytes.
+    Unit(u64),
+}
+
+impl FromStr for Stripe {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self> {
+        Ok(match text {
+            "auto" => Stripe::Auto,
+            "none" => Stripe::Scratch,
+            size => Stripe::Unit(parse_bytes(size)?),
+        })
+    }
+}
+
 /// How a trace file is replayed.
 #[derive(Debug, Clone)]
 pub struct FileOptions {
@@ -27,9 +55,8 @@ pub struct FileOptions {
     pub drives: Option<u32>,
     /// Bytes per second that all drives together can move; 0 means no limit.
     pub shared_bytes_per_s: u64,
-    /// Unit in which files are striped over the drives. If absent, it is 1 MiB when the number of
-    /// drives differs from the recorded one.
-    pub stripe_bytes: Option<u64>,
+    /// Which files are striped over the drives.
+    pub stripe: Stripe,
     /// Share of every drive that holds data before the replay.
     pub fill: f64,
     /// Treatment of requests that do not fit on the drives.
@@ -50,7 +77,7 @@ impl Default for FileOptions {
         FileOptions {
             drives: None,
             shared_bytes_per_s: 0,
-            stripe_bytes: None,
+            stripe: Stripe::default(),
             fill: 0.5,
             fit: Fit::Refuse,
             window_scale: None,
@@ -111,10 +138,12 @@ pub fn replay_file(path: &Path, drive: DriveConfig, options: &FileOptions) -> Re
     config.fill = options.fill;
     config.fit = options.fit;
     config.watch = options.watch.clone();
-    config.placement = match options.stripe_bytes {
-        Some(stripe_bytes) => Placement::Striped { stripe_bytes },
-        None if kind == Kind::JsonLines || drives == recorded => Placement::Recorded,
-        None => config.placement,
+    config.placement = match options.stripe {
+        Stripe::Unit(stripe_bytes) => Placement::Striped { stripe_bytes },
+        Stripe::Scratch if kind == Kind::Recorded => Placement::Whole,
+        Stripe::Auto if kind == Kind::Recorded && drives != recorded => config.placement,
+        Stripe::Auto if kind == Kind::Block && drives != recorded => config.placement,
+        Stripe::Scratch | Stripe::Auto => Placement::Recorded,
     };
     let report = match kind {
         Kind::Recorded => {

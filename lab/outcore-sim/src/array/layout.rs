@@ -1,7 +1,8 @@
 //! Decides where the bytes of files and devices are stored on the drives of an array.
 //!
-//! Model: an extent of a file is a stripe unit, or 1 MiB where files stay on their drives. It gets
-//! a place on its drive when it is first touched.
+//! Model: an extent of a file is a stripe unit, or 1 MiB where files stay on their drives. Where
+//! only some files are striped, their unit is 1 MiB as well. An extent gets a place on its drive
+//! when it is first touched.
 //! - Reads use places in the filled part of the drive, writes in the free part. Both go in order,
 //!   like a file system that stores each file in one piece.
 //! - A discarded extent returns its place.
@@ -14,7 +15,7 @@
 //! Invariants: parts of a request are in the order of its bytes and cover them; adjacent parts on
 //! the same drive are merged. Bounds: 48 bytes per extent that was touched.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::ops::Range;
 
 use outcore_io::{Error, Result};
@@ -69,11 +70,19 @@ pub(crate) fn end_bytes(offset_bytes: u64, bytes: u64) -> Option<u64> {
         .checked_next_multiple_of(SECTOR_BYTES)
 }
 
+/// The files that are striped over all drives.
+#[derive(Debug)]
+enum Striped {
+    Nothing,
+    Everything,
+    Files(HashSet<u32>),
+}
+
 /// The layout of all files; see the module.
 #[derive(Debug)]
 pub(crate) struct Layout {
     drives: u32,
-    is_striped: bool,
+    striped: Striped,
     extent_bytes: u64,
     /// Extents per drive, and how many of them hold data from the start.
     extents: u64,
@@ -93,9 +102,10 @@ impl Layout {
         fill: f64,
         wraps: bool,
     ) -> Result<Self> {
-        let (is_striped, extent_bytes) = match placement {
-            Placement::Recorded => (false, EXTENT_BYTES),
-            Placement::Striped { stripe_bytes } => (true, stripe_bytes),
+        let (striped, extent_bytes) = match placement {
+            Placement::Recorded => (Striped::Nothing, EXTENT_BYTES),
+            Placement::Whole => (Striped::Files(HashSet::new()), EXTENT_BYTES),
+            Placement::Striped { stripe_bytes } => (Striped::Everything, stripe_bytes),
         };
         if extent_bytes < SECTOR_BYTES || !extent_bytes.is_multiple_of(SECTOR_BYTES) {
             return Err(Error::usage(
@@ -117,7 +127,7 @@ impl Layout {
         };
         Ok(Layout {
             drives,
-            is_striped,
+            striped,
             extent_bytes,
             extents,
             filled,
@@ -125,6 +135,13 @@ impl Layout {
             map: HashMap::new(),
             wraps,
         })
+    }
+
+    /// Stripes these files alone, where files stay whole.
+    pub(crate) fn stripe_files(&mut self, files: HashSet<u32>) {
+        if let Striped::Files(striped) = &mut self.striped {
+            *striped = files;
+        }
     }
 
     /// True when reads have a separate part of each drive.
@@ -139,10 +156,9 @@ impl Layout {
         } else {
             self.filled
         };
-        let spread = if self.is_striped {
-            u64::from(self.drives)
-        } else {
-            1
+        let spread = match self.striped {
+            Striped::Everything => u64::from(self.drives),
+            Striped::Nothing | Striped::Files(_) => 1,
         };
         extents / devices.max(1) * spread * self.extent_bytes
     }
@@ -200,7 +216,12 @@ impl Layout {
         let extent_bytes = self.extent_bytes;
         let inside = span.start.saturating_sub(extent * extent_bytes);
         let take = (extent_bytes - inside).min(span.end - (extent * extent_bytes + inside));
-        let drive = if self.is_striped {
+        let is_striped = match &self.striped {
+            Striped::Everything => true,
+            Striped::Nothing => false,
+            Striped::Files(files) => files.contains(&request.file),
+        };
+        let drive = if is_striped {
             (extent + u64::from(request.file)) % u64::from(self.drives)
         } else {
             u64::from(request.drive) % u64::from(self.drives)

@@ -21,7 +21,7 @@ mod layout;
 pub mod recorded;
 
 use std::cmp::Reverse;
-use std::collections::BinaryHeap;
+use std::collections::{BinaryHeap, HashSet};
 
 use outcore_io::{Error, Result};
 use serde::Serialize;
@@ -35,7 +35,7 @@ use crate::report::FlowStats;
 use crate::run::{WATCH_EVENTS, Watch};
 
 pub(crate) use bound::Between;
-use bound::bottleneck;
+use bound::{Shares, bottleneck};
 use layout::{Layout, Part, Unplaced};
 
 pub use graph::{TraceOp, TraceRequest, read_trace, replay};
@@ -50,6 +50,10 @@ const DRIVES_MAX: u32 = 4096;
 pub enum Placement {
     /// To the drive on which it was recorded (modulo the number of drives).
     Recorded,
+    /// As the engine stores a job's files: those that it both writes and reads are scratch, which is
+    /// striped over all drives in units of 1 MiB. The others stay whole, on the drive on which they
+    /// were recorded (modulo the number of drives).
+    Whole,
     /// Striped over all drives. This holds for every file and for every device of a block trace.
     /// Files start on different drives, as in the engine.
     Striped {
@@ -115,6 +119,8 @@ pub struct ReplayReport {
     pub drives: Vec<DriveReport>,
     /// Share of the time for which the shared ceiling was used.
     pub shared_utilisation: f64,
+    /// Seconds in which no request was in flight.
+    pub idle_seconds: f64,
     /// The main limit of the job, according to the measurements.
     pub bottleneck: String,
     /// Digest of all completions. Equal replays have equal digests on every machine.
@@ -229,6 +235,10 @@ pub(crate) struct Array {
     requests: u64,
     /// Number of unfinished requests.
     unfinished: u64,
+    /// Time with unfinished requests, up to the last time that there were none, and the beginning
+    /// of the present such time.
+    occupied_ps: Ps,
+    occupied_since: Ps,
     read_bytes: u64,
     write_bytes: u64,
     stats: FlowStats,
@@ -294,6 +304,8 @@ impl Array {
             now: 0,
             requests: 0,
             unfinished: 0,
+            occupied_ps: 0,
+            occupied_since: 0,
             read_bytes: 0,
             write_bytes: 0,
             stats: FlowStats::new("array"),
@@ -390,6 +402,9 @@ impl Array {
         let placed = self.layout.place(request, &mut parts);
         placed.map_err(|why| self.unplaced(request, why))?;
         self.requests += 1;
+        if self.unfinished == 0 {
+            self.occupied_since = at;
+        }
         self.unfinished += 1;
         match request.op {
             Op::Read => self.read_bytes += request.bytes,
@@ -428,6 +443,11 @@ impl Array {
         }
         self.held.push(Reverse((start, index)));
         Ok(())
+    }
+
+    /// Stripes these files alone, where files stay whole ([`Placement::Whole`]).
+    pub(crate) fn stripe_files(&mut self, files: HashSet<u32>) {
+        self.layout.stripe_files(files);
     }
 
     /// Bytes of all drives together.
@@ -564,6 +584,9 @@ impl Array {
 
     fn finish(&mut self, index: u32, at: Ps, finished: &mut Vec<Finished>) {
         self.unfinished -= 1;
+        if self.unfinished == 0 {
+            self.occupied_ps += at.saturating_sub(self.occupied_since);
+        }
         let open = &self.open[index as usize];
         self.stats.record(&Done {
             tag: open.tag,
@@ -620,7 +643,11 @@ impl Array {
             )
         }));
         let shared_utilisation = share(self.shared_busy);
-        let bottleneck = bottleneck(&drives, shared_utilisation, between, end);
+        let shares = Shares {
+            shared: shared_utilisation,
+            occupied: share(self.occupied_ps),
+        };
+        let bottleneck = bottleneck(&drives, shares, between, end);
         let mut digest = self.stats.digest;
         for member in &self.members {
             digest = digest.rotate_left(7) ^ member.stats.digest;
@@ -634,6 +661,7 @@ impl Array {
             response_us: Percentiles::of(&self.stats),
             drives,
             shared_utilisation,
+            idle_seconds: end.saturating_sub(self.occupied_ps) as f64 / SECOND as f64,
             bottleneck,
             digest: format!("{digest:016x}"),
             warnings,

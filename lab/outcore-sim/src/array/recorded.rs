@@ -11,13 +11,16 @@
 //! reports what is missing. Bounds: those of `SubmissionOrder` and `DependentLoop`.
 
 use std::cell::Cell;
+use std::collections::HashSet;
 use std::path::Path;
 
 use outcore_io::{Error, Result};
 use outcore_traces::io_trace::{Entry, IoOp, Reader, Record, SubmissionOrder};
 use outcore_traces::replay_plan::DependentLoop;
 
-use super::{Array, ArrayConfig, ArrayRequest, Between, Finished, OPERATION, ReplayReport};
+use super::{
+    Array, ArrayConfig, ArrayRequest, Between, Finished, OPERATION, Placement, ReplayReport,
+};
 use crate::drive::Op;
 use crate::fit::Fit;
 use crate::quantities::{NS, Ps};
@@ -117,6 +120,26 @@ fn request(number: u64, record: &Record) -> ArrayRequest {
     }
 }
 
+/// The files that the job both writes and reads.
+///
+/// # Errors
+/// The trace cannot be read.
+fn scratch_files(path: &Path) -> Result<HashSet<u32>> {
+    let mut read = HashSet::new();
+    let mut written = HashSet::new();
+    for entry in Reader::open(path)? {
+        if let Entry::Request(record) = entry? {
+            match record.op {
+                IoOp::Read => read.insert(record.file),
+                IoOp::Write => written.insert(record.file),
+                IoOp::Trim | IoOp::Sync => false,
+            };
+        }
+    }
+    read.retain(|file| written.contains(file));
+    Ok(read)
+}
+
 /// Replays the trace at `path` on an array.
 ///
 /// # Errors
@@ -152,6 +175,9 @@ pub fn replay_recorded(
     };
     let mut plan = DependentLoop::new(entries);
     let mut array = Array::new(config)?;
+    if config.placement == Placement::Whole {
+        array.stripe_files(scratch_files(path)?);
+    }
     play(&mut plan, &mut array)?;
     plan.check_finished().map_err(|error| error.path(path))?;
     let end = array.now().max(plan.end_ns().saturating_mul(NS));

@@ -1,7 +1,8 @@
 //! `sim calibrate`: fits a drive of the simulator to a measured one.
 //!
 //! Contract: the drive as TOML goes to `-o` (an existing file is overwritten only with `--force`)
-//! or to standard output, the table of the fit to standard error.
+//! or to standard output, the table of the fit to standard error. If a figure is off by more than
+//! [`OFF_MAX`], the exit code is 1: the drive is written, but it is not the one that was measured.
 
 use std::path::PathBuf;
 
@@ -12,6 +13,9 @@ use super::json;
 use super::run::new_file;
 use crate::calibrate::{calibrate, read_targets};
 use crate::presets::preset;
+
+/// Largest deviation of a figure for which the exit code is 0.
+const OFF_MAX: f64 = 0.1;
 
 /// `sim calibrate`.
 #[derive(Debug, Args)]
@@ -57,22 +61,24 @@ pub(super) fn run(args: &CalibrateArgs) -> Result<u8> {
             say!("{}", json(fit)?);
         } else {
             eprintln!(
-                "{:<40} measured {:>14.0}, fitted {:>14.0} ({:+.1} %)",
+                "{:<40} measured {:>14.0}, fitted {:>14.0} ({:+.1} %){}",
                 fit.figure,
                 fit.target,
                 fit.simulated,
-                (fit.simulated / fit.target - 1.0) * 100.0
+                (fit.simulated / fit.target - 1.0) * 100.0,
+                if fit.is_held_back { ", held back" } else { "" }
             );
         }
     }
-    if fitted.worst() > 0.1 {
+    let is_off = fitted.worst() > OFF_MAX;
+    if is_off {
         eprintln!(
             "warning: the fit is off by {:.0} %: another --base may suit the drive better",
             fitted.worst() * 100.0
         );
     }
     let drive = format!(
-        "# Fitted to {}: flash.read, flash.program, flash.bus, host.pcie_lane_rate, host.command_interval,\n# host.command_overhead. All else is of {}, at a fraction of its size.\n{}",
+        "# Fitted to {}: flash.read, flash.program, flash.bus, host.pcie_lane_rate, host.command_interval,\n# host.command_overhead, and the rates of a throttle. All else is of {}, at a fraction of its size.\n{}",
         targets.name,
         args.base,
         fitted.config.to_toml()?
@@ -82,5 +88,5 @@ pub(super) fn run(args: &CalibrateArgs) -> Result<u8> {
         None if !args.json => crate::say::text(&drive),
         None => {}
     }
-    Ok(0)
+    Ok(u8::from(is_off))
 }

@@ -8,7 +8,6 @@ use std::path::PathBuf;
 use std::time::Instant;
 
 use clap::Args;
-use outcore_io::units::parse_bytes;
 use outcore_io::{Error, Result};
 use outcore_report::ReportArgs;
 use outcore_traces::{FORMAT_HELP, Format, parse_time_unit};
@@ -17,7 +16,7 @@ use super::page::{Asked, of_replay};
 use super::{DriveArgs, json, shared};
 use crate::array::ReplayReport;
 use crate::array::block::{BlockOptions, Loop};
-use crate::array::file::{FileOptions, replay_file};
+use crate::array::file::{FileOptions, Stripe, replay_file};
 use crate::fit::Fit;
 
 /// `sim replay`.
@@ -35,10 +34,11 @@ pub struct ReplayArgs {
     /// Total rate of all drives, such as 146GB/s.
     #[arg(long)]
     pub shared: Option<String>,
-    /// Stripe files over the drives in units of this size [default: 1MiB if their number differs
-    /// from the recorded one].
-    #[arg(long)]
-    pub stripe: Option<String>,
+    /// Stripe files over the drives in units of this size. `none` keeps inputs and outputs whole
+    /// and stripes only scratch, as the engine stores them. `auto`: 1MiB if the number of drives
+    /// differs from the recorded one.
+    #[arg(long, value_name = "SIZE", default_value = "auto")]
+    pub stripe: Stripe,
     /// Share of every drive that holds data before the replay.
     #[arg(long, default_value_t = 0.5)]
     pub fill: f64,
@@ -91,11 +91,10 @@ pub(super) fn run(args: &ReplayArgs) -> Result<u8> {
                 .hint("use auto, or a number of 1 and more")
         })?),
     };
-    let stripe = args.stripe.as_ref().map(|text| parse_bytes(text));
     let options = FileOptions {
         drives: args.drives,
         shared_bytes_per_s: shared(args.shared.as_ref())?,
-        stripe_bytes: stripe.transpose()?,
+        stripe: args.stripe,
         fill: args.fill,
         fit: args.fit,
         window_scale,
@@ -160,6 +159,9 @@ fn print(report: &ReplayReport) {
             "computation: {:.3} s over all threads (--cpu scales it)",
             report.computation_seconds
         );
+    }
+    if report.idle_seconds > 0.0 {
+        say!("no request in flight: {:.3} s", report.idle_seconds);
     }
     say!("bottleneck: {}", report.bottleneck);
     for (at, drive) in report.drives.iter().enumerate() {

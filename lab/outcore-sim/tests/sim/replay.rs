@@ -137,6 +137,43 @@ fn more_drives_and_wider_windows_shorten_a_job_without_computation() {
     assert!(time(4, 1.0) >= four * 0.99);
 }
 
+#[test]
+fn inputs_and_outputs_that_stay_whole_load_one_drive_and_bound_the_job() {
+    let folder = Folder::new("whole");
+    let trace = folder.0.join("run.trace");
+    record_a_sort(&trace);
+    let mut slow = drive();
+    slow.host.pcie_lanes = 8;
+    slow.host.pcie_lane_rate.0 = 12_500_000;
+    let play = |stripe: &str| {
+        let options = FileOptions {
+            drives: Some(4),
+            stripe: stripe.parse().unwrap(),
+            ..FileOptions::default()
+        };
+        replay_file(&trace, slow.clone(), &options).unwrap()
+    };
+    let (whole, striped) = (play("none"), play("auto"));
+    let data = 24u64 << 20;
+    let scratch: u64 = whole.drives[1..].iter().map(|drive| drive.bytes).sum();
+    assert!(whole.drives[1..].iter().all(|drive| drive.bytes < data));
+    // The input and the output, and a quarter of the scratch.
+    let expected = 2 * data + scratch / 3;
+    assert!(
+        whole.drives[0].bytes.abs_diff(expected) < data / 4,
+        "{:?}",
+        whole.drives
+    );
+    assert!(whole.seconds > 1.5 * striped.seconds);
+    // The link moves 100 MB/s, so computation cannot be the limit of either.
+    assert!(
+        whole.bottleneck.starts_with("drives"),
+        "{}",
+        whole.bottleneck
+    );
+    assert!(whole.idle_seconds < 0.2 * whole.seconds);
+}
+
 /// A trace of one thread that makes `count` reads of 4 KiB with `window` in flight and computes
 /// `think_ns` before each.
 fn chain(path: &Path, count: u64, window: u64, think_ns: u64) {
