@@ -50,9 +50,9 @@ const DRIVES_MAX: u32 = 4096;
 pub enum Placement {
     /// To the drive on which it was recorded (modulo the number of drives).
     Recorded,
-    /// As the engine stores a job's files: those that it both writes and reads are scratch, which is
-    /// striped over all drives in units of 1 MiB. The others stay whole, on the drive on which they
-    /// were recorded (modulo the number of drives).
+    /// As the engine stores a job's files: those that it both writes and reads are scratch, which
+    /// is striped over all drives in units of 1 MiB. The others stay whole, on the drive on which
+    /// they were recorded (modulo the number of drives).
     Whole,
     /// Striped over all drives. This holds for every file and for every device of a block trace.
     /// Files start on different drives, as in the engine.

@@ -12,14 +12,17 @@ use outcore_io::units::parse_bytes;
 use outcore_io::{Error, Result};
 use serde_json::json;
 
-use super::show::{sampling_table, to_csv, to_svg, to_table};
-use super::{Experiment, Metric, PolicyOptions, mechanisms, networks, schedules};
+use super::show::{sampling_table, to_csv, to_gains, to_svg, to_table};
+use super::{Experiment, Metric, PolicyOptions, arrivals, mechanisms, networks, schedules};
+use crate::quantities::{NS, Ps, parse_time};
 
 /// Which comparison.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum Which {
     /// Figs. 4 to 6: networks, static and page against dynamic and fine.
     Networks,
+    /// Requests of a sector at times that do not wait for the drive: the sizes of Figs. 4 to 6.
+    Arrivals,
     /// Figs. 7 to 9: Rodinia kernels, scheduling x allocation order.
     Schedules,
     /// Small random writes with each mechanism alone.
@@ -27,12 +30,26 @@ pub enum Which {
 }
 
 impl Which {
-    const ALL: [Which; 3] = [Which::Networks, Which::Schedules, Which::Mechanisms];
+    const ALL: [Which; 4] = [
+        Which::Networks,
+        Which::Arrivals,
+        Which::Schedules,
+        Which::Mechanisms,
+    ];
+
+    /// What is shown of its points.
+    const fn metrics(self) -> [Metric; 3] {
+        match self {
+            Which::Arrivals => Metric::OPEN,
+            _ => Metric::PAPER,
+        }
+    }
 
     /// Its name, also used in file names.
     pub fn name(self) -> &'static str {
         match self {
             Which::Networks => "networks",
+            Which::Arrivals => "arrivals",
             Which::Schedules => "schedules",
             Which::Mechanisms => "mechanisms",
         }
@@ -57,6 +74,9 @@ pub struct PolicyArgs {
     /// Size of the small writes by which each mechanism is compared alone.
     #[arg(long, default_value = "4KiB", value_name = "SIZE")]
     pub write: String,
+    /// Mean time between two requests of `arrivals`.
+    #[arg(long, default_value = "1200ns", value_name = "TIME", value_parser = parse_time)]
+    pub interval: Ps,
     /// Blocks of a large chunk.
     #[arg(long, default_value_t = 8)]
     pub stride: u32,
@@ -99,6 +119,7 @@ pub fn run(args: &PolicyArgs) -> Result<u8> {
         fine_bytes: parse_bytes(&args.fine)?,
         write_bytes: parse_bytes(&args.write)?,
         requests: args.requests,
+        interval_ns: (args.interval / NS).max(1),
         stride: args.stride,
         cached: args.cached,
         sustained: !args.burst,
@@ -110,6 +131,7 @@ pub fn run(args: &PolicyArgs) -> Result<u8> {
     for which in asked {
         experiments.push(match which {
             Which::Networks => networks(&options)?,
+            Which::Arrivals => arrivals(&options)?,
             Which::Schedules => schedules(&options)?,
             Which::Mechanisms => mechanisms(&options)?,
         });
@@ -126,8 +148,14 @@ pub fn run(args: &PolicyArgs) -> Result<u8> {
     }
     for experiment in &experiments {
         say!("{}\n", experiment.title);
-        for metric in Metric::ALL {
+        for metric in experiment.metrics {
             say!("{}", to_table(experiment, metric));
+        }
+        if experiment.name == Which::Arrivals.name() {
+            say!(
+                "{}",
+                to_gains(experiment, "static, page", "dynamic, sector")
+            );
         }
         if let Some(table) = sampling_table(experiment) {
             say!("{table}");
@@ -153,7 +181,7 @@ fn make_folder(folder: &Path, is_forced: bool, asked: &[Which]) -> Result<()> {
         .map_err(|error| Error::io("make folder", &error).path(folder))?;
     let charts = asked
         .iter()
-        .flat_map(|which| Metric::ALL.map(|metric| chart(which.name(), metric)));
+        .flat_map(|which| which.metrics().map(|metric| chart(which.name(), metric)));
     for name in [TABLE, JSON].map(str::to_owned).into_iter().chain(charts) {
         file(folder, &name, is_forced)?;
     }
@@ -164,7 +192,7 @@ fn write_all(folder: &Path, force: bool, experiments: &[Experiment], json: &str)
     file(folder, TABLE, force)?.write(to_csv(experiments))?;
     file(folder, JSON, force)?.write(json)?;
     for experiment in experiments {
-        for metric in Metric::ALL {
+        for metric in experiment.metrics {
             let name = chart(experiment.name, metric);
             file(folder, &name, force)?.write(to_svg(experiment, metric)?)?;
         }

@@ -6,6 +6,8 @@
 //!   dynamic allocation with fine mapping.
 //! - Figs. 7 to 9 run three Rodinia kernels under each combination of block scheduling and
 //!   allocation order.
+//! - [`arrivals`] sends requests of a sector at random times that do not wait for the drive, as
+//!   kernels of a GPU do. The paper's orders of magnitude come from such arrivals.
 //! - [`mechanisms`] is an addition that switches each mechanism alone under small random writes.
 //!
 //! Contract: every point is a run of its own, independent of the others and of their order. The
@@ -43,11 +45,15 @@ pub enum Metric {
     Response,
     /// Simulated end time.
     End,
+    /// Mean time from a request's arrival to its completion, with the wait for the queue.
+    EndToEnd,
 }
 
 impl Metric {
-    /// All metrics, in the order of the paper's figures.
-    pub const ALL: [Metric; 3] = [Metric::Iops, Metric::Response, Metric::End];
+    /// Those of the paper, in the order of its figures.
+    pub const PAPER: [Metric; 3] = [Metric::Iops, Metric::Response, Metric::End];
+    /// Those of arrivals that do not wait.
+    pub const OPEN: [Metric; 3] = [Metric::Iops, Metric::Response, Metric::EndToEnd];
 
     /// Name in files.
     pub const fn name(self) -> &'static str {
@@ -55,6 +61,7 @@ impl Metric {
             Metric::Iops => "iops",
             Metric::Response => "response",
             Metric::End => "end",
+            Metric::EndToEnd => "end-to-end",
         }
     }
 }
@@ -76,6 +83,8 @@ pub struct Point {
     pub p99_us: f64,
     /// Simulated end time.
     pub end_ms: f64,
+    /// Mean time from arrival to completion; `None` where requests wait for one another.
+    pub end_to_end_us: Option<f64>,
     /// Units programmed per unit written.
     pub write_amplification: f64,
     /// Digest of all completions.
@@ -98,8 +107,10 @@ pub struct Sampling {
 /// A comparison: every row is run under every column.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Experiment {
-    /// Name in files: `networks`, `schedules`, `mechanisms`.
+    /// Name in files: `networks`, `arrivals`, `schedules`, `mechanisms`.
     pub name: &'static str,
+    /// What is shown of its points.
+    pub metrics: [Metric; 3],
     /// Number of its first figure in the paper, if it has figures there; it has three.
     pub figure: Option<u32>,
     /// Title of the comparison.
@@ -124,6 +135,8 @@ pub struct PolicyOptions {
     pub write_bytes: u64,
     /// Requests per run.
     pub requests: u64,
+    /// Mean time between two requests of [`arrivals`].
+    pub interval_ns: u64,
     /// Number of blocks in a large chunk.
     pub stride: u32,
     /// Writes are acknowledged from DRAM; otherwise after their program.
@@ -145,6 +158,7 @@ impl Default for PolicyOptions {
             fine_bytes: 4096,
             write_bytes: 4096,
             requests: 40_000,
+            interval_ns: 1_200,
             stride: 8,
             cached: false,
             sustained: true,
@@ -218,6 +232,7 @@ pub fn networks(options: &PolicyOptions) -> Result<Experiment> {
     });
     Ok(Experiment {
         name: "networks",
+        metrics: Metric::PAPER,
         figure: Some(4),
         title: format!("networks on {}", options.preset),
         columns: columns.map(|(name, ..)| name.to_owned()).to_vec(),
@@ -256,6 +271,7 @@ pub fn schedules(options: &PolicyOptions) -> Result<Experiment> {
         });
     Ok(Experiment {
         name: "schedules",
+        metrics: Metric::PAPER,
         figure: Some(7),
         title: format!("block scheduling x allocation order on {}", options.preset),
         points: points.collect::<Result<_>>()?,
@@ -317,6 +333,7 @@ fn whole_point(row: Network, column: &str, report: &GpuReport) -> Point {
         response_us: report.total.mean_response_us,
         p99_us: report.total.p99_response_us,
         end_ms: report.total.end_seconds * 1e3,
+        end_to_end_us: None,
         write_amplification: report.write_amplification,
         digest: report.digest.clone(),
         sample: None,
@@ -388,6 +405,7 @@ pub fn mechanisms(options: &PolicyOptions) -> Result<Experiment> {
     points.reverse();
     Ok(Experiment {
         name: "mechanisms",
+        metrics: Metric::PAPER,
         figure: None,
         title: format!(
             "random writes of {} on {}",
@@ -407,6 +425,25 @@ fn write_point(
     drive: &DriveConfig,
     (state, depth): (State, u32),
 ) -> Result<Point> {
+    let requests = match state {
+        State::Sustained => options.requests.max(SUSTAINED),
+        // Runs with few requests in flight take long and vary little.
+        _ => options.requests.min(u64::from(depth) * 500).max(2_000),
+    };
+    let flow = random_flow(options, Pace::Depth(depth), requests)?;
+    let run_options = RunOptions {
+        warm_up: match state {
+            State::Sustained => requests / 2,
+            // A burst lasts from the first completion to the last; collection continues after it.
+            _ => 1,
+        },
+        ..RunOptions::default()
+    };
+    flow_point(row, column, drive, &flow, &run_options)
+}
+
+/// Random requests over the whole drive, all writes.
+fn random_flow(options: &PolicyOptions, pace: Pace, requests: u64) -> Result<FlowConfig> {
     let sectors = u32::try_from(options.write_bytes / SECTOR_BYTES).unwrap_or(0);
     if sectors == 0 || !options.write_bytes.is_multiple_of(SECTOR_BYTES) {
         return Err(Error::usage(
@@ -417,12 +454,7 @@ fn write_point(
             ),
         ));
     }
-    let requests = match state {
-        State::Sustained => options.requests.max(SUSTAINED),
-        // Runs with few requests in flight take long and vary little.
-        _ => options.requests.min(u64::from(depth) * 500).max(2_000),
-    };
-    let flow = FlowConfig {
+    Ok(FlowConfig {
         name: "writes".to_owned(),
         queue: QueueConfig {
             caching: options.caching(),
@@ -431,7 +463,7 @@ fn write_point(
         },
         origin: Origin::Synthetic(Synthetic {
             working_set: 1.0,
-            pace: Pace::Depth(depth),
+            pace,
             read_ratio: 0.0,
             addresses: Addresses::Uniform,
             align_sectors: sectors,
@@ -440,16 +472,17 @@ fn write_point(
             stop_at: 0,
             requests,
         }),
-    };
-    let run_options = RunOptions {
-        warm_up: match state {
-            State::Sustained => requests / 2,
-            // A burst lasts from the first completion to the last; collection continues after it.
-            _ => 1,
-        },
-        ..RunOptions::default()
-    };
-    let summary = run_flows(drive, &[flow], &run_options)?.summary;
+    })
+}
+
+fn flow_point(
+    row: String,
+    column: &str,
+    drive: &DriveConfig,
+    flow: &FlowConfig,
+    run_options: &RunOptions,
+) -> Result<Point> {
+    let summary = run_flows(drive, std::slice::from_ref(flow), run_options)?.summary;
     Ok(Point {
         row,
         column: column.to_owned(),
@@ -458,10 +491,68 @@ fn write_point(
         response_us: summary.total.mean_response_ns / 1e3,
         p99_us: summary.total.p99_response_ns as f64 / 1e3,
         end_ms: summary.total.sim_end_ns as f64 / 1e6,
+        end_to_end_us: Some(summary.total.mean_end_to_end_ns / 1e3),
         write_amplification: summary.write_amplification,
         digest: summary.digest,
         sample: None,
     })
+}
+
+/// Requests of one sector that arrive at random times, with a mean of
+/// [`PolicyOptions::interval_ns`] between them, on a full drive. The drive has units of a page, or
+/// of a sector. Runs of [`PolicyOptions::requests`] and of four times as many show that the ratios
+/// of times grow with the run: where arrivals exceed a drive's rate, its queue grows until the end.
+///
+/// # Errors
+/// As [`networks`].
+pub fn arrivals(options: &PolicyOptions) -> Result<Experiment> {
+    let options = &PolicyOptions {
+        fine_bytes: SECTOR_BYTES,
+        write_bytes: SECTOR_BYTES,
+        ..options.clone()
+    };
+    let columns = [
+        ("static, page", Allocation::Static, false),
+        ("dynamic, page", Allocation::Dynamic, false),
+        ("static, sector", Allocation::Static, true),
+        ("dynamic, sector", Allocation::Dynamic, true),
+    ];
+    let mut rows = Vec::new();
+    let mut jobs = Vec::new();
+    for (name, read_ratio) in [("half writes", 0.5), ("writes", 0.0)] {
+        for requests in [options.requests, options.requests.saturating_mul(4)] {
+            let row = format!("{name}, {requests} requests");
+            for (column, allocation, is_fine) in columns {
+                let mut drive = options.drive(allocation, is_fine, "CWDP")?;
+                drive.precondition = true;
+                let flow = random_flow(options, Pace::Interval(options.interval_ns), requests)?;
+                jobs.push((row.clone(), column, drive, with_reads(flow, read_ratio)));
+            }
+            rows.push(row);
+        }
+    }
+    let points = jobs.into_par_iter().map(|(row, column, drive, flow)| {
+        flow_point(row, column, &drive, &flow, &RunOptions::default())
+    });
+    Ok(Experiment {
+        name: "arrivals",
+        metrics: Metric::OPEN,
+        figure: None,
+        title: format!(
+            "requests of 512 B, one every {} ns, on {}",
+            options.interval_ns, options.preset
+        ),
+        points: points.collect::<Result<_>>()?,
+        columns: columns.map(|(name, ..)| name.to_owned()).to_vec(),
+        rows,
+    })
+}
+
+fn with_reads(mut flow: FlowConfig, read_ratio: f64) -> FlowConfig {
+    if let Origin::Synthetic(spec) = &mut flow.origin {
+        spec.read_ratio = read_ratio;
+    }
+    flow
 }
 
 impl Experiment {

@@ -23,6 +23,7 @@ impl Metric {
             Metric::Iops => "IOPS",
             Metric::Response => "device response, us",
             Metric::End => "end time, ms",
+            Metric::EndToEnd => "arrival to completion, us",
         }
     }
 
@@ -30,7 +31,7 @@ impl Metric {
     const fn unit(self) -> Unit {
         match self {
             Metric::Iops => Unit::Iops,
-            Metric::Response | Metric::End => Unit::Count,
+            Metric::Response | Metric::End | Metric::EndToEnd => Unit::Count,
         }
     }
 
@@ -39,6 +40,7 @@ impl Metric {
             Metric::Iops => point.iops,
             Metric::Response => point.response_us,
             Metric::End => point.end_ms,
+            Metric::EndToEnd => point.end_to_end_us.unwrap_or(0.0),
         }
     }
 }
@@ -103,16 +105,41 @@ pub(crate) fn sampling_table(experiment: &Experiment) -> Option<String> {
     Some(text)
 }
 
+/// How many times better `column` is than `base`, per metric and row.
+pub(crate) fn to_gains(experiment: &Experiment, base: &str, column: &str) -> String {
+    let mut text = format!("| {column} over {base} |");
+    for metric in experiment.metrics {
+        let _ = write!(text, " {} |", metric.label());
+    }
+    text.push_str("\n|---|");
+    text.push_str(&"---|".repeat(experiment.metrics.len()));
+    for row in &experiment.rows {
+        let _ = write!(text, "\n| {row} |");
+        let points = experiment
+            .point(row, base)
+            .zip(experiment.point(row, column));
+        for metric in experiment.metrics {
+            let gain = points.map_or(f64::NAN, |(base, point)| match metric {
+                Metric::Iops => metric.of(point) / metric.of(base),
+                _ => metric.of(base) / metric.of(point),
+            });
+            let _ = write!(text, " {gain:.1} times |");
+        }
+    }
+    text.push('\n');
+    text
+}
+
 /// All points of all experiments, with a header.
 pub(crate) fn to_csv(experiments: &[Experiment]) -> String {
     let mut text = String::from(
-        "experiment,row,column,requests,iops,response_us,p99_us,end_ms,write_amplification,digest\n",
+        "experiment,row,column,requests,iops,response_us,p99_us,end_ms,end_to_end_us,write_amplification,digest\n",
     );
     for experiment in experiments {
         for p in &experiment.points {
             let _ = writeln!(
                 text,
-                "{},\"{}\",\"{}\",{},{:.1},{:.3},{:.3},{:.6},{:.4},{}",
+                "{},\"{}\",\"{}\",{},{:.1},{:.3},{:.3},{:.6},{},{:.4},{}",
                 experiment.name,
                 p.row,
                 p.column,
@@ -121,6 +148,8 @@ pub(crate) fn to_csv(experiments: &[Experiment]) -> String {
                 p.response_us,
                 p.p99_us,
                 p.end_ms,
+                p.end_to_end_us
+                    .map_or_else(String::new, |us| format!("{us:.3}")),
                 p.write_amplification,
                 p.digest
             );
@@ -158,7 +187,7 @@ pub(crate) fn to_svg(experiment: &Experiment, metric: Metric) -> Result<String> 
         Series::new(column, points.collect())
     };
     let figure = experiment.figure.map(|first| {
-        let at = Metric::ALL.iter().position(|m| *m == metric).unwrap_or(0);
+        let at = Metric::PAPER.iter().position(|m| *m == metric).unwrap_or(0);
         format!("Fig. {}: ", first + at as u32)
     });
     Chart {
@@ -189,12 +218,14 @@ mod tests {
             response_us: 1.0,
             p99_us: 2.0,
             end_ms: 3.0,
+            end_to_end_us: None,
             write_amplification: 1.0,
             digest: "0".to_owned(),
             sample: None,
         };
         Experiment {
             name: "networks",
+            metrics: Metric::PAPER,
             figure: Some(4),
             title: "test".to_owned(),
             columns: vec!["a".to_owned(), "b".to_owned()],

@@ -1,4 +1,4 @@
-//! The direction of the paper's results on allocation, mapping and scheduling.
+//! The direction of the paper's results on allocation, mapping and scheduling, and their size.
 //!
 //! Contract: with small random writes on pm9a3, dynamic allocation with fine mapping gives at least
 //! ten times the writes per second of static allocation with page mapping, and more than either
@@ -6,7 +6,7 @@
 //! keeps the dies busy, which has the largest effect when the queue does not fill all of them.
 //! Results do not depend on the number of cores that compute them.
 
-use outcore_sim::policies::{PolicyOptions, mechanisms, networks, schedules};
+use outcore_sim::policies::{PolicyOptions, arrivals, mechanisms, networks, schedules};
 
 fn options(requests: u64) -> PolicyOptions {
     PolicyOptions {
@@ -34,6 +34,27 @@ fn both_mechanisms_together_give_ten_times_the_small_random_writes() {
     }
     let row = "full, depth 1024";
     assert!(iops(row, "dynamic, fine") >= 10.0 * iops(row, "static, page"));
+}
+
+#[test]
+fn arrivals_that_do_not_wait_show_orders_of_magnitude_that_grow_with_the_run() {
+    let found = arrivals(&options(10_000)).unwrap();
+    let gains = |row: &str| {
+        let base = found.point(row, "static, page").unwrap();
+        let ours = found.point(row, "dynamic, sector").unwrap();
+        let waits = [base, ours].map(|point| point.end_to_end_us.unwrap());
+        println!("{row}: {base:?} {ours:?}");
+        (
+            ours.iops / base.iops,
+            base.response_us / ours.response_us,
+            waits[0] / waits[1],
+        )
+    };
+    let short = gains("half writes, 10000 requests");
+    let long = gains("half writes, 40000 requests");
+    assert!(short.0 > 2.0 && long.0 > 7.0, "{short:?} {long:?}");
+    assert!(long.1 > 50.0, "{long:?}");
+    assert!(long.2 > 2.0 * short.2, "{short:?} {long:?}");
 }
 
 #[test]
