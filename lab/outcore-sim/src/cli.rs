@@ -12,7 +12,7 @@ mod run;
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
-use outcore_io::units::{parse_bytes, parse_rate};
+use outcore_io::units::{self, parse_bytes, parse_rate};
 use outcore_io::{Error, Result};
 use rayon::{ThreadPool, ThreadPoolBuilder};
 
@@ -20,6 +20,7 @@ use self::page::Given;
 use crate::config::{Compat, DriveConfig};
 use crate::mqsim::import_drive;
 use crate::plan::cpu::{CpuCost, recorded};
+use crate::plan::nodes::{Cluster, Prices, Store, plan_cluster};
 use crate::plan::{SortJob, plan_sort};
 use crate::presets::preset;
 
@@ -150,6 +151,36 @@ pub struct PlanArgs {
     /// Core nanoseconds to sort a record [default: measured on this machine].
     #[arg(long)]
     pub sort_ns: Option<f64>,
+    /// Machines that sort together, with the memory, cores and drives above each; several numbers
+    /// give a line each.
+    #[arg(long, value_delimiter = ',', value_name = "N", requires = "link")]
+    pub nodes: Vec<u32>,
+    /// Rate of a machine's network link, each way, such as 3GB/s.
+    #[arg(long, value_name = "RATE", requires = "nodes")]
+    pub link: Option<String>,
+    /// The input and the output are in an object store behind the link, not on the machines'
+    /// drives.
+    #[arg(long, requires = "nodes")]
+    pub objects: bool,
+    /// Price of a machine per hour.
+    #[arg(long, value_name = "MONEY", default_value_t = 0.0, requires = "nodes")]
+    pub node_price: f64,
+    /// Price of a thousand reads of the object store, of 8 MiB each.
+    #[arg(
+        long,
+        value_name = "MONEY",
+        default_value_t = 0.0,
+        requires = "objects"
+    )]
+    pub get_price: f64,
+    /// Price of a thousand writes to the object store, of 16 MiB each.
+    #[arg(
+        long,
+        value_name = "MONEY",
+        default_value_t = 0.0,
+        requires = "objects"
+    )]
+    pub put_price: f64,
     /// Print JSON Lines.
     #[arg(long)]
     pub json: bool,
@@ -204,6 +235,9 @@ fn plan_command(args: &PlanArgs, measure: MeasureCpu<'_>) -> Result<u8> {
         cpu: cpu_cost(args, measure)?,
         memory_bytes_per_s: shared(args.memory_rate.as_ref())?,
     };
+    if !args.nodes.is_empty() {
+        return plan_nodes(args, &job);
+    }
     let plan = plan_sort(
         &job,
         &args.drive.config()?,
@@ -232,6 +266,53 @@ fn plan_command(args: &PlanArgs, measure: MeasureCpu<'_>) -> Result<u8> {
         plan.read_bytes_per_s / 1e9,
         plan.write_bytes_per_s / 1e9
     );
+    Ok(0)
+}
+
+/// A line for each number of machines.
+fn plan_nodes(args: &PlanArgs, job: &SortJob) -> Result<u8> {
+    let drive = args.drive.config()?;
+    let shared_bytes_per_s = shared(args.shared.as_ref())?;
+    let link_bytes_per_s = shared(args.link.as_ref())?;
+    let has_prices = args.node_price + args.get_price + args.put_price > 0.0;
+    if !args.json {
+        let cost = if has_prices { "       cost" } else { "" };
+        say!("  nodes    per node   partition        sort       total  bound by{cost}");
+    }
+    for &nodes in &args.nodes {
+        let cluster = Cluster {
+            nodes,
+            link_bytes_per_s,
+            store: if args.objects {
+                Store::Objects
+            } else {
+                Store::Drives
+            },
+            prices: Prices {
+                node_hour: args.node_price,
+                get_thousand: args.get_price,
+                put_thousand: args.put_price,
+            },
+        };
+        let plan = plan_cluster(job, &drive, args.drives, shared_bytes_per_s, &cluster)?;
+        if args.json {
+            say!("{}", json(&plan)?);
+            continue;
+        }
+        let cost = if has_prices {
+            format!(" {:>10.2}", plan.nodes_cost + plan.requests_cost)
+        } else {
+            String::new()
+        };
+        say!(
+            "{nodes:>7} {:>11} {:>9.0} s {:>9.0} s {:>9.0} s  {:<8}{cost}",
+            units::bytes(plan.node_bytes),
+            plan.stages[0].seconds,
+            plan.stages[1].seconds,
+            plan.seconds,
+            plan.bottleneck
+        );
+    }
     Ok(0)
 }
 

@@ -13,9 +13,10 @@
 //! PALID's own figures agree with such counts (docs/sim/experiments.md, step 6).
 //!
 //! Only the drive model is measured here. The CPU cost per record is an input: the caller measures
-//! it, or [`cpu`] takes it from a recorded job.
+//! it, or [`cpu`] takes it from a recorded job. [`nodes`] has the sort on several machines.
 
 pub mod cpu;
+pub mod nodes;
 
 use std::sync::Arc;
 
@@ -60,7 +61,9 @@ pub struct Phase {
     pub cpu_seconds: f64,
     /// Seconds in which the memory bus moves the data.
     pub memory_seconds: f64,
-    /// Seconds, the largest of the three.
+    /// Seconds in which the link between machines moves the data; 0 on one machine.
+    pub link_seconds: f64,
+    /// Seconds, the largest of these times.
     pub seconds: f64,
 }
 
@@ -246,6 +249,7 @@ fn phase_of(phase: &PhasePlan, layout: &Layout, job: &SortJob) -> Phase {
         io_seconds,
         cpu_seconds,
         memory_seconds,
+        link_seconds: 0.0,
         seconds: io_seconds.max(cpu_seconds).max(memory_seconds),
     }
 }

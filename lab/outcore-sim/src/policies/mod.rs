@@ -51,9 +51,9 @@ pub enum Metric {
 
 impl Metric {
     /// Those of the paper, in the order of its figures.
-    pub const PAPER: [Metric; 3] = [Metric::Iops, Metric::Response, Metric::End];
+    pub(crate) const PAPER: [Metric; 3] = [Metric::Iops, Metric::Response, Metric::End];
     /// Those of arrivals that do not wait.
-    pub const OPEN: [Metric; 3] = [Metric::Iops, Metric::Response, Metric::EndToEnd];
+    pub(crate) const OPEN: [Metric; 3] = [Metric::Iops, Metric::Response, Metric::EndToEnd];
 
     /// Name in files.
     pub const fn name(self) -> &'static str {
