@@ -16,7 +16,7 @@
 //! it, or [`cpu`] takes it from a recorded job. [`nodes`] has the sort on several machines.
 
 pub mod cpu;
-pub mod nodes;
+pub(crate) mod nodes;
 
 use std::sync::Arc;
 

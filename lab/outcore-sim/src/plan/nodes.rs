@@ -7,8 +7,8 @@
 //!   and writes it.
 //!
 //! The network moves the data once, except for the part that stays on its node. If the input and
-//! the output are in an object store, they cross the link as well. A stage takes the longest of four
-//! times: drives, link, computation and memory bus. Drives read and write at the same time, and a
+//! the output are in an object store, they cross the link as well. A stage takes the longest of
+//! four times: drives, link, computation and memory bus. Drives read and write at the same time, and a
 //! link sends and receives at the same time.
 //!
 //! Not modelled: skew between nodes, failures, the network's core (every node has its whole rate),
@@ -25,7 +25,7 @@ use crate::config::DriveConfig;
 
 /// Where the input comes from and the output goes to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Store {
+pub(crate) enum Store {
     /// The nodes' own drives, spread evenly.
     #[default]
     Drives,
@@ -35,54 +35,54 @@ pub enum Store {
 
 /// Prices of a cloud.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
-pub struct Prices {
+pub(crate) struct Prices {
     /// A node for an hour.
-    pub node_hour: f64,
+    pub(crate) node_hour: f64,
     /// A thousand requests that read from the object store.
-    pub get_thousand: f64,
+    pub(crate) get_thousand: f64,
     /// A thousand requests that write to it.
-    pub put_thousand: f64,
+    pub(crate) put_thousand: f64,
 }
 
 /// The machines besides their drives, and what they cost.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Cluster {
+pub(crate) struct Cluster {
     /// Number of machines.
-    pub nodes: u32,
+    pub(crate) nodes: u32,
     /// Rate of a node's link, each way at the same time.
-    pub link_bytes_per_s: u64,
+    pub(crate) link_bytes_per_s: u64,
     /// Where the data are.
-    pub store: Store,
+    pub(crate) store: Store,
     /// Prices; all 0 if unknown.
-    pub prices: Prices,
+    pub(crate) prices: Prices,
 }
 
 /// A predicted sort on a cluster.
 #[derive(Debug, Clone, Serialize)]
-pub struct ClusterPlan {
+pub(crate) struct ClusterPlan {
     /// Number of machines.
-    pub nodes: u32,
+    pub(crate) nodes: u32,
     /// Bytes of the input per node.
-    pub node_bytes: u64,
+    pub(crate) node_bytes: u64,
     /// Ranges of the key per node, each of which fits in its memory.
-    pub ranges_per_node: u64,
+    pub(crate) ranges_per_node: u64,
     /// Bytes of a part: of one range, in the partition of one piece of the input that fills the
     /// memory.
-    pub part_bytes: u64,
+    pub(crate) part_bytes: u64,
     /// The two stages.
-    pub stages: Vec<Phase>,
+    pub(crate) stages: Vec<Phase>,
     /// Total time.
-    pub seconds: f64,
+    pub(crate) seconds: f64,
     /// `io`, `link`, `cpu` or `memory`: the one with the largest total.
-    pub bottleneck: &'static str,
+    pub(crate) bottleneck: &'static str,
     /// Price of the nodes for that time.
-    pub nodes_cost: f64,
+    pub(crate) nodes_cost: f64,
     /// Price of the requests to the object store.
-    pub requests_cost: f64,
+    pub(crate) requests_cost: f64,
     /// Requests that read, and write, the object store.
-    pub gets: u64,
+    pub(crate) gets: u64,
     /// See `gets`.
-    pub puts: u64,
+    pub(crate) puts: u64,
 }
 
 /// Share of a node's memory that holds a range while it is sorted, and a piece while it is
@@ -140,7 +140,7 @@ impl Node {
 ///
 /// # Errors
 /// Usage for a job or a cluster that makes no sense; a memory in which no record can be sorted.
-pub fn plan_cluster(
+pub(crate) fn plan_cluster(
     job: &SortJob,
     drive: &DriveConfig,
     drives: u32,
