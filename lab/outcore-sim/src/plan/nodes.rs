@@ -1,15 +1,15 @@
 //! Predicts a sort on several equal machines with a network between them.
 //!
 //! Model: two stages, one after the other, as `outcore.ray` runs them.
-//! - *Partition*: each node reads its share of the input, cuts it into ranges of the key, and writes
-//!   them to its own drives.
+//! - *Partition*: each node reads its share of the input, cuts it into ranges of the key, and
+//!   writes them to its own drives.
 //! - *Sort*: each node fetches its ranges from the drives of all nodes, sorts each range in memory,
 //!   and writes it.
 //!
 //! The network moves the data once, except for the part that stays on its node. If the input and
 //! the output are in an object store, they cross the link as well. A stage takes the longest of
-//! four times: drives, link, computation and memory bus. Drives read and write at the same time, and a
-//! link sends and receives at the same time.
+//! four times: drives, link, computation and memory bus. Drives read and write at the same time,
+//! and a link sends and receives at the same time.
 //!
 //! Not modelled: skew between nodes, failures, the network's core (every node has its whole rate),
 //! start-up, the scheduler, and the time of single requests. So a prediction is a lower bound.
