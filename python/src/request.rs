@@ -12,6 +12,7 @@ use outcore_front::records::TypeRequest;
 use outcore_front::resources::ResourcesRequest;
 use outcore_front::text::csv_files::CsvSort;
 use outcore_io::config::{Environment, Flags};
+use outcore_io::stop::Stop;
 use outcore_io::units;
 use pyo3::FromPyObject;
 
@@ -49,7 +50,11 @@ impl Resources {
             scratch_limit_bytes: bytes(&self.scratch_limit)?,
         };
         let seed = self.seed;
-        Ok(ResourcesRequest { flags, seed })
+        Ok(ResourcesRequest {
+            flags,
+            seed,
+            stop: Stop::default(),
+        })
     }
 
     /// The seed, which chooses samples, the first drive, and generated data.

@@ -14,8 +14,9 @@ use std::time::{Duration, Instant};
 
 use outcore::job::{Control, Job, ScratchDrive};
 use outcore::{Error, Result};
-use outcore_front::resources::Resources;
+use outcore_front::resources::{Resources, ResourcesRequest};
 use outcore_io::config::Environment;
+use outcore_io::stop::Stop;
 use outcore_io::threads::spawn;
 use pyo3::prelude::*;
 
@@ -70,6 +71,19 @@ impl Run {
             Some((path, name)) if path != name => error.path(name),
             _ => error,
         }
+    }
+
+    /// The settings of `request`. A cancelled run ends waits for object stores.
+    ///
+    /// # Errors
+    /// Invalid settings.
+    pub(crate) fn load(&self, request: &ResourcesRequest) -> Result<Resources> {
+        let control = Arc::clone(&self.control);
+        let request = ResourcesRequest {
+            stop: Stop::new(move || control.is_cancelled()),
+            ..request.clone()
+        };
+        Resources::load(&request, &self.environment)
     }
 
     /// A job of `resources` with scratch on `drives`, watched.

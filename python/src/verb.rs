@@ -215,7 +215,7 @@ struct Face<'r> {
 
 impl DatasetHost for &Run {
     fn resources(&self) -> Result<Resources> {
-        Resources::load(&ResourcesRequest::default(), &self.environment)
+        self.load(&ResourcesRequest::default())
     }
 
     fn call(&self, path: &Path, name: &Path) {
@@ -289,7 +289,7 @@ impl Host for Face<'_> {
     }
 
     fn load(&self, request: &ResourcesRequest) -> Result<Resources> {
-        Resources::load(request, &self.run.environment)
+        self.run.load(request)
     }
 
     fn with_datasets(&self, resources: Resources) -> Result<Resources> {

@@ -36,7 +36,7 @@ fn with_volume<T>(
     run: &Run,
     work: impl FnOnce(&DatasetVolume, TransferResources<'_>, &Resources) -> Result<T>,
 ) -> Result<T> {
-    let loaded = Resources::load(&ResourcesRequest::default(), &run.environment)?;
+    let loaded = run.load(&ResourcesRequest::default())?;
     let device: Arc<dyn Device> = loaded.device();
     let resources = TransferResources {
         device: &device,

@@ -9,6 +9,7 @@ import os
 import signal
 import subprocess
 import sysconfig
+import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -262,6 +263,33 @@ def test_a_killed_upload_is_found_and_aborted(bucket: Bucket, proxy: Proxy, here
     cleaned = run("scratch", "clean", place, ".")
     assert cleaned.returncode == 0 and f"{place}/dir/out.bin" in cleaned.stdout, cleaned
     assert bucket.keys() == [] and bucket.uploads() == []
+
+
+@pytest.mark.parametrize("answered", [0, 1, 2, 4, 8, 16])
+def test_ctrl_c_does_not_wait_for_a_store_that_is_silent(
+    bucket: Bucket, proxy: Proxy, here: Path, answered: int
+) -> None:
+    """From the first request on, while the input is found, sampled, or read."""
+    source = bucket.put("keys.bin", np.random.default_rng(1).integers(0, 1 << 60, 1 << 21).tobytes())
+    del proxy.asked[:]
+    silent = threading.Event()
+
+    def stall(command: str, path: str, number: int) -> Stall | None:
+        if number <= answered:
+            return None
+        silent.set()
+        return Stall()
+
+    proxy.faults.append(stall)
+    words = [OUTCORE, "sort", source, "-o", "sorted.bin", "--type", "u64", "--memory", "64MiB"]
+    with subprocess.Popen(words, stderr=subprocess.PIPE, text=True) as running:
+        assert silent.wait(30)
+        time.sleep(0.2)
+        running.send_signal(signal.SIGINT)
+        _, said = running.communicate(timeout=20)
+    assert running.returncode == 130, said
+    assert "interrupted" in said
+    assert os.listdir(here) == []
 
 
 def test_uploads_of_other_programs_stay(bucket: Bucket) -> None:

@@ -18,7 +18,7 @@ use outcore_front::staging::PackedDirectory;
 use outcore_io::units;
 use outcore_mount::{ServeOptions, serve};
 use outcore_terminal::progress;
-use outcore_terminal::resources::of_request;
+use outcore_terminal::resources::until;
 use outcore_terminal::screen::columns_of_stdout;
 use outcore_terminal::session::Terminal;
 use outcore_verbs::host::{Host, Kept, Mounted, Weight};
@@ -138,7 +138,7 @@ impl Host for Context {
     }
 
     fn load(&self, request: &ResourcesRequest) -> Result<Resources> {
-        of_request(request)
+        until(&self.interrupt, request)
     }
 
     fn with_datasets(&self, resources: Resources) -> Result<Resources> {

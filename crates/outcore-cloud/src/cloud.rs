@@ -3,13 +3,15 @@
 //! Contract: a [`Cloud`] starts nothing before the first use of an object. Settings and credentials
 //! come from the environment, under the names that the vendors' tools read (`AWS_*`, `GOOGLE_*`,
 //! `AZURE_*`). A request that a server refuses for the moment (5xx, 429) or that a connection loses
-//! is repeated with growing pauses, at most [`RETRIES_MAX`] times and for [`RETRY_MAX`].
+//! is repeated with growing pauses, at most [`RETRIES_MAX`] times and for [`RETRY_MAX`]. The user's
+//! wish to stop ends each wait, except for one that completes or aborts an upload.
 //!
 //! Bounds: two threads; [`GETS_MAX`] GETs in flight.
 
 use std::collections::HashMap;
 use std::future::Future;
 use std::path::{Path, PathBuf};
+use std::pin::pin;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
@@ -23,6 +25,7 @@ use object_store::path::Path as Key;
 use object_store::{
     BackoffConfig, ClientOptions, ObjectMeta, ObjectStore, ObjectStoreExt as _, RetryConfig,
 };
+use outcore_io::stop::Stop;
 use outcore_io::{Error, Result};
 use rustix::fs::{Mode, OFlags};
 use tokio::runtime::{Builder, Handle, Runtime};
@@ -67,15 +70,27 @@ pub(crate) struct Object {
     pub(crate) facts: ObjectMeta,
 }
 
+/// Time between looks at the user's wish to stop.
+const LOOK_EVERY: Duration = Duration::from_millis(100);
+
 /// See the module.
-#[derive(Default)]
 pub(crate) struct Cloud {
+    stop: Stop,
     runtime: OnceLock<Runtime>,
     stores: Mutex<HashMap<String, Arc<Store>>>,
     gets: OnceLock<Arc<Semaphore>>,
 }
 
 impl Cloud {
+    pub(crate) fn new(stop: Stop) -> Self {
+        Cloud {
+            stop,
+            runtime: OnceLock::new(),
+            stores: Mutex::default(),
+            gets: OnceLock::new(),
+        }
+    }
+
     /// The runtime, which is started now if it is not running.
     ///
     /// # Errors
@@ -103,12 +118,34 @@ impl Cloud {
             .ok_or_else(|| Error::new(outcore_io::Kind::Io, CONNECT, "it has no runtime"))
     }
 
-    /// The result of `work`, which the calling thread waits for.
+    /// The result of `work`, which the calling thread waits for unless the user wants to stop.
+    ///
+    /// # Errors
+    /// I/O: the runtime cannot be started. Interrupted.
+    pub(crate) fn wait<T>(&self, work: impl Future<Output = T>) -> Result<T> {
+        self.handle()?.block_on(async {
+            let mut work = pin!(work);
+            loop {
+                match tokio::time::timeout(LOOK_EVERY, &mut work).await {
+                    Ok(done) => return Ok(done),
+                    Err(_) => self.stop.check()?,
+                }
+            }
+        })
+    }
+
+    /// The same for work whose end must be known: whether an object is complete, or an upload is
+    /// aborted.
     ///
     /// # Errors
     /// I/O: the runtime cannot be started.
-    pub(crate) fn wait<T>(&self, work: impl Future<Output = T>) -> Result<T> {
+    pub(crate) fn wait_for_end<T>(&self, work: impl Future<Output = T>) -> Result<T> {
         Ok(self.handle()?.block_on(work))
+    }
+
+    /// The user's wish to stop.
+    pub(crate) fn stop(&self) -> Stop {
+        self.stop.clone()
     }
 
     /// The permits for GETs.

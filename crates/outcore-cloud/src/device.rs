@@ -18,6 +18,7 @@ use outcore_io::drive::objects::{Unfinished, UploadWatch, is_object};
 use outcore_io::drive::{
     Access, Device, FileFacts, FileId, FileSystem, PrivateDir, Queue, QueueLimits, Stores,
 };
+use outcore_io::stop::Stop;
 use outcore_io::{Error, Result};
 
 use crate::address::{Address, Scheme};
@@ -37,11 +38,12 @@ pub struct ObjectDevice {
 }
 
 impl ObjectDevice {
-    /// `below`, with objects. Connects to nothing before the first use of an object.
-    pub fn new(below: Arc<dyn Device>) -> Self {
+    /// `below`, with objects. Connects to nothing before the first use of an object. `stop` ends
+    /// waits for a store.
+    pub fn new(below: Arc<dyn Device>, stop: Stop) -> Self {
         ObjectDevice {
             below,
-            cloud: Cloud::default(),
+            cloud: Cloud::new(stop),
             table: Arc::default(),
         }
     }
@@ -158,7 +160,7 @@ impl Device for ObjectDevice {
         Ok(Box::new(ObjectQueue::new(
             below,
             Arc::clone(&self.table),
-            self.cloud.gets(),
+            &self.cloud,
         )))
     }
 

@@ -4,8 +4,8 @@
 //! that wait together become one GET of at most [`GET_BYTES_MAX`]; each completes as soon as its
 //! bytes are there. A GET asks for the version that was opened. One that the connection loses, or
 //! in which nothing arrives for half a minute, continues where it ended. Without a new byte it is
-//! repeated at most [`RETRIES_MAX`] times and for [`RETRY_MAX`]. A write fails: objects are only
-//! read.
+//! repeated at most [`RETRIES_MAX`] times and for [`RETRY_MAX`]. Once the user wants to stop, all
+//! reads fail with that. A write fails: objects are only read.
 //!
 //! Bounds: the buffers of the requests; the process has at most
 //! [`GETS_MAX`](crate::cloud::GETS_MAX) GETs in flight, and further ones wait.
@@ -18,13 +18,14 @@ use std::time::{Duration, Instant};
 use futures_util::StreamExt as _;
 use outcore_io::drive::{Completion, Op, Queue, Request, Waker};
 use outcore_io::memory::Pool;
+use outcore_io::stop::Stop;
 use outcore_io::{Error, Kind, Result};
 use rustix::io::Errno;
 use tokio::runtime::Handle;
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 
-use crate::cloud::{PAUSE_MAX, PAUSE_MIN, RETRIES_MAX, RETRY_MAX};
+use crate::cloud::{Cloud, PAUSE_MAX, PAUSE_MIN, RETRIES_MAX, RETRY_MAX};
 use crate::get::{Fault, READ, SILENCE_MAX, get};
 use crate::open::{Open, Table};
 
@@ -38,6 +39,7 @@ pub(crate) struct ObjectQueue {
     below: Box<dyn Queue>,
     table: Arc<Table>,
     gets: Arc<Semaphore>,
+    stop: Stop,
     /// Requests for objects that no GET has yet.
     waiting: Vec<(Arc<Open>, Request)>,
     tasks: JoinSet<()>,
@@ -48,12 +50,13 @@ pub(crate) struct ObjectQueue {
 }
 
 impl ObjectQueue {
-    pub(crate) fn new(below: Box<dyn Queue>, table: Arc<Table>, gets: Arc<Semaphore>) -> Self {
+    pub(crate) fn new(below: Box<dyn Queue>, table: Arc<Table>, cloud: &Cloud) -> Self {
         let (sender, finished) = channel();
         ObjectQueue {
             below,
             table,
-            gets,
+            gets: cloud.gets(),
+            stop: cloud.stop(),
             waiting: Vec::new(),
             tasks: JoinSet::new(),
             sender,
@@ -85,6 +88,7 @@ impl ObjectQueue {
                 open,
                 sender: self.sender.clone(),
                 waker: None,
+                stop: self.stop.clone(),
             });
         }
         if let Some(last) = flight {
@@ -146,6 +150,9 @@ impl Queue for ObjectQueue {
 
     fn complete(&mut self, wait: Option<Duration>, done: &mut Vec<Completion>) -> Result<()> {
         self.start();
+        if self.in_flight > 0 && self.stop.check().is_err() {
+            self.tasks.abort_all();
+        }
         let is_any = self.take(done);
         if self.in_flight == 0 {
             let wait = wait.filter(|_| !is_any);
@@ -192,6 +199,7 @@ struct Flight {
     at_bytes: u64,
     sender: Sender<Completion>,
     waker: Option<Waker>,
+    stop: Stop,
 }
 
 impl Flight {
@@ -283,8 +291,11 @@ impl Flight {
     fn fail(&mut self, error: &Error) {
         while let Some(request) = self.requests.pop_front() {
             let offset_bytes = request.offset_bytes;
-            self.open
-                .note(offset_bytes, error.clone().offset(offset_bytes));
+            let error = match error.kind() {
+                Kind::Interrupted => error.clone(),
+                _ => error.clone().offset(offset_bytes),
+            };
+            self.open.note(offset_bytes, error);
             self.send(request, Err(Errno::IO.raw_os_error()));
         }
     }
@@ -302,8 +313,11 @@ impl Flight {
 impl Drop for Flight {
     fn drop(&mut self) {
         if !self.requests.is_empty() {
-            let error = Error::new(Kind::Io, READ, "the read was given up");
-            self.fail(&error.path(self.open.object.address.path()));
+            let error = self.stop.check().err().unwrap_or_else(|| {
+                let error = Error::new(Kind::Io, READ, "the read was given up");
+                error.path(self.open.object.address.path())
+            });
+            self.fail(&error);
         }
     }
 }

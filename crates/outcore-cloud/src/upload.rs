@@ -139,7 +139,7 @@ impl Upload<'_> {
                 (self.watch.check)()?;
                 let put = self.store.objects.put(&self.location, bytes.into());
                 self.cloud
-                    .wait(put)?
+                    .wait_for_end(put)?
                     .map_err(|error| self.explain(&error))?;
                 (self.watch.advance)(sent_bytes);
                 Ok(())
@@ -153,7 +153,8 @@ impl Upload<'_> {
 
     /// Sends all parts and completes the object, or aborts.
     fn send_parts(&mut self, parts: &Arc<dyn MultipartStore>) -> Result<()> {
-        let begun = self.cloud.wait(parts.create_multipart(&self.location))?;
+        let begin = parts.create_multipart(&self.location);
+        let begun = self.cloud.wait_for_end(begin)?;
         let id = begun.map_err(|error| self.explain(&error))?;
         let marker = Marker::new(self.cloud, &self.store, self.address, &id)?;
         let sent = marker
@@ -162,14 +163,14 @@ impl Upload<'_> {
         let done = sent.and_then(|list| {
             (self.watch.check)()?;
             let done = parts.complete_multipart(&self.location, &id, list);
-            let done = self.cloud.wait(done)?;
+            let done = self.cloud.wait_for_end(done)?;
             done.map(|_| ()).map_err(|error| self.explain(&error))
         });
         if done.is_err() {
             // The marker finds an upload that cannot be aborted.
             let aborted = self
                 .cloud
-                .wait(parts.abort_multipart(&self.location, &id))?;
+                .wait_for_end(parts.abort_multipart(&self.location, &id))?;
             if aborted.is_err() {
                 return done;
             }
@@ -304,7 +305,8 @@ impl<'a> Marker<'a> {
     }
 
     fn remove(&self) -> Result<()> {
-        let removed = self.cloud.wait(self.store.objects.delete(&self.location))?;
+        let remove = self.store.objects.delete(&self.location);
+        let removed = self.cloud.wait_for_end(remove)?;
         removed.map_err(|error| explain(ABORT, &self.address, &error))
     }
 }

@@ -26,6 +26,7 @@ use outcore_io::drive::steady::SteadyDevice;
 use outcore_io::drive::testing::{FaultDevice, FaultPlan};
 use outcore_io::memory::Budget;
 use outcore_io::output::parent_of;
+use outcore_io::stop::Stop;
 
 use crate::allocator;
 use crate::inputs::{FilesOnly, Names, Source as InputSource, object_named, objects_like};
@@ -52,6 +53,8 @@ pub struct ResourcesRequest {
     pub flags: Flags,
     /// Chooses samples and the first drive; never affects the output.
     pub seed: u64,
+    /// Ends waits for object stores.
+    pub stop: Stop,
 }
 
 /// Merged settings, and the device that they select.
@@ -94,9 +97,13 @@ impl Remembering {
 }
 
 /// `device` with the objects of stores among its files, if this build has stores.
-fn with_objects(device: Arc<dyn Device>) -> Arc<dyn Device> {
-    #[cfg(feature = "cloud")]
-    let device = Arc::new(outcore_cloud::ObjectDevice::new(device));
+#[cfg(feature = "cloud")]
+fn with_objects(device: Arc<dyn Device>, stop: &Stop) -> Arc<dyn Device> {
+    Arc::new(outcore_cloud::ObjectDevice::new(device, stop.clone()))
+}
+
+#[cfg(not(feature = "cloud"))]
+fn with_objects(device: Arc<dyn Device>, _stop: &Stop) -> Arc<dyn Device> {
     device
 }
 
@@ -144,7 +151,7 @@ impl Resources {
         let config = Config::load(&request.flags, environment, &defaults)?;
         allocator::keep_within(config.memory_bytes.value);
         let os: Arc<dyn Device> = Arc::new(OsDevice::new(config.io.value));
-        let steady = Arc::new(SteadyDevice::new(with_objects(os)));
+        let steady = Arc::new(SteadyDevice::new(with_objects(os, &request.stop)));
         let below: Arc<dyn Device> = Arc::<SteadyDevice>::clone(&steady);
         Ok(Resources {
             config,

@@ -31,6 +31,7 @@ pub mod nodes;
 pub mod output;
 pub mod port;
 pub mod scratch;
+pub mod stop;
 pub mod threads;
 pub mod transfers;
 pub mod units;

@@ -30,7 +30,7 @@ pub struct Copying {
 
 impl DatasetHost for Copying {
     fn resources(&self) -> Result<Resources> {
-        resources::without_flags()
+        resources::until(&self.interrupt, &resources::request_without_flags()?)
     }
 
     fn call(&self, path: &Path, name: &Path) {

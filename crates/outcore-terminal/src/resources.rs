@@ -7,7 +7,10 @@
 use outcore::Result;
 use outcore_front::resources::{FAULT_VARIABLE, Resources, ResourcesRequest};
 use outcore_io::config::Environment;
+use outcore_io::stop::Stop;
 use outcore_verbs::option::{DriveArgs, ResourceArgs, SEED, resources_request};
+
+use crate::signals::Interrupt;
 
 /// Merges the request, the environment, the file and the defaults.
 ///
@@ -25,6 +28,22 @@ pub fn of_request(request: &ResourcesRequest) -> Result<Resources> {
 /// # Errors
 /// As [`of_request`].
 pub fn without_flags() -> Result<Resources> {
+    of_request(&request_without_flags()?)
+}
+
+pub(crate) fn request_without_flags() -> Result<ResourcesRequest> {
     let (none, no_drives) = (ResourceArgs::default(), DriveArgs::default());
-    of_request(&resources_request(&none, &no_drives, None, SEED)?)
+    resources_request(&none, &no_drives, None, SEED)
+}
+
+/// The same as [`of_request`]. A signal ends waits for object stores.
+///
+/// # Errors
+/// As [`of_request`].
+pub fn until(interrupt: &Interrupt, request: &ResourcesRequest) -> Result<Resources> {
+    let interrupt = interrupt.clone();
+    of_request(&ResourcesRequest {
+        stop: Stop::new(move || interrupt.is_set()),
+        ..request.clone()
+    })
 }

@@ -22,6 +22,7 @@ use outcore_front::resources::ResourcesRequest;
 use outcore_front::text::said_twice;
 use outcore_front::what::What;
 use outcore_io::config::Flags;
+use outcore_io::stop::Stop;
 use outcore_io::units;
 
 /// The seed of verbs without an option for it. It never changes the output.
@@ -453,7 +454,11 @@ pub fn resources_request(
         drives,
         scratch_limit_bytes,
     };
-    Ok(ResourcesRequest { flags, seed })
+    Ok(ResourcesRequest {
+        flags,
+        seed,
+        stop: Stop::default(),
+    })
 }
 
 /// The same for a verb that can only set the memory.
