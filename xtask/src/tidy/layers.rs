@@ -17,7 +17,7 @@ const ROOMS: [(&str, &[&[&str]]); 20] = [
         "crates/outcore-io/",
         &[
             &[
-                "error", "units", "config", "checksum", "metadata", "nodes", "threads",
+                "error", "stop", "units", "config", "checksum", "metadata", "nodes", "threads",
             ],
             &["memory"],
             &["drive"],
