@@ -123,7 +123,8 @@ impl Zone {
 
     /// Rows of a drive at the start of each block that hold parity.
     fn parity_rows(&self, drive_index: usize) -> u64 {
-        self.rows_per_block[drive_index] - self.rounds_per_block * u64::from(self.counts[drive_index])
+        self.rows_per_block[drive_index]
+            - self.rounds_per_block * u64::from(self.counts[drive_index])
     }
 
     /// The number on its drive of the stripe at `inside` of the zone.
@@ -131,10 +132,7 @@ impl Zone {
         let turns = self.turns.len() as u64;
         let (round, turn) = (inside / turns, &self.turns[(inside % turns) as usize]);
         let drive_index = turn.drive_index as usize;
-        let (block, round) = (
-            round / self.rounds_per_block,
-            round % self.rounds_per_block,
-        );
+        let (block, round) = (round / self.rounds_per_block, round % self.rounds_per_block);
         let row = self.rows_before[drive_index]
             + block * self.rows_per_block[drive_index]
             + self.parity_rows(drive_index)
@@ -319,17 +317,21 @@ impl StripeMap {
             let turns = turns_of(&counts, start_drive);
             let rounds = active.len() - 1;
             let run_bytes = (rounds as u64) << self.stripe_shift;
-            let shapes = [(rounds, RUN_BYTES_MIN.div_ceil(run_bytes)), (rounds, 1), (1, 1)];
+            let shapes = [
+                (rounds, RUN_BYTES_MIN.div_ceil(run_bytes)),
+                (rounds, 1),
+                (1, 1),
+            ];
             let fitting = shapes.into_iter().find_map(|(rounds, patterns_per_block)| {
                 let pattern = GroupPattern::new(&turns, rounds, redundancy);
-                let zone = Zone::with_parity(
-                    counts.clone(),
-                    turns.clone(),
-                    pattern,
-                    patterns_per_block,
-                );
-                let fits = active.iter().map(|index| left[*index] / zone.rows_per_block[*index]);
-                fits.min().filter(|blocks| *blocks > 0).map(|blocks| (zone, blocks))
+                let zone =
+                    Zone::with_parity(counts.clone(), turns.clone(), pattern, patterns_per_block);
+                let fits = active
+                    .iter()
+                    .map(|index| left[*index] / zone.rows_per_block[*index]);
+                fits.min()
+                    .filter(|blocks| *blocks > 0)
+                    .map(|blocks| (zone, blocks))
             });
             let Some((mut zone, blocks)) = fitting else {
                 if let Some(least) = active.into_iter().min_by_key(|index| left[*index]) {

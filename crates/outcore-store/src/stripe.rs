@@ -5,6 +5,7 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use crate::mapping::Redundancy;
 use outcore_io::drive::queue::{Policy, TagPool};
 use outcore_io::drive::{FileId, QueueLimits};
 
@@ -43,6 +44,9 @@ pub struct StripeOptions {
     pub stripe_bytes: u64,
     /// The drive of the first stripe, modulo their number.
     pub start_drive: usize,
+    /// Whether the layout has room for parity. The caller writes it, at the addresses of
+    /// [`StripeGroup::parity_stripe`](crate::mapping::StripeGroup::parity_stripe).
+    pub redundancy: Redundancy,
     /// Longest merged transfer; by default, and at most, the drive's limit.
     pub merge_bytes_max: Option<usize>,
     /// Whether adjacent pieces are merged and runs sorted (off to measure the effect).
@@ -62,6 +66,7 @@ impl Default for StripeOptions {
         StripeOptions {
             stripe_bytes: STRIPE_BYTES_DEFAULT,
             start_drive: 0,
+            redundancy: Redundancy::None,
             merge_bytes_max: None,
             is_merging: true,
             drive_pressure: BackPressure { high: 64, low: 32 },

@@ -111,6 +111,7 @@ impl DatasetDevice {
                 manifest,
                 striped,
                 sums,
+                budget: self.budget.clone(),
                 _reservation: reservation,
             })),
             troubles: Mutex::default(),

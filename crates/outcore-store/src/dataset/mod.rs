@@ -21,13 +21,16 @@
 mod copies;
 pub mod device;
 pub mod directory;
+mod groups;
 mod label;
 pub mod manifest;
 mod open;
 pub mod orphans;
 pub mod pack;
+mod parity;
 mod queue;
 pub mod reader;
+mod rescue;
 pub mod transfer;
 pub mod writer;
 
@@ -39,6 +42,7 @@ use std::sync::Arc;
 use rustix::io::Errno;
 use serde::Serialize;
 
+use crate::mapping::Redundancy;
 use crate::striped::{Member, StripeOptions, StripedVolume};
 use manifest::{Manifest, Share};
 use outcore_io::config::DriveSet;
@@ -46,6 +50,8 @@ use outcore_io::drive::queue::TAGS_DEFAULT;
 use outcore_io::drive::{Device, PrivateDir};
 use outcore_io::error::{Error, Result};
 use outcore_io::memory::{BLOCK_BYTES, block_ceil};
+
+pub use label::NewVolume;
 
 /// The rule for names of datasets, for error messages.
 const NAMES_HINT: &str =
@@ -143,6 +149,7 @@ pub struct DatasetVolume {
     absent: Arc<[Option<Error>]>,
     id: String,
     stripe_bytes: u64,
+    redundancy: Redundancy,
 }
 
 impl DatasetVolume {
@@ -159,6 +166,11 @@ impl DatasetVolume {
     /// Bytes of a stripe of new datasets.
     pub fn stripe_bytes(&self) -> u64 {
         self.stripe_bytes
+    }
+
+    /// The redundancy of new datasets.
+    pub fn redundancy(&self) -> Redundancy {
+        self.redundancy
     }
 
     /// Its drives, in order.
@@ -201,7 +213,15 @@ impl DatasetVolume {
         status.collect()
     }
 
-    /// The absent drives that a dataset uses: data on them cannot be read.
+    /// Whether a dataset can be read without the drives that are absent.
+    pub fn is_readable(&self, manifest: &Manifest) -> bool {
+        match manifest.redundancy {
+            Redundancy::None => self.absent_of(manifest).is_empty(),
+            _ => self.absent_of(manifest).len() <= 1,
+        }
+    }
+
+    /// The absent drives that a dataset uses: data on them cannot be read directly.
     pub fn absent_of<'m>(&self, manifest: &'m Manifest) -> Vec<&'m str> {
         let shares = manifest.shares.iter().enumerate();
         let absent = shares.filter(|(index, share)| {
@@ -211,9 +231,12 @@ impl DatasetVolume {
         absent.map(|(_, share)| share.drive.as_str()).collect()
     }
 
-    /// Fails if some checksum blocks of a dataset, or their checksums, are on an absent drive.
+    /// Fails if some checksum blocks of a dataset, or their checksums, are on an absent drive, and
+    /// no other drives replace it.
     fn check_reachable(&self, manifest: &Manifest, checksum_blocks: &Range<u64>) -> Result<()> {
-        if self.absent_of(manifest).is_empty() {
+        let absent = self.absent_of(manifest);
+        let is_replaced = absent.len() == 1 && !manifest.redundancy.is_none();
+        if absent.is_empty() || is_replaced {
             return Ok(());
         }
         let (map, checksum_block_bytes) = (manifest.map()?, manifest.checksum_block_bytes());
@@ -242,7 +265,16 @@ impl DatasetVolume {
         let mut needed = drives.filter_map(|((drive, error), is_reached)| {
             let error = error.as_ref().filter(|_| is_reached)?;
             let operation = format!("read @{}", manifest.name);
-            Some(label::refusal(&operation, drive, error))
+            if manifest.redundancy.is_none() {
+                return Some(label::refusal(&operation, drive, error));
+            }
+            let cause = format!(
+                "drives {} are missing, and its {} replaces one",
+                absent.join(" and "),
+                manifest.redundancy.name()
+            );
+            let error = Error::new(error.kind(), operation, cause).drive(&drive.name);
+            Some(error.hint("mount all but one of them"))
         });
         needed.next().map_or(Ok(()), Err)
     }
@@ -382,6 +414,7 @@ fn stripe_options(manifest: &Manifest) -> StripeOptions {
     StripeOptions {
         stripe_bytes: manifest.stripe_bytes,
         start_drive: manifest.start_drive,
+        redundancy: manifest.redundancy,
         ..StripeOptions::default()
     }
 }
@@ -396,9 +429,20 @@ fn open_shares(volume: &DatasetVolume, manifest: &Manifest) -> Result<StripedVol
         );
         return Err(Error::corrupt("open dataset", cause).hint("look at the drives file"));
     }
-    let members = volume.members(&manifest.shares, |index| {
-        volume.share_path(&manifest.id, index)
-    });
+    let path_of = |index| volume.share_path(&manifest.id, index);
+    let mut members = volume.members(&manifest.shares, path_of);
+    if !manifest.redundancy.is_none() {
+        // What a share has lost is computed from the others.
+        for member in &mut members {
+            member.file_bytes = Some(0);
+            member.is_absent |= fs::File::open(&member.path).is_err_and(|error| {
+                let lost = [Errno::NOENT, Errno::IO].map(Errno::raw_os_error);
+                error
+                    .raw_os_error()
+                    .is_some_and(|errno| lost.contains(&errno))
+            });
+        }
+    }
     StripedVolume::open_for_reading(
         Arc::clone(&volume.device),
         &members,

@@ -21,6 +21,7 @@ use rustix::io::Errno;
 use serde::Serialize;
 
 use super::manifest::{Manifest, checksum_block_checksum};
+use super::rescue::{Rescue, SumRange};
 use super::writer::{CHUNK_BYTES, WINDOW_BYTES};
 use super::{DatasetVolume, Watch, open_shares};
 use crate::batch::Batches;
@@ -29,6 +30,7 @@ use crate::striped::StripedVolume;
 use outcore_io::checksum::bytes_checksum;
 use outcore_io::error::{Error, Kind, Result};
 use outcore_io::memory::{BLOCK_BYTES, Budget, Buf, Pool, Reservation, block_ceil};
+use outcore_io::port::TransferFault;
 use outcore_io::transfers::{Arrival, ReadRange, Transfers};
 use outcore_io::units;
 
@@ -123,7 +125,12 @@ pub struct DatasetReader {
     /// The checksums of the checksum blocks of the range, and the number of the first.
     sums: Vec<u64>,
     first_checksum_block: u64,
+    /// Whether they have been verified against the manifest.
+    are_sums_verified: bool,
     sums_reservation: Reservation,
+    budget: Budget,
+    /// Computes what a drive has lost, once that was needed.
+    rescue: Option<Rescue>,
     /// First byte of the range.
     from_bytes: u64,
     /// Next chunk to read, next byte to return, end of the range.
@@ -194,6 +201,9 @@ impl DatasetVolume {
             pool: Pool::new(budget, READ, CHUNK_BYTES, slots as usize)?,
             sums: Vec::new(),
             first_checksum_block: checksum_blocks.start,
+            are_sums_verified: false,
+            budget: budget.clone(),
+            rescue: None,
             sums_reservation: budget.reserve(
                 "checksums",
                 (checksum_blocks.end - checksum_blocks.start) * 8,
@@ -207,7 +217,9 @@ impl DatasetVolume {
             is_lenient: false,
             manifest: manifest.clone(),
         };
-        reader.read_sums(checksum_blocks)?;
+        if let Err(error) = reader.read_sums(checksum_blocks) {
+            reader.rescue_sums(error)?;
+        }
         let checksum_block_bytes = manifest.checksum_block_bytes();
         reader.ask_bytes = from_bytes / checksum_block_bytes * checksum_block_bytes;
         reader.give_bytes = from_bytes;
@@ -420,10 +432,11 @@ impl DatasetReader {
         if !self.ask_for_more()? {
             return Ok(None);
         }
-        let Some(Arrival { what, mut buf, .. }) = self.reads.next(|| Ok(()))? else {
+        let Some((what, read)) = self.reads.any_or_fault(|| Ok(()))? else {
             return Ok(None);
         };
-        self.verify(what, &buf, None);
+        let mut buf = read.buf;
+        self.verify(what, &mut buf, read.fault)?;
         if let Some(damage) = self.damages.first() {
             return Err(damage.to_error());
         }
@@ -443,11 +456,8 @@ impl DatasetReader {
         let Some((at_bytes, read)) = self.reads.next_or_fault(|| Ok(()))? else {
             return Ok(None);
         };
-        if let Some(fault) = read.fault.filter(|_| !self.is_lenient) {
-            return Err(self.striped.explain(&fault));
-        }
         let mut buf = read.buf;
-        self.verify(at_bytes, &buf, read.fault.map(|fault| fault.drive_index));
+        self.verify(at_bytes, &mut buf, read.fault)?;
         let end_bytes = self.end_bytes.min(at_bytes + buf.len() as u64);
         drop(buf.split_to((self.give_bytes - at_bytes) as usize));
         let part = buf.split_to((end_bytes - self.give_bytes) as usize);
@@ -491,8 +501,21 @@ impl DatasetReader {
         }
     }
 
-    /// Records the damaged parts of a chunk, and those on a drive that failed.
-    fn verify(&mut self, at_bytes: u64, bytes: &[u8], failed_drive: Option<usize>) {
+    /// Computes the damaged parts of a chunk from other drives. Without redundancy, records them,
+    /// and those on a drive that failed.
+    fn verify(
+        &mut self,
+        at_bytes: u64,
+        bytes: &mut [u8],
+        fault: Option<TransferFault>,
+    ) -> Result<()> {
+        if !self.manifest.redundancy.is_none() {
+            return self.mend(at_bytes, bytes);
+        }
+        if let Some(fault) = fault.filter(|_| !self.is_lenient) {
+            return Err(self.striped.explain(&fault));
+        }
+        let failed_drive = fault.map(|fault| fault.drive_index);
         let checksum_block_bytes = self.manifest.checksum_block_bytes();
         let mut offset_bytes = at_bytes;
         for checksum_block in bytes.chunks(checksum_block_bytes as usize) {
@@ -506,6 +529,58 @@ impl DatasetReader {
             }
             offset_bytes += checksum_block.len() as u64;
         }
+        Ok(())
+    }
+
+    fn mend(&mut self, at_bytes: u64, bytes: &mut [u8]) -> Result<()> {
+        if self.is_right(at_bytes, bytes) {
+            return Ok(());
+        }
+        if !self.are_sums_verified {
+            // The checksums may be wrong, not the data.
+            self.load_verified_sums()?;
+        }
+        let sums = SumRange {
+            first_block: self.first_checksum_block,
+            sums: &self.sums,
+        };
+        let rescue = match self.rescue.take() {
+            Some(rescue) => rescue,
+            None => Rescue::new(&self.manifest, &self.striped, &self.budget)?,
+        };
+        self.rescue.insert(rescue).mend(at_bytes, bytes, sums)
+    }
+
+    /// Whether all checksum blocks of a chunk are as they were written.
+    fn is_right(&self, at_bytes: u64, bytes: &[u8]) -> bool {
+        let sums = SumRange {
+            first_block: self.first_checksum_block,
+            sums: &self.sums,
+        };
+        let block_bytes = self.manifest.checksum_block_bytes();
+        let mut blocks = bytes.chunks(block_bytes as usize).enumerate();
+        blocks.all(|(index, block)| {
+            let block_at = at_bytes + index as u64 * block_bytes;
+            sums.is_of(&self.manifest, block_at, block)
+        })
+    }
+
+    /// Loads the checksums from all drives after a read of them failed with `error`.
+    fn rescue_sums(&mut self, error: Error) -> Result<()> {
+        if self.manifest.redundancy.is_none() {
+            return Err(error);
+        }
+        self.reads.forget()?;
+        self.load_verified_sums()
+    }
+
+    fn load_verified_sums(&mut self) -> Result<()> {
+        let mut rescue = Rescue::new(&self.manifest, &self.striped, &self.budget)?;
+        (self.sums, self.sums_reservation) = rescue.sums()?;
+        self.first_checksum_block = 0;
+        self.are_sums_verified = true;
+        self.rescue = Some(rescue);
+        Ok(())
     }
 
     fn damage(&self, offset_bytes: u64, len_bytes: usize) -> Damage {
@@ -550,6 +625,7 @@ impl DatasetReader {
             damage.dataset.push_str("'s checksums");
             return Err(damage.to_error());
         }
+        self.are_sums_verified = is_all;
         let words = sums.chunks_exact(8);
         self.sums = words
             .map(|word| {

@@ -75,7 +75,7 @@ pub(super) struct GroupPattern {
 }
 
 impl GroupPattern {
-    /// Cuts `rounds` rounds of `turns` over `active` of the `drives` drives.
+    /// Cuts `rounds` rounds of `turns`, which use two drives or more.
     pub(super) fn new(turns: &[StripeTurn], rounds: usize, redundancy: Redundancy) -> Self {
         let drives = turns.iter().map(|turn| turn.drive_index + 1).max();
         let mut is_active = vec![false; drives.unwrap_or(0) as usize];

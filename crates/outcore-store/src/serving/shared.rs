@@ -12,6 +12,7 @@ use outcore_io::port::{TransferFault, explain_transfer};
 use super::servers::ServerThreads;
 use crate::mapping::StripeMap;
 use crate::stripe::{StripeOptions, StripedDrive};
+use crate::striped::ABSENT;
 
 /// The shared state.
 pub(crate) struct Shared {
@@ -39,7 +40,7 @@ impl Shared {
 impl Drop for Shared {
     fn drop(&mut self) {
         self.servers.stop();
-        for drive in &self.drives {
+        for drive in self.drives.iter().filter(|drive| drive.file != ABSENT) {
             self.device.close(drive.file);
         }
     }

@@ -1,0 +1,165 @@
+//! Volumes with parity or a mirror: what one drive has lost is read from the others, and two lost
+//! drives are an error that names them.
+//!
+//! Contract: as in `datasets`.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+
+use outcore_io::Kind;
+use outcore_store::dataset::transfer;
+use outcore_store::dataset::{DatasetVolume, NewVolume, Watch};
+use outcore_store::mapping::Redundancy;
+use proptest::prelude::*;
+
+use super::datasets::{TestDir, bytes, new};
+use super::*;
+
+/// Something that happens to a drive.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Loss {
+    /// It is not mounted.
+    Missing,
+    /// Its shares are gone.
+    Removed,
+    /// All bytes of its shares are zero.
+    Zeroed,
+    /// Its shares end early.
+    Cut,
+    /// A bit of each page is flipped.
+    Flipped,
+}
+
+const LOSSES: [Loss; 5] = [
+    Loss::Missing,
+    Loss::Removed,
+    Loss::Zeroed,
+    Loss::Cut,
+    Loss::Flipped,
+];
+
+fn create(place: &TestDir, stripe_bytes: u64, redundancy: Redundancy) -> DatasetVolume {
+    let new = NewVolume {
+        stripe_bytes,
+        redundancy,
+        seed: 1,
+    };
+    DatasetVolume::create_with(Arc::clone(&place.device), place.drives(), new).unwrap()
+}
+
+fn open(place: &TestDir) -> DatasetVolume {
+    DatasetVolume::open(Arc::clone(&place.device), place.drives()).unwrap()
+}
+
+/// Lets `loss` happen to a drive, to what lies on it from `share_from` (0 to 1) of each share on.
+fn lose(place: &TestDir, drive: &str, loss: Loss, share_from: f64) {
+    let dir = place.path(drive);
+    if loss == Loss::Missing {
+        fs::rename(&dir, place.path("away")).unwrap();
+        fs::create_dir(&dir).unwrap();
+        return;
+    }
+    for share in fs::read_dir(dir.join("outcore-volume/data")).unwrap() {
+        let path = share.unwrap().path();
+        let mut whole = fs::read(&path).unwrap();
+        let from = (whole.len() as f64 * share_from) as usize;
+        match loss {
+            Loss::Missing | Loss::Removed => {
+                fs::remove_file(&path).unwrap();
+                continue;
+            }
+            Loss::Zeroed => whole[from..].fill(0),
+            Loss::Cut => whole.truncate(from),
+            Loss::Flipped => whole[from..]
+                .iter_mut()
+                .step_by(4096)
+                .for_each(|byte| *byte ^= 1),
+        }
+        fs::set_permissions(&path, PermissionsExt::from_mode(0o644)).unwrap();
+        fs::write(&path, whole).unwrap();
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(24))]
+
+    #[test]
+    fn every_byte_of_a_lost_drive_is_read_from_the_others(
+        len in prop_oneof![Just(0usize), 1usize..5000, Just(1 << 16), 1usize..3 << 20],
+        drives in 2usize..6, shift in 12u32..=20, seed: u64, is_mirror: bool,
+        lost in 0usize..6, loss in prop::sample::select(&LOSSES[..]), share_from in 0.0f64..1.0,
+        from in 0.0f64..1.0,
+    ) {
+        let redundancy = if is_mirror { Redundancy::Mirror } else { Redundancy::Parity };
+        let place = TestDir::in_memory(drives);
+        let volume = create(&place, 1 << shift, redundancy);
+        let wanted = bytes(len, seed);
+        place.put(&volume, "file", &wanted).unwrap();
+        transfer::put_stream(&volume, &mut &wanted[..], &new("stream"), place.resources()).unwrap();
+        lose(&place, &format!("d{}", lost % drives), loss, share_from);
+        let volume = open(&place);
+        for name in ["file", "stream"] {
+            prop_assert!(place.get(&volume, name).unwrap() == wanted, "{}", name);
+            prop_assert!(place.get_file(&volume, name, None).unwrap() == wanted, "{}", name);
+            // A range needs only some of the checksums.
+            let manifest = volume.manifest(name).unwrap();
+            let from = (len as f64 * from) as u64;
+            let part_bytes = (len as u64 - from).min(70_000);
+            let reader = volume.range_reader(&manifest, from, part_bytes, &place.budget);
+            let mut part = Vec::new();
+            transfer::get_stream(&mut reader.unwrap(), &mut part, Watch::NOBODY).unwrap();
+            prop_assert!(part == wanted[from as usize..][..part_bytes as usize], "{}", name);
+        }
+    }
+}
+
+#[test]
+fn two_lost_drives_are_an_error_that_names_them() {
+    for loss in LOSSES {
+        let place = TestDir::in_memory(4);
+        let volume = create(&place, 1 << 14, Redundancy::Parity);
+        let wanted = bytes(1 << 20, 5);
+        place.put(&volume, "x", &wanted).unwrap();
+        lose(&place, "d1", loss, 0.0);
+        assert!(place.get(&open(&place), "x").unwrap() == wanted, "{loss:?}");
+        lose(&place, "d3", Loss::Removed, 0.0);
+        let error = place.get(&open(&place), "x").unwrap_err();
+        assert!([Kind::Io, Kind::Corrupt].contains(&error.kind()), "{error}");
+        let text = error.to_string();
+        assert!(
+            text.contains("d1") || text.contains("d3"),
+            "{loss:?}: {text}"
+        );
+        assert!(text.contains("parity replaces one"), "{loss:?}: {text}");
+    }
+}
+
+#[test]
+fn a_volume_without_redundancy_is_written_as_before() {
+    let place = TestDir::in_memory(2);
+    let volume = place.create(1 << 16);
+    place.put(&volume, "x", b"one").unwrap();
+    for name in [
+        "d0/outcore-volume/volume.json",
+        "d0/outcore-volume/datasets/x.json",
+    ] {
+        let text = fs::read_to_string(place.path(name)).unwrap();
+        assert!(
+            text.contains("\"version\": 2") && !text.contains("redundancy"),
+            "{text}"
+        );
+    }
+    let place = TestDir::in_memory(2);
+    let volume = create(&place, 1 << 16, Redundancy::Parity);
+    place.put(&volume, "x", b"one").unwrap();
+    for name in [
+        "d0/outcore-volume/volume.json",
+        "d0/outcore-volume/datasets/x.json",
+    ] {
+        let text = fs::read_to_string(place.path(name)).unwrap();
+        assert!(
+            text.contains("\"version\": 3") && text.contains("redundancy"),
+            "{text}"
+        );
+    }
+}
