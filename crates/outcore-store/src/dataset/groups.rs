@@ -8,6 +8,7 @@
 //! Bounds: a pool of buffers of [`GroupReader::piece_bytes`] each, from the caller's budget.
 
 use std::collections::VecDeque;
+use std::ops::Range;
 
 use super::CHECKSUM_BLOCK_BYTES_MAX;
 use super::parity::add_to;
@@ -90,7 +91,7 @@ impl GroupReader {
     }
 
     /// The columns of a group, in order.
-    pub(super) fn columns(&self, group: u64) -> impl Iterator<Item = Column> + use<> {
+    fn columns(&self, group: u64) -> impl Iterator<Item = Column> + use<> {
         let stripe_bytes = self.striped.map().stripe_bytes();
         let start_bytes = self.striped.map().group(group).stripes.start * stripe_bytes;
         let end_bytes = stripe_bytes.min(self.full_bytes.saturating_sub(start_bytes));
@@ -163,6 +164,34 @@ impl GroupReader {
             piece.buf = Some(transfer.buf);
         }
         Ok(Some((column, pieces)))
+    }
+}
+
+/// The columns of many groups, in order.
+pub(super) struct ColumnQueue {
+    groups: Range<u64>,
+    ready: VecDeque<Column>,
+}
+
+impl ColumnQueue {
+    pub(super) fn new(groups: Range<u64>) -> Self {
+        ColumnQueue {
+            groups,
+            ready: VecDeque::new(),
+        }
+    }
+
+    /// The next column that `reads` shall read, of the groups for which `is_wanted` holds.
+    pub(super) fn next(
+        &mut self,
+        reads: &GroupReader,
+        is_wanted: impl Fn(u64) -> bool,
+    ) -> Option<Column> {
+        while self.ready.is_empty() {
+            let number = self.groups.by_ref().find(|number| is_wanted(*number))?;
+            self.ready.extend(reads.columns(number));
+        }
+        self.ready.pop_front()
     }
 }
 

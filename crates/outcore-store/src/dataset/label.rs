@@ -11,7 +11,7 @@
 //! A scrub rewrites a label that is damaged, or missing from an otherwise complete folder, if the
 //! copies of manifests in that folder identify the drive ([`DatasetVolume::repair_labels`]).
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use rustix::io::Errno;
@@ -293,6 +293,15 @@ impl DatasetVolume {
         Form { version, ..FORM }.seal(owner, &label)
     }
 
+    /// Whether `dir` has the label of a drive of this volume.
+    pub(super) fn is_label_of(&self, dir: &Path, index: usize) -> bool {
+        let drive = VolumeDrive {
+            dir: dir.to_path_buf(),
+            ..self.drives[index].clone()
+        };
+        read_label(&drive).is_ok_and(|label| label.volume == self.id && label.drive == drive.name)
+    }
+
     /// The absent drives with the reasons; without them the volume can be read but not written.
     pub fn absent(&self) -> impl Iterator<Item = (&VolumeDrive, &Error)> {
         let drives = self.drives.iter().zip(self.absent.iter());
@@ -381,13 +390,14 @@ pub(super) fn refusal(operation: &str, drive: &VolumeDrive, absence: &Error) -> 
         ),
         _ if absence.raw_errno() == Some(Errno::NOENT.raw_os_error()) => (
             format!("drive {name} is missing: {why}"),
-            "mount it; until then, datasets that do not use it can be read (`outcore volume ls` \
-             marks those that do)",
+            "mount it, or give its place to another directory with `outcore volume replace`; until \
+             then, datasets that do not need it can be read (`outcore volume ls` marks those that \
+             do)",
         ),
         _ => (
             format!("drive {name} cannot be read: {why}"),
-            "check the drive and its permissions; until then, datasets that do not use it can be \
-             read",
+            "check the drive and its permissions, or replace it with `outcore volume replace`; until \
+             then, datasets that do not need it can be read",
         ),
     };
     Error::new(absence.kind(), operation, cause)

@@ -22,6 +22,7 @@ mod copies;
 pub mod device;
 pub mod directory;
 mod groups;
+mod heal;
 mod label;
 pub mod manifest;
 mod open;
@@ -30,7 +31,10 @@ pub mod pack;
 mod parity;
 mod queue;
 pub mod reader;
+mod rebuild;
+pub mod replace;
 mod rescue;
+mod scrub;
 pub mod transfer;
 pub mod writer;
 
@@ -421,6 +425,15 @@ fn stripe_options(manifest: &Manifest) -> StripeOptions {
 
 /// Opens the shares of a sealed dataset for reading.
 fn open_shares(volume: &DatasetVolume, manifest: &Manifest) -> Result<StripedVolume> {
+    open_shares_without(volume, manifest, None)
+}
+
+/// The same as if a drive were absent.
+fn open_shares_without(
+    volume: &DatasetVolume,
+    manifest: &Manifest,
+    absent: Option<usize>,
+) -> Result<StripedVolume> {
     let names = manifest.shares.iter().map(|share| &share.drive);
     if !names.eq(volume.drives.iter().map(|drive| &drive.name)) {
         let cause = format!(
@@ -433,8 +446,9 @@ fn open_shares(volume: &DatasetVolume, manifest: &Manifest) -> Result<StripedVol
     let mut members = volume.members(&manifest.shares, path_of);
     if !manifest.redundancy.is_none() {
         // What a share has lost is computed from the others.
-        for member in &mut members {
+        for (index, member) in members.iter_mut().enumerate() {
             member.file_bytes = Some(0);
+            member.is_absent |= absent == Some(index);
             member.is_absent |= fs::File::open(&member.path).is_err_and(|error| {
                 let lost = [Errno::NOENT, Errno::IO].map(Errno::raw_os_error);
                 error

@@ -199,13 +199,9 @@ impl ParityWriter {
         state.skipped.truncate(whole);
     }
 
-    /// The groups of the first `len_bytes` whose parity has not been handed out.
-    pub(super) fn missing(&self, len_bytes: u64) -> Vec<u64> {
-        let state = lock(&self.state);
-        let groups = 0..self.striped.map().groups_in(len_bytes);
-        groups
-            .filter(|number| !state.done.contains(*number))
-            .collect()
+    /// Whether the parity of a group has been handed out.
+    pub(super) fn is_done(&self, number: u64) -> bool {
+        lock(&self.state).done.contains(number)
     }
 }
 

@@ -4,20 +4,18 @@
 //! bytes of a range in order ([`DatasetReader::next_chunk`]) or as they arrive
 //! ([`DatasetReader::next_arrival`]). A caller that accepts any order never waits for a slow drive
 //! while others have data. A damaged checksum block ends the read with an error that names the
-//! drive, the file there and the offset in it. [`DatasetVolume::scrub`] continues and lists all of
-//! them, together with unreadable blocks. The reader loads only the checksums of the range. If it
-//! loads all of them, it verifies them against the manifest. If it loads some, a damaged checksum
-//! is reported as damage of its checksum block.
+//! drive, the file there and the offset in it; with redundancy it is computed from other drives
+//! instead ([`super::rescue`]). [`DatasetVolume::scrub`] continues and lists all of them, together
+//! with unreadable blocks. The reader loads only the checksums of the range. If it loads all of
+//! them, it verifies them against the manifest. If it loads some, a damaged checksum is reported as
+//! damage of its checksum block.
 //!
 //! Bounds: [`WINDOW_BYTES`] of buffers and 8 bytes per checksum block of the range, from the
 //! caller's budget.
 
 use std::ops::Range;
 use std::path::Path;
-use std::sync::Arc;
-use std::time::Duration;
 
-use rustix::io::Errno;
 use serde::Serialize;
 
 use super::manifest::{Manifest, checksum_block_checksum};
@@ -28,16 +26,13 @@ use crate::batch::Batches;
 use crate::mapping::StripeExtent;
 use crate::striped::StripedVolume;
 use outcore_io::checksum::bytes_checksum;
-use outcore_io::error::{Error, Kind, Result};
+use outcore_io::error::{Error, Result};
 use outcore_io::memory::{BLOCK_BYTES, Budget, Buf, Pool, Reservation, block_ceil};
 use outcore_io::port::TransferFault;
 use outcore_io::transfers::{Arrival, ReadRange, Transfers};
 use outcore_io::units;
 
 const READ: &str = "read dataset";
-/// How often a scrub rereads a dataset that others are changing, and how long it waits in between.
-const CHANGES_MAX: u32 = 50;
-const CHANGE_WAIT: Duration = Duration::from_millis(20);
 
 /// A checksum block that is damaged or unreadable; or the rest of a file from some byte on.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -52,8 +47,8 @@ pub struct Damage {
     pub offset_bytes: u64,
     /// Bytes of the checksum block.
     pub len_bytes: u64,
-    /// Whether the bytes have been rewritten from another drive's copy; only for labels and
-    /// manifests.
+    /// Whether the bytes have been rewritten from other drives: labels and manifests, and datasets
+    /// with redundancy.
     pub is_repaired: bool,
 }
 
@@ -76,8 +71,8 @@ impl Damage {
         }
     }
 
-    /// The damage of a whole metadata file.
-    fn of_metadata(dataset: &str, drive: &str, path: &Path, len_bytes: u64) -> Self {
+    /// The damage of a whole file.
+    pub(super) fn of_file(dataset: &str, drive: &str, path: &Path, len_bytes: u64) -> Self {
         Damage {
             dataset: dataset.to_string(),
             drive: drive.to_string(),
@@ -242,152 +237,6 @@ impl DatasetVolume {
             self.reader_with_sums(manifest, 0..0, 0..manifest.checksum_blocks(), budget)?;
         Ok((reader.striped, reader.sums, reader.sums_reservation))
     }
-
-    /// Reads all of every dataset in `names`, or of all datasets. Returns everything that is
-    /// damaged or unreadable, including manifests, labels and missing files. Labels and copies of
-    /// manifests that are damaged, lost or old are rewritten from those on other drives.
-    ///
-    /// # Errors
-    /// A name that does not exist; a drive that is missing or cannot be read; memory; a stop.
-    pub fn scrub(
-        &self,
-        names: &[String],
-        budget: &Budget,
-        watch: Watch<'_>,
-    ) -> Result<Vec<Damage>> {
-        let mut damages = Vec::new();
-        for (index, path) in self.repair_labels()? {
-            let len_bytes = std::fs::metadata(&path).map_or(0, |facts| facts.len());
-            let drive = &self.drives[index].name;
-            damages.push(Damage {
-                is_repaired: true,
-                ..Damage::of_metadata("", drive, &path, len_bytes)
-            });
-        }
-        if !damages.is_empty() {
-            let opened = DatasetVolume::open(Arc::clone(&self.device), self.drives.clone())?;
-            opened.check_complete("scrub volume")?;
-            damages.extend(opened.scrub(names, budget, watch)?);
-            return Ok(damages);
-        }
-        self.sweep()?;
-        let all = match names {
-            [] => self.names()?,
-            names => names.to_vec(),
-        };
-        for name in &all {
-            self.scrub_copies(name, &mut damages)?;
-            damages.extend(self.scrub_contents(name, names.is_empty(), (budget, watch))?);
-        }
-        Ok(damages)
-    }
-
-    /// Repairs the copies of a manifest. Copies may differ because another process is changing the
-    /// dataset or was killed while doing so; they are not damaged if the difference passes.
-    fn scrub_copies(&self, name: &str, damages: &mut Vec<Damage>) -> Result<()> {
-        let mut found = self.repair_copies(name)?;
-        for _ in 0..CHANGES_MAX {
-            if found.iter().all(|bad| bad.is_repaired) || !self.is_being_changed()? {
-                break;
-            }
-            std::thread::sleep(CHANGE_WAIT);
-            self.sweep()?;
-            found = self.repair_copies(name)?;
-        }
-        damages.extend(found.into_iter().map(|bad| {
-            let drive = &self.drives[bad.drive_index].name;
-            Damage {
-                is_repaired: bad.is_repaired,
-                ..Damage::of_metadata(name, drive, &bad.path, bad.len_bytes)
-            }
-        }));
-        Ok(())
-    }
-
-    /// The damage of a dataset's contents. A dataset that was replaced after its manifest was read
-    /// is read again. A dataset that was removed in the meantime has no damage if its name comes
-    /// from a list (`is_listed`), not from the caller.
-    fn scrub_contents(
-        &self,
-        name: &str,
-        is_listed: bool,
-        (budget, watch): (&Budget, Watch<'_>),
-    ) -> Result<Vec<Damage>> {
-        let mut changes = 0;
-        loop {
-            let mut damages = Vec::new();
-            let manifest = match self.manifest(name) {
-                Err(_) if is_listed && !self.contains(name) => return Ok(damages),
-                manifest => manifest,
-            };
-            let done = match &manifest {
-                Ok(manifest) => self.scrub_one(manifest, (budget, watch), &mut damages),
-                Err(error) => Err(error.clone()),
-            };
-            if done.is_ok() && damages.is_empty() {
-                return Ok(damages);
-            }
-            let generation_of = |found: &Result<Manifest>| {
-                found
-                    .as_ref()
-                    .map(|found| (found.id.clone(), found.generation))
-                    .ok()
-            };
-            changes += 1;
-            // A manifest that was gone and is back means that the dataset was replaced.
-            let is_replaced = generation_of(&manifest) != generation_of(&self.manifest(name));
-            if is_replaced && changes < CHANGES_MAX {
-                continue;
-            }
-            if let Err(error) = done {
-                damages.push(damage_of(name, manifest.as_ref().ok(), &error).ok_or(error)?);
-            }
-            return Ok(damages);
-        }
-    }
-
-    fn scrub_one(
-        &self,
-        manifest: &Manifest,
-        (budget, watch): (&Budget, Watch<'_>),
-        damages: &mut Vec<Damage>,
-    ) -> Result<()> {
-        let mut reader = self.range_reader(manifest, 0, manifest.payload_bytes(), budget)?;
-        reader.is_lenient = true;
-        while let Some(part) = reader.next_part()? {
-            (watch.check)()?;
-            (watch.advance)(part.len() as u64);
-        }
-        damages.append(&mut reader.damages);
-        Ok(())
-    }
-}
-
-/// The damage that a scrub records for an error in a file's contents: the rest of the file.
-fn damage_of(name: &str, manifest: Option<&Manifest>, error: &Error) -> Option<Damage> {
-    let is_of_contents = match error.raw_errno().map(Errno::from_raw_os_error) {
-        None => error.kind() == Kind::Corrupt,
-        Some(errno) => [Errno::NOENT, Errno::IO].contains(&errno),
-    };
-    let (path, drive) = error.file_path().zip(error.drive_name())?;
-    let found_bytes = std::fs::metadata(path).map_or(0, |facts| facts.len());
-    let mut shares = manifest.into_iter().flat_map(|manifest| &manifest.shares);
-    let share = shares.find(|share| share.drive == drive);
-    let wanted_bytes = share.map_or(found_bytes, |share| share.len_bytes);
-    let from_bytes = if found_bytes < wanted_bytes {
-        found_bytes
-    } else {
-        0
-    };
-    let offset_bytes = error.offset_bytes().unwrap_or(from_bytes);
-    is_of_contents.then(|| Damage {
-        dataset: name.to_string(),
-        drive: drive.to_string(),
-        path: path.display().to_string(),
-        offset_bytes,
-        len_bytes: wanted_bytes.max(found_bytes).saturating_sub(offset_bytes),
-        is_repaired: false,
-    })
 }
 
 impl DatasetReader {
@@ -445,6 +294,16 @@ impl DatasetReader {
             what - self.from_bytes,
             buf.split_to(wanted_bytes as usize),
         )))
+    }
+
+    /// Reads all of the range; returns what is damaged or unreadable.
+    pub(super) fn read_leniently(&mut self, watch: Watch<'_>) -> Result<Vec<Damage>> {
+        self.is_lenient = true;
+        while let Some(part) = self.next_part()? {
+            (watch.check)()?;
+            (watch.advance)(part.len() as u64);
+        }
+        Ok(std::mem::take(&mut self.damages))
     }
 
     /// As [`DatasetReader::next_chunk`], but records damage instead of failing.

@@ -13,13 +13,12 @@
 //! Bounds: [`WINDOW_BYTES`] of buffers and 8 bytes per checksum block, and as much again for parity,
 //! all from the caller's budget.
 
-use std::collections::VecDeque;
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use super::groups::{GroupReader, solve};
+use super::groups::{ColumnQueue, GroupReader, solve};
 use super::manifest::{Contents, Manifest, Share, checksum_block_checksum};
 use super::pack::Attributes;
 use super::parity::ParityWriter;
@@ -298,14 +297,10 @@ impl DatasetWriter {
         let striped = &self.unsealed.striped;
         let full_bytes = self.unsealed.manifest.full_bytes();
         let mut groups = GroupReader::new(striped, full_bytes, 2, &self.budget)?;
-        let missing = parity.missing(full_bytes);
-        let mut columns = missing
-            .iter()
-            .flat_map(|number| groups.columns(*number))
-            .collect::<VecDeque<_>>();
+        let mut columns = ColumnQueue::new(0..striped.map().groups_in(full_bytes));
         loop {
             while groups.has_room()
-                && let Some(column) = columns.pop_front()
+                && let Some(column) = columns.next(&groups, |number| !parity.is_done(number))
             {
                 groups.ask(column, |piece| !piece.is_parity)?;
             }

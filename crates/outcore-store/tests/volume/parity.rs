@@ -7,6 +7,7 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 
 use outcore_io::Kind;
+use outcore_store::dataset::replace::Replacement;
 use outcore_store::dataset::transfer;
 use outcore_store::dataset::{DatasetVolume, NewVolume, Watch};
 use outcore_store::mapping::Redundancy;
@@ -162,4 +163,176 @@ fn a_volume_without_redundancy_is_written_as_before() {
             "{text}"
         );
     }
+}
+
+#[test]
+fn a_scrub_repairs_what_one_drive_has_lost_and_says_what() {
+    for (loss, redundancy, from) in [
+        (Loss::Removed, Redundancy::Parity, 0.0),
+        (Loss::Zeroed, Redundancy::Parity, 0.0),
+        (Loss::Zeroed, Redundancy::Mirror, 0.3),
+        (Loss::Cut, Redundancy::Parity, 0.4),
+        (Loss::Flipped, Redundancy::Parity, 0.7),
+        (Loss::Flipped, Redundancy::Mirror, 0.0),
+    ] {
+        for (drive, stripe_bytes) in [("d0", 1 << 14), ("d2", 1 << 18)] {
+            let case = format!("{loss:?} {redundancy:?} {drive}");
+            let place = TestDir::in_memory(4);
+            let volume = create(&place, stripe_bytes, redundancy);
+            let wanted = bytes(3_000_000, 5);
+            place.put(&volume, "x", &wanted).unwrap();
+            place.put(&volume, "empty", b"").unwrap();
+            let shares = || {
+                let paths =
+                    (0..4).map(|index| volume.share_path(&volume.manifest("x").unwrap().id, index));
+                paths
+                    .map(|path| fs::read(path).unwrap())
+                    .collect::<Vec<_>>()
+            };
+            let before = shares();
+            lose(&place, drive, loss, from);
+            let volume = open(&place);
+            let damages = volume.scrub(&[], &place.budget, Watch::NOBODY).unwrap();
+            assert!(!damages.is_empty(), "{case}");
+            for damage in &damages {
+                assert!(
+                    damage.is_repaired && damage.drive == drive,
+                    "{case}: {damage:?}"
+                );
+            }
+            // Flips also hit places that nothing uses.
+            assert!(loss == Loss::Flipped || shares() == before, "{case}");
+            assert!(place.get(&volume, "x").unwrap() == wanted, "{case}");
+            let again = volume.scrub(&[], &place.budget, Watch::NOBODY).unwrap();
+            assert!(again.is_empty(), "{case}: {again:?}");
+            // Any other drive may be lost now, which parity that was not repaired would not allow.
+            for other in 0..4 {
+                let path = volume.share_path(&volume.manifest("x").unwrap().id, other);
+                fs::rename(&path, place.path("kept")).unwrap();
+                assert!(place.get(&open(&place), "x").unwrap() == wanted, "{case}");
+                fs::rename(place.path("kept"), &path).unwrap();
+            }
+        }
+    }
+}
+
+#[test]
+fn a_scrub_leaves_what_two_drives_have_lost_and_reports_it() {
+    let place = TestDir::in_memory(3);
+    let volume = create(&place, 1 << 14, Redundancy::Parity);
+    place.put(&volume, "x", &bytes(1 << 20, 5)).unwrap();
+    lose(&place, "d0", Loss::Flipped, 0.9);
+    lose(&place, "d1", Loss::Flipped, 0.9);
+    let damages = open(&place)
+        .scrub(&[], &place.budget, Watch::NOBODY)
+        .unwrap();
+    assert!(
+        damages.iter().any(|damage| !damage.is_repaired),
+        "{damages:?}"
+    );
+    let again = open(&place)
+        .scrub(&[], &place.budget, Watch::NOBODY)
+        .unwrap();
+    assert!(!again.is_empty() && again.iter().all(|damage| !damage.is_repaired));
+}
+
+/// The drives of a volume with the directory of one changed.
+fn moved(place: &TestDir, drive: &str, dir: &str) -> Vec<outcore_store::dataset::VolumeDrive> {
+    let mut drives = place.drives();
+    for known in &mut drives {
+        if known.name == drive {
+            known.dir = place.path(dir);
+        }
+    }
+    drives
+}
+
+fn replace(
+    place: &TestDir,
+    drive: &str,
+    dir: &str,
+    gives_up: bool,
+) -> outcore_io::Result<outcore_store::dataset::replace::Replaced> {
+    let wanted = Replacement {
+        drive,
+        dir: &place.path(dir),
+        gives_up,
+    };
+    open(place).replace(wanted, &place.budget, Watch::NOBODY)
+}
+
+#[test]
+fn a_drive_is_rebuilt_elsewhere_and_the_volume_can_be_written_again() {
+    for (loss, redundancy) in [
+        (Some(Loss::Missing), Redundancy::Parity),
+        (Some(Loss::Zeroed), Redundancy::Mirror),
+        (None, Redundancy::Parity),
+    ] {
+        for drive in ["d0", "d3"] {
+            let place = TestDir::in_memory(4);
+            let volume = create(&place, 1 << 14, redundancy);
+            let wanted = bytes(3_000_000, 5);
+            place.put(&volume, "x", &wanted).unwrap();
+            place.put(&volume, "small", b"small").unwrap();
+            if let Some(loss) = loss {
+                lose(&place, drive, loss, 0.0);
+            }
+            fs::create_dir(place.path("new")).unwrap();
+            let replaced = replace(&place, drive, "new", false).unwrap();
+            assert_eq!(replaced.damages, []);
+            // Again, as after a kill before the drives file is changed.
+            if loss == Some(Loss::Missing) {
+                let again = replace(&place, drive, "new", false).unwrap();
+                assert_eq!(again.rebuilt_bytes, 0);
+            }
+            let drives = moved(&place, drive, "new");
+            let volume = DatasetVolume::open(Arc::clone(&place.device), drives).unwrap();
+            volume.check_complete("test").unwrap();
+            assert!(place.get(&volume, "x").unwrap() == wanted);
+            assert!(
+                volume
+                    .scrub(&[], &place.budget, Watch::NOBODY)
+                    .unwrap()
+                    .is_empty()
+            );
+            place.put(&volume, "later", &wanted).unwrap();
+            assert!(place.get(&volume, "later").unwrap() == wanted);
+        }
+    }
+}
+
+#[test]
+fn a_replacement_is_refused_where_it_would_lose_or_mix_something() {
+    let place = TestDir::in_memory(3);
+    let volume = place.create(1 << 14);
+    place.put(&volume, "x", &bytes(1 << 18, 5)).unwrap();
+    fs::create_dir(place.path("new")).unwrap();
+    let refused = |drive: &str, dir: &str, wanted: &str| {
+        let error = replace(&place, drive, dir, false).unwrap_err();
+        let text = format!("{error} {error:?}");
+        assert!(text.contains(wanted), "{text}");
+    };
+    refused("none", "new", "no drive `none`");
+    refused("d1", "d1", "nothing to replace");
+    refused("d1", "d2", "another drive of the volume");
+    refused("d1", "new", "has no redundancy");
+    fs::create_dir(place.path("new/outcore-volume")).unwrap();
+    refused("d1", "new", "belongs to a volume already");
+    fs::remove_dir(place.path("new/outcore-volume")).unwrap();
+    assert!(place.get(&open(&place), "x").is_ok());
+    lose(&place, "d1", Loss::Missing, 0.0);
+    refused("d2", "new", "drive d1 is missing");
+    // With consent the volume can be written again, and what is lost has a name.
+    let replaced = replace(&place, "d1", "d1", true).unwrap();
+    assert_eq!(replaced.damages.len(), 1);
+    let volume = open(&place);
+    let found = volume.scrub(&[], &place.budget, Watch::NOBODY).unwrap();
+    assert!(
+        found
+            .iter()
+            .any(|damage| damage.dataset == "x" && !damage.is_repaired)
+    );
+    volume.remove("x").unwrap();
+    place.put(&volume, "x", b"again").unwrap();
+    assert_eq!(place.get(&volume, "x").unwrap(), b"again");
 }
