@@ -26,6 +26,7 @@ use outcore_store::dataset::directory::{self, LeftOut};
 use outcore_store::dataset::manifest::{Contents, Manifest};
 use outcore_store::dataset::pack::Index;
 use outcore_store::dataset::reader::DatasetReader;
+use outcore_store::dataset::replace::{Replaced, Replacement};
 use outcore_store::dataset::transfer::{self, TransferResources};
 use outcore_store::dataset::writer::NewDataset;
 use outcore_store::dataset::{DatasetVolume, Named, drives_of};
@@ -58,6 +59,54 @@ pub fn fresh_seed() -> u64 {
 pub fn open(device: &Arc<dyn Device>, drives_file: &Path) -> Result<DatasetVolume> {
     let set = DriveSet::read(drives_file)?;
     DatasetVolume::open(Arc::clone(device), drives_of(&set))
+}
+
+/// Gives the place of a drive to another directory, and names that in the drives file.
+///
+/// # Errors
+/// The errors of [`DatasetVolume::replace`]; the drives file cannot be written.
+pub fn replace(
+    volume: &DatasetVolume,
+    drives_file: &Path,
+    wanted: Replacement<'_>,
+    resources: TransferResources<'_>,
+) -> Result<Replaced> {
+    const NAME: &str = "change drives file";
+    let replaced = volume.replace(wanted, resources.budget, resources.watch)?;
+    let set = DriveSet::read(drives_file)?;
+    let named = set.drives.iter().find(|drive| drive.name == wanted.drive);
+    let is_there = |dir: &Path| {
+        let same = fs::canonicalize(dir)
+            .ok()
+            .zip(fs::canonicalize(&replaced.dir).ok());
+        same.is_some_and(|(one, other)| one == other)
+    };
+    if named.is_some_and(|drive| is_there(&drive.dir)) {
+        return Ok(replaced);
+    }
+    let change = || -> Result<()> {
+        let failed = |error: io::Error| Error::io(NAME, &error).path(drives_file);
+        // A link stays a link.
+        let path = fs::canonicalize(drives_file).map_err(failed)?;
+        let text = fs::read_to_string(&path).map_err(failed)?;
+        let text = DriveSet::with_dir(&text, drives_file, wanted.drive, &replaced.dir)?;
+        let staged = path.with_extension("toml.new");
+        let permissions = fs::metadata(&path).map_err(failed)?.permissions();
+        fs::write(&staged, text).map_err(failed)?;
+        fs::set_permissions(&staged, permissions).map_err(failed)?;
+        File::open(&staged)
+            .and_then(|file| file.sync_all())
+            .map_err(failed)?;
+        fs::rename(&staged, &path).map_err(failed)
+    };
+    change().map_err(|error| {
+        error.hint(format!(
+            "the drive is rebuilt: write `dir = \"{}\"` for drive {} there",
+            replaced.dir.display(),
+            wanted.drive
+        ))
+    })?;
+    Ok(replaced)
 }
 
 /// The result of a put, get or copy.
