@@ -554,7 +554,7 @@ class ReplacementReport(JobSummary):
     dir: Path
     #: Bytes that were rebuilt, without those of earlier runs.
     rebuilt_bytes: int
-    #: What was given up; each is an event `damage`.
+    #: Contents that were given up; each is an event `damage`.
     damages: tuple[Damage, ...]
 
     def __len__(self) -> int:

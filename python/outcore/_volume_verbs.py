@@ -87,15 +87,16 @@ class VolumeVerbs:
     ) -> ReplacementReport:
         """Rebuild a lost drive in another directory.
 
-        What lay on the drive is computed from the other drives, verified, and written to the new directory, which
-        then takes the drive's place in the drives file. The drive keeps its name. The new directory may be the
-        same one, on a new drive that is mounted there. A command that was killed continues when it is repeated.
+        Computes the contents of the drive from the other drives, verifies them, and writes them to the new
+        directory, which then takes the drive's place in the drives file. The drive keeps its name. The new
+        directory may be the same one, on a new drive that is mounted there. A command that was killed continues
+        when it is repeated.
 
         Args:
             drive: The drive to replace, by its name in the drives file.
             dir: The directory that takes its place, on another drive.
-            force: Give up what no other drive can replace: all that lay on the drive if the volume has neither
-                parity nor a mirror.
+            force: Give up contents that no other drive can replace: all of them, if the volume has neither parity
+                nor a mirror.
             progress: As in `sort`.
 
         Raises: What `sort` raises.

@@ -6,7 +6,7 @@
 //!
 //! With redundancy, stripes form [groups](StripeGroup) with a parity stripe each. Parity stripes
 //! have addresses behind all data, so data are addressed as without redundancy. On a drive, parity
-//! lies between runs of data of at least [`RUN_BYTES_MIN`], so that reads of data remain long.
+//! is stored between runs of data of at least [`RUN_BYTES_MIN`], so that reads of data remain long.
 //!
 //! Model: Falcon (ATC 2017, section 3.1) maps a request to O(D) extents; with equal drives this is
 //! its round robin. Unequal weights (speeds) become a *round* of turns in which each drive has
@@ -83,7 +83,7 @@ struct Zone {
     parity: Option<ZoneParity>,
 }
 
-/// The parity of a zone. In each block of rounds, a drive's parity stripes lie before its data.
+/// The parity of a zone. In each block of rounds, a drive's parity stripes precede its data.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct ZoneParity {
     first_group: u64,
@@ -457,7 +457,7 @@ impl StripeMap {
             let mut reach = |(drive_index, row): (usize, u64)| {
                 lens[drive_index] = lens[drive_index].max(row + 1);
             };
-            // Of the last block, the last round of each drive, and all before it.
+            // The last round of the last block reaches farthest on each drive.
             let first = blocks * block_stripes;
             let rest = here - first;
             for inside in first + rest.saturating_sub(zone.turns.len() as u64)..here {

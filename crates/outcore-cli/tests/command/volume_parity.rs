@@ -100,6 +100,93 @@ fn a_damaged_drive_is_read_around_and_a_scrub_repairs_it() {
 }
 
 #[test]
+fn a_drive_that_fails_during_a_read_changes_nothing() {
+    let place = place_with(&PARITY, 60_000);
+    for kind in ["eio", "flip"] {
+        for nth in (1..40).step_by(2) {
+            let words = [
+                "volume",
+                "get",
+                "@x",
+                "out",
+                "--force",
+                "--volume",
+                "drives.toml",
+            ];
+            let mut command = place.command(&words);
+            command.env("OUTCORE_FAULT", format!("{kind}@{nth}:read"));
+            Answer::of(command.output().unwrap()).ok();
+            assert!(place.read("out") == place.read("in"), "{kind} {nth}");
+        }
+    }
+}
+
+#[test]
+fn a_drive_that_reads_as_zeros_is_rebuilt_in_its_place() {
+    let place = place_with(&PARITY, 60_000);
+    for folder in ["", "data", "datasets"] {
+        let dir = place.path("d1/outcore-volume").join(folder);
+        for entry in fs::read_dir(dir).unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_file() {
+                let zeros = vec![0; fs::metadata(&path).unwrap().len() as usize];
+                fs::set_permissions(&path, PermissionsExt::from_mode(0o600)).unwrap();
+                fs::write(&path, zeros).unwrap();
+            }
+        }
+    }
+    run(&place, &["volume", "get", "@x", "out"]).ok();
+    assert!(place.read("out") == place.read("in"));
+    run(&place, &["volume", "scrub"]).fails(4, &["label", "d1"], "volume replace");
+    let told = run(&place, &["volume", "replace", "d1", "d1"]).ok();
+    assert!(told.stderr.contains("outcore-volume.replaced"), "{told:?}");
+    run(&place, &["volume", "scrub"]).ok();
+    run(&place, &["volume", "put", "in", "@y"]).ok();
+}
+
+#[test]
+fn a_killed_replacement_repeats_only_what_was_not_durable() {
+    let place = volume_with(TestDir::in_memory(), &PARITY);
+    place.write("in", &random_u64(5 << 20, 4));
+    run(&place, &["volume", "put", "in", "@x"]).ok();
+    place.make_dir("new");
+    let share_bytes = fs::read_dir(place.path("d1/outcore-volume/data")).unwrap();
+    let share_bytes: u64 = share_bytes
+        .map(|share| share.unwrap().metadata().unwrap().len())
+        .sum();
+    pull(&place, "d1");
+    let words = [
+        "volume",
+        "replace",
+        "d1",
+        "new",
+        "--volume",
+        "drives.toml",
+        "--json",
+    ];
+    let mut command = place.command(&words);
+    let killed = command
+        .env("OUTCORE_FAULT", "kill@3:sync")
+        .output()
+        .unwrap();
+    assert_eq!(Answer::of(killed).code, None);
+    assert!(
+        place
+            .path("new/outcore-volume.in-progress/progress")
+            .exists()
+    );
+    let told = place.run(&words).ok();
+    let rebuilt_bytes = told.event("summary")["rebuilt_bytes"].as_u64().unwrap();
+    assert!(
+        rebuilt_bytes < share_bytes * 3 / 4,
+        "{rebuilt_bytes} of {share_bytes}"
+    );
+    run(&place, &["volume", "scrub"]).ok();
+    run(&place, &["volume", "get", "@x", "out"]).ok();
+    assert!(place.read("out") == place.read("in"));
+}
+
+#[test]
 fn status_and_ls_tell_what_is_at_risk() {
     let place = place_with(&PARITY, 50_000);
     let status = || {

@@ -336,7 +336,7 @@ impl DriveSet {
     }
 }
 
-/// Where the directories are in a drives file.
+/// Places of the directories in a drives file.
 #[derive(Deserialize)]
 struct DirSpans {
     #[serde(rename = "drive", default)]

@@ -2,8 +2,8 @@
 //!
 //! Contract: a [`Column`] is the same range within each stripe of a group and within its parity. A
 //! [`GroupReader`] keeps some columns in flight and returns them in order. A failed read is a fault
-//! of its [`Piece`], not an error, because the other pieces may replace it. What lies beyond the
-//! dataset counts as zeros and is never read. Nothing is verified here.
+//! of its [`Piece`], not an error, because the other pieces may replace it. Bytes beyond the
+//! dataset count as zeros and are never read. Nothing is verified here.
 //!
 //! Bounds: a pool of buffers of [`GroupReader::piece_bytes`] each, from the caller's budget.
 

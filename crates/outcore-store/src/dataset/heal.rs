@@ -1,8 +1,8 @@
 //! Scrubs a dataset that has redundancy: reads all of it, and writes anew what one drive has lost.
 //!
-//! Contract: data are verified by their checksums, checksums by the manifest, and parity by the
-//! data. Where one drive of a group is wrong, its bytes are computed from the others, verified and
-//! written in place; a share whose file is gone is rebuilt. Where two are wrong nothing is changed.
+//! Contract: checksums verify data, the manifest verifies checksums, and data verify parity. If the
+//! bytes of one drive of a group are wrong, they are computed from the others, verified and written
+//! in place. If those of two are wrong, nothing is changed. A share whose file is gone is rebuilt.
 //! Everything that was wrong is returned.
 //!
 //! Bounds: those of [`super::rebuild`].
@@ -116,6 +116,12 @@ impl DatasetVolume {
         };
         rebuild.run(budget, watch, &mut |_| Ok(()))?;
         self.protect_share(manifest, &staged)?;
+        let _lock = self.lock_names()?;
+        let now = self.manifest(&manifest.name);
+        if now.is_err() || now.is_ok_and(|now| now.id != manifest.id) {
+            // It was removed or replaced in the meantime.
+            return Ok(());
+        }
         let path = self.share_path(&manifest.id, index);
         self.device.rename(&staged, &path, false)?;
         damages.push(Damage {

@@ -40,7 +40,8 @@ const FORM: Form = Form {
     version_min: VERSION,
     operation: OPEN,
     len_bytes_max: 4 << 20,
-    remedy: "`outcore volume scrub` restores the label if it can identify the drive",
+    remedy: "`outcore volume scrub` restores the label if it can identify the drive; `outcore volume \
+             replace` rebuilds a drive",
     upgrade: "get its datasets with the outcore that made it, and put them into a new volume",
 };
 

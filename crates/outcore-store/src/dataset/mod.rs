@@ -11,9 +11,10 @@
 //! in private directories that the next sweep removes. Reads ([`reader`]) verify every checksum
 //! block that they touch; an error names drive, file and offset of a damaged one.
 //!
-//! While a drive is missing or empty (replaced), data on the other drives can be read, and nothing
-//! can be written; errors name the drive. A drive of another volume is an error; outcore never
-//! guesses. There is no redundancy: a lost drive loses every dataset that uses it.
+//! While a drive is missing or empty, data on the other drives can be read, and nothing can be
+//! written; errors name the drive. A drive of another volume is an error; outcore never guesses.
+//! With [`Redundancy`], reads also compute the data of one lost drive ([`rescue`]), and the drive
+//! can be rebuilt ([`replace`]). Without it, a lost drive loses every dataset that uses it.
 //!
 //! Bounds: buffers from the caller's budget. While a dataset is written, read or checked, memory
 //! holds 8 bytes per checksum block (64 KiB, or a stripe if that is smaller).
@@ -445,7 +446,7 @@ fn open_shares_without(
     let path_of = |index| volume.share_path(&manifest.id, index);
     let mut members = volume.members(&manifest.shares, path_of);
     if !manifest.redundancy.is_none() {
-        // What a share has lost is computed from the others.
+        // Reads compute the lost parts of a share from the others.
         for (index, member) in members.iter_mut().enumerate() {
             member.file_bytes = Some(0);
             member.is_absent |= absent == Some(index);

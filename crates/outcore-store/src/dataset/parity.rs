@@ -2,7 +2,7 @@
 //!
 //! Contract: any thread adds the bytes that it is about to write, each byte once, in any order.
 //! [`ParityWriter::add`] returns the parity stripe of a group when all bytes of the group have been
-//! added, and the caller writes it. Groups that are not done at the end, because they lie at the
+//! added, and the caller writes it. Groups that are not done at the end, because they are at the
 //! end of the data or found no memory, are read back ([`super::writer`]). So the parity is right
 //! whatever order and memory there is; only the cost differs.
 //!

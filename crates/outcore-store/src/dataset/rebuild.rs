@@ -1,6 +1,6 @@
 //! Writes lost parts of a dataset anew: whole shares, and single ranges of a share.
 //!
-//! Contract: [`Rebuild`] computes everything that lies on one drive, data and parity, from the
+//! Contract: [`Rebuild`] computes everything that one drive holds, data and parity, from the
 //! other drives, and writes it to a file of its own. Every checksum block is verified before it is
 //! written. A [`Checkpoint`] says from time to time how many groups are durable, and another run
 //! continues there. [`Patch`] writes ranges into shares that are in place.
@@ -27,8 +27,11 @@ use outcore_io::transfers::Transfers;
 
 /// Columns in flight.
 pub(super) const COLUMNS: usize = 4;
-/// Bytes of a share between two checkpoints.
-const CHECKPOINT_BYTES: u64 = 1 << 30;
+/// A share has this many checkpoints, unless they would be closer than `CHECKPOINT_BYTES_MIN` or
+/// farther apart than `CHECKPOINT_BYTES_MAX`.
+const CHECKPOINTS: u64 = 16;
+const CHECKPOINT_BYTES_MIN: u64 = 4 << 20;
+const CHECKPOINT_BYTES_MAX: u64 = 1 << 30;
 
 /// The share of one drive, to be written anew.
 pub(super) struct Rebuild<'a> {
@@ -43,11 +46,20 @@ pub(super) struct Rebuild<'a> {
     pub(super) is_lenient: bool,
 }
 
+/// What became of a share.
+#[derive(Debug, Default)]
+pub(super) struct Rebuilt {
+    /// Bytes that this run computed.
+    pub(super) bytes: u64,
+    /// What had to be left out.
+    pub(super) damages: Vec<Damage>,
+}
+
 /// Receives the number of groups that are durable.
 pub(super) type Checkpoint<'a> = &'a mut dyn FnMut(u64) -> Result<()>;
 
 impl Rebuild<'_> {
-    /// Writes the share and makes it durable; returns what had to be left out.
+    /// Writes the share and makes it durable.
     ///
     /// # Errors
     /// Another drive has lost bytes of the same groups; no room; I/O; a stop.
@@ -56,7 +68,7 @@ impl Rebuild<'_> {
         budget: &Budget,
         watch: Watch<'_>,
         checkpoint: Checkpoint<'_>,
-    ) -> Result<Vec<Damage>> {
+    ) -> Result<Rebuilt> {
         let source = open_shares_without(self.volume, self.manifest, Some(self.index))?;
         let (sums, _reservation) = Rescue::new(self.manifest, &source, budget)?.sums()?;
         let sums = SumRange {
@@ -69,8 +81,11 @@ impl Rebuild<'_> {
         let map = source.map();
         let mut columns =
             ColumnQueue::new(self.groups_done..map.groups_in(self.manifest.full_bytes()));
-        let mut damages = Vec::new();
-        let mut written_bytes = 0;
+        let share_bytes = self.manifest.shares[self.index].len_bytes;
+        let checkpoint_bytes =
+            (share_bytes / CHECKPOINTS).clamp(CHECKPOINT_BYTES_MIN, CHECKPOINT_BYTES_MAX);
+        let mut rebuilt = Rebuilt::default();
+        let mut noted_bytes = 0;
         loop {
             while reads.has_room()
                 && let Some(column) =
@@ -97,13 +112,13 @@ impl Rebuild<'_> {
                     if !self.is_lenient {
                         return Err(self.lost(&damage));
                     }
-                    damages.push(damage);
+                    rebuilt.damages.push(damage);
                 }
             }
             (watch.advance)(len_bytes);
-            written_bytes += len_bytes;
-            if written_bytes >= CHECKPOINT_BYTES {
-                written_bytes = 0;
+            rebuilt.bytes += len_bytes;
+            if rebuilt.bytes - noted_bytes >= checkpoint_bytes {
+                noted_bytes = rebuilt.bytes;
                 writes.finish(watch.check)?;
                 target.sync()?;
                 checkpoint(column.group)?;
@@ -111,7 +126,7 @@ impl Rebuild<'_> {
         }
         writes.finish(watch.check)?;
         target.sync()?;
-        Ok(damages)
+        Ok(rebuilt)
     }
 
     /// The file of the share; the other drives are absent.

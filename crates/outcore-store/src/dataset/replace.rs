@@ -1,4 +1,4 @@
-//! Gives the place of a drive to another directory and rebuilds what lay on it.
+//! Gives the place of a drive to another directory and rebuilds its contents there.
 //!
 //! Contract: [`DatasetVolume::replace`] collects everything in the folder [`FOLDER_IN_PROGRESS`] of
 //! the new directory and renames that folder to [`FOLDER`] when it is complete and durable, so the
@@ -51,6 +51,8 @@ pub struct Replaced {
     pub dir: PathBuf,
     /// Bytes that were rebuilt now, without those of earlier runs.
     pub rebuilt_bytes: u64,
+    /// The folder of the old drive under its new name, if that drive could be renamed.
+    pub set_aside: Option<PathBuf>,
     /// What was given up.
     pub damages: Vec<Damage>,
 }
@@ -116,6 +118,7 @@ impl DatasetVolume {
             replaced: Replaced {
                 dir: dir.clone(),
                 rebuilt_bytes: 0,
+                set_aside: None,
                 damages: Vec::new(),
             },
             dir,
@@ -129,9 +132,10 @@ impl DatasetVolume {
             swept.map_err(|error| error.drive(&self.drives[other].name))?;
         }
         let _lock = work.begin()?;
+        watch_skipped(&work, watch)?;
         work.fill((budget, watch))?;
         let _names = self.lock_names()?;
-        // What another command has put in the meantime, if the old drive is still there.
+        // Another command may have put more in the meantime, if the old drive is still there.
         work.fill((budget, watch))?;
         work.remove_others()?;
         work.publish()?;
@@ -211,7 +215,7 @@ impl Work<'_> {
             _ => {
                 return Err(self
                     .refused("it holds an unfinished replacement of another drive")
-                    .hint(format!("remove {} there", FOLDER_IN_PROGRESS)));
+                    .hint(format!("remove {FOLDER_IN_PROGRESS} there")));
             }
         }
         Ok(lock)
@@ -299,11 +303,11 @@ impl Work<'_> {
             let text = format!("{} {groups}\n", manifest.id);
             self.write_file(&note, text.as_bytes())
         };
-        let damages = rebuild.run(budget, watch, &mut &noted)?;
+        let rebuilt = rebuild.run(budget, watch, &mut &noted)?;
         self.volume.protect_share(manifest, &part)?;
         fs::rename(&part, share).map_err(self.failed(share))?;
-        self.replaced.damages.extend(damages);
-        self.replaced.rebuilt_bytes += len_bytes;
+        self.replaced.damages.extend(rebuilt.damages);
+        self.replaced.rebuilt_bytes += rebuilt.bytes;
         Ok(())
     }
 
@@ -341,7 +345,7 @@ impl Work<'_> {
     }
 
     /// Gives the folder its name.
-    fn publish(&self) -> Result<()> {
+    fn publish(&mut self) -> Result<()> {
         let folder = self.in_progress();
         let _ = fs::remove_file(folder.join(NOTE));
         for dir in [folder.join(DATA), folder.join(DATASETS), folder.clone()] {
@@ -352,13 +356,27 @@ impl Work<'_> {
         if old.exists() {
             // Commands that still have the old drive open fail from here on.
             fs::rename(&old, &aside).map_err(|error| {
-                self.failed(&old)(error).hint(format!("remove {} there", FOLDER_REPLACED))
+                let hint = format!("remove {FOLDER_REPLACED} there");
+                self.failed(&old)(error).hint(hint)
             })?;
+            self.replaced.set_aside = Some(aside);
         }
         let to = self.dir.join(FOLDER);
         fs::rename(&folder, &to).map_err(self.failed(&to))?;
         sync_dir(&self.dir).map_err(self.failed(&self.dir))
     }
+}
+
+/// Counts the shares of an earlier run as done.
+fn watch_skipped(work: &Work<'_>, watch: Watch<'_>) -> Result<()> {
+    let dir = work.in_progress().join(DATA);
+    for share in fs::read_dir(&dir).map_err(work.failed(&dir))? {
+        let facts = share
+            .and_then(|share| share.metadata())
+            .map_err(work.failed(&dir))?;
+        (watch.advance)(facts.len());
+    }
+    Ok(())
 }
 
 fn sync_dir(dir: &Path) -> io::Result<()> {

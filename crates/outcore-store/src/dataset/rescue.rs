@@ -65,7 +65,7 @@ impl Rescue {
         })
     }
 
-    /// Replaces the checksum blocks of `bytes`, which lie at `at_bytes`, that differ from `sums`.
+    /// Replaces the checksum blocks of `bytes`, which begin at `at_bytes`, that differ from `sums`.
     ///
     /// # Errors
     /// A block cannot be computed, because a second drive of its group has lost bytes.
@@ -114,7 +114,7 @@ impl Rescue {
         ranges
     }
 
-    /// Fills `out` with the bytes at `at_bytes`, which lie in one stripe, as far as the other
+    /// Fills `out` with the bytes at `at_bytes`, all in one stripe, as far as the other
     /// drives tell.
     fn recover(&mut self, at_bytes: u64, out: &mut [u8]) -> Result<()> {
         let stripe_bytes = self.manifest.stripe_bytes;

@@ -7,6 +7,7 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 
 use outcore_io::Kind;
+use outcore_io::output::Room;
 use outcore_store::dataset::replace::Replacement;
 use outcore_store::dataset::transfer;
 use outcore_store::dataset::{DatasetVolume, NewVolume, Watch};
@@ -14,6 +15,7 @@ use outcore_store::mapping::Redundancy;
 use proptest::prelude::*;
 
 use super::datasets::{TestDir, bytes, new};
+use super::in_place;
 use super::*;
 
 /// Something that happens to a drive.
@@ -39,7 +41,7 @@ const LOSSES: [Loss; 5] = [
     Loss::Flipped,
 ];
 
-fn create(place: &TestDir, stripe_bytes: u64, redundancy: Redundancy) -> DatasetVolume {
+pub(super) fn create(place: &TestDir, stripe_bytes: u64, redundancy: Redundancy) -> DatasetVolume {
     let new = NewVolume {
         stripe_bytes,
         redundancy,
@@ -52,7 +54,7 @@ fn open(place: &TestDir) -> DatasetVolume {
     DatasetVolume::open(Arc::clone(&place.device), place.drives()).unwrap()
 }
 
-/// Lets `loss` happen to a drive, to what lies on it from `share_from` (0 to 1) of each share on.
+/// Lets `loss` happen to a drive, to each of its shares from `share_from` (0 to 1) on.
 fn lose(place: &TestDir, drive: &str, loss: Loss, share_from: f64) {
     let dir = place.path(drive);
     if loss == Loss::Missing {
@@ -112,6 +114,62 @@ proptest! {
             prop_assert!(part == wanted[from as usize..][..part_bytes as usize], "{}", name);
         }
     }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(16))]
+
+    /// Written and read as the engine does: in any order, at any block.
+    #[test]
+    fn files_of_a_device_do_without_a_lost_drive(
+        len in prop_oneof![1usize..5000, 1usize..3 << 20],
+        drives in 2usize..6, shift in 12u32..=20, seed: u64, is_mirror: bool, is_exact: bool,
+        lost in 0usize..6, loss in prop::sample::select(&LOSSES[..]), share_from in 0.0f64..1.0,
+    ) {
+        let redundancy = if is_mirror { Redundancy::Mirror } else { Redundancy::Parity };
+        let place = TestDir::in_memory(drives);
+        let volume = create(&place, 1 << shift, redundancy);
+        let wanted = bytes(len, seed);
+        let room = if is_exact { Room::Exactly } else { Room::AtMost };
+        in_place::write(&place, &volume, ("x", &wanted), seed, room, None).unwrap();
+        prop_assert!(volume.scrub(&[], &place.budget, Watch::NOBODY).unwrap().is_empty());
+        lose(&place, &format!("d{}", lost % drives), loss, share_from);
+        prop_assert!(read_in_place(&place, wanted.len(), seed) == wanted);
+    }
+}
+
+/// The bytes of the dataset `x`, in reads of a few blocks in the order of `seed`.
+fn read_in_place(place: &TestDir, len: usize, seed: u64) -> Vec<u8> {
+    let (drives, file) = in_place::mounted(place, &open(place), "x").unwrap();
+    let mut pieces: Vec<usize> = (0..len).step_by(5 * 4096).collect();
+    pieces.sort_by_key(|at| random(seed, *at as u64));
+    let pool = pool(5 * 4096, pieces.len());
+    let mut port = drives.port().unwrap();
+    for at in &pieces {
+        let buf = pool.take().unwrap();
+        port.submit(&file, Op::Read, *at as u64, buf, *at as u64);
+    }
+    let mut found = vec![0; len];
+    for transfer in in_place::finish(&mut port) {
+        if let Some(fault) = transfer.fault {
+            panic!("{}", drives.explain(&fault));
+        }
+        let at = transfer.token as usize;
+        found[at..at + transfer.len_bytes].copy_from_slice(&transfer.buf[..transfer.len_bytes]);
+    }
+    found
+}
+
+/// With fewer buffers than groups that are being written, some parity is computed at the end.
+#[test]
+fn parity_needs_no_more_memory_than_there_is() {
+    let place = TestDir::in_memory(3);
+    let volume = create(&place, 4 << 20, Redundancy::Parity);
+    let wanted = bytes(70 << 20, 5);
+    in_place::write(&place, &volume, ("x", &wanted), 6, Room::Exactly, None).unwrap();
+    assert_eq!(volume.scrub(&[], &place.budget, Watch::NOBODY).unwrap(), []);
+    lose(&place, "d1", Loss::Removed, 0.0);
+    assert!(place.get(&open(&place), "x").unwrap() == wanted);
 }
 
 #[test]

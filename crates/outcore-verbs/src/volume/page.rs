@@ -43,8 +43,8 @@ pub(crate) struct CreateArgs {
 
 /// Rebuild a lost drive in another directory
 ///
-/// What lay on the drive is computed from the other drives, verified, and written to the new
-/// directory, which then takes the drive's place in the drives file. The drive keeps its name. The
+/// Computes the contents of the drive from the other drives, verifies them, and writes them to the
+/// new directory, which then takes the drive's place in the drives file. The drive keeps its name. The
 /// new directory may be the same one, on a new drive that is mounted there. A command that was
 /// killed continues when it is repeated.
 #[derive(Debug, Args)]
@@ -55,7 +55,7 @@ pub(crate) struct ReplaceArgs {
     /// The directory that takes its place, on another drive
     #[arg(value_name = "NEW", value_hint = ValueHint::DirPath)]
     pub(crate) dir: PathBuf,
-    /// Give up what no other drive can replace: all that lay on the drive if the volume has neither
+    /// Give up contents that no other drive can replace: all of them, if the volume has neither
     /// parity nor a mirror
     #[arg(long)]
     pub(crate) force: bool,
@@ -178,7 +178,7 @@ report! {
         dir: Place,
         /// Bytes that were rebuilt, without those of earlier runs.
         rebuilt_bytes: u64,
-        /// What was given up; each is an event `damage`.
+        /// Contents that were given up; each is an event `damage`.
         damages: Listed<Damage>,
     }
 }

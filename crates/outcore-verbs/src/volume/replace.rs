@@ -1,7 +1,7 @@
 //! `volume replace`.
 //!
-//! Contract: the drives file names the new directory once the drive is whole there. What was given
-//! up is reported, and the command then ends with an error.
+//! Contract: the drives file names the new directory once the drive is whole there. Contents
+//! that were given up are reported, and the command then ends with an error.
 
 use outcore::{Error, Result};
 use outcore_front::volumes;
@@ -51,6 +51,12 @@ impl Verb for Replace {
             };
             volumes::replace(volume, drives_file, wanted, resources)
         })?;
+        if let Some(aside) = &replaced.set_aside {
+            host.remark(&format!(
+                "the folder of the old drive is now {}: remove it when nothing in it is needed",
+                aside.display()
+            ));
+        }
         let moved = Moved {
             written_bytes: replaced.rebuilt_bytes,
             passes: 1,
