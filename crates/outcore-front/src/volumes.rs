@@ -71,35 +71,9 @@ pub fn replace(
     wanted: Replacement<'_>,
     resources: TransferResources<'_>,
 ) -> Result<Replaced> {
-    const NAME: &str = "change drives file";
     let replaced = volume.replace(wanted, resources.budget, resources.watch)?;
-    let set = DriveSet::read(drives_file)?;
-    let named = set.drives.iter().find(|drive| drive.name == wanted.drive);
-    let is_there = |dir: &Path| {
-        let same = fs::canonicalize(dir)
-            .ok()
-            .zip(fs::canonicalize(&replaced.dir).ok());
-        same.is_some_and(|(one, other)| one == other)
-    };
-    if named.is_some_and(|drive| is_there(&drive.dir)) {
-        return Ok(replaced);
-    }
-    let change = || -> Result<()> {
-        let failed = |error: io::Error| Error::io(NAME, &error).path(drives_file);
-        // A link stays a link.
-        let path = fs::canonicalize(drives_file).map_err(failed)?;
-        let text = fs::read_to_string(&path).map_err(failed)?;
-        let text = DriveSet::with_dir(&text, drives_file, wanted.drive, &replaced.dir)?;
-        let staged = path.with_extension("toml.new");
-        let permissions = fs::metadata(&path).map_err(failed)?.permissions();
-        fs::write(&staged, text).map_err(failed)?;
-        fs::set_permissions(&staged, permissions).map_err(failed)?;
-        File::open(&staged)
-            .and_then(|file| file.sync_all())
-            .map_err(failed)?;
-        fs::rename(&staged, &path).map_err(failed)
-    };
-    change().map_err(|error| {
+    let moved = DriveSet::move_drive(drives_file, wanted.drive, &replaced.dir);
+    moved.map_err(|error| {
         error.hint(format!(
             "the drive is rebuilt: write `dir = \"{}\"` for drive {} there",
             replaced.dir.display(),

@@ -6,7 +6,7 @@
 //!
 //! With redundancy, stripes form [groups](StripeGroup) with a parity stripe each. Parity stripes
 //! have addresses behind all data, so data are addressed as without redundancy. On a drive, parity
-//! is stored between runs of data of at least [`RUN_BYTES_MIN`], so that reads of data remain long.
+//! is stored between runs of data, which are long enough for long reads ([`zones`]).
 //!
 //! Model: Falcon (ATC 2017, section 3.1) maps a request to O(D) extents; with equal drives this is
 //! its round robin. Unequal weights (speeds) become a *round* of turns in which each drive has
@@ -18,11 +18,14 @@
 //! look-up.
 
 mod groups;
+mod zones;
 
-use groups::GroupPattern;
 use outcore_io::error::{Error, Result};
 
-pub use groups::{Redundancy, StripeGroup};
+use zones::{Zone, ZoneParity};
+
+pub use groups::Redundancy;
+pub(crate) use groups::StripeGroup;
 
 /// Smallest stripe.
 pub(crate) const STRIPE_BYTES_MIN: u64 = 4 << 10;
@@ -34,9 +37,6 @@ const DRIVES_MAX: usize = 64;
 pub(crate) const TURNS_PER_DRIVE_MAX: u32 = 16;
 /// A share may deviate by this much if that saves turns.
 const SHARE_ERROR_MAX: f64 = 0.02;
-
-/// Shortest run of data on a drive between its parity stripes.
-const RUN_BYTES_MIN: u64 = 1 << 20;
 
 const MAP: &str = "lay out volume";
 
@@ -67,100 +67,6 @@ struct StripeTurn {
     rank: u32,
 }
 
-#[derive(Debug, Clone, PartialEq, Eq)]
-struct Zone {
-    first_stripe: u64,
-    stripes: u64,
-    turns: Vec<StripeTurn>,
-    /// Turns of each drive per round.
-    counts: Vec<u32>,
-    /// Stripes of each drive before this zone, data and parity.
-    rows_before: Vec<u64>,
-    /// Rounds whose stripes are adjacent on each drive.
-    rounds_per_block: u64,
-    /// Stripes of each drive in these rounds, data and parity.
-    rows_per_block: Vec<u64>,
-    parity: Option<ZoneParity>,
-}
-
-/// The parity of a zone. In each block of rounds, a drive's parity stripes precede its data.
-#[derive(Debug, Clone, PartialEq, Eq)]
-struct ZoneParity {
-    first_group: u64,
-    pattern: GroupPattern,
-    patterns_per_block: u64,
-}
-
-impl Zone {
-    /// A zone of blocks of rounds that each repeat the pattern of `rounds` rounds.
-    fn with_parity(
-        counts: Vec<u32>,
-        turns: Vec<StripeTurn>,
-        pattern: GroupPattern,
-        patterns_per_block: u64,
-    ) -> Self {
-        let rounds = pattern.turns() / turns.len() as u64;
-        let parity_count = |index: usize| pattern.counts.get(index).copied().unwrap_or(0);
-        let rows = counts.iter().enumerate().map(|(index, count)| {
-            let rows = rounds * u64::from(*count) + u64::from(parity_count(index));
-            rows * patterns_per_block
-        });
-        Zone {
-            first_stripe: 0,
-            stripes: 0,
-            rows_before: vec![0; counts.len()],
-            rounds_per_block: rounds * patterns_per_block,
-            rows_per_block: rows.collect(),
-            turns,
-            counts,
-            parity: Some(ZoneParity {
-                first_group: 0,
-                pattern,
-                patterns_per_block,
-            }),
-        }
-    }
-
-    /// Rows of a drive at the start of each block that hold parity.
-    fn parity_rows(&self, drive_index: usize) -> u64 {
-        self.rows_per_block[drive_index]
-            - self.rounds_per_block * u64::from(self.counts[drive_index])
-    }
-
-    /// The number on its drive of the stripe at `inside` of the zone.
-    fn row_of(&self, inside: u64) -> (usize, u64) {
-        let turns = self.turns.len() as u64;
-        let (round, turn) = (inside / turns, &self.turns[(inside % turns) as usize]);
-        let drive_index = turn.drive_index as usize;
-        let (block, round) = (round / self.rounds_per_block, round % self.rounds_per_block);
-        let row = self.rows_before[drive_index]
-            + block * self.rows_per_block[drive_index]
-            + self.parity_rows(drive_index)
-            + round * u64::from(self.counts[drive_index])
-            + u64::from(turn.rank);
-        (drive_index, row)
-    }
-
-    /// The same for the parity stripe of the group at `inside` of the zone's groups.
-    fn parity_row_of(&self, parity: &ZoneParity, inside: u64) -> (usize, u64) {
-        let groups = parity.pattern.groups();
-        let (pattern, turn) = (
-            inside / groups,
-            &parity.pattern.parity[(inside % groups) as usize],
-        );
-        let drive_index = turn.drive_index as usize;
-        let (block, pattern) = (
-            pattern / parity.patterns_per_block,
-            pattern % parity.patterns_per_block,
-        );
-        let row = self.rows_before[drive_index]
-            + block * self.rows_per_block[drive_index]
-            + pattern * u64::from(parity.pattern.counts[drive_index])
-            + u64::from(turn.rank);
-        (drive_index, row)
-    }
-}
-
 /// The layout of a volume over its drives.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StripeMap {
@@ -187,7 +93,7 @@ impl StripeMap {
     ///
     /// # Errors
     /// The errors of [`StripeMap::new`]; usage for redundancy on a single drive.
-    pub fn with_redundancy(
+    pub(crate) fn with_redundancy(
         members: &[StripeMember],
         stripe_bytes: u64,
         start_drive: usize,
@@ -289,71 +195,6 @@ impl StripeMap {
             first_stripe += stripes;
         }
         self.len_bytes = first_stripe << self.stripe_shift;
-    }
-
-    /// Zones of whole blocks over the drives that have room; a drive with less is left out from
-    /// there on, and the last drive cannot be used alone.
-    fn add_zones_with_parity(
-        &mut self,
-        members: &[StripeMember],
-        start_drive: usize,
-        redundancy: Redundancy,
-    ) {
-        let rows = |member: &StripeMember| member.capacity_bytes >> self.stripe_shift;
-        let mut left: Vec<u64> = members.iter().map(rows).collect();
-        let mut used = vec![0; members.len()];
-        let mut stripes = 0;
-        loop {
-            let is_active = |index: &usize| left[*index] > 0;
-            let active: Vec<usize> = (0..members.len()).filter(is_active).collect();
-            if active.len() < 2 {
-                break;
-            }
-            let mut weights = vec![0.0; members.len()];
-            for index in &active {
-                weights[*index] = members[*index].weight;
-            }
-            let counts = counts_of(&weights);
-            let turns = turns_of(&counts, start_drive);
-            let rounds = active.len() - 1;
-            let run_bytes = (rounds as u64) << self.stripe_shift;
-            let shapes = [
-                (rounds, RUN_BYTES_MIN.div_ceil(run_bytes)),
-                (rounds, 1),
-                (1, 1),
-            ];
-            let fitting = shapes.into_iter().find_map(|(rounds, patterns_per_block)| {
-                let pattern = GroupPattern::new(&turns, rounds, redundancy);
-                let zone =
-                    Zone::with_parity(counts.clone(), turns.clone(), pattern, patterns_per_block);
-                let fits = active
-                    .iter()
-                    .map(|index| left[*index] / zone.rows_per_block[*index]);
-                fits.min()
-                    .filter(|blocks| *blocks > 0)
-                    .map(|blocks| (zone, blocks))
-            });
-            let Some((mut zone, blocks)) = fitting else {
-                if let Some(least) = active.into_iter().min_by_key(|index| left[*index]) {
-                    left[least] = 0;
-                }
-                continue;
-            };
-            zone.first_stripe = stripes;
-            zone.stripes = blocks * zone.rounds_per_block * zone.turns.len() as u64;
-            zone.rows_before.clone_from(&used);
-            for index in active {
-                left[index] -= blocks * zone.rows_per_block[index];
-                used[index] += blocks * zone.rows_per_block[index];
-            }
-            stripes += zone.stripes;
-            if let Some(parity) = &mut zone.parity {
-                parity.first_group = self.groups;
-                self.groups += blocks * parity.patterns_per_block * parity.pattern.groups();
-            }
-            self.zones.push(zone);
-        }
-        self.len_bytes = stripes << self.stripe_shift;
     }
 
     /// Bytes of the volume, without parity.

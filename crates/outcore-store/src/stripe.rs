@@ -9,6 +9,9 @@ use crate::mapping::Redundancy;
 use outcore_io::drive::queue::{Policy, TagPool};
 use outcore_io::drive::{FileId, QueueLimits};
 
+/// Placeholder for the file of an absent drive: no device has this many files. Transfers to it fail
+/// with `ENODEV`.
+pub(crate) const ABSENT: FileId = FileId(u32::MAX);
 /// Default stripe.
 pub(crate) const STRIPE_BYTES_DEFAULT: u64 = 64 << 10;
 /// Slots of a drive that background writes leave to others.
@@ -44,8 +47,8 @@ pub struct StripeOptions {
     pub stripe_bytes: u64,
     /// The drive of the first stripe, modulo their number.
     pub start_drive: usize,
-    /// Whether the layout has room for parity. The caller writes it, at the addresses of
-    /// [`StripeGroup::parity_stripe`](crate::mapping::StripeGroup::parity_stripe).
+    /// Whether the layout has room for parity, which the caller writes, at addresses behind all
+    /// data.
     pub redundancy: Redundancy,
     /// Longest merged transfer; by default, and at most, the drive's limit.
     pub merge_bytes_max: Option<usize>,

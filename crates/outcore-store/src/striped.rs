@@ -25,11 +25,8 @@ use outcore_io::port::TransferFault;
 use outcore_io::threads;
 use outcore_io::units;
 
+use crate::stripe::ABSENT;
 pub use crate::stripe::{BackPressure, Servers, StripeOptions, StripedDrive};
-
-/// Placeholder for the file of an absent drive: no device has this many files. Transfers to it fail
-/// with `ENODEV`.
-pub(crate) const ABSENT: FileId = FileId(u32::MAX);
 
 /// A drive of a volume, before it is opened.
 #[derive(Debug, Clone)]

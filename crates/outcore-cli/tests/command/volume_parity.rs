@@ -72,7 +72,7 @@ fn a_damaged_drive_is_read_around_and_a_scrub_repairs_it() {
     let flip = |bytes: &mut Vec<u8>| bytes.iter_mut().step_by(70_000).for_each(|byte| *byte ^= 4);
     let zero = |bytes: &mut Vec<u8>| bytes.fill(0);
     let cut = |bytes: &mut Vec<u8>| bytes.truncate(bytes.len() / 3);
-    let changes: [&dyn Fn(&mut Vec<u8>); 3] = [&flip, &zero, &cut];
+    let changes: [fn(&mut Vec<u8>); 3] = [flip, zero, cut];
     for (number, change) in changes.into_iter().enumerate() {
         for drive in ["d0", "d1", "d2"] {
             change_shares(&place, drive, change);

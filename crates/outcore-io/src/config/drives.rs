@@ -34,6 +34,7 @@ use crate::error::{Error, Result};
 use crate::units::nearest;
 
 const READ: &str = "read drives file";
+const CHANGE: &str = "change drives file";
 
 /// One drive: a directory on it and what is known of it.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
@@ -301,7 +302,7 @@ impl DriveSet {
     /// comments too, stays as it is.
     ///
     /// Errors (usage): there is no such drive; errors of [`DriveSet::parse`].
-    pub fn with_dir(text: &str, path: &Path, name: &str, dir: &Path) -> Result<String> {
+    fn with_dir(text: &str, path: &Path, name: &str, dir: &Path) -> Result<String> {
         let set = Self::parse(text, path)?;
         let spans: DirSpans =
             toml::from_str(text).map_err(|error| file_error(READ, path, text, &error))?;
@@ -312,7 +313,7 @@ impl DriveSet {
                 "`{}` cannot be the directory of drive `{name}`",
                 dir.display()
             );
-            return Err(Error::usage("change drives file", cause).path(path));
+            return Err(Error::usage(CHANGE, cause).path(path));
         };
         // Without a name of its own, the drive would be named after the new directory.
         let named = match found.name {
@@ -324,6 +325,34 @@ impl DriveSet {
         changed.replace_range(found.dir.span(), &value);
         Self::parse(&changed, path)?;
         Ok(changed)
+    }
+
+    /// Writes into the drives file at `path` that the drive `name` has the directory `dir`. A drive
+    /// that is in that directory already is left as it is.
+    ///
+    /// Errors: as [`DriveSet::read`] and [`DriveSet::with_dir`]; I/O if the file cannot be written.
+    pub fn move_drive(path: &Path, name: &str, dir: &Path) -> Result<()> {
+        let set = Self::read(path)?;
+        let mut known = set.drives.iter().filter(|drive| drive.name == name);
+        let is_there = |known: &Path| match (fs::canonicalize(known), fs::canonicalize(dir)) {
+            (Ok(known), Ok(dir)) => known == dir,
+            _ => false,
+        };
+        if known.any(|drive| is_there(&drive.dir)) {
+            return Ok(());
+        }
+        let failed = |error: std::io::Error| Error::io(CHANGE, &error).path(path);
+        // A link stays a link.
+        let file = fs::canonicalize(path).map_err(failed)?;
+        let text = fs::read_to_string(&file).map_err(failed)?;
+        let text = Self::with_dir(&text, path, name, dir)?;
+        let staged = file.with_extension("toml.new");
+        let permissions = fs::metadata(&file).map_err(failed)?.permissions();
+        fs::write(&staged, text).map_err(failed)?;
+        fs::set_permissions(&staged, permissions).map_err(failed)?;
+        let written = fs::File::open(&staged).and_then(|file| file.sync_all());
+        written.map_err(failed)?;
+        fs::rename(&staged, &file).map_err(failed)
     }
 
     /// The text of a drives file.

@@ -12,13 +12,15 @@ use std::ops::Range;
 
 use super::CHECKSUM_BLOCK_BYTES_MAX;
 use super::parity::add_to;
-use super::writer::{CHUNK_BYTES, WINDOW_BYTES};
 use crate::batch::Batches;
 use crate::striped::StripedVolume;
 use outcore_io::error::Result;
 use outcore_io::memory::{Budget, Buf, Pool};
 use outcore_io::port::TransferFault;
 use outcore_io::transfers::Transfers;
+
+/// Longest piece.
+const PIECE_BYTES_MAX: u64 = 1 << 20;
 
 /// The same range within each stripe of a group.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -43,6 +45,21 @@ pub(super) struct Piece {
     pub(super) fault: Option<TransferFault>,
 }
 
+/// Columns in flight, and the memory for them.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Room {
+    pub(super) columns: usize,
+    pub(super) memory_bytes: usize,
+}
+
+impl Room {
+    /// For passes over whole datasets.
+    pub(super) const PASS: Room = Room {
+        columns: 4,
+        memory_bytes: 32 << 20,
+    };
+}
+
 /// Reads columns. See the head of this file.
 pub(super) struct GroupReader {
     // Declared first, so dropped first: it waits for what is in flight.
@@ -56,17 +73,21 @@ pub(super) struct GroupReader {
 }
 
 impl GroupReader {
-    /// A reader of the first `full_bytes` of `striped`, with room for `columns` columns.
+    /// A reader of the first `full_bytes` of `striped`, with room for `columns` columns in about
+    /// `memory_bytes`.
     pub(super) fn new(
         striped: &StripedVolume,
         full_bytes: u64,
-        columns: usize,
+        Room {
+            columns,
+            memory_bytes,
+        }: Room,
         budget: &Budget,
     ) -> Result<Self> {
         let drives = striped.drives().len();
-        let mut piece_bytes = striped.map().stripe_bytes().min(CHUNK_BYTES as u64);
+        let mut piece_bytes = striped.map().stripe_bytes().min(PIECE_BYTES_MAX);
         while piece_bytes > CHECKSUM_BLOCK_BYTES_MAX
-            && piece_bytes as usize * drives * columns > WINDOW_BYTES
+            && piece_bytes as usize * drives * columns > memory_bytes
         {
             piece_bytes /= 2;
         }

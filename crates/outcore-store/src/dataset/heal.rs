@@ -7,20 +7,20 @@
 //!
 //! Bounds: those of [`super::rebuild`].
 
-use std::fs;
 use std::ops::Range;
 use std::path::Path;
 
-use super::groups::{ColumnQueue, GroupReader, Piece};
+use super::damage::Damage;
+use super::groups::{ColumnQueue, GroupReader, Piece, Room};
 use super::manifest::Manifest;
 use super::parity::add_to;
-use super::reader::Damage;
-use super::rebuild::{COLUMNS, Patch, Rebuild, is_written};
+use super::rebuild::{Patch, Rebuild, is_written};
 use super::rescue::{Rescue, SumRange};
-use super::{DatasetVolume, Watch, open_shares};
+use super::{DatasetVolume, PassResources, open_shares};
 use crate::striped::StripedVolume;
-use outcore_io::error::{Error, Result};
-use outcore_io::memory::{Budget, Buf, Pool};
+use outcore_io::drive::folder;
+use outcore_io::error::Result;
+use outcore_io::memory::{Buf, Pool};
 
 const SHARE: &str = "share";
 
@@ -43,13 +43,18 @@ impl DatasetVolume {
     pub(super) fn heal(
         &self,
         manifest: &Manifest,
-        (budget, watch): (&Budget, Watch<'_>),
+        resources: PassResources<'_>,
         damages: &mut Vec<Damage>,
     ) -> Result<()> {
-        self.rebuild_lost_shares(manifest, (budget, watch), damages)?;
+        self.rebuild_lost_shares(manifest, resources, damages)?;
         let striped = open_shares(self, manifest)?;
-        let (sums, _reservation) = Rescue::new(manifest, &striped, budget)?.sums()?;
-        let mut reads = GroupReader::new(&striped, manifest.full_bytes(), COLUMNS, budget)?;
+        let (sums, _reservation) = Rescue::new(manifest, &striped, resources.budget)?.sums()?;
+        let mut reads = GroupReader::new(
+            &striped,
+            manifest.full_bytes(),
+            Room::PASS,
+            resources.budget,
+        )?;
         let slot_bytes = manifest.checksum_block_bytes() as usize;
         let mut heal = Heal {
             manifest,
@@ -58,7 +63,7 @@ impl DatasetVolume {
                 sums: &sums,
             },
             patch: Patch::new(self, manifest),
-            pool: Pool::new(budget, "repairs", slot_bytes, 64)?,
+            pool: Pool::new(resources.budget, "repairs", slot_bytes, 64)?,
             damages: Vec::new(),
             striped,
         };
@@ -73,10 +78,10 @@ impl DatasetVolume {
             let Some((_, mut pieces)) = reads.next()? else {
                 break;
             };
-            (watch.check)()?;
+            (resources.watch.check)()?;
             heal.column(&mut pieces)?;
             let data = pieces.iter().filter(|piece| !piece.is_parity);
-            (watch.advance)(data.map(|piece| piece.len_bytes).sum());
+            (resources.watch.advance)(data.map(|piece| piece.len_bytes).sum());
         }
         heal.patch.finish()?;
         damages.append(&mut heal.damages);
@@ -87,7 +92,7 @@ impl DatasetVolume {
     fn rebuild_lost_shares(
         &self,
         manifest: &Manifest,
-        (budget, watch): (&Budget, Watch<'_>),
+        resources: PassResources<'_>,
         damages: &mut Vec<Damage>,
     ) -> Result<()> {
         let is_lost = |index: &usize| {
@@ -114,7 +119,7 @@ impl DatasetVolume {
             groups_done: 0,
             is_lenient: false,
         };
-        rebuild.run(budget, watch, &mut |_| Ok(()))?;
+        rebuild.run(resources, &mut |_| Ok(()))?;
         self.protect_share(manifest, &staged)?;
         let _lock = self.lock_names()?;
         let now = self.manifest(&manifest.name);
@@ -142,12 +147,10 @@ impl DatasetVolume {
         let paths = self
             .present()
             .map(|index| self.share_path(&manifest.id, index));
-        let mut others = paths.filter_map(|path| fs::metadata(path).ok());
-        let Some(facts) = others.next() else {
-            return Ok(());
-        };
-        fs::set_permissions(path, facts.permissions())
-            .map_err(|error| Error::io("rebuild share", &error).path(path))
+        match paths.filter_map(|path| folder::mode(&path)).next() {
+            Some(mode) => folder::set_mode(path, mode),
+            None => Ok(()),
+        }
     }
 }
 

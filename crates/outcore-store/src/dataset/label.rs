@@ -116,8 +116,8 @@ impl DatasetVolume {
     /// Makes an empty volume over `drives`.
     ///
     /// # Errors
-    /// Usage: no drives, an invalid stripe, redundancy on a single drive, a directory that already belongs to a volume. I/O: a
-    /// directory that is missing, among others.
+    /// Usage: no drives, an invalid stripe, redundancy on a single drive, a directory that already
+    /// belongs to a volume. I/O: a directory that is missing, among others.
     pub fn create_with(
         device: Arc<dyn Device>,
         drives: Vec<VolumeDrive>,

@@ -20,6 +20,7 @@
 //! holds 8 bytes per checksum block (64 KiB, or a stripe if that is smaller).
 
 mod copies;
+pub mod damage;
 pub mod device;
 pub mod directory;
 mod groups;
@@ -52,9 +53,9 @@ use crate::striped::{Member, StripeOptions, StripedVolume};
 use manifest::{Manifest, Share};
 use outcore_io::config::DriveSet;
 use outcore_io::drive::queue::TAGS_DEFAULT;
-use outcore_io::drive::{Device, PrivateDir};
+use outcore_io::drive::{Device, PrivateDir, folder};
 use outcore_io::error::{Error, Result};
-use outcore_io::memory::{BLOCK_BYTES, block_ceil};
+use outcore_io::memory::{BLOCK_BYTES, Budget, block_ceil};
 
 pub use label::NewVolume;
 
@@ -78,6 +79,13 @@ pub struct Watch<'a> {
     pub check: &'a dyn Fn() -> Result<()>,
     /// Receives the number of bytes just done.
     pub advance: &'a dyn Fn(u64),
+}
+
+/// Memory and observer of a pass over datasets.
+#[derive(Clone, Copy)]
+pub(crate) struct PassResources<'a> {
+    pub(crate) budget: &'a Budget,
+    pub(crate) watch: Watch<'a>,
 }
 
 impl Watch<'_> {
@@ -450,12 +458,7 @@ fn open_shares_without(
         for (index, member) in members.iter_mut().enumerate() {
             member.file_bytes = Some(0);
             member.is_absent |= absent == Some(index);
-            member.is_absent |= fs::File::open(&member.path).is_err_and(|error| {
-                let lost = [Errno::NOENT, Errno::IO].map(Errno::raw_os_error);
-                error
-                    .raw_os_error()
-                    .is_some_and(|errno| lost.contains(&errno))
-            });
+            member.is_absent |= folder::is_lost(&member.path);
         }
     }
     StripedVolume::open_for_reading(

@@ -8,17 +8,17 @@
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock};
 
 use super::DatasetVolume;
 use super::manifest::{Manifest, checksum_block_checksum};
-use super::parity::ParityWriter;
+use super::parity::{ParityStripe, ParityWriter, lock};
 use super::rescue::SumRange;
 use super::writer::{NewDataset, Unsealed, full};
 use crate::striped::StripedVolume;
 use outcore_io::drive::{FileId, IoBuf};
 use outcore_io::error::{Error, Kind, Result};
-use outcore_io::memory::{Budget, Buf, Reservation};
+use outcore_io::memory::{Budget, Reservation};
 
 /// Files of the device below have smaller numbers.
 pub(super) const FIRST_FILE: u32 = 1 << 31;
@@ -89,10 +89,6 @@ struct Ledger {
     parts: HashMap<u64, (Box<[u8]>, usize)>,
 }
 
-pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
 impl Table {
     /// The dataset of a file number; `None` for an ordinary file.
     pub(super) fn get(&self, file: FileId) -> Option<Arc<Open>> {
@@ -145,7 +141,7 @@ impl Sealed {
         let mut at_bytes = offset_bytes;
         for checksum_block in bytes.chunks(checksum_block_bytes as usize) {
             if !self.sums().is_of(&self.manifest, at_bytes, checksum_block) {
-                let damage = super::reader::Damage::at(
+                let damage = super::damage::Damage::at(
                     &self.manifest,
                     &self.striped,
                     at_bytes,
@@ -250,12 +246,11 @@ impl Begun {
         }
     }
 
-    /// Adds written bytes to the parity; returns the parity of the groups that are now complete,
-    /// with their addresses.
+    /// Adds written bytes to the parity; returns that of the groups that are now complete.
     ///
     /// # Errors
     /// No memory for the sets of groups.
-    pub(super) fn add_parity(&self, offset_bytes: u64, buf: &IoBuf) -> Result<Vec<(u64, Buf)>> {
+    pub(super) fn add_parity(&self, offset_bytes: u64, buf: &IoBuf) -> Result<Vec<ParityStripe>> {
         let mut complete = Vec::new();
         let Some(parity) = &self.parity else {
             return Ok(complete);

@@ -13,9 +13,8 @@
 //! group.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use super::open::lock;
 use crate::striped::StripedVolume;
 use outcore_io::error::Result;
 use outcore_io::memory::{Budget, Buf, Pool, Reservation};
@@ -24,6 +23,10 @@ use outcore_io::memory::{Budget, Buf, Pool, Reservation};
 pub(super) const POOL_BYTES: usize = 16 << 20;
 /// Smallest number of words of a set that is reserved at once.
 const WORDS_STEP: usize = 1 << 10;
+
+pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
 
 /// Adds `bytes` to a parity: XOR, in place.
 pub(super) fn add_to(sum: &mut [u8], bytes: &[u8]) {
@@ -60,15 +63,40 @@ struct OpenGroup {
 struct Sum {
     /// The parity so far; `None` once it is complete.
     buf: Option<Buf>,
+    /// Its first bytes that have been set; the others are undefined.
+    set_bytes: usize,
     added_bytes: u64,
+}
+
+impl Sum {
+    /// Adds bytes at an offset of the stripe. The first bytes in order are only copied.
+    fn add(&mut self, buf: &mut [u8], at: usize, bytes: &[u8]) {
+        let end = at + bytes.len();
+        if at == self.set_bytes {
+            buf[at..end].copy_from_slice(bytes);
+            self.set_bytes = end;
+            return;
+        }
+        if end > self.set_bytes {
+            buf[self.set_bytes..].fill(0);
+            self.set_bytes = buf.len();
+        }
+        add_to(&mut buf[at..], bytes);
+    }
+}
+
+/// The parity of a group, and its address.
+pub(super) struct ParityStripe {
+    pub(super) address_bytes: u64,
+    pub(super) buf: Buf,
 }
 
 /// What became of some bytes.
 pub(super) struct Added {
     /// How many of them were added: those of the first group.
     pub(super) len_bytes: usize,
-    /// The parity of that group and its address, if it is complete.
-    pub(super) parity: Option<(u64, Buf)>,
+    /// The parity of that group, if it is complete.
+    pub(super) parity: Option<ParityStripe>,
 }
 
 impl ParityWriter {
@@ -121,7 +149,7 @@ impl ParityWriter {
         let mut rest = &bytes[..len_bytes];
         while !rest.is_empty() {
             let (part, later) = rest.split_at(rest.len().min(buf.len() - inside));
-            add_to(&mut buf[inside..], part);
+            sum.add(&mut buf, inside, part);
             inside = 0;
             rest = later;
         }
@@ -134,7 +162,10 @@ impl ParityWriter {
         let mut state = lock(&self.state);
         state.open.remove(&number);
         state.done.insert(number);
-        added.parity = Some((group.parity_stripe * stripe_bytes, buf));
+        added.parity = Some(ParityStripe {
+            address_bytes: group.parity_stripe * stripe_bytes,
+            buf,
+        });
         Ok(added)
     }
 
@@ -165,13 +196,13 @@ impl ParityWriter {
                 state.skipped.insert(oldest);
             }
         }
-        let Some(mut buf) = self.pool.take() else {
+        let Some(buf) = self.pool.take() else {
             state.skipped.insert(number);
             return Ok(None);
         };
-        buf.fill(0);
         let sum = Arc::new(Mutex::new(Sum {
             buf: Some(buf),
+            set_bytes: 0,
             added_bytes: 0,
         }));
         let group = OpenGroup {

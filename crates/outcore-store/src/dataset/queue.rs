@@ -4,7 +4,7 @@
 //! for a dataset at stripe boundaries; adjacent pieces on a drive go there in one transfer. The
 //! request completes when all of its parts have. Each checksum block is verified as it arrives. If
 //! a request needs only a part of a checksum block, the whole block is read separately, and the
-//! part is copied. Checksums of writes are recorded before the writes start, and so is their parity.
+//! part is copied. Checksums and parity of writes are recorded before the writes start.
 //!
 //! With redundancy, checksum blocks that are lost or damaged are computed from other drives
 //! ([`Rescue`]); the thread waits for that.
@@ -21,12 +21,14 @@ use rustix::io::Errno;
 use super::CHECKSUM_BLOCK_BYTES_MAX;
 use super::manifest::Manifest;
 use super::open::{Open, State, Table};
+use super::parity::ParityStripe;
 use super::rescue::Rescue;
 use crate::slab::Slab;
-use crate::striped::{ABSENT, StripedVolume};
+use crate::stripe::ABSENT;
+use crate::striped::StripedVolume;
 use outcore_io::drive::{Completion, FileId, IoBuf, Op, Queue, Request};
 use outcore_io::error::{Error, Result};
-use outcore_io::memory::{Budget, Buf, Loan, Pool, Segment, block_ceil};
+use outcore_io::memory::{Budget, Loan, Pool, Segment, block_ceil};
 use outcore_io::port::TransferFault;
 
 /// Checksum blocks that may be read separately at once.
@@ -287,7 +289,7 @@ impl DatasetQueue {
         open: &Arc<Open>,
         striped: &StripedVolume,
         cut: &Coverage,
-        parity: Vec<(u64, Buf)>,
+        parity: Vec<ParityStripe>,
     ) {
         let len_bytes = moved_bytes(open, &request);
         let IoBuf::Whole(buf) = request.buf else {
@@ -316,8 +318,8 @@ impl DatasetQueue {
             let wanted_bytes = (cut.end_bytes - cut.body_to) as usize;
             self.start_side(parent, striped, checksum_block, cut.body_to, wanted_bytes);
         }
-        for (address_bytes, buf) in parity {
-            self.start_parity(parent, striped, address_bytes, buf);
+        for stripe in parity {
+            self.start_parity(parent, striped, stripe);
         }
         let rest_bytes = full_bytes - (cut.end_bytes - from_bytes) as usize;
         let rest = (rest_bytes > 0).then(|| self.parent(parent).loan.carve(rest_bytes));
@@ -373,7 +375,8 @@ impl DatasetQueue {
     }
 
     /// Writes the parity stripe of a group that the request has completed.
-    fn start_parity(&mut self, parent: u32, striped: &StripedVolume, address_bytes: u64, buf: Buf) {
+    fn start_parity(&mut self, parent: u32, striped: &StripedVolume, stripe: ParityStripe) {
+        let ParityStripe { address_bytes, buf } = stripe;
         let mut place = None;
         let map = striped.map();
         map.split(address_bytes, buf.len(), usize::MAX, |piece| {

@@ -5,28 +5,25 @@
 //! written. A [`Checkpoint`] says from time to time how many groups are durable, and another run
 //! continues there. [`Patch`] writes ranges into shares that are in place.
 //!
-//! Bounds: [`COLUMNS`] columns of buffers, and the checksums of the dataset twice while they are
+//! Bounds: a window of buffers, and the checksums of the dataset twice while they are
 //! read.
 
 use std::collections::HashMap;
-use std::fs;
-use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use super::groups::{ColumnQueue, GroupReader, Piece, solve};
+use super::damage::Damage;
+use super::groups::{ColumnQueue, GroupReader, Piece, Room, solve};
 use super::manifest::Manifest;
-use super::reader::Damage;
 use super::rescue::{Rescue, SumRange};
-use super::{DatasetVolume, Watch, open_shares_without, stripe_options};
+use super::{DatasetVolume, PassResources, open_shares_without, stripe_options};
 use crate::batch::Batches;
 use crate::striped::{Member, StripedVolume};
+use outcore_io::drive::folder;
 use outcore_io::error::{Error, Result};
-use outcore_io::memory::{Budget, Buf, Pool};
+use outcore_io::memory::{Buf, Pool};
 use outcore_io::transfers::Transfers;
 
-/// Columns in flight.
-pub(super) const COLUMNS: usize = 4;
 /// A share has this many checkpoints, unless they would be closer than `CHECKPOINT_BYTES_MIN` or
 /// farther apart than `CHECKPOINT_BYTES_MAX`.
 const CHECKPOINTS: u64 = 16;
@@ -65,8 +62,7 @@ impl Rebuild<'_> {
     /// Another drive has lost bytes of the same groups; no room; I/O; a stop.
     pub(super) fn run(
         &self,
-        budget: &Budget,
-        watch: Watch<'_>,
+        PassResources { budget, watch }: PassResources<'_>,
         checkpoint: Checkpoint<'_>,
     ) -> Result<Rebuilt> {
         let source = open_shares_without(self.volume, self.manifest, Some(self.index))?;
@@ -77,7 +73,7 @@ impl Rebuild<'_> {
         };
         let target = self.target()?;
         let mut writes: Transfers<(), Batches> = Transfers::on(Batches::of(target.submitter()?));
-        let mut reads = GroupReader::new(&source, self.manifest.full_bytes(), COLUMNS, budget)?;
+        let mut reads = GroupReader::new(&source, self.manifest.full_bytes(), Room::PASS, budget)?;
         let map = source.map();
         let mut columns =
             ColumnQueue::new(self.groups_done..map.groups_in(self.manifest.full_bytes()));
@@ -183,7 +179,8 @@ impl Rebuild<'_> {
             .path(&damage.path)
             .offset(damage.offset_bytes)
             .hint(
-                "mount the old drive again, if it can still be read; --force leaves this part out",
+                "mount the old drive again, if it can still be read; `outcore volume replace` can also \
+                 give up what is lost",
             )
     }
 }
@@ -235,7 +232,7 @@ struct PatchedFile {
     writes: Transfers<(), Batches>,
     striped: StripedVolume,
     path: PathBuf,
-    permissions: fs::Permissions,
+    mode: u32,
 }
 
 impl<'a> Patch<'a> {
@@ -279,23 +276,9 @@ impl<'a> Patch<'a> {
 
     fn open(&self, index: usize) -> Result<PatchedFile> {
         let path = self.volume.share_path(&self.manifest.id, index);
-        let failed = |error: std::io::Error| {
-            let drive = &self.volume.drives[index].name;
-            Error::io("repair share", &error).drive(drive).path(&path)
-        };
-        let permissions = fs::metadata(&path).map_err(failed)?.permissions();
+        let mode = folder::mode(&path).unwrap_or(0o400);
         // A sealed share is read-only.
-        let writable = fs::Permissions::from_mode(permissions.mode() | 0o200);
-        fs::set_permissions(&path, writable).map_err(failed)?;
-        let len_bytes = self.manifest.shares[index].len_bytes;
-        let file = fs::OpenOptions::new()
-            .write(true)
-            .open(&path)
-            .map_err(failed)?;
-        if file.metadata().map_err(failed)?.len() < len_bytes {
-            file.set_len(len_bytes).map_err(failed)?;
-        }
-        drop(file);
+        folder::set_mode(&path, mode | 0o200)?;
         let members: Vec<Member> = self
             .volume
             .members(&self.manifest.shares, |_| path.clone())
@@ -303,16 +286,23 @@ impl<'a> Patch<'a> {
             .enumerate()
             .map(|(at, member)| Member {
                 is_absent: at != index,
+                // It may be cut.
+                file_bytes: Some(0),
                 ..member
             })
             .collect();
         let device = Arc::clone(&self.volume.device);
         let striped = StripedVolume::open(device, &members, stripe_options(self.manifest))?;
+        let len_bytes = self.manifest.shares[index].len_bytes;
+        let file = striped.drives()[index].file;
+        if self.volume.device.facts(file)?.len_bytes < len_bytes {
+            self.volume.device.set_len(file, len_bytes)?;
+        }
         Ok(PatchedFile {
             writes: Transfers::on(Batches::of(striped.submitter()?)),
             striped,
             path,
-            permissions,
+            mode,
         })
     }
 
@@ -325,7 +315,7 @@ impl<'a> Patch<'a> {
             file.writes.finish(|| Ok(()))?;
             file.striped.sync()?;
             // As far as this user may change it.
-            let _ = fs::set_permissions(&file.path, file.permissions);
+            let _ = folder::set_mode(&file.path, file.mode);
         }
         Ok(())
     }

@@ -12,23 +12,23 @@
 //!
 //! Bounds: those of [`super::rebuild`].
 
-use std::fs;
-use std::io;
+use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
+use super::damage::Damage;
 use super::label::{self, LABEL};
 use super::manifest::Manifest;
-use super::reader::Damage;
 use super::rebuild::Rebuild;
-use super::{DATA, DATASETS, DatasetVolume, FOLDER, Watch};
+use super::{DATA, DATASETS, DatasetVolume, FOLDER, PassResources, Watch};
+use outcore_io::drive::folder::{self, FolderLock};
 use outcore_io::error::{Error, Kind, Result};
 use outcore_io::memory::Budget;
 
 const REPLACE: &str = "replace drive";
 /// Folder of a drive that is not complete yet.
-pub const FOLDER_IN_PROGRESS: &str = "outcore-volume.in-progress";
+pub(crate) const FOLDER_IN_PROGRESS: &str = "outcore-volume.in-progress";
 /// Folder of a drive that has been replaced, if it can still be renamed.
-pub const FOLDER_REPLACED: &str = "outcore-volume.replaced";
+pub(crate) const FOLDER_REPLACED: &str = "outcore-volume.replaced";
 /// The share that is being rebuilt, and how much of it is durable.
 const PART: &str = "part";
 const NOTE: &str = "progress";
@@ -123,33 +123,37 @@ impl DatasetVolume {
             },
             dir,
         };
-        if work.check_dir()? {
-            return Ok(work.replaced);
-        }
-        // Finishes what a killed command has committed.
-        for other in self.present().filter(|other| *other != index) {
-            let swept = self.device.sweep_private_dirs(&self.folder(other));
-            swept.map_err(|error| error.drive(&self.drives[other].name))?;
-        }
-        let _lock = work.begin()?;
-        watch_skipped(&work, watch)?;
-        work.fill((budget, watch))?;
-        let _names = self.lock_names()?;
-        // Another command may have put more in the meantime, if the old drive is still there.
-        work.fill((budget, watch))?;
-        work.remove_others()?;
-        work.publish()?;
+        let done = work.run(PassResources { budget, watch });
+        done.map_err(|error| match error.drive_name() {
+            None => error.drive(wanted.drive),
+            Some(_) => error,
+        })?;
         Ok(work.replaced)
     }
 }
 
 impl Work<'_> {
-    fn failed(&self, path: &Path) -> impl Fn(io::Error) -> Error + use<> {
-        let (drive, path) = (
-            self.volume.drives[self.index].name.clone(),
-            path.to_path_buf(),
-        );
-        move |error| Error::io(REPLACE, &error).drive(&drive).path(&path)
+    fn run(&mut self, resources: PassResources<'_>) -> Result<()> {
+        let volume = self.volume;
+        if self.is_done()? {
+            return Ok(());
+        }
+        // Finishes what a killed command has committed.
+        for other in volume.present().filter(|other| *other != self.index) {
+            let swept = volume.device.sweep_private_dirs(&volume.folder(other));
+            swept.map_err(|error| error.drive(&volume.drives[other].name))?;
+        }
+        let _lock = self.begin()?;
+        for share in self.names_in(DATA)? {
+            let path = self.in_progress().join(DATA).join(share);
+            (resources.watch.advance)(folder::len_bytes(&path).unwrap_or(0));
+        }
+        self.fill(resources)?;
+        let _names = volume.lock_names()?;
+        // Another command may have put more in the meantime, if the old drive is still there.
+        self.fill(resources)?;
+        self.remove_others()?;
+        self.publish()
     }
 
     fn refused(&self, cause: &str) -> Error {
@@ -162,25 +166,27 @@ impl Work<'_> {
         self.dir.join(FOLDER_IN_PROGRESS)
     }
 
+    fn names_in(&self, inner: &str) -> Result<Vec<OsString>> {
+        folder::names(&self.in_progress().join(inner))
+    }
+
     /// Rejects a directory that cannot take the drive's place; true if it already has.
-    fn check_dir(&self) -> Result<bool> {
-        let facts = fs::metadata(&self.dir).map_err(self.failed(&self.dir))?;
-        if !facts.is_dir() {
+    fn is_done(&self) -> Result<bool> {
+        if !folder::is_dir(&self.dir)? {
             return Err(self.refused("not a directory, but a drive of a volume must be one"));
         }
-        let is_dir = |drive: &super::VolumeDrive| is_same_file(&drive.dir, &self.dir);
         let volume = self.volume;
-        let own = is_dir(&volume.drives[self.index]);
-        let is_other = |index: &usize| *index != self.index && is_dir(&volume.drives[*index]);
-        if (0..volume.drives.len()).any(|index| is_other(&index)) {
+        let is_here = |index: usize| folder::is_same(&volume.drives[index].dir, &self.dir);
+        let is_own = is_here(self.index);
+        if (0..volume.drives.len()).any(|index| index != self.index && is_here(index)) {
             return Err(self.refused("it belongs to another drive of the volume"));
         }
-        if own && volume.absent[self.index].is_none() {
+        if is_own && volume.absent[self.index].is_none() {
             return Err(self
                 .refused("the drive is there and has its label: there is nothing to replace")
                 .hint("`outcore volume scrub` repairs damage; name another directory to move it"));
         }
-        if own || !self.dir.join(FOLDER).exists() {
+        if is_own || !self.dir.join(FOLDER).exists() {
             return Ok(false);
         }
         match volume.is_label_of(&self.dir, self.index) {
@@ -192,27 +198,22 @@ impl Work<'_> {
     }
 
     /// Makes the folder, or finds that of a killed run; locks it.
-    fn begin(&self) -> Result<fs::File> {
-        let folder = self.in_progress();
+    fn begin(&self) -> Result<FolderLock> {
+        let in_progress = self.in_progress();
         for inner in [DATA, DATASETS] {
-            let path = folder.join(inner);
-            fs::create_dir_all(&path).map_err(self.failed(&path))?;
+            folder::make_dirs(&in_progress.join(inner))?;
         }
-        let lock = fs::File::open(&folder).map_err(self.failed(&folder))?;
-        let locked = rustix::fs::flock(&lock, rustix::fs::FlockOperation::NonBlockingLockExclusive);
-        if locked.is_err() {
+        let Some(lock) = folder::lock(&in_progress)? else {
             return Err(self
                 .refused("another command is replacing the drive there")
                 .hint("wait for it"));
-        }
-        let label = folder.join(LABEL);
+        };
+        let label = in_progress.join(LABEL);
         let sealed = self.volume.seal_label(self.index)?;
-        match fs::read(&label) {
-            Ok(found) if found == sealed => {}
-            Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                self.write_file(&label, &sealed)?;
-            }
-            _ => {
+        match folder::read(&label)? {
+            None => self.write_file(&label, &sealed)?,
+            Some(found) if found == sealed => {}
+            Some(_) => {
                 return Err(self
                     .refused("it holds an unfinished replacement of another drive")
                     .hint(format!("remove {FOLDER_IN_PROGRESS} there")));
@@ -222,7 +223,7 @@ impl Work<'_> {
     }
 
     /// Rebuilds the shares and copies the manifests of all datasets that are not there yet.
-    fn fill(&mut self, (budget, watch): (&Budget, Watch<'_>)) -> Result<()> {
+    fn fill(&mut self, resources: PassResources<'_>) -> Result<()> {
         for name in self.volume.names()? {
             let manifest = match self.volume.manifest(&name) {
                 Ok(manifest) => manifest,
@@ -231,14 +232,14 @@ impl Work<'_> {
             };
             let share = self.in_progress().join(DATA).join(&manifest.id);
             if !share.exists() {
-                self.rebuild(&manifest, &share, (budget, watch))?;
+                self.rebuild(&manifest, &share, resources)?;
             }
             let copy = self
                 .in_progress()
                 .join(DATASETS)
                 .join(format!("{name}.json"));
             let sealed = manifest.seal(&self.volume.place(self.index))?;
-            if !fs::read(&copy).is_ok_and(|found| found == sealed) {
+            if folder::read(&copy)?.as_ref() != Some(&sealed) {
                 self.write_file(&copy, &sealed)?;
             }
         }
@@ -252,44 +253,37 @@ impl Work<'_> {
             ids.extend(self.volume.ids_said_of(&name));
             copies.push(format!("{name}.json"));
         }
-        for (folder, kept) in [(DATA, ids), (DATASETS, copies)] {
-            let dir = self.in_progress().join(folder);
-            for entry in fs::read_dir(&dir).map_err(self.failed(&dir))? {
-                let entry = entry.map_err(self.failed(&dir))?;
-                let name = entry.file_name();
+        for (inner, kept) in [(DATA, ids), (DATASETS, copies)] {
+            for name in self.names_in(inner)? {
                 if !kept.iter().any(|kept| name == kept.as_str()) {
-                    fs::remove_file(entry.path()).map_err(self.failed(&dir))?;
+                    folder::remove_file(&self.in_progress().join(inner).join(name))?;
                 }
             }
         }
-        let part = self.in_progress().join(PART);
-        match fs::remove_file(&part) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(self.failed(&part)(error)),
-            _ => Ok(()),
-        }
+        folder::remove_file(&self.in_progress().join(PART))?;
+        folder::remove_file(&self.in_progress().join(NOTE))
     }
 
     fn rebuild(
         &mut self,
         manifest: &Manifest,
         share: &Path,
-        (budget, watch): (&Budget, Watch<'_>),
+        resources: PassResources<'_>,
     ) -> Result<()> {
         let len_bytes = manifest.shares[self.index].len_bytes;
         if manifest.redundancy.is_none() && len_bytes > 0 {
             return self.give_up(manifest, share);
         }
         let (part, note) = (self.in_progress().join(PART), self.in_progress().join(NOTE));
-        let mut groups_done = 0;
-        let noted = fs::read_to_string(&note).unwrap_or_default();
-        if let Some((id, groups)) = noted.trim().split_once(' ')
-            && id == manifest.id
-            && fs::metadata(&part).is_ok_and(|facts| facts.len() >= len_bytes)
-        {
-            groups_done = groups.parse().unwrap_or(0);
-        }
-        if groups_done == 0 && part.exists() {
-            fs::remove_file(&part).map_err(self.failed(&part))?;
+        let noted = folder::read(&note)?.and_then(|text| String::from_utf8(text).ok());
+        let noted = noted.unwrap_or_default();
+        let is_whole = folder::len_bytes(&part).is_some_and(|len| len >= len_bytes);
+        let groups_done = match noted.trim().split_once(' ') {
+            Some((id, groups)) if id == manifest.id && is_whole => groups.parse().unwrap_or(0),
+            _ => 0,
+        };
+        if groups_done == 0 {
+            folder::remove_file(&part)?;
         }
         let rebuild = Rebuild {
             volume: self.volume,
@@ -303,9 +297,9 @@ impl Work<'_> {
             let text = format!("{} {groups}\n", manifest.id);
             self.write_file(&note, text.as_bytes())
         };
-        let rebuilt = rebuild.run(budget, watch, &mut &noted)?;
+        let rebuilt = rebuild.run(resources, &mut &noted)?;
         self.volume.protect_share(manifest, &part)?;
-        fs::rename(&part, share).map_err(self.failed(share))?;
+        folder::rename(&part, share)?;
         self.replaced.damages.extend(rebuilt.damages);
         self.replaced.rebuilt_bytes += rebuilt.bytes;
         Ok(())
@@ -321,8 +315,8 @@ impl Work<'_> {
                 manifest.name
             );
             return Err(Error::corrupt(REPLACE, cause).drive(drive).hint(
-                "if the old drive can be read, copy its directory there with cp -a and name it in \
-                 the drives file; --force gives up what lay on it",
+                "if the old drive can be read, copy its directory there with `cp -a` and name it in \
+                 the drives file; `outcore volume replace` can also give up what lay on it",
             ));
         }
         let len_bytes = manifest.shares[self.index].len_bytes;
@@ -333,60 +327,27 @@ impl Work<'_> {
         Ok(())
     }
 
-    /// Writes a small file durably under its final name.
+    /// Writes a small file durably.
     fn write_file(&self, path: &Path, bytes: &[u8]) -> Result<()> {
-        let staged = self.in_progress().join("staged");
-        let write = || -> io::Result<()> {
-            fs::write(&staged, bytes)?;
-            fs::File::open(&staged)?.sync_all()?;
-            fs::rename(&staged, path)
-        };
-        write().map_err(self.failed(path))
+        folder::write_durably(path, &self.in_progress().join("staged"), bytes)
     }
 
     /// Gives the folder its name.
     fn publish(&mut self) -> Result<()> {
-        let folder = self.in_progress();
-        let _ = fs::remove_file(folder.join(NOTE));
-        for dir in [folder.join(DATA), folder.join(DATASETS), folder.clone()] {
-            sync_dir(&dir).map_err(self.failed(&dir))?;
+        let in_progress = self.in_progress();
+        for dir in [in_progress.join(DATA), in_progress.join(DATASETS)] {
+            folder::sync(&dir)?;
         }
+        folder::sync(&in_progress)?;
         let drive = &self.volume.drives[self.index];
         let (old, aside) = (drive.dir.join(FOLDER), drive.dir.join(FOLDER_REPLACED));
         if old.exists() {
             // Commands that still have the old drive open fail from here on.
-            fs::rename(&old, &aside).map_err(|error| {
-                let hint = format!("remove {FOLDER_REPLACED} there");
-                self.failed(&old)(error).hint(hint)
-            })?;
+            folder::rename(&old, &aside)
+                .map_err(|error| error.hint(format!("remove {FOLDER_REPLACED} there")))?;
             self.replaced.set_aside = Some(aside);
         }
-        let to = self.dir.join(FOLDER);
-        fs::rename(&folder, &to).map_err(self.failed(&to))?;
-        sync_dir(&self.dir).map_err(self.failed(&self.dir))
-    }
-}
-
-/// Counts the shares of an earlier run as done.
-fn watch_skipped(work: &Work<'_>, watch: Watch<'_>) -> Result<()> {
-    let dir = work.in_progress().join(DATA);
-    for share in fs::read_dir(&dir).map_err(work.failed(&dir))? {
-        let facts = share
-            .and_then(|share| share.metadata())
-            .map_err(work.failed(&dir))?;
-        (watch.advance)(facts.len());
-    }
-    Ok(())
-}
-
-fn sync_dir(dir: &Path) -> io::Result<()> {
-    fs::File::open(dir)?.sync_all()
-}
-
-/// Whether two paths lead to one directory.
-fn is_same_file(one: &Path, other: &Path) -> bool {
-    match (fs::canonicalize(one), fs::canonicalize(other)) {
-        (Ok(one), Ok(other)) => one == other,
-        _ => false,
+        folder::rename(&in_progress, &self.dir.join(FOLDER))?;
+        folder::sync(&self.dir)
     }
 }

@@ -15,15 +15,20 @@ use std::ops::Range;
 
 use rustix::io::Errno;
 
-use super::groups::{Column, GroupReader, Piece, solve};
+use super::damage::Damage;
+use super::groups::{Column, GroupReader, Piece, Room, solve};
 use super::manifest::{Manifest, checksum_block_checksum};
-use super::reader::Damage;
 use crate::striped::StripedVolume;
 use outcore_io::checksum::bytes_checksum;
 use outcore_io::error::{Error, Kind, Result};
 use outcore_io::memory::{Budget, Buf, Reservation, block_ceil};
 
 const RECOVER: &str = "read dataset";
+/// Each thread of a job may have a rescue.
+const ROOM: Room = Room {
+    columns: 1,
+    memory_bytes: 4 << 20,
+};
 
 /// See the head of this file.
 pub(super) struct Rescue {
@@ -58,7 +63,7 @@ impl Rescue {
         budget: &Budget,
     ) -> Result<Self> {
         Ok(Rescue {
-            groups: GroupReader::new(striped, manifest.full_bytes(), 1, budget)?,
+            groups: GroupReader::new(striped, manifest.full_bytes(), ROOM, budget)?,
             striped: striped.clone(),
             manifest: manifest.clone(),
             budget: budget.clone(),
@@ -103,7 +108,9 @@ impl Rescue {
             let block_end = block_at + block.len() as u64;
             if !sums.is_of(&self.manifest, block_at, block) {
                 match ranges.last_mut() {
-                    Some(last) if last.end == block_at && block_at % stripe_bytes != 0 => {
+                    Some(last)
+                        if last.end == block_at && !block_at.is_multiple_of(stripe_bytes) =>
+                    {
                         last.end = block_end;
                     }
                     _ => ranges.push(block_at..block_end),

@@ -12,9 +12,10 @@ use std::time::Duration;
 
 use rustix::io::Errno;
 
+use super::damage::Damage;
 use super::manifest::Manifest;
-use super::reader::Damage;
-use super::{DatasetVolume, Watch};
+use super::{DatasetVolume, PassResources, Watch};
+use outcore_io::drive::folder;
 use outcore_io::error::{Error, Kind, Result};
 use outcore_io::memory::Budget;
 
@@ -38,7 +39,7 @@ impl DatasetVolume {
     ) -> Result<Vec<Damage>> {
         let mut damages = Vec::new();
         for (index, path) in self.repair_labels()? {
-            let len_bytes = std::fs::metadata(&path).map_or(0, |facts| facts.len());
+            let len_bytes = folder::len_bytes(&path).unwrap_or(0);
             let drive = &self.drives[index].name;
             damages.push(Damage {
                 is_repaired: true,
@@ -58,7 +59,11 @@ impl DatasetVolume {
         };
         for name in &all {
             self.scrub_copies(name, &mut damages)?;
-            damages.extend(self.scrub_contents(name, names.is_empty(), (budget, watch))?);
+            damages.extend(self.scrub_contents(
+                name,
+                names.is_empty(),
+                PassResources { budget, watch },
+            )?);
         }
         Ok(damages)
     }
@@ -92,7 +97,7 @@ impl DatasetVolume {
         &self,
         name: &str,
         is_listed: bool,
-        (budget, watch): (&Budget, Watch<'_>),
+        resources: PassResources<'_>,
     ) -> Result<Vec<Damage>> {
         let mut changes = 0;
         loop {
@@ -102,7 +107,7 @@ impl DatasetVolume {
                 manifest => manifest,
             };
             let done = match &manifest {
-                Ok(manifest) => self.scrub_one(manifest, (budget, watch), &mut damages),
+                Ok(manifest) => self.scrub_one(manifest, resources, &mut damages),
                 Err(error) => Err(error.clone()),
             };
             if done.is_ok() && damages.iter().all(|damage| damage.is_repaired) {
@@ -130,14 +135,15 @@ impl DatasetVolume {
     fn scrub_one(
         &self,
         manifest: &Manifest,
-        (budget, watch): (&Budget, Watch<'_>),
+        resources: PassResources<'_>,
         damages: &mut Vec<Damage>,
     ) -> Result<()> {
         if !manifest.redundancy.is_none() {
-            return self.heal(manifest, (budget, watch), damages);
+            return self.heal(manifest, resources, damages);
         }
-        let mut reader = self.range_reader(manifest, 0, manifest.payload_bytes(), budget)?;
-        damages.append(&mut reader.read_leniently(watch)?);
+        let mut reader =
+            self.range_reader(manifest, 0, manifest.payload_bytes(), resources.budget)?;
+        damages.append(&mut reader.read_leniently(resources.watch)?);
         Ok(())
     }
 }
@@ -149,7 +155,7 @@ fn damage_of(name: &str, manifest: Option<&Manifest>, error: &Error) -> Option<D
         Some(errno) => [Errno::NOENT, Errno::IO].contains(&errno),
     };
     let (path, drive) = error.file_path().zip(error.drive_name())?;
-    let found_bytes = std::fs::metadata(path).map_or(0, |facts| facts.len());
+    let found_bytes = folder::len_bytes(path).unwrap_or(0);
     let mut shares = manifest.into_iter().flat_map(|manifest| &manifest.shares);
     let share = shares.find(|share| share.drive == drive);
     let wanted_bytes = share.map_or(found_bytes, |share| share.len_bytes);

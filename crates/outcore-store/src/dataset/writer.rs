@@ -7,10 +7,10 @@
 //! record exists, the dataset exists, and the next sweep finishes what a crash left. A writer that
 //! is dropped leaves nothing.
 //!
-//! With redundancy, the writer also adds up the parity of each group of stripes ([`super::parity`])
-//! and writes it with the data.
+//! With redundancy, the writer also adds up the parity of each group of stripes
+//! ([`super::parity`]) and writes it with the data.
 //!
-//! Bounds: [`WINDOW_BYTES`] of buffers and 8 bytes per checksum block, and as much again for parity,
+//! Bounds: [`WINDOW_BYTES`] of buffers, 8 bytes per checksum block, and twice a window for parity,
 //! all from the caller's budget.
 
 use std::fs;
@@ -18,10 +18,10 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use super::groups::{ColumnQueue, GroupReader, solve};
+use super::groups::{ColumnQueue, GroupReader, Room, solve};
 use super::manifest::{Contents, Manifest, Share, checksum_block_checksum};
 use super::pack::Attributes;
-use super::parity::ParityWriter;
+use super::parity::{ParityStripe, ParityWriter};
 use super::{DatasetVolume, stripe_options};
 use crate::batch::Batches;
 use crate::striped::StripedVolume;
@@ -279,8 +279,8 @@ impl DatasetWriter {
                     self.writes.wait()?;
                 }
                 let added = parity.add(at_bytes, rest)?;
-                if let Some((parity_at, parity)) = added.parity {
-                    self.writes.write_behind(&(), parity_at, parity)?;
+                if let Some(ParityStripe { address_bytes, buf }) = added.parity {
+                    self.writes.write_behind(&(), address_bytes, buf)?;
                 }
                 at_bytes += added.len_bytes as u64;
                 rest = &rest[added.len_bytes..];
@@ -296,7 +296,7 @@ impl DatasetWriter {
         };
         let striped = &self.unsealed.striped;
         let full_bytes = self.unsealed.manifest.full_bytes();
-        let mut groups = GroupReader::new(striped, full_bytes, 2, &self.budget)?;
+        let mut groups = GroupReader::new(striped, full_bytes, Room::PASS, &self.budget)?;
         let mut columns = ColumnQueue::new(0..striped.map().groups_in(full_bytes));
         loop {
             while groups.has_room()

@@ -54,11 +54,11 @@ impl Redundancy {
 
 /// Consecutive stripes on different drives, and their parity stripe on another one, by number.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct StripeGroup {
+pub(crate) struct StripeGroup {
     /// The stripes of data.
-    pub stripes: Range<u64>,
+    pub(crate) stripes: Range<u64>,
     /// The parity stripe, which is numbered after all stripes of data.
-    pub parity_stripe: u64,
+    pub(crate) parity_stripe: u64,
 }
 
 /// How some rounds of turns are cut into groups.

@@ -11,8 +11,7 @@ use outcore_io::port::{TransferFault, explain_transfer};
 
 use super::servers::ServerThreads;
 use crate::mapping::StripeMap;
-use crate::stripe::{StripeOptions, StripedDrive};
-use crate::striped::ABSENT;
+use crate::stripe::{ABSENT, StripeOptions, StripedDrive};
 
 /// The shared state.
 pub(crate) struct Shared {

@@ -9,7 +9,7 @@ use std::path::Path;
 
 use outcore_io::Kind;
 use outcore_io::drive::testing::FaultDevice;
-use outcore_store::dataset::reader::Damage;
+use outcore_store::dataset::damage::Damage;
 use outcore_store::dataset::transfer;
 use outcore_store::dataset::writer::NewDataset;
 use outcore_store::dataset::{DatasetVolume, VolumeDrive, Watch};

@@ -3,7 +3,8 @@
 //! Contract: [`outcore_front::volumes`] defines what a name means. Each verb opens the volume anew.
 //! A dataset appears whole or not at all and is checked when it is read. Each listed dataset is an
 //! item of the host and a part of the report. `page.rs` has the options and the reports, `state.rs`
-//! makes and checks the volume, `replace.rs` rebuilds a drive, `list.rs` lists and removes datasets, and `transfer.rs` moves them.
+//! makes and checks the volume, `replace.rs` rebuilds a drive, `list.rs` lists and removes
+//! datasets, and `transfer.rs` moves them.
 
 mod list;
 mod page;

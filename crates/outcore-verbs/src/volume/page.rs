@@ -44,9 +44,9 @@ pub(crate) struct CreateArgs {
 /// Rebuild a lost drive in another directory
 ///
 /// Computes the contents of the drive from the other drives, verifies them, and writes them to the
-/// new directory, which then takes the drive's place in the drives file. The drive keeps its name. The
-/// new directory may be the same one, on a new drive that is mounted there. A command that was
-/// killed continues when it is repeated.
+/// new directory, which then takes the drive's place in the drives file. The drive keeps its name.
+/// The new directory may be the same one, on a new drive that is mounted there. A command that
+/// was killed continues when it is repeated.
 #[derive(Debug, Args)]
 pub(crate) struct ReplaceArgs {
     /// The drive to replace, by its name in the drives file
