@@ -483,11 +483,11 @@ mod tests {
         let members = equal(4, 64 << 20);
         let made = StripeMap::with_redundancy(&members, stripe_bytes, 0, Redundancy::Parity);
         let map = made.unwrap();
-        assert_eq!(map.len_bytes(), 3 * 64 << 20);
+        assert_eq!(map.len_bytes(), (3 * 64) << 20);
         let parity = |number| map.locate(map.group(number).parity_stripe).0;
         assert_eq!((0..5).map(parity).collect::<Vec<_>>(), [3, 2, 1, 0, 3]);
         let made = StripeMap::with_redundancy(&members, stripe_bytes, 0, Redundancy::Mirror);
-        assert_eq!(made.unwrap().len_bytes(), 2 * 64 << 20);
+        assert_eq!(made.unwrap().len_bytes(), (2 * 64) << 20);
         let made = StripeMap::with_redundancy(&members[..1], stripe_bytes, 0, Redundancy::Parity);
         assert_eq!(made.unwrap_err().kind(), outcore_io::Kind::Usage);
     }
