@@ -61,6 +61,21 @@ pub fn open(device: &Arc<dyn Device>, drives_file: &Path) -> Result<DatasetVolum
     DatasetVolume::open(Arc::clone(device), drives_of(&set))
 }
 
+/// Notes that drives are missing which others replace, so that a user does not overlook it.
+pub fn degraded_notes(volume: &DatasetVolume) -> Vec<String> {
+    if volume.redundancy().is_none() {
+        return Vec::new();
+    }
+    let absent = volume.absent().map(|(drive, _)| {
+        format!(
+            "drive {} is missing: its data are computed from the other drives; rebuild it with \
+             `outcore volume replace`",
+            drive.name
+        )
+    });
+    absent.collect()
+}
+
 /// Gives the place of a drive to another directory, and names that in the drives file.
 ///
 /// # Errors
