@@ -46,7 +46,9 @@ impl DatasetVolume {
         resources: PassResources<'_>,
         damages: &mut Vec<Damage>,
     ) -> Result<()> {
-        self.rebuild_lost_shares(manifest, resources, damages)?;
+        if !self.has_rebuilt_shares(manifest, resources, damages)? {
+            return Ok(());
+        }
         let striped = open_shares(self, manifest)?;
         let (sums, _reservation) = Rescue::new(manifest, &striped, resources.budget)?.sums()?;
         let mut reads = GroupReader::new(
@@ -88,24 +90,28 @@ impl DatasetVolume {
         Ok(())
     }
 
-    /// Writes the shares anew whose files are gone.
-    fn rebuild_lost_shares(
+    /// Writes a share anew whose file is gone; false if more than one is.
+    fn has_rebuilt_shares(
         &self,
         manifest: &Manifest,
         resources: PassResources<'_>,
         damages: &mut Vec<Damage>,
-    ) -> Result<()> {
+    ) -> Result<bool> {
         let is_lost = |index: &usize| {
             let path = self.share_path(&manifest.id, *index);
             !path.exists()
         };
         let lost: Vec<usize> = (0..manifest.shares.len()).filter(is_lost).collect();
-        let &[index] = &lost[..] else {
-            damages.extend(
-                lost.into_iter()
-                    .map(|index| self.lost_share(manifest, index)),
-            );
-            return Ok(());
+        let index = match lost[..] {
+            [] => return Ok(true),
+            [index] => index,
+            _ => {
+                damages.extend(
+                    lost.into_iter()
+                        .map(|index| self.lost_share(manifest, index)),
+                );
+                return Ok(false);
+            }
         };
         let drive = &self.drives[index].name;
         let dir = self.device.make_private_dir(&self.folder(index));
@@ -125,7 +131,7 @@ impl DatasetVolume {
         let now = self.manifest(&manifest.name);
         if now.is_err() || now.is_ok_and(|now| now.id != manifest.id) {
             // It was removed or replaced in the meantime.
-            return Ok(());
+            return Ok(false);
         }
         let path = self.share_path(&manifest.id, index);
         self.device.rename(&staged, &path, false)?;
@@ -133,7 +139,7 @@ impl DatasetVolume {
             is_repaired: true,
             ..self.lost_share(manifest, index)
         });
-        Ok(())
+        Ok(true)
     }
 
     fn lost_share(&self, manifest: &Manifest, index: usize) -> Damage {

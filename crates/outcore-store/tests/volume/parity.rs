@@ -294,6 +294,27 @@ fn a_scrub_leaves_what_two_drives_have_lost_and_reports_it() {
     assert!(!again.is_empty() && again.iter().all(|damage| !damage.is_repaired));
 }
 
+#[test]
+fn a_scrub_lists_shares_that_two_drives_have_lost_and_goes_on() {
+    let place = TestDir::in_memory(3);
+    let volume = create(&place, 1 << 14, Redundancy::Parity);
+    place.put(&volume, "a", &bytes(1 << 18, 5)).unwrap();
+    for index in [0, 2] {
+        let id = volume.manifest("a").unwrap().id;
+        fs::remove_file(volume.share_path(&id, index)).unwrap();
+    }
+    place.put(&volume, "b", &bytes(1 << 18, 6)).unwrap();
+    let id = volume.manifest("b").unwrap().id;
+    fs::remove_file(volume.share_path(&id, 1)).unwrap();
+    let damages = volume.scrub(&[], &place.budget, Watch::NOBODY).unwrap();
+    let told = damages.iter().map(|damage| {
+        let name: &str = &damage.dataset;
+        (name, &damage.drive[..], damage.is_repaired)
+    });
+    let wanted = [("a", "d0", false), ("a", "d2", false), ("b", "d1", true)];
+    assert_eq!(told.collect::<Vec<_>>(), wanted);
+}
+
 /// The drives of a volume with the directory of one changed.
 fn moved(place: &TestDir, drive: &str, dir: &str) -> Vec<outcore_store::dataset::VolumeDrive> {
     let mut drives = place.drives();
