@@ -73,6 +73,7 @@ fn resealed(
     let form = Form {
         kind,
         version: 2,
+        version_min: 2,
         operation: "fuzz",
         len_bytes_max: 1 << 20,
         remedy: "",

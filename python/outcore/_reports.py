@@ -436,6 +436,8 @@ class VolumeReport(JobSummary):
     drive_count: int
     #: Bytes of a stripe.
     stripe_bytes: int
+    #: What replaces a lost drive: `none`, `parity` or `mirror`.
+    redundancy: str
 
 
 @dataclass(frozen=True)
@@ -464,12 +466,17 @@ class VolumeStatus(JobSummary):
     volume: str
     #: Bytes of a stripe.
     stripe_bytes: int
+    #: What replaces a lost drive: `none`, `parity` or `mirror`.
+    redundancy: str
     #: The number of datasets.
     datasets: int
     #: The number of datasets that are damaged and cannot be read.
     damaged: int
     #: The number of datasets that need a missing drive.
     unreachable: int
+    #: The number of datasets that can be read although a drive is missing, and that another missing drive
+    #: would make unreadable.
+    at_risk: int
     #: The number of files that belong to no dataset.
     orphans: int
     #: Bytes of these files.
@@ -499,7 +506,8 @@ class Damage(Report):
     offset_bytes: int
     #: Bytes of that part.
     len_bytes: int
-    #: Whether it has been restored from another drive's copy: labels and manifests have them.
+    #: Whether it has been restored from other drives: labels and manifests, and the data of a volume with
+    #: parity or a mirror.
     is_repaired: bool
 
 
@@ -537,6 +545,29 @@ class ScrubReport(JobSummary):
 
 
 @dataclass(frozen=True, repr=False)
+class ReplacementReport(JobSummary):
+    """A drive that was replaced."""
+
+    #: Its name.
+    drive: str
+    #: Its new directory.
+    dir: Path
+    #: Bytes that were rebuilt, without those of earlier runs.
+    rebuilt_bytes: int
+    #: Contents that were given up; each is an event `damage`.
+    damages: tuple[Damage, ...]
+
+    def __len__(self) -> int:
+        return len(self.damages)
+
+    def __iter__(self) -> Iterator[Damage]:
+        return iter(self.damages)
+
+    def __getitem__(self, at: int) -> Damage:
+        return self.damages[at]
+
+
+@dataclass(frozen=True, repr=False)
 class TransferSummary(JobSummary):
     """The result of a transfer between files and datasets."""
 
@@ -562,8 +593,10 @@ class DatasetEntry(Report):
     contents: str
     #: Whether it is a packed directory, or an empty directory in one.
     is_directory: bool
-    #: Drives that it is on and that are missing: it cannot be read as a whole until they are back.
+    #: Drives that it is on and that are missing.
     missing_drives: tuple[str, ...]
+    #: Whether it can be read as a whole without them.
+    is_readable: bool
 
 
 @dataclass(frozen=True, repr=False)
@@ -694,6 +727,7 @@ __all__ = [
     "Damage",
     "Orphan",
     "ScrubReport",
+    "ReplacementReport",
     "TransferSummary",
     "DatasetEntry",
     "VolumeListing",

@@ -57,14 +57,15 @@ class Volume(VolumeVerbs):
         return {"volume": self.drives}
 
     @classmethod
-    def create(cls, drives: StrPath, *, stripe: Size = "1MiB") -> Volume:
-        """Makes an empty volume over the directories of a drives file, which must exist.
+    def create(cls, drives: StrPath, *, stripe: Size = "1MiB", parity: SupportsIndex = 0, mirror: bool = False) -> Volume:
+        """Makes an empty volume over the directories of a drives file, which must exist. With `parity=1` or
+        `mirror=True` it survives the loss of a drive.
 
         Raises:
             UsageError: A directory is missing, or already belongs to a volume; an invalid stripe.
         """
         volume = cls(drives)
-        volume._create(stripe=stripe)
+        volume._create(stripe=stripe, parity=parity, mirror=mirror)
         return volume
 
     def read(self, name: str, offset: SupportsIndex = 0, size: SupportsIndex | None = None) -> bytes:

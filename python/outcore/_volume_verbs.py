@@ -6,19 +6,23 @@ generated` makes it anew.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, SupportsIndex
 
 from ._arguments import Size, StrPath
 from ._progress import Watcher
-from ._reports import RemovalReport, ScrubReport, TransferSummary, VolumeListing, VolumeReport, VolumeStatus
+from ._reports import RemovalReport, ReplacementReport, ScrubReport, TransferSummary, VolumeListing, VolumeReport, VolumeStatus
 from ._words import Option, run
 
 #: The words of keywords; a verb that differs has its name in front.
 _OPTIONS: dict[str, Option] = {
+    "dir": Option("path", "dir", ...),
+    "drive": Option("text", "drive", ...),
     "force": Option("flag", "--force", False),
+    "mirror": Option("flag", "--mirror", False),
     "name": Option("dataset", "name", ...),
     "volume ls.name": Option("dataset", "name", None),
     "names": Option("datasets", "names", ...),
+    "parity": Option("number", "--parity", 0),
     "record_io": Option("path", "--record-io", None),
     "remove_orphans": Option("flag", "--remove-orphans", False),
     "source": Option("path", "source", ...),
@@ -35,7 +39,7 @@ class VolumeVerbs:
         return {}
 
     def _create(
-        self, *, stripe: Size = "1MiB",
+        self, *, stripe: Size = "1MiB", parity: SupportsIndex = 0, mirror: bool = False,
     ) -> VolumeReport:
         """Create an empty volume over the directories of a drives file.
 
@@ -44,6 +48,8 @@ class VolumeVerbs:
 
         Args:
             stripe: Stripe size: a power of two from 4KiB to 4MiB.
+            parity: How many drives may be lost: 0, or 1 at the cost of one drive's room.
+            mirror: Keep a copy of everything on another drive, so that one drive may be lost.
 
         Raises: What `sort` raises.
         """
@@ -65,7 +71,7 @@ class VolumeVerbs:
 
         The report has dataset, drive, file and offset of each damage. Without names, orphans (files that belong
         to no dataset) are reported too. Damaged or lost labels and copies of manifests are restored from other
-        drives.
+        drives. On a volume with parity or a mirror, so are the data.
 
         Args:
             names: Datasets to read. Default: all.
@@ -75,6 +81,27 @@ class VolumeVerbs:
         Raises: What `sort` raises.
         """
         return run("volume scrub", ScrubReport, ("scrub",), _OPTIONS, {**self._means(), **locals()})
+
+    def replace(
+        self, drive: str, dir: StrPath, *, force: bool = False, progress: Watcher | bool | None = None,
+    ) -> ReplacementReport:
+        """Rebuild a lost drive in another directory.
+
+        Computes the contents of the drive from the other drives, verifies them, and writes them to the new
+        directory, which then takes the drive's place in the drives file. The drive keeps its name. The new
+        directory may be the same one, on a new drive that is mounted there. A command that was killed continues
+        when it is repeated.
+
+        Args:
+            drive: The drive to replace, by its name in the drives file.
+            dir: The directory that takes its place, on another drive.
+            force: Give up contents that no other drive can replace: all of them, if the volume has neither parity
+                nor a mirror.
+            progress: As in `sort`.
+
+        Raises: What `sort` raises.
+        """
+        return run("volume replace", ReplacementReport, ("rebuild",), _OPTIONS, {**self._means(), **locals()})
 
     def put(
         self, source: StrPath, name: str, *, force: bool = False, record_io: StrPath | None = None,

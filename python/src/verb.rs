@@ -222,6 +222,10 @@ impl DatasetHost for &Run {
         Run::call(self, path, name);
     }
 
+    fn note(&self, text: &str) {
+        self.control.note(text.to_owned());
+    }
+
     fn copy(&self, bytes: u64, work: &Work<'_>) -> Result<()> {
         self.control.begin_phase("copy", bytes);
         work(Watch {

@@ -210,3 +210,25 @@ def test_tables_are_read_from_datasets_and_written_to_them(volume: outcore.Volum
     with pytest.raises(outcore.UsageError, match="@t.parquet already exists"):
         outcore.sort(table, "@t.parquet", by="id", volume=drives)
     assert not leftovers(tmp_path)
+
+
+def test_a_volume_with_parity_survives_a_lost_drive(tmp_path: Path) -> None:
+    for drive in ("d0", "d1", "d2", "new"):
+        (tmp_path / drive).mkdir()
+    drives = tmp_path / "drives.toml"
+    drives.write_text("".join(f'[[drive]]\ndir = "d{drive}"\n' for drive in range(3)))
+    volume = outcore.Volume.create(drives, stripe="64KiB", parity=1)
+    assert volume.status().redundancy == "parity"
+    data = random.Random(1).randbytes(3_000_001)
+    volume.write("x", data)
+    (tmp_path / "d1").rename(tmp_path / "away")
+    assert volume.read("x") == data
+    assert volume.status().at_risk == 1
+    with pytest.raises(OSError, match="d1 is missing"):
+        volume.write("y", data)
+    replaced = volume.replace("d1", tmp_path / "new")
+    assert replaced.drive == "d1" and replaced.rebuilt_bytes > len(data) // 3
+    assert not volume.scrub()
+    volume.write("y", data)
+    with pytest.raises(outcore.UsageError, match="nothing to replace"):
+        volume.replace("d1", tmp_path / "new")

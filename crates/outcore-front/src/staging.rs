@@ -100,6 +100,11 @@ fn directory_error(name: &Path) -> Error {
 }
 
 impl Staging {
+    /// Notes about drives of the volume.
+    pub fn notes(&self) -> Vec<String> {
+        volumes::degraded_notes(&self.volume)
+    }
+
     /// For a job on `device` that uses datasets of the volume of `drives_file`.
     ///
     /// # Errors

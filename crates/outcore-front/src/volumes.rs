@@ -26,6 +26,7 @@ use outcore_store::dataset::directory::{self, LeftOut};
 use outcore_store::dataset::manifest::{Contents, Manifest};
 use outcore_store::dataset::pack::Index;
 use outcore_store::dataset::reader::DatasetReader;
+use outcore_store::dataset::replace::{Replaced, Replacement};
 use outcore_store::dataset::transfer::{self, TransferResources};
 use outcore_store::dataset::writer::NewDataset;
 use outcore_store::dataset::{DatasetVolume, Named, drives_of};
@@ -58,6 +59,43 @@ pub fn fresh_seed() -> u64 {
 pub fn open(device: &Arc<dyn Device>, drives_file: &Path) -> Result<DatasetVolume> {
     let set = DriveSet::read(drives_file)?;
     DatasetVolume::open(Arc::clone(device), drives_of(&set))
+}
+
+/// Notes that drives are missing which others replace, so that a user does not overlook it.
+pub fn degraded_notes(volume: &DatasetVolume) -> Vec<String> {
+    if volume.redundancy().is_none() {
+        return Vec::new();
+    }
+    let absent = volume.absent().map(|(drive, _)| {
+        format!(
+            "drive {} is missing: its data are computed from the other drives; rebuild it with \
+             `outcore volume replace`",
+            drive.name
+        )
+    });
+    absent.collect()
+}
+
+/// Gives the place of a drive to another directory, and names that in the drives file.
+///
+/// # Errors
+/// The errors of [`DatasetVolume::replace`]; the drives file cannot be written.
+pub fn replace(
+    volume: &DatasetVolume,
+    drives_file: &Path,
+    wanted: Replacement<'_>,
+    resources: TransferResources<'_>,
+) -> Result<Replaced> {
+    let replaced = volume.replace(wanted, resources.budget, resources.watch)?;
+    let moved = DriveSet::move_drive(drives_file, wanted.drive, &replaced.dir);
+    moved.map_err(|error| {
+        error.hint(format!(
+            "the drive is rebuilt: write `dir = \"{}\"` for drive {} there",
+            replaced.dir.display(),
+            wanted.drive
+        ))
+    })?;
+    Ok(replaced)
 }
 
 /// The result of a put, get or copy.

@@ -51,8 +51,10 @@ const SUM_DIGITS: usize = 16;
 pub struct Form {
     /// Name of the kind: "dataset manifest".
     pub kind: &'static str,
-    /// The version that is written and read.
+    /// The version that is written, and the newest one that is read.
     pub version: u32,
+    /// The oldest version that is read.
+    pub version_min: u32,
     /// The operation that reads it: "open volume".
     pub operation: &'static str,
     /// Longest file of this kind.
@@ -173,7 +175,7 @@ impl Form {
             )));
         }
         let version = head.version.unwrap_or_default();
-        if version != self.version {
+        if !(self.version_min..=self.version).contains(&version) {
             let hint = match version > self.version {
                 true => "use the outcore that wrote it, or a newer one",
                 false => self.upgrade,
@@ -231,9 +233,13 @@ impl Form {
     }
 
     fn unknown_version(&self, version: u32) -> Error {
+        let read = match self.version_min == self.version {
+            true => format!("version {}", self.version),
+            false => format!("versions {} to {}", self.version_min, self.version),
+        };
         let cause = format!(
-            "a {} of version {version}; this outcore reads version {}",
-            self.kind, self.version
+            "a {} of version {version}; this outcore reads {read}",
+            self.kind
         );
         Error::usage(self.operation, cause)
     }
@@ -251,7 +257,9 @@ impl Form {
             Ok(Head {
                 outcore: None,
                 version: Some(version),
-            }) if version < self.version => Err(self.unknown_version(version).hint(self.upgrade)),
+            }) if version < self.version_min => {
+                Err(self.unknown_version(version).hint(self.upgrade))
+            }
             _ => Err(self.damage("the file is damaged: it differs from what was written")),
         }
     }
@@ -281,6 +289,7 @@ mod tests {
     const FORM: Form = Form {
         kind: "test note",
         version: 2,
+        version_min: 2,
         operation: "read note",
         len_bytes_max: 1000,
         remedy: "write it again",

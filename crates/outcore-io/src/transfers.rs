@@ -297,6 +297,21 @@ impl<T, Q: Queues> Transfers<T, Q> {
         Ok(came)
     }
 
+    /// The same, in order of completion.
+    ///
+    /// # Errors
+    /// The errors of [`Transfers::next_or_fault`].
+    pub fn any_or_fault(
+        &mut self,
+        check: impl Fn() -> Result<()>,
+    ) -> Result<Option<(T, Transfer)>> {
+        while self.asked.len() > 0 && self.came.is_empty() {
+            check()?;
+            self.turn(true)?;
+        }
+        Ok(self.came.pop_first().map(|(_, came)| came))
+    }
+
     fn arrival(&self, (what, transfer): (T, Transfer)) -> Result<Arrival<T>> {
         match transfer.fault {
             Some(fault) => Err(self.queues.explain(&fault)),

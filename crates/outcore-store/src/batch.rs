@@ -33,7 +33,7 @@ use crate::mapping;
 use crate::serving::Shared;
 use crate::serving::{RequestPart, Returned, Route, Ticket};
 use crate::slab::Slab;
-use crate::stripe::BackPressure;
+use crate::stripe::{ABSENT, BackPressure};
 use outcore_io::drive::queue::{Class, Latencies, Span};
 use outcore_io::drive::{FileId, Op};
 use outcore_io::error::{Error, Result};
@@ -182,6 +182,8 @@ pub struct Submitter {
     pieces: Vec<mapping::StripeExtent>,
     returned: Vec<Returned>,
     refused: Vec<VolumeRequest>,
+    /// Pieces of the latest request for drives that are absent.
+    lost: Vec<(mapping::StripeExtent, Segment)>,
 }
 
 impl Submitter {
@@ -217,6 +219,7 @@ impl Submitter {
             pieces: Vec::new(),
             returned: Vec::new(),
             refused: Vec::new(),
+            lost: Vec::new(),
         })
     }
 
@@ -319,7 +322,7 @@ impl Submitter {
         }
         let len_bytes = request.buf.len();
         let end_bytes = request.offset_bytes.checked_add(len_bytes as u64);
-        let is_inside = end_bytes.is_some_and(|end| end <= self.shared.map.len_bytes())
+        let is_inside = end_bytes.is_some_and(|end| end <= self.shared.map.end_bytes())
             && (request.offset_bytes | len_bytes as u64).is_multiple_of(SECTOR_BYTES)
             && len_bytes > 0;
         if !is_inside {
@@ -357,6 +360,10 @@ impl Submitter {
         let loan = &mut self.parents.get_mut(parent)?.loan;
         for piece in &self.pieces {
             let lane = &mut self.lanes[piece.drive_index];
+            if lane.file == ABSENT {
+                self.lost.push((*piece, loan.carve(piece.len_bytes)));
+                continue;
+            }
             let span = Span {
                 op: request.op,
                 class: request.class,
@@ -385,6 +392,16 @@ impl Submitter {
             });
         }
         self.is_full |= self.parents.len() >= self.pressure.high;
+        while let Some((piece, segment)) = self.lost.pop() {
+            let fault = TransferFault {
+                op: request.op,
+                file: ABSENT,
+                drive_index: piece.drive_index,
+                offset_bytes: piece.offset_bytes,
+                errno: Errno::NODEV.raw_os_error(),
+            };
+            self.give_back(parent, segment, Some(fault), now_ns);
+        }
         None
     }
 

@@ -4,6 +4,10 @@
 //! `(drive, offset)` that it uses. It is computed and never stored. Stripes are powers of two from
 //! 4 KiB to 4 MiB; 1 to 64 drives; the caller chooses the drive of the first stripe.
 //!
+//! With redundancy, stripes form [groups](StripeGroup) with a parity stripe each. Parity stripes
+//! have addresses behind all data, so data are addressed as without redundancy. On a drive, parity
+//! is stored between runs of data, which are long enough for long reads ([`zones`]).
+//!
 //! Model: Falcon (ATC 2017, section 3.1) maps a request to O(D) extents; with equal drives this is
 //! its round robin. Unequal weights (speeds) become a *round* of turns in which each drive has
 //! turns in proportion to its share, at most [`TURNS_PER_DRIVE_MAX`], spread evenly. Unequal sizes
@@ -13,7 +17,15 @@
 //! Bounds: at most `2 D` zones of `16 D` turns; mapping a piece takes a few divisions and a table
 //! look-up.
 
+mod groups;
+mod zones;
+
 use outcore_io::error::{Error, Result};
+
+use zones::{Zone, ZoneParity};
+
+pub use groups::Redundancy;
+pub(crate) use groups::StripeGroup;
 
 /// Smallest stripe.
 pub(crate) const STRIPE_BYTES_MIN: u64 = 4 << 10;
@@ -55,23 +67,14 @@ struct StripeTurn {
     rank: u32,
 }
 
-#[derive(Debug, Clone, PartialEq, Eq)]
-struct Zone {
-    first_stripe: u64,
-    stripes: u64,
-    turns: Vec<StripeTurn>,
-    /// Turns of each drive per round.
-    counts: Vec<u32>,
-    /// Stripes of each drive before this zone.
-    rows_before: Vec<u64>,
-}
-
 /// The layout of a volume over its drives.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StripeMap {
     stripe_shift: u32,
     zones: Vec<Zone>,
     len_bytes: u64,
+    /// Groups of all zones.
+    groups: u64,
     drives: usize,
 }
 
@@ -83,6 +86,19 @@ impl StripeMap {
     /// Usage: a stripe that is not a power of two from 4 KiB to 4 MiB, no drives or more than 64, a
     /// weight that is not a positive number, no room for a single stripe.
     pub fn new(members: &[StripeMember], stripe_bytes: u64, start_drive: usize) -> Result<Self> {
+        Self::with_redundancy(members, stripe_bytes, start_drive, Redundancy::None)
+    }
+
+    /// The same with parity stripes, if `redundancy` is not none.
+    ///
+    /// # Errors
+    /// The errors of [`StripeMap::new`]; usage for redundancy on a single drive.
+    pub(crate) fn with_redundancy(
+        members: &[StripeMember],
+        stripe_bytes: u64,
+        start_drive: usize,
+        redundancy: Redundancy,
+    ) -> Result<Self> {
         let is_size = stripe_bytes.is_power_of_two()
             && (STRIPE_BYTES_MIN..=STRIPE_BYTES_MAX).contains(&stripe_bytes);
         if !is_size {
@@ -107,9 +123,18 @@ impl StripeMap {
             stripe_shift: stripe_bytes.trailing_zeros(),
             zones: Vec::new(),
             len_bytes: 0,
+            groups: 0,
             drives: members.len(),
         };
-        map.add_zones(members, start_drive % members.len());
+        let start_drive = start_drive % members.len();
+        match redundancy {
+            Redundancy::None => map.add_zones(members, start_drive),
+            _ if members.len() < 2 => {
+                let cause = format!("{} needs two drives or more", redundancy.name());
+                return Err(Error::usage(MAP, cause).hint("name more drives"));
+            }
+            _ => map.add_zones_with_parity(members, start_drive, redundancy),
+        }
         if map.len_bytes == 0 {
             return Err(Error::new(
                 outcore_io::Kind::NoSpace,
@@ -161,17 +186,90 @@ impl StripeMap {
                 first_stripe,
                 stripes,
                 turns,
+                rounds_per_block: 1,
+                rows_per_block: counts.iter().map(|count| u64::from(*count)).collect(),
                 counts,
                 rows_before,
+                parity: None,
             });
             first_stripe += stripes;
         }
         self.len_bytes = first_stripe << self.stripe_shift;
     }
 
-    /// Bytes of the volume.
+    /// Bytes of the volume, without parity.
     pub fn len_bytes(&self) -> u64 {
         self.len_bytes
+    }
+
+    /// End of all addresses: data, then the parity stripes of all groups.
+    pub(crate) fn end_bytes(&self) -> u64 {
+        self.len_bytes + (self.groups << self.stripe_shift)
+    }
+
+    /// Number of groups that hold the first `len_bytes`; 0 without redundancy.
+    pub(crate) fn groups_in(&self, len_bytes: u64) -> u64 {
+        match len_bytes.min(self.len_bytes) {
+            0 => 0,
+            _ if self.groups == 0 => 0,
+            bytes => self.group_of((bytes - 1) >> self.stripe_shift) + 1,
+        }
+    }
+
+    /// The number of the group that a stripe of data belongs to.
+    ///
+    /// # Panics
+    /// Without redundancy.
+    pub(crate) fn group_of(&self, stripe: u64) -> u64 {
+        let zone = self.zone_of(stripe);
+        let Some(parity) = &zone.parity else {
+            unreachable!("only layouts with redundancy have groups");
+        };
+        let inside = stripe - zone.first_stripe;
+        let (pattern, turn) = (
+            inside / parity.pattern.turns(),
+            inside % parity.pattern.turns(),
+        );
+        parity.first_group + pattern * parity.pattern.groups() + parity.pattern.group_of(turn)
+    }
+
+    /// The group with this number.
+    ///
+    /// # Panics
+    /// Without redundancy.
+    pub(crate) fn group(&self, number: u64) -> StripeGroup {
+        let (zone, parity) = self.zone_of_group(number);
+        let inside = number - parity.first_group;
+        let (pattern, group) = (
+            inside / parity.pattern.groups(),
+            inside % parity.pattern.groups(),
+        );
+        let turns = parity.pattern.turns_of(group);
+        let first = zone.first_stripe + pattern * parity.pattern.turns();
+        StripeGroup {
+            stripes: first + turns.start..first + turns.end,
+            parity_stripe: (self.len_bytes >> self.stripe_shift) + number,
+        }
+    }
+
+    fn zone_of(&self, stripe: u64) -> &Zone {
+        let index = match &self.zones[..] {
+            [_] => 0,
+            zones => zones.partition_point(|zone| zone.first_stripe <= stripe) - 1,
+        };
+        &self.zones[index]
+    }
+
+    fn zone_of_group(&self, number: u64) -> (&Zone, &ZoneParity) {
+        let mut zones = self.zones.iter().rev();
+        let found = zones.find_map(|zone| {
+            let parity = zone.parity.as_ref()?;
+            (parity.first_group <= number).then_some((zone, parity))
+        });
+        let Some(found) = found else {
+            unreachable!("only layouts with redundancy have groups");
+        };
+        found
     }
 
     /// Bytes of a stripe.
@@ -186,19 +284,34 @@ impl StripeMap {
 
     /// Bytes of each drive that hold the first `len_bytes` of the volume.
     pub(crate) fn drive_lens(&self, len_bytes: u64) -> Vec<u64> {
-        let mut lens = vec![0; self.drives];
+        let mut lens = vec![0u64; self.drives];
         let stripes = len_bytes.min(self.len_bytes).div_ceil(self.stripe_bytes());
         for zone in &self.zones {
             let here = stripes.saturating_sub(zone.first_stripe).min(zone.stripes);
-            let (rounds, rest) = (
-                here / zone.turns.len() as u64,
-                here % zone.turns.len() as u64,
-            );
+            let block_stripes = zone.rounds_per_block * zone.turns.len() as u64;
+            let blocks = here / block_stripes;
             for (index, len) in lens.iter_mut().enumerate() {
-                *len += rounds * u64::from(zone.counts[index]);
+                if blocks > 0 {
+                    *len = zone.rows_before[index] + blocks * zone.rows_per_block[index];
+                }
             }
-            for turn in &zone.turns[..rest as usize] {
-                lens[turn.drive_index as usize] += 1;
+            let mut reach = |(drive_index, row): (usize, u64)| {
+                lens[drive_index] = lens[drive_index].max(row + 1);
+            };
+            // The last round of the last block reaches farthest on each drive.
+            let first = blocks * block_stripes;
+            let rest = here - first;
+            for inside in first + rest.saturating_sub(zone.turns.len() as u64)..here {
+                reach(zone.row_of(inside));
+            }
+            let Some(parity) = zone.parity.as_ref().filter(|_| rest > 0) else {
+                continue;
+            };
+            let groups = parity.pattern.groups();
+            let first = blocks * parity.patterns_per_block * groups;
+            let end = self.group_of(zone.first_stripe + here - 1) + 1 - parity.first_group;
+            for inside in end.saturating_sub(groups).max(first)..end {
+                reach(zone.parity_row_of(parity, inside));
             }
         }
         lens.iter().map(|rows| rows << self.stripe_shift).collect()
@@ -217,7 +330,7 @@ impl StripeMap {
         mut each: impl FnMut(StripeExtent),
     ) {
         assert!(
-            offset_bytes + len_bytes as u64 <= self.len_bytes,
+            offset_bytes + len_bytes as u64 <= self.end_bytes(),
             "a range inside the volume"
         );
         let stripe_bytes = self.stripe_bytes();
@@ -243,21 +356,15 @@ impl StripeMap {
         }
     }
 
-    /// The drive of a stripe, and the stripe's number there.
-    fn locate(&self, stripe: u64) -> (usize, u64) {
-        let index = match &self.zones[..] {
-            [_] => 0,
-            zones => zones.partition_point(|zone| zone.first_stripe <= stripe) - 1,
-        };
-        let zone = &self.zones[index];
-        let inside = stripe - zone.first_stripe;
-        let turns = zone.turns.len() as u64;
-        let (round, turn) = (inside / turns, &zone.turns[(inside % turns) as usize]);
-        let drive_index = turn.drive_index as usize;
-        let row = zone.rows_before[drive_index]
-            + round * u64::from(zone.counts[drive_index])
-            + u64::from(turn.rank);
-        (drive_index, row)
+    /// The drive of a stripe of data or parity, and the stripe's number there.
+    pub(crate) fn locate(&self, stripe: u64) -> (usize, u64) {
+        let data_stripes = self.len_bytes >> self.stripe_shift;
+        if let Some(group) = stripe.checked_sub(data_stripes) {
+            let (zone, parity) = self.zone_of_group(group);
+            return zone.parity_row_of(parity, group - parity.first_group);
+        }
+        let zone = self.zone_of(stripe);
+        zone.row_of(stripe - zone.first_stripe)
     }
 }
 
@@ -371,6 +478,21 @@ mod tests {
     }
 
     #[test]
+    fn parity_of_equal_drives_takes_an_equal_share_of_each_and_rotates() {
+        let stripe_bytes = 1 << 20;
+        let members = equal(4, 64 << 20);
+        let made = StripeMap::with_redundancy(&members, stripe_bytes, 0, Redundancy::Parity);
+        let map = made.unwrap();
+        assert_eq!(map.len_bytes(), (3 * 64) << 20);
+        let parity = |number| map.locate(map.group(number).parity_stripe).0;
+        assert_eq!((0..5).map(parity).collect::<Vec<_>>(), [3, 2, 1, 0, 3]);
+        let made = StripeMap::with_redundancy(&members, stripe_bytes, 0, Redundancy::Mirror);
+        assert_eq!(made.unwrap().len_bytes(), (2 * 64) << 20);
+        let made = StripeMap::with_redundancy(&members[..1], stripe_bytes, 0, Redundancy::Parity);
+        assert_eq!(made.unwrap_err().kind(), outcore_io::Kind::Usage);
+    }
+
+    #[test]
     fn layouts_that_cannot_be_are_refused() {
         let refused = |members: &[StripeMember], stripe| {
             StripeMap::new(members, stripe, 0).unwrap_err().kind()
@@ -422,6 +544,54 @@ mod tests {
                 prop_assert!(row < rows[drive]);
                 prop_assert!(seen.insert((drive, row)));
             }
+        }
+
+        /// The same with parity, and each group survives the loss of any drive. The length on each
+        /// drive is what its stripes need.
+        #[test]
+        fn no_drive_has_two_stripes_of_a_group(
+            members in any_members(), shift in 12u32..=14, start: usize, is_mirror: bool,
+            part in 0.0f64..1.0,
+        ) {
+            let redundancy = match is_mirror {
+                true => Redundancy::Mirror,
+                false => Redundancy::Parity,
+            };
+            let made = StripeMap::with_redundancy(&members, 1 << shift, start, redundancy);
+            prop_assume!(made.is_ok());
+            let map = made.unwrap();
+            let mut seen = HashSet::new();
+            for stripe in 0..map.end_bytes() >> shift {
+                let (drive, row) = map.locate(stripe);
+                prop_assert!(row < members[drive].capacity_bytes >> shift);
+                prop_assert!(seen.insert((drive, row)));
+            }
+            let len_bytes = (map.len_bytes() as f64 * part) as u64;
+            let groups = map.groups_in(len_bytes);
+            let mut lens = vec![0; members.len()];
+            let mut next = 0;
+            for number in 0..map.groups_in(map.len_bytes()) {
+                let group = map.group(number);
+                prop_assert_eq!(group.stripes.start, next);
+                next = group.stripes.end;
+                let mut drives = HashSet::new();
+                for stripe in group.stripes.clone().chain([group.parity_stripe]) {
+                    let (drive, row) = map.locate(stripe);
+                    prop_assert!(drives.insert(drive));
+                    let is_reached = match stripe == group.parity_stripe {
+                        true => number < groups,
+                        false => stripe < len_bytes.div_ceil(1 << shift),
+                    };
+                    if is_reached {
+                        lens[drive] = lens[drive].max((row + 1) << shift);
+                    }
+                }
+                for stripe in group.stripes {
+                    prop_assert_eq!(map.group_of(stripe), number);
+                }
+            }
+            prop_assert_eq!(next << shift, map.len_bytes());
+            prop_assert_eq!(map.drive_lens(len_bytes), lens);
         }
 
         /// A range is split into adjacent pieces that agree with a byte-wise look-up.

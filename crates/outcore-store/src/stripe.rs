@@ -5,9 +5,13 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use crate::mapping::Redundancy;
 use outcore_io::drive::queue::{Policy, TagPool};
 use outcore_io::drive::{FileId, QueueLimits};
 
+/// Placeholder for the file of an absent drive: no device has this many files. Transfers to it fail
+/// with `ENODEV`.
+pub(crate) const ABSENT: FileId = FileId(u32::MAX);
 /// Default stripe.
 pub(crate) const STRIPE_BYTES_DEFAULT: u64 = 64 << 10;
 /// Slots of a drive that background writes leave to others.
@@ -43,6 +47,9 @@ pub struct StripeOptions {
     pub stripe_bytes: u64,
     /// The drive of the first stripe, modulo their number.
     pub start_drive: usize,
+    /// Whether the layout has room for parity, which the caller writes, at addresses behind all
+    /// data.
+    pub redundancy: Redundancy,
     /// Longest merged transfer; by default, and at most, the drive's limit.
     pub merge_bytes_max: Option<usize>,
     /// Whether adjacent pieces are merged and runs sorted (off to measure the effect).
@@ -62,6 +69,7 @@ impl Default for StripeOptions {
         StripeOptions {
             stripe_bytes: STRIPE_BYTES_DEFAULT,
             start_drive: 0,
+            redundancy: Redundancy::None,
             merge_bytes_max: None,
             is_merging: true,
             drive_pressure: BackPressure { high: 64, low: 32 },

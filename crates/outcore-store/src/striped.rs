@@ -25,10 +25,8 @@ use outcore_io::port::TransferFault;
 use outcore_io::threads;
 use outcore_io::units;
 
+use crate::stripe::ABSENT;
 pub use crate::stripe::{BackPressure, Servers, StripeOptions, StripedDrive};
-
-/// Placeholder for the file of an absent drive: no device has this many files.
-const ABSENT: FileId = FileId(u32::MAX);
 
 /// A drive of a volume, before it is opened.
 #[derive(Debug, Clone)]
@@ -37,8 +35,7 @@ pub struct Member {
     pub name: String,
     /// A file, or a block device.
     pub path: PathBuf,
-    /// Whether it is absent: it has its place in the layout, is not opened, and must not be
-    /// accessed.
+    /// Whether it is absent: it has its place in the layout, is not opened, and its transfers fail.
     pub is_absent: bool,
     /// Share of the stripes, relative to the others.
     pub weight: f64,
@@ -156,7 +153,12 @@ impl StripedVolume {
                     weight: drive.weight,
                 })
                 .collect();
-            StripeMap::new(&members, options.stripe_bytes, options.start_drive)
+            StripeMap::with_redundancy(
+                &members,
+                options.stripe_bytes,
+                options.start_drive,
+                options.redundancy,
+            )
         });
         match laid_out {
             Ok(map) => Ok(StripedVolume(Arc::new(Shared {
@@ -168,7 +170,7 @@ impl StripedVolume {
                 _dirs: dirs,
             }))),
             Err(error) => {
-                for drive in &drives {
+                for drive in drives.iter().filter(|drive| drive.file != ABSENT) {
                     device.close(drive.file);
                     if access == Access::Create {
                         // The first failure is the one to report.
@@ -180,7 +182,7 @@ impl StripedVolume {
         }
     }
 
-    /// Bytes of the volume.
+    /// Bytes of the volume, without parity.
     pub fn len_bytes(&self) -> u64 {
         self.0.map.len_bytes()
     }
@@ -219,7 +221,10 @@ impl StripedVolume {
     /// The first drive that fails, by name.
     pub fn sync(&self) -> Result<()> {
         threads::each("outcore-sync", self.drives(), |drive| {
-            let synced = self.0.device.sync(drive.file);
+            let synced = match drive.file {
+                ABSENT => Ok(()),
+                file => self.0.device.sync(file),
+            };
             synced.map_err(|error| error.drive(&drive.name))
         })
     }

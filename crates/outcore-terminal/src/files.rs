@@ -37,6 +37,10 @@ impl DatasetHost for Copying {
         self.reporter.call(path, name);
     }
 
+    fn note(&self, text: &str) {
+        self.reporter.note(text);
+    }
+
     fn copy(&self, bytes: u64, work: &Work<'_>) -> Result<()> {
         let (reporter, interrupt) = (&self.reporter, &self.interrupt);
         let control = Control::default();

@@ -39,6 +39,9 @@ pub trait DatasetHost {
     /// From now on messages call the file at `path` by `name`.
     fn call(&self, path: &Path, name: &Path);
 
+    /// Reports a note that the user should see.
+    fn note(&self, text: &str);
+
     /// Copies `bytes` with `work`, shows the progress, and stops at the user's request.
     ///
     /// # Errors
@@ -126,7 +129,11 @@ impl<H: DatasetHost> Files<H> {
         let mut staging = self.staging();
         let opened = match staging.take() {
             Some(opened) => opened,
-            None => Staging::begin(self.device()?, drives_file)?,
+            None => {
+                let begun = Staging::begin(self.device()?, drives_file)?;
+                begun.notes().iter().for_each(|note| self.host.note(note));
+                begun
+            }
         };
         let opened = staging.insert(opened);
         let given = what(opened)?;

@@ -76,7 +76,7 @@ const GROUPS_BELOW: [(&str, &Groups<'static>); 1] = [(
 )];
 
 /// Examples of commands without examples in their definition, by their names below the root.
-const EXAMPLES: [(&str, &str); 33] = [
+const EXAMPLES: [(&str, &str); 34] = [
     (
         "graph",
         "outcore graph convert edges.txt -o web.graph --relabel\n\
@@ -160,7 +160,11 @@ const EXAMPLES: [(&str, &str); 33] = [
     (
         "volume create",
         "outcore drives probe /mnt/nvme0 /mnt/nvme1 -o drives.toml\n\
-         outcore volume create --volume drives.toml",
+         outcore volume create --volume drives.toml --parity 1",
+    ),
+    (
+        "volume replace",
+        "outcore volume replace nvme1 /mnt/nvme4 --volume drives.toml",
     ),
     (
         "volume status",

@@ -70,6 +70,7 @@ mod view_lines;
 mod view_tables;
 mod volume;
 mod volume_damage;
+mod volume_parity;
 mod volume_tables;
 mod what;
 

@@ -252,6 +252,7 @@ const COMMANDS: &[(&str, How)] = &[
     ("config show", With(&["", "--json"])),
     ("drives probe", Help(LONG)),
     ("volume create", With(&["--json --volume drives.toml"])),
+    ("volume replace", Help(LONG)),
     (
         "volume status",
         With(&["--volume drives.toml", "--json --volume drives.toml"]),

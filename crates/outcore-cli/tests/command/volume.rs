@@ -17,13 +17,18 @@ pub(crate) fn place() -> TestDir {
 
 /// The same in a place.
 pub(crate) fn volume_in(place: TestDir) -> TestDir {
+    volume_with(place, &["--stripe", "64KiB"])
+}
+
+/// The same with options of `volume create`.
+pub(crate) fn volume_with(place: TestDir, options: &[&str]) -> TestDir {
     let mut text = String::new();
     for drive in ["d0", "d1", "d2"] {
         place.make_dir(drive);
         text.push_str(&format!("[[drive]]\ndir = \"{drive}\"\n"));
     }
     place.write("drives.toml", text.as_bytes());
-    run(&place, &["volume", "create", "--stripe", "64KiB"]).ok();
+    run(&place, &[&["volume", "create"], options].concat()).ok();
     place
 }
 

@@ -7,7 +7,7 @@
 const START: &str = "`outcore ";
 
 /// Commands of two words, and the functions or methods that do the same.
-const PAIRS: [(&str, &str); 23] = [
+const PAIRS: [(&str, &str); 24] = [
     ("graph bfs", "Graph.bfs"),
     ("graph cc", "Graph.components"),
     ("graph convert", "outcore.graph.convert"),
@@ -26,6 +26,7 @@ const PAIRS: [(&str, &str); 23] = [
     ("volume get", "Volume(...).get"),
     ("volume ls", "Volume(...).ls"),
     ("volume put", "Volume(...).put"),
+    ("volume replace", "Volume(...).replace"),
     ("volume rm", "Volume(...).rm"),
     ("volume scrub", "Volume(...).scrub"),
     ("volume status", "Volume(...).status"),

@@ -16,6 +16,7 @@ pub(crate) const OPEN: &str = "open graph";
 pub(crate) const FORM: Form = Form {
     kind: "graph",
     version: 1,
+    version_min: 1,
     operation: OPEN,
     len_bytes_max: 1 << 20,
     remedy: "convert the edges again: `outcore graph convert`",

@@ -23,6 +23,7 @@
 //! In front of a queue, [`queue::DriveQueue`] decides which request goes to a drive next. It sorts
 //! and merges adjacent requests, and keeps at most as many in flight as the drive has slots.
 
+pub mod folder;
 mod io_buf;
 pub mod late;
 pub mod link;

@@ -28,6 +28,7 @@ pub(super) const TAIL_BYTES: u64 = 16 << 10;
 const FORM: Form = Form {
     kind: "manifest of shards",
     version: 2,
+    version_min: 2,
     operation: "read manifest",
     len_bytes_max: 64 << 20,
     remedy: "sort again, or name the shards themselves in order",

@@ -194,14 +194,16 @@ impl DatasetVolume {
 
     /// Waits for the lock on names; while it is held, no other process adds or removes any.
     pub(super) fn lock_names(&self) -> Result<fs::File> {
-        let dir = self.folder(0).join(DATASETS);
+        // While the first drive is missing, nothing is written except for what replaces it.
+        let index = self.present().next().unwrap_or(0);
+        let dir = self.folder(index).join(DATASETS);
         let locked = fs::File::open(&dir).and_then(|file| {
             rustix::fs::flock(&file, rustix::fs::FlockOperation::LockExclusive)?;
             Ok(file)
         });
         locked.map_err(|error| {
             Error::io("lock volume", &error)
-                .drive(&self.drives[0].name)
+                .drive(&self.drives[index].name)
                 .path(&dir)
         })
     }
@@ -287,7 +289,7 @@ impl DatasetVolume {
             let facts = fs::metadata(self.manifest_path(name, *index)).ok()?;
             Some(facts.permissions())
         });
-        let is_whole = self.has_all_shares(newest) && !self.is_being_changed()?;
+        let is_whole = self.has_enough_shares(newest) && !self.is_being_changed()?;
         let mut found = Vec::new();
         for (index, copy) in copies.iter().filter(|(_, copy)| is_bad(newest, copy)) {
             if copy
@@ -316,9 +318,11 @@ impl DatasetVolume {
         Ok(found)
     }
 
-    fn has_all_shares(&self, manifest: &Manifest) -> bool {
-        let mut shares = manifest.shares.iter().enumerate();
-        shares.all(|(index, _)| self.share_path(&manifest.id, index).exists())
+    /// Whether the data are there, or can be computed.
+    fn has_enough_shares(&self, manifest: &Manifest) -> bool {
+        let shares = 0..manifest.shares.len();
+        let is_lost = |index: &usize| !self.share_path(&manifest.id, *index).exists();
+        shares.filter(is_lost).count() <= usize::from(!manifest.redundancy.is_none())
     }
 
     /// Whether a drive has a private directory, whose owner may have committed renames that are not

@@ -27,9 +27,11 @@ use std::sync::{Arc, Mutex, OnceLock};
 use rustix::io::Errno;
 
 use super::DatasetVolume;
-use super::open::{FIRST_FILE, Growing, Open, Sealed, State, Table, lock};
+use super::open::{FIRST_FILE, Growing, Open, Sealed, State, Table};
+use super::parity::lock;
 use super::queue::DatasetQueue;
 use super::writer::NewDataset;
+use crate::mapping::{Redundancy, StripeMap, StripeMember};
 use outcore_io::checksum::bytes_checksum;
 use outcore_io::drive::{
     Access, Device, FileFacts, FileId, FileSystem, PrivateDir, Queue, QueueLimits, Stores,
@@ -111,6 +113,7 @@ impl DatasetDevice {
                 manifest,
                 striped,
                 sums,
+                budget: self.budget.clone(),
                 _reservation: reservation,
             })),
             troubles: Mutex::default(),
@@ -251,9 +254,21 @@ impl FileSystem for DatasetDevice {
             return self.below.free_bytes(dir);
         }
         let drives = self.volume.drives().iter();
-        drives
-            .map(|drive| Ok(self.below.free_bytes(&drive.dir)?.min(drive.limit_bytes)))
-            .sum()
+        let members = drives.map(|drive| {
+            Ok(StripeMember {
+                capacity_bytes: self.below.free_bytes(&drive.dir)?.min(drive.limit_bytes),
+                weight: drive.weight,
+            })
+        });
+        let members = members.collect::<Result<Vec<StripeMember>>>()?;
+        match self.volume.redundancy() {
+            Redundancy::None => Ok(members.iter().map(|member| member.capacity_bytes).sum()),
+            redundancy => {
+                let stripe_bytes = self.volume.stripe_bytes();
+                let map = StripeMap::with_redundancy(&members, stripe_bytes, 0, redundancy);
+                Ok(map.map_or(0, |map| map.len_bytes()))
+            }
+        }
     }
 
     fn file_system(&self, dir: &Path) -> Result<u64> {

@@ -11,7 +11,7 @@
 //! A scrub rewrites a label that is damaged, or missing from an otherwise complete folder, if the
 //! copies of manifests in that folder identify the drive ([`DatasetVolume::repair_labels`]).
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use rustix::io::Errno;
@@ -21,20 +21,27 @@ use super::{
     DATA, DATASETS, DatasetVolume, FOLDER, VolumeDrive, copies, place_of,
     refuse_what_is_no_directory,
 };
-use crate::mapping::{STRIPE_BYTES_MAX, STRIPE_BYTES_MIN, StripeMap, StripeMember};
+use crate::mapping::{Redundancy, STRIPE_BYTES_MAX, STRIPE_BYTES_MIN, StripeMap, StripeMember};
 use outcore_io::drive::{Device, PrivateDir};
 use outcore_io::error::{Error, Kind, Result};
 use outcore_io::metadata::{Form, Owner};
 
-const LABEL: &str = "volume.json";
+pub(super) const LABEL: &str = "volume.json";
+/// Room per drive for which a layout is tried before there are data.
+const EXAMPLE_BYTES: u64 = 1 << 40;
 const OPEN: &str = "open volume";
 const CREATE: &str = "create volume";
+/// Version of a label without redundancy, and with it.
+const VERSION: u32 = 2;
+const VERSION_WITH_REDUNDANCY: u32 = 3;
 const FORM: Form = Form {
     kind: "volume label",
-    version: 2,
+    version: VERSION_WITH_REDUNDANCY,
+    version_min: VERSION,
     operation: OPEN,
     len_bytes_max: 4 << 20,
-    remedy: "`outcore volume scrub` restores the label if it can identify the drive",
+    remedy: "`outcore volume scrub` restores the label if it can identify the drive; `outcore volume \
+             replace` rebuilds a drive",
     upgrade: "get its datasets with the outcore that made it, and put them into a new volume",
 };
 
@@ -46,6 +53,19 @@ pub(super) struct Label {
     drive: String,
     drives: Vec<String>,
     stripe_bytes: u64,
+    #[serde(default, skip_serializing_if = "Redundancy::is_none")]
+    redundancy: Redundancy,
+}
+
+/// The properties of a new volume.
+#[derive(Debug, Clone, Copy)]
+pub struct NewVolume {
+    /// Bytes of a stripe.
+    pub stripe_bytes: u64,
+    /// How the data of a lost drive can be computed.
+    pub redundancy: Redundancy,
+    /// Determines its identity.
+    pub seed: u64,
 }
 
 impl Label {
@@ -74,18 +94,40 @@ pub(super) fn sweep(device: &Arc<dyn Device>, drives: &[VolumeDrive]) -> Result<
 }
 
 impl DatasetVolume {
-    /// Makes an empty volume over `drives`, with stripes of `stripe_bytes`; `seed` determines its
-    /// identity.
+    /// Makes an empty volume over `drives`, without redundancy, with stripes of `stripe_bytes`;
+    /// `seed` determines its identity.
     ///
     /// # Errors
-    /// Usage: no drives, an invalid stripe, a directory that already belongs to a volume. I/O: a
-    /// directory that is missing, among others.
+    /// The errors of [`DatasetVolume::create_with`].
     pub fn create(
         device: Arc<dyn Device>,
         drives: Vec<VolumeDrive>,
         stripe_bytes: u64,
         seed: u64,
     ) -> Result<Self> {
+        let new = NewVolume {
+            stripe_bytes,
+            redundancy: Redundancy::None,
+            seed,
+        };
+        Self::create_with(device, drives, new)
+    }
+
+    /// Makes an empty volume over `drives`.
+    ///
+    /// # Errors
+    /// Usage: no drives, an invalid stripe, redundancy on a single drive, a directory that already
+    /// belongs to a volume. I/O: a directory that is missing, among others.
+    pub fn create_with(
+        device: Arc<dyn Device>,
+        drives: Vec<VolumeDrive>,
+        new: NewVolume,
+    ) -> Result<Self> {
+        let NewVolume {
+            stripe_bytes,
+            redundancy,
+            seed,
+        } = new;
         let is_size = stripe_bytes.is_power_of_two()
             && (STRIPE_BYTES_MIN..=STRIPE_BYTES_MAX).contains(&stripe_bytes);
         if !is_size {
@@ -96,13 +138,14 @@ impl DatasetVolume {
         }
         // Nothing is stored yet, so the map rejects an invalid layout here.
         let member = |drive: &VolumeDrive| StripeMember {
-            capacity_bytes: stripe_bytes,
+            capacity_bytes: EXAMPLE_BYTES,
             weight: drive.weight,
         };
-        StripeMap::new(
+        StripeMap::with_redundancy(
             &drives.iter().map(member).collect::<Vec<_>>(),
             stripe_bytes,
             0,
+            redundancy,
         )?;
         sweep(&device, &drives)?;
         for drive in &drives {
@@ -129,6 +172,7 @@ impl DatasetVolume {
             absent: vec![None; drives.len()].into(),
             device,
             stripe_bytes,
+            redundancy,
             drives,
         };
         for (index, drive) in volume.drives.iter().enumerate() {
@@ -203,6 +247,7 @@ impl DatasetVolume {
             drives,
             id: known.volume,
             stripe_bytes: known.stripe_bytes,
+            redundancy: known.redundancy,
         })
     }
 
@@ -211,18 +256,8 @@ impl DatasetVolume {
         let mut dirs = Vec::with_capacity(indexes.len());
         let mut renames = Vec::with_capacity(indexes.len());
         for &index in indexes {
-            let label = Label {
-                volume: self.id.clone(),
-                drive: self.drives[index].name.clone(),
-                drives: self.drives.iter().map(|drive| drive.name.clone()).collect(),
-                stripe_bytes: self.stripe_bytes,
-            };
-            let owner = Owner {
-                name: LABEL,
-                place: Some(&label.place()),
-            };
             let staged = self.device.make_private_dir(&self.folder(index))?;
-            staged.write_file(LABEL, &FORM.seal(owner, &label)?)?;
+            staged.write_file(LABEL, &self.seal_label(index)?)?;
             renames.push((staged.path().join(LABEL), path_of(&self.drives[index])));
             dirs.push(staged);
         }
@@ -237,6 +272,35 @@ impl DatasetVolume {
             }
         }
         Ok(())
+    }
+
+    /// The bytes of a drive's label.
+    pub(super) fn seal_label(&self, index: usize) -> Result<Vec<u8>> {
+        let label = Label {
+            volume: self.id.clone(),
+            drive: self.drives[index].name.clone(),
+            drives: self.drives.iter().map(|drive| drive.name.clone()).collect(),
+            stripe_bytes: self.stripe_bytes,
+            redundancy: self.redundancy,
+        };
+        let owner = Owner {
+            name: LABEL,
+            place: Some(&label.place()),
+        };
+        let version = match self.redundancy {
+            Redundancy::None => VERSION,
+            _ => VERSION_WITH_REDUNDANCY,
+        };
+        Form { version, ..FORM }.seal(owner, &label)
+    }
+
+    /// Whether `dir` has the label of a drive of this volume.
+    pub(super) fn is_label_of(&self, dir: &Path, index: usize) -> bool {
+        let drive = VolumeDrive {
+            dir: dir.to_path_buf(),
+            ..self.drives[index].clone()
+        };
+        read_label(&drive).is_ok_and(|label| label.volume == self.id && label.drive == drive.name)
     }
 
     /// The absent drives with the reasons; without them the volume can be read but not written.
@@ -327,13 +391,14 @@ pub(super) fn refusal(operation: &str, drive: &VolumeDrive, absence: &Error) -> 
         ),
         _ if absence.raw_errno() == Some(Errno::NOENT.raw_os_error()) => (
             format!("drive {name} is missing: {why}"),
-            "mount it; until then, datasets that do not use it can be read (`outcore volume ls` \
-             marks those that do)",
+            "mount it, or give its place to another directory with `outcore volume replace`; until \
+             then, datasets that do not need it can be read (`outcore volume ls` marks those that \
+             do)",
         ),
         _ => (
             format!("drive {name} cannot be read: {why}"),
-            "check the drive and its permissions; until then, datasets that do not use it can be \
-             read",
+            "check the drive and its permissions, or replace it with `outcore volume replace`; until \
+             then, datasets that do not need it can be read",
         ),
     };
     Error::new(absence.kind(), operation, cause)
@@ -361,7 +426,9 @@ fn check_label(drive: &VolumeDrive, label: &Label, known: &Label) -> Result<()> 
             label.drive
         ));
     }
-    match (&label.drives, label.stripe_bytes) == (&known.drives, known.stripe_bytes) {
+    let is_same = (&label.drives, label.stripe_bytes, label.redundancy)
+        == (&known.drives, known.stripe_bytes, known.redundancy);
+    match is_same {
         true => Ok(()),
         false => wrong(
             "its label and those of the other drives describe the volume differently".to_string(),

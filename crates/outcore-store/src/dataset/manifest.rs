@@ -13,15 +13,19 @@ use serde::{Deserialize, Serialize};
 
 use super::CHECKSUM_BLOCK_BYTES_MAX;
 use super::pack::Attributes;
-use crate::mapping::{STRIPE_BYTES_MAX, STRIPE_BYTES_MIN, StripeMap, StripeMember};
+use crate::mapping::{Redundancy, STRIPE_BYTES_MAX, STRIPE_BYTES_MIN, StripeMap, StripeMember};
 use outcore_io::checksum::{BlockLocation, block_checksum};
 use outcore_io::error::Result;
 use outcore_io::memory::block_ceil;
 use outcore_io::metadata::{Form, Owner};
 
+/// Version of a manifest without redundancy, and with it.
+const VERSION: u32 = 2;
+const VERSION_WITH_REDUNDANCY: u32 = 3;
 const FORM: Form = Form {
     kind: "dataset manifest",
-    version: 2,
+    version: VERSION_WITH_REDUNDANCY,
+    version_min: VERSION,
     operation: "read manifest of a dataset",
     len_bytes_max: 16 << 20,
     remedy: "put the dataset again; `outcore volume scrub` lists all damage",
@@ -77,6 +81,9 @@ pub struct Manifest {
     pub stripe_bytes: u64,
     /// Drive of the first stripe.
     pub start_drive: usize,
+    /// How the data of a lost drive can be computed.
+    #[serde(default, skip_serializing_if = "Redundancy::is_none")]
+    pub redundancy: Redundancy,
     /// Checksum of the checksums.
     pub sums_checksum: u64,
     /// Its part on each drive, in the volume's order.
@@ -112,7 +119,11 @@ impl Manifest {
             name: &self.name,
             place: Some(place),
         };
-        FORM.seal(owner, self)
+        let version = match self.redundancy {
+            Redundancy::None => VERSION,
+            _ => VERSION_WITH_REDUNDANCY,
+        };
+        Form { version, ..FORM }.seal(owner, self)
     }
 
     /// Whether all figures are safe to compute with.
@@ -175,7 +186,12 @@ impl Manifest {
             weight: share.weight,
         };
         let members: Vec<StripeMember> = self.shares.iter().map(member).collect();
-        StripeMap::new(&members, self.stripe_bytes, self.start_drive)
+        StripeMap::with_redundancy(
+            &members,
+            self.stripe_bytes,
+            self.start_drive,
+            self.redundancy,
+        )
     }
 
     /// The seed of its checksums.
@@ -209,6 +225,7 @@ mod tests {
             index_bytes: 0,
             stripe_bytes: 1 << 20,
             start_drive: 1,
+            redundancy: Redundancy::None,
             sums_checksum: 5,
             shares: vec![Share {
                 drive: "a".into(),

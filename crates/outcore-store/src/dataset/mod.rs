@@ -11,23 +11,32 @@
 //! in private directories that the next sweep removes. Reads ([`reader`]) verify every checksum
 //! block that they touch; an error names drive, file and offset of a damaged one.
 //!
-//! While a drive is missing or empty (replaced), data on the other drives can be read, and nothing
-//! can be written; errors name the drive. A drive of another volume is an error; outcore never
-//! guesses. There is no redundancy: a lost drive loses every dataset that uses it.
+//! While a drive is missing or empty, data on the other drives can be read, and nothing can be
+//! written; errors name the drive. A drive of another volume is an error; outcore never guesses.
+//! With [`Redundancy`], reads also compute the data of one lost drive ([`rescue`]), and the drive
+//! can be rebuilt ([`replace`]). Without it, a lost drive loses every dataset that uses it.
 //!
 //! Bounds: buffers from the caller's budget. While a dataset is written, read or checked, memory
 //! holds 8 bytes per checksum block (64 KiB, or a stripe if that is smaller).
 
 mod copies;
+pub mod damage;
 pub mod device;
 pub mod directory;
+mod groups;
+mod heal;
 mod label;
 pub mod manifest;
 mod open;
 pub mod orphans;
 pub mod pack;
+mod parity;
 mod queue;
 pub mod reader;
+mod rebuild;
+pub mod replace;
+mod rescue;
+mod scrub;
 pub mod transfer;
 pub mod writer;
 
@@ -39,13 +48,16 @@ use std::sync::Arc;
 use rustix::io::Errno;
 use serde::Serialize;
 
+use crate::mapping::Redundancy;
 use crate::striped::{Member, StripeOptions, StripedVolume};
 use manifest::{Manifest, Share};
 use outcore_io::config::DriveSet;
 use outcore_io::drive::queue::TAGS_DEFAULT;
-use outcore_io::drive::{Device, PrivateDir};
+use outcore_io::drive::{Device, PrivateDir, folder};
 use outcore_io::error::{Error, Result};
-use outcore_io::memory::{BLOCK_BYTES, block_ceil};
+use outcore_io::memory::{BLOCK_BYTES, Budget, block_ceil};
+
+pub use label::NewVolume;
 
 /// The rule for names of datasets, for error messages.
 const NAMES_HINT: &str =
@@ -67,6 +79,13 @@ pub struct Watch<'a> {
     pub check: &'a dyn Fn() -> Result<()>,
     /// Receives the number of bytes just done.
     pub advance: &'a dyn Fn(u64),
+}
+
+/// Memory and observer of a pass over datasets.
+#[derive(Clone, Copy)]
+pub(crate) struct PassResources<'a> {
+    pub(crate) budget: &'a Budget,
+    pub(crate) watch: Watch<'a>,
 }
 
 impl Watch<'_> {
@@ -143,6 +162,7 @@ pub struct DatasetVolume {
     absent: Arc<[Option<Error>]>,
     id: String,
     stripe_bytes: u64,
+    redundancy: Redundancy,
 }
 
 impl DatasetVolume {
@@ -159,6 +179,11 @@ impl DatasetVolume {
     /// Bytes of a stripe of new datasets.
     pub fn stripe_bytes(&self) -> u64 {
         self.stripe_bytes
+    }
+
+    /// The redundancy of new datasets.
+    pub fn redundancy(&self) -> Redundancy {
+        self.redundancy
     }
 
     /// Its drives, in order.
@@ -201,7 +226,15 @@ impl DatasetVolume {
         status.collect()
     }
 
-    /// The absent drives that a dataset uses: data on them cannot be read.
+    /// Whether a dataset can be read without the drives that are absent.
+    pub fn is_readable(&self, manifest: &Manifest) -> bool {
+        match manifest.redundancy {
+            Redundancy::None => self.absent_of(manifest).is_empty(),
+            _ => self.absent_of(manifest).len() <= 1,
+        }
+    }
+
+    /// The absent drives that a dataset uses: data on them cannot be read directly.
     pub fn absent_of<'m>(&self, manifest: &'m Manifest) -> Vec<&'m str> {
         let shares = manifest.shares.iter().enumerate();
         let absent = shares.filter(|(index, share)| {
@@ -211,9 +244,12 @@ impl DatasetVolume {
         absent.map(|(_, share)| share.drive.as_str()).collect()
     }
 
-    /// Fails if some checksum blocks of a dataset, or their checksums, are on an absent drive.
+    /// Fails if some checksum blocks of a dataset, or their checksums, are on an absent drive, and
+    /// no other drives replace it.
     fn check_reachable(&self, manifest: &Manifest, checksum_blocks: &Range<u64>) -> Result<()> {
-        if self.absent_of(manifest).is_empty() {
+        let absent = self.absent_of(manifest);
+        let is_replaced = absent.len() == 1 && !manifest.redundancy.is_none();
+        if absent.is_empty() || is_replaced {
             return Ok(());
         }
         let (map, checksum_block_bytes) = (manifest.map()?, manifest.checksum_block_bytes());
@@ -242,7 +278,16 @@ impl DatasetVolume {
         let mut needed = drives.filter_map(|((drive, error), is_reached)| {
             let error = error.as_ref().filter(|_| is_reached)?;
             let operation = format!("read @{}", manifest.name);
-            Some(label::refusal(&operation, drive, error))
+            if manifest.redundancy.is_none() {
+                return Some(label::refusal(&operation, drive, error));
+            }
+            let cause = format!(
+                "drives {} are missing, and its {} replaces one",
+                absent.join(" and "),
+                manifest.redundancy.name()
+            );
+            let error = Error::new(error.kind(), operation, cause).drive(&drive.name);
+            Some(error.hint("mount all but one of them"))
         });
         needed.next().map_or(Ok(()), Err)
     }
@@ -382,12 +427,22 @@ fn stripe_options(manifest: &Manifest) -> StripeOptions {
     StripeOptions {
         stripe_bytes: manifest.stripe_bytes,
         start_drive: manifest.start_drive,
+        redundancy: manifest.redundancy,
         ..StripeOptions::default()
     }
 }
 
 /// Opens the shares of a sealed dataset for reading.
 fn open_shares(volume: &DatasetVolume, manifest: &Manifest) -> Result<StripedVolume> {
+    open_shares_without(volume, manifest, None)
+}
+
+/// The same as if a drive were absent.
+fn open_shares_without(
+    volume: &DatasetVolume,
+    manifest: &Manifest,
+    absent: Option<usize>,
+) -> Result<StripedVolume> {
     let names = manifest.shares.iter().map(|share| &share.drive);
     if !names.eq(volume.drives.iter().map(|drive| &drive.name)) {
         let cause = format!(
@@ -396,9 +451,16 @@ fn open_shares(volume: &DatasetVolume, manifest: &Manifest) -> Result<StripedVol
         );
         return Err(Error::corrupt("open dataset", cause).hint("look at the drives file"));
     }
-    let members = volume.members(&manifest.shares, |index| {
-        volume.share_path(&manifest.id, index)
-    });
+    let path_of = |index| volume.share_path(&manifest.id, index);
+    let mut members = volume.members(&manifest.shares, path_of);
+    if !manifest.redundancy.is_none() {
+        // Reads compute the lost parts of a share from the others.
+        for (index, member) in members.iter_mut().enumerate() {
+            member.file_bytes = Some(0);
+            member.is_absent |= absent == Some(index);
+            member.is_absent |= folder::is_lost(&member.path);
+        }
+    }
     StripedVolume::open_for_reading(
         Arc::clone(&volume.device),
         &members,

@@ -8,13 +8,15 @@
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock};
 
 use super::DatasetVolume;
 use super::manifest::{Manifest, checksum_block_checksum};
+use super::parity::{ParityStripe, ParityWriter, lock};
+use super::rescue::SumRange;
 use super::writer::{NewDataset, Unsealed, full};
 use crate::striped::StripedVolume;
-use outcore_io::drive::FileId;
+use outcore_io::drive::{FileId, IoBuf};
 use outcore_io::error::{Error, Kind, Result};
 use outcore_io::memory::{Budget, Reservation};
 
@@ -51,6 +53,7 @@ pub(super) struct Sealed {
     pub(super) manifest: Manifest,
     pub(super) striped: StripedVolume,
     pub(super) sums: Vec<u64>,
+    pub(super) budget: Budget,
     pub(super) _reservation: Reservation,
 }
 
@@ -71,6 +74,7 @@ pub(super) struct Growing {
 pub(super) struct Begun {
     pub(super) striped: StripedVolume,
     pub(super) manifest: Manifest,
+    pub(super) parity: Option<Arc<ParityWriter>>,
     ledger: Mutex<Ledger>,
     budget: Budget,
 }
@@ -83,10 +87,6 @@ struct Ledger {
     reservations: Vec<Reservation>,
     /// Checksum blocks that have been written in part: their bytes, and how many there are.
     parts: HashMap<u64, (Box<[u8]>, usize)>,
-}
-
-pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Table {
@@ -127,20 +127,21 @@ impl Open {
 }
 
 impl Sealed {
+    /// The checksums of all its checksum blocks.
+    pub(super) fn sums(&self) -> SumRange<'_> {
+        SumRange {
+            first_block: 0,
+            sums: &self.sums,
+        }
+    }
+
     /// Checks the checksum blocks from `offset_bytes` on; returns the first damaged one.
     pub(super) fn check(&self, offset_bytes: u64, bytes: &[u8]) -> std::result::Result<(), Error> {
         let checksum_block_bytes = self.manifest.checksum_block_bytes();
         let mut at_bytes = offset_bytes;
         for checksum_block in bytes.chunks(checksum_block_bytes as usize) {
-            let wanted = self.sums.get((at_bytes / checksum_block_bytes) as usize);
-            if wanted
-                != Some(&checksum_block_checksum(
-                    self.manifest.run(),
-                    at_bytes,
-                    checksum_block,
-                ))
-            {
-                let damage = super::reader::Damage::at(
+            if !self.sums().is_of(&self.manifest, at_bytes, checksum_block) {
+                let damage = super::damage::Damage::at(
                     &self.manifest,
                     &self.striped,
                     at_bytes,
@@ -161,14 +162,16 @@ impl Growing {
         if self.begun.get().is_some() {
             return Ok(());
         }
-        let unsealed = self.volume.begin(&NewDataset {
+        let new = NewDataset {
             payload_bytes: has_room.then_some(bound_bytes),
             ..self.new.clone()
-        })?;
+        };
+        let unsealed = self.volume.begin(&new, &self.budget)?;
         let checksum_blocks = bound_bytes.div_ceil(unsealed.manifest.checksum_block_bytes());
         let begun = Begun {
             striped: unsealed.striped.clone(),
             manifest: unsealed.manifest.clone(),
+            parity: unsealed.parity.clone(),
             ledger: Mutex::default(),
             budget: self.budget.clone(),
         };
@@ -241,6 +244,27 @@ impl Begun {
             at_bytes += part.len() as u64;
             rest = later;
         }
+    }
+
+    /// Adds written bytes to the parity; returns that of the groups that are now complete.
+    ///
+    /// # Errors
+    /// No memory for the sets of groups.
+    pub(super) fn add_parity(&self, offset_bytes: u64, buf: &IoBuf) -> Result<Vec<ParityStripe>> {
+        let mut complete = Vec::new();
+        let Some(parity) = &self.parity else {
+            return Ok(complete);
+        };
+        let mut at_bytes = offset_bytes;
+        for mut bytes in buf.slices() {
+            while !bytes.is_empty() {
+                let added = parity.add(at_bytes, bytes)?;
+                complete.extend(added.parity);
+                at_bytes += added.len_bytes as u64;
+                bytes = &bytes[added.len_bytes..];
+            }
+        }
+        Ok(complete)
     }
 
     /// The checksums of the first `len_bytes`.

@@ -4,11 +4,15 @@
 //! for a dataset at stripe boundaries; adjacent pieces on a drive go there in one transfer. The
 //! request completes when all of its parts have. Each checksum block is verified as it arrives. If
 //! a request needs only a part of a checksum block, the whole block is read separately, and the
-//! part is copied. Checksums of writes are recorded before the writes start.
+//! part is copied. Checksums and parity of writes are recorded before the writes start.
+//!
+//! With redundancy, checksum blocks that are lost or damaged are computed from other drives
+//! ([`Rescue`]); the thread waits for that.
 //!
 //! Bounds: [`SIDES`] separate checksum blocks; requests that find none wait.
 
-use std::collections::VecDeque;
+use std::collections::hash_map::Entry;
+use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -17,7 +21,10 @@ use rustix::io::Errno;
 use super::CHECKSUM_BLOCK_BYTES_MAX;
 use super::manifest::Manifest;
 use super::open::{Open, State, Table};
+use super::parity::ParityStripe;
+use super::rescue::Rescue;
 use crate::slab::Slab;
+use crate::stripe::ABSENT;
 use crate::striped::StripedVolume;
 use outcore_io::drive::{Completion, FileId, IoBuf, Op, Queue, Request};
 use outcore_io::error::{Error, Result};
@@ -52,6 +59,8 @@ struct Parent {
 enum Flight {
     /// A request for another file, with its token.
     Other(u64),
+    /// The parity of a group that a request has completed.
+    Parity(u32),
     /// A part of a request, with the offset in the dataset of each of its segments.
     Part { parent: u32, places: Vec<u64> },
     /// A checksum block, whose bytes from `from` on are copied to `wanted`.
@@ -153,6 +162,10 @@ pub(super) struct DatasetQueue {
     /// Requests that found no separate checksum block free.
     held: VecDeque<(Request, Arc<Open>)>,
     sides: Pool,
+    /// Transfers to drives that are absent.
+    lost: Vec<Completion>,
+    /// What computes the bytes of lost drives, by dataset.
+    rescues: HashMap<u64, Rescue>,
     /// Requests for other files in flight.
     others: usize,
     ready: Vec<Completion>,
@@ -182,6 +195,8 @@ impl DatasetQueue {
                 CHECKSUM_BLOCK_BYTES_MAX as usize,
                 SIDES,
             )?,
+            lost: Vec::new(),
+            rescues: HashMap::new(),
             others: 0,
             ready: Vec::new(),
             landed: Vec::new(),
@@ -192,6 +207,12 @@ impl DatasetQueue {
     /// Passes a transfer to the queue below, or keeps it until a slot is free.
     fn pass_on(&mut self, flight: Flight, request: Request) {
         let token = u64::from(self.flights.insert(flight));
+        if request.file == ABSENT {
+            return self.lost.push(Completion {
+                request: Request { token, ..request },
+                result: Err(Errno::NODEV.raw_os_error()),
+            });
+        }
         self.waiting.push_back(Request { token, ..request });
         self.start();
     }
@@ -229,7 +250,7 @@ impl DatasetQueue {
                 if self.sides.free_slots() < cut.sides() {
                     return Some(request);
                 }
-                self.split(request, open, &sealed.striped, &cut, len_bytes);
+                self.split(request, open, &sealed.striped, &cut, Vec::new());
             }
             (State::Growing(growing), Op::Write) => {
                 let len_bytes = request.buf.len();
@@ -242,7 +263,13 @@ impl DatasetQueue {
                             at_bytes += bytes.len() as u64;
                         }
                         let cut = Coverage::nowhere(from_bytes, end_bytes);
-                        self.split(request, open, &begun.striped, &cut, len_bytes);
+                        match begun.add_parity(from_bytes, &request.buf) {
+                            Ok(parity) => self.split(request, open, &begun.striped, &cut, parity),
+                            Err(error) => {
+                                open.trouble(from_bytes, error);
+                                self.refuse(request, Errno::NOMEM);
+                            }
+                        }
                     }
                     Err(error) => {
                         open.trouble(from_bytes, error);
@@ -255,15 +282,16 @@ impl DatasetQueue {
         None
     }
 
-    /// Starts the parts of a request that moves `len_bytes`.
+    /// Starts the parts of a request, with the parity of the groups that it completes.
     fn split(
         &mut self,
         request: Request,
         open: &Arc<Open>,
         striped: &StripedVolume,
         cut: &Coverage,
-        len_bytes: usize,
+        parity: Vec<ParityStripe>,
     ) {
+        let len_bytes = moved_bytes(open, &request);
         let IoBuf::Whole(buf) = request.buf else {
             unreachable!("datasets are read and written through ports, in whole buffers");
         };
@@ -289,6 +317,9 @@ impl DatasetQueue {
         if let Some(checksum_block) = cut.last {
             let wanted_bytes = (cut.end_bytes - cut.body_to) as usize;
             self.start_side(parent, striped, checksum_block, cut.body_to, wanted_bytes);
+        }
+        for stripe in parity {
+            self.start_parity(parent, striped, stripe);
         }
         let rest_bytes = full_bytes - (cut.end_bytes - from_bytes) as usize;
         let rest = (rest_bytes > 0).then(|| self.parent(parent).loan.carve(rest_bytes));
@@ -341,6 +372,30 @@ impl DatasetQueue {
             buf: IoBuf::Whole(side.split_to(checksum_block.len_bytes)),
         };
         self.pass_on(flight, request);
+    }
+
+    /// Writes the parity stripe of a group that the request has completed.
+    fn start_parity(&mut self, parent: u32, striped: &StripedVolume, stripe: ParityStripe) {
+        let ParityStripe { address_bytes, buf } = stripe;
+        let mut place = None;
+        let map = striped.map();
+        map.split(address_bytes, buf.len(), usize::MAX, |piece| {
+            place = Some(piece);
+        });
+        let Some(piece) = place else {
+            unreachable!("a parity stripe has a place");
+        };
+        let entry = self.parent(parent);
+        entry.parts_left += 1;
+        let request = Request {
+            token: 0,
+            op: Op::Write,
+            file: striped.drives()[piece.drive_index].file,
+            drive_index: piece.drive_index,
+            offset_bytes: piece.offset_bytes,
+            buf: IoBuf::Whole(buf),
+        };
+        self.pass_on(Flight::Parity(parent), request);
     }
 
     /// Starts the part that moves directly from or to the request's buffer.
@@ -406,12 +461,22 @@ impl DatasetQueue {
                     result,
                 });
             }
+            Flight::Parity(parent) => {
+                let open = Arc::clone(&self.parent(parent).open);
+                let error = failure(&open, &request, result);
+                self.give_back(parent, None, error);
+            }
             Flight::Part { parent, places } => {
                 let open = Arc::clone(&self.parent(parent).open);
-                let error = failure(&open, &request, result).or_else(|| {
+                let mut request = request;
+                let mut error = failure(&open, &request, result).or_else(|| {
                     let mut pieces = places.iter().zip(request.buf.slices());
                     pieces.find_map(|(place, bytes)| damage(&open, *place, bytes))
                 });
+                if error.is_some() && is_mendable(&open) {
+                    let mut pieces = places.iter().zip(request.buf.slices_mut());
+                    error = pieces.find_map(|(place, bytes)| self.mend(&open, *place, bytes));
+                }
                 let IoBuf::Pieces(segments) = request.buf else {
                     unreachable!("parts are in pieces");
                 };
@@ -429,13 +494,32 @@ impl DatasetQueue {
             } => {
                 let open = Arc::clone(&self.parent(parent).open);
                 let error = failure(&open, &request, result);
-                let checksum_block = request.buf.into_whole();
-                let error = error.or_else(|| damage(&open, place, &checksum_block));
+                let mut checksum_block = request.buf.into_whole();
+                let mut error = error.or_else(|| damage(&open, place, &checksum_block));
+                if error.is_some() && is_mendable(&open) {
+                    error = self.mend(&open, place, &mut checksum_block);
+                }
                 let len_bytes = wanted.len();
                 wanted.copy_from_slice(&checksum_block[from..from + len_bytes]);
                 self.give_back(parent, Some(wanted), error);
             }
         }
+    }
+
+    /// Computes bytes of a sealed dataset that a drive has lost.
+    fn mend(&mut self, open: &Open, place: u64, bytes: &mut [u8]) -> Option<(i32, Error)> {
+        let State::Sealed(sealed) = &open.state else {
+            return None;
+        };
+        let mended = match self.rescues.entry(sealed.manifest.run()) {
+            Entry::Occupied(rescue) => Ok(rescue.into_mut()),
+            Entry::Vacant(place) => Rescue::new(&sealed.manifest, &sealed.striped, &sealed.budget)
+                .map(|rescue| place.insert(rescue)),
+        };
+        let mended = mended.and_then(|rescue| rescue.mend(place, bytes, sealed.sums()));
+        let error = mended.err()?;
+        let errno = error.raw_errno().unwrap_or(Errno::BADMSG.raw_os_error());
+        Some((errno, error))
     }
 
     /// Counts a part of a request as done; completes the request after the last one.
@@ -495,6 +579,29 @@ fn failure(
     striped.map(|striped| (errno, striped.explain(&fault)))
 }
 
+/// Bytes that a request moves: those of a read end with the data.
+fn moved_bytes(open: &Open, request: &Request) -> usize {
+    let len_bytes = request.buf.len();
+    match &open.state {
+        State::Sealed(sealed) => {
+            let left_bytes = sealed
+                .manifest
+                .len_bytes
+                .saturating_sub(request.offset_bytes);
+            left_bytes.min(len_bytes as u64) as usize
+        }
+        State::Growing(_) => len_bytes,
+    }
+}
+
+/// Whether other drives replace what a read has not found.
+fn is_mendable(open: &Open) -> bool {
+    match &open.state {
+        State::Sealed(sealed) => !sealed.manifest.redundancy.is_none(),
+        State::Growing(_) => false,
+    }
+}
+
 /// Whether the bytes read of a sealed dataset are damaged.
 fn damage(open: &Open, place: u64, bytes: &[u8]) -> Option<(i32, Error)> {
     let State::Sealed(sealed) = &open.state else {
@@ -510,12 +617,14 @@ impl Drop for DatasetQueue {
         let mut landed = Vec::new();
         loop {
             self.start();
-            if self.below.in_flight() == 0 {
+            landed.append(&mut self.lost);
+            if self.below.in_flight() == 0 && landed.is_empty() {
                 return;
             }
             // If the queue below is broken, it keeps the memory that the drives may still write
             // into.
-            if self.below.complete(Some(LAST_WAIT), &mut landed).is_err() {
+            let wait = landed.is_empty().then_some(LAST_WAIT);
+            if self.below.complete(wait, &mut landed).is_err() {
                 return;
             }
             for completion in landed.drain(..) {
@@ -539,8 +648,9 @@ impl Queue for DatasetQueue {
     fn complete(&mut self, wait: Option<Duration>, done: &mut Vec<Completion>) -> Result<()> {
         loop {
             done.append(&mut self.ready);
-            let wait = wait.filter(|_| done.is_empty());
+            let wait = wait.filter(|_| done.is_empty() && self.lost.is_empty());
             let mut landed = std::mem::take(&mut self.landed);
+            landed.append(&mut self.lost);
             let polled = self.below.complete(wait, &mut landed);
             let is_idle = landed.is_empty();
             for completion in landed.drain(..) {

@@ -4,113 +4,32 @@
 //! bytes of a range in order ([`DatasetReader::next_chunk`]) or as they arrive
 //! ([`DatasetReader::next_arrival`]). A caller that accepts any order never waits for a slow drive
 //! while others have data. A damaged checksum block ends the read with an error that names the
-//! drive, the file there and the offset in it. [`DatasetVolume::scrub`] continues and lists all of
-//! them, together with unreadable blocks. The reader loads only the checksums of the range. If it
-//! loads all of them, it verifies them against the manifest. If it loads some, a damaged checksum
-//! is reported as damage of its checksum block.
+//! drive, the file there and the offset in it; with redundancy it is computed from other drives
+//! instead ([`super::rescue`]). [`DatasetVolume::scrub`] continues and lists all of them, together
+//! with unreadable blocks. The reader loads only the checksums of the range. If it loads all of
+//! them, it verifies them against the manifest. If it loads some, a damaged checksum is reported as
+//! damage of its checksum block.
 //!
 //! Bounds: [`WINDOW_BYTES`] of buffers and 8 bytes per checksum block of the range, from the
 //! caller's budget.
 
 use std::ops::Range;
-use std::path::Path;
-use std::sync::Arc;
-use std::time::Duration;
 
-use rustix::io::Errno;
-use serde::Serialize;
-
+use super::damage::{Damage, place_of};
 use super::manifest::{Manifest, checksum_block_checksum};
+use super::rescue::{Rescue, SumRange};
 use super::writer::{CHUNK_BYTES, WINDOW_BYTES};
 use super::{DatasetVolume, Watch, open_shares};
 use crate::batch::Batches;
-use crate::mapping::StripeExtent;
 use crate::striped::StripedVolume;
 use outcore_io::checksum::bytes_checksum;
-use outcore_io::error::{Error, Kind, Result};
+use outcore_io::error::{Error, Result};
 use outcore_io::memory::{BLOCK_BYTES, Budget, Buf, Pool, Reservation, block_ceil};
+use outcore_io::port::TransferFault;
 use outcore_io::transfers::{Arrival, ReadRange, Transfers};
 use outcore_io::units;
 
 const READ: &str = "read dataset";
-/// How often a scrub rereads a dataset that others are changing, and how long it waits in between.
-const CHANGES_MAX: u32 = 50;
-const CHANGE_WAIT: Duration = Duration::from_millis(20);
-
-/// A checksum block that is damaged or unreadable; or the rest of a file from some byte on.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Damage {
-    /// The dataset.
-    pub dataset: String,
-    /// The drive.
-    pub drive: String,
-    /// The file on it.
-    pub path: String,
-    /// First byte of the checksum block in that file.
-    pub offset_bytes: u64,
-    /// Bytes of the checksum block.
-    pub len_bytes: u64,
-    /// Whether the bytes have been rewritten from another drive's copy; only for labels and
-    /// manifests.
-    pub is_repaired: bool,
-}
-
-impl Damage {
-    /// The damage of `len_bytes` from `offset_bytes` on of a dataset stored on `striped`.
-    pub(super) fn at(
-        manifest: &Manifest,
-        striped: &StripedVolume,
-        offset_bytes: u64,
-        len_bytes: usize,
-    ) -> Self {
-        let (index, at_bytes) = place_of(striped, offset_bytes, len_bytes);
-        Damage {
-            dataset: manifest.name.clone(),
-            drive: manifest.shares[index].drive.clone(),
-            path: striped.drives()[index].path.display().to_string(),
-            offset_bytes: at_bytes,
-            len_bytes: len_bytes as u64,
-            is_repaired: false,
-        }
-    }
-
-    /// The damage of a whole metadata file.
-    fn of_metadata(dataset: &str, drive: &str, path: &Path, len_bytes: u64) -> Self {
-        Damage {
-            dataset: dataset.to_string(),
-            drive: drive.to_string(),
-            path: path.display().to_string(),
-            offset_bytes: 0,
-            len_bytes,
-            is_repaired: false,
-        }
-    }
-
-    /// As the error of a read.
-    pub(crate) fn to_error(&self) -> Error {
-        Error::corrupt(
-            READ,
-            format!(
-                "@{} is damaged: it differs from what was written",
-                self.dataset
-            ),
-        )
-        .drive(&self.drive)
-        .path(&self.path)
-        .offset(self.offset_bytes)
-        .hint("`outcore volume scrub` lists all damage; put the dataset again")
-    }
-}
-
-/// The drive on which a range begins, and its offset in the file there.
-fn place_of(striped: &StripedVolume, offset_bytes: u64, len_bytes: usize) -> (usize, u64) {
-    let mut first: Option<StripeExtent> = None;
-    let map = striped.map();
-    map.split(offset_bytes, len_bytes, usize::MAX, |piece| {
-        first.get_or_insert(piece);
-    });
-    first.map_or((0, 0), |piece| (piece.drive_index, piece.offset_bytes))
-}
 
 /// A reader of a range of a dataset.
 pub struct DatasetReader {
@@ -123,7 +42,12 @@ pub struct DatasetReader {
     /// The checksums of the checksum blocks of the range, and the number of the first.
     sums: Vec<u64>,
     first_checksum_block: u64,
+    /// Whether they have been verified against the manifest.
+    are_sums_verified: bool,
     sums_reservation: Reservation,
+    budget: Budget,
+    /// Computes what a drive has lost, once that was needed.
+    rescue: Option<Rescue>,
     /// First byte of the range.
     from_bytes: u64,
     /// Next chunk to read, next byte to return, end of the range.
@@ -194,6 +118,9 @@ impl DatasetVolume {
             pool: Pool::new(budget, READ, CHUNK_BYTES, slots as usize)?,
             sums: Vec::new(),
             first_checksum_block: checksum_blocks.start,
+            are_sums_verified: false,
+            budget: budget.clone(),
+            rescue: None,
             sums_reservation: budget.reserve(
                 "checksums",
                 (checksum_blocks.end - checksum_blocks.start) * 8,
@@ -207,7 +134,9 @@ impl DatasetVolume {
             is_lenient: false,
             manifest: manifest.clone(),
         };
-        reader.read_sums(checksum_blocks)?;
+        if let Err(error) = reader.read_sums(checksum_blocks) {
+            reader.rescue_sums(error)?;
+        }
         let checksum_block_bytes = manifest.checksum_block_bytes();
         reader.ask_bytes = from_bytes / checksum_block_bytes * checksum_block_bytes;
         reader.give_bytes = from_bytes;
@@ -230,152 +159,6 @@ impl DatasetVolume {
             self.reader_with_sums(manifest, 0..0, 0..manifest.checksum_blocks(), budget)?;
         Ok((reader.striped, reader.sums, reader.sums_reservation))
     }
-
-    /// Reads all of every dataset in `names`, or of all datasets. Returns everything that is
-    /// damaged or unreadable, including manifests, labels and missing files. Labels and copies of
-    /// manifests that are damaged, lost or old are rewritten from those on other drives.
-    ///
-    /// # Errors
-    /// A name that does not exist; a drive that is missing or cannot be read; memory; a stop.
-    pub fn scrub(
-        &self,
-        names: &[String],
-        budget: &Budget,
-        watch: Watch<'_>,
-    ) -> Result<Vec<Damage>> {
-        let mut damages = Vec::new();
-        for (index, path) in self.repair_labels()? {
-            let len_bytes = std::fs::metadata(&path).map_or(0, |facts| facts.len());
-            let drive = &self.drives[index].name;
-            damages.push(Damage {
-                is_repaired: true,
-                ..Damage::of_metadata("", drive, &path, len_bytes)
-            });
-        }
-        if !damages.is_empty() {
-            let opened = DatasetVolume::open(Arc::clone(&self.device), self.drives.clone())?;
-            opened.check_complete("scrub volume")?;
-            damages.extend(opened.scrub(names, budget, watch)?);
-            return Ok(damages);
-        }
-        self.sweep()?;
-        let all = match names {
-            [] => self.names()?,
-            names => names.to_vec(),
-        };
-        for name in &all {
-            self.scrub_copies(name, &mut damages)?;
-            damages.extend(self.scrub_contents(name, names.is_empty(), (budget, watch))?);
-        }
-        Ok(damages)
-    }
-
-    /// Repairs the copies of a manifest. Copies may differ because another process is changing the
-    /// dataset or was killed while doing so; they are not damaged if the difference passes.
-    fn scrub_copies(&self, name: &str, damages: &mut Vec<Damage>) -> Result<()> {
-        let mut found = self.repair_copies(name)?;
-        for _ in 0..CHANGES_MAX {
-            if found.iter().all(|bad| bad.is_repaired) || !self.is_being_changed()? {
-                break;
-            }
-            std::thread::sleep(CHANGE_WAIT);
-            self.sweep()?;
-            found = self.repair_copies(name)?;
-        }
-        damages.extend(found.into_iter().map(|bad| {
-            let drive = &self.drives[bad.drive_index].name;
-            Damage {
-                is_repaired: bad.is_repaired,
-                ..Damage::of_metadata(name, drive, &bad.path, bad.len_bytes)
-            }
-        }));
-        Ok(())
-    }
-
-    /// The damage of a dataset's contents. A dataset that was replaced after its manifest was read
-    /// is read again. A dataset that was removed in the meantime has no damage if its name comes
-    /// from a list (`is_listed`), not from the caller.
-    fn scrub_contents(
-        &self,
-        name: &str,
-        is_listed: bool,
-        (budget, watch): (&Budget, Watch<'_>),
-    ) -> Result<Vec<Damage>> {
-        let mut changes = 0;
-        loop {
-            let mut damages = Vec::new();
-            let manifest = match self.manifest(name) {
-                Err(_) if is_listed && !self.contains(name) => return Ok(damages),
-                manifest => manifest,
-            };
-            let done = match &manifest {
-                Ok(manifest) => self.scrub_one(manifest, (budget, watch), &mut damages),
-                Err(error) => Err(error.clone()),
-            };
-            if done.is_ok() && damages.is_empty() {
-                return Ok(damages);
-            }
-            let generation_of = |found: &Result<Manifest>| {
-                found
-                    .as_ref()
-                    .map(|found| (found.id.clone(), found.generation))
-                    .ok()
-            };
-            changes += 1;
-            // A manifest that was gone and is back means that the dataset was replaced.
-            let is_replaced = generation_of(&manifest) != generation_of(&self.manifest(name));
-            if is_replaced && changes < CHANGES_MAX {
-                continue;
-            }
-            if let Err(error) = done {
-                damages.push(damage_of(name, manifest.as_ref().ok(), &error).ok_or(error)?);
-            }
-            return Ok(damages);
-        }
-    }
-
-    fn scrub_one(
-        &self,
-        manifest: &Manifest,
-        (budget, watch): (&Budget, Watch<'_>),
-        damages: &mut Vec<Damage>,
-    ) -> Result<()> {
-        let mut reader = self.range_reader(manifest, 0, manifest.payload_bytes(), budget)?;
-        reader.is_lenient = true;
-        while let Some(part) = reader.next_part()? {
-            (watch.check)()?;
-            (watch.advance)(part.len() as u64);
-        }
-        damages.append(&mut reader.damages);
-        Ok(())
-    }
-}
-
-/// The damage that a scrub records for an error in a file's contents: the rest of the file.
-fn damage_of(name: &str, manifest: Option<&Manifest>, error: &Error) -> Option<Damage> {
-    let is_of_contents = match error.raw_errno().map(Errno::from_raw_os_error) {
-        None => error.kind() == Kind::Corrupt,
-        Some(errno) => [Errno::NOENT, Errno::IO].contains(&errno),
-    };
-    let (path, drive) = error.file_path().zip(error.drive_name())?;
-    let found_bytes = std::fs::metadata(path).map_or(0, |facts| facts.len());
-    let mut shares = manifest.into_iter().flat_map(|manifest| &manifest.shares);
-    let share = shares.find(|share| share.drive == drive);
-    let wanted_bytes = share.map_or(found_bytes, |share| share.len_bytes);
-    let from_bytes = if found_bytes < wanted_bytes {
-        found_bytes
-    } else {
-        0
-    };
-    let offset_bytes = error.offset_bytes().unwrap_or(from_bytes);
-    is_of_contents.then(|| Damage {
-        dataset: name.to_string(),
-        drive: drive.to_string(),
-        path: path.display().to_string(),
-        offset_bytes,
-        len_bytes: wanted_bytes.max(found_bytes).saturating_sub(offset_bytes),
-        is_repaired: false,
-    })
 }
 
 impl DatasetReader {
@@ -420,10 +203,11 @@ impl DatasetReader {
         if !self.ask_for_more()? {
             return Ok(None);
         }
-        let Some(Arrival { what, mut buf, .. }) = self.reads.next(|| Ok(()))? else {
+        let Some((what, read)) = self.reads.any_or_fault(|| Ok(()))? else {
             return Ok(None);
         };
-        self.verify(what, &buf, None);
+        let mut buf = read.buf;
+        self.verify(what, &mut buf, read.fault)?;
         if let Some(damage) = self.damages.first() {
             return Err(damage.to_error());
         }
@@ -432,6 +216,16 @@ impl DatasetReader {
             what - self.from_bytes,
             buf.split_to(wanted_bytes as usize),
         )))
+    }
+
+    /// Reads all of the range; returns what is damaged or unreadable.
+    pub(super) fn read_leniently(&mut self, watch: Watch<'_>) -> Result<Vec<Damage>> {
+        self.is_lenient = true;
+        while let Some(part) = self.next_part()? {
+            (watch.check)()?;
+            (watch.advance)(part.len() as u64);
+        }
+        Ok(std::mem::take(&mut self.damages))
     }
 
     /// As [`DatasetReader::next_chunk`], but records damage instead of failing.
@@ -443,11 +237,8 @@ impl DatasetReader {
         let Some((at_bytes, read)) = self.reads.next_or_fault(|| Ok(()))? else {
             return Ok(None);
         };
-        if let Some(fault) = read.fault.filter(|_| !self.is_lenient) {
-            return Err(self.striped.explain(&fault));
-        }
         let mut buf = read.buf;
-        self.verify(at_bytes, &buf, read.fault.map(|fault| fault.drive_index));
+        self.verify(at_bytes, &mut buf, read.fault)?;
         let end_bytes = self.end_bytes.min(at_bytes + buf.len() as u64);
         drop(buf.split_to((self.give_bytes - at_bytes) as usize));
         let part = buf.split_to((end_bytes - self.give_bytes) as usize);
@@ -491,8 +282,21 @@ impl DatasetReader {
         }
     }
 
-    /// Records the damaged parts of a chunk, and those on a drive that failed.
-    fn verify(&mut self, at_bytes: u64, bytes: &[u8], failed_drive: Option<usize>) {
+    /// Computes the damaged parts of a chunk from other drives. Without redundancy, records them,
+    /// and those on a drive that failed.
+    fn verify(
+        &mut self,
+        at_bytes: u64,
+        bytes: &mut [u8],
+        fault: Option<TransferFault>,
+    ) -> Result<()> {
+        if !self.manifest.redundancy.is_none() {
+            return self.mend(at_bytes, bytes);
+        }
+        if let Some(fault) = fault.filter(|_| !self.is_lenient) {
+            return Err(self.striped.explain(&fault));
+        }
+        let failed_drive = fault.map(|fault| fault.drive_index);
         let checksum_block_bytes = self.manifest.checksum_block_bytes();
         let mut offset_bytes = at_bytes;
         for checksum_block in bytes.chunks(checksum_block_bytes as usize) {
@@ -506,6 +310,58 @@ impl DatasetReader {
             }
             offset_bytes += checksum_block.len() as u64;
         }
+        Ok(())
+    }
+
+    fn mend(&mut self, at_bytes: u64, bytes: &mut [u8]) -> Result<()> {
+        if self.is_right(at_bytes, bytes) {
+            return Ok(());
+        }
+        if !self.are_sums_verified {
+            // The checksums may be wrong, not the data.
+            self.load_verified_sums()?;
+        }
+        let sums = SumRange {
+            first_block: self.first_checksum_block,
+            sums: &self.sums,
+        };
+        let rescue = match self.rescue.take() {
+            Some(rescue) => rescue,
+            None => Rescue::new(&self.manifest, &self.striped, &self.budget)?,
+        };
+        self.rescue.insert(rescue).mend(at_bytes, bytes, sums)
+    }
+
+    /// Whether all checksum blocks of a chunk are as they were written.
+    fn is_right(&self, at_bytes: u64, bytes: &[u8]) -> bool {
+        let sums = SumRange {
+            first_block: self.first_checksum_block,
+            sums: &self.sums,
+        };
+        let block_bytes = self.manifest.checksum_block_bytes();
+        let mut blocks = bytes.chunks(block_bytes as usize).enumerate();
+        blocks.all(|(index, block)| {
+            let block_at = at_bytes + index as u64 * block_bytes;
+            sums.is_of(&self.manifest, block_at, block)
+        })
+    }
+
+    /// Loads the checksums from all drives after a read of them failed with `error`.
+    fn rescue_sums(&mut self, error: Error) -> Result<()> {
+        if self.manifest.redundancy.is_none() {
+            return Err(error);
+        }
+        self.reads.forget()?;
+        self.load_verified_sums()
+    }
+
+    fn load_verified_sums(&mut self) -> Result<()> {
+        let mut rescue = Rescue::new(&self.manifest, &self.striped, &self.budget)?;
+        (self.sums, self.sums_reservation) = rescue.sums()?;
+        self.first_checksum_block = 0;
+        self.are_sums_verified = true;
+        self.rescue = Some(rescue);
+        Ok(())
     }
 
     fn damage(&self, offset_bytes: u64, len_bytes: usize) -> Damage {
@@ -550,6 +406,7 @@ impl DatasetReader {
             damage.dataset.push_str("'s checksums");
             return Err(damage.to_error());
         }
+        self.are_sums_verified = is_all;
         let words = sums.chunks_exact(8);
         self.sums = words
             .map(|word| {

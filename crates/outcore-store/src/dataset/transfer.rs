@@ -468,5 +468,6 @@ fn write_shifted(
     Ok(())
 }
 
-/// Memory that any of these operations needs: two windows, and one for the buffers in between.
-pub const MEMORY_BYTES_MIN: u64 = 3 * WINDOW_BYTES as u64;
+/// Memory that any of these operations needs: two windows, one for the buffers in between, and two
+/// for parity.
+pub const MEMORY_BYTES_MIN: u64 = 5 * WINDOW_BYTES as u64;

@@ -7,16 +7,21 @@
 //! record exists, the dataset exists, and the next sweep finishes what a crash left. A writer that
 //! is dropped leaves nothing.
 //!
-//! Bounds: [`WINDOW_BYTES`] of buffers and 8 bytes per checksum block, both from the caller's
-//! budget.
+//! With redundancy, the writer also adds up the parity of each group of stripes
+//! ([`super::parity`]) and writes it with the data.
+//!
+//! Bounds: [`WINDOW_BYTES`] of buffers, 8 bytes per checksum block, and twice a window for parity,
+//! all from the caller's budget.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use super::groups::{ColumnQueue, GroupReader, Room, solve};
 use super::manifest::{Contents, Manifest, Share, checksum_block_checksum};
 use super::pack::Attributes;
+use super::parity::{ParityStripe, ParityWriter};
 use super::{DatasetVolume, stripe_options};
 use crate::batch::Batches;
 use crate::striped::StripedVolume;
@@ -70,6 +75,8 @@ pub(super) fn full() -> Error {
 pub(super) struct Unsealed {
     pub(super) striped: StripedVolume,
     pub(super) manifest: Manifest,
+    /// With redundancy: the parity of what has been written.
+    pub(super) parity: Option<Arc<ParityWriter>>,
     volume: DatasetVolume,
     dirs: Vec<PrivateDir>,
     replace: bool,
@@ -94,11 +101,11 @@ impl DatasetVolume {
     /// # Errors
     /// Usage: an invalid name, or one that is taken. A missing drive. No room. Memory.
     pub fn writer(&self, new: &NewDataset, budget: &Budget) -> Result<DatasetWriter> {
-        DatasetWriter::of(self.begin(new)?, budget)
+        DatasetWriter::of(self.begin(new, budget)?, budget)
     }
 
     /// Its layout on the drives, with room for the known length.
-    pub(super) fn begin(&self, new: &NewDataset) -> Result<Unsealed> {
+    pub(super) fn begin(&self, new: &NewDataset, budget: &Budget) -> Result<Unsealed> {
         super::check_name(&new.name)?;
         self.check_complete(WRITE)?;
         if !new.replace && self.contains(&new.name) {
@@ -131,9 +138,11 @@ impl DatasetVolume {
             &members,
             stripe_options(&manifest),
         )?;
+        let parity = ParityWriter::of(&striped, budget)?;
         Ok(Unsealed {
             striped,
             manifest,
+            parity: parity.map(Arc::new),
             volume: self.clone(),
             dirs,
             replace: new.replace,
@@ -166,6 +175,7 @@ impl DatasetVolume {
             index_bytes: 0,
             stripe_bytes: self.stripe_bytes,
             start_drive: (identity >> 32) as usize % self.drives.len(),
+            redundancy: self.redundancy,
             sums_checksum: 0,
             shares,
             attributes: new.attributes,
@@ -261,7 +271,53 @@ impl DatasetWriter {
         if offset_bytes + buf.len() as u64 > self.unsealed.striped.len_bytes() {
             return Err(full());
         }
+        if let Some(parity) = &self.unsealed.parity {
+            let mut at_bytes = offset_bytes;
+            let mut rest = &buf[..];
+            while !rest.is_empty() {
+                while !parity.has_room(at_bytes) {
+                    self.writes.wait()?;
+                }
+                let added = parity.add(at_bytes, rest)?;
+                if let Some(ParityStripe { address_bytes, buf }) = added.parity {
+                    self.writes.write_behind(&(), address_bytes, buf)?;
+                }
+                at_bytes += added.len_bytes as u64;
+                rest = &rest[added.len_bytes..];
+            }
+        }
         self.writes.write_behind(&(), offset_bytes, buf)
+    }
+
+    /// Writes the parity of the groups that were not complete before, from what is on the drives.
+    fn write_missing_parity(&mut self) -> Result<()> {
+        let Some(parity) = &self.unsealed.parity else {
+            return Ok(());
+        };
+        let striped = &self.unsealed.striped;
+        let full_bytes = self.unsealed.manifest.full_bytes();
+        let mut groups = GroupReader::new(striped, full_bytes, Room::PASS, &self.budget)?;
+        let mut columns = ColumnQueue::new(0..striped.map().groups_in(full_bytes));
+        loop {
+            while groups.has_room()
+                && let Some(column) = columns.next(&groups, |number| !parity.is_done(number))
+            {
+                groups.ask(column, |piece| !piece.is_parity)?;
+            }
+            let Some((_, mut pieces)) = groups.next()? else {
+                return Ok(());
+            };
+            if let Some(fault) = pieces.iter().find_map(|piece| piece.fault) {
+                return Err(striped.explain(&fault));
+            }
+            let Some(last) = pieces.iter().rposition(|piece| piece.is_parity) else {
+                unreachable!("a column has a piece of parity");
+            };
+            if let Some(parity) = solve(&mut pieces, last) {
+                let address_bytes = pieces[last].address_bytes;
+                self.writes.write_behind(&(), address_bytes, parity)?;
+            }
+        }
     }
 
     /// Completes the dataset; the last `index_bytes` of the pushed bytes are its index.
@@ -274,6 +330,9 @@ impl DatasetWriter {
         self.unsealed.manifest.len_bytes = self.written_bytes - index_bytes;
         let sums: Vec<u8> = self.sums.iter().flat_map(|sum| sum.to_le_bytes()).collect();
         self.unsealed.manifest.sums_checksum = bytes_checksum(&sums);
+        if let Some(parity) = &self.unsealed.parity {
+            parity.reopen_from(block_ceil(self.written_bytes));
+        }
         let mut at_bytes = self.unsealed.manifest.sums_at_bytes();
         for part in sums.chunks(CHUNK_BYTES) {
             let mut buf = self.take_buf()?;
@@ -300,6 +359,9 @@ impl DatasetWriter {
             share.len_bytes = len_bytes;
             self.unsealed.volume.device.set_len(drive.file, len_bytes)?;
         }
+        // What was not written up to here reads as zeros.
+        self.write_missing_parity()?;
+        self.writes.finish(|| Ok(()))?;
         self.unsealed.striped.sync()?;
         // Nothing is in flight any more.
         self.unsealed.publish()

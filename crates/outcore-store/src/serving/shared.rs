@@ -11,7 +11,7 @@ use outcore_io::port::{TransferFault, explain_transfer};
 
 use super::servers::ServerThreads;
 use crate::mapping::StripeMap;
-use crate::stripe::{StripeOptions, StripedDrive};
+use crate::stripe::{ABSENT, StripeOptions, StripedDrive};
 
 /// The shared state.
 pub(crate) struct Shared {
@@ -39,7 +39,7 @@ impl Shared {
 impl Drop for Shared {
     fn drop(&mut self) {
         self.servers.stop();
-        for drive in &self.drives {
+        for drive in self.drives.iter().filter(|drive| drive.file != ABSENT) {
             self.device.close(drive.file);
         }
     }

@@ -18,7 +18,7 @@ use super::*;
 const BLOCK: usize = 4096;
 
 /// A device with the dataset `name` as a file, and the file.
-fn mounted(
+pub(super) fn mounted(
     place: &TestDir,
     volume: &DatasetVolume,
     name: &str,
@@ -35,7 +35,7 @@ fn mounted(
     Ok((volume, file))
 }
 
-fn finish(port: &mut Port) -> Vec<Transfer> {
+pub(super) fn finish(port: &mut Port) -> Vec<Transfer> {
     let mut done = Vec::new();
     while port.in_flight() > 0 {
         port.poll(true, &mut done).unwrap();
@@ -45,7 +45,7 @@ fn finish(port: &mut Port) -> Vec<Transfer> {
 
 /// Writes `data` as the dataset `name`, in blocks in the order of `seed`, except for `hole`, and
 /// publishes it.
-fn write(
+pub(super) fn write(
     place: &TestDir,
     volume: &DatasetVolume,
     (name, data): (&str, &[u8]),

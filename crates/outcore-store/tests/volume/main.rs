@@ -12,6 +12,7 @@ mod faults;
 mod in_place;
 mod manifests;
 mod metadata;
+mod parity;
 mod pressure;
 mod raw;
 mod servers;

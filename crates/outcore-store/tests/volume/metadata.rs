@@ -9,10 +9,11 @@ use std::path::Path;
 
 use outcore_io::Kind;
 use outcore_io::drive::testing::FaultDevice;
-use outcore_store::dataset::reader::Damage;
+use outcore_store::dataset::damage::Damage;
 use outcore_store::dataset::transfer;
 use outcore_store::dataset::writer::NewDataset;
 use outcore_store::dataset::{DatasetVolume, VolumeDrive, Watch};
+use outcore_store::mapping::Redundancy;
 
 use super::datasets::{TestDir, bytes, new};
 use super::*;
@@ -182,8 +183,14 @@ fn no_volume_is_made_over_drives_that_hold_datasets() {
 
 #[test]
 fn a_scrub_beside_puts_and_removals_finds_no_damage() {
+    for redundancy in [Redundancy::None, Redundancy::Parity] {
+        scrub_beside_changes(redundancy);
+    }
+}
+
+fn scrub_beside_changes(redundancy: Redundancy) {
     let place = TestDir::in_memory(3);
-    let volume = place.create(1 << 16);
+    let volume = super::parity::create(&place, 1 << 16, redundancy);
     place.put(&volume, "x", b"first").unwrap();
     std::thread::scope(|scope| {
         let changing = scope.spawn(|| {

@@ -43,6 +43,7 @@ const AGAIN: &str = "make the index again: `outcore vector index`";
 const FORM: Form = Form {
     kind: NAME,
     version: 2,
+    version_min: 2,
     operation: "open vector index",
     len_bytes_max: HEADER_BYTES as u64,
     remedy: AGAIN,

@@ -29,6 +29,7 @@ const REMEDY: &str = "remove it to start the run again";
 const FORM: Form = Form {
     kind: NAME,
     version: 1,
+    version_min: 1,
     operation: "open checkpoint",
     len_bytes_max: HEADER_BYTES as u64,
     remedy: REMEDY,

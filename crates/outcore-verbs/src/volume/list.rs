@@ -88,6 +88,7 @@ fn dataset(volume: &DatasetVolume, found: &Manifest) -> DatasetEntry {
         contents,
         is_directory: found.contents == Contents::Directory,
         missing_drives: missing.map(str::to_owned).collect(),
+        is_readable: volume.is_readable(found),
     }
 }
 
@@ -109,12 +110,14 @@ fn packed(entry: &Entry) -> DatasetEntry {
         contents,
         is_directory: entry.kind == EntryKind::Directory,
         missing_drives: Vec::new(),
+        is_readable: true,
     }
 }
 
 fn line_of(entry: &DatasetEntry) -> String {
     let needs = match entry.missing_drives.as_slice() {
         [] => String::new(),
+        missing if entry.is_readable => format!("\twithout {}, missing", missing.join(", ")),
         missing => format!("\tneeds {}, missing", missing.join(", ")),
     };
     let size = units::bytes(entry.bytes);

@@ -3,10 +3,12 @@
 //! Contract: [`outcore_front::volumes`] defines what a name means. Each verb opens the volume anew.
 //! A dataset appears whole or not at all and is checked when it is read. Each listed dataset is an
 //! item of the host and a part of the report. `page.rs` has the options and the reports, `state.rs`
-//! makes and checks the volume, `list.rs` lists and removes datasets, and `transfer.rs` moves them.
+//! makes and checks the volume, `replace.rs` rebuilds a drive, `list.rs` lists and removes
+//! datasets, and `transfer.rs` moves them.
 
 mod list;
 mod page;
+mod replace;
 mod state;
 mod transfer;
 
@@ -31,6 +33,7 @@ pub(crate) fn visit_verbs(visitor: &mut impl VerbVisitor) {
     visitor.visit::<state::Create>();
     visitor.visit::<state::Status>();
     visitor.visit::<state::Scrub>();
+    visitor.visit::<replace::Replace>();
     visitor.visit::<transfer::Put>();
     visitor.visit::<transfer::Get>();
     visitor.visit::<list::Ls>();
@@ -68,11 +71,13 @@ fn remark_absent(host: &dyn Host, volume: &DatasetVolume) {
         let is_missing = error.raw_errno() == Some(rustix::io::Errno::NOENT.raw_os_error());
         let found = match error.kind() {
             Kind::Corrupt => format!("the label of drive {name} cannot be used: {error}"),
-            _ if is_missing => format!("drive {name} is missing ({dir}: {why}): mount it"),
+            _ if is_missing => {
+                format!("drive {name} is missing ({dir}: {why}): mount it or replace it")
+            }
             _ => format!("drive {name} cannot be read ({dir}: {why})"),
         };
         host.remark(&format!(
-            "{found}. Datasets that do not use it can be read; nothing is written or removed until \
+            "{found}. Datasets that do not need it can be read; nothing is written or removed until \
              it is back"
         ));
     }

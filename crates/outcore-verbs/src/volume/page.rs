@@ -33,6 +33,32 @@ pub(crate) struct CreateArgs {
     /// Stripe size: a power of two from 4KiB to 4MiB
     #[arg(long = "stripe", value_name = "SIZE", default_value = "1MiB", value_parser = units::parse_bytes)]
     pub(crate) stripe_bytes: u64,
+    /// How many drives may be lost: 0, or 1 at the cost of one drive's room
+    #[arg(long, value_name = "N", default_value_t = 0, value_parser = clap::value_parser!(u32).range(0..=1))]
+    pub(crate) parity: u32,
+    /// Keep a copy of everything on another drive, so that one drive may be lost
+    #[arg(long, conflicts_with = "parity")]
+    pub(crate) mirror: bool,
+}
+
+/// Rebuild a lost drive in another directory
+///
+/// Computes the contents of the drive from the other drives, verifies them, and writes them to the
+/// new directory, which then takes the drive's place in the drives file. The drive keeps its name.
+/// The new directory may be the same one, on a new drive that is mounted there. A command that
+/// was killed continues when it is repeated.
+#[derive(Debug, Args)]
+pub(crate) struct ReplaceArgs {
+    /// The drive to replace, by its name in the drives file
+    #[arg(value_name = "OLD")]
+    pub(crate) drive: String,
+    /// The directory that takes its place, on another drive
+    #[arg(value_name = "NEW", value_hint = ValueHint::DirPath)]
+    pub(crate) dir: PathBuf,
+    /// Give up contents that no other drive can replace: all of them, if the volume has neither
+    /// parity nor a mirror
+    #[arg(long)]
+    pub(crate) force: bool,
 }
 
 /// Show the drives of a volume: used and free space, and which are missing
@@ -43,7 +69,8 @@ pub(crate) struct StatusArgs {}
 ///
 /// Exits with 4 if anything is damaged; drive, file and offset go to standard output. Without
 /// names, orphans (files that belong to no dataset) are reported too. Damaged or lost labels and
-/// copies of manifests are restored from other drives.
+/// copies of manifests are restored from other drives. On a volume with parity or a mirror, so are
+/// the data.
 #[derive(Debug, Args)]
 pub(crate) struct ScrubArgs {
     /// Datasets to read. Default: all
@@ -136,6 +163,23 @@ report! {
         drive_count: u64,
         /// Bytes of a stripe.
         stripe_bytes: u64,
+        /// What replaces a lost drive: `none`, `parity` or `mirror`.
+        redundancy: String,
+    }
+}
+
+report! {
+    /// A drive that was replaced.
+    pub(crate) struct ReplacementReport {
+        [used: JobSummary],
+        /// Its name.
+        drive: String,
+        /// Its new directory.
+        dir: Place,
+        /// Bytes that were rebuilt, without those of earlier runs.
+        rebuilt_bytes: u64,
+        /// Contents that were given up; each is an event `damage`.
+        damages: Listed<Damage>,
     }
 }
 
@@ -165,12 +209,17 @@ report! {
         volume: String,
         /// Bytes of a stripe.
         stripe_bytes: u64,
+        /// What replaces a lost drive: `none`, `parity` or `mirror`.
+        redundancy: String,
         /// The number of datasets.
         datasets: u64,
         /// The number of datasets that are damaged and cannot be read.
         damaged: u64,
         /// The number of datasets that need a missing drive.
         unreachable: u64,
+        /// The number of datasets that can be read although a drive is missing, and that another
+        /// missing drive would make unreadable.
+        at_risk: u64,
         /// The number of files that belong to no dataset.
         orphans: u64,
         /// Bytes of these files.
@@ -191,7 +240,8 @@ report! {
         offset_bytes: u64,
         /// Bytes of that part.
         len_bytes: u64,
-        /// Whether it has been restored from another drive's copy: labels and manifests have them.
+        /// Whether it has been restored from other drives: labels and manifests, and the data of a
+        /// volume with parity or a mirror.
         is_repaired: bool,
     }
 }
@@ -270,9 +320,10 @@ report! {
         contents: String,
         /// Whether it is a packed directory, or an empty directory in one.
         is_directory: bool,
-        /// Drives that it is on and that are missing: it cannot be read as a whole until they are
-        /// back.
+        /// Drives that it is on and that are missing.
         missing_drives: Vec<String>,
+        /// Whether it can be read as a whole without them.
+        is_readable: bool,
     }
 }
 

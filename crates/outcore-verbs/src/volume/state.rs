@@ -7,7 +7,10 @@ use outcore::{Error, Result};
 use outcore_front::volumes;
 use outcore_io::config::DriveSet;
 use outcore_io::units;
-use outcore_store::dataset::{DatasetVolume, Watch, drives_of};
+use outcore_store::dataset::damage::Damage as Found;
+use outcore_store::dataset::manifest::Manifest;
+use outcore_store::dataset::{DatasetVolume, NewVolume, Watch, drives_of};
+use outcore_store::mapping::Redundancy;
 use serde_json::json;
 
 use super::page::{
@@ -33,21 +36,32 @@ impl Verb for Create {
         let resources = resources(host)?;
         let drives = drives_of(&DriveSet::read(drives_file(host)?)?);
         let seed = volumes::fresh_seed();
-        let made = DatasetVolume::create(resources.device(), drives, args.stripe_bytes, seed)?;
+        let new = NewVolume {
+            stripe_bytes: args.stripe_bytes,
+            redundancy: match (args.mirror, args.parity) {
+                (true, _) => Redundancy::Mirror,
+                (false, 0) => Redundancy::None,
+                (false, _) => Redundancy::Parity,
+            },
+            seed,
+        };
+        let made = DatasetVolume::create_with(resources.device(), drives, new)?;
         Ok(VolumeReport {
             used: stopwatch.stop(Moved::default(), &[], &resources, None),
             volume: made.id().to_owned(),
             drive_count: made.drives().len() as u64,
             stripe_bytes: made.stripe_bytes(),
+            redundancy: made.redundancy().name().to_owned(),
         })
     }
 
     fn headline(report: &VolumeReport) -> String {
         format!(
-            "volume {} over {}, stripes of {}",
+            "volume {} over {}, stripes of {}{}",
             report.volume,
             units::counted(report.drive_count, "drive"),
-            units::bytes(report.stripe_bytes)
+            units::bytes(report.stripe_bytes),
+            with_redundancy(&report.redundancy)
         )
     }
 }
@@ -86,14 +100,18 @@ impl Verb for Status {
         remark_absent(host, volume);
         let names = volume.names()?;
         let manifests: Vec<_> = names.iter().map(|name| volume.manifest(name)).collect();
-        let found = manifests.iter().flatten();
-        let unreachable = found.filter(|found| !volume.absent_of(found).is_empty());
+        let found = || manifests.iter().flatten();
+        let unreachable = found().filter(|found| !volume.is_readable(found));
+        let is_at_risk =
+            |found: &&Manifest| volume.is_readable(found) && !volume.absent_of(found).is_empty();
         let orphans = Orphans::of(&volume.orphans()?);
         Ok(VolumeStatus {
             used: stopwatch.stop(Moved::default(), &[], &resources, None),
             members: Listed(members),
             volume: volume.id().to_owned(),
             stripe_bytes: volume.stripe_bytes(),
+            redundancy: volume.redundancy().name().to_owned(),
+            at_risk: found().filter(is_at_risk).count() as u64,
             datasets: manifests.len() as u64,
             damaged: manifests.iter().filter(|found| found.is_err()).count() as u64,
             unreachable: unreachable.count() as u64,
@@ -115,6 +133,14 @@ impl Verb for Status {
                 words.lines(&format!("{count} of them {why} shows which"));
             }
         }
+        if report.at_risk > 0 {
+            words.lines(&format!(
+                "{} of them {} at risk: one more drive that fails makes them unreadable; rebuild the \
+                 missing one with `outcore volume replace`",
+                report.at_risk,
+                if report.at_risk == 1 { "is" } else { "are" }
+            ));
+        }
         let orphans = Orphans {
             files: report.orphans,
             bytes: report.orphan_bytes,
@@ -124,10 +150,11 @@ impl Verb for Status {
 
     fn headline(report: &VolumeStatus) -> String {
         format!(
-            "volume {}: {}, stripes of {}",
+            "volume {}: {}, stripes of {}{}",
             report.volume,
             units::counted(report.datasets, "dataset"),
-            units::bytes(report.stripe_bytes)
+            units::bytes(report.stripe_bytes),
+            with_redundancy(&report.redundancy)
         )
     }
 }
@@ -165,18 +192,7 @@ impl Verb for Scrub {
             };
             volume.scrub(names, &volumes::budget(), watched)
         })?;
-        let damages = damages.into_iter().map(|damage| Damage {
-            dataset: damage.dataset,
-            drive: damage.drive,
-            path: damage.path,
-            offset_bytes: damage.offset_bytes,
-            len_bytes: damage.len_bytes,
-            is_repaired: damage.is_repaired,
-        });
-        let damages: Vec<Damage> = damages.collect();
-        for damage in &damages {
-            host.item("damage", json!(damage), &line_of_damage(damage));
-        }
+        let damages = list_damages(host, damages);
         let orphans = match names {
             [] => volume.orphans()?,
             _ => Vec::new(),
@@ -246,12 +262,37 @@ impl Verb for Scrub {
         let hint = match is_left {
             true => "put these datasets again, and replace a drive that is listed more than once",
             false => {
-                "all damage was repaired from copies on other drives; replace a drive that is \
-                 listed again"
+                "all damage was repaired from other drives; replace a drive that is listed again"
             }
         };
         Some(Error::corrupt(SCRUB, format!("{count} damaged")).hint(hint))
     }
+}
+
+/// The redundancy of a volume at the end of a line.
+fn with_redundancy(redundancy: &str) -> String {
+    match redundancy {
+        "none" => String::new(),
+        "mirror" => ", mirrored".to_owned(),
+        other => format!(", {other}"),
+    }
+}
+
+/// Reports each damage as an item.
+pub(super) fn list_damages(host: &dyn Host, found: Vec<Found>) -> Vec<Damage> {
+    let damages = found.into_iter().map(|damage| Damage {
+        dataset: damage.dataset,
+        drive: damage.drive,
+        path: damage.path,
+        offset_bytes: damage.offset_bytes,
+        len_bytes: damage.len_bytes,
+        is_repaired: damage.is_repaired,
+    });
+    let damages: Vec<Damage> = damages.collect();
+    for damage in &damages {
+        host.item("damage", json!(damage), &line_of_damage(damage));
+    }
+    damages
 }
 
 /// A damage as a line.
@@ -261,7 +302,7 @@ fn line_of_damage(damage: &Damage) -> String {
         name => format!("@{name}"),
     };
     let repaired = match damage.is_repaired {
-        true => ", repaired from another drive",
+        true => ", repaired from other drives",
         false => "",
     };
     let bytes = units::counted(damage.len_bytes, "byte");

@@ -156,6 +156,8 @@ impl Transfer<'_> {
         let resources = host.start(resources(host)?, self.record_io.path(), kept)?;
         let device = resources.device();
         let volume = open(host, &device)?;
+        let notes = volumes::degraded_notes(&volume);
+        notes.iter().for_each(|note| host.note(note));
         let control = &host.adopt(resources.job(Vec::new())).control;
         let total_bytes = volumes::bytes_of(&volume, self.source);
         control.begin_phase("copy", total_bytes);

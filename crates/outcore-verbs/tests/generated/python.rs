@@ -166,7 +166,10 @@ fn text_of(module: &Module, kind: &str) -> String {
     let mut text = HEAD.replace("KIND", kind);
     text += &from("collections.abc", &["Mapping"]);
     text += &match class {
-        Some(_) => "from typing import Any\n".to_owned(),
+        Some(_) => match from("typing", &["SupportsIndex"]) {
+            none if none.is_empty() => "from typing import Any\n".to_owned(),
+            some => some.replace("import ", "import Any, "),
+        },
         None => from("typing", &["Literal", "SupportsIndex", "overload"])
             .replace("import ", "import TYPE_CHECKING, "),
     };

@@ -38,6 +38,7 @@ pub(super) const NAME: &str = "view.json";
 const FORM: Form = Form {
     kind: "sorted view",
     version: 2,
+    version_min: 2,
     operation: OPEN,
     len_bytes_max: 64 << 20,
     remedy: "restore it, or remove the view's directory and build the view again",

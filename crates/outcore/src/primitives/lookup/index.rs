@@ -55,6 +55,7 @@ const AGAIN: &str = "remove it, and the next lookup makes it again";
 const FORM: Form = Form {
     kind: NAME,
     version: 1,
+    version_min: 1,
     operation: "open lookup index",
     len_bytes_max: HEADER_BYTES as u64,
     remedy: AGAIN,

@@ -17,6 +17,7 @@ use super::kit::{Case, DIR};
 const FORM: Form = Form {
     kind: "sorted view",
     version: 2,
+    version_min: 2,
     operation: "test",
     len_bytes_max: 1 << 30,
     remedy: "",

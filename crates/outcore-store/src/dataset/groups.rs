@@ -1,0 +1,230 @@
+//! Reads groups of stripes: the data of each and their parity, piece by piece.
+//!
+//! Contract: a [`Column`] is the same range within each stripe of a group and within its parity. A
+//! [`GroupReader`] keeps some columns in flight and returns them in order. A failed read is a fault
+//! of its [`Piece`], not an error, because the other pieces may replace it. Bytes beyond the
+//! dataset count as zeros and are never read. Nothing is verified here.
+//!
+//! Bounds: a pool of buffers of [`GroupReader::piece_bytes`] each, from the caller's budget.
+
+use std::collections::VecDeque;
+use std::ops::Range;
+
+use super::CHECKSUM_BLOCK_BYTES_MAX;
+use super::parity::add_to;
+use crate::batch::Batches;
+use crate::striped::StripedVolume;
+use outcore_io::error::Result;
+use outcore_io::memory::{Budget, Buf, Pool};
+use outcore_io::port::TransferFault;
+use outcore_io::transfers::Transfers;
+
+/// Longest piece.
+const PIECE_BYTES_MAX: u64 = 1 << 20;
+
+/// The same range within each stripe of a group.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Column {
+    pub(super) group: u64,
+    /// Its first byte within a stripe.
+    pub(super) from_bytes: u64,
+    pub(super) len_bytes: u64,
+}
+
+/// A column's part of one stripe.
+#[derive(Debug)]
+pub(super) struct Piece {
+    pub(super) address_bytes: u64,
+    pub(super) drive_index: usize,
+    pub(super) is_parity: bool,
+    /// Its length within the dataset.
+    pub(super) len_bytes: u64,
+    is_asked: bool,
+    /// Its bytes, if they were asked for; undefined after a fault.
+    pub(super) buf: Option<Buf>,
+    pub(super) fault: Option<TransferFault>,
+}
+
+/// Columns in flight, and the memory for them.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Room {
+    pub(super) columns: usize,
+    pub(super) memory_bytes: usize,
+}
+
+impl Room {
+    /// For passes over whole datasets.
+    pub(super) const PASS: Room = Room {
+        columns: 4,
+        memory_bytes: 32 << 20,
+    };
+}
+
+/// Reads columns. See the head of this file.
+pub(super) struct GroupReader {
+    // Declared first, so dropped first: it waits for what is in flight.
+    reads: Transfers<(), Batches>,
+    striped: StripedVolume,
+    /// End of the data, their index and their checksums.
+    full_bytes: u64,
+    pool: Pool,
+    piece_bytes: u64,
+    asked: VecDeque<(Column, Vec<Piece>)>,
+}
+
+impl GroupReader {
+    /// A reader of the first `full_bytes` of `striped`, with room for `columns` columns in about
+    /// `memory_bytes`.
+    pub(super) fn new(
+        striped: &StripedVolume,
+        full_bytes: u64,
+        Room {
+            columns,
+            memory_bytes,
+        }: Room,
+        budget: &Budget,
+    ) -> Result<Self> {
+        let drives = striped.drives().len();
+        let mut piece_bytes = striped.map().stripe_bytes().min(PIECE_BYTES_MAX);
+        while piece_bytes > CHECKSUM_BLOCK_BYTES_MAX
+            && piece_bytes as usize * drives * columns > memory_bytes
+        {
+            piece_bytes /= 2;
+        }
+        Ok(GroupReader {
+            reads: Transfers::on(Batches::of(striped.submitter()?)),
+            striped: striped.clone(),
+            full_bytes,
+            pool: Pool::new(budget, "stripes", piece_bytes as usize, drives * columns)?,
+            piece_bytes,
+            asked: VecDeque::new(),
+        })
+    }
+
+    /// Longest column.
+    pub(super) fn piece_bytes(&self) -> u64 {
+        self.piece_bytes
+    }
+
+    /// Whether there is memory for another column.
+    pub(super) fn has_room(&self) -> bool {
+        self.pool.free_slots() >= self.striped.drives().len()
+    }
+
+    /// The columns of a group, in order.
+    fn columns(&self, group: u64) -> impl Iterator<Item = Column> + use<> {
+        let stripe_bytes = self.striped.map().stripe_bytes();
+        let start_bytes = self.striped.map().group(group).stripes.start * stripe_bytes;
+        let end_bytes = stripe_bytes.min(self.full_bytes.saturating_sub(start_bytes));
+        let len_bytes = self.piece_bytes;
+        (0..end_bytes)
+            .step_by(len_bytes as usize)
+            .map(move |from_bytes| Column {
+                group,
+                from_bytes,
+                len_bytes,
+            })
+    }
+
+    /// Starts to read the pieces of a column for which `is_wanted` holds.
+    ///
+    /// # Errors
+    /// The queue itself failed.
+    pub(super) fn ask(&mut self, column: Column, is_wanted: impl Fn(&Piece) -> bool) -> Result<()> {
+        let map = self.striped.map();
+        let stripe_bytes = map.stripe_bytes();
+        let group = map.group(column.group);
+        let data_bytes = |stripe: u64| {
+            let from_bytes = stripe * stripe_bytes + column.from_bytes;
+            self.full_bytes
+                .saturating_sub(from_bytes)
+                .min(column.len_bytes)
+        };
+        let mut pieces = Vec::new();
+        for stripe in group.stripes.clone().chain([group.parity_stripe]) {
+            let is_parity = stripe == group.parity_stripe;
+            let len_bytes = match is_parity {
+                true => data_bytes(group.stripes.start),
+                false => data_bytes(stripe),
+            };
+            if len_bytes > 0 {
+                pieces.push(Piece {
+                    address_bytes: stripe * stripe_bytes + column.from_bytes,
+                    drive_index: map.locate(stripe).0,
+                    is_parity,
+                    len_bytes,
+                    is_asked: false,
+                    buf: None,
+                    fault: None,
+                });
+            }
+        }
+        for piece in pieces.iter_mut().filter(|piece| is_wanted(piece)) {
+            let mut buf = self.reads.buffer(&self.pool, || Ok(()))?;
+            let buf = buf.split_to(piece.len_bytes as usize);
+            self.reads.read(&(), piece.address_bytes, buf, ());
+            piece.is_asked = true;
+        }
+        self.asked.push_back((column, pieces));
+        self.reads.start()
+    }
+
+    /// The next column, in the order in which they were asked for.
+    ///
+    /// # Errors
+    /// The queue itself failed.
+    pub(super) fn next(&mut self) -> Result<Option<(Column, Vec<Piece>)>> {
+        let Some((column, mut pieces)) = self.asked.pop_front() else {
+            return Ok(None);
+        };
+        for piece in pieces.iter_mut().filter(|piece| piece.is_asked) {
+            let Some((_, transfer)) = self.reads.next_or_fault(|| Ok(()))? else {
+                unreachable!("a piece that was asked for arrives");
+            };
+            piece.fault = transfer.fault;
+            piece.buf = Some(transfer.buf);
+        }
+        Ok(Some((column, pieces)))
+    }
+}
+
+/// The columns of many groups, in order.
+pub(super) struct ColumnQueue {
+    groups: Range<u64>,
+    ready: VecDeque<Column>,
+}
+
+impl ColumnQueue {
+    pub(super) fn new(groups: Range<u64>) -> Self {
+        ColumnQueue {
+            groups,
+            ready: VecDeque::new(),
+        }
+    }
+
+    /// The next column that `reads` shall read, of the groups for which `is_wanted` holds.
+    pub(super) fn next(
+        &mut self,
+        reads: &GroupReader,
+        is_wanted: impl Fn(u64) -> bool,
+    ) -> Option<Column> {
+        while self.ready.is_empty() {
+            let number = self.groups.by_ref().find(|number| is_wanted(*number))?;
+            self.ready.extend(reads.columns(number));
+        }
+        self.ready.pop_front()
+    }
+}
+
+/// The bytes that make the sum of a column zero, given all pieces but one: a piece of data from the
+/// others and the parity, or the parity from the data. Takes the memory of one of the pieces.
+pub(super) fn solve(pieces: &mut [Piece], unknown: usize) -> Option<Buf> {
+    let is_known = |index: &usize| *index != unknown && pieces[*index].buf.is_some();
+    let known: Vec<usize> = (0..pieces.len()).filter(is_known).collect();
+    let longest = *known.iter().max_by_key(|index| pieces[**index].len_bytes)?;
+    let mut sum = pieces[longest].buf.take()?;
+    for index in known.into_iter().filter(|index| *index != longest) {
+        add_to(&mut sum, pieces[index].buf.as_deref()?);
+    }
+    Some(sum.split_to((pieces[unknown].len_bytes as usize).min(sum.len())))
+}

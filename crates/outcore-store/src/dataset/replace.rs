@@ -1,0 +1,353 @@
+//! Gives the place of a drive to another directory and rebuilds its contents there.
+//!
+//! Contract: [`DatasetVolume::replace`] collects everything in the folder [`FOLDER_IN_PROGRESS`] of
+//! the new directory and renames that folder to [`FOLDER`] when it is complete and durable, so the
+//! drive is either absent or whole. The drive keeps its name, so labels and manifests stay valid;
+//! the caller then names the new directory in the drives file. The same call after a kill
+//! continues: a share that is complete has its final name, and a note says how much of the one in
+//! progress is durable. Contents come from the other drives, never from the old one.
+//!
+//! Without redundancy, or where a second drive has lost bytes, contents cannot be computed. This is
+//! an error, or, if the caller accepts it, damage that later reads find.
+//!
+//! Bounds: those of [`super::rebuild`].
+
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+
+use super::damage::Damage;
+use super::label::{self, LABEL};
+use super::manifest::Manifest;
+use super::rebuild::Rebuild;
+use super::{DATA, DATASETS, DatasetVolume, FOLDER, PassResources, Watch};
+use outcore_io::drive::folder::{self, FolderLock};
+use outcore_io::error::{Error, Kind, Result};
+use outcore_io::memory::Budget;
+
+const REPLACE: &str = "replace drive";
+/// Folder of a drive that is not complete yet.
+pub(crate) const FOLDER_IN_PROGRESS: &str = "outcore-volume.in-progress";
+/// Folder of a drive that has been replaced, if it can still be renamed.
+pub(crate) const FOLDER_REPLACED: &str = "outcore-volume.replaced";
+/// The share that is being rebuilt, and how much of it is durable.
+const PART: &str = "part";
+const NOTE: &str = "progress";
+
+/// A drive that is to be replaced.
+#[derive(Debug, Clone, Copy)]
+pub struct Replacement<'a> {
+    /// Its name.
+    pub drive: &'a str,
+    /// The directory that takes its place. It may be the same one, on a new drive.
+    pub dir: &'a Path,
+    /// Whether contents that cannot be computed are given up.
+    pub gives_up: bool,
+}
+
+/// The result of replacing a drive.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Replaced {
+    /// The directory, absolute.
+    pub dir: PathBuf,
+    /// Bytes that were rebuilt now, without those of earlier runs.
+    pub rebuilt_bytes: u64,
+    /// The folder of the old drive under its new name, if that drive could be renamed.
+    pub set_aside: Option<PathBuf>,
+    /// What was given up.
+    pub damages: Vec<Damage>,
+}
+
+/// A replacement in progress.
+struct Work<'a> {
+    volume: &'a DatasetVolume,
+    index: usize,
+    dir: PathBuf,
+    gives_up: bool,
+    replaced: Replaced,
+}
+
+impl DatasetVolume {
+    /// Bytes that the replacement of a drive writes, at most.
+    pub fn bytes_on(&self, drive: &str) -> u64 {
+        let names = self.names().unwrap_or_default();
+        let manifests = names.iter().filter_map(|name| self.manifest(name).ok());
+        let shares = manifests.flat_map(|manifest| manifest.shares);
+        let own = shares.filter(|share| share.drive == drive);
+        own.map(|share| share.len_bytes).sum()
+    }
+
+    /// Rebuilds a drive in another directory.
+    ///
+    /// # Errors
+    /// Usage: no drive of that name; a directory that is used already; a drive that is whole and in
+    /// that directory. Another drive is missing. Contents that cannot be computed, unless they are
+    /// given up. No room, I/O, a stop.
+    pub fn replace(
+        &self,
+        wanted: Replacement<'_>,
+        budget: &Budget,
+        watch: Watch<'_>,
+    ) -> Result<Replaced> {
+        let index = self
+            .drives
+            .iter()
+            .position(|drive| drive.name == wanted.drive);
+        let Some(index) = index else {
+            let names: Vec<&str> = self
+                .drives
+                .iter()
+                .map(|drive| drive.name.as_str())
+                .collect();
+            let cause = format!("the volume has no drive `{}`", wanted.drive);
+            return Err(
+                Error::usage(REPLACE, cause).hint(format!("its drives are {}", names.join(", ")))
+            );
+        };
+        let mut others = self
+            .absent()
+            .filter(|(drive, _)| drive.name != wanted.drive);
+        if let Some((drive, error)) = others.next() {
+            return Err(label::refusal(REPLACE, drive, error));
+        }
+        let dir = std::path::absolute(wanted.dir)
+            .map_err(|error| Error::io(REPLACE, &error).path(wanted.dir))?;
+        let mut work = Work {
+            volume: self,
+            index,
+            gives_up: wanted.gives_up,
+            replaced: Replaced {
+                dir: dir.clone(),
+                rebuilt_bytes: 0,
+                set_aside: None,
+                damages: Vec::new(),
+            },
+            dir,
+        };
+        let done = work.run(PassResources { budget, watch });
+        done.map_err(|error| match error.drive_name() {
+            None => error.drive(wanted.drive),
+            Some(_) => error,
+        })?;
+        Ok(work.replaced)
+    }
+}
+
+impl Work<'_> {
+    fn run(&mut self, resources: PassResources<'_>) -> Result<()> {
+        let volume = self.volume;
+        if self.is_done()? {
+            return Ok(());
+        }
+        // Finishes what a killed command has committed.
+        for other in volume.present().filter(|other| *other != self.index) {
+            let swept = volume.device.sweep_private_dirs(&volume.folder(other));
+            swept.map_err(|error| error.drive(&volume.drives[other].name))?;
+        }
+        let _lock = self.begin()?;
+        for share in self.names_in(DATA)? {
+            let path = self.in_progress().join(DATA).join(share);
+            (resources.watch.advance)(folder::len_bytes(&path).unwrap_or(0));
+        }
+        self.fill(resources)?;
+        let _names = volume.lock_names()?;
+        // Another command may have put more in the meantime, if the old drive is still there.
+        self.fill(resources)?;
+        self.remove_others()?;
+        self.publish()
+    }
+
+    fn refused(&self, cause: &str) -> Error {
+        Error::usage(REPLACE, cause)
+            .drive(&self.volume.drives[self.index].name)
+            .path(&self.dir)
+    }
+
+    fn in_progress(&self) -> PathBuf {
+        self.dir.join(FOLDER_IN_PROGRESS)
+    }
+
+    fn names_in(&self, inner: &str) -> Result<Vec<OsString>> {
+        folder::names(&self.in_progress().join(inner))
+    }
+
+    /// Rejects a directory that cannot take the drive's place; true if it already has.
+    fn is_done(&self) -> Result<bool> {
+        if !folder::is_dir(&self.dir)? {
+            return Err(self.refused("not a directory, but a drive of a volume must be one"));
+        }
+        let volume = self.volume;
+        let is_here = |index: usize| folder::is_same(&volume.drives[index].dir, &self.dir);
+        let is_own = is_here(self.index);
+        if (0..volume.drives.len()).any(|index| index != self.index && is_here(index)) {
+            return Err(self.refused("it belongs to another drive of the volume"));
+        }
+        if is_own && volume.absent[self.index].is_none() {
+            return Err(self
+                .refused("the drive is there and has its label: there is nothing to replace")
+                .hint("`outcore volume scrub` repairs damage; name another directory to move it"));
+        }
+        if is_own || !self.dir.join(FOLDER).exists() {
+            return Ok(false);
+        }
+        match volume.is_label_of(&self.dir, self.index) {
+            true => Ok(true),
+            false => Err(self
+                .refused("it belongs to a volume already")
+                .hint("name another directory")),
+        }
+    }
+
+    /// Makes the folder, or finds that of a killed run; locks it.
+    fn begin(&self) -> Result<FolderLock> {
+        let in_progress = self.in_progress();
+        for inner in [DATA, DATASETS] {
+            folder::make_dirs(&in_progress.join(inner))?;
+        }
+        let Some(lock) = folder::lock(&in_progress)? else {
+            return Err(self
+                .refused("another command is replacing the drive there")
+                .hint("wait for it"));
+        };
+        let label = in_progress.join(LABEL);
+        let sealed = self.volume.seal_label(self.index)?;
+        match folder::read(&label)? {
+            None => self.write_file(&label, &sealed)?,
+            Some(found) if found == sealed => {}
+            Some(_) => {
+                return Err(self
+                    .refused("it holds an unfinished replacement of another drive")
+                    .hint(format!("remove {FOLDER_IN_PROGRESS} there")));
+            }
+        }
+        Ok(lock)
+    }
+
+    /// Rebuilds the shares and copies the manifests of all datasets that are not there yet.
+    fn fill(&mut self, resources: PassResources<'_>) -> Result<()> {
+        for name in self.volume.names()? {
+            let manifest = match self.volume.manifest(&name) {
+                Ok(manifest) => manifest,
+                Err(error) if self.gives_up && error.kind() == Kind::Corrupt => continue,
+                Err(error) => return Err(error),
+            };
+            let share = self.in_progress().join(DATA).join(&manifest.id);
+            if !share.exists() {
+                self.rebuild(&manifest, &share, resources)?;
+            }
+            let copy = self
+                .in_progress()
+                .join(DATASETS)
+                .join(format!("{name}.json"));
+            let sealed = manifest.seal(&self.volume.place(self.index))?;
+            if folder::read(&copy)?.as_ref() != Some(&sealed) {
+                self.write_file(&copy, &sealed)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Removes what belongs to no dataset any more.
+    fn remove_others(&self) -> Result<()> {
+        let (mut ids, mut copies) = (Vec::new(), Vec::new());
+        for name in self.volume.names()? {
+            ids.extend(self.volume.ids_said_of(&name));
+            copies.push(format!("{name}.json"));
+        }
+        for (inner, kept) in [(DATA, ids), (DATASETS, copies)] {
+            for name in self.names_in(inner)? {
+                if !kept.iter().any(|kept| name == kept.as_str()) {
+                    folder::remove_file(&self.in_progress().join(inner).join(name))?;
+                }
+            }
+        }
+        folder::remove_file(&self.in_progress().join(PART))?;
+        folder::remove_file(&self.in_progress().join(NOTE))
+    }
+
+    fn rebuild(
+        &mut self,
+        manifest: &Manifest,
+        share: &Path,
+        resources: PassResources<'_>,
+    ) -> Result<()> {
+        let len_bytes = manifest.shares[self.index].len_bytes;
+        if manifest.redundancy.is_none() && len_bytes > 0 {
+            return self.give_up(manifest, share);
+        }
+        let (part, note) = (self.in_progress().join(PART), self.in_progress().join(NOTE));
+        let noted = folder::read(&note)?.and_then(|text| String::from_utf8(text).ok());
+        let noted = noted.unwrap_or_default();
+        let is_whole = folder::len_bytes(&part).is_some_and(|len| len >= len_bytes);
+        let groups_done = match noted.trim().split_once(' ') {
+            Some((id, groups)) if id == manifest.id && is_whole => groups.parse().unwrap_or(0),
+            _ => 0,
+        };
+        if groups_done == 0 {
+            folder::remove_file(&part)?;
+        }
+        let rebuild = Rebuild {
+            volume: self.volume,
+            manifest,
+            index: self.index,
+            path: &part,
+            groups_done,
+            is_lenient: self.gives_up,
+        };
+        let noted = |groups: u64| {
+            let text = format!("{} {groups}\n", manifest.id);
+            self.write_file(&note, text.as_bytes())
+        };
+        let rebuilt = rebuild.run(resources, &mut &noted)?;
+        self.volume.protect_share(manifest, &part)?;
+        folder::rename(&part, share)?;
+        self.replaced.damages.extend(rebuilt.damages);
+        self.replaced.rebuilt_bytes += rebuilt.bytes;
+        Ok(())
+    }
+
+    /// The share of a dataset without redundancy: nothing can be in it.
+    fn give_up(&mut self, manifest: &Manifest, share: &Path) -> Result<()> {
+        let volume = self.volume;
+        let drive = &volume.drives[self.index].name;
+        if !self.gives_up {
+            let cause = format!(
+                "@{} has no redundancy: what drive {drive} held is lost",
+                manifest.name
+            );
+            return Err(Error::corrupt(REPLACE, cause).drive(drive).hint(
+                "if the old drive can be read, copy its directory there with `cp -a` and name it in \
+                 the drives file; `outcore volume replace` can also give up what lay on it",
+            ));
+        }
+        let len_bytes = manifest.shares[self.index].len_bytes;
+        let damage = Damage::of_file(&manifest.name, drive, share, len_bytes);
+        if !self.replaced.damages.contains(&damage) {
+            self.replaced.damages.push(damage);
+        }
+        Ok(())
+    }
+
+    /// Writes a small file durably.
+    fn write_file(&self, path: &Path, bytes: &[u8]) -> Result<()> {
+        folder::write_durably(path, &self.in_progress().join("staged"), bytes)
+    }
+
+    /// Gives the folder its name.
+    fn publish(&mut self) -> Result<()> {
+        let in_progress = self.in_progress();
+        for dir in [in_progress.join(DATA), in_progress.join(DATASETS)] {
+            folder::sync(&dir)?;
+        }
+        folder::sync(&in_progress)?;
+        let drive = &self.volume.drives[self.index];
+        let (old, aside) = (drive.dir.join(FOLDER), drive.dir.join(FOLDER_REPLACED));
+        if old.exists() {
+            // Commands that still have the old drive open fail from here on.
+            folder::rename(&old, &aside)
+                .map_err(|error| error.hint(format!("remove {FOLDER_REPLACED} there")))?;
+            self.replaced.set_aside = Some(aside);
+        }
+        folder::rename(&in_progress, &self.dir.join(FOLDER))?;
+        folder::sync(&self.dir)
+    }
+}

@@ -1,0 +1,98 @@
+//! `volume replace`.
+//!
+//! Contract: the drives file names the new directory once the drive is whole there. Contents
+//! that were given up are reported, and the command then ends with an error.
+
+use outcore::{Error, Result};
+use outcore_front::volumes;
+use outcore_io::units;
+use outcore_store::dataset::Watch;
+use outcore_store::dataset::replace::Replacement;
+use outcore_store::dataset::transfer::TransferResources;
+
+use super::page::{ReplaceArgs, ReplacementReport};
+use super::state::list_damages;
+use super::{drives_file, open, resources};
+use crate::host::{Host, Weight, watch};
+use crate::report::{Listed, Moved, Place, Stopwatch};
+use crate::verb::{Verb, Words};
+
+/// `replace`: rebuilds a drive.
+pub(super) struct Replace;
+
+impl Verb for Replace {
+    const NAME: &'static str = "volume replace";
+    type Args = ReplaceArgs;
+    type Report = ReplacementReport;
+    const PHASES: &'static [Weight] = &[("rebuild", 1.0)];
+
+    fn run(host: &dyn Host, args: &ReplaceArgs) -> Result<ReplacementReport> {
+        let stopwatch = Stopwatch::start();
+        let resources = resources(host)?;
+        let device = resources.device();
+        let volume = &open(host, &device)?;
+        let drives_file = drives_file(host)?;
+        let control = &host.adopt(resources.job(Vec::new())).control;
+        control.begin_phase("rebuild", volume.bytes_on(&args.drive));
+        let wanted = Replacement {
+            drive: &args.drive,
+            dir: &args.dir,
+            gives_up: args.force,
+        };
+        let budget = volumes::budget();
+        let replaced = watch(host, control, Self::PHASES, || {
+            let resources = TransferResources {
+                device: &device,
+                budget: &budget,
+                watch: Watch {
+                    check: &|| control.check(),
+                    advance: &|bytes| control.advance(bytes),
+                },
+            };
+            volumes::replace(volume, drives_file, wanted, resources)
+        })?;
+        if let Some(aside) = &replaced.set_aside {
+            host.remark(&format!(
+                "the folder of the old drive is now {}: remove it when nothing in it is needed",
+                aside.display()
+            ));
+        }
+        let moved = Moved {
+            written_bytes: replaced.rebuilt_bytes,
+            passes: 1,
+            ..Moved::default()
+        };
+        Ok(ReplacementReport {
+            used: stopwatch.stop(moved, &[], &resources, None),
+            drive: args.drive.clone(),
+            dir: Place(replaced.dir),
+            rebuilt_bytes: replaced.rebuilt_bytes,
+            damages: Listed(list_damages(host, replaced.damages)),
+        })
+    }
+
+    fn say(_args: &ReplaceArgs, report: &ReplacementReport, words: &mut Words) {
+        words.lines(&Self::headline(report));
+    }
+
+    fn headline(report: &ReplacementReport) -> String {
+        format!(
+            "drive {} is in {}, {} rebuilt in {}: {}",
+            report.drive,
+            report.dir.0.display(),
+            units::bytes(report.rebuilt_bytes),
+            units::seconds(report.used.seconds),
+            units::rate_decimal(report.rebuilt_bytes as f64 / report.used.seconds.max(1e-9))
+        )
+    }
+
+    fn fault(report: &ReplacementReport) -> Option<Error> {
+        let count = report.damages.0.len();
+        let cause = match count {
+            0 => return None,
+            1 => "one place was given up".to_owned(),
+            count => format!("{} places were given up", units::count(count as u64)),
+        };
+        Some(Error::corrupt("replace drive", cause).hint("put these datasets again"))
+    }
+}
