@@ -6,6 +6,7 @@
 //! bytes of the files. Parts appear together or not at all.
 
 mod page;
+mod routed;
 #[cfg(feature = "tables")]
 mod table;
 
@@ -52,7 +53,8 @@ impl Verb for Split {
 
     fn run(host: &dyn Host, args: &SplitArgs) -> Result<SplitSummary> {
         let flags = args.rows.text_flags()?;
-        let is_table = args.tables().is_given() || args.train.is_some() || !args.by.is_empty();
+        let is_by_value = !args.by.is_empty() && args.splitters.is_none();
+        let is_table = args.tables().is_given() || args.train.is_some() || is_by_value;
         let asked = Asked {
             inputs: &args.inputs,
             output: Some(&args.output),
@@ -117,7 +119,12 @@ fn split_files(host: &dyn Host, args: &SplitArgs, rows: &RowArgs) -> Result<Spli
         header: None,
         filter: args.filter.as_deref().map(OsStr::new),
     };
-    let (rows, types) = (rows.to_rows()?, args.record.to_request_without_keys());
+    let types = match args.splitters {
+        // Only ranges have a key.
+        Some(_) => args.record.to_request(),
+        None => args.record.to_request_without_keys(),
+    };
+    let rows = rows.to_rows()?;
     let Read {
         frame,
         holds,
@@ -149,7 +156,8 @@ fn split_files(host: &dyn Host, args: &SplitArgs, rows: &RowArgs) -> Result<Spli
         return Err(Error::usage("read arguments", cause)
             .hint("use --line-bytes, or leave --header and --comment out"));
     }
-    let is_copied = what.cut.needs_length() || holds == Holds::Records || has_header;
+    let is_cut_by_length = what.cut.needs_length() && !routed::is_asked(args);
+    let is_copied = is_cut_by_length || holds == Holds::Records || has_header;
     let mut job = LineJob::prepare_parts(host, resources, &request, is_copied)?;
     let header = job.settle_header(host, &args.header.rule(), args.lines.terminator())?;
     let of_files = match is_copied {
@@ -157,22 +165,38 @@ fn split_files(host: &dyn Host, args: &SplitArgs, rows: &RowArgs) -> Result<Spli
         false => recognition,
     };
     let mut data_bytes = job.data_bytes;
+    let mut typed = None;
     if holds == Holds::Records {
         let inputs: Result<Vec<ResolvedInput>> = job.files.iter().cloned().map(look).collect();
         let inputs = inputs?;
         let decided = records::decide(&types, &inputs)?;
         what.header = header_for(&Target::File(args.output.clone()), &[], &decided)?;
         data_bytes = inputs.iter().map(|input| input.data_bytes).sum();
+        typed = Some((inputs, decided));
     }
     job.begin(host, json!({"output": args.output.display().to_string()}));
     let pass = begin_pass(host, &job, frame, recognition, args)?;
     let mut read_bytes = 0;
-    let (records, parts) = job.watch(host, || {
+    let (records, parts, totals) = job.watch(host, || {
         what.inputs = job.sources.iter().filter_map(|source| source.key).collect();
         let files = job.files.clone();
         let of = (files.len(), data_bytes);
+        if let (true, Some((inputs, decided))) = (routed::is_asked(args), typed) {
+            read_bytes = data_bytes;
+            let done = routed::records(host, &job, args, &inputs, decided, &what)?;
+            return Ok((done.items(), done.parts, done.totals));
+        }
         let mut reader = RecordReader::new(&job.job, files, frame, of_files).after_header(header);
-        let done = split(&job.job, &mut reader, of, what)?;
+        let done = match routed::is_asked(args) {
+            true => {
+                let done = routed::lines(host, &job, args, &mut reader, data_bytes, what)?;
+                (done.items(), done.parts, done.totals)
+            }
+            false => {
+                let (records, parts) = split(&job.job, &mut reader, of, what)?;
+                (records, parts, Vec::new())
+            }
+        };
         read_bytes = match is_copied {
             true => data_bytes,
             false => reader.read_bytes,
@@ -200,7 +224,7 @@ fn split_files(host: &dyn Host, args: &SplitArgs, rows: &RowArgs) -> Result<Spli
         },
         ..job.report(host, unit, done)?
     };
-    Ok(SplitSummary::of_parts(wrote, parts, args.seed))
+    Ok(SplitSummary::of_parts(wrote, parts, args.seed).with_totals(&totals))
 }
 
 /// The form in which the input is read.

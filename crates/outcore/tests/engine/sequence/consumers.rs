@@ -221,7 +221,7 @@ fn buckets_keep_the_order_and_appear_together() {
         paths: (0..count)
             .map(|i| dir.path().join(format!("{name}-{i}")))
             .collect(),
-        manifest: dir.path().join(format!("{name}.outcore.json")),
+        manifest: Some(dir.path().join(format!("{name}.outcore.json"))),
         replace: false,
         header: None,
     };
