@@ -41,7 +41,7 @@ from .._arguments import Keys, Paths, Record, Size, StrPath, path_texts, resourc
 from .._errors import usage
 from .._progress import Watcher
 from .._units import whole
-from . import _driver, _sample
+from . import _driver, _files, _sample
 
 __all__ = [
     "ClusterSummary", "count_by", "dedup", "group_by", "join", "shuffle", "sort", "unique",
@@ -279,11 +279,11 @@ def _run(
             by=(keys[0], keys[1]), is_table=is_table, is_reversed=is_reversed,
             seed=whole("seed", given["seed"]), parts=None if parts is None else whole("parts", parts),
             memory_bytes=None if memory is None else _outcore.memory_bytes(resources),
-            cpus=whole("cpus", given["cpus"]), drives=tuple(path_texts(given["drives"])),
+            cpus=whole("cpus", given["cpus"]), drives=tuple(map(os.path.abspath, path_texts(given["drives"]))),
             is_replacing=bool(given["force"]),
         )
         finished, totals = _driver.run(request, given["progress"])
-    named = (one.path if "://" in one.path else Path(one.path) for one in finished)
+    named = (one.path if _files.is_object(one.path) else Path(one.path) for one in finished)
     return ClusterSummary(
         parts=tuple(named),
         counts=tuple(one.items for one in finished),
@@ -299,7 +299,7 @@ def _run(
 def _place(dst: StrPath) -> str:
     """The destination as all nodes name it."""
     text = os.fsdecode(dst)
-    return text.rstrip("/") if "://" in text else os.path.abspath(text)
+    return text.rstrip("/") if _files.is_object(text) else os.path.abspath(text)
 
 
 @contextmanager
@@ -323,4 +323,6 @@ def _staged(
         yield tuple(found)
     finally:
         for place in written:
+            if _files.is_object(place):
+                _files.remove_objects([name for name, _ in _files.look([place])])
             shutil.rmtree(place, ignore_errors=True)

@@ -30,6 +30,7 @@ import ray as _ray
 from ray.exceptions import RayError, RayTaskError
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy as OnNode
 
+from .. import _units as units
 from .. import _verbs
 from .._errors import CorruptError, IoError, usage
 from .._progress import DONE, Watcher, telling
@@ -55,7 +56,7 @@ _FAULT = "_OUTCORE_RAY_FAULT"
 
 @dataclass(frozen=True)
 class Request:
-    """What the caller asks for."""
+    """The request of the caller."""
 
     verb: str
     dst: str
@@ -112,7 +113,7 @@ class Run:
             self.keepers[node] = actor.remote(self.job, node, host)
 
     def addresses(self) -> dict[str, tuple[str, int]]:
-        """Where parts can be fetched: nodes that do not answer are left out."""
+        """The addresses of the keepers; nodes that do not answer are left out."""
         asked = {node: keeper.address.remote() for node, keeper in self.keepers.items()}
         found = {}
         for node, reply in asked.items():
@@ -247,6 +248,7 @@ def _running(request: Request, tell: Any) -> Iterator[Run]:
         drives=request.drives,
         fault=os.environ.get(_FAULT),
     )
+    _check_room(nodes, job)
     run = Run(request, job, told)
     try:
         for node in nodes:
@@ -254,6 +256,25 @@ def _running(request: Request, tell: Any) -> Iterator[Run]:
         yield run
     finally:
         run.stop()
+
+
+def _check_room(nodes: list[dict[str, Any]], job: Job) -> None:
+    """Fails if no node can run a task, for which Ray would wait for ever."""
+    needed_bytes = job.memory_bytes + WORKER_BYTES
+
+    def has_room(node: dict[str, Any]) -> bool:
+        resources = node["Resources"]
+        return resources["CPU"] >= job.threads and resources.get("memory", 0) >= needed_bytes
+
+    if not any(map(has_room, nodes)):
+        largest = max((node["Resources"].get("memory", 0) for node in nodes), default=0)
+        raise usage(
+            "plan tasks",
+            f"a task needs {units.counted(job.threads, 'processor')} and "
+            f"{units.bytes_text(needed_bytes)}, but the largest node of Ray has "
+            f"{units.bytes_text(largest)}",
+            "give less memory= or fewer cpus=",
+        )
 
 
 def _memory_bytes(nodes: list[dict[str, Any]], cpus: int) -> int:

@@ -1,4 +1,4 @@
-"""Inputs of a cluster: the files that names stand for, and reads at any place of one.
+"""Inputs of a cluster: the files behind names and patterns, and reads at any place of one.
 
 Contract: local files and objects are listed in the order of their names, with their sizes. Objects of
 S3 and Google Cloud Storage are read by ranges through pyarrow; credentials come from the environment.
@@ -32,7 +32,7 @@ def is_ranged(path: str) -> bool:
 
 
 def look(paths: list[str]) -> list[tuple[str, int]]:
-    """The files that names, patterns and directories stand for, with their sizes in bytes."""
+    """The files of names, patterns and directories, with their sizes in bytes."""
     found = []
     for path in paths:
         files = _objects(path) if is_object(path) else _local(path)

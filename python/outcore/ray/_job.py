@@ -1,4 +1,4 @@
-"""What the driver and the tasks of a job on a cluster tell each other: names, totals and settings.
+"""Messages between the driver and the tasks of a job on a cluster: names, totals and settings.
 
 Contract: plain values, which go through Ray's object store. None of them holds data of the files,
 except for `Borders`, a few thousand sampled keys.
@@ -13,7 +13,7 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Form:
-    """What the inputs are, and how verbs read them."""
+    """The kind of the inputs, and how verbs read them."""
 
     #: `records`, `array`, `lines`, `jsonl` or `table`.
     kind: str

@@ -98,21 +98,25 @@ class Keeper:
                 connection.sendfile(file)
 
 
-def fetch(job: Job, address: tuple[str, int], path: str, to: Path) -> bool:
-    """Receives a file of a keeper; false if it does not exist, or if the node does not answer.
+class Silent(Exception):
+    """A node does not answer."""
 
-    Raises: OSError if the file cannot be written here.
+
+def fetch(job: Job, address: tuple[str, int], path: str, to: Path) -> bool:
+    """Receives a file of a keeper; false if it does not exist.
+
+    Raises: Silent. OSError if the file cannot be written here.
     """
     try:
         connection = socket.create_connection(address, timeout=_TIMEOUT_SECONDS)
     except OSError:
-        return False
+        raise Silent from None
     with connection, connection.makefile("rb", buffering=_BLOCK_BYTES) as sent:
         try:
             connection.sendall(job.token.encode() + b"\n" + os.fsencode(path) + b"\n")
             (left_bytes,) = struct.unpack("<Q", sent.read(8))
         except (OSError, struct.error):
-            return False
+            raise Silent from None
         if left_bytes == _ABSENT:
             return False
         with open(to, "wb") as file:
@@ -120,9 +124,9 @@ def fetch(job: Job, address: tuple[str, int], path: str, to: Path) -> bool:
                 try:
                     block = sent.read(min(left_bytes, _BLOCK_BYTES))
                 except OSError:
-                    return False
+                    raise Silent from None
                 if not block:
-                    return False
+                    raise Silent
                 file.write(block)
                 left_bytes -= len(block)
     return True

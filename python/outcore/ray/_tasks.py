@@ -27,7 +27,7 @@ from .._kinds import ARRAY, CSV_TABLE, JSON_TABLE, RECORD_KINDS, TABLES, what
 from .._libraries import library
 from . import _files
 from ._job import Borders, Finished, Form, Job, Missing, Part, Partitioned, Source
-from ._keeper import fetch, home_of
+from ._keeper import Silent, fetch, home_of
 
 _FETCHES = 4
 #: The engine's functions by the names of verbs.
@@ -58,7 +58,7 @@ def maybe_fail(job: Job, stage: str, number: int) -> None:
 
 
 def form_of(path: str, reading: dict[str, Any], is_table: bool) -> Form:
-    """What the inputs are, from one of them, and from the arguments that say what they are."""
+    """The kind of the inputs, from one of them and from the arguments that give it."""
     is_typed = reading.get("dtype") is not None or reading.get("record") is not None
     nothing = resources_of(None, None, (), None, None, 1)
     kind = what(
@@ -133,7 +133,7 @@ def _resources(job: Job) -> dict[str, Any]:
 
 @contextmanager
 def _scratch(job: Job, node: str, number: int) -> Iterator[Path]:
-    """A directory for what comes from other nodes."""
+    """A directory for files of other nodes."""
     home = home_of(job, node, job.drives[number % len(job.drives)])
     home.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=home, prefix="fetched-") as place:
@@ -189,6 +189,8 @@ def _collect(
 ) -> tuple[list[list[str]] | Missing, int]:
     """The paths of all parts on this node, for each side, and the bytes that were fetched."""
     absent: set[int] = set()
+    # A node that does not answer is asked once, since it may take a minute to know that.
+    silent: set[str] = set()
     fetched_bytes = 0
 
     def get(number: int, side: int, part: Part) -> str:
@@ -199,10 +201,16 @@ def _collect(
             return part.path
         to = place / f"{side}-{number}{os.path.splitext(part.path)[1]}"
         address = addresses.get(part.node)
-        if address is None or not fetch(job, address, part.path, to):
-            absent.add(part.source)
-        else:
+        is_there = False
+        if address is not None and part.node not in silent:
+            try:
+                is_there = fetch(job, address, part.path, to)
+            except Silent:
+                silent.add(part.node)
+        if is_there:
             fetched_bytes += part.size_bytes
+        else:
+            absent.add(part.source)
         return str(to)
 
     found = []

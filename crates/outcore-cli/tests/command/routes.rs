@@ -38,7 +38,7 @@ fn check_totals(place: &TestDir, split: &Value, input: &str, how: &str) {
     );
 }
 
-/// What `verify` finds; files out of order are no failure here.
+/// The report of `verify`; files out of order are no failure here.
 fn verified(place: &TestDir, path: &str, how: &str) -> Value {
     let words = format!("verify {path} {how} --json");
     let words: Vec<&str> = words.split_whitespace().collect();

@@ -20,7 +20,7 @@ use crate::host::{Host, Kept, watch};
 use crate::option::{DriveArgs, SEED, resources_request};
 use crate::report::{Moved, Stopwatch};
 
-/// What the lines of all files are, in order.
+/// The findings on the lines of all files.
 #[derive(Default)]
 struct Found {
     totals: PartTotals,

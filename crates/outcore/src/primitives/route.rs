@@ -2,9 +2,9 @@
 //!
 //! Contract: a route assigns each item to one of a known number of parts and depends only on the
 //! item, or only on the seed and the item's position. So every machine makes the same choice.
-//! - Splitters are items of the input's kind, in ascending order. An item goes to the part that
-//!   follows the last splitter with a key that is not greater, so items with equal keys share a
-//!   part, and the parts in order hold the keys in order.
+//! - Splitters are items of the input's kind, in ascending order. An item goes to the part after
+//!   the last splitter whose key is not greater. So items with equal keys share a part, and the
+//!   parts in order hold the keys in order.
 //! - At random, each part is equally likely, and independent of all other items.
 //!
 //! [`PartTotals`] are independent of the order of items. Those of parts add up to those of the
