@@ -263,7 +263,7 @@ def _check_room(nodes: list[dict[str, Any]], job: Job) -> None:
     needed_bytes = job.memory_bytes + WORKER_BYTES
 
     def has_room(node: dict[str, Any]) -> bool:
-        resources = node["Resources"]
+        resources: dict[str, float] = node["Resources"]
         return resources["CPU"] >= job.threads and resources.get("memory", 0) >= needed_bytes
 
     if not any(map(has_room, nodes)):
@@ -322,6 +322,8 @@ def _borders(run: Run, forms: tuple[Form, ...], sources: list[Source]) -> Border
     # A table takes several times its stored size in memory.
     needed_bytes = total_bytes * (5 if forms[0].kind == "table" else 1.5)
     parts = request.parts or max(slots, int(needed_bytes // run.job.memory_bytes) + 1)
+    if forms[0].kind == "table":
+        parts = min(parts, _parts_max(run.job, max(form.columns for form in forms)))
     if request.order is None:
         return Borders(parts, None, forms[0].suffix, seed=request.seed)
     form, replies = forms[0], []
@@ -340,6 +342,13 @@ def _borders(run: Run, forms: tuple[Form, ...], sources: list[Source]) -> Border
     suffix = form.suffix if form.kind != "array" else ".bin"
     parts = _sample.count_of(splitters, form) + 1
     return Borders(parts, splitters, suffix, request.by)
+
+
+def _parts_max(job: Job, columns: int) -> int:
+    """The most parts of a table that a task can write at the same time: they share half of its
+    memory."""
+    part_bytes = (3 << 20) + columns * (320 << 10)
+    return max(1, job.memory_bytes // 2 // part_bytes)
 
 
 def _first_stage(

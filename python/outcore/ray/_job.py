@@ -29,6 +29,8 @@ class Form:
     record_bytes: int = 0
     #: Bytes of the header of each array.
     header_bytes: int = 0
+    #: Columns of a table.
+    columns: int = 0
 
 
 @dataclass(frozen=True)

@@ -30,6 +30,8 @@ from ._job import Borders, Finished, Form, Job, Missing, Part, Partitioned, Sour
 from ._keeper import Silent, fetch, home_of
 
 _FETCHES = 4
+#: Columns of text that is read as a table, for which its first rows would have to be read.
+_UNKNOWN_COLUMNS = 32
 #: The engine's functions by the names of verbs.
 _FUNCTIONS: dict[str, Any] = {
     "sort": _verbs.sort,
@@ -66,7 +68,8 @@ def form_of(path: str, reading: dict[str, Any], is_table: bool) -> Form:
     )
     if kind in TABLES:
         inferred = {"infer": True} if kind in (CSV_TABLE, JSON_TABLE) else {}
-        return Form("table", ".parquet", {**reading, **inferred})
+        columns = _UNKNOWN_COLUMNS if inferred else len(_table_verbs.info(path).columns)
+        return Form("table", ".parquet", {**reading, **inferred}, columns=columns)
     if kind in RECORD_KINDS:
         return _records(path, reading, kind)
     if kind not in _TEXT_SUFFIXES:
@@ -111,6 +114,9 @@ def partition(job: Job, source: Source, form: Form, borders: Borders, node: str)
         route = {"splitters": splitters}
         if borders.by[source.side]:
             route["by"] = list(borders.by[source.side])
+    if form.kind == "table":
+        # The fastest codec, since these files are read once.
+        route["codec"] = "lz4"
     maybe_fail(job, "partition", source.number)
     made = _verbs.split(
         source.path,

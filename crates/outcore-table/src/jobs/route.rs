@@ -20,7 +20,8 @@ use arrow_select::take::take_record_batch;
 use outcore::primitives::{PartTotals, random_part};
 use outcore::sort::lines::rows::RowBatch;
 use outcore::{Job, Phase};
-use outcore_io::{Error, Result};
+use outcore_io::memory::allow_hint;
+use outcore_io::{Error, Kind, Result, units};
 use twox_hash::XxHash3_128;
 
 use super::rows_in::{parts_of_lens, with_room};
@@ -29,7 +30,7 @@ use super::{TableEnds, TableSummary};
 use crate::common::cast_to;
 use crate::fault;
 use crate::input::{InputOptions, PieceQueue, TableInput};
-use crate::output::{OutputOptions, Section, TableOutput, WriterShape};
+use crate::output::{OutputOptions, SINK_BYTES, Section, TableOutput, WriterShape};
 use crate::rows::{KeyColumn, RowCodec};
 use crate::schema::FieldPlace;
 
@@ -120,9 +121,24 @@ fn created(
     writes.sorted_by.clear();
     writes.long_columns.extend(input.long_names());
     writes.without_dictionary.extend(input.hardly_repeating());
+    let count = ends.outputs.len().max(1) as u64;
+    let fitting = writes.fitting(input.schema());
+    let needed_bytes: u64 = (fitting.group_min_bytes(input.schema()) + SINK_BYTES) * count;
+    if memory_bytes < needed_bytes {
+        let cause = format!(
+            "{} of {} take {}, but there is only {}",
+            units::counted(count, "part"),
+            units::counted(input.schema().fields().len() as u64, "column"),
+            units::bytes(needed_bytes),
+            units::bytes(memory_bytes)
+        );
+        // Parts have half of the memory.
+        let enough_bytes = (2 * needed_bytes).next_multiple_of(64 << 20);
+        return Err(Error::new(Kind::Memory, ROUTE, cause).hint(allow_hint(enough_bytes)));
+    }
     let shape = WriterShape {
         writers_count: 1,
-        memory_bytes: memory_bytes / ends.outputs.len().max(1) as u64,
+        memory_bytes: memory_bytes / count,
         rows_count: None,
     };
     let create = |path: &PathBuf| {

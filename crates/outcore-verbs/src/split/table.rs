@@ -91,6 +91,10 @@ fn route(
     resources: Resources,
     request: &Request<'_>,
 ) -> Result<SplitSummary> {
+    if args.splitters.is_some() && args.by.is_empty() {
+        let cause = "--splitters needs the key of the rows";
+        return Err(Error::usage(READ, cause).hint("name its columns with --by"));
+    }
     let splitters = args.splitters.as_slice();
     let keys = keys_of(&args.by, false)?;
     let (to, count) = match &args.splitters {
