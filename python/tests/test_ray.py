@@ -229,6 +229,27 @@ def test_dedup_groups_and_counts_are_those_of_one_machine(here: Path, options: d
     assert rows_of(done).equals(pq.read_table("counts.parquet"))
 
 
+def test_json_lines_are_deduplicated_as_tables(here: Path, options: dict[str, Any]) -> None:
+    for number in range(3):
+        rows = (f'{{"id": {row % 400}, "from": {number}}}\n' for row in range(600))
+        Path(f"rows-{number}.jsonl").write_text("".join(rows))
+    done = cluster_verbs.dedup("rows-*.jsonl", "kept", by="id", parts=2, **options)
+    kept = rows_of(done)
+    assert kept["id"].to_pylist() == list(range(400))
+    assert set(kept["from"].to_pylist()) == {0}, "the first row of the input"
+
+
+def test_files_of_nodes_are_read_there(
+    keys: list[Path], options: dict[str, Any], cluster: Any
+) -> None:
+    nodes = [node.node_id for node in cluster.list_all_nodes()][:2]
+    sources = {nodes[0]: keys[:1], nodes[1]: keys[1:]}
+    done = cluster_verbs.sort(sources, "sorted", dtype="u64", parts=2, **options)
+    assert joined(done) == one_machine(outcore.sort, keys, dtype="u64")
+    with pytest.raises(outcore.UsageError, match="Ray has no node 000"):
+        cluster_verbs.sort({"0" * 56: keys}, "nowhere", dtype="u64", **options)
+
+
 def test_a_join_is_that_of_one_machine(here: Path, options: dict[str, Any]) -> None:
     paths = tables(here)
     names = pa.table({"customer": list(range(0, 3000, 2)), "name": [f"n{at}" for at in range(1500)]})

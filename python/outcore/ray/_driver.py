@@ -181,9 +181,10 @@ def _cause(error: RayTaskError) -> BaseException:
 
 def _lost(stage: str, subject: Any, error: RayError) -> IoError:
     what = subject.path if isinstance(subject, Source) else f"part {subject}"
+    at = f"{stage} on the cluster: {what}" if subject != "" else f"{stage} on the cluster"
     lost = IoError(
-        f"{stage} on the cluster: {what}: {type(error).__name__} after {_RETRIES} retries: "
-        f"{str(error).splitlines()[0]}; look at the logs of Ray, or allow less memory"
+        f"{at}: {type(error).__name__} after {_RETRIES} retries: {str(error).splitlines()[0]}; "
+        "look at the logs of Ray, or allow less memory"
     )
     lost.operation, lost.cause = f"{stage} on the cluster", str(error)
     return lost
@@ -294,6 +295,11 @@ def _inputs(run: Run) -> tuple[tuple[Form, ...], list[Source]]:
     for side, places in enumerate(request.sides):
         first = None
         for node, paths in places:
+            if node is not None and node not in run.keepers:
+                raise usage(
+                    "read inputs", f"Ray has no node {node} that runs tasks",
+                    "name nodes by the NodeID of ray.nodes()",
+                )
             task = run.remote(_files.look, node)
             for path, size_bytes in _get(task.remote(paths)):
                 source = Source(len(sources), side, path, size_bytes, node)
@@ -308,10 +314,13 @@ def _inputs(run: Run) -> tuple[tuple[Form, ...], list[Source]]:
 
 
 def _get(reply: Any) -> Any:
+    """The result of a task, or of several, that read inputs."""
     try:
         return ray.get(reply)
     except RayTaskError as error:
         raise _cause(error) from None
+    except RayError as error:
+        raise _lost("read inputs", "", error) from error
 
 
 def _borders(run: Run, forms: tuple[Form, ...], sources: list[Source]) -> Borders:
@@ -334,10 +343,7 @@ def _borders(run: Run, forms: tuple[Form, ...], sources: list[Source]) -> Border
         count = max(8, int(max(_SAMPLES, 50 * parts) * share))
         task = run.remote(_sample.sample, source.node)
         replies.append(task.remote(source, form, count, request.seed, request.by[0]))
-    try:
-        samples = ray.get(replies)
-    except RayTaskError as error:
-        raise _cause(error) from None
+    samples = _get(replies)
     splitters = _sample.choose(samples, form, parts, request.order)
     suffix = form.suffix if form.kind != "array" else ".bin"
     parts = _sample.count_of(splitters, form) + 1

@@ -201,7 +201,10 @@ fn wrong_splitters_are_rejected_and_leave_nothing() {
         ),
         ("in --type u64 --splitters falling -n 3", "--parts"),
         ("in --type u64 --random --by-lines 3", "--by-lines"),
-        ("t.parquet --random -n 99 --memory 64MiB", "allow --memory 896MiB"),
+        (
+            "t.parquet --random -n 99 --memory 64MiB",
+            "allow --memory 896MiB",
+        ),
     ] {
         let before = place.names();
         let words = format!("split {words} -o p-{{part}}.parquet");

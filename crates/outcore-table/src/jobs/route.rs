@@ -79,7 +79,7 @@ pub fn route(
         RowRoute::Ranges { splitters, keys } => {
             let ranges = Ranges::open(job, input.schema(), splitters, keys)?;
             ranges.check(ends.outputs.len())?;
-            Chooser::Ranges(ranges)
+            Chooser::Ranges(Box::new(ranges))
         }
         RowRoute::Random { seed } => Chooser::Random { seed },
     };
@@ -221,7 +221,7 @@ impl Tally {
 
 /// Chooses the part of each row.
 enum Chooser {
-    Ranges(Ranges),
+    Ranges(Box<Ranges>),
     Random { seed: u64 },
 }
 

@@ -25,17 +25,36 @@ use crate::lines::{LineJob, find};
 /// The most splitters of records and lines, which stay in memory.
 const SPLITTERS_MAX: usize = 100_000;
 
-/// What a pass made.
-pub(super) struct Routed {
-    pub(super) totals: Vec<PartTotals>,
+/// The parts that a pass has written.
+pub(super) struct Made {
+    /// The number of all items.
+    pub(super) items: u64,
     pub(super) parts: Vec<PathBuf>,
+    /// The totals of each part; none if parts were cut.
+    pub(super) totals: Vec<PartTotals>,
 }
 
-impl Routed {
-    /// The number of items of all parts.
-    pub(super) fn items(&self) -> u64 {
-        self.totals.iter().map(|part| part.items).sum()
+impl Made {
+    fn of(totals: Vec<PartTotals>, parts: Vec<PathBuf>) -> Self {
+        Made {
+            items: totals.iter().map(|part| part.items).sum(),
+            parts,
+            totals,
+        }
     }
+}
+
+/// Files of records, and their type.
+pub(super) struct Typed {
+    pub(super) inputs: Vec<ResolvedInput>,
+    pub(super) decided: Decided,
+}
+
+/// The input of a pass.
+pub(super) struct PartInput {
+    /// Its files, if they are records.
+    pub(super) typed: Option<Typed>,
+    pub(super) data_bytes: u64,
 }
 
 /// Whether each item goes to a part of its own choice, instead of a cut.
@@ -80,7 +99,7 @@ pub(super) fn lines(
     reader: &mut RecordReader<'_>,
     data_bytes: u64,
     request: SplitRequest<'_>,
-) -> Result<Routed> {
+) -> Result<Made> {
     let frame = reader.frame();
     let order: SharedKey = match frame {
         Frame::Json(_) if !args.by.is_empty() => Arc::new(JsonFields::new(&args.by, false, true)?),
@@ -95,7 +114,7 @@ pub(super) fn lines(
         },
     };
     let (totals, parts) = route(&job.job, reader, data_bytes, request, &to)?;
-    Ok(Routed { totals, parts })
+    Ok(Made::of(totals, parts))
 }
 
 /// Routes records.
@@ -103,10 +122,10 @@ pub(super) fn records(
     host: &dyn Host,
     job: &LineJob,
     args: &SplitArgs,
-    inputs: &[ResolvedInput],
-    decided: Decided,
+    typed: Typed,
     request: &SplitRequest<'_>,
-) -> Result<Routed> {
+) -> Result<Made> {
+    let Typed { inputs, decided } = typed;
     let frame = Frame::Bytes(decided.format.record_bytes());
     let (to, count) = match splitters(host, job, args, frame)? {
         Some(splitters) => {
@@ -130,10 +149,7 @@ pub(super) fn records(
     let dataset = Dataset::zip(&[(inputs, decided)])?;
     let mut execution = dataset.execute(Arc::new(allowed), Mode::Run);
     let (totals, _) = execution.route(&to, &files)?;
-    Ok(Routed {
-        totals,
-        parts: files.paths,
-    })
+    Ok(Made::of(totals, files.paths))
 }
 
 /// The names of this many parts, which sort in their order.
