@@ -11,6 +11,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +26,9 @@ import pyarrow as pa  # noqa: E402
 import pyarrow.parquet as pq  # noqa: E402
 
 import outcore.ray as cluster_verbs  # noqa: E402
+from outcore.ray._job import Job  # noqa: E402
+from outcore.ray._keeper import Keeper, Silent, fetch, home_of  # noqa: E402
+from outcore.ray._sample import descending, names  # noqa: E402
 
 #: A dead node is noticed within a second.
 _HEALTH = {
@@ -113,6 +117,52 @@ def test_import_does_not_need_ray() -> None:
     assert subprocess.run([sys.executable, "-c", text]).returncode == 0
 
 
+def job_on(drive: Path) -> Job:
+    drive.mkdir()
+    return Job(id="id", token="secret", memory_bytes=1 << 26, threads=1, drives=(str(drive),))
+
+
+def test_a_keeper_sends_files_of_its_job_to_those_who_know_the_token(here: Path) -> None:
+    job = job_on(here / "drive")
+    keeper = Keeper(job, "node", "127.0.0.1")
+    home = home_of(job, "node", str(here / "drive"))
+    (home / "part").write_bytes(b"x" * 3_000_000)
+    (here / "other").write_bytes(b"private")
+    address, to = keeper.address(), here / "fetched"
+    assert fetch(job, address, str(home / "part"), to)
+    assert to.read_bytes() == (home / "part").read_bytes()
+    assert not fetch(job, address, str(home / "absent"), to)
+    with pytest.raises(Silent):
+        fetch(job, address, str(home / ".." / ".." / "other"), to)
+    with pytest.raises(Silent):
+        fetch(replace(job, token="wrong"), address, str(home / "part"), to)
+    keeper.remove()
+    assert list((here / "drive").iterdir()) == []
+
+
+def test_directories_of_dead_jobs_are_removed(here: Path) -> None:
+    job = job_on(here / "drive")
+    living = Keeper(replace(job, id="living"), "node", "127.0.0.1")
+    for name in ("outcore-ray-dead-node", "outcore-ray-young-node", "mine"):
+        (here / "drive" / name).mkdir()
+        (here / "drive" / name / "part").touch()
+    for home in (here / "drive").iterdir():
+        if "young" not in home.name:
+            os.utime(home, (0, 0))
+    keeper = Keeper(job, "node", "127.0.0.1")
+    found = {home.name for home in (here / "drive").iterdir()}
+    assert found == {"mine", "outcore-ray-id-node", "outcore-ray-living-node", "outcore-ray-young-node"}
+    keeper.remove()
+    living.remove()
+
+
+def test_keys_have_names_and_directions() -> None:
+    given = ["a,b:f64:desc", "`x,y:z`:asc:nulls-first", "st.f:r"]
+    assert names(given) == ["a", "b", "x,y:z", "st.f"]
+    given = ["a,b:desc", "c:nulls-first", ".d:asc", "`e:asc`"]
+    assert descending(given) == ("a:desc", "b:desc", "c:nulls-first:desc", ".d:asc", "`e:asc`:desc")
+
+
 def test_sorted_numbers_are_those_of_one_machine(keys: list[Path], options: dict[str, Any]) -> None:
     done = cluster_verbs.sort(keys, "sorted", dtype="u64", parts=5, **options)
     assert joined(done) == one_machine(outcore.sort, keys, dtype="u64")
@@ -120,6 +170,15 @@ def test_sorted_numbers_are_those_of_one_machine(keys: list[Path], options: dict
     assert int(done.checksum, 16) == int(outcore.verify(keys, dtype="u64").checksum, 16)
     assert len(done.parts) > 2 and done.sources == 4 and done.repeated == 0
     assert done.fetched_bytes > 0
+
+
+def test_files_in_order_make_parts_of_about_equal_sizes(
+    here: Path, options: dict[str, Any]
+) -> None:
+    outcore.gen("u64", "sorted-keys.bin", 60_000, dist="sorted")
+    done = cluster_verbs.sort("sorted-keys.bin", "sorted", dtype="u64", parts=4, **options)
+    assert joined(done) == Path("sorted-keys.bin").read_bytes()
+    assert all(10_000 < count < 20_000 for count in done.counts)
 
 
 def test_descending_records_by_key_are_those_of_one_machine(here: Path, options: dict[str, Any]) -> None:
@@ -252,9 +311,9 @@ def test_files_of_nodes_are_read_there(
 
 def test_a_join_is_that_of_one_machine(here: Path, options: dict[str, Any]) -> None:
     paths = tables(here)
-    names = pa.table({"customer": list(range(0, 3000, 2)), "name": [f"n{at}" for at in range(1500)]})
-    pq.write_table(names.slice(0, 900), "names-0.parquet")
-    pq.write_table(names.slice(900), "names-1.parquet")
+    people = pa.table({"customer": list(range(0, 3000, 2)), "name": [f"n{at}" for at in range(1500)]})
+    pq.write_table(people.slice(0, 900), "names-0.parquet")
+    pq.write_table(people.slice(900), "names-1.parquet")
     right = ["names-0.parquet", "names-1.parquet"]
     done = cluster_verbs.join(paths, right, "joined", on="customer", how="left", parts=4, **options)
     outcore.join(paths, right, "one.parquet", on="customer", how="left")
@@ -344,8 +403,8 @@ def test_errors_of_tasks_are_those_of_the_engine(keys: list[Path], options: dict
         cluster_verbs.sort(keys, "sorted", dtype="u64", **options)
     assert list(Path("sorted").iterdir()) == []
     done = cluster_verbs.sort(keys, "sorted", dtype="u64", force=True, **options)
-    names = {Path(part).name for part in done.parts}
-    assert {path.name for path in Path("sorted").iterdir()} == {*names, "_outcore.json"}
+    written = {Path(part).name for part in done.parts}
+    assert {path.name for path in Path("sorted").iterdir()} == {*written, "_outcore.json"}
 
 
 def test_parts_of_a_lost_node_are_made_again(

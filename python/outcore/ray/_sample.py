@@ -1,9 +1,9 @@
 """Samples of sources, and the splitters that are chosen from them.
 
-Contract: a sample of a file reads a few blocks at random places, not the whole file, except for
-compressed text, tables that are not Parquet, and objects without ranges, which are read once. Splitters are
-quantiles of the samples in the order of the job. They only decide how large parts are: any
-splitters give a correct result.
+Contract: a sample of a file reads a few blocks at random places, not the whole file. Compressed
+text, tables that are not Parquet, and objects without ranges are read once. Splitters are quantiles
+of the samples in the order of the job. They only decide how large parts are: any splitters give a
+correct result.
 """
 
 from __future__ import annotations
@@ -28,12 +28,10 @@ _STRETCHES = 64
 #: The longest sampled line.
 _LINE_BYTES_MAX = 64 << 10
 #: Row groups of a Parquet file whose keys are read.
-_GROUPS = 4
+_GROUPS = 16
 _PACKED = {".gz", ".zst", ".bz2", ".xz"}
 #: One entry of a list of columns; a name in backquotes may contain commas.
 _ENTRY = re.compile(r"(?:`[^`]*`|[^,`])+")
-#: The options of an entry, behind its name.
-_OPTIONS = re.compile(r"(?::(?:desc|asc|r|nulls-first|nulls-last))+$")
 
 
 def entries(by: Iterable[str]) -> tuple[str, ...]:
@@ -43,22 +41,23 @@ def entries(by: Iterable[str]) -> tuple[str, ...]:
 
 def names(by: Iterable[str]) -> list[str]:
     """The columns of a table that hold these keys."""
-    found = []
-    for entry in entries(by):
-        name = _OPTIONS.sub("", entry)
-        name = name.strip("`") if name.startswith("`") else name
-        found.append(name)
-    return found
+    return [_parts(entry)[0].strip("`") for entry in entries(by)]
 
 
 def descending(by: Iterable[str]) -> tuple[str, ...]:
     """The same order, with the largest value first in all columns that have no direction."""
     made = []
     for entry in entries(by):
-        options = _OPTIONS.search(entry)
-        words = options.group().split(":") if options else []
-        made.append(entry if {"desc", "asc", "r"} & set(words) else f"{entry}:desc")
+        has_direction = {"desc", "asc", "r"} & set(_parts(entry)[1:])
+        made.append(entry if has_direction else f"{entry}:desc")
     return tuple(made)
+
+
+def _parts(entry: str) -> list[str]:
+    """The name of an entry, and its options."""
+    name, _, options = entry.rpartition("`")
+    front, *words = options.split(":")
+    return [f"{name}{front}", *words]
 
 
 def sample(source: Source, form: Form, count: int, seed: int, by: tuple[str, ...]) -> bytes:
@@ -82,13 +81,18 @@ def _of_records(path: str, form: Form, count: int, rng: random.Random) -> bytes:
     size, header_bytes = form.record_bytes, form.header_bytes
     with _files.reader(path) as file:
         records = max(file.size_bytes - header_bytes, 0) // size
-        # Places next to each other share a read, so that an object needs few requests.
-        each = max(1, min(_STRETCH_BYTES // size, count, records))
-        found = []
-        for _ in range(-(-min(count, records) // each)):
-            place = rng.randrange(records - each + 1)
-            found.append(file.read_at(each * size, header_bytes + place * size))
+        # Records next to each other share a read, so that an object needs few requests.
+        each = max(1, min(_STRETCH_BYTES // size, count // _STRETCHES, records))
+        stretches = min(-(-count // each), records // each)
+        places = _places(records - each + 1, stretches, rng)
+        found = [file.read_at(each * size, header_bytes + place * size) for place in places]
     return b"".join(found)
+
+
+def _places(room: int, count: int, rng: random.Random) -> list[int]:
+    """A random place in each of so many equal stretches, since a file may be in order."""
+    ends = [number * room // count for number in range(count + 1)]
+    return [rng.randrange(start, max(end, start + 1)) for start, end in zip(ends, ends[1:])]
 
 
 def _of_lines(path: str, count: int, rng: random.Random) -> bytes:
@@ -97,8 +101,7 @@ def _of_lines(path: str, count: int, rng: random.Random) -> bytes:
     with _files.reader(path) as file:
         stretches = max(1, min(_STRETCHES, file.size_bytes // _STRETCH_BYTES))
         each = -(-count // stretches)
-        for _ in range(stretches):
-            at = rng.randrange(max(file.size_bytes - _STRETCH_BYTES, 0) + 1)
+        for at in _places(max(file.size_bytes - _STRETCH_BYTES, 0) + 1, stretches, rng):
             lines = file.read_at(_STRETCH_BYTES, at).split(b"\n")
             # The first line is the rest of one, and the last is cut, unless the file ends there.
             lines = lines[0 if at == 0 else 1 : -1] or lines[:1]
@@ -113,8 +116,9 @@ def _of_table(path: str, is_ranged: bool, count: int, rng: random.Random, by: tu
     if is_ranged and path.endswith(".parquet"):
         file = parquet.ParquetFile(_files.object_file(path) if _files.is_object(path) else path)
         columns = _roots(file.schema_arrow.names, by)
-        groups = rng.sample(range(file.num_row_groups), min(_GROUPS, file.num_row_groups))
-        table = file.read_row_groups(sorted(groups), columns=columns)
+        count_of_groups = min(_GROUPS, file.num_row_groups)
+        groups = _places(file.num_row_groups, count_of_groups, rng) if count_of_groups else []
+        table = file.read_row_groups(groups, columns=columns)
         rows = rng.sample(range(table.num_rows), min(count, table.num_rows))
         return _written(table.take(arrow.array(sorted(rows), type=arrow.int64())))
     with tempfile.TemporaryDirectory() as place:
