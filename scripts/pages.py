@@ -18,7 +18,8 @@ the shell stay from block to block:
 
 Comparisons ignore sizes, times and rates, and `...` stands for any text. Above a block,
 `<!-- not run: REASON -->` skips it, and the number of such blocks may not exceed `NOT_RUN_CEILING`;
-`<!-- needs: MODULE -->` skips it where Python does not have the module. The last line is
+`<!-- needs: MODULE -->` skips it where Python does not have the module, and `<!-- needs: $NAME, REASON -->`
+where that variable is not set, for blocks that take more than a machine. The last line is
 `N passed, N failed, N skipped`; the exit code is 0 if nothing failed.
 
     scripts/pages.py                                              all pages
@@ -308,11 +309,16 @@ class Session:
             received += piece
         return dict(json.loads(received))
 
-    def has(self, module: str) -> bool:
-        """Whether Python finds a module."""
+    def lacks(self, need: str) -> str:
+        """The reason why a block cannot run; empty if it can."""
+        if need.startswith("$"):
+            name, _, reason = need[1:].partition(", ")
+            return "" if os.environ.get(name) else f"{name} is not set: {reason}"
         search = "import importlib.util as i, sys; sys.exit(i.find_spec(sys.argv[1]) is None)"
-        return subprocess.run([self.python, "-c", search, module], env=self.variables,
-                              check=False).returncode == 0
+        found = not need or subprocess.run(
+            [self.python, "-c", search, need], env=self.variables, capture_output=True, check=False
+        ).returncode == 0
+        return "" if found else f"{need} is not installed"
 
 
 def stop(process: subprocess.Popen[str]) -> None:
@@ -381,8 +387,8 @@ def run_page(path: Path, options: argparse.Namespace) -> Result:
             if reason := block.notes.get("not run"):
                 result.not_run.append(f"{at}: {reason}")
                 continue
-            if "needs" in block.notes and not session.has(block.notes["needs"]):
-                result.skipped.append(f"{at}: {block.notes['needs']} is not installed")
+            if lacks := session.lacks(block.notes.get("needs", "")):
+                result.skipped.append(f"{at}: {lacks}")
                 continue
             begun = time.monotonic()
             try:

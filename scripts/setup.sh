@@ -76,6 +76,19 @@ prepare_python() {
     echo "$stamp" >"$1/prepared"
 }
 
+# $1: the environment; $2: packages that are installed one by one, as far as they can be.
+prepare_optional() {
+    stamp=$(cksum <"$2")
+    if [ "$(cat "$1/optional" 2>/dev/null)" = "$stamp" ]; then
+        return
+    fi
+    grep -v '^#' "$2" | while read -r package; do
+        "$1/bin/python" -m pip install --quiet --disable-pip-version-check "$package" </dev/null ||
+            echo "setup: $package could not be installed; its tests will be skipped" >&2
+    done
+    echo "$stamp" >"$1/optional"
+}
+
 check_rust
 case ${1:-all} in
     rust) ;;
@@ -83,5 +96,6 @@ case ${1:-all} in
     *)
         add_components
         prepare_python .venv scripts/requirements.txt
+        prepare_optional .venv scripts/optional-requirements.txt
         ;;
 esac

@@ -43,7 +43,7 @@ pub fn samplesort(job: &Job, from: &Path, to: &Path) -> Result<Summary> {
     let path = |kind: &str, bucket: usize| dir.path().join(format!("{kind}-{bucket}"));
     let files = BucketFiles {
         paths: (0..buckets).map(|bucket| path("part", bucket)).collect(),
-        manifest: dir.path().join("part.outcore.json"),
+        manifest: Some(dir.path().join("part.outcore.json")),
         replace: false,
         header: None,
     };

@@ -238,8 +238,12 @@ class SplitSummary(WriteSummary):
     partitions: int | None
     #: Rows of the part test; none without `train`.
     test_rows: int | None
-    #: The seed of `train`.
+    #: The seed of `train` and `random`.
     seed: int
+    #: The number of items of each part; none without `splitters` and `random`.
+    counts: tuple[int, ...]
+    #: The sum of the hashes of the items of each part, in hexadecimal, as `verify` computes it.
+    checksums: tuple[str, ...]
 
 
 @dataclass(frozen=True, repr=False)

@@ -13,8 +13,8 @@ from ._arguments import Keys, Paths, Record, Size, StrPath
 from ._column import Expression, Expressions
 from ._held import TableSource
 from ._progress import Watcher
-from ._reports import UniqueSummary, VerifyReport, WriteSummary
-from ._words import Option, report_on_tables, run_on_tables
+from ._reports import UniqueSummary, WriteSummary
+from ._words import Option, run_on_tables
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -23,10 +23,9 @@ if TYPE_CHECKING:
 
 #: The words of keywords; a verb that differs has its name in front.
 _OPTIONS: dict[str, Option] = {
-    "against": Option("paths", "--against", ()),
     "bloom": Option("columns", "--bloom", None),
-    "by": Option("keys", "--by", None),
-    "count-by.by": Option("listed", "by", ()),
+    "merge.by": Option("keys", "--by", None),
+    "by": Option("listed", "by", ()),
     "by_count": Option("flag", "--by-count", False),
     "codec": Option("text", "--codec", None),
     "columns": Option("columns", "--columns", None),
@@ -56,54 +55,10 @@ _OPTIONS: dict[str, Option] = {
     "separator": Option("text", "--field-separator", None),
     "stable": Option("flag", "--stable", False),
     "threads": Option("number", "--threads", None),
-    "ties": Option("flag", "--ties", False),
     "union": Option("flag", "--union", False),
-    "unique": Option("flag", "--unique", False),
     "where": Option("expressions", "--where", ()),
     "zip": Option("paths", "--zip", ()),
 }
-
-
-def verify(
-    src: TableSource, *, against: Paths = (), by: Keys | None = None, columns: Keys | None = None,
-    null: Keys | None = None, on_error: Literal["fail", "skip", "null"] | None = None,
-    dtype: npt.DTypeLike | None = None, record: Record | None = None, key: Keys | None = None,
-    descending: bool = False, unique: bool = False, ties: bool = False, explain: bool = False,
-    memory: Size | None = None, threads: SupportsIndex | None = None, io: str | None = None,
-    record_io: StrPath | None = None, force: bool = False, volume: StrPath | None = None,
-    progress: Watcher | bool | None = None,
-) -> VerifyReport:
-    """Check that files are sorted, and that they have the same records as other files.
-
-    Reports the number of records, a checksum that does not depend on their order, and the number of equal
-    keys, in the words of sortbenchmark.org's valsort. A negative result is not an error: `ok` of the report
-    is `False` if a record is out of order.
-
-    With by=, a table must be in the order of these columns, and with unique=True no two rows may have equal
-    keys. against= compares all rows, whatever their order, by their values.
-
-    Examples:
-        >>> outcore.verify("sorted.bin", against="keys.bin", dtype="u64")
-        >>> outcore.verify("sorted.bin.outcore.json", dtype="gensort")
-        >>> outcore.verify("s.parquet", against="t.parquet", by=["country", "time:desc"])
-
-    Args:
-        src: Files to check, in order, as one input.
-        against: Files that must hold the same records in any order: the input of the sort.
-        by: Tables only: columns of the expected order; COLUMN:desc for the largest first.
-        columns: Tables only: check only these columns.
-        descending: Expect the reverse order (largest first).
-        unique: Report equal keys as out of order.
-        ties: Expect records with equal keys to be ordered by their bytes, as `sort` writes them unless it is
-            `stable`.
-        force: Replace an existing trace.
-        key: As in `comm`.
-        null, dtype, record, explain, memory, threads, io, record_io, volume, progress: As in `sort`.
-        on_error: As in `split`.
-
-    Raises: What `sort` raises.
-    """
-    return report_on_tables("verify", VerifyReport, ("verify",), _OPTIONS, locals())
 
 
 @overload
@@ -424,7 +379,6 @@ def count_by(
 
 
 __all__ = [
-    "verify",
     "map",
     "filter",
     "merge",

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Literal, SupportsIndex, overload
 from ._arguments import Keys, LinesHow, Paths, Record, Size, StrPath
 from ._held import TableSource
 from ._progress import Watcher
-from ._reports import CommSummary, SampleSummary, ShuffleSummary, SortSummary, SplitSummary, UniqueSummary, WriteSummary
+from ._reports import CommSummary, SampleSummary, ShuffleSummary, SortSummary, SplitSummary, UniqueSummary, VerifyReport, WriteSummary
 from ._words import Option, report_on_tables, run_on_tables
 
 if TYPE_CHECKING:
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 #: The words of keywords; a verb that differs has its name in front.
 _OPTIONS: dict[str, Option] = {
+    "against": Option("paths", "--against", ()),
     "all_repeated": Option("flag", "--all-repeated", False),
     "bloom": Option("columns", "--bloom", None),
     "by": Option("keys", "--by", None),
@@ -63,6 +64,7 @@ _OPTIONS: dict[str, Option] = {
     "on_error": Option("text", "--on-error", None),
     "order": Option("letters", "--order", ""),
     "parts": Option("number", "--parts", None),
+    "random": Option("flag", "--random", False),
     "rate": Option("value", "--rate", None),
     "record": Option("record", "--record", None),
     "record_io": Option("path", "--record-io", None),
@@ -76,8 +78,10 @@ _OPTIONS: dict[str, Option] = {
     "separator": Option("text", "--field-separator", None),
     "skip_chars": Option("number", "--skip-chars", None),
     "skip_fields": Option("number", "--skip-fields", None),
+    "splitters": Option("path", "--splitters", None),
     "stable": Option("flag", "--stable", False),
     "threads": Option("number", "--threads", None),
+    "ties": Option("flag", "--ties", False),
     "total": Option("flag", "--total", False),
     "train": Option("value", "--train", None),
     "union": Option("flag", "--union", False),
@@ -748,7 +752,8 @@ def sample(
 def split(
     src: TableSource, dst: StrPath, *, parts: SupportsIndex | None = None,
     by_lines: SupportsIndex | None = None, bytes: Size | None = None, line_bytes: Size | None = None,
-    filter: str | None = None, train: float | None = None, by: Keys | None = None, seed: SupportsIndex = 1,
+    filter: str | None = None, train: float | None = None, by: Keys | None = None,
+    splitters: StrPath | None = None, random: bool = False, seed: SupportsIndex = 1,
     dtype: npt.DTypeLike | None = None, record: Record | None = None, key: Keys | None = None,
     lines: LinesHow = False, zero_terminated: bool = False, header_lines: SupportsIndex | None = None,
     comment: Keys | None = None, csv: bool = False, jsonl: bool = False, fastq: bool = False,
@@ -763,18 +768,23 @@ def split(
 
     The parts, concatenated, are the input. With parts=, parts of records differ by at most one record; a line
     belongs to the part that contains its first byte, so parts have nearly equal lengths and some may be
-    empty. Every part of CSV begins with the header. All parts appear together at the end, or none.
+    empty. Every part of CSV begins with the header. All parts appear together at the end, or none. With
+    splitters= and random=, parts keep the input order, and the report has the number and a checksum of the
+    items of each part; the checksums are those of `verify`, and add up to the checksum of the whole.
 
     With filter=, part numbers have five digits unless the number of parts is given, and no part may have the
     name of a file that exists, except with force=True. With train=, the parts are called train and test. With
     by=, rows keep their order within a partition, the columns of by= are in the names of directories and not
     in the files, and no more than one file is written at a time, so memory does not grow with their number.
+    With splitters= and random=, all parts are open at the same time.
 
     Examples:
         >>> outcore.split("big.jsonl.gz", "part-{part}.jsonl.zst", parts=4)
         >>> outcore.split("table.csv", "table-{part}.csv", line_bytes="256MiB")
         >>> outcore.split("t.parquet", "part-{part}.parquet", bytes="256MiB")
         >>> outcore.split("t.parquet", "by-country", by="country")
+        >>> outcore.split("keys.bin", "range-{part}.bin", splitters="borders.bin", dtype="u64")
+        >>> outcore.split("train.jsonl", "fold-{part}.jsonl", parts=5, random=True, seed=7)
 
     Args:
         src: Files to split, in order, as one input.
@@ -793,8 +803,12 @@ def split(
             the part test.
         by: Tables only: write a directory for each value of this column, as in
             `dst`/country=de/part-0.parquet. Several columns are separated by commas; each is nested in the
-            one before.
-        seed: Random seed of train=.
+            one before. With splitters=, the key: columns of tables, or fields of JSON lines.
+        splitters: Write each record, line or row to the part of its key. The file holds splitters: records,
+            lines or rows of the input's kind, in ascending order. Part 0 has the keys before the first
+            splitter, the next part those before the second one, and so on. Equal keys share a part.
+        random: Write each record, line or row to a part that is chosen at random, instead of cutting.
+        seed: Random seed of train= and random=.
         force: Replace existing parts.
         columns: Keep these columns, in this order; the others are not read.
         union: Accept files with different columns; see `convert`.
@@ -813,6 +827,49 @@ def split(
     return report_on_tables("split", SplitSummary, ("split",), _OPTIONS, locals())
 
 
+def verify(
+    src: TableSource, *, against: Paths = (), by: Keys | None = None, columns: Keys | None = None,
+    null: Keys | None = None, on_error: Literal["fail", "skip", "null"] | None = None,
+    dtype: npt.DTypeLike | None = None, record: Record | None = None, key: Keys | None = None,
+    lines: LinesHow = False, zero_terminated: bool = False, descending: bool = False, unique: bool = False,
+    ties: bool = False, explain: bool = False, memory: Size | None = None,
+    threads: SupportsIndex | None = None, io: str | None = None, record_io: StrPath | None = None,
+    force: bool = False, volume: StrPath | None = None, progress: Watcher | bool | None = None,
+) -> VerifyReport:
+    """Check that files are sorted, and that they have the same records as other files.
+
+    Reports the number of records, a checksum that does not depend on their order, and the number of equal
+    keys, in the words of sortbenchmark.org's valsort. A negative result is not an error: `ok` of the report
+    is `False` if a record is out of order.
+
+    With by=, a table must be in the order of these columns, and with unique=True no two rows may have equal
+    keys. against= compares all rows, whatever their order, by their values.
+
+    Examples:
+        >>> outcore.verify("sorted.bin", against="keys.bin", dtype="u64")
+        >>> outcore.verify("sorted.bin.outcore.json", dtype="gensort")
+        >>> outcore.verify("s.parquet", against="t.parquet", by=["country", "time:desc"])
+
+    Args:
+        src: Files to check, in order, as one input.
+        against: Files that must hold the same records in any order: the input of the sort.
+        by: Tables only: columns of the expected order; COLUMN:desc for the largest first.
+        columns: Tables only: check only these columns.
+        descending: Expect the reverse order (largest first).
+        unique: Report equal keys as out of order.
+        ties: Expect records with equal keys to be ordered by their bytes, as `sort` writes them unless it is
+            `stable`.
+        force: Replace an existing trace.
+        key: As in `comm`.
+        null, dtype, record, lines, zero_terminated, explain, memory, threads, io, record_io, volume,
+            progress: As in `sort`.
+        on_error: As in `split`.
+
+    Raises: What `sort` raises.
+    """
+    return report_on_tables("verify", VerifyReport, ("verify",), _OPTIONS, locals())
+
+
 __all__ = [
     "sort",
     "unique",
@@ -822,4 +879,5 @@ __all__ = [
     "tail",
     "sample",
     "split",
+    "verify",
 ]

@@ -88,11 +88,16 @@ false
 ~~~python
 import no_such_module
 ~~~
+<!-- needs: $NO_SUCH_VARIABLE, three machines -->
+~~~sh
+false
+~~~
 """)
     assert not result.failed and result.passed_count == 0
     assert [line.split(": ", 1)[1] for line in result.not_run] == ["needs eight drives"]
     assert [line.split(": ", 1)[1] for line in result.skipped] == [
-        "no_such_module is not installed"
+        "no_such_module is not installed",
+        "NO_SUCH_VARIABLE is not set: three machines",
     ]
 
 

@@ -25,6 +25,8 @@ use outcore_io::units;
 
 const BLOCK_BYTES: usize = 1 << 20;
 const BLOCKS: usize = 4;
+/// The smallest block of one of many files.
+const SMALL_BLOCK_BYTES: usize = 32 << 10;
 const READ: &str = "file that is read";
 const WRITTEN: &str = "file that is written";
 const STAGED: &str = "output";
@@ -158,6 +160,7 @@ pub struct BlockWriter {
     writes: Transfers<u64>,
     file: VolumeFile,
     block: Option<Buf>,
+    block_bytes: usize,
     filled_bytes: usize,
     len_bytes: u64,
     limit_bytes: u64,
@@ -194,9 +197,26 @@ impl BlockWriter {
     /// # Errors
     /// The budget has no room for its blocks; the file cannot be created.
     pub fn create(job: &Job, path: &Path, limit_bytes: u64) -> Result<Self> {
+        Self::create_with(job, path, limit_bytes, BLOCK_BYTES)
+    }
+
+    /// The same for one of many files that are written at the same time, with blocks of
+    /// `share_bytes` together, or the smallest.
+    ///
+    /// # Errors
+    /// As [`BlockWriter::create`].
+    pub(crate) fn create_one_of(job: &Job, path: &Path, share_bytes: u64) -> Result<Self> {
+        let block_bytes = (share_bytes / BLOCKS as u64) as usize;
+        let block_bytes = block_bytes / SMALL_BLOCK_BYTES * SMALL_BLOCK_BYTES;
+        let block_bytes = block_bytes.clamp(SMALL_BLOCK_BYTES, BLOCK_BYTES);
+        Self::create_with(job, path, u64::MAX, block_bytes)
+    }
+
+    fn create_with(job: &Job, path: &Path, limit_bytes: u64, block_bytes: usize) -> Result<Self> {
         let volume = Volume::new(job.device.clone(), &[ScratchDrive::new(parent_of(path))])?;
         Ok(BlockWriter {
-            pool: Pool::new(&job.budget, WRITTEN, BLOCK_BYTES, BLOCKS)?,
+            pool: Pool::new(&job.budget, WRITTEN, block_bytes, BLOCKS)?,
+            block_bytes,
             writes: Transfers::new(&volume)?,
             file: volume.open(path, Access::Create)?,
             volume,
@@ -251,7 +271,7 @@ impl BlockWriter {
             return Err(Error::new(Kind::NoSpace, "read input", cause)
                 .hint("raise --scratch-limit, or sort a file instead of a pipe"));
         }
-        if self.filled_bytes == BLOCK_BYTES {
+        if self.filled_bytes == self.block_bytes {
             self.submit()?;
         }
         Ok(())

@@ -11,7 +11,7 @@
 //!   extension asks for it.
 //! - Names sort in the order of the parts. A part of an earlier split that could be mistaken for
 //!   one of these is rejected.
-//! - [`pieces`] makes parts by length.
+//! - [`pieces`] makes parts by length, and [`routed`](route) by key or at random.
 //! - With a command ([`SplitRequest::filter`]) parts are not files: each goes to the command
 //!   ([`filter`]) when it is read, one after the other.
 //!
@@ -19,6 +19,7 @@
 
 mod filter;
 mod pieces;
+mod routed;
 
 use std::collections::HashSet;
 use std::ffi::{OsStr, OsString};
@@ -43,6 +44,7 @@ use crate::objects::no_directory;
 use crate::output::{Holds, check_dir_of, check_placeholders, pattern};
 use crate::text::reader::{Frame, RecordReader};
 use filter::Filter;
+pub use routed::{LineRoute, route};
 
 /// The placeholder for the number of a part in its name.
 pub const PLACEHOLDER: &str = "{part}";
@@ -334,6 +336,8 @@ struct Parts<'a> {
     dir: Option<PrivateDir>,
     filter: Option<&'a OsStr>,
     current: Option<PartWriter>,
+    /// The memory of each part, if all are written at the same time.
+    share_bytes: Option<u64>,
     /// Files of the parts begun, or the names that a command received.
     staged: Vec<PathBuf>,
 }
@@ -342,6 +346,18 @@ struct Parts<'a> {
 enum PartWriter {
     File(Box<Encoder<BlockWriter>>),
     Command(Filter),
+}
+
+impl PartWriter {
+    fn put(&mut self, bytes: &[u8], pattern: &Path) -> Result<()> {
+        match self {
+            PartWriter::File(writer) => {
+                let written = writer.write_all(bytes);
+                written.map_err(|error| Error::io(WRITE, &error).path(pattern))
+            }
+            PartWriter::Command(filter) => filter.put(bytes),
+        }
+    }
 }
 
 impl<'a> Parts<'a> {
@@ -385,6 +401,7 @@ impl<'a> Parts<'a> {
             dir,
             filter,
             current: None,
+            share_bytes: None,
             staged: Vec::new(),
         };
         // Reported before the work if all names are known.
@@ -466,7 +483,10 @@ impl<'a> Parts<'a> {
         let (writer, path) = match &self.dir {
             Some(dir) => {
                 let path = dir.path().join(format!("part-{part}"));
-                let writer = BlockWriter::create(self.job, &path, u64::MAX)?;
+                let writer = match self.share_bytes {
+                    Some(bytes) => BlockWriter::create_one_of(self.job, &path, bytes)?,
+                    None => BlockWriter::create(self.job, &path, u64::MAX)?,
+                };
                 let compression = Compression::of(self.pattern);
                 let encoder = Encoder::new(compression, writer, 1)?;
                 (PartWriter::File(Box::new(encoder)), path)
@@ -497,22 +517,25 @@ impl<'a> Parts<'a> {
 
     fn put(&mut self, bytes: &[u8]) -> Result<()> {
         match &mut self.current {
-            Some(PartWriter::File(writer)) => {
-                let written = writer.write_all(bytes);
-                written.map_err(|error| Error::io(WRITE, &error).path(self.pattern))
-            }
-            Some(PartWriter::Command(filter)) => filter.put(bytes),
+            Some(writer) => writer.put(bytes, self.pattern),
             None => Ok(()),
         }
     }
 
     fn end(&mut self) -> Result<()> {
-        let writer = match self.current.take() {
-            Some(PartWriter::File(writer)) => writer,
-            Some(PartWriter::Command(filter)) => return filter.finish(),
-            None => return Ok(()),
+        match self.current.take() {
+            Some(writer) => self.finish(self.staged.len() - 1, writer),
+            None => Ok(()),
+        }
+    }
+
+    /// Ends the part with this number.
+    fn finish(&self, part: usize, writer: PartWriter) -> Result<()> {
+        let writer = match writer {
+            PartWriter::File(writer) => writer,
+            PartWriter::Command(filter) => return filter.finish(),
         };
-        let part = self.name(self.staged.len() - 1);
+        let part = self.name(part);
         let file = writer
             .finish()
             .map_err(|error| Error::io(WRITE, &error).path(&part))?;

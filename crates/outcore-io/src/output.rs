@@ -191,6 +191,14 @@ fn refuse_repeats(plans: &[ShardPlan]) -> Result<()> {
     Ok(())
 }
 
+/// An output whose files are written, and the length of data of each.
+pub struct WrittenOutput {
+    /// The output.
+    pub output: StagedOutput,
+    /// The lengths, in the order of the files.
+    pub lens_bytes: Vec<u64>,
+}
+
 impl StagedOutput {
     /// Stages the files of `plans`, which are published together. `manifest` names the manifest of
     /// the set, if it is one.
@@ -410,22 +418,28 @@ impl StagedOutput {
         Ok(())
     }
 
-    /// Publishes two outputs at once, neither of which is a set. Each file is truncated to its own
-    /// length of data.
+    /// Publishes outputs at once, none of which is a set. Each file is truncated to its own length
+    /// of data. Files of other volumes than `volume` are closed by these.
     ///
     /// # Errors
-    /// The errors of [`StagedOutput::publish`]; either both outputs appear or neither.
-    pub fn publish_both(
-        mut self,
-        mut other: StagedOutput,
-        volume: &Volume,
-        (lens_bytes, other_lens_bytes): (&[u64], &[u64]),
-    ) -> Result<()> {
-        self.cut(volume, lens_bytes)?;
-        other.cut(volume, other_lens_bytes)?;
-        self.shards.append(&mut other.shards);
-        self.dirs.append(&mut other.dirs);
-        self.publish_set(volume, None)
+    /// The errors of [`StagedOutput::publish`]; either all outputs appear or none.
+    pub fn publish_all(outputs: Vec<WrittenOutput>, volume: &Volume) -> Result<()> {
+        let mut all: Option<StagedOutput> = None;
+        for WrittenOutput {
+            mut output,
+            lens_bytes,
+        } in outputs
+        {
+            output.cut(volume, &lens_bytes)?;
+            match &mut all {
+                Some(all) => {
+                    all.shards.append(&mut output.shards);
+                    all.dirs.append(&mut output.dirs);
+                }
+                None => all = Some(output),
+            }
+        }
+        all.map_or(Ok(()), |all| all.publish_set(volume, None))
     }
 
     /// Whether it is a set with a list.

@@ -100,7 +100,7 @@ const SAYS_WHAT: [&str; 7] = [
 ];
 
 /// The first rule that names a command and an option counts.
-static RULES: [Rule; 56] = [
+static RULES: [Rule; 58] = [
     // Options that make records of bytes, and that only records take.
     rule(&["keys"], RECORDS.and(LINES), "records and lines")
         .of(&["sort", "unique", "view build"])
@@ -243,6 +243,13 @@ static RULES: [Rule; 56] = [
     )
     .of(&["verify", "merge"])
     .instead(RECORD_TYPE),
+    rule(
+        &["by"],
+        JSON.and(TABLES),
+        "columns of tables and fields of JSON lines",
+    )
+    .of(&["split"])
+    .instead(INFER),
     rule(&["by"], TABLES, "columns of tables").instead(INFER),
     // Tables.
     rule(&["parts"], ALL, "").of(&["split", "partition"]),
@@ -269,9 +276,16 @@ static RULES: [Rule; 56] = [
     .instead(INFER),
     rule(&["schema", "infer"], TEXT_TABLES, "CSV and JSON lines")
         .instead("a table already has the types of its columns; `outcore map` casts them"),
-    rule(&["train", "seed"], TABLES, "tables")
+    rule(&["train"], TABLES, "tables")
         .of(&["split"])
         .instead(INFER),
+    rule(
+        &["splitters"],
+        LINES.and(JSON).and(RECORDS).and(TABLES),
+        "lines, JSON lines, records and tables",
+    )
+    .of(&["split"])
+    .instead(INFER),
     rule(&["line_bytes"], TEXT, "lines, CSV and JSON lines")
         .of(&["split"])
         .instead("give the number of rows or records with --by-lines"),

@@ -229,7 +229,7 @@ pub(crate) fn partition(
         };
         let files = BucketFiles {
             paths: to.outputs,
-            manifest: to.manifest,
+            manifest: Some(to.manifest),
             replace: to.force,
             header,
         };

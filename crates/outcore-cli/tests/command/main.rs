@@ -41,6 +41,7 @@ mod plans;
 mod recording;
 mod replaced;
 mod resumes;
+mod routes;
 mod rows;
 mod safety;
 mod sample_tables;

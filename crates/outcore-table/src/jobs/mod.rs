@@ -57,6 +57,7 @@ mod plain;
 mod plain_out;
 mod random;
 mod room;
+mod route;
 mod rows_in;
 mod rows_out;
 mod select;
@@ -96,6 +97,7 @@ pub use plain_out::{
     write_columns_beside,
 };
 pub use random::{shuffle, shuffle_some};
+pub use route::{RowRoute, route, splitters_count};
 pub use select::{Selection, select};
 pub use sort::{TableOrder, sort, top, unique};
 pub use vectors::VectorColumn;

@@ -113,7 +113,7 @@ impl Codecs {
 }
 
 /// The columns in the types in which they are compared.
-fn plain_schema(schema: &SchemaRef) -> SchemaRef {
+pub(super) fn plain_schema(schema: &SchemaRef) -> SchemaRef {
     let fields = schema.fields().iter().map(|field| {
         let data_type = plain_type(field.data_type());
         Field::new(field.name(), data_type, true)
@@ -250,7 +250,7 @@ fn check_in(job: &Job, input: &TableInput, codecs: &Codecs, room: &Room<'_>) -> 
 }
 
 /// Converts the rows to columns of plain types.
-fn plain(batch: &RecordBatch, schema: &SchemaRef) -> Result<RecordBatch> {
+pub(super) fn plain(batch: &RecordBatch, schema: &SchemaRef) -> Result<RecordBatch> {
     let columns = batch.columns().iter().zip(schema.fields());
     let columns = columns.map(|(column, field)| retyped(column, field.data_type()));
     let columns = columns.collect::<Result<Vec<_>>>()?;

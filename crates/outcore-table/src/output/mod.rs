@@ -50,7 +50,7 @@ use arrow_schema::SchemaRef;
 use outcore::Job;
 use outcore::primitives::together::Together;
 use outcore_io::memory::Reservation;
-use outcore_io::output::{Shard, StagedOutput};
+use outcore_io::output::{Shard, StagedOutput, WrittenOutput};
 use outcore_io::port::Volume;
 use outcore_io::{Error, Kind, Result, units};
 use parquet::arrow::ArrowWriter;
@@ -356,14 +356,34 @@ impl TableOutput {
         if !is_plain(&self) || !is_plain(&other) {
             return Ok((self.publish()?, other.publish()?));
         }
-        let lens_of =
-            |output: &TableOutput| std::mem::take(&mut output.sequencer.lock().lens_bytes);
-        let (lens_bytes, other_lens_bytes) = (lens_of(&self), lens_of(&other));
-        if let (Some(one), Some(two)) = (self.staged, other.staged) {
-            // The second output's files are closed by the volume that opened them, with the job.
-            one.publish_both(two, &self.volume, (&lens_bytes, &other_lens_bytes))?;
-        }
+        let first_count = self.files_count();
+        let mut lens_bytes = TableOutput::publish_all(vec![self, other])?;
+        let other_lens_bytes = lens_bytes.split_off(first_count);
         Ok((lens_bytes, other_lens_bytes))
+    }
+
+    /// The same for any number of outputs that are not sets of files, which appear together.
+    /// Returns the lengths of all files.
+    ///
+    /// # Errors
+    /// As [`TableOutput::publish`].
+    pub(crate) fn publish_all(outputs: Vec<TableOutput>) -> Result<Vec<u64>> {
+        outputs.iter().try_for_each(TableOutput::end)?;
+        let (mut written, mut volumes, mut all_bytes) = (Vec::new(), Vec::new(), Vec::new());
+        for output in outputs {
+            let lens_bytes = std::mem::take(&mut output.sequencer.lock().lens_bytes);
+            all_bytes.extend_from_slice(&lens_bytes);
+            volumes.push(output.volume);
+            written.extend(
+                output
+                    .staged
+                    .map(|output| WrittenOutput { output, lens_bytes }),
+            );
+        }
+        if let Some(volume) = volumes.first() {
+            StagedOutput::publish_all(written, volume)?;
+        }
+        Ok(all_bytes)
     }
 
     /// The staged files.

@@ -323,7 +323,7 @@ impl OutputOptions {
     }
 
     /// Returns the options for a format that has the columns of `schema`.
-    pub(super) fn fitting(&self, schema: &Schema) -> Self {
+    pub(crate) fn fitting(&self, schema: &Schema) -> Self {
         let mut options = self.clone();
         if self.is_any_text && self.format == TableFormat::Csv {
             options.format = TableFormat::printed(schema);

@@ -76,15 +76,16 @@ impl Verb for Partition {
             return Err(Error::usage("read arguments", cause).hint("write them with zip first"));
         }
         let pattern = pattern_of(args)?;
+        let manifest = PathBuf::from(manifest_name(pattern));
         let mut files = BucketFiles {
             paths: paths_of(args, pattern),
-            manifest: PathBuf::from(manifest_name(pattern)),
+            manifest: Some(manifest.clone()),
             replace: input.force,
             header: None,
         };
         let target = Target::Shards {
             paths: files.paths.clone(),
-            manifest: files.manifest.clone(),
+            manifest,
         };
         let sources = input::sources(host, input)?;
         output::check_new(&target, &sources, input.force, Holds::Records)?;

@@ -6,6 +6,7 @@
 //! bytes of the files. Parts appear together or not at all.
 
 mod page;
+mod routed;
 #[cfg(feature = "tables")]
 mod table;
 
@@ -26,6 +27,7 @@ use serde_json::json;
 
 use crate::explain::FilePass;
 use page::{SplitArgs, SplitSummary};
+use routed::{Made, PartInput, Typed};
 
 use crate::host::{Host, Weight};
 use crate::lines::{
@@ -52,7 +54,8 @@ impl Verb for Split {
 
     fn run(host: &dyn Host, args: &SplitArgs) -> Result<SplitSummary> {
         let flags = args.rows.text_flags()?;
-        let is_table = args.tables().is_given() || args.train.is_some() || !args.by.is_empty();
+        let is_by_value = !args.by.is_empty() && args.splitters.is_none();
+        let is_table = args.tables().is_given() || args.train.is_some() || is_by_value;
         let asked = Asked {
             inputs: &args.inputs,
             output: Some(&args.output),
@@ -117,13 +120,19 @@ fn split_files(host: &dyn Host, args: &SplitArgs, rows: &RowArgs) -> Result<Spli
         header: None,
         filter: args.filter.as_deref().map(OsStr::new),
     };
-    let (rows, types) = (rows.to_rows()?, args.record.to_request_without_keys());
+    let types = match args.splitters {
+        // Only ranges have a key.
+        Some(_) => args.record.to_request(),
+        None => args.record.to_request_without_keys(),
+    };
+    let rows = rows.to_rows()?;
     let Read {
         frame,
         holds,
         recognition,
     } = Read::of(host, args, &rows, &types)?;
     what.check(holds)?;
+    check_header(args, holds)?;
     check_trace(args)?;
     let resources = host.load(&resources_request(
         &args.resources,
@@ -144,12 +153,8 @@ fn split_files(host: &dyn Host, args: &SplitArgs, rows: &RowArgs) -> Result<Spli
     let resources = resources.measuring(args.explain);
     // Header lines are read first, on their own.
     let has_header = !args.header.rule().is_empty();
-    if has_header && holds == Holds::Bytes {
-        let cause = "--bytes cuts anywhere, but --header and --comment are for lines";
-        return Err(Error::usage("read arguments", cause)
-            .hint("use --line-bytes, or leave --header and --comment out"));
-    }
-    let is_copied = what.cut.needs_length() || holds == Holds::Records || has_header;
+    let is_cut_by_length = what.cut.needs_length() && !routed::is_asked(args);
+    let is_copied = is_cut_by_length || holds == Holds::Records || has_header;
     let mut job = LineJob::prepare_parts(host, resources, &request, is_copied)?;
     let header = job.settle_header(host, &args.header.rule(), args.lines.terminator())?;
     let of_files = match is_copied {
@@ -157,30 +162,32 @@ fn split_files(host: &dyn Host, args: &SplitArgs, rows: &RowArgs) -> Result<Spli
         false => recognition,
     };
     let mut data_bytes = job.data_bytes;
+    let mut typed = None;
     if holds == Holds::Records {
         let inputs: Result<Vec<ResolvedInput>> = job.files.iter().cloned().map(look).collect();
         let inputs = inputs?;
         let decided = records::decide(&types, &inputs)?;
         what.header = header_for(&Target::File(args.output.clone()), &[], &decided)?;
         data_bytes = inputs.iter().map(|input| input.data_bytes).sum();
+        typed = Some(Typed { inputs, decided });
     }
+    let input = PartInput { typed, data_bytes };
     job.begin(host, json!({"output": args.output.display().to_string()}));
     let pass = begin_pass(host, &job, frame, recognition, args)?;
     let mut read_bytes = 0;
-    let (records, parts) = job.watch(host, || {
+    let made = job.watch(host, || {
         what.inputs = job.sources.iter().filter_map(|source| source.key).collect();
         let files = job.files.clone();
-        let of = (files.len(), data_bytes);
         let mut reader = RecordReader::new(&job.job, files, frame, of_files).after_header(header);
-        let done = split(&job.job, &mut reader, of, what)?;
+        let made = write_parts(host, &job, args, &mut reader, input, what)?;
         read_bytes = match is_copied {
             true => data_bytes,
             false => reader.read_bytes,
         };
-        Ok(done)
+        Ok(made)
     })?;
     let done = LineDone {
-        records,
+        records: made.items,
         read_bytes,
         written_bytes: read_bytes,
         passes: 1,
@@ -196,11 +203,45 @@ fn split_files(host: &dyn Host, args: &SplitArgs, rows: &RowArgs) -> Result<Spli
         output: Some(Place(args.output.clone())),
         files: match args.filter {
             Some(_) => 0,
-            None => parts.len() as u64,
+            None => made.parts.len() as u64,
         },
         ..job.report(host, unit, done)?
     };
-    Ok(SplitSummary::of_parts(wrote, parts, args.seed))
+    Ok(SplitSummary::of_parts(wrote, made.parts, args.seed).with_totals(&made.totals))
+}
+
+/// Writes the parts: by a route, or else by cutting.
+fn write_parts(
+    host: &dyn Host,
+    job: &LineJob,
+    args: &SplitArgs,
+    reader: &mut RecordReader<'_>,
+    input: PartInput,
+    what: SplitRequest<'_>,
+) -> Result<Made> {
+    match (routed::is_asked(args), input.typed) {
+        (true, Some(typed)) => routed::records(host, job, args, typed, &what),
+        (true, None) => routed::lines(host, job, args, reader, input.data_bytes, what),
+        (false, _) => {
+            let of = (job.files.len(), input.data_bytes);
+            let (items, parts) = split(&job.job, reader, of, what)?;
+            Ok(Made {
+                items,
+                parts,
+                totals: Vec::new(),
+            })
+        }
+    }
+}
+
+/// Rejects header lines of parts that are cut anywhere.
+fn check_header(args: &SplitArgs, holds: Holds) -> Result<()> {
+    if args.header.rule().is_empty() || holds != Holds::Bytes {
+        return Ok(());
+    }
+    let cause = "--bytes cuts anywhere, but --header and --comment are for lines";
+    Err(Error::usage("read arguments", cause)
+        .hint("use --line-bytes, or leave --header and --comment out"))
 }
 
 /// The form in which the input is read.

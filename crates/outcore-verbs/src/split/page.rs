@@ -5,7 +5,8 @@
 
 use std::path::PathBuf;
 
-use clap::{Args, ValueHint};
+use clap::{ArgGroup, Args, ValueHint};
+use outcore::primitives::PartTotals;
 use outcore_io::units;
 
 use crate::option::lines::{HeaderArgs, LineArgs, RowArgs};
@@ -19,20 +20,24 @@ Examples:
   outcore split table.csv --line-bytes 256MiB -o 'table-{part}.csv'
   outcore split t.parquet --bytes 256MiB -o 'part-{part}.parquet'
   outcore split t.parquet --by country -o by-country
+  outcore split keys.bin --type u64 --splitters borders.bin -o 'range-{part}.bin'
+  outcore split train.jsonl -n 5 --random --seed 7 -o 'fold-{part}.jsonl'
 
 With --filter, part numbers have five digits unless the number of parts is given, and no part \
 may have the name of a file that exists, except with --force. With --train, the parts are called train and test. With --by, rows keep their order within a \
 partition, the columns of --by are in the names of directories and not in the files, and no more \
-than one file is written at a time, so memory does not grow with their number.";
+than one file is written at a time, so memory does not grow with their number. With --splitters and --random, all parts are open at the same time.";
 
 /// Split files into parts of whole lines, records or rows
 ///
 /// The parts, concatenated, are the input. With -n, parts of records differ by at most one record;
 /// a line belongs to the part that contains its first byte, as with `split -n l/K`, so parts have
 /// nearly equal lengths and some may be empty. Every part of CSV begins with the header. All parts
-/// appear together at the end, or none.
+/// appear together at the end, or none. With --splitters and --random, parts keep the input order,
+/// and the report has the number and a checksum of the items of each part; the checksums are those
+/// of `verify`, and add up to the checksum of the whole.
 #[derive(Debug, Args)]
-#[command(after_long_help = SPLIT_EXAMPLES)]
+#[command(after_long_help = SPLIT_EXAMPLES, group(ArgGroup::new("drawn").args(["train", "random"])))]
 pub(crate) struct SplitArgs {
     /// Files to split, in order, as one input. Default: standard input
     #[arg(value_name = "IN", value_hint = ValueHint::FilePath)]
@@ -43,7 +48,7 @@ pub(crate) struct SplitArgs {
     #[arg(short, long, value_name = "PATTERN", value_hint = ValueHint::FilePath)]
     pub(crate) output: PathBuf,
     /// Number of parts
-    #[arg(short = 'n', long = "parts", value_name = "K", value_parser = parse_count, required_unless_present_any = ["part_lines", "part_bytes", "line_bytes", "train", "by"], conflicts_with_all = ["part_lines", "part_bytes", "train", "by"])]
+    #[arg(short = 'n', long = "parts", value_name = "K", value_parser = parse_count, required_unless_present_any = ["part_lines", "part_bytes", "line_bytes", "train", "by", "splitters"], conflicts_with_all = ["part_lines", "part_bytes", "train", "by"])]
     pub(crate) parts: Option<u64>,
     /// Number of lines, records or rows in each part; the last part may have fewer
     #[arg(short = 'l', long = "by-lines", visible_alias = "rows", value_name = "N", value_parser = parse_count, conflicts_with_all = ["part_bytes", "train", "by"])]
@@ -66,18 +71,26 @@ pub(crate) struct SplitArgs {
     pub(crate) train: Option<f64>,
     /// Tables only: write a directory for each value of this column, as in
     /// OUT/country=de/part-0.parquet. Several columns are separated by commas; each is nested in
-    /// the one before
+    /// the one before. With --splitters, the key: columns of tables, or fields of JSON lines
     #[arg(long, value_name = "COLUMN")]
     pub(crate) by: Vec<String>,
-    /// Random seed of --train
-    // The conflicts are those of --train: clap does not require an option that conflicts with a
-    // given one.
+    /// Write each record, line or row to the part of its key. The file holds splitters: records,
+    /// lines or rows of the input's kind, in ascending order. Part 0 has the keys before the first
+    /// splitter, the next part those before the second one, and so on. Equal keys share a part
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, conflicts_with_all = ["parts", "part_lines", "part_bytes", "line_bytes", "filter", "train"])]
+    pub(crate) splitters: Option<PathBuf>,
+    /// Write each record, line or row to a part that is chosen at random, instead of cutting
+    #[arg(long, requires = "parts", conflicts_with_all = ["part_lines", "part_bytes", "line_bytes", "filter", "train", "by", "splitters"])]
+    pub(crate) random: bool,
+    /// Random seed of --train and --random
+    // The conflicts are those of both: clap does not require an option that conflicts with a given
+    // one.
     #[arg(
         long,
         value_name = "N",
         default_value_t = 1,
-        requires = "train",
-        conflicts_with_all = ["parts", "part_lines", "part_bytes", "line_bytes", "filter", "by"]
+        requires = "drawn",
+        conflicts_with_all = ["part_lines", "part_bytes", "line_bytes", "filter", "by", "splitters"]
     )]
     pub(crate) seed: u64,
     #[command(flatten)]
@@ -156,8 +169,13 @@ report! {
         partitions: Option<u64>,
         /// Rows of the part test; none without `train`.
         test_rows: Option<u64>,
-        /// The seed of `train`.
+        /// The seed of `train` and `random`.
         seed: u64,
+        /// The number of items of each part; none without `splitters` and `random`.
+        counts: Vec<u64>,
+        /// The sum of the hashes of the items of each part, in hexadecimal, as `verify` computes
+        /// it.
+        checksums: Vec<String>,
     }
 }
 
@@ -170,6 +188,18 @@ impl SplitSummary {
             partitions: None,
             test_rows: None,
             seed,
+            counts: Vec::new(),
+            checksums: Vec::new(),
+        }
+    }
+
+    /// The same with the totals of the parts.
+    pub(crate) fn with_totals(self, totals: &[PartTotals]) -> Self {
+        let checksum = |part: &PartTotals| format!("{:x}", part.checksum);
+        SplitSummary {
+            counts: totals.iter().map(|part| part.items).collect(),
+            checksums: totals.iter().map(checksum).collect(),
+            ..self
         }
     }
 }

@@ -10,15 +10,16 @@ use outcore_front::resources::Resources;
 use outcore_front::split::{PLACEHOLDER, check_parts_name, has_placeholder, name_of_part};
 use outcore_io::units;
 use outcore_table::input::{InputOptions, TableInput, TextOptions, check_local};
-use outcore_table::jobs;
+use outcore_table::jobs::{self, RowRoute};
 use outcore_table::output::{FileRows, TableFormat};
 
 use super::page::{SplitArgs, SplitSummary};
+use super::routed;
 use crate::host::Host;
 use crate::option::tables::TableArgs;
 use crate::option::{SEED, resources_request};
 use crate::tables::outputs::further_output;
-use crate::tables::{READ, Request, reading, reads, run, run_to, text, unpacked};
+use crate::tables::{READ, Request, keys_of, reading, reads, run, run_to, text, unpacked};
 
 const OPEN: &str = "open input";
 
@@ -35,7 +36,7 @@ pub(super) fn split(host: &dyn Host, args: &SplitArgs) -> Result<SplitSummary> {
     )?)?;
     let tables = args.tables();
     let text = text::options(&tables, &args.rows.text_flags()?, &args.inputs)?;
-    if !args.by.is_empty() {
+    if !args.by.is_empty() && args.splitters.is_none() {
         let text = text.needing(column_names(&args.by));
         return partition(host, args, resources, (tables, &text));
     }
@@ -57,6 +58,9 @@ pub(super) fn split(host: &dyn Host, args: &SplitArgs) -> Result<SplitSummary> {
         record_io: &args.record_io,
         is_explained: args.explain,
     };
+    if routed::is_asked(args) {
+        return route(host, args, resources, &request);
+    }
     if let Some(share) = args.train {
         let (train, test) = (name("train"), name("test"));
         let request = request.to(&train);
@@ -72,16 +76,58 @@ pub(super) fn split(host: &dyn Host, args: &SplitArgs) -> Result<SplitSummary> {
     }
     let (rows, file_rows) = rows_of(host, args, (&resources, &tables, &text))?;
     let parts = rows.div_ceil(file_rows).max(1);
-    if parts > PARTS_MAX {
-        let cause = format!("that makes {} parts", units::count(parts));
-        let cause = format!("{cause}, and at most {} can be", units::count(PARTS_MAX));
-        return Err(Error::usage(READ, cause).hint("make the parts larger"));
-    }
+    check_count(parts)?;
     let names: Vec<PathBuf> = (0..parts).map(|part| name(&part.to_string())).collect();
     let request = request.to(&names[0]);
     let shape = (&names[..], FileRows::Each(file_rows));
     let ran = run_to(host, &request, resources, shape, jobs::copy)?;
     Ok(SplitSummary::of_parts(ran.report, names.clone(), args.seed))
+}
+
+/// `split --splitters` and `split --random`.
+fn route(
+    host: &dyn Host,
+    args: &SplitArgs,
+    resources: Resources,
+    request: &Request<'_>,
+) -> Result<SplitSummary> {
+    if args.splitters.is_some() && args.by.is_empty() {
+        let cause = "--splitters needs the key of the rows";
+        return Err(Error::usage(READ, cause).hint("name its columns with --by"));
+    }
+    let splitters = args.splitters.as_slice();
+    let keys = keys_of(&args.by, false)?;
+    let (to, count) = match &args.splitters {
+        Some(_) => {
+            let job = reading(host, &args.inputs, resources.clone())?.job(Vec::new());
+            let count = jobs::splitters_count(&job, splitters)? + 1;
+            let keys = &keys;
+            (RowRoute::Ranges { splitters, keys }, count)
+        }
+        None => (
+            RowRoute::Random { seed: args.seed },
+            args.parts.unwrap_or(1),
+        ),
+    };
+    check_count(count)?;
+    let names = routed::part_names(args, count as usize);
+    let shape = (&names[..], FileRows::Each(u64::MAX));
+    let request = request.to(&names[0]);
+    let ran = run_to(host, &request, resources, shape, |job, ends| {
+        jobs::route(job, ends, to)
+    })?;
+    let summary = SplitSummary::of_parts(ran.report, names.clone(), args.seed);
+    Ok(summary.with_totals(&ran.done.1))
+}
+
+/// Fails for too many parts.
+fn check_count(parts: u64) -> Result<()> {
+    if parts <= PARTS_MAX {
+        return Ok(());
+    }
+    let cause = format!("that makes {} parts", units::count(parts));
+    let cause = format!("{cause}, and at most {} can be", units::count(PARTS_MAX));
+    Err(Error::usage(READ, cause).hint("make the parts larger"))
 }
 
 /// The name of the only file of each directory.

@@ -5,13 +5,14 @@
 //! compares count and checksum, which do not depend on the order. Tables are checked in the order
 //! of columns, or in none.
 
+mod lines;
 mod page;
 mod records;
 #[cfg(feature = "tables")]
 mod table;
 
 use outcore::Result;
-use outcore_front::what::Asked;
+use outcore_front::what::{Asked, What};
 use outcore_io::units;
 
 use crate::host::{Host, Weight};
@@ -34,11 +35,16 @@ impl Verb for Verify {
         let asked = Asked {
             inputs: &args.files,
             is_records: args.record.is_typed(),
-            // Lines have no order of their own here.
-            is_table: true,
+            is_lines: args.lines.is_lines(),
+            // Text is a table unless an option makes it lines.
+            is_table: !args.lines.is_lines(),
             ..Asked::default()
         };
         let what = host.what(asked)?;
+        if args.lines.is_lines() {
+            host.check_options(What::Lines, asked)?;
+            return lines::verify(host, args);
+        }
         if what.is_table() {
             host.check_options(what, asked)?;
             #[cfg(feature = "tables")]

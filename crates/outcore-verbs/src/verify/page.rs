@@ -8,6 +8,7 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueHint};
 
+use crate::option::lines::LineArgs;
 use crate::option::{BadRowArgs, ResourceArgs, TraceArgs, TypeArgs};
 use crate::report::report;
 use crate::report::{JobSummary, Phase};
@@ -48,6 +49,9 @@ pub(crate) struct VerifyArgs {
     #[command(flatten)]
     #[allow(missing_docs, reason = "the group of options says what it is")]
     pub record: TypeArgs,
+    #[command(flatten)]
+    #[allow(missing_docs, reason = "the group of options says what it is")]
+    pub lines: LineArgs,
     /// Expect the reverse order (largest first)
     #[arg(long, help_heading = "Order")]
     pub descending: bool,

@@ -10,12 +10,14 @@ use crate::ends::Output;
 use crate::primitives::Summary;
 use crate::primitives::Table;
 use crate::primitives::gather_to::gather_to;
+use crate::primitives::route::route_records;
 use crate::primitives::table::BatchStep;
 use crate::primitives::tables::{
     Histogram, distribute_by, distribute_table, find_table, histogram_table, top_table,
 };
 use crate::primitives::{
-    BucketFiles, Reduction, Scalar, Side, build_index, gather, lookup, lookup_indexed, reduce_table,
+    BucketFiles, PartTotals, RecordRoute, Reduction, Scalar, Side, build_index, gather, lookup,
+    lookup_indexed, reduce_table,
 };
 use outcore_io::Result;
 
@@ -153,5 +155,19 @@ impl Execution {
         self.take_all_steps()?;
         let (counts, done) = distribute_by(&self.job()?, self.table()?, bucket, files)?;
         Ok((counts, self.done(done)))
+    }
+
+    /// Writes each item to the part that `route` gives it; returns the totals of the parts.
+    ///
+    /// # Errors
+    /// Those of [`Execution::distribute_by`]. Usage: the number of files is not that of the ranges.
+    pub fn route(
+        &mut self,
+        route: &RecordRoute,
+        files: &BucketFiles,
+    ) -> Result<(Vec<PartTotals>, Summary)> {
+        self.take_all_steps()?;
+        let (totals, done) = route_records(&self.job()?, self.table()?, route, files)?;
+        Ok((totals, self.done(done)))
     }
 }

@@ -60,7 +60,7 @@ impl Scratch {
         let manifest = self.dirs[0].path().join(manifest);
         Ok(BucketFiles {
             paths: (0..count).map(path).collect(),
-            manifest: absolute(manifest),
+            manifest: Some(absolute(manifest)),
             replace: false,
             header: None,
         })

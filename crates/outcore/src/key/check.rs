@@ -144,6 +144,14 @@ impl Checker {
         }
     }
 
+    /// The hash of one record, as the checksum counts it.
+    pub(crate) fn hash_of(&self, record: &[u8]) -> u64 {
+        match self.is_gensort {
+            true => crc32fast::hash(record).into(),
+            false => XxHash3_64::oneshot(record),
+        }
+    }
+
     /// The result so far.
     pub fn report(&self) -> CheckReport {
         self.report

@@ -33,8 +33,8 @@ use outcore_io::{Error, Result};
 pub struct BucketFiles {
     /// One per bucket.
     pub paths: Vec<PathBuf>,
-    /// The list of the files, which is also written.
-    pub manifest: PathBuf,
+    /// The list of the files, which is also written if it has a name.
+    pub manifest: Option<PathBuf>,
     /// Whether existing files are replaced.
     pub replace: bool,
     /// The header of each file, with the file's own number of rows, if they are NumPy arrays.
@@ -141,7 +141,7 @@ pub(crate) fn distribute_bytes(
         start_bytes: 0,
         len_bytes: 0,
     });
-    let names = files.paths.iter().chain([&files.manifest]);
+    let names = files.paths.iter().chain(&files.manifest);
     if let Some(path) = names
         .into_iter()
         .find(|path| !files.replace && path.exists())
@@ -153,7 +153,7 @@ pub(crate) fn distribute_bytes(
     let staged = StagedOutput::stage(
         &pass.volume,
         plans.collect(),
-        Some(files.manifest.clone()),
+        files.manifest.clone(),
         files.replace,
         Room::AtMost,
     )?;

@@ -51,7 +51,7 @@ pub(crate) fn written_chunks_bytes(threads: usize) -> u64 {
 /// std::fs::write(path("b"), "two")?;
 /// let outputs = BucketFiles {
 ///     paths: vec![path("A"), path("B")],
-///     manifest: path("both.outcore.json"),
+///     manifest: Some(path("both.outcore.json")),
 ///     replace: false,
 ///     header: None,
 /// };
@@ -124,7 +124,7 @@ pub fn map_files_to(
 }
 
 fn stage(volume: &Volume, outputs: &BucketFiles) -> Result<StagedOutput> {
-    let names = outputs.paths.iter().chain([&outputs.manifest]);
+    let names = outputs.paths.iter().chain(&outputs.manifest);
     if let Some(path) = names
         .into_iter()
         .find(|path| !outputs.replace && path.exists())
@@ -141,11 +141,10 @@ fn stage(volume: &Volume, outputs: &BucketFiles) -> Result<StagedOutput> {
         start_bytes: 0,
         len_bytes: 0,
     });
-    let manifest = Some(outputs.manifest.clone());
     StagedOutput::stage(
         volume,
         plans.collect(),
-        manifest,
+        outputs.manifest.clone(),
         outputs.replace,
         Room::AtMost,
     )

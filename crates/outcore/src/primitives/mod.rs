@@ -26,6 +26,7 @@
 //! - [`scan`](mod@scan): prefix sums, inclusive and exclusive
 //! - [`select`]: `first`, `find_if`, `top_k`, `top_k_each`, `histogram`
 //! - [`distribute`](mod@distribute): files by bucket, `partition`
+//! - [`route`]: parts by key ranges or at random, with checksums, for other machines
 //! - [`group`]: `count_by`, `unique`: by hash or by sort
 //! - `by_key`: `segmented_reduce`, `reduce_by_key`, `group_by_key`: consecutive items with one key
 //! - `by_index`: `for_each_batch` with a state per thread, `reduce_by_index`, `histogram_by_index`
@@ -64,6 +65,7 @@ mod pass;
 mod pieces;
 pub mod producer;
 pub mod reduce;
+pub mod route;
 pub mod scan;
 pub mod select;
 pub mod sorted;
@@ -87,6 +89,7 @@ pub use lookup::{Side, build_index, lookup, lookup_indexed, lookup_read_bytes};
 pub use map_to::map_files_to;
 pub(crate) use map_to::written_chunks_bytes;
 pub use reduce::{count, fold, fold_with_summary, map_reduce, max, mean, min, reduce, sum};
+pub use route::{LineRanges, PartTotals, RecordRanges, RecordRoute, random_part};
 pub use scan::{Inclusion, scan};
 pub use select::{find_if, first, histogram, top_k, top_k_each};
 pub use sources::{plan_files, plan_merge_of_lines};

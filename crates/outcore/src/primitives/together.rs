@@ -17,7 +17,7 @@ use crate::job::Job;
 use crate::partition::task::write_in_place;
 use crate::writer::Writer;
 use outcore_io::memory::{BLOCK_BYTES, Pool};
-use outcore_io::output::{Room, ShardPlan, StagedOutput};
+use outcore_io::output::{Room, ShardPlan, StagedOutput, WrittenOutput};
 use outcore_io::port::{Port, Volume};
 use outcore_io::transfers::wait_behind;
 use outcore_io::{Error, Result};
@@ -129,9 +129,15 @@ impl Together {
     pub fn publish_with(mut self, other: StagedOutput, other_lens_bytes: &[u64]) -> Result<()> {
         self.finish()?;
         let lens_bytes = self.starts_bytes.windows(2).map(|ends| ends[1] - ends[0]);
-        let lens_bytes: Vec<u64> = lens_bytes.collect();
-        let lens_bytes = (&lens_bytes[..], other_lens_bytes);
-        self.staged.publish_both(other, &self.volume, lens_bytes)
+        let own = WrittenOutput {
+            lens_bytes: lens_bytes.collect(),
+            output: self.staged,
+        };
+        let other = WrittenOutput {
+            lens_bytes: other_lens_bytes.to_vec(),
+            output: other,
+        };
+        StagedOutput::publish_all(vec![own, other], &self.volume)
     }
 
     /// Publishes the files.

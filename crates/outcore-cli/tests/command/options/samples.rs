@@ -647,6 +647,7 @@ pub(super) fn value_of(command: &str, kind: &str, id: &str) -> Option<&'static s
         ("histogram", "range") => "0:9",
         ("lookup", "wanted") => "sorted.bin",
         ("split", "by") => "a",
+        ("split", "splitters") => "sorted.bin",
         ("merge", "keys") => "4:4",
         ("gather", "positions_type") => "u32",
         (_, id) => return common_value_of(kind, id),

@@ -234,7 +234,7 @@ proptest! {
         let inputs = put(&device, "in", &bytes_of(&items), 8, &[], 0);
         let files = |name: &str| BucketFiles {
             paths: (0..buckets).map(|b| format!("/d{}/{name}{b}", b % 3).into()).collect(),
-            manifest: format!("/d0/{name}.outcore.json").into(),
+            manifest: Some(format!("/d0/{name}.outcore.json").into()),
             replace: false,
             header: None,
         };
@@ -268,7 +268,7 @@ fn a_function_from_file_to_file_that_fails_leaves_nothing() {
     device.put("/d0/a", vec![1; 5000]);
     let outputs = BucketFiles {
         paths: vec!["/d0/b".into()],
-        manifest: "/d0/b.outcore.json".into(),
+        manifest: Some("/d0/b.outcore.json".into()),
         replace: false,
         header: None,
     };

@@ -297,7 +297,7 @@ impl Driver<'_> {
             paths: (0..parts)
                 .map(|part| home.join(format!("part-{part}")))
                 .collect(),
-            manifest: home.join("parts.outcore.json"),
+            manifest: Some(home.join("parts.outcore.json")),
             replace: false,
             header: None,
         };

@@ -221,7 +221,7 @@ fn buckets_keep_the_order_and_appear_together() {
         paths: (0..count)
             .map(|i| dir.path().join(format!("{name}-{i}")))
             .collect(),
-        manifest: dir.path().join(format!("{name}.outcore.json")),
+        manifest: Some(dir.path().join(format!("{name}.outcore.json"))),
         replace: false,
         header: None,
     };
@@ -262,7 +262,9 @@ fn buckets_keep_the_order_and_appear_together() {
     let wrong = files("wrong", 2);
     let error = distribute(&job, &read::<u64>(&input), |x| (x % 3) as usize, &wrong).unwrap_err();
     assert_eq!(error.kind(), Kind::Usage);
-    assert!(wrong.paths.iter().all(|path| !path.exists()) && !wrong.manifest.exists());
+    assert!(
+        wrong.paths.iter().all(|path| !path.exists()) && !wrong.manifest.as_ref().unwrap().exists()
+    );
     let hidden = std::fs::read_dir(dir.path()).unwrap();
     assert!(
         hidden

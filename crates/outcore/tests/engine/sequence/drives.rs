@@ -111,7 +111,7 @@ proptest! {
         prop_assert!(found == bytes_of(&sums(&odd)), "scan into shards");
 
         let (paths, _) = shards(drives, outs, "bucket");
-        let files = BucketFiles { paths: paths.clone(), manifest: "/d0/buckets".into(), replace: false, header: None };
+        let files = BucketFiles { paths: paths.clone(), manifest: Some("/d0/buckets".into()), replace: false, header: None };
         let outs = outs as u64;
         distribute(&job, &all(), |x| (x % outs) as usize, &files).unwrap();
         for (bucket, path) in paths.iter().enumerate() {

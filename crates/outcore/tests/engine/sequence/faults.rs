@@ -120,7 +120,7 @@ fn a_partition_fails_by_name_and_leaves_none_of_its_files() {
     walk("eio", &paths, &|job, inputs| {
         let files = BucketFiles {
             paths: paths.map(PathBuf::from).to_vec(),
-            manifest: "/d0/both.outcore.json".into(),
+            manifest: Some("/d0/both.outcore.json".into()),
             replace: false,
             header: None,
         };

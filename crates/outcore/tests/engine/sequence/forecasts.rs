@@ -158,7 +158,7 @@ fn passes_move_what_they_predict() {
         assert_eq!(names(&done), ["reduce"]);
         let files = BucketFiles {
             paths: vec!["/d0/even".into(), "/d1/odd".into()],
-            manifest: "/d0/parts.json".into(),
+            manifest: Some("/d0/parts.json".into()),
             replace: false,
             header: None,
         };

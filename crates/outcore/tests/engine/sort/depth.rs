@@ -261,7 +261,7 @@ fn further_passes_keep_reads_in_flight() {
             paths: (0..8)
                 .map(|n| format!("/d{}/part-{n}", n % 4).into())
                 .collect(),
-            manifest: "/d0/parts.outcore".into(),
+            manifest: Some("/d0/parts.outcore".into()),
             replace: false,
             header: None,
         };
