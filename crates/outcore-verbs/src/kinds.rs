@@ -116,7 +116,7 @@ static RULES: [Rule; 56] = [
         ROWS.and(RECORDS),
         "lines, CSV, JSON lines and records",
     )
-    .instead("other jobs begin anew after a kill"),
+    .instead("tables begin anew after a kill; --csv and --jsonl sort rows of text"),
     rule(&["ties", "explain"], RECORDS, "records").of(&["verify"]),
     rule(&["zip"], RECORDS, "records").instead("join tables with `outcore join`"),
     rule(

@@ -112,6 +112,32 @@ fn rows_of_csv_with_their_header_and_json_lines_are_resumed() {
     }
 }
 
+#[test]
+fn a_sort_of_lines_that_fails_keeps_its_checkpoints_and_resumes() {
+    let job = sort_of(any_lines(90_000), "--threads 2");
+    for fault in ["eio", "enospc"] {
+        let (kept, _) = job.walk(fault);
+        assert!(kept > 5, "{fault} {kept}");
+    }
+}
+
+#[test]
+fn lines_are_resumed_with_other_memory_and_threads_unless_the_memory_is_too_little() {
+    let job = sort_of(
+        fields(130_000, 300),
+        "-s -t, -k1,1n --memory 8MiB --threads 2",
+    );
+    let with = |memory: &str, threads: &str| {
+        let words = "sort in -o out --drive . --resume -s -t, -k1,1n --memory";
+        let words = words.split(' ').chain([memory, "--threads", threads]);
+        job.place.run(&words.collect::<Vec<_>>())
+    };
+    killed_late(&job);
+    with("6MiB", "1").fails(6, &["the plan of the killed job needs"], "--memory 8MiB");
+    with("64MiB", "4").ok();
+    job.is_whole("more memory");
+}
+
 /// Buckets that are distributed again are divided in another way by each run.
 #[test]
 fn a_sort_of_several_distributions_is_resumed_from_any_part_of_its_output() {
