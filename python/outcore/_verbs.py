@@ -104,8 +104,8 @@ def sort(
     on_error: Literal["fail", "skip", "null"] | None = None, parts: SupportsIndex | None = None,
     memory: Size | None = None, threads: SupportsIndex | None = None, io: str | None = None,
     drives: Paths = (), scratch_limit: Size | None = None, record_io: StrPath | None = None,
-    force: bool = False, replace: bool = False, resume: bool = False, explain: bool = False,
-    seed: SupportsIndex | None = None, volume: StrPath | None = None, progress: Watcher | bool | None = None,
+    force: bool = False, replace: bool = False, explain: bool = False, seed: SupportsIndex | None = None,
+    resume: bool = False, volume: StrPath | None = None, progress: Watcher | bool | None = None,
 ) -> SortSummary: ...
 
 
@@ -122,8 +122,8 @@ def sort(
     on_error: Literal["fail", "skip", "null"] | None = None, parts: SupportsIndex | None = None,
     memory: Size | None = None, threads: SupportsIndex | None = None, io: str | None = None,
     drives: Paths = (), scratch_limit: Size | None = None, record_io: StrPath | None = None,
-    force: bool = False, replace: bool = False, resume: bool = False, explain: bool = False,
-    seed: SupportsIndex | None = None, volume: StrPath | None = None, progress: Watcher | bool | None = None,
+    force: bool = False, replace: bool = False, explain: bool = False, seed: SupportsIndex | None = None,
+    resume: bool = False, volume: StrPath | None = None, progress: Watcher | bool | None = None,
 ) -> Table: ...
 
 
@@ -139,8 +139,8 @@ def sort(
     on_error: Literal["fail", "skip", "null"] | None = None, parts: SupportsIndex | None = None,
     memory: Size | None = None, threads: SupportsIndex | None = None, io: str | None = None,
     drives: Paths = (), scratch_limit: Size | None = None, record_io: StrPath | None = None,
-    force: bool = False, replace: bool = False, resume: bool = False, explain: bool = False,
-    seed: SupportsIndex | None = None, volume: StrPath | None = None, progress: Watcher | bool | None = None,
+    force: bool = False, replace: bool = False, explain: bool = False, seed: SupportsIndex | None = None,
+    resume: bool = False, volume: StrPath | None = None, progress: Watcher | bool | None = None,
 ) -> SortSummary | Table:
     """Sort files of lines or records, larger than memory if need be.
 
@@ -237,12 +237,12 @@ def sort(
             appears only if the run succeeds; an existing file needs force=True.
         force: Replace an existing output.
         replace: Let the output replace an input: `dst` is one of the inputs.
-        resume: Keep a journal. If the job is killed or fails, the same command with resume= continues it and
-            writes the same bytes. For records that are sorted into one file. outcore keeps what it has done
-            for 7 days (OUTCORE_RESUME_DAYS).
         explain: Print the plan on `sys.stderr`, then run.
         seed: Seed for sampling, drive choice and the random order of `R` (which otherwise differs in each
             run). Does not affect the output otherwise.
+        resume: Keep a journal. If the job is killed or fails, the same command with resume= continues it and
+            writes the same bytes. For lines and records that go from files to one plain file. outcore keeps
+            what it has done for 7 days (OUTCORE_RESUME_DAYS).
         volume: The drives file of a volume: where a file is taken, `"@name"` is a dataset on it. By default
             that of `OUTCORE_VOLUME`.
         progress: `True` for a bar, or a function that is called with a `Progress` a few times a second. What
@@ -274,7 +274,7 @@ def unique(
     on_error: Literal["fail", "skip", "null"] | None = None, memory: Size | None = None,
     threads: SupportsIndex | None = None, io: str | None = None, drives: Paths = (),
     scratch_limit: Size | None = None, record_io: StrPath | None = None, explain: bool = False,
-    volume: StrPath | None = None, progress: Watcher | bool | None = None,
+    resume: bool = False, volume: StrPath | None = None, progress: Watcher | bool | None = None,
 ) -> UniqueSummary: ...
 
 
@@ -293,7 +293,7 @@ def unique(
     on_error: Literal["fail", "skip", "null"] | None = None, memory: Size | None = None,
     threads: SupportsIndex | None = None, io: str | None = None, drives: Paths = (),
     scratch_limit: Size | None = None, record_io: StrPath | None = None, explain: bool = False,
-    volume: StrPath | None = None, progress: Watcher | bool | None = None,
+    resume: bool = False, volume: StrPath | None = None, progress: Watcher | bool | None = None,
 ) -> Table: ...
 
 
@@ -311,7 +311,7 @@ def unique(
     on_error: Literal["fail", "skip", "null"] | None = None, memory: Size | None = None,
     threads: SupportsIndex | None = None, io: str | None = None, drives: Paths = (),
     scratch_limit: Size | None = None, record_io: StrPath | None = None, explain: bool = False,
-    volume: StrPath | None = None, progress: Watcher | bool | None = None,
+    resume: bool = False, volume: StrPath | None = None, progress: Watcher | bool | None = None,
 ) -> UniqueSummary | Table:
     """Keep one of each line or record, in order, or count them.
 
@@ -347,8 +347,8 @@ def unique(
         check_chars: Compare at most N bytes of a line.
         force, dtype, record, key, order, descending, separator, lines, zero_terminated, header_lines,
             comment, csv, jsonl, fastq, by, header, columns, union, codec, group_rows, bloom, schema, infer,
-            null, on_error, memory, threads, io, drives, scratch_limit, record_io, explain, volume, progress:
-            As in `sort`.
+            null, on_error, memory, threads, io, drives, scratch_limit, record_io, explain, resume, volume,
+            progress: As in `sort`.
 
     Raises: What `sort` raises.
     """
@@ -458,7 +458,8 @@ def shuffle(
     on_error: Literal["fail", "skip", "null"] | None = None, parts: SupportsIndex | None = None,
     memory: Size | None = None, threads: SupportsIndex | None = None, io: str | None = None,
     drives: Paths = (), scratch_limit: Size | None = None, record_io: StrPath | None = None,
-    explain: bool = False, volume: StrPath | None = None, progress: Watcher | bool | None = None,
+    explain: bool = False, resume: bool = False, volume: StrPath | None = None,
+    progress: Watcher | bool | None = None,
 ) -> ShuffleSummary: ...
 
 
@@ -476,7 +477,8 @@ def shuffle(
     on_error: Literal["fail", "skip", "null"] | None = None, parts: SupportsIndex | None = None,
     memory: Size | None = None, threads: SupportsIndex | None = None, io: str | None = None,
     drives: Paths = (), scratch_limit: Size | None = None, record_io: StrPath | None = None,
-    explain: bool = False, volume: StrPath | None = None, progress: Watcher | bool | None = None,
+    explain: bool = False, resume: bool = False, volume: StrPath | None = None,
+    progress: Watcher | bool | None = None,
 ) -> Table: ...
 
 
@@ -493,7 +495,8 @@ def shuffle(
     on_error: Literal["fail", "skip", "null"] | None = None, parts: SupportsIndex | None = None,
     memory: Size | None = None, threads: SupportsIndex | None = None, io: str | None = None,
     drives: Paths = (), scratch_limit: Size | None = None, record_io: StrPath | None = None,
-    explain: bool = False, volume: StrPath | None = None, progress: Watcher | bool | None = None,
+    explain: bool = False, resume: bool = False, volume: StrPath | None = None,
+    progress: Watcher | bool | None = None,
 ) -> ShuffleSummary | Table:
     """Shuffle lines or records into a uniformly random order.
 
@@ -522,7 +525,7 @@ def shuffle(
         key, separator: As in `comm`.
         force, replace, dtype, record, lines, zero_terminated, header_lines, comment, header, columns, union,
             codec, group_rows, bloom, schema, infer, null, on_error, parts, memory, threads, io, drives,
-            scratch_limit, record_io, explain, volume, progress: As in `sort`.
+            scratch_limit, record_io, explain, resume, volume, progress: As in `sort`.
         src, dst: As in `unique`.
 
     Raises: What `sort` raises.

@@ -332,11 +332,12 @@ impl Resources {
         self
     }
 
-    /// How a job can be resumed by `command`.
-    pub fn resume_options(&self, command: String) -> ResumeOptions {
+    /// How a job can be resumed by `command`, whose lines have this order.
+    pub fn resume_options(&self, command: String, order: String) -> ResumeOptions {
         let days = self.config.resume_days.value;
         ResumeOptions {
             command,
+            order,
             keep: Duration::from_secs(days.saturating_mul(24 * 60 * 60)),
         }
     }

@@ -111,7 +111,12 @@ static RULES: [Rule; 58] = [
         .instead("a view has a type of its own, and lines have none"),
     rule(&["format", "record_bytes"], RECORDS, "records"),
     rule(&["delete_input"], RECORDS, "records").instead("remove the inputs once the output exists"),
-    rule(&["resume"], RECORDS, "records").instead("other sorts begin anew after a kill"),
+    rule(
+        &["resume"],
+        ROWS.and(RECORDS),
+        "lines, CSV, JSON lines and records",
+    )
+    .instead("tables begin anew after a kill; --csv and --jsonl sort rows of text"),
     rule(&["ties", "explain"], RECORDS, "records").of(&["verify"]),
     rule(&["zip"], RECORDS, "records").instead("join tables with `outcore join`"),
     rule(

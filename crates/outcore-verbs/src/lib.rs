@@ -47,6 +47,7 @@ pub mod option;
 mod pass;
 pub mod records;
 pub mod report;
+mod resumed;
 mod sample;
 pub mod scratch;
 pub mod sequence;

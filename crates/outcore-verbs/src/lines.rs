@@ -33,6 +33,7 @@ use crate::host::{Host, Kept, check_output_named, watch};
 use crate::option::RecordingArgs;
 use crate::option::lines::{FormatArgs, LineArgs, Rows};
 use crate::report::{Moved, Phase, Place, Plan, Stopwatch, WriteSummary};
+use crate::resumed::{Resuming, refuse_copies, refused};
 use crate::scratch::{note_scratch, scratch_drives};
 
 /// The request of a command on lines.
@@ -51,6 +52,8 @@ pub(crate) struct LineRequest<'a> {
     pub takes_records: bool,
     /// Whether the input is FASTQ, whose records are framed on scratch.
     pub frames_fastq: bool,
+    /// Whether the job keeps a journal, for which its inputs must stay.
+    pub keeps_journal: bool,
     /// The other kinds of data that may be taken for lines.
     pub recognition: Recognition,
 }
@@ -229,6 +232,9 @@ impl LineJob {
         } = settled;
         // Wrong drives are reported before the command waits for a stream.
         resources.named_drives(0)?;
+        if request.keeps_journal {
+            refuse_copies(&sources, request.lines())?;
+        }
         let resources = request.start_recording(host, resources, (&sources, &target))?;
         let (files, spool) = match (request.frames_fastq, is_copied) {
             (true, _) => to_framed_files(host, request, &resources, &sources, &target)?,
@@ -269,6 +275,14 @@ impl LineJob {
         self.open_output_through(host, dress, |sink| sink)
     }
 
+    /// An output that the engine writes itself, as a job with a journal needs.
+    ///
+    /// # Errors
+    /// Usage: it must be compressed, or is not a file.
+    pub(crate) fn open_file(&self, dress: &Dress) -> Result<(Output, Pending)> {
+        text_output::open_file(&self.target, dress)
+    }
+
     /// The same, with something before a pipe.
     pub(crate) fn open_output_through(
         &self,
@@ -283,6 +297,38 @@ impl LineJob {
     /// Reserves the output's memory while a plan is made that is only shown.
     pub(crate) fn set_aside(&self, dress: &Dress) -> Result<Option<Job>> {
         text_output::set_aside(&self.job, &self.target, dress)
+    }
+
+    /// Keeps a journal for a job whose lines have this `order`, if that is asked for, and says
+    /// whether a killed run is continued or could be.
+    ///
+    /// # Errors
+    /// Usage: copies of the inputs had to be made.
+    pub(crate) fn keep_journal(
+        &mut self,
+        host: &dyn Host,
+        is_asked: bool,
+        order: impl FnOnce() -> Result<String>,
+    ) -> Result<()> {
+        if is_asked && self.spool.is_some() {
+            let cause =
+                "records that span lines are copied to scratch, which a killed run takes along";
+            return Err(refused(cause, "leave --resume out"));
+        }
+        self.resuming(is_asked).begin(host);
+        if is_asked {
+            let options = self.resources.resume_options(host.call(), order()?);
+            self.job.options.resume = Some(options);
+        }
+        Ok(())
+    }
+
+    /// The request for a journal.
+    pub(crate) fn resuming(&self, is_asked: bool) -> Resuming<'_> {
+        Resuming {
+            is_asked,
+            target: &self.target,
+        }
     }
 
     /// Prepares files of CSV for a sort.

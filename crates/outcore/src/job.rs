@@ -52,7 +52,7 @@ pub struct JobOptions {
     /// Computing cost per item, as far as it is known: also only for plans.
     pub costs: ComputeCosts,
     /// Whether the job keeps a journal, by which another run of it continues if it is killed. Sorts
-    /// of records into one file follow it.
+    /// of records and lines into one file follow it.
     pub resume: Option<ResumeOptions>,
 }
 
@@ -61,6 +61,8 @@ pub struct JobOptions {
 pub struct ResumeOptions {
     /// The command that resumes it, for lists of scratch.
     pub command: String,
+    /// The order and the form of lines, as text. A job with another text is another job.
+    pub order: String,
     /// How long the directories of a job that has died are kept, from its last checkpoint on.
     pub keep: Duration,
 }
@@ -69,6 +71,7 @@ impl Default for ResumeOptions {
     fn default() -> Self {
         ResumeOptions {
             command: String::new(),
+            order: String::new(),
             keep: Duration::from_secs(7 * 24 * 60 * 60),
         }
     }

@@ -18,8 +18,8 @@ use std::sync::{Mutex, PoisonError};
 use outcore_io::drive::Op;
 use outcore_io::memory::{BLOCK_BYTES, Buf, Pool, block_ceil, block_floor};
 use outcore_io::output::StagedOutput;
-use outcore_io::port::{Port, VolumeFile};
-use outcore_io::transfers::{WRITE_BEHIND, wait_behind};
+use outcore_io::port::{Port, Volume, VolumeFile};
+use outcore_io::transfers::{Arrival, ReadRange, Transfers, WRITE_BEHIND, wait_behind};
 use outcore_io::{Error, Kind, Result};
 
 pub(crate) use ranges::Ranges;
@@ -34,6 +34,15 @@ struct Target {
     start_bytes: u64,
     end_bytes: u64,
     header_bytes: u64,
+}
+
+/// A block of a file that is not full.
+#[derive(Debug, Clone)]
+pub(crate) struct EdgeBlock {
+    /// Index of the file.
+    pub(crate) file: usize,
+    pub(crate) number: u64,
+    pub(crate) bytes: Box<[u8; BLOCK_BYTES]>,
 }
 
 #[derive(Debug)]
@@ -234,15 +243,64 @@ impl Writer {
         Ok(())
     }
 
+    /// Adds the blocks at the borders of `ranges`, which an earlier run has written, to `edges`,
+    /// read from the files. Blocks that are among `edges` are not read.
+    ///
+    /// # Errors
+    /// A read that failed; memory.
+    pub(crate) fn read_borders(
+        &self,
+        volume: &Volume,
+        ranges: &Ranges,
+        edges: &mut Vec<EdgeBlock>,
+    ) -> Result<()> {
+        let borders = ranges
+            .list()
+            .iter()
+            .flat_map(|range| [range.start, range.end]);
+        let place = |border: u64| {
+            let (file, target) = self.target_of(border)?;
+            let at_bytes = target.header_bytes + (border - target.start_bytes);
+            let is_inside = !at_bytes.is_multiple_of(BLOCK_BYTES as u64);
+            is_inside.then_some((file, at_bytes / BLOCK_BYTES as u64))
+        };
+        let mut places: Vec<(usize, u64)> = borders.filter_map(place).collect();
+        places.sort_unstable();
+        places.dedup();
+        places.retain(|place| edges.iter().all(|edge| (edge.file, edge.number) != *place));
+        let pool = &self.edge_pool;
+        let mut left = places.into_iter();
+        let next = |_: &Port| {
+            let (file, number) = left.next()?;
+            Some(ReadRange {
+                file: &self.targets[file].file,
+                at_bytes: number * BLOCK_BYTES as u64,
+                len_bytes: BLOCK_BYTES,
+                what: (file, number),
+            })
+        };
+        let take = |read: Arrival<(usize, u64)>| {
+            let (file, number) = read.what;
+            let mut bytes = Box::new([0; BLOCK_BYTES]);
+            bytes[..read.len_bytes].copy_from_slice(&read.buf[..read.len_bytes]);
+            edges.push(EdgeBlock {
+                file,
+                number,
+                bytes,
+            });
+            Ok(())
+        };
+        Transfers::new(volume)?.read_each(pool, || Ok(()), next, take)
+    }
+
     /// Takes an edge block of an earlier run, in which the bytes of the output in `ranges` are
     /// filled.
-    pub(crate) fn restore_edge(
-        &self,
-        index: usize,
-        block: u64,
-        bytes: Box<[u8; BLOCK_BYTES]>,
-        ranges: &Ranges,
-    ) {
+    pub(crate) fn restore_edge(&self, edge: EdgeBlock, ranges: &Ranges) {
+        let EdgeBlock {
+            file: index,
+            number: block,
+            bytes,
+        } = edge;
         let Some(target) = self.targets.get(index) else {
             return;
         };

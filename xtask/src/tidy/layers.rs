@@ -142,7 +142,7 @@ const ROOMS: [(&str, &[&[&str]]); 20] = [
             &["option", "kinds", "usage", "datasets"],
             &["report"],
             &["host"],
-            &["explain", "scratch", "verb"],
+            &["explain", "resumed", "scratch", "verb"],
             &["columns", "wording", "lines", "records"],
             &["pass", "tables"],
             &[

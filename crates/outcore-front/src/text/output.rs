@@ -10,13 +10,13 @@
 use std::fmt;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
-use std::sync::Mutex;
 use std::sync::mpsc::{SyncSender, sync_channel};
+use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 
-use outcore::Output;
 use outcore::job::Job;
 use outcore::{Error, Kind, Result};
+use outcore::{MakeHeader, Output};
 use outcore_io::memory::Ledger;
 use outcore_io::threads::spawn;
 
@@ -25,6 +25,8 @@ use crate::compress::{Compression, Encoder};
 use crate::output::{Sink, Target};
 
 const WRITE: &str = "write output";
+/// The longest header that the engine writes with its blocks.
+const HEADER_BYTES_MAX: usize = 1 << 20;
 
 /// The form of lines in the output.
 #[derive(Debug, Clone, Default)]
@@ -391,6 +393,35 @@ pub fn open(
         thread: Some((sender, thread)),
     };
     Ok((Output::Pipe(Mutex::new(Box::new(feeder))), pending))
+}
+
+/// An output that the engine writes itself, with its header: a plain file.
+///
+/// # Errors
+/// Usage: its lines must be compressed or unframed, its header is long, or it is not one file.
+pub fn open_file(target: &Target, dress: &Dress) -> Result<(Output, Pending)> {
+    const RESUME: &str = "resume";
+    let Target::File(path) = target else {
+        let cause = "only a job that writes one file can be resumed";
+        return Err(Error::usage(RESUME, cause).hint("name a file with -o"));
+    };
+    let cause = match dress.compression(path) {
+        Some(_) => "a compressed output cannot be continued",
+        None if dress.is_framed => "records that span lines are copied to scratch",
+        None if dress.header.len() > HEADER_BYTES_MAX => "the header is longer than 1 MiB",
+        None => {
+            let path = std::path::absolute(path).unwrap_or_else(|_| path.clone());
+            let header = dress.header.clone();
+            let make = (!header.is_empty()).then(|| -> MakeHeader {
+                let header = header.clone();
+                Arc::new(move |_| header.clone())
+            });
+            let output = Output::File { path, header: make };
+            return Ok((output, Pending::default()));
+        }
+    };
+    let hint = "write a plain file, or leave --resume out";
+    Err(Error::usage(RESUME, cause).path(path).hint(hint))
 }
 
 impl Pending {

@@ -126,6 +126,11 @@ impl OrderArgs {
         !self.line_keys.is_empty() || self.letters().next().is_some()
     }
 
+    /// Whether the letters ask for a random order.
+    pub(crate) fn is_random(&self) -> bool {
+        self.letters().any(|letter| letter == b'R')
+    }
+
     /// Whether lower-case letters compare as capitals.
     pub(crate) fn ignores_case(&self) -> bool {
         self.ignore_case
@@ -405,6 +410,20 @@ pub(crate) struct FormatArgs {
 }
 
 impl FormatArgs {
+    /// The form and the order of lines, in words.
+    pub(crate) fn said(&self, header: &HeaderArgs, order: &OrderSpec) -> String {
+        let kind = match (self.csv, self.jsonl) {
+            (true, _) if self.no_header => "CSV without a header",
+            (true, _) => "CSV",
+            (false, true) => "JSON lines",
+            (false, false) => "lines",
+        };
+        match header.is_given() {
+            true => format!("{kind} {order} after {header:?}"),
+            false => format!("{kind} {order}"),
+        }
+    }
+
     /// Adopts the kind that the input turned out to have.
     pub(crate) fn settle(&mut self, what: What) {
         self.csv |= what == What::Csv;

@@ -312,6 +312,16 @@ impl FileArgs {
     }
 }
 
+/// Whether a job keeps a journal.
+#[derive(Debug, Clone, Copy, Default, Args)]
+pub(crate) struct ResumeArgs {
+    /// Keep a journal. If the job is killed or fails, the same command with --resume continues it
+    /// and writes the same bytes. For lines and records that go from files to one plain file.
+    /// outcore keeps what it has done for 7 days (OUTCORE_RESUME_DAYS)
+    #[arg(long, help_heading = "Files")]
+    pub(crate) resume: bool,
+}
+
 /// Whether plans are shown.
 #[derive(Debug, Clone, Copy, Default, Args)]
 #[command(next_help_heading = "Plan")]

@@ -31,6 +31,7 @@ use crate::lines::{LineDone, LineJob, LineRequest, Overwrite, find, format_besid
 use crate::option::lines::Rows;
 use crate::pass::{LinePass, PassRequest, Taken};
 use crate::report::{Phase, Plan, WriteSummary};
+use crate::resumed::finished;
 use crate::verb::{Inputs, Verb, Words};
 use crate::wording::{Said, headline, say};
 
@@ -170,16 +171,19 @@ fn shuffle_files(
         force: args.files.force,
         takes_records: has_type,
         frames_fastq: matches!(rows, Rows::Fastq),
+        keeps_journal: args.journal.resume,
         recognition,
     };
+    let is_resumed = args.journal.resume;
+    let output = request.output.filter(|_| is_resumed && !args.dry_run);
+    let unit = if has_type { "record" } else { rows.unit() };
+    if let Some(wrote) = finished(host, &resources, output, unit)? {
+        return Ok(wrote);
+    }
     let mut job = LineJob::prepare(host, resources, &request)?;
     let prepared = match has_type {
         true => prepare_records(host, args, &job)?,
         false => prepare_lines(host, args, rows, &mut job)?,
-    };
-    let unit = match prepared.unit {
-        Unit::Lines { .. } => rows.unit(),
-        Unit::Records { .. } => "record",
     };
     if args.explain || args.dry_run {
         let plan = plan_shuffle(size_of(&job, prepared.unit))?;
@@ -195,6 +199,10 @@ fn shuffle_files(
         epoch: args.epoch,
         replace: job.replace,
     };
+    let header = &args.header;
+    job.keep_journal(host, is_resumed, || {
+        Ok(format!("{}, {header:?}", prepared.what))
+    })?;
     job.begin(
         host,
         json!({"type": prepared.what, "seed": args.seed, "epoch": args.epoch}),
@@ -205,7 +213,9 @@ fn shuffle_files(
             Some(pending) => pending.finish(done),
             None => done,
         }
-    })?;
+    });
+    let resuming = job.resuming(is_resumed);
+    let done = done.map_err(|error| resuming.explain(host, error))?;
     let done = LineDone {
         records: done.records,
         records_in: Some(done.records),
@@ -247,7 +257,10 @@ fn prepare_lines(
             (terminator, dress)
         }
     };
-    let (output, pending) = job.open_output(host, &dress)?;
+    let (output, pending) = match args.journal.resume {
+        true => job.open_file(&dress)?,
+        false => job.open_output(host, &dress)?,
+    };
     Ok(Prepared {
         unit: Unit::Lines {
             terminator,
@@ -264,11 +277,14 @@ fn prepare_records(host: &dyn Host, args: &ShuffleArgs, job: &LineJob) -> Result
     let inputs: Result<Vec<ResolvedInput>> = job.files.iter().cloned().map(look).collect();
     let inputs = inputs?;
     let decided = records::decide(&args.record.to_request_without_keys(), &inputs)?;
-    check_room(
-        job.resources.device().as_ref(),
-        &job.target,
-        inputs.iter().map(|input| input.data_bytes).sum(),
-    )?;
+    // A killed job has reserved the room.
+    if !job.resuming(args.journal.resume).is_continued() {
+        check_room(
+            job.resources.device().as_ref(),
+            &job.target,
+            inputs.iter().map(|input| input.data_bytes).sum(),
+        )?;
+    }
     let header = header_for(&job.target, &inputs, &decided)?;
     if let Some(lost) = loses_header(&job.target, &inputs, header.as_ref()) {
         host.note(&lost);

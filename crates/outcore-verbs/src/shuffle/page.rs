@@ -7,7 +7,7 @@ use clap::Args;
 
 use crate::option::lines::{HeaderArgs, LineArgs, RowArgs};
 use crate::option::tables::TableArgs;
-use crate::option::{FileArgs, JobArgs, TypeArgs, parse_count};
+use crate::option::{FileArgs, JobArgs, ResumeArgs, TypeArgs, parse_count};
 use crate::report::{WriteSummary, report};
 
 const SHUFFLE_EXAMPLES: &str = "\
@@ -25,13 +25,18 @@ Examples:
 /// Every order is equally likely. The same seed, epoch and input give the same output, whatever the
 /// memory and the number of threads and drives.
 #[derive(Debug, Args)]
-#[command(after_long_help = SHUFFLE_EXAMPLES)]
+#[command(
+    after_long_help = SHUFFLE_EXAMPLES,
+    mut_arg("resume", |option| option.conflicts_with("records")),
+)]
 pub(crate) struct ShuffleArgs {
     #[command(flatten)]
     pub(crate) files: FileArgs,
     /// Let the output replace an input: OUT is one of the inputs
     #[arg(long, help_heading = "Files")]
     pub(crate) replace: bool,
+    #[command(flatten)]
+    pub(crate) journal: ResumeArgs,
     #[command(flatten)]
     pub(crate) record: TypeArgs,
     /// Write only this many lines, records or rows, chosen at random, as `shuf -n` does. The chosen

@@ -16,11 +16,11 @@ use std::time::Instant;
 use outcore::key::sort_key::{SharedKey, SortKey};
 use outcore::primitives::{PassPlan, plan_files, plan_merge_of_lines};
 use outcore::sort::lines::{
-    LineSortOptions, check_lines, merge_lines, plan_lines, sample_lines, sort_lines,
+    LineSortOptions, LineSummary, check_lines, merge_lines, plan_lines, sample_lines, sort_lines,
 };
 use outcore::{Error, Forecast, Kind, Phase, Result};
 use outcore_front::content::Recognition;
-use outcore_front::inputs::{Source, Streams};
+use outcore_front::inputs::{self, Source, Streams};
 use outcore_front::output::{Consent, Sink, Target};
 use outcore_front::resources::Resources;
 use outcore_front::streams::StreamReader;
@@ -40,6 +40,7 @@ use crate::lines::{LineDone, LineJob, LineRequest, Overwrite, fastq_options};
 use crate::option::OnError;
 use crate::option::lines::{CheckHow, FormatArgs};
 use crate::report::Phase as ReportedPhase;
+use crate::resumed::{finished, refused};
 
 /// Bytes of a line that a message shows.
 const SHOWN_BYTES: usize = 4096;
@@ -64,6 +65,7 @@ pub(super) fn sort(
     // An invalid option is reported before anything is read.
     let seed = random_seed(host, args)?;
     let order = order_of(args, text, seed)?;
+    check_resume(args)?;
     let inputs = input_names(host, args)?;
     refuse_several(args, &inputs)?;
     note_locale(host);
@@ -84,8 +86,15 @@ pub(super) fn sort(
         force: args.force,
         takes_records: false,
         frames_fastq: text.fastq,
+        keeps_journal: args.journal.resume,
         recognition: recognition_of(host, args, text)?,
     };
+    let unit = if text.fastq { "read" } else { "line" };
+    let is_resumed = args.journal.resume;
+    let output = request.output.filter(|_| is_resumed && !args.dry_run);
+    if let Some(wrote) = finished(host, &resources, output, unit)? {
+        return Ok(SortSummary::of(wrote));
+    }
     let mut lines = LineJob::prepare_found(host, resources, &request, found)?;
     let options = LineSortOptions {
         terminator: args.lines.terminator(),
@@ -108,7 +117,6 @@ pub(super) fn sort(
         false => dress_of(&request, header),
     };
     let options = fastq_options(text, options);
-    let unit = if text.fastq { "read" } else { "line" };
     let (order, dress, options) = match &settled {
         Some(csv) => (&csv.order as &dyn SortKey, &csv.dress, csv.options(options)),
         None => (order.as_ref() as &dyn SortKey, &plain, options),
@@ -131,38 +139,107 @@ pub(super) fn sort(
         }
         host.show_plan(&plan);
     }
+    lines.keep_journal(host, is_resumed, || identity_of(args, text))?;
     lines.begin(host, json!({}));
-    let run = |lines: &LineJob,
-               dress: &Dress,
-               (order, options): (&dyn SortKey, LineSortOptions)| {
-        let (output, pending) = lines.open_output_through(host, dress, |sink| match &debug {
-            Some(debug) => Underlined::before(sink, debug, options.terminator),
-            None => sink,
-        })?;
-        let run = if args.gnu.merge {
-            merge_lines
-        } else {
-            sort_lines
-        };
-        lines.watch(host, || {
-            pending.finish(run(&lines.job, &lines.inputs(), output, order, options))
-        })
+    let run = |lines: &LineJob, dress: &Dress, order: &dyn SortKey, options| {
+        run(host, args, lines, dress, order, options, debug.as_ref())
     };
-    let mut done = run(&lines, dress, (order, options));
+    let mut done = run(&lines, dress, order, options);
     if let (Some(csv), Look::Ends, Err(error)) = (&csv, look, &done)
         && is_of_input(&lines, error)
     {
         // A record spans lines, or there is an error that only a scan of all records can explain.
         lines.files = as_found;
         let csv = lines.settle_csv(host, csv, Look::Whole)?;
-        done = run(&lines, &csv.dress, (&csv.order, csv.options(options)));
+        done = run(&lines, &csv.dress, &csv.order, csv.options(options));
     }
-    let mut summary = done?;
+    let resuming = lines.resuming(is_resumed);
+    let mut summary = done.map_err(|error| resuming.explain(host, error))?;
     if let Some(plan) = &merge_plan {
         plan.beside(&mut summary.phases);
     }
     let done = LineDone::of_sort(&summary);
     Ok(SortSummary::of(lines.report(host, unit, done)?))
+}
+
+/// Sorts or merges lines into the output.
+fn run(
+    host: &dyn Host,
+    args: &SortArgs,
+    lines: &LineJob,
+    dress: &Dress,
+    order: &dyn SortKey,
+    options: LineSortOptions,
+    debug: Option<&Arc<Debug>>,
+) -> Result<LineSummary> {
+    let (output, pending) = match args.journal.resume {
+        true => lines.open_file(dress)?,
+        false => lines.open_output_through(host, dress, |sink| match debug {
+            Some(debug) => Underlined::before(sink, debug, options.terminator),
+            None => sink,
+        })?,
+    };
+    let run = if args.gnu.merge {
+        merge_lines
+    } else {
+        sort_lines
+    };
+    lines.watch(host, || {
+        pending.finish(run(&lines.job, &lines.inputs(), output, order, options))
+    })
+}
+
+/// Rejects forms of a sort that cannot be resumed.
+fn check_resume(args: &SortArgs) -> Result<()> {
+    if !args.journal.resume {
+        return Ok(());
+    }
+    let (cause, hint) = if args.gnu.merge {
+        ("a merge cannot be resumed", "leave -m out")
+    } else if args.gnu.debug {
+        (
+            "--debug goes to a pipe, which cannot be continued",
+            "leave --debug out",
+        )
+    } else if args
+        .output
+        .as_deref()
+        .map_or(!args.replace, inputs::is_stdout)
+    {
+        (
+            "only a job that writes one file can be resumed",
+            "name a file with -o",
+        )
+    } else if is_random(args) && args.seed.is_none() && args.gnu.random_source.is_none() {
+        ("-R has another order in each run", "choose one with --seed")
+    } else {
+        return Ok(());
+    };
+    Err(refused(cause, hint))
+}
+
+/// Whether the order may be random.
+fn is_random(args: &SortArgs) -> bool {
+    let has_letter = |key: &String| key.contains('R');
+    let mut keys = args.order.line_keys.iter().chain(&args.record.keys);
+    args.order.is_random() || keys.any(has_letter) || args.text.by.iter().any(has_letter)
+}
+
+/// The order and the form of the lines, as text that two runs of one job share.
+fn identity_of(args: &SortArgs, text: &FormatArgs) -> Result<String> {
+    let mut spec = args.order.to_spec(args.descending, args.stable)?;
+    spec.keys.extend(args.record.keys.iter().cloned());
+    spec.by.clone_from(&text.by);
+    let mut words = text.said(&args.header, &spec);
+    if let Some(path) = &args.gnu.random_source {
+        words = format!("{words} --random-source {}", path.display());
+    }
+    if is_random(args)
+        && let Some(seed) = args.seed
+    {
+        words = format!("{words} --seed {seed}");
+    }
+    Ok(words)
 }
 
 /// The plan in words: of the merge, or else of the sort.
@@ -200,7 +277,9 @@ fn overwrite_of(host: &dyn Host, args: &SortArgs, text: &FormatArgs) -> Overwrit
 /// output and can be repeated.
 fn look_at(args: &SortArgs, lines: &LineJob) -> Look {
     let is_only_sorted = !args.is_check() && !args.gnu.merge && !args.explain && !args.dry_run;
-    let is_repeatable = matches!(lines.target, Target::File(_)) && !args.gnu.debug;
+    // A resumed sort must not find records that span lines where the killed one did not look.
+    let is_repeatable =
+        matches!(lines.target, Target::File(_)) && !args.gnu.debug && !args.journal.resume;
     match is_only_sorted && is_repeatable && args.tables.on_error != Some(OnError::Skip) {
         true => Look::Ends,
         false => Look::Whole,

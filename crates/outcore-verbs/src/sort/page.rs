@@ -9,7 +9,7 @@ use clap::{Args, ValueHint};
 
 use crate::option::lines::{CheckHow, FormatArgs, GnuArgs, HeaderArgs, LineArgs, OrderArgs};
 use crate::option::tables::TableArgs;
-use crate::option::{JobArgs, TypeArgs};
+use crate::option::{JobArgs, ResumeArgs, TypeArgs};
 use crate::report::{WriteSummary, report};
 
 const SORT_EXAMPLES: &str = "\
@@ -43,7 +43,10 @@ errors exit with 2, inputs are lines, and file names say nothing about contents 
 /// Inputs never change, unless you pass --replace, --delete-input or, for lines, -o with the name
 /// of an input.
 #[derive(Debug, Default, Args)]
-#[command(after_long_help = SORT_EXAMPLES)]
+#[command(
+    after_long_help = SORT_EXAMPLES,
+    mut_arg("resume", |option| option.conflicts_with_all(["delete_input", "check", "check_silently"])),
+)]
 pub(crate) struct SortArgs {
     /// Files to sort, in order: lines, raw records, .npy, or a manifest (.outcore.json) of
     /// shards; - is standard input, which is the default for lines. To read records from
@@ -103,11 +106,8 @@ pub(crate) struct SortArgs {
     /// exists
     #[arg(long, help_heading = "Files")]
     pub(crate) delete_input: bool,
-    /// Keep a journal. If the job is killed or fails, the same command with --resume continues it
-    /// and writes the same bytes. For records that are sorted into one file.
-    /// outcore keeps what it has done for 7 days (OUTCORE_RESUME_DAYS)
-    #[arg(long, help_heading = "Files", conflicts_with_all = ["delete_input", "check", "check_silently"])]
-    pub(crate) resume: bool,
+    #[command(flatten)]
+    pub(crate) journal: ResumeArgs,
     /// Print the plan (passes, buffers, predicted traffic and time), then run
     #[arg(long, help_heading = "Plan")]
     pub(crate) explain: bool,

@@ -12,7 +12,7 @@ use outcore::job::Job;
 use outcore::key::{CheckOptions, NpyHeader};
 use outcore::sort::plan::SortPlan;
 use outcore::sort::{self, SortOptions, SortSummary as Sorted};
-use outcore::{Error, Kind, Result};
+use outcore::{Error, Result};
 use outcore_front::cost::DriveTraffic;
 use outcore_front::inputs::{self, ResolvedInput};
 use outcore_front::job::settle_sort;
@@ -29,6 +29,7 @@ use super::page::{SortArgs, SortSummary};
 use crate::host::{Host, Kept, Weight, is_closed, watch};
 use crate::records::open_all;
 use crate::report::{Moved, Phase, Place, Plan, Stopwatch, WriteSummary};
+use crate::resumed::{Resuming, finished, refuse_copies};
 use crate::scratch::note_scratch;
 use crate::verb::Words;
 use crate::verify::{OrderCheck, check_order};
@@ -87,8 +88,10 @@ pub(crate) fn sort(host: &dyn Host, args: &SortArgs, resources: Resources) -> Re
     if args.is_check() {
         return check(host, args, resources);
     }
-    if let Some(finished) = finished(host, args, &resources, &stopwatch)? {
-        return Ok(finished);
+    let output = args.output.as_deref();
+    let output = output.filter(|_| args.journal.resume && !args.dry_run);
+    if let Some(wrote) = finished(host, &resources, output, "record")? {
+        return Ok(SortSummary::of(wrote));
     }
     let prepared = prepare(host, args, resources)?;
     let plan = &prepared.plan;
@@ -121,7 +124,13 @@ pub(crate) fn sort(host: &dyn Host, args: &SortArgs, resources: Resources) -> Re
             return Err(error);
         }
         (Err(error), Some(consumed)) => return Err(consumed.explain(error)),
-        (Err(error), None) => return Err(kept(host, args, &prepared.target, error)),
+        (Err(error), None) => {
+            let resuming = Resuming {
+                is_asked: args.journal.resume,
+                target: &prepared.target,
+            };
+            return Err(resuming.explain(host, error));
+        }
     };
     if let Some(consumed) = &consumed {
         consumed::remove(consumed, &prepared.inputs, &prepared.target)?;
@@ -171,6 +180,9 @@ fn prepare(host: &dyn Host, args: &SortArgs, resources: Resources) -> Result<Pre
             output::choose(name.as_deref(), &sources, resources.specs(), consent, how)?
         }
     };
+    if args.journal.resume {
+        refuse_copies(&sources, None)?;
+    }
     // Wrong drives are reported before the command waits for a stream.
     resources.named_drives(0)?;
     if args.dry_run {
@@ -197,7 +209,11 @@ fn prepare(host: &dyn Host, args: &SortArgs, resources: Resources) -> Result<Pre
         replace: args.force || args.replace,
         delete_input: args.delete_input,
     };
-    let is_resumed = resumed(host, args, &target);
+    let resuming = Resuming {
+        is_asked: args.journal.resume,
+        target: &target,
+    };
+    let is_resumed = resuming.begin(host);
     let format = &decided.format;
     let (mut job, plan) = settle_sort(
         &resources,
@@ -208,8 +224,8 @@ fn prepare(host: &dyn Host, args: &SortArgs, resources: Resources) -> Result<Pre
         is_resumed,
     )?;
     job = host.adopt(job);
-    if args.resume {
-        job.options.resume = Some(resources.resume_options(host.call()));
+    if args.journal.resume {
+        job.options.resume = Some(resources.resume_options(host.call(), String::new()));
     }
     note_scratch(host, &resources, &target, &job);
     let spooled_bytes = spool.as_ref().map_or(0, |spool| spool.bytes);
@@ -225,71 +241,6 @@ fn prepare(host: &dyn Host, args: &SortArgs, resources: Resources) -> Result<Pre
         plan,
         spool,
     })
-}
-
-/// Whether a killed run is continued; says so, or that it could be.
-fn resumed(host: &dyn Host, args: &SortArgs, target: &Target) -> bool {
-    let [output] = target.files() else {
-        return false;
-    };
-    let Some(mark) = outcore::resumable(output) else {
-        return false;
-    };
-    let ago = mark.age().map(|age| units::seconds(age.as_secs_f64()));
-    let ago = ago.map_or(String::new(), |ago| {
-        format!(", {ago} after its last checkpoint")
-    });
-    match args.resume {
-        true => host.note(&format!("continues the run that was killed{ago}")),
-        false => host.note(&format!(
-            "a killed run with this output is kept{ago}; it is continued with: {}",
-            mark.command
-        )),
-    }
-    args.resume
-}
-
-/// Says of a run that failed if it can be continued.
-fn kept(host: &dyn Host, args: &SortArgs, target: &Target, error: Error) -> Error {
-    const NEXT: &str = "what is done is kept; the same command with --resume continues";
-    let is_kept = match target.files() {
-        [output] => args.resume && outcore::resumable(output).is_some(),
-        _ => false,
-    };
-    match error.kind() {
-        _ if !is_kept => error,
-        Kind::Interrupted => error.hint(NEXT),
-        _ => {
-            host.note(NEXT);
-            error
-        }
-    }
-}
-
-/// The result of a killed run that had put its output in place, and only its journal is left.
-fn finished(
-    host: &dyn Host,
-    args: &SortArgs,
-    resources: &Resources,
-    stopwatch: &Stopwatch,
-) -> Result<Option<SortSummary>> {
-    let Some(output) = args
-        .output
-        .as_deref()
-        .filter(|_| args.resume && !args.dry_run)
-    else {
-        return Ok(None);
-    };
-    if !outcore::was_published(output)? {
-        return Ok(None);
-    }
-    host.note("the killed run had put its output in place; nothing is left to do");
-    let used = stopwatch.stop(Moved::default(), &[], resources, None);
-    Ok(Some(SortSummary::of(WriteSummary {
-        output: Some(Place(host.name_of(output))),
-        files: 1,
-        ..WriteSummary::of_nothing(used, "record")
-    })))
 }
 
 fn run(host: &dyn Host, prepared: &Prepared) -> Result<Sorted> {

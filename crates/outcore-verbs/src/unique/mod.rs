@@ -36,6 +36,7 @@ use crate::host::{Host, Weight};
 use crate::lines::{LineDone, LineJob, LineRequest, Overwrite, fastq_options, find, format_of};
 use crate::option::SEED;
 use crate::option::lines::FormatArgs;
+use crate::resumed::finished;
 use crate::sequence::args::InputArgs;
 use crate::sequence::group::{self, GroupRequest, UniqueSummary};
 use crate::sort::{self, SortArgs};
@@ -131,11 +132,19 @@ fn of_lines(host: &dyn Host, args: &UniqueArgs, text: &FormatArgs) -> Result<Uni
         force: args.files.force,
         takes_records: false,
         frames_fastq: text.fastq,
+        keeps_journal: args.journal.resume,
         recognition: args.lines.recognition(args.order.separator()?),
     };
     // An invalid order is reported before anything is read.
     let order = order_of(args, text)?;
-    let mut lines = LineJob::prepare(host, resources_of(host, args)?, &request)?;
+    let resources = resources_of(host, args)?;
+    let is_resumed = args.journal.resume;
+    let unit = if text.fastq { "read" } else { "line" };
+    let output = request.output.filter(|_| is_resumed && !args.dry_run);
+    if let Some(wrote) = finished(host, &resources, output, unit)? {
+        return Ok(UniqueSummary::of(wrote));
+    }
+    let mut lines = LineJob::prepare(host, resources, &request)?;
     let options = LineSortOptions {
         terminator: args.lines.terminator(),
         unique: !args.count && !args.occurrence.all_repeated,
@@ -147,7 +156,6 @@ fn of_lines(host: &dyn Host, args: &UniqueArgs, text: &FormatArgs) -> Result<Uni
         ..LineSortOptions::default()
     };
     let options = fastq_options(text, options);
-    let unit = if text.fastq { "read" } else { "line" };
     let (order, dress, options) = settle(host, args, text, order, &mut lines, options)?;
     let order = order.as_ref();
     if args.explain || args.dry_run {
@@ -171,17 +179,35 @@ fn of_lines(host: &dyn Host, args: &UniqueArgs, text: &FormatArgs) -> Result<Uni
         }
         host.show_plan(&plan);
     }
+    lines.keep_journal(host, is_resumed, || identity_of(args, text))?;
     lines.begin(host, json!({}));
-    let (output, pending) = lines.open_output(host, &dress)?;
+    let (output, pending) = match is_resumed {
+        true => lines.open_file(&dress)?,
+        false => lines.open_output(host, &dress)?,
+    };
     let done = lines.watch(host, || {
         let (job, inputs) = (&lines.job, lines.inputs());
         pending.finish(match args.keep_order {
             true => select_lines(job, &inputs, output, order, options),
             false => sort_lines(job, &inputs, output, order, options),
         })
-    })?;
+    });
+    let resuming = lines.resuming(is_resumed);
+    let done = done.map_err(|error| resuming.explain(host, error))?;
     let wrote = lines.report(host, unit, LineDone::of_sort(&done))?;
     Ok(UniqueSummary::of(wrote))
+}
+
+/// What is compared and the form of the lines, as text that two runs of one job share.
+fn identity_of(args: &UniqueArgs, text: &FormatArgs) -> Result<String> {
+    let mut spec = args.order.to_spec(args.descending, false)?;
+    spec.keys.extend(args.record.keys.iter().cloned());
+    spec.by.clone_from(&text.by);
+    let words = text.said(&args.header, &spec);
+    Ok(match args.part.part() {
+        Some(part) => format!("{words}, compared in {part:?}"),
+        None => words,
+    })
 }
 
 /// The kind of the input; rejects options that do not apply to it.
@@ -296,7 +322,7 @@ fn resources_of(host: &dyn Host, args: &UniqueArgs) -> Result<Resources> {
 
 /// One of each record.
 fn of_records(host: &dyn Host, args: &UniqueArgs, format: &RecordFormat) -> Result<UniqueSummary> {
-    if !format.is_all_key() || args.descending {
+    if !format.is_all_key() || args.descending || args.journal.resume {
         let counting = [
             ("--count", args.count),
             ("--repeated", args.occurrence.repeated),
@@ -304,7 +330,7 @@ fn of_records(host: &dyn Host, args: &UniqueArgs, format: &RecordFormat) -> Resu
         ];
         if let Some((option, _)) = counting.iter().find(|(_, is_given)| *is_given) {
             let cause = format!(
-                "{option} cannot be combined with --descending, or with a key that is only part of the record"
+                "{option} cannot be combined with --descending, --resume, or a key that is only part of the record"
             );
             return Err(Error::usage("read arguments", cause)
                 .hint("use count-by to count values of a part of the record, and sort to order the counts"));
@@ -348,6 +374,7 @@ fn to_sort(args: &UniqueArgs) -> SortArgs {
         unique: true,
         job: args.job.clone(),
         force: args.files.force,
+        journal: args.journal,
         seed: Some(SEED),
         ..SortArgs::default()
     }

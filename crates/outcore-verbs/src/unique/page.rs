@@ -8,7 +8,7 @@ use outcore_front::text::part::LinePart;
 
 use crate::option::lines::{FormatArgs, HeaderArgs, LineArgs, OrderArgs};
 use crate::option::tables::TableArgs;
-use crate::option::{FileArgs, JobArgs, TypeArgs};
+use crate::option::{FileArgs, JobArgs, ResumeArgs, TypeArgs};
 
 const UNIQUE_EXAMPLES: &str = "\
 Examples:
@@ -39,10 +39,13 @@ Examples:
     mut_arg("dictionary_order", |option| option.short(None)),
     mut_arg("ignore_nonprinting", |option| option.short(None)),
     mut_arg("ignore_case", |option| option.short('i')),
+    mut_arg("resume", |option| option.conflicts_with_all(["count", "keep_order"])),
 )]
 pub(crate) struct UniqueArgs {
     #[command(flatten)]
     pub(crate) files: FileArgs,
+    #[command(flatten)]
+    pub(crate) journal: ResumeArgs,
     #[command(flatten)]
     pub(crate) record: TypeArgs,
     /// Put the number of equal lines before each line, or the number of equal records after

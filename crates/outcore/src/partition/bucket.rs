@@ -7,6 +7,7 @@
 //! No element carries its own position.
 
 use bytemuck::{Pod, Zeroable};
+use serde::{Deserialize, Serialize};
 
 use super::Partition;
 use outcore_io::checksum::{BlockLocation, block_checksum};
@@ -44,6 +45,8 @@ pub(crate) struct Segment {
     pub(crate) location: Location,
     /// Bytes of elements.
     pub(crate) payload_bytes: u32,
+    /// Number of elements that begin in it.
+    pub(crate) items: u32,
     /// Whether it stays in memory by a reservation, which is returned once the segment has been
     /// read.
     pub(crate) is_resident: bool,
@@ -81,7 +84,7 @@ impl Segment {
 }
 
 /// The amount of data in a bucket.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Counts {
     /// Number of items, in segments or only counted.
     pub(crate) items: u64,
@@ -120,6 +123,11 @@ impl<K> Bucket<K> {
     /// Bytes that its segments take on scratch and in reads.
     pub(crate) fn stored_bytes(&self) -> usize {
         self.segments.iter().map(Segment::stored_bytes).sum()
+    }
+
+    /// Whether it has items and none of their bytes: an earlier run of the job has written them.
+    pub(crate) fn is_written(&self) -> bool {
+        self.counts.items > 0 && self.segments.is_empty() && self.copies_of.is_none()
     }
 }
 
@@ -179,6 +187,7 @@ impl Out {
         self.segments.push(Segment {
             location,
             payload_bytes: payload_bytes as u32,
+            items: count as u32,
             is_resident: false,
             is_continued: false,
             input_runs: std::mem::take(&mut self.input_runs).into_boxed_slice(),

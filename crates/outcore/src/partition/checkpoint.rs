@@ -19,13 +19,13 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use super::bucket::{InputRun, Location, Out, Segment};
+use super::bucket::{Bucket, InputRun, Location, Out, Segment};
 use super::restored::{
-    BLOCKS, Continued, EDGE_BYTES, EDGES, IDENTITY, Identity, RANGES, RESUMED, RUNS, SEGMENTS,
-    SETTLED, SegmentEntry, Settled, TOTALS,
+    BLOCKS, Continued, EDGE_BYTES, EDGES, IDENTITY, Identity, KEPT, RANGES, RESUMED, RUNS,
+    SEGMENTS, SETTLED, SegmentEntry, Settled, TOTALS, Totals,
 };
 use crate::job::thread_group::ThreadGroup;
-use crate::writer::Writer;
+use crate::writer::{Ranges, Writer};
 use outcore_io::Result;
 use outcore_io::drive::private_dir::Resumable;
 use outcore_io::journal::{Journal, Progress};
@@ -54,7 +54,6 @@ pub(crate) struct Checkpoints<'a> {
     journal: Mutex<Journal>,
     mark: Resumable,
     is_marked: AtomicBool,
-    item_bytes: usize,
     meeting: Meeting,
     pace: Pace,
     moved: Vec<Mutex<Moved>>,
@@ -83,6 +82,8 @@ struct Seen {
 struct Written {
     ranges: Vec<Range<u64>>,
     read: Vec<ScratchAddress>,
+    /// Whether these ranges replace those of an earlier run.
+    replaces: bool,
 }
 
 /// The ends and the settings of a job with checkpoints.
@@ -140,7 +141,6 @@ impl<'a> Checkpoints<'a> {
             journal: Mutex::new(journal),
             mark,
             is_marked: AtomicBool::new(continued.is_some()),
-            item_bytes: settled.item_bytes,
             meeting: Meeting::default(),
             pace: Pace::new(data_bytes),
             moved: (0..settled.size.threads).map(|_| moved()).collect(),
@@ -205,13 +205,14 @@ impl<'a> Checkpoints<'a> {
                         thread: thread as u32,
                         bucket: bucket as u32,
                         payload_bytes: segment.payload_bytes,
-                        log: address.log.into(),
+                        items: segment.items,
                         runs_count: segment.input_runs.len() as u32,
-                        unused: 0,
+                        log: address.log,
+                        is_continued: segment.is_continued.into(),
                     });
                     runs.extend_from_slice(&segment.input_runs);
                 }
-                seen.items += u64::from(segment.payload_bytes) / self.item_bytes as u64;
+                seen.items += u64::from(segment.items);
                 let described_bytes = size_of_val(&entries[..]) + size_of_val(&runs[..]);
                 if described_bytes > RECORD_BYTES {
                     self.record_segments(&mut journal, &mut entries, &mut runs)?;
@@ -244,19 +245,63 @@ impl<'a> Checkpoints<'a> {
         self.meeting.join(group, || self.commit())
     }
 
-    /// Records the end of the distribution, with the number of items in each bucket, and commits.
-    pub(crate) fn end_distribution(&self, totals: &[u64]) -> Result<()> {
-        if self
-            .continued
-            .as_ref()
-            .is_some_and(|continued| continued.left.totals.is_some())
-        {
+    /// The segments of an earlier run, per bucket. Their memory moves: a second call returns none.
+    pub(crate) fn vouched(&self) -> Option<Vec<Out>> {
+        let Continued { restored, left } = self.continued.as_ref()?;
+        let vouched = restored.outs(left);
+        let segments = vouched.iter().flat_map(|out| &out.segments);
+        addresses_of(segments).for_each(|address| self.scratch.expect_read(address));
+        Some(vouched)
+    }
+
+    /// Records the number of items in each bucket, and commits. The numbers of an earlier run
+    /// replace those of this one, which has not moved all items.
+    pub(crate) fn settle_totals<K>(
+        &self,
+        buckets: &mut [Bucket<K>],
+        left_out: &mut u64,
+    ) -> Result<()> {
+        let known = self.continued.as_ref();
+        let known = known.and_then(|continued| continued.left.totals.as_ref());
+        let Some(known) = known else {
+            let totals = Totals {
+                buckets: buckets.iter().map(|bucket| bucket.counts).collect(),
+                left_out: *left_out,
+            };
+            lock(&self.journal).append_value(self.volume, TOTALS, &totals)?;
             return self.commit();
+        };
+        for (bucket, counts) in buckets.iter_mut().zip(&known.buckets) {
+            bucket.counts = *counts;
         }
-        for totals in totals.chunks(RECORD_BYTES / 8) {
-            lock(&self.journal).append(self.volume, TOTALS, bytemuck::cast_slice(totals))?;
-        }
+        *left_out = known.left_out;
         self.commit()
+    }
+
+    /// The bytes of the output that an earlier run has written.
+    pub(crate) fn in_output(&self) -> Option<&Ranges> {
+        let continued = self.continued.as_ref()?;
+        Some(&continued.restored.ranges)
+    }
+
+    /// Keeps these of the bytes that an earlier run has written, and gives `writer` the blocks at
+    /// their borders. All others are written again.
+    ///
+    /// # Errors
+    /// A block cannot be read.
+    pub(crate) fn keep_output(&self, writer: &Writer, kept: &Ranges) -> Result<()> {
+        let Some(Continued { restored, .. }) = &self.continued else {
+            return Ok(());
+        };
+        let mut edges = restored.edges.clone();
+        writer.read_borders(self.volume, kept, &mut edges)?;
+        for edge in edges {
+            writer.restore_edge(edge, kept);
+        }
+        let mut written = lock(&self.written);
+        written.ranges = kept.list().to_vec();
+        written.replaces = true;
+        Ok(())
     }
 
     /// Notes that a range of the output, made of `segments`, has been passed to the drives.
@@ -272,7 +317,7 @@ impl<'a> Checkpoints<'a> {
         self.meeting.join(group, || {
             let written = std::mem::take(&mut *lock(&self.written));
             self.staged.sync(self.volume)?;
-            self.record_written(&written.ranges, writer)?;
+            self.record_written(&written, writer)?;
             self.commit()?;
             written
                 .read
@@ -282,11 +327,14 @@ impl<'a> Checkpoints<'a> {
         })
     }
 
-    fn record_written(&self, ranges: &[Range<u64>], writer: &Writer) -> Result<()> {
+    fn record_written(&self, written: &Written, writer: &Writer) -> Result<()> {
         let mut journal = lock(&self.journal);
+        if written.replaces {
+            journal.append(self.volume, KEPT, &[])?;
+        }
         // Also without a range: the edge blocks follow.
         journal.append(self.volume, RANGES, &[])?;
-        for ranges in ranges.chunks(RECORD_BYTES / 16) {
+        for ranges in written.ranges.chunks(RECORD_BYTES / 16) {
             let words: Vec<u64> = ranges
                 .iter()
                 .flat_map(|range| [range.start, range.end])

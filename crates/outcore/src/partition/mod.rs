@@ -33,6 +33,7 @@ pub(crate) mod plan;
 pub(crate) mod refine;
 pub(crate) mod restored;
 pub(crate) mod resume;
+pub(crate) mod resumed;
 pub(crate) mod route;
 pub(crate) mod scatter;
 pub(crate) mod spill;
@@ -42,7 +43,7 @@ use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Mutex, OnceLock, PoisonError};
 
 use self::checkpoint::Checkpoints;
-use self::restored::Continued;
+use self::restored::{Continued, Rest};
 use self::spill::{Resident, Spill, Spilling};
 use crate::job::Job;
 use crate::job::thread_group::ThreadGroup;
@@ -196,6 +197,18 @@ impl<'a> Partition<'a> {
     /// The content of the journal of an earlier run, and the rest of the job.
     pub(crate) fn continued(&self) -> Option<&Continued> {
         self.checkpoints.as_ref()?.continued.as_ref()
+    }
+
+    /// The blocks that a thread of an earlier run has distributed, in order, and the filter for
+    /// their items.
+    pub(crate) fn repeated(&self, thread: usize) -> (&[u64], Option<Rest<'_>>) {
+        match self.continued() {
+            Some(Continued { restored, left }) => {
+                let blocks = &restored.sequences[thread].blocks;
+                (blocks, Some(restored.rest(thread, left)))
+            }
+            None => (&[], None),
+        }
     }
 
     /// The write side of a worker with `bucket_count` buckets.

@@ -41,6 +41,26 @@ pub(crate) trait Mover {
     fn route(&mut self) -> &mut Self::Route;
     /// Moves the items of a run.
     fn take(&mut self, worker: &mut ScatterWorker<'_>, run: Run<'_>) -> Result<()>;
+    /// Moves only the items of a run that `rest` takes.
+    fn take_rest(
+        &mut self,
+        worker: &mut ScatterWorker<'_>,
+        run: Run<'_>,
+        rest: &mut Rest<'_>,
+    ) -> Result<()>;
+
+    /// Moves all items of a run, or only those that `rest` takes.
+    fn take_of(
+        &mut self,
+        worker: &mut ScatterWorker<'_>,
+        run: Run<'_>,
+        rest: Option<&mut Rest<'_>>,
+    ) -> Result<()> {
+        match rest {
+            Some(rest) => self.take_rest(worker, run, rest),
+            None => self.take(worker, run),
+        }
+    }
 }
 
 /// Moves items of one length.
@@ -61,9 +81,31 @@ impl<F: FixedItems, R: Route> FixedMover<F, R> {
             kept: Vec::new(),
         }
     }
+}
 
-    /// Moves only the items of a run that `rest` takes.
-    pub(crate) fn take_rest(
+impl<F: FixedItems, R: Route> Mover for FixedMover<F, R> {
+    type Route = R;
+
+    fn route(&mut self) -> &mut R {
+        &mut self.route
+    }
+
+    fn take(&mut self, worker: &mut ScatterWorker<'_>, run: Run<'_>) -> Result<()> {
+        let item_bytes = self.items.item_bytes();
+        for area in run.bytes.chunks(FIXED_BATCH * item_bytes) {
+            let buckets = &mut self.buckets[..area.len() / item_bytes];
+            let batch = Batch {
+                area,
+                keys: &[],
+                position: run.position,
+            };
+            self.route.route(&batch, buckets)?;
+            worker.scatter(&self.items, area, buckets)?;
+        }
+        Ok(())
+    }
+
+    fn take_rest(
         &mut self,
         worker: &mut ScatterWorker<'_>,
         run: Run<'_>,
@@ -95,29 +137,6 @@ impl<F: FixedItems, R: Route> FixedMover<F, R> {
                 }
             }
             worker.scatter(&self.items, &self.kept, &buckets[..count])?;
-        }
-        Ok(())
-    }
-}
-
-impl<F: FixedItems, R: Route> Mover for FixedMover<F, R> {
-    type Route = R;
-
-    fn route(&mut self) -> &mut R {
-        &mut self.route
-    }
-
-    fn take(&mut self, worker: &mut ScatterWorker<'_>, run: Run<'_>) -> Result<()> {
-        let item_bytes = self.items.item_bytes();
-        for area in run.bytes.chunks(FIXED_BATCH * item_bytes) {
-            let buckets = &mut self.buckets[..area.len() / item_bytes];
-            let batch = Batch {
-                area,
-                keys: &[],
-                position: run.position,
-            };
-            self.route.route(&batch, buckets)?;
-            worker.scatter(&self.items, area, buckets)?;
         }
         Ok(())
     }
@@ -199,14 +218,39 @@ impl<V: VaryingItems, R: Route> VaryingMover<V, R> {
         }
     }
 
+    /// Moves the items of a run for whose buckets `takes` returns true.
+    fn take_some(
+        &mut self,
+        worker: &mut ScatterWorker<'_>,
+        run: &Run<'_>,
+        mut takes: impl FnMut(u16) -> bool,
+    ) -> Result<()> {
+        let framing = self.items.framing();
+        let (mut from, mut number) = (0, 0);
+        while from < run.bytes.len() {
+            let (items, found) = (&self.items, &mut self.found);
+            found.clear();
+            from = framing.find(run.bytes, from, VARYING_BATCH, |begin, end| {
+                if !items.is_left_out(&run.bytes[begin..end]) {
+                    found.push(Ref::to(begin, end));
+                }
+            });
+            self.take_found(worker, run, number, &mut takes)?;
+            number += VARYING_BATCH as u64;
+        }
+        Ok(())
+    }
+
     /// Moves the items that were found in `run`; the first of them is number `number`.
+    #[inline]
     fn take_found(
         &mut self,
         worker: &mut ScatterWorker<'_>,
         run: &Run<'_>,
-        framing: ItemFraming,
         number: u64,
+        takes: &mut impl FnMut(u16) -> bool,
     ) -> Result<()> {
+        let framing = self.items.framing();
         let keys = match V::HAS_KEYS {
             true => {
                 self.items.make_keys(run, &mut self.found, &mut self.keys)?;
@@ -237,6 +281,8 @@ impl<V: VaryingItems, R: Route> VaryingMover<V, R> {
                 let counts = worker.counts(item.bucket);
                 counts.items += 1;
                 counts.bytes += item.bytes.len() as u64;
+            } else if !takes(bucket) {
+                worker.skip(item.bucket);
             } else {
                 worker.append(item.bucket, run.bytes, from, item_bytes)?;
             }
@@ -253,19 +299,15 @@ impl<V: VaryingItems, R: Route> Mover for VaryingMover<V, R> {
     }
 
     fn take(&mut self, worker: &mut ScatterWorker<'_>, run: Run<'_>) -> Result<()> {
-        let framing = self.items.framing();
-        let (mut from, mut number) = (0, 0);
-        while from < run.bytes.len() {
-            let (items, found) = (&self.items, &mut self.found);
-            found.clear();
-            from = framing.find(run.bytes, from, VARYING_BATCH, |begin, end| {
-                if !items.is_left_out(&run.bytes[begin..end]) {
-                    found.push(Ref::to(begin, end));
-                }
-            });
-            self.take_found(worker, &run, framing, number)?;
-            number += VARYING_BATCH as u64;
-        }
-        Ok(())
+        self.take_some(worker, &run, |_| true)
+    }
+
+    fn take_rest(
+        &mut self,
+        worker: &mut ScatterWorker<'_>,
+        run: Run<'_>,
+        rest: &mut Rest<'_>,
+    ) -> Result<()> {
+        self.take_some(worker, &run, |bucket| rest.takes(bucket))
     }
 }

@@ -21,10 +21,11 @@ use std::sync::{Mutex, PoisonError};
 use bytemuck::{Pod, Zeroable};
 use serde::{Deserialize, Serialize};
 
-use super::bucket::{InputRun, Location, Out};
+use super::bucket::{Counts, InputRun, Location, Out};
 use crate::job::JobSize;
+use crate::read::longest::Longest;
 use crate::read::source::InputPart;
-use crate::writer::Ranges;
+use crate::writer::{EdgeBlock, Ranges};
 use outcore_io::drive::PrivateDir;
 use outcore_io::journal::{self, JournalEnd, KINDS_FROM, Record};
 use outcore_io::memory::{BLOCK_BYTES, block_ceil};
@@ -41,6 +42,7 @@ pub(super) const TOTALS: u32 = KINDS_FROM + 5;
 pub(super) const RANGES: u32 = KINDS_FROM + 6;
 pub(super) const EDGES: u32 = KINDS_FROM + 7;
 pub(super) const RUNS: u32 = KINDS_FROM + 8;
+pub(super) const KEPT: u32 = KINDS_FROM + 9;
 
 /// Bytes of an edge block in a record: its file, its number, its contents.
 pub(super) const EDGE_BYTES: usize = 16 + BLOCK_BYTES;
@@ -73,6 +75,16 @@ pub(crate) struct IdentityOption {
     /// Its name in words.
     pub(crate) name: String,
     pub(crate) value: String,
+}
+
+impl IdentityOption {
+    /// An option with this name in words.
+    pub(crate) fn of(name: &str, value: impl ToString) -> Self {
+        IdentityOption {
+            name: name.to_owned(),
+            value: value.to_string(),
+        }
+    }
 }
 
 impl Identity {
@@ -153,15 +165,31 @@ impl InputIdentity {
 pub(crate) struct Settled {
     pub(crate) size: JobSize,
     pub(crate) seed: u64,
-    /// Length of an item.
-    pub(crate) item_bytes: usize,
-    /// Sum of the checksums of the sampled items.
-    pub(crate) sample_sum: u64,
-    pub(crate) bucket_count: usize,
+    pub(crate) division: Division,
     /// Names of the private directories on the scratch drives.
     pub(crate) scratch_names: Vec<Vec<u8>>,
     /// Logs per drive.
     pub(crate) bands: usize,
+}
+
+/// How a job divides its data.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Division {
+    /// A sum over the sample that the buckets follow from.
+    pub(crate) sample_sum: u64,
+    pub(crate) bucket_count: usize,
+    /// Whether the last bucket is the first in the output.
+    pub(crate) is_reversed: bool,
+    /// The longest item, if it was measured.
+    pub(crate) longest: Option<Longest>,
+}
+
+/// The end of a distribution.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Totals {
+    pub(crate) buckets: Vec<Counts>,
+    /// Items that were left out.
+    pub(crate) left_out: u64,
 }
 
 /// A segment that the journal vouches for, as a record has it.
@@ -175,16 +203,19 @@ pub(super) struct SegmentEntry {
     pub(super) thread: u32,
     pub(super) bucket: u32,
     pub(super) payload_bytes: u32,
-    pub(super) log: u32,
+    pub(super) items: u32,
     /// Runs of the input in it, which later records list.
     pub(super) runs_count: u32,
-    pub(super) unused: u32,
+    pub(super) log: u16,
+    /// 1 if its only item continues in the next segment of its bucket.
+    pub(super) is_continued: u16,
 }
 
 /// One thread of the dead job.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Sequence {
-    /// Positions of the blocks that it distributed, in its order.
+    /// The blocks that it distributed, in its order: their positions, or their chunks, one entry
+    /// per region.
     pub(crate) blocks: Vec<u64>,
     /// For each bucket, the ranks of the items that are on scratch.
     covered: HashMap<u32, Ranges>,
@@ -198,12 +229,12 @@ pub(crate) struct Restored {
     pub(crate) end: JournalEnd,
     pub(crate) sequences: Vec<Sequence>,
     vouched: Mutex<Vouched>,
-    /// Items of each bucket, if the distribution had ended.
-    totals: Option<Vec<u64>>,
+    /// The items of each bucket, if the distribution had ended.
+    totals: Option<Totals>,
     /// Bytes of the output that are in its unfinished file.
-    pub(crate) ranges: Ranges,
-    /// Edge blocks of these that are not: index of the file, number, contents.
-    pub(crate) edges: Vec<(usize, u64, Box<[u8; BLOCK_BYTES]>)>,
+    pub(super) ranges: Ranges,
+    /// Edge blocks of these that are not.
+    pub(super) edges: Vec<EdgeBlock>,
 }
 
 /// The segments that a journal vouches for.
@@ -268,23 +299,35 @@ impl Restored {
         }))
     }
 
-    /// For each bucket whether its output has been written.
-    fn are_written(&self) -> Vec<bool> {
-        let item_bytes = self.settled.item_bytes as u64;
-        let mut at_bytes = 0;
-        let mut is_written = |&items: &u64| {
-            let bytes = at_bytes..at_bytes + items * item_bytes;
-            at_bytes = bytes.end;
-            self.ranges.covers(&bytes)
-        };
-        match &self.totals {
-            Some(totals) => totals.iter().map(&mut is_written).collect(),
-            None => vec![false; self.settled.bucket_count],
-        }
+    /// The blocks that any thread had begun.
+    pub(crate) fn begun(&self) -> Vec<u64> {
+        let sequences = self.sequences.iter();
+        sequences.flat_map(|s| &s.blocks).copied().collect()
     }
 
-    /// The rest of the job; `is_counted` says for each bucket whether its items are only counted.
-    pub(crate) fn left(&self, is_counted: impl Fn(usize) -> bool) -> Left {
+    /// For each bucket whether its output has been written.
+    fn are_written(&self) -> Vec<bool> {
+        let mut written = vec![false; self.settled.division.bucket_count];
+        let Some(Totals { buckets, .. }) = &self.totals else {
+            return written;
+        };
+        let mut at_bytes = 0;
+        let mut look = |(written, counts): (&mut bool, &Counts)| {
+            let range = at_bytes..at_bytes + counts.bytes;
+            at_bytes = range.end;
+            *written = self.ranges.covers(&range);
+        };
+        let pairs = written.iter_mut().zip(buckets);
+        match self.settled.division.is_reversed {
+            true => pairs.rev().for_each(&mut look),
+            false => pairs.for_each(&mut look),
+        }
+        written
+    }
+
+    /// The rest of the job; `is_counted` says for each bucket whether its items are only counted,
+    /// and `is_read_again` whether the input is read in any case.
+    pub(crate) fn left(&self, is_counted: impl Fn(usize) -> bool, is_read_again: bool) -> Left {
         let written = self.are_written();
         let vouched = |bucket: usize| -> u64 {
             let sequences = self.sequences.iter();
@@ -293,14 +336,16 @@ impl Restored {
         };
         let is_done = |bucket: usize| match &self.totals {
             Some(totals) => {
-                written[bucket] || is_counted(bucket) || vouched(bucket) == totals[bucket]
+                let items = totals.buckets[bucket].items;
+                written[bucket] || is_counted(bucket) || vouched(bucket) == items
             }
             None => false,
         };
-        let needs_none = (0..written.len()).map(is_done).collect();
+        let needs_none: Vec<bool> = (0..written.len()).map(is_done).collect();
         Left {
             totals: self.totals.clone(),
             written,
+            needs_input: is_read_again || needs_none.contains(&false),
             needs_none,
         }
     }
@@ -324,7 +369,6 @@ impl Restored {
     /// returns none.
     pub(crate) fn outs(&self, left: &Left) -> Vec<Out> {
         let mut outs: Vec<Out> = left.written.iter().map(|_| Out::default()).collect();
-        let item_bytes = self.settled.item_bytes as u64;
         let mut vouched = self.vouched.lock().unwrap_or_else(PoisonError::into_inner);
         let Vouched { segments, runs } = std::mem::take(&mut *vouched);
         let mut runs = &runs[..];
@@ -337,15 +381,17 @@ impl Restored {
             }
             let location = Location::Scratch {
                 address: ScratchAddress {
-                    log: entry.log as u16,
+                    log: entry.log,
                     len_bytes: block_ceil(entry.payload_bytes.into()) as u32,
                     offset_bytes: entry.offset_bytes,
                 },
                 checksum: entry.checksum,
             };
-            let items = u64::from(entry.payload_bytes) / item_bytes;
-            let number = outs[bucket].push(location, entry.payload_bytes as usize, items);
-            outs[bucket].segments[number].input_runs = own.into();
+            let (payload_bytes, items) = (entry.payload_bytes as usize, entry.items.into());
+            let number = outs[bucket].push(location, payload_bytes, items);
+            let segment = &mut outs[bucket].segments[number];
+            segment.input_runs = own.into();
+            segment.is_continued = entry.is_continued != 0;
         }
         outs
     }
@@ -374,19 +420,14 @@ pub(crate) struct Continued {
 /// The rest of a job that is resumed.
 #[derive(Debug, Clone)]
 pub(crate) struct Left {
-    /// Items of each bucket, if they are known.
-    pub(crate) totals: Option<Vec<u64>>,
+    /// The items of each bucket, if they are known.
+    pub(crate) totals: Option<Totals>,
     /// Buckets that are in the output.
     pub(crate) written: Vec<bool>,
     /// Buckets that need nothing from the input.
     needs_none: Vec<bool>,
-}
-
-impl Left {
     /// Whether the input is read again.
-    pub(crate) fn needs_input(&self) -> bool {
-        self.totals.is_none() || !self.needs_none.iter().all(|is_done| *is_done)
-    }
+    pub(crate) needs_input: bool,
 }
 
 /// A journal that is being read.
@@ -398,9 +439,9 @@ struct Reading {
     /// What was vouched for when the run that wrote the current records began.
     before: Vec<HashMap<u32, Ranges>>,
     vouched: Vouched,
-    totals: Option<Vec<u64>>,
+    totals: Option<Totals>,
     ranges: Ranges,
-    edges: Vec<(usize, u64, Box<[u8; BLOCK_BYTES]>)>,
+    edges: Vec<EdgeBlock>,
 }
 
 /// The words in a payload.
@@ -448,7 +489,18 @@ impl Reading {
                     .runs
                     .extend(runs.map(bytemuck::pod_read_unaligned::<InputRun>));
             }
-            TOTALS => self.totals.get_or_insert_default().extend(words(payload)),
+            TOTALS => {
+                let totals: Totals = record.value()?;
+                let settled = self.settled.as_ref().ok_or_else(foreign)?;
+                if totals.buckets.len() != settled.division.bucket_count {
+                    return Err(foreign());
+                }
+                self.totals = Some(totals);
+            }
+            KEPT => {
+                self.ranges = Ranges::default();
+                self.edges.clear();
+            }
             RANGES => {
                 let words: Vec<u64> = words(payload).collect();
                 words
@@ -460,10 +512,14 @@ impl Reading {
             EDGES => {
                 for edge in payload.chunks_exact(EDGE_BYTES) {
                     let mut head = words(&edge[..16]);
-                    let (file, block) = (head.next(), head.next());
-                    let (file, block) = file.zip(block).ok_or_else(foreign)?;
+                    let (file, number) = (head.next(), head.next());
+                    let (file, number) = file.zip(number).ok_or_else(foreign)?;
                     let bytes: [u8; BLOCK_BYTES] = edge[16..].try_into().map_err(|_| foreign())?;
-                    self.edges.push((file as usize, block, Box::new(bytes)));
+                    self.edges.push(EdgeBlock {
+                        file: file as usize,
+                        number,
+                        bytes: Box::new(bytes),
+                    });
                 }
             }
             _ => return Err(foreign()),
@@ -474,14 +530,13 @@ impl Reading {
     fn add(&mut self, entry: SegmentEntry) -> Result<()> {
         let settled = self.settled.as_ref().ok_or_else(foreign)?;
         let thread = entry.thread as usize;
-        let is_known = (entry.bucket as usize) < settled.bucket_count;
+        let is_known = (entry.bucket as usize) < settled.division.bucket_count;
         let sequence = self
             .sequences
             .get_mut(thread)
             .filter(|_| is_known)
             .ok_or_else(foreign)?;
-        let items = u64::from(entry.payload_bytes) / settled.item_bytes as u64;
-        let places = entry.from..entry.from + items;
+        let places = entry.from..entry.from + u64::from(entry.items);
         let none = Ranges::default();
         let before = self.before[thread].get(&entry.bucket).unwrap_or(&none);
         let covered = sequence.covered.entry(entry.bucket).or_default();

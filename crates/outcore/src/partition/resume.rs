@@ -71,6 +71,22 @@ pub fn was_published(output: &Path) -> Result<bool> {
     Ok(is_published)
 }
 
+/// Gives up what this job has left in its directory, and its journal, so that it begins anew.
+///
+/// # Errors
+/// Usage: another run holds it. The system's error.
+pub(crate) fn forget(job: &Job, output: &Output) -> Result<()> {
+    let (Some(_), Output::File { path, .. }) = (&job.options.resume, output) else {
+        return Ok(());
+    };
+    let path = file_behind(RESUME, path)?;
+    let dir = claimed_path(parent_of(&path), &key_of(&path));
+    let dir = job.device.reopen_private_dir(&dir)?;
+    // Dropping it removes it.
+    dir.iter().for_each(PrivateDir::release);
+    Ok(())
+}
+
 impl Resuming {
     /// Finds the dead job with the same output; `None` if the job keeps no journal.
     ///

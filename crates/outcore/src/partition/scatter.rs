@@ -19,7 +19,6 @@ use std::marker::PhantomData;
 use bytemuck::Pod;
 
 use super::bucket::{Counts, Out};
-use super::checkpoint::Checkpoints;
 use super::kernel::{Full, Scatter};
 use super::spill::{SPILL_TOKENS, Spill, Spilling};
 use super::{Partition, SegmentSizes};
@@ -401,13 +400,30 @@ impl<'a> ScatterWorker<'a> {
         }
     }
 
-    /// Waits for all writes, and records what this thread has distributed.
-    pub(crate) fn record(&mut self, checkpoints: &Checkpoints<'_>, thread: usize) -> Result<()> {
+    /// Counts `bytes` of the input that a thread has distributed: of a `block`, if the journal does
+    /// not have it yet. Makes a checkpoint if one is due, for which it waits for all writes.
+    pub(crate) fn checkpoint(
+        &mut self,
+        thread: usize,
+        block: Option<u64>,
+        bytes: u64,
+    ) -> Result<()> {
+        let Some(checkpoints) = &self.partition.checkpoints else {
+            return Ok(());
+        };
+        if let Some(block) = block {
+            checkpoints.note_block(thread, block);
+        }
+        checkpoints.advance(bytes);
+        if !checkpoints.is_due() {
+            return Ok(());
+        }
         while self.spill.is_writing() {
             self.partition.check()?;
             self.poll(true)?;
         }
-        checkpoints.record_moved(thread, self.spill.outs())
+        checkpoints.record_moved(thread, self.spill.outs())?;
+        checkpoints.meet_distributing(&self.partition.thread_group)
     }
 
     /// Stores the partly filled buffers, in memory if they may stay there, and waits for all

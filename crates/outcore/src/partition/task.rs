@@ -44,10 +44,40 @@ pub(crate) struct BucketTask<K = ()> {
 }
 
 impl<K> BucketTask<K> {
-    /// Whether all of its output is in `ranges`.
-    pub(crate) fn is_in(&self, ranges: &Ranges) -> bool {
-        ranges.covers(&(self.start_bytes..self.start_bytes + self.bucket.counts.bytes))
+    /// The bytes of its output, unless they depend on omitted items.
+    pub(crate) fn range(&self) -> Range<u64> {
+        self.start_bytes..self.start_bytes + self.bucket.counts.bytes
     }
+}
+
+/// Removes the tasks whose output an earlier run has written from `tasks`, and returns the number
+/// of their items.
+///
+/// A task that is only partly in the output is done again, because its bucket may have been divided
+/// in another way. Blocks that it shares with others are read from the file.
+pub(crate) fn take_over<K>(
+    partition: &Partition<'_>,
+    sink: &Sink<'_>,
+    tasks: &mut Vec<BucketTask<K>>,
+) -> Result<u64> {
+    let (Some(checkpoints), Sink::Files(writer)) = (&partition.checkpoints, sink) else {
+        return Ok(0);
+    };
+    let Some(in_output) = checkpoints.in_output() else {
+        return Ok(0);
+    };
+    let (mut kept, mut items) = (Ranges::default(), 0);
+    tasks.retain(|task| {
+        let range = task.range();
+        let is_kept = in_output.covers(&range);
+        if is_kept {
+            items += task.bucket.counts.items;
+            kept.add(range);
+        }
+        !is_kept
+    });
+    checkpoints.keep_output(writer, &kept)?;
+    Ok(items)
 }
 
 /// The destination of the output.

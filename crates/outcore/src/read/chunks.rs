@@ -33,6 +33,8 @@ pub(crate) struct Chunks {
     chunk_bytes: u64,
     /// Numbers of the chunks that begin on each drive.
     left: Mutex<ByDrive<Range<u64>>>,
+    /// Numbers of chunks that are not handed out, ascending.
+    taken: Vec<u64>,
     /// Whether a reader has met a record that exceeds the limit.
     has_long_record: AtomicBool,
 }
@@ -63,7 +65,18 @@ impl Chunks {
             total_bytes: at,
             chunk_bytes,
             left: Mutex::new(ByDrive::of(numbers)),
+            taken: Vec::new(),
             has_long_record: AtomicBool::new(false),
+        }
+    }
+
+    /// The same without the chunks of these numbers, which threads of an earlier run have begun.
+    pub(crate) fn without(self, mut numbers: Vec<u64>) -> Self {
+        numbers.sort_unstable();
+        numbers.dedup();
+        Chunks {
+            taken: numbers,
+            ..self
         }
     }
 
@@ -98,14 +111,18 @@ impl Chunks {
     /// port, in rotation among equals.
     pub(super) fn next(&self, port: &Port) -> Option<u64> {
         let mut left = self.left.lock().unwrap_or_else(PoisonError::into_inner);
-        let chunks = left.next(port)?;
-        let numbers = chunks.front_mut()?;
-        let number = numbers.start;
-        numbers.start += 1;
-        if numbers.is_empty() {
-            chunks.pop_front();
+        loop {
+            let chunks = left.next(port)?;
+            let numbers = chunks.front_mut()?;
+            let number = numbers.start;
+            numbers.start += 1;
+            if numbers.is_empty() {
+                chunks.pop_front();
+            }
+            if self.taken.binary_search(&number).is_err() {
+                return Some(number);
+            }
         }
-        Some(number)
     }
 
     /// The file ranges of a chunk.

@@ -8,6 +8,8 @@
 
 use std::ops::Range;
 
+use serde::{Deserialize, Serialize};
+
 use super::source::InputPart;
 use outcore_io::memory::{Budget, Pool, block_ceil, block_floor};
 use outcore_io::port::{Port, Volume};
@@ -19,7 +21,7 @@ const READ_BYTES: u64 = 256 << 10;
 const WINDOW: usize = 8;
 
 /// The longest line of an input.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Longest {
     /// Its length, with its terminator.
     pub(crate) bytes: u64,

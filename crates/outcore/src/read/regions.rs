@@ -8,13 +8,17 @@
 //! records end. Records do not continue from one file into the next; an unterminated last record is
 //! terminated here.
 //!
+//! A reader can repeat the regions of an earlier run first ([`RegionReader::after`]): the division
+//! of a chunk into regions depends only on the sizes, so a list of the regions' chunks determines
+//! them.
+//!
 //! Bounds: the reader alternates among `open_chunks` chunks, each with a window of reads of
 //! `block_bytes` from the pool, and a record of at most `record_bytes_max` that is being assembled.
 //! When all of them have been requested, the following chunks are read ahead in the rest of the
 //! windows, because a chunk may be as short as one read. Each byte is read once, except for a block
 //! or two at the boundaries of chunks.
 
-use std::collections::VecDeque;
+use std::collections::{HashSet, VecDeque};
 use std::ops::Range;
 
 pub(crate) use super::chunks::Chunks;
@@ -51,6 +55,8 @@ pub(crate) struct Region {
     pub advance_bytes: u64,
     /// Whether it is the last region of the chunk.
     pub ends_chunk: bool,
+    /// Whether it repeats one of an earlier run.
+    pub is_repeated: bool,
     head: Vec<u8>,
     buf: Option<Buf>,
     body: Range<usize>,
@@ -134,6 +140,10 @@ pub(crate) struct RegionReader<'a, F> {
     open: Vec<OpenChunk<F>>,
     /// Open chunk to check first.
     turn: usize,
+    /// The chunk of each region that is to be repeated.
+    repeated: VecDeque<u64>,
+    /// The chunks among them that are not open yet, in order.
+    to_open: VecDeque<u64>,
     next_token: u64,
     /// Reads that have been requested and not returned.
     reads: usize,
@@ -151,9 +161,23 @@ impl<'a, F: Framing> RegionReader<'a, F> {
             pool,
             open: Vec::new(),
             turn: 0,
+            repeated: VecDeque::new(),
+            to_open: VecDeque::new(),
             next_token: 0,
             reads: 0,
             is_out: false,
+        }
+    }
+
+    /// The same reader, which first returns a region of each of these chunks in turn. It then goes
+    /// on with the chunks that have more regions, and takes others.
+    pub(crate) fn after(self, repeated: &[u64]) -> Self {
+        let mut known = HashSet::new();
+        let first = repeated.iter().filter(|chunk| known.insert(**chunk));
+        RegionReader {
+            to_open: first.copied().collect(),
+            repeated: repeated.iter().copied().collect(),
+            ..self
         }
     }
 
@@ -171,7 +195,8 @@ impl<'a, F: Framing> RegionReader<'a, F> {
         self.open = open;
         filled?;
         while !self.is_out && self.has_room() {
-            let Some(chunk) = self.chunks.next(port) else {
+            let first = self.to_open.pop_front();
+            let Some(chunk) = first.or_else(|| self.chunks.next(port)) else {
                 self.is_out = true;
                 break;
             };
@@ -284,8 +309,13 @@ impl<'a, F: Framing> RegionReader<'a, F> {
         let count = self.open.len();
         let begun = self.open.iter().filter(|open| open.is_begun).count();
         let may_begin = begun < self.sizes.open_chunks;
+        let repeated = self.repeated.front();
         let is_ready = |open: &OpenChunk<F>| {
-            (open.is_begun || may_begin) && open.reads.front().is_some_and(|r| r.buf.is_some())
+            let is_next = match repeated {
+                Some(chunk) => open.number == *chunk,
+                None => open.is_begun || may_begin,
+            };
+            is_next && open.reads.front().is_some_and(|r| r.buf.is_some())
         };
         // First all arrived reads of one chunk, because switching chunks costs the owner something.
         let ready = (0..count)
@@ -295,7 +325,8 @@ impl<'a, F: Framing> RegionReader<'a, F> {
         self.turn = index;
         let mut open_chunk = self.open.remove(index);
         open_chunk.is_begun = true;
-        let region = self.region(&mut open_chunk, port)?;
+        let mut region = self.region(&mut open_chunk, port)?;
+        region.is_repeated = self.repeated.pop_front().is_some();
         if !region.ends_chunk {
             self.open.insert(index, open_chunk);
         }
@@ -320,6 +351,7 @@ impl<'a, F: Framing> RegionReader<'a, F> {
                 .min(stretch.to)
                 .saturating_sub(read.from.max(stretch.from)),
             ends_chunk: false,
+            is_repeated: false,
             head: Vec::new(),
             buf: None,
             body: 0..0,
@@ -487,13 +519,32 @@ mod tests {
     use outcore_io::memory::Budget;
     use outcore_io::port::Volume;
 
-    /// All records of `files` by chunk, read with one port, and the expected ones.
+    /// The results of a reader.
+    struct Found {
+        /// All records, by chunk.
+        by_chunk: Vec<Vec<u8>>,
+        /// The chunk and the records of each region.
+        regions: Vec<(u64, Vec<u8>)>,
+    }
+
+    /// All records of `files` by chunk, read with one port.
     fn read<F: Framing>(
         files: &[Vec<u8>],
         framing: F,
         chunk_bytes: u64,
         sizes: RegionSizes,
     ) -> Result<Vec<Vec<u8>>> {
+        read_after(files, framing, chunk_bytes, sizes, &[]).map(|found| found.by_chunk)
+    }
+
+    /// The same after the regions of these chunks.
+    fn read_after<F: Framing>(
+        files: &[Vec<u8>],
+        framing: F,
+        chunk_bytes: u64,
+        sizes: RegionSizes,
+        repeated: &[u64],
+    ) -> Result<Found> {
         let dir = tempfile::tempdir().unwrap();
         let device: Arc<dyn Device> = Arc::new(OsDevice::new(outcore_io::config::IoMode::Auto));
         let volume = Volume::new(device, &[]).unwrap();
@@ -508,7 +559,7 @@ mod tests {
                 first_position: 0,
             });
         }
-        let chunks = Chunks::new(parts, chunk_bytes);
+        let chunks = Chunks::new(parts, chunk_bytes).without(repeated.to_vec());
         let pool = Pool::new(
             &Budget::new(1 << 30),
             "test",
@@ -516,7 +567,8 @@ mod tests {
             sizes.slots(),
         )?;
         let mut port = volume.port()?;
-        let mut reader = RegionReader::new(&chunks, framing, sizes, pool);
+        let mut reader = RegionReader::new(&chunks, framing, sizes, pool).after(repeated);
+        let mut regions = Vec::new();
         let mut by_chunk = vec![Vec::new(); chunks.count() as usize];
         let mut advanced_bytes = 0;
         let mut finished = Vec::new();
@@ -546,6 +598,8 @@ mod tests {
                 let same = joined.len().min(file.len() - at.min(file.len()));
                 assert_eq!(&joined[..same], &file[at.min(file.len())..][..same]);
                 out.extend_from_slice(&joined);
+                assert_eq!(region.is_repeated, regions.len() < repeated.len());
+                regions.push((region.chunk, joined));
             } else if reader.is_done() {
                 break;
             } else {
@@ -556,7 +610,7 @@ mod tests {
             }
         }
         assert_eq!(advanced_bytes, chunks.total_bytes());
-        Ok(by_chunk)
+        Ok(Found { by_chunk, regions })
     }
 
     fn framing_of<F: Framing>(reader: &RegionReader<'_, F>) -> F {
@@ -625,6 +679,24 @@ mod tests {
             let chunk_bytes = chunk_bytes.max(total as u64 / 50 + 1);
             let got = read(&files, framing, chunk_bytes, sizes(block_bytes, open_chunks)).unwrap();
             prop_assert_eq!(got, lines_by_chunk(&files, chunk_bytes));
+        }
+
+        #[test]
+        fn regions_of_an_earlier_run_are_repeated_first_and_every_line_is_given_once(
+            files in prop::collection::vec(file(), 1..4),
+            chunk_bytes in prop_oneof![1000..9000u64, 9000..30_000u64],
+            block_bytes in prop_oneof![Just(4096usize), 4096..20_000usize],
+            open_chunks in 1usize..4,
+            share in 0usize..=100,
+        ) {
+            let framing = Terminated { terminator: b'\n' };
+            let sizes = sizes(block_bytes, open_chunks);
+            let first = read_after(&files, framing, chunk_bytes, sizes, &[]).unwrap();
+            let count = first.regions.len() * share / 100;
+            let repeated: Vec<u64> = first.regions[..count].iter().map(|(chunk, _)| *chunk).collect();
+            let again = read_after(&files, framing, chunk_bytes, sizes, &repeated).unwrap();
+            prop_assert_eq!(&again.regions[..count], &first.regions[..count]);
+            prop_assert_eq!(again.by_chunk, lines_by_chunk(&files, chunk_bytes));
         }
 
         #[test]

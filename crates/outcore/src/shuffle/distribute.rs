@@ -42,7 +42,7 @@ impl<R> Shared<'_, R> {
             bucket_count: fan_out(levels),
             item_bytes: plan.size.record_bytes,
             is_ordered: true,
-            is_staggered: plan.distributions > 0 && !is_split,
+            is_staggered: plan.distributions > 0 && !is_split && self.continued().is_none(),
         }
     }
 
@@ -51,7 +51,8 @@ impl<R> Shared<'_, R> {
         let stored = bucket.stored_bytes();
         let refs_bytes =
             bucket.counts.items * super::plan::place_bytes(self.plan.size.record_bytes);
-        stored > self.plan.long_area_bytes() || refs_bytes > self.plan.refs_bytes
+        let is_large = stored > self.plan.long_area_bytes() || refs_bytes > self.plan.refs_bytes;
+        is_large && !bucket.is_written()
     }
 }
 
@@ -65,30 +66,61 @@ pub(super) fn distribute_input<R: Records>(
     let slots = sizes.slots() * plan.size.threads;
     let budget = &shared.job.budget;
     let pool = Pool::new(budget, INPUT, sizes.slot_bytes(), slots)?;
-    let outs = shared.on_all_threads(|_| {
+    if let Some(checkpoints) = &shared.checkpoints {
+        checkpoints.begin(shared.thread_group.threads());
+    }
+    let outs = shared.on_all_threads(|thread| {
         let mut worker = ScatterWorker::new(shared, shared.scattering(false, plan.levels))?;
         let route = RandomRoute::new(shared.tree, Node::ROOT, plan.levels);
         let mut mover = shared.records.mover(route);
         let framing = shared.records.framing();
-        let mut reader = RegionReader::new(chunks, framing, sizes, pool.clone());
-        read_all(&mut worker, &mut reader, |worker, region| {
-            mover.route().open_chunk(worker, region.chunk);
-            for bytes in region.slices() {
-                let run = Run {
-                    bytes,
-                    position: 0,
-                    place: None,
-                };
-                mover.take(worker, run)?;
-            }
-            if region.ends_chunk {
-                mover.route().end_chunk(worker);
-            }
-            Ok(())
-        })?;
+        let (repeated, mut rest) = shared.repeated(thread);
+        let reader = RegionReader::new(chunks, framing, sizes, pool.clone());
+        read_all(
+            &mut worker,
+            &mut reader.after(repeated),
+            |worker, region| {
+                let mut rest = rest.as_mut().filter(|_| region.is_repeated);
+                mover.route().open_chunk(worker, region.chunk);
+                for bytes in region.slices() {
+                    let run = Run {
+                        bytes,
+                        position: 0,
+                        place: None,
+                    };
+                    mover.take_of(worker, run, rest.as_deref_mut())?;
+                }
+                if region.ends_chunk {
+                    mover.route().end_chunk(worker);
+                }
+                let chunk = (!region.is_repeated).then_some(region.chunk);
+                worker.checkpoint(thread, chunk, region.advance_bytes)
+            },
+        )?;
+        if let Some(checkpoints) = &shared.checkpoints {
+            checkpoints.leave();
+        }
         worker.finish(plan.distributions <= 1)
     })?;
-    Ok(buckets_of(Node::ROOT, plan.levels, outs))
+    join_restored(shared, outs)
+}
+
+/// The buckets of this run and of an earlier one, which are recorded if there is a journal.
+pub(super) fn join_restored<R>(
+    shared: &Shared<'_, R>,
+    mut outs: Vec<Vec<Out>>,
+) -> Result<Vec<NodeBucket>> {
+    let levels = shared.plan.levels;
+    let Some(checkpoints) = &shared.checkpoints else {
+        return Ok(buckets_of(Node::ROOT, levels, outs));
+    };
+    for (thread, outs) in outs.iter().enumerate() {
+        checkpoints.record_moved(thread, outs)?;
+    }
+    outs.extend(checkpoints.vouched());
+    let mut buckets = buckets_of(Node::ROOT, levels, outs);
+    checkpoints.settle_totals(&mut buckets, &mut 0)?;
+    Ok(buckets)
 }
 
 /// Buckets of `levels` levels below `root`, from the parts of all workers.

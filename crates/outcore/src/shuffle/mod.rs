@@ -27,20 +27,23 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
-use self::distribute::{NodeBucket, distribute_input, split_oversized};
+use self::distribute::{NodeBucket, distribute_input, join_restored, split_oversized};
 pub use self::order::Shuffled;
 use self::permute::permute;
 use self::plan::COPY;
 pub use self::plan::{ShufflePlan, ShuffleSize, plan_shuffle};
 use self::records::{Fixed, Lines, Numbers, Records};
-use self::tree::Tree;
+use self::tree::{Tree, fan_out};
 use crate::ends::{Input, Output, Phase, Phases, check_unchanged, interleave, open_inputs};
 use crate::job::{Job, JobSize};
 use crate::partition::Partition;
 use crate::partition::driver::{Ends, Written};
 use crate::partition::large::{LARGE_BYTES, copy_records};
-use crate::partition::task::tasks_in_order;
-use crate::read::longest::{located, measure};
+use crate::partition::restored::{Division, IdentityOption};
+use crate::partition::resume::forget;
+use crate::partition::resumed::{Reading, Resumed, StageRequest, check_memory, refused};
+use crate::partition::task::{take_over, tasks_in_order};
+use crate::read::longest::{Longest, located, measure};
 use crate::read::regions::{Chunks, LINE_BYTES_LIMIT};
 use outcore_io::drive::Access;
 use outcore_io::output::{Room, StagedOutput};
@@ -186,6 +189,9 @@ fn shuffle_large(
     options: ShuffleOptions,
     record_bytes: usize,
 ) -> Result<ShuffleSummary> {
+    if job.options.resume.is_some() {
+        return Err(refused("a shuffle of large records cannot be resumed"));
+    }
     let mut phases = Phases::start();
     let ends = Ends::open(job, inputs, output, record_bytes, Access::Read)?;
     let data_bytes = ends.data_bytes;
@@ -232,7 +238,7 @@ fn shuffle_large(
 #[derive(Debug, Default)]
 struct LongLines {
     /// The longest line, if it was measured.
-    longest_bytes: Option<u64>,
+    longest: Option<Longest>,
     /// Whether there are any.
     are_met: AtomicBool,
 }
@@ -253,6 +259,8 @@ fn shuffle_lines(
         Err(error) if error.kind() == Kind::Memory && long.are_met.load(Ordering::Relaxed) => error,
         shuffled => return shuffled,
     };
+    // Another plan needs another journal.
+    forget(job, output)?;
     let volume = Volume::new(Arc::clone(&job.device), &[])?;
     let parts = open_inputs(&volume, inputs, 1, Access::Read)?;
     let data_bytes = parts.iter().map(|part| part.data_len_bytes).sum();
@@ -261,7 +269,7 @@ fn shuffle_lines(
     if longest.bytes > LINE_BYTES_LIMIT as u64 {
         return Err(error);
     }
-    long.longest_bytes = Some(longest.bytes);
+    long.longest = Some(longest);
     let mut alone = job.clone();
     alone.options.threads = 1;
     let begun = Instant::now();
@@ -288,6 +296,9 @@ fn run<R: Records>(
         let cause = "lines cannot be written as one shard per drive";
         return Err(Error::usage("plan shuffle", cause).hint("write one file"));
     }
+    let resumed = Resumed::begin(job, output, identity_of(job, options))?;
+    let longest = long.longest.or(resumed.longest());
+    let job = &resumed.job(job);
     let element_bytes = record_bytes.unwrap_or(1);
     let ends = Ends::open(job, inputs, output, element_bytes, Access::Read)?;
     let data_bytes = ends.data_bytes;
@@ -296,39 +307,63 @@ fn run<R: Records>(
         Some(_) => (Room::Exactly, data_bytes),
         None => (Room::AtMost, data_bytes + ends.parts.len() as u64),
     };
-    let staged = ends.stage(options.replace, room, output_bytes)?;
+    let asked = StageRequest {
+        replace: options.replace,
+        room,
+        data_bytes: output_bytes,
+    };
+    let (staged, mut resumed) = resumed.stage(job, &ends, asked)?;
     let layout = ends
         .layout(job, &output.places())
         .of_spreadable_output(record_bytes.is_some());
+    let job_size = resumed.size(JobSize::of(job, data_bytes, layout));
     let plan = plan_shuffle(ShuffleSize {
-        job: JobSize::of(job, data_bytes, layout),
+        job: job_size.clone(),
         record_bytes,
-        longest_bytes: long.longest_bytes,
+        longest_bytes: longest.map(|longest| longest.bytes),
     })?;
     job.control.show_plan(&plan);
+    check_memory(job, &plan.ledger())?;
     let job = &job.under(&plan.ledger())?;
-    let scratch = ends.scratch(job, plan.scratch_bytes, plan.distributions > 0)?;
+    let (scratch_bytes, is_needed) = (plan.scratch_bytes, plan.distributions > 0);
+    let scratch = resumed.scratch(job, &ends, scratch_bytes, is_needed)?;
     phases.end("prepare", &ends.volume);
     let (volume, threads) = (&ends.volume, plan.size.threads);
     let sizes = plan.segment_sizes();
     let (seed, epoch) = (options.seed, options.epoch);
-    let shared = Shared {
+    let mut shared = Shared {
         partition: Partition::new(job, volume, &scratch, sizes, threads, data_bytes)?,
         plan: &plan,
         tree: Tree::new(seed, epoch, data_bytes, element_bytes as u64),
         records,
     };
+    if let (Some(staged), true) = (&staged, plan.distributions > 0) {
+        let division = Division {
+            sample_sum: 0,
+            bucket_count: fan_out(plan.levels),
+            is_reversed: false,
+            longest,
+        };
+        let reading = Reading {
+            is_counted: |_| false,
+            is_whole: false,
+        };
+        shared.partition.checkpoints =
+            resumed.checkpoints(&shared.partition, staged, job_size, division, reading)?;
+    }
     job.control.begin_phase("distribute", data_bytes);
-    let chunks = Chunks::new(ends.parts.clone(), shared.tree.chunk_bytes);
-    let distributed = distribute_input(&shared, &chunks);
-    long.are_met
-        .store(chunks.has_long_record(), Ordering::Relaxed);
-    let buckets = distributed?;
+    let buckets = match shared.continued() {
+        Some(continued) if !continued.left.needs_input => join_restored(&shared, Vec::new())?,
+        _ => distribute(&shared, &ends, long)?,
+    };
     check_unchanged(&ends.volume, &ends.parts, false)?;
     let buckets = split_oversized(&shared, buckets)?;
     phases.end("distribute", &ends.volume);
     let written = write_buckets(&shared, buckets, &ends, staged.as_ref())?;
     phases.end("permute", &ends.volume);
+    if let Some(checkpoints) = shared.partition.checkpoints.take() {
+        checkpoints.close();
+    }
     drop(shared);
     let scratch = (scratch.into_made(), false);
     let served = ends.close(job, phases, (staged, written.bytes), scratch, &plan.phases)?;
@@ -345,6 +380,45 @@ fn run<R: Records>(
     })
 }
 
+/// What determines the bytes of the output, if the job keeps a journal.
+fn identity_of(job: &Job, options: ShuffleOptions) -> Vec<IdentityOption> {
+    let Some(resume) = &job.options.resume else {
+        return Vec::new();
+    };
+    let unit = match options.unit {
+        Unit::Records { record_bytes } => format!("records of {record_bytes} bytes"),
+        Unit::Lines {
+            terminator,
+            drops_blanks,
+        } => format!(
+            "lines that end with {terminator}, {} blank ones",
+            if drops_blanks { "without" } else { "with" }
+        ),
+    };
+    vec![
+        IdentityOption::of("form of lines", &resume.order),
+        IdentityOption::of("unit", unit),
+        IdentityOption::of("seed", options.seed),
+        IdentityOption::of("epoch", options.epoch),
+    ]
+}
+
+/// Distributes the input, without the chunks that an earlier run has begun.
+fn distribute<R: Records>(
+    shared: &Shared<'_, R>,
+    ends: &Ends<'_>,
+    long: &LongLines,
+) -> Result<Vec<NodeBucket>> {
+    let mut chunks = Chunks::new(ends.parts.clone(), shared.tree.chunk_bytes);
+    if let Some(continued) = shared.continued() {
+        chunks = chunks.without(continued.restored.begun());
+    }
+    let distributed = distribute_input(shared, &chunks);
+    long.are_met
+        .store(chunks.has_long_record(), Ordering::Relaxed);
+    distributed
+}
+
 /// Permutes all buckets and writes them.
 fn write_buckets<R: Records>(
     shared: &Shared<'_, R>,
@@ -358,6 +432,7 @@ fn write_buckets<R: Records>(
     buckets.retain(|bucket| bucket.counts.items > 0);
     ends.write(shared.job, staged, |sink| {
         let mut tasks = tasks_in_order(buckets, None);
+        take_over(shared, &sink, &mut tasks)?;
         if let Some(staged) = staged {
             interleave(&mut tasks, staged, |task| task.start_bytes);
         }

@@ -18,11 +18,10 @@ use super::shared::Shared;
 use super::splitters::{KeyRoute, KeySplitters};
 use crate::ends::check_unchanged;
 use crate::partition::bucket::{Bucket, Out, Segment, join_outs};
-use crate::partition::checkpoint::addresses_of;
 use crate::partition::mover::{FixedMover, Mover, Run};
 use crate::partition::pass::{BlockReader, TakeShare, read_all};
 use crate::partition::refine::{BucketSource, scatter_segments};
-use crate::partition::restored::Continued;
+use crate::partition::restored::Rest;
 use crate::partition::route::Route;
 use crate::partition::scatter::{RunStart, ScatterWorker, Scattering};
 use crate::partition::spill::{Resident, Spilling};
@@ -38,7 +37,7 @@ impl<E: Elements> Shared<'_, E> {
             bucket_count: buckets,
             item_bytes: Some(self.elements.element_bytes()),
             is_ordered: self.plan.size.is_ordered,
-            is_staggered: self.plan.distributions > 0,
+            is_staggered: self.plan.distributions > 0 && self.continued().is_none(),
         }
     }
 
@@ -62,9 +61,8 @@ pub(crate) fn distribute_input<E: Elements>(
     shared.job.control.begin_phase("distribute", data_bytes);
     let element_bytes = elements.element_bytes();
     let mut blocks = Blocks::new(parts.to_vec(), element_bytes, plan.read_block_bytes);
-    if let Some(Continued { restored, .. }) = shared.continued() {
-        let sequences = restored.sequences.iter();
-        blocks = blocks.without(sequences.flat_map(|s| &s.blocks).copied().collect());
+    if let Some(continued) = shared.continued() {
+        blocks = blocks.without(continued.restored.begun());
     }
     let slots = plan.reads_in_flight * plan.size.threads;
     let pool = Pool::new(&shared.job.budget, INPUT, blocks.read_bytes_max(), slots)?;
@@ -73,29 +71,16 @@ pub(crate) fn distribute_input<E: Elements>(
     }
     let outs = shared.on_all_threads(|thread| {
         let mut inlet = Inlet::new(shared, splitters)?;
-        if let Some(Continued { restored, left }) = shared.continued() {
-            let positions = &restored.sequences[thread].blocks;
+        if let (positions, Some(mut rest)) = shared.repeated(thread) {
             let (window, pool) = (plan.reads_in_flight, pool.clone());
             let mut reader = BlockReader::of_given(&blocks, positions, window, pool);
-            let mut rest = restored.rest(thread, left);
             let mover = &mut inlet.mover;
             read_all(&mut inlet.worker, &mut reader, |worker, (block, buf)| {
                 let start = align_payload(elements, block, buf);
-                let bytes = &mut buf[start..start + block.payload_bytes];
-                elements.encode(bytes)?;
-                let count = (bytes.len() / elements.element_bytes()) as u64;
-                worker.begin_run(RunStart {
-                    position: block.position,
-                    begin: block.position,
-                    end: block.position + count,
-                });
-                let run = Run {
-                    bytes,
-                    position: block.position,
-                    place: None,
-                };
-                mover.take_rest(worker, run, &mut rest)?;
-                checkpoint(shared, worker, thread, block, false)
+                let payload = &mut buf[start..start + block.payload_bytes];
+                let rest = Some(&mut rest);
+                take_run(elements, worker, mover, payload, block.position, rest)?;
+                worker.checkpoint(thread, None, block.payload_bytes as u64)
             })?;
         }
         let mut reader = BlockReader::new(
@@ -109,9 +94,9 @@ pub(crate) fn distribute_input<E: Elements>(
         read_all(&mut inlet.worker, &mut reader, |worker, (block, buf)| {
             let start = align_payload(elements, block, buf);
             let payload = &mut buf[start..start + block.payload_bytes];
-            take_run(elements, worker, mover, payload, block.position)?;
+            take_run(elements, worker, mover, payload, block.position, None)?;
             free_input(shared, &blocks, block)?;
-            checkpoint(shared, worker, thread, block, true)
+            worker.checkpoint(thread, Some(block.position), block.payload_bytes as u64)
         })?;
         if let Some(checkpoints) = &shared.checkpoints {
             checkpoints.leave();
@@ -122,59 +107,22 @@ pub(crate) fn distribute_input<E: Elements>(
     join_restored(shared, splitters, outs)
 }
 
-/// Counts a block that a thread has distributed, which is `new` to the journal, and makes a
-/// checkpoint if one is due.
-fn checkpoint<E: Elements>(
-    shared: &Shared<'_, E>,
-    worker: &mut ScatterWorker<'_>,
-    thread: usize,
-    block: &Block,
-    is_new: bool,
-) -> Result<()> {
-    let Some(checkpoints) = &shared.checkpoints else {
-        return Ok(());
-    };
-    if is_new {
-        checkpoints.note_block(thread, block.position);
-    }
-    checkpoints.advance(block.payload_bytes as u64);
-    if checkpoints.is_due() {
-        worker.record(checkpoints, thread)?;
-        checkpoints.meet_distributing(&shared.thread_group)?;
-    }
-    Ok(())
-}
-
 /// The buckets of this run and of an earlier one, which are recorded if there is a journal.
 pub(crate) fn join_restored<E: Elements>(
     shared: &Shared<'_, E>,
     splitters: &KeySplitters<E::Key>,
     mut outs: Vec<Vec<Out>>,
 ) -> Result<Vec<Bucket>> {
-    let Some(checkpoints) = &shared.checkpoints else {
-        return Ok(buckets_of(shared, splitters, 0, outs));
-    };
-    for (thread, outs) in outs.iter().enumerate() {
-        checkpoints.record_moved(thread, outs)?;
-    }
-    if let Some(Continued { restored, left }) = &checkpoints.continued {
-        let vouched = restored.outs(left);
-        let scratch = shared.scratch()?;
-        let segments = vouched.iter().flat_map(|out| &out.segments);
-        addresses_of(segments).for_each(|address| scratch.expect_read(address));
-        outs.push(vouched);
+    if let Some(checkpoints) = &shared.checkpoints {
+        for (thread, outs) in outs.iter().enumerate() {
+            checkpoints.record_moved(thread, outs)?;
+        }
+        outs.extend(checkpoints.vouched());
     }
     let mut buckets = buckets_of(shared, splitters, 0, outs);
-    let totals = checkpoints
-        .continued
-        .as_ref()
-        .and_then(|continued| continued.left.totals.as_ref());
-    for (bucket, &items) in buckets.iter_mut().zip(totals.into_iter().flatten()) {
-        bucket.counts.items = items;
-        bucket.counts.bytes = items * shared.elements.element_bytes() as u64;
+    if let Some(checkpoints) = &shared.checkpoints {
+        checkpoints.settle_totals(&mut buckets, &mut 0)?;
     }
-    let totals: Vec<u64> = buckets.iter().map(|bucket| bucket.counts.items).collect();
-    checkpoints.end_distribution(&totals)?;
     Ok(buckets)
 }
 
@@ -220,6 +168,7 @@ impl<'a, E: Elements> Inlet<'a, E> {
             &mut self.mover,
             payload,
             position,
+            None,
         )?;
         self.worker.poll(false)
     }
@@ -230,14 +179,15 @@ impl<'a, E: Elements> Inlet<'a, E> {
     }
 }
 
-/// Encodes consecutive input elements, the first of which has number `position`, and moves them to
-/// their buckets.
+/// Encodes consecutive input elements, the first of which has number `position`, and moves them, or
+/// those that `rest` takes, to their buckets.
 fn take_run<E: Elements>(
     elements: &E,
     worker: &mut ScatterWorker<'_>,
     mover: &mut impl Mover,
     payload: &mut [u8],
     position: u64,
+    rest: Option<&mut Rest<'_>>,
 ) -> Result<()> {
     elements.encode(payload)?;
     let count = (payload.len() / elements.element_bytes()) as u64;
@@ -251,7 +201,7 @@ fn take_run<E: Elements>(
         position,
         place: None,
     };
-    mover.take(worker, run)
+    mover.take_of(worker, run, rest)
 }
 
 /// Distributes the segments of a bucket by `splitters`, which are for elements that share `depth`

@@ -20,17 +20,16 @@ pub mod lines;
 pub(crate) mod loser_tree;
 pub mod plan;
 pub(crate) mod radix;
-mod resume;
 pub(crate) mod shared;
 pub(crate) mod source;
 mod split;
 pub(crate) mod splitters;
 mod task;
 
+use self::distribute::join_restored;
 use self::elements::{Elements, Records, Scalars, Wholes};
 use self::plan::{SortPlan, SortSize, plan_sort};
 use self::radix::Item;
-use self::resume::{Resumed, check_memory, options_of, read_again};
 use self::shared::Shared;
 use self::source::{Files, Source};
 use self::split::split_oversized;
@@ -44,11 +43,15 @@ use crate::key::scalar::{ScalarClass, ScalarOrder};
 use crate::key::sort_key::Tie;
 use crate::key::whole::WholeOrder;
 use crate::partition::Partition;
+use crate::partition::checkpoint::Checkpoints;
 use crate::partition::driver::Ends;
-use crate::partition::restored::IdentityOption;
+use crate::partition::restored::{Division, IdentityOption};
+use crate::partition::resumed::{
+    Reading, Resumed, StageRequest, Staged, check_memory, refused, sum_of,
+};
 use outcore_io::consumed::Consumed;
 use outcore_io::drive::Access;
-use outcore_io::output::Room;
+use outcore_io::output::{Room, StagedOutput};
 use outcore_io::{Error, Result};
 
 /// The reservation for the steps before a sort, in addition to its plan.
@@ -231,7 +234,10 @@ where
     let mut phases = Phases::start();
     let element_bytes = elements.element_bytes();
     let is_ordered = options.stable && !elements.is_scalar();
-    let resumed = Resumed::begin(job, output, options, identity)?;
+    if job.options.resume.is_some() && options.delete_input {
+        return Err(refused("a sort that frees its inputs cannot be resumed"));
+    }
+    let resumed = Resumed::begin(job, output, identity)?;
     let job = &resumed.job(job);
     let access = match options.delete_input {
         true => Access::Update,
@@ -241,11 +247,15 @@ where
     let amount = source.amount(job, &ends)?;
     let data_bytes = amount.data_bytes;
     let _beside = job.budget.reserve(BESIDE, amount.beside_bytes)?;
-    let room = match options.unique || !amount.is_exact() {
-        true => Room::AtMost,
-        false => Room::Exactly,
+    let asked = StageRequest {
+        replace: options.replace,
+        room: match options.unique || !amount.is_exact() {
+            true => Room::AtMost,
+            false => Room::Exactly,
+        },
+        data_bytes: amount.most_bytes,
     };
-    let (staged, mut resumed) = resumed.stage(job, &ends, options, room, &amount)?;
+    let (staged, mut resumed) = resumed.stage(job, &ends, asked)?;
     let layout = ends
         .layout(job, &output.places())
         .of_spreadable_output(!options.unique);
@@ -261,9 +271,9 @@ where
         plan.reads_instead(read_bytes.into());
     }
     job.control.show_plan(&plan);
-    check_memory(job, &plan)?;
+    check_memory(job, &plan.ledger())?;
     let job = &job.under(&plan.ledger())?;
-    let scratch = resumed.scratch(job, &ends, &plan)?;
+    let scratch = resumed.scratch(job, &ends, plan.scratch_bytes, plan.distributions > 0)?;
     // Freeing the blocks of data that stay in memory saves no room, and a kill would lose the data.
     let is_consumed = options.delete_input && plan.distributions > 0;
     let paths = source.files().iter().map(|input| input.path.as_path());
@@ -282,13 +292,15 @@ where
     let splitters = choose_splitters(&shared, &sample)?;
     if let (Some(staged), true) = (&staged, plan.distributions > 0) {
         shared.partition.checkpoints =
-            resumed.checkpoints(&shared, &scratch, staged, job_size, &sample, &splitters)?;
+            checkpoints_of(&mut resumed, &shared, staged, job_size, &sample, &splitters)?;
     }
     drop(sample);
     phases.end("sample", &ends.volume);
-    let buckets = match read_again(&shared, &splitters)? {
-        Some(buckets) => buckets,
-        None => source.distribute(&shared, &ends, &splitters)?,
+    let buckets = match shared.continued() {
+        Some(continued) if !continued.left.needs_input => {
+            join_restored(&shared, &splitters, Vec::new())?
+        }
+        _ => source.distribute(&shared, &ends, &splitters)?,
     };
     let (buckets, splits) = split_oversized(&shared, buckets)?;
     phases.end("distribute", &ends.volume);
@@ -314,6 +326,38 @@ where
         drives: served.drives,
         plan: Some(plan),
     })
+}
+
+/// The options that determine the bytes of a sort's output.
+fn options_of(format: &RecordFormat, options: SortOptions) -> Vec<IdentityOption> {
+    vec![
+        IdentityOption::of("type", format),
+        IdentityOption::of("descending order", options.descending),
+        IdentityOption::of("stable order", options.stable),
+        IdentityOption::of("choice of one record per key", options.unique),
+    ]
+}
+
+/// The checkpoints of a sort that keeps a journal.
+fn checkpoints_of<'s, E: Elements>(
+    resumed: &mut Staged,
+    shared: &Shared<'s, E>,
+    staged: &'s StagedOutput,
+    size: JobSize,
+    sample: &[u8],
+    splitters: &KeySplitters<E::Key>,
+) -> Result<Option<Checkpoints<'s>>> {
+    let division = Division {
+        sample_sum: sum_of(sample.chunks(shared.elements.element_bytes())),
+        bucket_count: splitters.bucket_count(),
+        is_reversed: false,
+        longest: None,
+    };
+    let reading = Reading {
+        is_counted: |bucket| shared.elements.is_scalar() && splitters.is_equal(bucket),
+        is_whole: false,
+    };
+    resumed.checkpoints(&shared.partition, staged, size, division, reading)
 }
 
 /// The splitters of the input, chosen from a sample of its elements.

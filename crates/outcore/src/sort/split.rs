@@ -42,8 +42,7 @@ pub(crate) fn split_oversized<E: Elements>(
     buckets.retain(|bucket| bucket.counts.items > 0);
     refine(buckets, |bucket, _| {
         let bytes = bucket.counts.items * element_bytes;
-        // A bucket without segments is in the output.
-        let is_held = bucket.copies_of.is_none() && !bucket.segments.is_empty();
+        let is_held = bucket.copies_of.is_none() && !bucket.is_written();
         if !is_held || bytes <= bucket_bytes_max {
             return Ok(Refined::Fits(bucket));
         }

@@ -17,10 +17,9 @@ use crate::partition::bucket::{Bucket, Location};
 use crate::partition::classify::Key;
 use crate::partition::driver::{Ends, Written};
 use crate::partition::no_buffer;
-use crate::partition::restored::Continued;
 use crate::partition::task::{
-    BucketTask, BucketWork, Loaded, Sink, Spot, TaskMemory, TaskWorker, Tasks, gather, run_tasks,
-    tasks_in_order,
+    BucketTask, BucketWork, Loaded, Spot, TaskMemory, TaskWorker, Tasks, gather, run_tasks,
+    take_over, tasks_in_order,
 };
 use outcore_io::Result;
 use outcore_io::memory::{Buf, Pool};
@@ -57,13 +56,7 @@ where
     ends.write(shared.job, staged, |sink| {
         let copies_bytes_max = (!is_unique).then_some(shared.plan.bucket_bytes_max);
         let mut list = tasks_in_order(buckets, copies_bytes_max);
-        if let (Some(Continued { restored, .. }), Sink::Files(writer)) = (shared.continued(), &sink)
-        {
-            for (index, block, bytes) in restored.edges.iter().cloned() {
-                writer.restore_edge(index, block, bytes, &restored.ranges);
-            }
-            list.retain(|task| !task.is_in(&restored.ranges));
-        }
+        take_over(shared, &sink, &mut list)?;
         if let Some(staged) = staged.filter(|_| !is_unique) {
             interleave(&mut list, staged, |task| task.start_bytes);
         }

@@ -28,6 +28,7 @@ use crate::partition::bucket::{Out, Segment, join_outs};
 use crate::partition::mover::{Item, MadeKeys, Mover, Run, VaryingItems, VaryingMover};
 use crate::partition::pass::{TakeShare, read_all};
 use crate::partition::refine::{BucketSource, scatter_segments};
+use crate::partition::restored::Rest;
 use crate::partition::route::{PositionRoute, Route};
 use crate::partition::scatter::{RunStart, ScatterWorker, Scattering};
 use crate::partition::spill::{Resident, Spilling};
@@ -172,7 +173,10 @@ pub(super) fn distribute_input(
     has_long_line: &AtomicBool,
 ) -> Result<(Vec<LineBucket>, Vec<Table>)> {
     let chunk_bytes = context.plan.chunk_of_input_bytes();
-    let chunks = Chunks::new(context.parts.to_vec(), chunk_bytes);
+    let mut chunks = Chunks::new(context.parts.to_vec(), chunk_bytes);
+    if let Some(continued) = context.continued() {
+        chunks = chunks.without(continued.restored.begun());
+    }
     let distributed = match context.is_whole() {
         true => distribute_regions::<false>(context, splitters, &chunks),
         false => distribute_regions::<true>(context, splitters, &chunks),
@@ -195,11 +199,22 @@ fn distribute_regions<const HAS_KEYS: bool>(
     let framing = Terminated {
         terminator: context.options.terminator,
     };
-    distribute_by::<HAS_KEYS>(context, splitters, |worker, mover, table| {
-        let mut reader = RegionReader::new(chunks, framing, sizes, pool.clone());
-        read_all(worker, &mut reader, |worker, region| {
-            take_region(context, worker, mover, table, region)
-        })
+    if let Some(checkpoints) = &context.checkpoints {
+        checkpoints.begin(context.thread_group.threads());
+    }
+    distribute_by::<HAS_KEYS>(context, splitters, |thread, worker, mover, table| {
+        let (repeated, mut rest) = context.repeated(thread);
+        let reader = RegionReader::new(chunks, framing, sizes, pool.clone());
+        read_all(worker, &mut reader.after(repeated), |worker, region| {
+            let rest = rest.as_mut().filter(|_| region.is_repeated);
+            take_region(context, worker, mover, table, region, rest)?;
+            let chunk = (!region.is_repeated).then_some(region.chunk);
+            worker.checkpoint(thread, chunk, region.advance_bytes)
+        })?;
+        if let Some(checkpoints) = &context.checkpoints {
+            checkpoints.leave();
+        }
+        Ok(())
     })
 }
 
@@ -211,7 +226,7 @@ pub(super) fn distribute_made(
 ) -> Result<(Vec<LineBucket>, Vec<Table>)> {
     let long_bytes = context.plan.long_made_bytes();
     let _long = context.job.budget.reserve(LONG_MADE, long_bytes)?;
-    distribute_by::<true>(context, splitters, |worker, mover, _| {
+    distribute_by::<true>(context, splitters, |_, worker, mover, _| {
         source.make(&mut |rows, position| {
             context.check()?;
             let bytes = rows.as_bytes();
@@ -237,14 +252,15 @@ pub(super) fn distribute_made(
 fn distribute_by<const HAS_KEYS: bool>(
     context: &Context<'_>,
     splitters: &LineSplitters,
-    feed: impl Fn(&mut ScatterWorker<'_>, &mut LineMover<'_, HAS_KEYS>, &mut Table) -> Result<()> + Sync,
+    feed: impl Fn(usize, &mut ScatterWorker<'_>, &mut LineMover<'_, HAS_KEYS>, &mut Table) -> Result<()>
+    + Sync,
 ) -> Result<(Vec<LineBucket>, Vec<Table>)> {
     let plan = context.plan;
     let resident = match plan.distributions {
         0 => Resident::ALL,
         _ => context.resident(splitters.bucket_count(), plan.size.data_bytes),
     };
-    let workers = context.on_all_threads(|_| {
+    let workers = context.on_all_threads(|thread| {
         let count = splitters.bucket_count();
         let scattering = context.scattering(resident, false, count);
         let mut worker = ScatterWorker::new(context, scattering)?;
@@ -252,14 +268,50 @@ fn distribute_by<const HAS_KEYS: bool>(
         let lines = Lines::<HAS_KEYS>::new(context, count, is_equal);
         let mut mover = VaryingMover::new(lines, LineRoute::new(splitters));
         let mut table = Table::new(&context.job.budget, plan.table_bytes, context.options)?;
-        feed(&mut worker, &mut mover, &mut table)?;
+        feed(thread, &mut worker, &mut mover, &mut table)?;
         let outs = worker.finish(true)?;
         let best = mover.items.best;
         Ok((Scattered { outs, best }, table))
     })?;
     let (workers, tables): (Vec<Scattered>, Vec<Table>) = workers.into_iter().unzip();
+    let buckets = join_restored::<HAS_KEYS>(context, splitters, workers)?;
+    Ok((buckets, tables))
+}
+
+/// The buckets of an earlier run that needs nothing from the input.
+pub(super) fn join_vouched(
+    context: &Context<'_>,
+    splitters: &LineSplitters,
+) -> Result<Vec<LineBucket>> {
+    match context.is_whole() {
+        true => join_restored::<false>(context, splitters, Vec::new()),
+        false => join_restored::<true>(context, splitters, Vec::new()),
+    }
+}
+
+/// The buckets of this run and of an earlier one, which are recorded if there is a journal.
+fn join_restored<const HAS_KEYS: bool>(
+    context: &Context<'_>,
+    splitters: &LineSplitters,
+    mut workers: Vec<Scattered>,
+) -> Result<Vec<LineBucket>> {
     let buckets = buckets_of::<HAS_KEYS>(context, splitters);
-    Ok((join(context, buckets, workers), tables))
+    let Some(checkpoints) = &context.checkpoints else {
+        return Ok(join(context, buckets, workers));
+    };
+    for (thread, worker) in workers.iter().enumerate() {
+        checkpoints.record_moved(thread, &worker.outs)?;
+    }
+    let vouched = checkpoints.vouched().map(|outs| Scattered {
+        outs,
+        best: Vec::new(),
+    });
+    workers.extend(vouched);
+    let mut buckets = join(context, buckets, workers);
+    let mut skipped = context.skipped.load(Ordering::Relaxed);
+    checkpoints.settle_totals(&mut buckets, &mut skipped)?;
+    context.skipped.store(skipped, Ordering::Relaxed);
+    Ok(buckets)
 }
 
 /// Moves the lines of a region to the table or to their buckets.
@@ -269,6 +321,7 @@ fn take_region(
     mover: &mut impl Mover,
     table: &mut Table,
     region: &Region,
+    mut rest: Option<&mut Rest<'_>>,
 ) -> Result<()> {
     let begin = context.parts[region.part].first_position + region.at_bytes;
     let region_bytes: usize = region.slices().iter().map(|bytes| bytes.len()).sum();
@@ -288,7 +341,7 @@ fn take_region(
                 position: begin,
                 place: None,
             };
-            mover.take(worker, run)
+            mover.take_of(worker, run, rest.as_deref_mut())
         });
     }
     let mut at = 0;
@@ -303,7 +356,7 @@ fn take_region(
                 position: begin + at,
                 place: Some((region.part, region.at_bytes + at)),
             };
-            mover.take(worker, run)?;
+            mover.take_of(worker, run, rest.as_deref_mut())?;
         }
         at += bytes.len() as u64;
     }
@@ -431,7 +484,7 @@ impl Context<'_> {
             bucket_count: buckets,
             item_bytes: None,
             is_ordered: self.is_ordered(),
-            is_staggered: self.plan.distributions > 0,
+            is_staggered: self.plan.distributions > 0 && self.continued().is_none(),
         }
     }
 }

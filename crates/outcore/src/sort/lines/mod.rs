@@ -52,6 +52,7 @@ pub(crate) use refs::{AnyTie, REF_BYTES, Ref, sort_refs};
 pub(crate) use sort::sample_lengths;
 
 use crate::ends::Phase;
+use outcore_io::output::Room;
 
 /// Handling of lines without a key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -181,6 +182,20 @@ impl LineSortOptions {
     /// Whether lines may be omitted, so that the length of the output is unknown in advance.
     fn is_thinned(&self) -> bool {
         self.is_unique() || self.occurrences != Occurrences::Any || self.places != Places::None
+    }
+
+    /// Whether more is written than lines of the input, so that the most that it may be is known
+    /// only once they have been distributed.
+    fn adds_bytes(&self) -> bool {
+        self.count || self.mark_bytes() > 0
+    }
+
+    /// The room for the output.
+    fn room(&self) -> Room {
+        match self.is_thinned() {
+            true => Room::AtMost,
+            false => Room::Exactly,
+        }
     }
 
     /// Whether the lines of a key are counted when one of them is written.

@@ -17,7 +17,7 @@ use std::time::Instant;
 
 use super::bucket::LineBucket;
 use super::context::Context;
-use super::distribute::distribute_input;
+use super::distribute::{distribute_input, join_vouched};
 use super::plan::{LINE_BYTES_MIN, LinePlan, LineSize, LongLine, plan_lines};
 use super::rows::{LongRow, RowSink, Sampled};
 use super::sample::{LineSample, Lines, Wanted, sample_input};
@@ -29,16 +29,22 @@ use super::table::{Table, Tables};
 use super::{LineSortOptions, LineSummary};
 use crate::ends::{Input, Output, Phases, check_unchanged, input_places, open_inputs};
 use crate::forecast::Forecast;
-use crate::job::{Job, OutputPlaces};
+use crate::job::{Job, JobSize, OutputPlaces};
 use crate::key::sort_key::SortKey;
 use crate::partition::Partition;
-use crate::partition::driver::Ends;
+use crate::partition::checkpoint::Checkpoints;
+use crate::partition::driver::{Ends, Served, Written};
+use crate::partition::restored::{Division, IdentityOption};
+use crate::partition::resume::forget;
+use crate::partition::resumed::{
+    Reading, Resumed, StageRequest, Staged, check_memory, refused, sum_of,
+};
 use crate::read::framing::ItemFraming;
 use crate::read::longest::{Longest, located, measure};
 use crate::read::regions::LINE_BYTES_LIMIT;
 use crate::read::source::InputPart;
 use outcore_io::drive::Access;
-use outcore_io::output::Room;
+use outcore_io::output::StagedOutput;
 use outcore_io::port::Volume;
 use outcore_io::{Error, Kind, Result, units};
 
@@ -59,6 +65,9 @@ pub fn sort_lines(
     if let Some(sides) = options.sides {
         sides.check(order)?;
     }
+    if job.options.resume.is_some() && options.adds_bytes() {
+        return Err(refused("a sort that adds bytes to lines cannot be resumed"));
+    }
     let framing = ItemFraming::Terminated(options.terminator);
     let mut source = Files {
         inputs,
@@ -72,7 +81,8 @@ pub fn sort_lines(
         Err(error) if source.is_too_long(&error) => error,
         sorted => return sorted,
     };
-    // Again, with room for one long line at a time.
+    // Again, with room for one long line at a time. Another plan needs another journal.
+    forget(job, &output)?;
     let volume = Volume::new(Arc::clone(&job.device), &[])?;
     let parts = open_inputs(&volume, inputs, 1, Access::Read)?;
     let data_bytes = parts.iter().map(|part| part.data_len_bytes).sum();
@@ -212,6 +222,9 @@ pub(super) fn sort_from<S: ItemSource>(
         Ending::Output(output) => (output, None),
         Ending::Rows(rows) => (&nowhere, Some(rows)),
     };
+    let resumed = Resumed::begin(job, output, identity_of(job, options))?;
+    let longest = source.longest().or(resumed.longest());
+    let job = &resumed.job(job);
     let ends = Ends::open(job, source.files(), output, 1, Access::Read)?;
     let data_bytes = source.data_bytes(&ends);
     let beside_bytes = source
@@ -219,17 +232,7 @@ pub(super) fn sort_from<S: ItemSource>(
         .max(rows.map_or(0, |rows| rows.memory_bytes()));
     let _beside = job.budget.reserve("making and taking rows", beside_bytes)?;
     let is_unique = options.is_unique();
-    let room = match options.is_thinned() {
-        true => Room::AtMost,
-        false => Room::Exactly,
-    };
-    // The bytes that counts add are known later.
-    let adds_bytes = options.count || options.mark_bytes() > 0;
-    let mut staged = match adds_bytes {
-        true => None,
-        // A file may lack its last terminator.
-        false => ends.stage(options.replace, room, data_bytes + ends.parts.len() as u64)?,
-    };
+    let (staged, mut resumed) = stage(resumed, job, &ends, options, data_bytes)?;
     phases.end("prepare", &ends.volume);
     job.control.begin_phase("sample", 0);
     // Marks are put before lines during the distribution.
@@ -249,13 +252,20 @@ pub(super) fn sort_from<S: ItemSource>(
         sampled_bytes: sample_cost.bytes + ends.volume.traffic_bytes().0,
         ..sample.size(job, lines, data_bytes, is_unique, layout)
     };
-    let plan = plan_for(source, rows, size.marked(options.mark_bytes()))?;
+    let job_size = resumed.size(size.job.clone());
+    let size = LineSize {
+        job: job_size.clone(),
+        ..size
+    };
+    let plan = plan_for(source, rows, longest, size.marked(options.mark_bytes()))?;
     job.control.show_plan(&plan);
+    check_memory(job, &plan.ledger())?;
     let job = &job.under(&plan.ledger())?;
-    let scratch = ends.scratch(job, plan.scratch_bytes, plan.scratch_bytes > 0)?;
+    let (scratch_bytes, is_needed) = (plan.scratch_bytes, plan.scratch_bytes > 0);
+    let scratch = resumed.scratch(job, &ends, scratch_bytes, is_needed)?;
     let (volume, threads) = (&ends.volume, plan.size.threads);
     let sizes = plan.segment_sizes();
-    let context = Context {
+    let mut context = Context {
         partition: Partition::new(job, volume, &scratch, sizes, threads, data_bytes)?,
         order,
         options,
@@ -267,45 +277,183 @@ pub(super) fn sort_from<S: ItemSource>(
         sides: Default::default(),
     };
     let splitters = choose_splitters(&context, &sample);
+    if let (Some(staged), true) = (&staged, plan.distributions > 0) {
+        let division = Division {
+            sample_sum: sum_of(sample.keys.each()),
+            bucket_count: splitters.bucket_count(),
+            is_reversed: order.is_descending(),
+            longest,
+        };
+        context.partition.checkpoints = checkpoints_of(
+            &mut resumed,
+            &context,
+            staged,
+            job_size,
+            division,
+            &splitters,
+        )?;
+    }
     drop(sample);
     phases.end("sample", &ends.volume).seconds += sample_cost.seconds;
     job.control.begin_phase("distribute", data_bytes);
-    let (mut buckets, tables) = source.distribute(&context, &splitters)?;
+    let mut sorted = sort_items(
+        source,
+        &context,
+        &splitters,
+        &ends,
+        staged.as_ref(),
+        &mut phases,
+    )?;
+    if let Some(checkpoints) = context.partition.checkpoints.take() {
+        checkpoints.close();
+    }
+    drop(context);
+    let scratch = (scratch.into_made(), false);
+    let output = (staged.or(sorted.counted.take()), sorted.written.bytes);
+    let served = ends.close(job, phases, output, scratch, &plan.phases)?;
+    Ok(sorted.summary(served, plan))
+}
+
+/// Sorted items on their way to the output's name.
+struct Sorted {
+    lines_in: u64,
+    skipped: u64,
+    sides: SideCounts,
+    /// How often items were distributed again.
+    splits: u32,
+    written: Written,
+    /// The output, if it was staged only now.
+    counted: Option<StagedOutput>,
+}
+
+impl Sorted {
+    /// The result of a sort that followed `plan`.
+    fn summary(self, served: Served, plan: LinePlan) -> LineSummary {
+        LineSummary {
+            lines_in: self.lines_in,
+            lines_out: self.written.items,
+            skipped: self.skipped,
+            sides: self.sides,
+            bytes_out: self.written.bytes,
+            seconds: served.seconds,
+            read_bytes: served.read_bytes,
+            written_bytes: served.written_bytes,
+            passes: 1 + self.splits + u32::from(served.scratch_bytes > 0),
+            scratch_bytes: served.scratch_bytes,
+            drives: served.drives,
+            phases: served.phases,
+            plan: Some(plan),
+        }
+    }
+}
+
+/// Distributes, sorts and writes all items.
+fn sort_items<S: ItemSource>(
+    source: &S,
+    context: &Context<'_>,
+    splitters: &LineSplitters,
+    ends: &Ends<'_>,
+    staged: Option<&StagedOutput>,
+    phases: &mut Phases,
+) -> Result<Sorted> {
+    let (mut buckets, tables) = distribute(source, context, splitters)?;
     check_unchanged(&ends.volume, &ends.parts, false)?;
     let lines_in = buckets.iter().map(|b| b.counts.items).sum::<u64>()
         + tables.iter().map(|table| table.lines).sum::<u64>()
         + context.skipped.load(Ordering::Relaxed);
-    let mut tables = Tables::assign(&context, tables, &splitters, &mut buckets)?;
-    let (buckets, splits) = split_oversized(&context, &mut tables, buckets)?;
+    let mut tables = Tables::assign(context, tables, splitters, &mut buckets)?;
+    let (buckets, splits) = split_oversized(context, &mut tables, buckets)?;
     phases.end("distribute", &ends.volume);
-    if adds_bytes {
-        staged = ends.stage(options.replace, room, counted_bytes_max(&buckets))?;
-    }
-    let written = sort_buckets(&context, &tables, buckets, &ends, staged.as_ref())?;
+    let options = context.options;
+    let counted = match options.adds_bytes() {
+        true => ends.stage(options.replace, options.room(), counted_bytes_max(&buckets))?,
+        false => None,
+    };
+    let output = staged.or(counted.as_ref());
+    let written = sort_buckets(context, &tables, buckets, ends, output)?;
     phases.end("sort", &ends.volume);
     let skipped = context.skipped.load(Ordering::Relaxed);
     let sides = SideCounts::of(&context.sides);
     if !options.is_thinned() {
         check_written(lines_in - skipped, written.items)?;
     }
-    drop(context);
-    let scratch = (scratch.into_made(), false);
-    let served = ends.close(job, phases, (staged, written.bytes), scratch, &plan.phases)?;
-    Ok(LineSummary {
+    Ok(Sorted {
         lines_in,
-        lines_out: written.items,
         skipped,
         sides,
-        bytes_out: written.bytes,
-        seconds: served.seconds,
-        read_bytes: served.read_bytes,
-        written_bytes: served.written_bytes,
-        passes: 1 + splits + u32::from(served.scratch_bytes > 0),
-        scratch_bytes: served.scratch_bytes,
-        drives: served.drives,
-        phases: served.phases,
-        plan: Some(plan),
+        splits,
+        written,
+        counted,
     })
+}
+
+/// Stages the output, unless the bytes that are added to lines are known later.
+fn stage(
+    resumed: Resumed,
+    job: &Job,
+    ends: &Ends<'_>,
+    options: LineSortOptions,
+    data_bytes: u64,
+) -> Result<(Option<StagedOutput>, Staged)> {
+    if options.adds_bytes() {
+        return Ok((None, Staged::default()));
+    }
+    let asked = StageRequest {
+        replace: options.replace,
+        room: options.room(),
+        // A file may lack its last terminator.
+        data_bytes: data_bytes + ends.parts.len() as u64,
+    };
+    resumed.stage(job, ends, asked)
+}
+
+/// The checkpoints of a sort that keeps a journal.
+fn checkpoints_of<'s>(
+    resumed: &mut Staged,
+    context: &Context<'s>,
+    staged: &'s StagedOutput,
+    size: JobSize,
+    division: Division,
+    splitters: &LineSplitters,
+) -> Result<Option<Checkpoints<'s>>> {
+    let reading = Reading {
+        is_counted: |bucket| context.is_whole() && splitters.equal_key(bucket).is_some(),
+        // The lines in tables are nowhere else.
+        is_whole: context.plan.table_bytes > 0,
+    };
+    resumed.checkpoints(&context.partition, staged, size, division, reading)
+}
+
+/// The buckets and tables of the source, or the buckets of an earlier run if it needs no more.
+fn distribute<S: ItemSource>(
+    source: &S,
+    context: &Context<'_>,
+    splitters: &LineSplitters,
+) -> Result<(Vec<LineBucket>, Vec<Table>)> {
+    match context.continued() {
+        Some(continued) if !continued.left.needs_input => {
+            Ok((join_vouched(context, splitters)?, Vec::new()))
+        }
+        _ => source.distribute(context, splitters),
+    }
+}
+
+/// What determines the bytes of the output, if the job keeps a journal.
+fn identity_of(job: &Job, options: LineSortOptions) -> Vec<IdentityOption> {
+    let Some(resume) = &job.options.resume else {
+        return Vec::new();
+    };
+    vec![
+        IdentityOption::of("order", &resume.order),
+        IdentityOption::of("end of lines", options.terminator),
+        IdentityOption::of("choice of one line per key", options.unique),
+        IdentityOption::of("choice of keys", format!("{:?}", options.occurrences)),
+        IdentityOption::of(
+            "rule for lines without a key",
+            format!("{:?}", options.on_no_key),
+        ),
+        IdentityOption::of("rule for blank lines", options.drops_blanks),
+    ]
 }
 
 /// The places of the output; a sink of rows has its own.
@@ -338,13 +486,14 @@ fn check_written(read: u64, written: u64) -> Result<()> {
 fn plan_for<S: ItemSource>(
     source: &S,
     rows: Option<&dyn RowSink>,
+    longest: Option<Longest>,
     size: LineSize,
 ) -> Result<LinePlan> {
     let mut size = LineSize {
         is_read: S::IS_READ,
         ..size
     };
-    if let Some(longest) = source.longest() {
+    if let Some(longest) = longest {
         size.longest = Some(LongLine {
             bytes: longest.bytes + size.mark_bytes as u64,
             key_bytes: longest.bytes,

@@ -28,7 +28,8 @@ use crate::partition::driver::{Ends, Written};
 use crate::partition::kernel::FETCH_AHEAD;
 use crate::partition::load::LoadedRun;
 use crate::partition::task::{
-    BucketTask, BucketWork, Loaded, Spot, TaskMemory, TaskWorker, Tasks, run_tasks, tasks_in_order,
+    BucketTask, BucketWork, Loaded, Spot, TaskMemory, TaskWorker, Tasks, run_tasks, take_over,
+    tasks_in_order,
 };
 use outcore_io::memory::{BLOCK_BYTES, Buf};
 use outcore_io::output::StagedOutput;
@@ -48,16 +49,11 @@ struct TaskSizes {
 
 impl TaskSizes {
     /// Room for the largest bucket if every thread can have it; otherwise as planned.
-    fn of(context: &Context<'_>, buckets: &[LineBucket]) -> Self {
+    fn of(context: &Context<'_>, spaces: &[Space]) -> Self {
         let plan = context.plan;
-        let has_keys = !context.is_whole();
-        let mut largest = Space::default();
-        for bucket in buckets {
-            let space = bucket.space(has_keys);
-            largest = largest.and(space);
-        }
+        let largest = spaces.iter().copied().reduce(Space::and);
         let mut sizes = TaskSizes {
-            space: largest,
+            space: largest.unwrap_or_default(),
             areas: plan.areas,
             chunk_bytes: plan.chunk_bytes,
             chunks: plan.chunks,
@@ -112,25 +108,24 @@ pub(super) fn sort_buckets(
         buckets.push(total_bucket());
     }
     ends.write(context.job, staged, |sink| {
-        let sizes = TaskSizes::of(context, &buckets);
         let is_thinned = context.options.is_thinned();
         let takes_turns = is_thinned || staged.is_none();
         let copies_bytes_max = (!takes_turns).then_some(context.plan.bucket_bytes_max);
-        let list = tasks_in_order(buckets, copies_bytes_max);
+        let mut list = tasks_in_order(buckets, copies_bytes_max);
+        let restored = take_over(context, &sink, &mut list)?;
         // A bucket that is too large for all threads at once is sorted by one.
         let needs = |task: &BucketTask<_>| task.bucket.space(!context.is_whole());
+        let spaces: Vec<Space> = list.iter().map(needs).collect();
+        let sizes = TaskSizes::of(context, &spaces);
         let too_large = |space: &Space| !sizes.space.holds(space);
-        let mut alone: Vec<Option<Space>> = list
-            .iter()
-            .map(|task| Some(needs(task)).filter(too_large))
-            .collect();
+        let alone = spaces.iter().map(|space| Some(*space).filter(too_large));
+        let mut alone: Vec<Option<Space>> = alone.collect();
         // For each bucket, whether it goes with the one before it.
         let keeps_keys = context.rows.is_some_and(RowSink::keeps_keys_together);
         let is_with_last: Vec<bool> = list
             .iter()
             .map(|task| keeps_keys && task.bucket.kind.is_continuation)
             .collect();
-        let spaces: Vec<Space> = list.iter().map(needs).collect();
         share_space(&mut alone, &spaces, &is_with_last);
         for space in alone.iter().flatten() {
             check_room(context, space)?;
@@ -168,7 +163,7 @@ pub(super) fn sort_buckets(
             (true, None) => tasks.placed_bytes(),
             (false, None) => bytes,
         };
-        let items = done.lines.load(Ordering::Relaxed);
+        let items = restored + done.lines.load(Ordering::Relaxed);
         Ok(Written { items, bytes })
     })
 }

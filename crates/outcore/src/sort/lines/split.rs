@@ -52,6 +52,9 @@ pub(super) fn split_oversized(
     refine(buckets, |bucket, tried| {
         let is_over = tried.splits == SPLITS_MAX || bucket.counts.items < 2;
         let space = bucket.space(!context.is_whole());
+        if bucket.is_written() {
+            return Ok(Refined::Fits(bucket));
+        }
         let is_small = is_over
             || is_as_planned(context.plan, &space, tried.splits)
                 && goes_with_others(context, &space);

@@ -23,6 +23,11 @@ pub(super) struct Keys {
 }
 
 impl Keys {
+    /// All of them.
+    pub(super) fn each(&self) -> impl Iterator<Item = &[u8]> {
+        self.refs.iter().map(|r| r.bytes(&self.area))
+    }
+
     /// Records the bytes appended to the area since `at` as a key.
     pub(super) fn note(&mut self, at: usize) {
         self.refs.push(Ref::to(at, self.area.len()));

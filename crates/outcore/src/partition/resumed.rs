@@ -1,40 +1,32 @@
-//! A sort of numbers or records that can be resumed, from its beginning to its checkpoints.
+//! The steps of a job that can be resumed, from its beginning to its checkpoints.
 //!
-//! Contract: [`Resumed`] follows the steps of a sort: it finds what a dead run has left, stages the
-//! output and scratch in the directories of that run, and makes the checkpoints. A resumed sort has
+//! Contract: [`Resumed`] follows the steps of a job: it finds what a dead run has left, stages the
+//! output and scratch in the directories of that run, and makes the checkpoints. A resumed job has
 //! the plan, the seed and the threads of the dead one, whatever this run was given, so that its
-//! splitters are the same; a sum over the sample checks that. Without a request to resume, every
-//! step does what it would do anyway.
+//! buckets are the same; a sum over the sample checks that. Without a request to resume, every step
+//! does what it would do anyway.
 
 use std::os::unix::ffi::OsStrExt;
 
-use super::SortOptions;
-use super::distribute::join_restored;
-use super::elements::Elements;
-use super::plan::SortPlan;
-use super::shared::Shared;
-use super::source::Amount;
-use super::splitters::KeySplitters;
+use super::checkpoint::{Checkpoints, Setting};
+use super::driver::Ends;
+use super::restored::{Continued, Division, Identity, IdentityOption, Restored, Settled};
+use super::resume::{FoundRest, Resuming};
+use super::{LazyScratch, Partition};
 use crate::ends::Output;
 use crate::job::{Job, JobSize};
-use crate::key::record::RecordFormat;
-use crate::partition::LazyScratch;
-use crate::partition::bucket::Bucket;
-use crate::partition::checkpoint::{Checkpoints, Setting};
-use crate::partition::driver::Ends;
-use crate::partition::restored::{Continued, Identity, IdentityOption, Restored, Settled};
-use crate::partition::resume::{FoundRest, Resuming};
+use crate::read::longest::Longest;
 use outcore_io::checksum::bytes_checksum;
 use outcore_io::drive::private_dir::Resumable;
 use outcore_io::journal::{BUFFER_BYTES, JOURNAL_LINE};
-use outcore_io::memory::{Budget, Pool, Reservation, allow_hint};
+use outcore_io::memory::{Budget, Ledger, Pool, Reservation, allow_hint};
 use outcore_io::output::{Room, StagedOutput};
 use outcore_io::scratch::Scratch;
 use outcore_io::units;
 use outcore_io::{Error, Kind, Result};
 
-/// The beginning of a sort that may be resumed.
-pub(super) struct Resumed {
+/// The beginning of a job that may be resumed.
+pub(crate) struct Resumed {
     resuming: Option<Resuming>,
     /// What determines the bytes of the output, besides the inputs.
     options: Vec<IdentityOption>,
@@ -42,7 +34,8 @@ pub(super) struct Resumed {
 }
 
 /// The same with a staged output.
-pub(super) struct Staged {
+#[derive(Default)]
+pub(crate) struct Staged {
     mark: Option<Resumable>,
     identity: Option<Identity>,
     rest: Option<FoundRest>,
@@ -50,39 +43,34 @@ pub(super) struct Staged {
     _memory: Option<Reservation>,
 }
 
-/// The options that determine the bytes of a sort's output.
-pub(super) fn options_of(format: &RecordFormat, options: SortOptions) -> Vec<IdentityOption> {
-    let pair = |name: &str, value: String| IdentityOption {
-        name: name.to_owned(),
-        value,
-    };
-    vec![
-        pair("type", format.to_string()),
-        pair("descending order", options.descending.to_string()),
-        pair("stable order", options.stable.to_string()),
-        pair("choice of one record per key", options.unique.to_string()),
-    ]
+/// An output to stage.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct StageRequest {
+    /// Whether an existing output is replaced.
+    pub(crate) replace: bool,
+    pub(crate) room: Room,
+    pub(crate) data_bytes: u64,
 }
 
-fn refused(cause: &str) -> Error {
+/// What a resumed run need not read again.
+pub(crate) struct Reading<F> {
+    /// Whether the items of a bucket are only counted, with nothing else to remember.
+    pub(crate) is_counted: F,
+    /// Whether the input is read in any case.
+    pub(crate) is_whole: bool,
+}
+
+/// The error for a job that cannot be resumed.
+pub(crate) fn refused(cause: &str) -> Error {
     Error::usage("resume", cause).hint("run it without a journal")
 }
 
 impl Resumed {
-    /// Finds the dead run of this sort, if the job keeps a journal.
+    /// Finds the dead run of this job, if the job keeps a journal.
     ///
     /// # Errors
-    /// Usage: a sort that cannot be resumed; another run holds it.
-    pub(super) fn begin(
-        job: &Job,
-        output: &Output,
-        options: SortOptions,
-        identity: Vec<IdentityOption>,
-    ) -> Result<Self> {
-        let is_asked = job.options.resume.is_some();
-        if is_asked && options.delete_input {
-            return Err(refused("a sort that frees its inputs cannot be resumed"));
-        }
+    /// Usage: an output that is not one file; another run holds it. Memory.
+    pub(crate) fn begin(job: &Job, output: &Output, options: Vec<IdentityOption>) -> Result<Self> {
         let resuming = Resuming::find(job, output)?;
         let bytes = Pool::total_bytes(BUFFER_BYTES, 1);
         let memory = resuming
@@ -90,13 +78,13 @@ impl Resumed {
             .then(|| job.budget.reserve(JOURNAL_LINE, bytes));
         Ok(Resumed {
             resuming,
-            options: identity,
+            options,
             memory: memory.transpose()?,
         })
     }
 
     /// The job, with the threads and the seed of the dead run.
-    pub(super) fn job(&self, job: &Job) -> Job {
+    pub(crate) fn job(&self, job: &Job) -> Job {
         match &self.resuming {
             Some(resuming) => Job {
                 options: resuming.options(&job.options),
@@ -106,27 +94,33 @@ impl Resumed {
         }
     }
 
+    /// The longest item, if the dead run measured it.
+    pub(crate) fn longest(&self) -> Option<Longest> {
+        let found = self.resuming.as_ref()?.found.as_ref()?;
+        found.restored.settled.division.longest
+    }
+
     /// Stages the output, in the directory of the dead run if there is one.
     ///
     /// # Errors
     /// The dead run was another job; the errors of staging.
-    pub(super) fn stage(
+    pub(crate) fn stage(
         self,
         job: &Job,
         ends: &Ends<'_>,
-        options: SortOptions,
-        room: Room,
-        amount: &Amount,
+        asked: StageRequest,
     ) -> Result<(Option<StagedOutput>, Staged)> {
+        let StageRequest {
+            replace,
+            room,
+            data_bytes,
+        } = asked;
         let mut later = Staged {
-            mark: None,
-            identity: None,
-            rest: None,
-            restored: None,
             _memory: self.memory,
+            ..Staged::default()
         };
         let Some(mut resuming) = self.resuming else {
-            let staged = ends.stage(options.replace, room, amount.most_bytes)?;
+            let staged = ends.stage(replace, room, data_bytes)?;
             return Ok((staged, later));
         };
         let mut named = self.options;
@@ -134,24 +128,24 @@ impl Resumed {
             let dir = std::path::absolute(dir).unwrap_or_else(|_| dir.to_path_buf());
             dir.display().to_string()
         });
-        named.push(IdentityOption {
-            name: "place for scratch".to_owned(),
-            value: dirs.collect::<Vec<_>>().join(", "),
-        });
+        named.push(IdentityOption::of(
+            "place for scratch",
+            dirs.collect::<Vec<_>>().join(", "),
+        ));
         let identity = Identity::of(&ends.parts, named);
         resuming.check(&identity)?;
         let (dir, rest) = resuming.take_dir(job)?;
         later.mark = Some(resuming.mark(&dir)?);
         later.identity = Some(identity);
         later.rest = rest;
-        let staged = ends.stage_in(dir, options.replace, room, amount.most_bytes)?;
+        let staged = ends.stage_in(dir, replace, room, data_bytes)?;
         Ok((staged, later))
     }
 }
 
 impl Staged {
     /// The size to plan for: that of the dead run, if there is one.
-    pub(super) fn size(&self, size: JobSize) -> JobSize {
+    pub(crate) fn size(&self, size: JobSize) -> JobSize {
         self.rest
             .as_ref()
             .map_or(size, |rest| rest.restored.settled.size.clone())
@@ -161,14 +155,15 @@ impl Staged {
     ///
     /// # Errors
     /// The device's error; no room.
-    pub(super) fn scratch<'e>(
+    pub(crate) fn scratch<'e>(
         &mut self,
         job: &'e Job,
         ends: &'e Ends<'_>,
-        plan: &SortPlan,
+        scratch_bytes: u64,
+        is_needed: bool,
     ) -> Result<LazyScratch<'e>> {
         let Some(rest) = self.rest.take() else {
-            return ends.scratch(job, plan.scratch_bytes, plan.distributions > 0);
+            return ends.scratch(job, scratch_bytes, is_needed);
         };
         let FoundRest {
             scratch_dirs,
@@ -176,33 +171,30 @@ impl Staged {
         } = rest;
         let log_ends = restored.log_ends();
         self.restored = Some(restored);
-        ends.scratch_again(job, scratch_dirs, &log_ends, plan.scratch_bytes)
+        ends.scratch_again(job, scratch_dirs, &log_ends, scratch_bytes)
     }
 
-    /// The checkpoints of a sort that distributes its input, if it keeps a journal.
+    /// The checkpoints of a job that distributes its input, if it keeps a journal. `size` is what
+    /// [`Staged::size`] has returned.
     ///
     /// # Errors
-    /// The journal cannot be written; splitters that are not those of the dead run.
-    pub(super) fn checkpoints<'s, E: Elements>(
+    /// The journal cannot be written; a division that is not that of the dead run.
+    pub(crate) fn checkpoints<'s>(
         &mut self,
-        shared: &Shared<'s, E>,
-        scratch: &'s LazyScratch<'_>,
+        partition: &Partition<'s>,
         staged: &'s StagedOutput,
         size: JobSize,
-        sample: &[u8],
-        splitters: &KeySplitters<E::Key>,
+        division: Division,
+        reading: Reading<impl Fn(usize) -> bool>,
     ) -> Result<Option<Checkpoints<'s>>> {
         let Some((mark, identity)) = self.mark.take().zip(self.identity.take()) else {
             return Ok(None);
         };
-        let scratch = scratch.get()?;
-        let item_bytes = shared.elements.element_bytes();
+        let scratch = partition.scratch.get()?;
         let settled = Settled {
             size,
-            seed: shared.job.options.seed,
-            item_bytes,
-            sample_sum: sum_of(sample, item_bytes),
-            bucket_count: splitters.bucket_count(),
+            seed: partition.job.options.seed,
+            division,
             scratch_names: names_of(scratch),
             bands: scratch.bands(),
         };
@@ -216,13 +208,12 @@ impl Staged {
                 Error::new(Kind::Usage, "resume", cause).hint("begin anew without resuming")
             );
         }
-        let is_counted = |bucket| shared.elements.is_scalar() && splitters.is_equal(bucket);
         let continued = restored.map(|restored| Continued {
-            left: restored.left(is_counted),
+            left: restored.left(reading.is_counted, reading.is_whole),
             restored,
         });
         let setting = Setting {
-            volume: shared.volume,
+            volume: partition.volume,
             scratch,
             staged,
             budget: Budget::new(Pool::total_bytes(BUFFER_BYTES, 1)),
@@ -238,8 +229,8 @@ impl Staged {
 ///
 /// # Errors
 /// [`Kind::Memory`], with the memory that is enough.
-pub(super) fn check_memory(job: &Job, plan: &SortPlan) -> Result<()> {
-    let (needed_bytes, free_bytes) = (plan.ledger().bytes(), job.budget.free_bytes());
+pub(crate) fn check_memory(job: &Job, ledger: &Ledger) -> Result<()> {
+    let (needed_bytes, free_bytes) = (ledger.bytes(), job.budget.free_bytes());
     if job.options.resume.is_none() || needed_bytes <= free_bytes {
         return Ok(());
     }
@@ -253,8 +244,7 @@ pub(super) fn check_memory(job: &Job, plan: &SortPlan) -> Result<()> {
 }
 
 /// A sum over the items of a sample that does not depend on their order.
-fn sum_of(sample: &[u8], item_bytes: usize) -> u64 {
-    let items = sample.chunks(item_bytes);
+pub(crate) fn sum_of<'s>(items: impl Iterator<Item = &'s [u8]>) -> u64 {
     items.map(bytes_checksum).fold(0, u64::wrapping_add)
 }
 
@@ -264,20 +254,4 @@ fn names_of(scratch: &Scratch) -> Vec<Vec<u8>> {
         .dirs()
         .map(|dir| dir.path().file_name().unwrap_or_default());
     names.map(|name| name.as_bytes().to_vec()).collect()
-}
-
-/// The buckets of a dead run whose distribution had ended, if nothing of them is lost.
-///
-/// # Errors
-/// The journal cannot be written.
-pub(super) fn read_again<E: Elements>(
-    shared: &Shared<'_, E>,
-    splitters: &KeySplitters<E::Key>,
-) -> Result<Option<Vec<Bucket>>> {
-    match shared.continued() {
-        Some(continued) if !continued.left.needs_input() => {
-            join_restored(shared, splitters, Vec::new()).map(Some)
-        }
-        _ => Ok(None),
-    }
 }

@@ -1,0 +1,129 @@
+//! The common parts of commands with `--resume`.
+//!
+//! Contract: a command looks for a killed run with the same output before it opens anything, and
+//! says so whether it continues that run or not. If a run fails, it says that it can be continued.
+//! Inputs must be files that can be read again, and the output one file that the engine writes.
+
+use std::path::Path;
+
+use outcore::{Error, Kind, Result};
+use outcore_front::content::Recognition;
+use outcore_front::inputs::{self, Source};
+use outcore_front::output::Target;
+use outcore_front::resources::Resources;
+use outcore_io::units;
+
+use crate::host::Host;
+use crate::report::{Moved, Place, Stopwatch, WriteSummary};
+
+/// A request to keep a journal, and the output that it is for.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Resuming<'a> {
+    /// Whether a killed run is to be continued.
+    pub is_asked: bool,
+    /// The output.
+    pub target: &'a Target,
+}
+
+impl Resuming<'_> {
+    /// Whether a killed run is continued.
+    pub(crate) fn is_continued(self) -> bool {
+        self.is_asked && self.is_kept()
+    }
+
+    /// Whether a killed run with this output can be continued.
+    fn is_kept(self) -> bool {
+        match self.target.files() {
+            [output] => outcore::resumable(output).is_some(),
+            _ => false,
+        }
+    }
+
+    /// Whether a killed run is continued; says so, or that it could be.
+    pub(crate) fn begin(self, host: &dyn Host) -> bool {
+        let [output] = self.target.files() else {
+            return false;
+        };
+        let Some(mark) = outcore::resumable(output) else {
+            return false;
+        };
+        let ago = mark.age().map(|age| units::seconds(age.as_secs_f64()));
+        let ago = ago.map_or(String::new(), |ago| {
+            format!(", {ago} after its last checkpoint")
+        });
+        match self.is_asked {
+            true => host.note(&format!("continues the run that was killed{ago}")),
+            false => host.note(&format!(
+                "a killed run with this output is kept{ago}; it is continued with: {}",
+                mark.command
+            )),
+        }
+        self.is_asked
+    }
+
+    /// Says of a run that failed if it can be continued.
+    pub(crate) fn explain(self, host: &dyn Host, error: Error) -> Error {
+        const NEXT: &str = "what is done is kept; the same command with --resume continues";
+        match error.kind() {
+            _ if !self.is_continued() => error,
+            Kind::Interrupted => error.hint(NEXT),
+            _ => {
+                host.note(NEXT);
+                error
+            }
+        }
+    }
+}
+
+/// The result of a job with a journal whose killed run had put its `output` in place, so that only
+/// the journal was left; it counts items called `unit`.
+///
+/// # Errors
+/// Another run holds it; the system's error.
+pub(crate) fn finished(
+    host: &dyn Host,
+    resources: &Resources,
+    output: Option<&Path>,
+    unit: &str,
+) -> Result<Option<WriteSummary>> {
+    let stopwatch = Stopwatch::start();
+    let Some(output) = output else {
+        return Ok(None);
+    };
+    if !outcore::was_published(output)? {
+        return Ok(None);
+    }
+    host.note("the killed run had put its output in place; nothing is left to do");
+    let used = stopwatch.stop(Moved::default(), &[], resources, None);
+    Ok(Some(WriteSummary {
+        output: Some(Place(host.name_of(output))),
+        files: 1,
+        ..WriteSummary::of_nothing(used, unit)
+    }))
+}
+
+/// The error for a job that keeps no journal.
+pub(crate) fn refused(cause: &str, hint: &str) -> Error {
+    Error::usage("resume", cause).hint(hint)
+}
+
+/// Rejects inputs of which the job would make copies: a killed run takes these with it.
+///
+/// # Errors
+/// Usage: a stream, or a compressed file that is read as lines. The errors of the inputs.
+pub(crate) fn refuse_copies(sources: &[Source], lines: Option<Recognition>) -> Result<()> {
+    const HINT: &str = "make a file of it first, or leave --resume out";
+    for source in sources {
+        if source.is_stream() {
+            let cause = "a stream cannot be read again by the run that continues";
+            return Err(refused(cause, HINT).path(&source.name));
+        }
+        let Some(recognition) = lines else { continue };
+        let input = inputs::look_at_lines(source.clone(), recognition)?;
+        if recognition.packed(&source.name, input.content).is_some() {
+            let cause = "a compressed input is unpacked to scratch, which a killed run takes along";
+            return Err(refused(cause, HINT).path(&source.name));
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,63 @@
+"""Calls that are killed are continued by the same call with `resume=True`, and write the same bytes."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+import warnings
+from pathlib import Path
+from typing import Any
+
+import numpy
+import outcore
+import pytest
+
+CASES: list[tuple[str, str, dict[str, Any]]] = [
+    ("sort", "lines", {"lines": True, "memory": "8MiB"}),
+    ("shuffle", "lines", {"lines": True, "memory": "18MiB"}),
+    ("unique", "lines", {"lines": True, "memory": "8MiB"}),
+    ("sort", "numbers", {"dtype": "u64", "memory": "8MiB"}),
+]
+
+
+def _kill(name: str, source: str, options: dict[str, Any], wait_s: float) -> None:
+    """Kills a call this long after its directories were marked as those of a job that can be resumed."""
+    call = f"import outcore; outcore.{name}({source!r}, 'out', **{options!r})"
+    child = subprocess.Popen([sys.executable, "-c", call])
+    while child.poll() is None and not list(Path().glob(".outcore-*/resume")):
+        time.sleep(0.001)
+    time.sleep(wait_s)
+    child.kill()
+    child.wait()
+
+
+@pytest.mark.parametrize(("name", "source", "options"), CASES)
+def test_a_killed_call_is_continued(name: str, source: str, options: dict[str, Any]) -> None:
+    numbers = numpy.random.default_rng(5).integers(0, 1 << 60, 1_500_000, dtype="<u8")
+    if source == "lines":
+        Path(source).write_bytes(b"".join(b"%030x\n" % number for number in numbers[:900_000].tolist()))
+    else:
+        Path(source).write_bytes(numbers.tobytes())
+    function = getattr(outcore, name)
+    function(source, "plain", **options)
+    again = {**options, "threads": 2, "drives": ["."], "resume": True}
+    said: list[str] = []
+    # A call is killed before its first checkpoint, after it, or not at all, as fast as the machine is.
+    for wait_s in (0.01, 0.03, 0.06, 0.1, 0.2):
+        _kill(name, source, again, wait_s)
+        with warnings.catch_warnings(record=True) as told:
+            warnings.simplefilter("always")
+            function(source, "out", force=True, **again)
+        said += [str(warning.message) for warning in told]
+        assert Path("out").read_bytes() == Path("plain").read_bytes()
+        assert sorted(path.name for path in Path().iterdir()) == sorted([source, "out", "plain"])
+        Path("out").unlink()
+    assert any("continues the run that was killed" in text for text in said), said
+
+
+def test_a_compressed_output_is_rejected() -> None:
+    Path("lines").write_bytes(b"b\na\n")
+    with pytest.raises(outcore.UsageError, match="compressed output"):
+        outcore.sort("lines", "out.gz", lines=True, resume=True)
+    assert not Path("out.gz").exists()
