@@ -125,6 +125,41 @@ fn a_drive_that_fails_during_a_read_changes_nothing() {
 }
 
 #[test]
+fn a_scrub_that_is_killed_harms_nothing() {
+    let place = place_with(&PARITY, 60_000);
+    let remove = |place: &TestDir| {
+        for share in fs::read_dir(place.path("d2/outcore-volume/data")).unwrap() {
+            fs::remove_file(share.unwrap().path()).unwrap();
+        }
+    };
+    let mut kills = 0;
+    for nth in (1..).step_by(2) {
+        match nth % 4 {
+            1 => change_shares(&place, "d1", |bytes| bytes.fill(0)),
+            _ => remove(&place),
+        }
+        let mut command = place.command(&["volume", "scrub", "--volume", "drives.toml"]);
+        let killed = command
+            .env("OUTCORE_FAULT", format!("kill@{nth}"))
+            .output()
+            .unwrap();
+        run(&place, &["volume", "get", "@x", "out", "--force"]).ok();
+        assert!(place.read("out") == place.read("in"), "{nth}");
+        let code = Answer::of(killed).code;
+        if code.is_some() {
+            assert_eq!(code, Some(4), "{nth}");
+            break;
+        }
+        kills += 1;
+        // Nothing is left to repair if it was killed at its end.
+        let code = run(&place, &["volume", "scrub"]).code;
+        assert!(code == Some(0) || code == Some(4), "{nth}: {code:?}");
+        run(&place, &["volume", "scrub"]).ok();
+    }
+    assert!(kills > 5, "{kills}");
+}
+
+#[test]
 fn a_drive_that_reads_as_zeros_is_rebuilt_in_its_place() {
     let place = place_with(&PARITY, 60_000);
     for folder in ["", "data", "datasets"] {
