@@ -144,11 +144,23 @@ impl Checker {
         }
     }
 
-    /// The hash of one record, as the checksum counts it.
-    pub(crate) fn hash_of(&self, record: &[u8]) -> u64 {
-        match self.is_gensort {
-            true => crc32fast::hash(record).into(),
-            false => XxHash3_64::oneshot(record),
+    /// Passes the number and the hash of each record, as the checksum counts it, to `visit`.
+    pub(crate) fn each_hash(&self, records: &[u8], mut visit: impl FnMut(usize, u64)) {
+        let record_bytes = self.order.record_bytes();
+        match record_bytes {
+            // A length known to the compiler keeps the hash of small records inline.
+            4 => each_hash_of(records.as_chunks::<4>().0, visit),
+            8 => each_hash_of(records.as_chunks::<8>().0, visit),
+            16 => each_hash_of(records.as_chunks::<16>().0, visit),
+            _ => {
+                for (number, record) in records.chunks_exact(record_bytes).enumerate() {
+                    let hash = match self.is_gensort {
+                        true => crc32fast::hash(record).into(),
+                        false => XxHash3_64::oneshot(record),
+                    };
+                    visit(number, hash);
+                }
+            }
         }
     }
 
@@ -342,6 +354,12 @@ struct Relation {
 }
 
 #[inline(always)]
+fn each_hash_of<const N: usize>(records: &[[u8; N]], mut visit: impl FnMut(usize, u64)) {
+    for (number, record) in records.iter().enumerate() {
+        visit(number, XxHash3_64::oneshot(record));
+    }
+}
+
 fn sum_hashes<const N: usize>(records: &[[u8; N]]) -> u128 {
     records
         .iter()

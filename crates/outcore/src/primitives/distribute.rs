@@ -211,10 +211,32 @@ fn scatter(
         }
         start += len;
     }
-    for (item, bucket) in items.chunks_exact(item_bytes).zip(buckets) {
-        let at = &mut ends[*bucket as usize];
-        sorted[*at..*at + item_bytes].copy_from_slice(item);
-        *at += item_bytes;
+    // A length known to the compiler makes a copy one move.
+    match item_bytes {
+        4 => place(items.as_chunks::<4>().0, buckets, &mut ends, sorted),
+        8 => place(items.as_chunks::<8>().0, buckets, &mut ends, sorted),
+        16 => place(items.as_chunks::<16>().0, buckets, &mut ends, sorted),
+        _ => {
+            for (item, bucket) in items.chunks_exact(item_bytes).zip(buckets) {
+                let at = &mut ends[*bucket as usize];
+                sorted[*at..*at + item_bytes].copy_from_slice(item);
+                *at += item_bytes;
+            }
+        }
     }
     Ok(runs)
+}
+
+/// Copies each item to the end of its bucket.
+fn place<const N: usize>(
+    items: &[[u8; N]],
+    buckets: &[u32],
+    ends: &mut [usize],
+    sorted: &mut [u8],
+) {
+    for (item, bucket) in items.iter().zip(buckets) {
+        let at = &mut ends[*bucket as usize];
+        sorted[*at..*at + N].copy_from_slice(item);
+        *at += N;
+    }
 }
