@@ -1,7 +1,7 @@
 //! Asks whether the user wants to stop, where a wait may take long.
 //!
-//! Contract: a [`Stop`] is a question to whoever runs the job: a signal's flag, or its control. It
-//! never blocks. The default never stops.
+//! Contract: a [`Stop`] asks the flag of a signal, or the control of the job. It never blocks. The
+//! default never stops.
 
 use std::fmt;
 use std::sync::Arc;

@@ -82,7 +82,7 @@ const SPARE_DESCRIPTORS: usize = 2;
 /// closed.
 const HIDDEN_LOOKS: u32 = 20;
 const HIDDEN_WAIT: Duration = Duration::from_millis(5);
-/// How long a directory in use may stay so until it is refused, and the pause between looks.
+/// Longest wait for a directory in use, and the pause between looks.
 const ENDING: Duration = Duration::from_secs(3);
 const LOOK_AGAIN: Duration = Duration::from_millis(20);
 const MAKE: &str = "make private directory";
@@ -516,7 +516,7 @@ fn lock_of(dir: &Arc<OwnedFd>) -> std::result::Result<Option<File>, Errno> {
     Ok(take_lock(dir, &lock)?.then_some(lock))
 }
 
-/// What `look` sees once it is no longer in use, or after [`ENDING`]. A process that was killed
+/// Looks until the directory is no longer in use, at most for [`ENDING`]; returns the last look. A process that was killed
 /// holds its locks until the kernel has ended its I/O, and the next run may begin before that.
 fn ended<T>(look: impl Fn() -> T, is_in_use: impl Fn(&T) -> bool) -> T {
     let until = Instant::now() + ENDING;

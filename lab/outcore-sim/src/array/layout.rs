@@ -1,6 +1,6 @@
 //! Decides where the bytes of files and devices are stored on the drives of an array.
 //!
-//! Model: an extent of a file is a stripe unit, or 1 MiB where files stay on their drives. Where
+//! Model: an extent of a file is a stripe unit, or 1 MiB where files stay on their drives. If
 //! only some files are striped, their unit is 1 MiB as well. An extent gets a place on its drive
 //! when it is first touched.
 //! - Reads use places in the filled part of the drive, writes in the free part. Both go in order,

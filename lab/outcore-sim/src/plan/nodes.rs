@@ -23,7 +23,7 @@ use serde::Serialize;
 use super::{DISTRIBUTE_CROSSINGS, Phase, SORT_CROSSINGS, SortJob, array_of, check};
 use crate::config::DriveConfig;
 
-/// Where the input comes from and the output goes to.
+/// The place of the input and the output.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) enum Store {
     /// The nodes' own drives, spread evenly.
@@ -51,7 +51,7 @@ pub(crate) struct Cluster {
     pub(crate) nodes: u32,
     /// Rate of a node's link, each way at the same time.
     pub(crate) link_bytes_per_s: u64,
-    /// Where the data are.
+    /// The place of the data.
     pub(crate) store: Store,
     /// Prices; all 0 if unknown.
     pub(crate) prices: Prices,
