@@ -305,7 +305,8 @@ impl Restored {
         sequences.flat_map(|s| &s.blocks).copied().collect()
     }
 
-    /// For each bucket whether its output has been written.
+    /// For each bucket whether its output has been written. One without bytes counts as not written:
+    /// a table may have all of its lines.
     fn are_written(&self) -> Vec<bool> {
         let mut written = vec![false; self.settled.division.bucket_count];
         let Some(Totals { buckets, .. }) = &self.totals else {
@@ -315,7 +316,7 @@ impl Restored {
         let mut look = |(written, counts): (&mut bool, &Counts)| {
             let range = at_bytes..at_bytes + counts.bytes;
             at_bytes = range.end;
-            *written = self.ranges.covers(&range);
+            *written = !range.is_empty() && self.ranges.covers(&range);
         };
         let pairs = written.iter_mut().zip(buckets);
         match self.settled.division.is_reversed {

@@ -54,7 +54,8 @@ impl<K> BucketTask<K> {
 /// of their items.
 ///
 /// A task that is only partly in the output is done again, because its bucket may have been divided
-/// in another way. Blocks that it shares with others are read from the file.
+/// in another way. Blocks that it shares with others are read from the file. A task without bytes is
+/// done again as well: the lines of a table are its output too, and they have no bytes here.
 pub(crate) fn take_over<K>(
     partition: &Partition<'_>,
     sink: &Sink<'_>,
@@ -69,7 +70,7 @@ pub(crate) fn take_over<K>(
     let (mut kept, mut items) = (Ranges::default(), 0);
     tasks.retain(|task| {
         let range = task.range();
-        let is_kept = in_output.covers(&range);
+        let is_kept = !range.is_empty() && in_output.covers(&range);
         if is_kept {
             items += task.bucket.counts.items;
             kept.add(range);

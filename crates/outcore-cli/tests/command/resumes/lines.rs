@@ -75,6 +75,37 @@ fn a_sort_that_keeps_one_line_per_key_is_resumed() {
 }
 
 #[test]
+fn lines_that_tables_hold_are_written_by_a_run_that_resumes() {
+    // A few lines that all are in tables, so no item goes to a bucket; and some among others.
+    let few = lines_of(600_000, 7, |numbers, _| {
+        format!("user{:05}\n", numbers.next() % 3000)
+    });
+    let mixed = lines_of(300_000, 8, |numbers, place| match numbers.next() % 3 {
+        0 => "dup\n".to_owned(),
+        1 => "dup2\n".to_owned(),
+        _ => format!("{:020x} {place}\n", numbers.next()),
+    });
+    for options in [
+        "-u --memory 6MiB --threads 1",
+        "-u -r --memory 6MiB --threads 2",
+    ] {
+        for input in [&few, &mixed] {
+            let (kept, _) = sort_of(input.clone(), options).walk("kill");
+            assert!(kept > 3, "{options}: {kept}");
+        }
+    }
+    for options in [
+        "--memory 6MiB --threads 1",
+        "--repeated --memory 6MiB --threads 2",
+    ] {
+        for input in [&few, &mixed] {
+            let (kept, _) = job_of(input.clone(), "unique", options).walk("kill");
+            assert!(kept > 3, "{options}: {kept}");
+        }
+    }
+}
+
+#[test]
 fn lines_longer_than_a_buffer_are_resumed() {
     let lines = lines_of(2500, 5, |numbers, place| {
         let words = if place % 40 == 0 { 2500 } else { 125 };
