@@ -11,7 +11,8 @@ use std::time::Duration;
 
 use outcore_io::Result;
 use outcore_io::drive::{
-    Access, Completion, Device, FileFacts, FileId, FileSystem, PrivateDir, Queue, Request, Stores,
+    Access, Completion, Device, FileFacts, FileId, FileSystem, Op, PrivateDir, Queue, Request,
+    Stores,
 };
 
 /// Sees, and may change, a finished transfer of the file of that name.
@@ -32,6 +33,7 @@ pub struct HookDevice {
     start_hook: Arc<StartHook>,
     hook: Arc<Hook>,
     rename_hook: Arc<RenameHook>,
+    holds_writes: bool,
 }
 
 impl HookDevice {
@@ -55,6 +57,16 @@ impl HookDevice {
             start_hook: Arc::new(start_hook),
             hook: Arc::new(hook),
             rename_hook: Arc::new(|_| ()),
+            holds_writes: false,
+        }
+    }
+
+    /// Lets writes take long: a queue returns one only to a caller that waits and that nothing else
+    /// can wake.
+    pub fn holding_writes(self) -> Self {
+        HookDevice {
+            holds_writes: true,
+            ..self
         }
     }
 
@@ -140,6 +152,8 @@ impl Device for HookDevice {
             names: Arc::clone(&self.names),
             start_hook: Arc::clone(&self.start_hook),
             hook: Arc::clone(&self.hook),
+            holds_writes: self.holds_writes,
+            held: Vec::new(),
         }))
     }
 
@@ -153,6 +167,8 @@ struct HookQueue {
     names: Names,
     start_hook: Arc<StartHook>,
     hook: Arc<Hook>,
+    holds_writes: bool,
+    held: Vec<Completion>,
 }
 
 impl HookQueue {
@@ -175,11 +191,18 @@ impl Queue for HookQueue {
             let name = self.name_of(completion.request.file);
             (self.hook)(&name, completion);
         }
+        if self.holds_writes {
+            let is_held = |completion: &mut Completion| completion.request.op == Op::Write;
+            self.held.extend(done.extract_if(before.., is_held));
+            if wait.is_some() && done.len() == before && !self.held.is_empty() {
+                done.push(self.held.remove(0));
+            }
+        }
         Ok(())
     }
 
     fn in_flight(&self) -> usize {
-        self.inner.in_flight()
+        self.inner.in_flight() + self.held.len()
     }
 }
 

@@ -202,17 +202,44 @@ impl ColumnQueue {
         }
     }
 
-    /// The next column that `reads` shall read, of the groups for which `is_wanted` holds.
-    pub(super) fn next(
+    /// Reads the next column of the groups for which `is_wanted` holds, with the pieces for which
+    /// `is_piece_wanted` holds; `None` after the last one. While writes hold all of the memory of
+    /// `reads`, calls `wait`, which waits for one of them.
+    ///
+    /// # Errors
+    /// The queue itself failed; the errors of `wait`.
+    pub(super) fn read_next(
         &mut self,
-        reads: &GroupReader,
+        reads: &mut GroupReader,
         is_wanted: impl Fn(u64) -> bool,
-    ) -> Option<Column> {
+        is_piece_wanted: impl Fn(&Piece) -> bool,
+        mut wait: impl FnMut() -> Result<()>,
+    ) -> Result<Option<(Column, Vec<Piece>)>> {
+        loop {
+            while self.has_more(reads, &is_wanted)
+                && reads.has_room()
+                && let Some(column) = self.ready.pop_front()
+            {
+                reads.ask(column, &is_piece_wanted)?;
+            }
+            if let Some(read) = reads.next()? {
+                return Ok(Some(read));
+            }
+            if self.ready.is_empty() {
+                return Ok(None);
+            }
+            wait()?;
+        }
+    }
+
+    fn has_more(&mut self, reads: &GroupReader, is_wanted: impl Fn(u64) -> bool) -> bool {
         while self.ready.is_empty() {
-            let number = self.groups.by_ref().find(|number| is_wanted(*number))?;
+            let Some(number) = self.groups.by_ref().find(|number| is_wanted(*number)) else {
+                return false;
+            };
             self.ready.extend(reads.columns(number));
         }
-        self.ready.pop_front()
+        true
     }
 }
 

@@ -71,15 +71,10 @@ impl DatasetVolume {
         };
         let groups = heal.striped.map().groups_in(manifest.full_bytes());
         let mut columns = ColumnQueue::new(0..groups);
-        loop {
-            while reads.has_room()
-                && let Some(column) = columns.next(&reads, |_| true)
-            {
-                reads.ask(column, |_| true)?;
-            }
-            let Some((_, mut pieces)) = reads.next()? else {
-                break;
-            };
+        // Repairs have memory of their own, so no write holds that of the reads.
+        while let Some((_, mut pieces)) =
+            columns.read_next(&mut reads, |_| true, |_| true, || Ok(()))?
+        {
             (resources.watch.check)()?;
             heal.column(&mut pieces)?;
             let data = pieces.iter().filter(|piece| !piece.is_parity);

@@ -82,16 +82,12 @@ impl Rebuild<'_> {
             (share_bytes / CHECKPOINTS).clamp(CHECKPOINT_BYTES_MIN, CHECKPOINT_BYTES_MAX);
         let mut rebuilt = Rebuilt::default();
         let mut noted_bytes = 0;
-        loop {
-            while reads.has_room()
-                && let Some(column) =
-                    columns.next(&reads, |number| self.is_part_of(&source, number))
-            {
-                reads.ask(column, |piece| piece.drive_index != self.index)?;
-            }
-            let Some((column, mut pieces)) = reads.next()? else {
-                break;
-            };
+        while let Some((column, mut pieces)) = columns.read_next(
+            &mut reads,
+            |number| self.is_part_of(&source, number),
+            |piece| piece.drive_index != self.index,
+            || writes.wait(),
+        )? {
             (watch.check)()?;
             let Some(own) = pieces
                 .iter()

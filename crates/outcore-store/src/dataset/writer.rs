@@ -298,15 +298,12 @@ impl DatasetWriter {
         let full_bytes = self.unsealed.manifest.full_bytes();
         let mut groups = GroupReader::new(striped, full_bytes, Room::PASS, &self.budget)?;
         let mut columns = ColumnQueue::new(0..striped.map().groups_in(full_bytes));
-        loop {
-            while groups.has_room()
-                && let Some(column) = columns.next(&groups, |number| !parity.is_done(number))
-            {
-                groups.ask(column, |piece| !piece.is_parity)?;
-            }
-            let Some((_, mut pieces)) = groups.next()? else {
-                return Ok(());
-            };
+        while let Some((_, mut pieces)) = columns.read_next(
+            &mut groups,
+            |number| !parity.is_done(number),
+            |piece| !piece.is_parity,
+            || self.writes.wait(),
+        )? {
             if let Some(fault) = pieces.iter().find_map(|piece| piece.fault) {
                 return Err(striped.explain(&fault));
             }
@@ -318,6 +315,7 @@ impl DatasetWriter {
                 self.writes.write_behind(&(), address_bytes, parity)?;
             }
         }
+        Ok(())
     }
 
     /// Completes the dataset; the last `index_bytes` of the pushed bytes are its index.

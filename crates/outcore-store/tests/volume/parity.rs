@@ -15,6 +15,7 @@ use outcore_store::mapping::Redundancy;
 use proptest::prelude::*;
 
 use super::datasets::{TestDir, bytes, new};
+use super::devices::HookDevice;
 use super::in_place;
 use super::*;
 
@@ -170,6 +171,44 @@ fn parity_needs_no_more_memory_than_there_is() {
     assert_eq!(volume.scrub(&[], &place.budget, Watch::NOBODY).unwrap(), []);
     lose(&place, "d1", Loss::Removed, 0.0);
     assert!(place.get(&open(&place), "x").unwrap() == wanted);
+}
+
+/// A place whose device returns writes late, so that they hold their memory.
+fn with_late_writes(drives: usize) -> TestDir {
+    let mut place = TestDir::in_memory(drives);
+    let late = HookDevice::new(Arc::clone(&place.device), |_, _| ()).holding_writes();
+    place.device = Arc::new(late);
+    place
+}
+
+#[test]
+fn a_rebuild_waits_for_writes_that_hold_its_memory() {
+    let place = with_late_writes(2);
+    let volume = create(&place, 1 << 16, Redundancy::Mirror);
+    let wanted = bytes(3_000_001, 5);
+    place.put(&volume, "x", &wanted).unwrap();
+    fs::create_dir(place.path("new")).unwrap();
+    lose(&place, "d1", Loss::Missing, 0.0);
+    replace(&place, "d1", "new", false).unwrap();
+    let volume = DatasetVolume::open(Arc::clone(&place.device), moved(&place, "d1", "new"));
+    let volume = volume.unwrap();
+    assert_eq!(volume.scrub(&[], &place.budget, Watch::NOBODY).unwrap(), []);
+    let id = volume.manifest("x").unwrap().id;
+    let old = fs::read(place.path("away/outcore-volume/data").join(&id)).unwrap();
+    assert!(fs::read(volume.share_path(&id, 1)).unwrap() == old);
+    // The same where a scrub rebuilds a share.
+    fs::remove_file(volume.share_path(&id, 1)).unwrap();
+    volume.scrub(&[], &place.budget, Watch::NOBODY).unwrap();
+    assert!(fs::read(volume.share_path(&id, 1)).unwrap() == old);
+}
+
+#[test]
+fn a_sealed_dataset_has_all_of_its_parity_however_late_writes_are() {
+    let place = with_late_writes(2);
+    let volume = create(&place, 4 << 20, Redundancy::Mirror);
+    let wanted = bytes(70 << 20, 5);
+    in_place::write(&place, &volume, ("x", &wanted), 6, Room::Exactly, None).unwrap();
+    assert_eq!(volume.scrub(&[], &place.budget, Watch::NOBODY).unwrap(), []);
 }
 
 #[test]
