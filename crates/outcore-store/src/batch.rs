@@ -188,6 +188,18 @@ pub struct Submitter {
 
 impl Submitter {
     pub(super) fn new(shared: Arc<Shared>) -> Result<Self> {
+        Self::with_route(shared, Route::new)
+    }
+
+    /// With slots of its own.
+    pub(super) fn apart(shared: Arc<Shared>) -> Result<Self> {
+        Self::with_route(shared, |shared, _| Route::apart(shared))
+    }
+
+    fn with_route(
+        shared: Arc<Shared>,
+        route: impl FnOnce(Arc<Shared>, usize) -> Result<Route>,
+    ) -> Result<Self> {
         let lane = |drive: &crate::stripe::StripedDrive| DriveState {
             file: drive.file,
             pending: 0,
@@ -207,7 +219,7 @@ impl Submitter {
             low: 16 * shared.drives.len(),
         });
         Ok(Submitter {
-            route: Route::new(Arc::clone(&shared), pressure.low)?,
+            route: route(Arc::clone(&shared), pressure.low)?,
             lanes: shared.drives.iter().map(lane).collect(),
             parents: Slab::new(),
             pressure,

@@ -115,3 +115,28 @@ impl StripedDrive {
         }
     }
 }
+
+/// The same drives with free slots of their own, as many as before; drives of one controller share
+/// its slots as before.
+pub(crate) fn with_own_slots(drives: &[StripedDrive]) -> Vec<StripedDrive> {
+    let anew = |pool: &Arc<TagPool>| Arc::new(TagPool::new(pool.limit()));
+    let mut controllers: Vec<(&Arc<TagPool>, Arc<TagPool>)> = Vec::new();
+    let mut own = Vec::with_capacity(drives.len());
+    for drive in drives {
+        let controller_tags = drive.controller_tags.as_ref().map(|shared| {
+            let known = controllers.iter().find(|(old, _)| Arc::ptr_eq(old, shared));
+            let known = known.map(|(_, pool)| Arc::clone(pool));
+            known.unwrap_or_else(|| {
+                let pool = anew(shared);
+                controllers.push((shared, Arc::clone(&pool)));
+                pool
+            })
+        });
+        own.push(StripedDrive {
+            tags: anew(&drive.tags),
+            controller_tags,
+            ..drive.clone()
+        });
+    }
+    own
+}

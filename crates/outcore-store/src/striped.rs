@@ -215,6 +215,15 @@ impl StripedVolume {
         Submitter::new(Arc::clone(&self.0))
     }
 
+    /// Access with slots of its own, in the same number, for a thread that waits for it while
+    /// another of its submitters holds slots.
+    ///
+    /// # Errors
+    /// The queue cannot be made.
+    pub(crate) fn submitter_apart(&self) -> Result<Submitter> {
+        Submitter::apart(Arc::clone(&self.0))
+    }
+
     /// Makes all written data durable.
     ///
     /// # Errors

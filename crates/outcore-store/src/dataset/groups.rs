@@ -3,7 +3,8 @@
 //! Contract: a [`Column`] is the same range within each stripe of a group and within its parity. A
 //! [`GroupReader`] keeps some columns in flight and returns them in order. A failed read is a fault
 //! of its [`Piece`], not an error, because the other pieces may replace it. Bytes beyond the
-//! dataset count as zeros and are never read. Nothing is verified here.
+//! dataset count as zeros and are never read. Nothing is verified here. A [`GroupReader`] has slots
+//! of its own, so it never waits for those of transfers that its own thread has not taken back yet.
 //!
 //! Bounds: a pool of buffers of [`GroupReader::piece_bytes`] each, from the caller's budget.
 
@@ -92,7 +93,7 @@ impl GroupReader {
             piece_bytes /= 2;
         }
         Ok(GroupReader {
-            reads: Transfers::on(Batches::of(striped.submitter()?)),
+            reads: Transfers::on(Batches::of(striped.submitter_apart()?)),
             striped: striped.clone(),
             full_bytes,
             pool: Pool::new(budget, "stripes", piece_bytes as usize, drives * columns)?,

@@ -32,7 +32,7 @@ use controller::{Controller, CoreTicks, Instruments};
 use servers::{Link, Served};
 use service::Service;
 
-use crate::stripe::Servers;
+use crate::stripe::{Servers, StripedDrive, with_own_slots};
 use outcore_io::error::Result;
 use outcore_io::memory::Pool;
 
@@ -63,20 +63,36 @@ pub(super) struct Route {
 
 impl Route {
     pub(super) fn new(shared: Arc<Shared>, low_mark: usize) -> Result<Self> {
-        let depth = shared.drives.iter().map(|drive| drive.tags.limit()).sum();
+        let own = Self::service(&shared, &shared.drives)?;
+        let servers = shared.options.servers;
+        Ok(Self::of(shared, own, servers, low_mark))
+    }
+
+    /// A route with slots of its own, which the submitter serves.
+    pub(super) fn apart(shared: Arc<Shared>) -> Result<Self> {
+        let own = Self::service(&shared, &with_own_slots(&shared.drives))?;
+        Ok(Self::of(shared, own, Servers::Never, usize::MAX))
+    }
+
+    fn service(shared: &Shared, drives: &[StripedDrive]) -> Result<Service> {
+        let depth = drives.iter().map(|drive| drive.tags.limit()).sum();
         let device = Arc::clone(&shared.device);
-        Ok(Route {
-            own: Service::new(device, &shared.drives, shared.options.is_merging, depth)?,
+        Service::new(device, drives, shared.options.is_merging, depth)
+    }
+
+    fn of(shared: Arc<Shared>, own: Service, servers: Servers, low_mark: usize) -> Self {
+        Route {
+            own,
             link: None,
             controller: Controller::new(),
-            servers: shared.options.servers,
+            servers,
             shared,
             low_mark,
             is_served: false,
             is_to_be_served: false,
             held: Vec::new(),
             pieces_out: 0,
-        })
+        }
     }
 
     /// Lets the submitter's own ring keep the pool. A server's ring would keep it as long as the

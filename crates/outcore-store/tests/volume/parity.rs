@@ -211,6 +211,31 @@ fn a_sealed_dataset_has_all_of_its_parity_however_late_writes_are() {
     assert_eq!(volume.scrub(&[], &place.budget, Watch::NOBODY).unwrap(), []);
 }
 
+/// Drives, or a controller, with a single slot, which a read of the caller always holds.
+#[test]
+fn a_rescue_needs_no_slot_that_its_caller_holds() {
+    for controller in [None, Some(("one".to_string(), 1))] {
+        let place = TestDir::in_memory(3);
+        let mut drives = place.drives();
+        for drive in &mut drives {
+            drive.tags = if controller.is_some() { 32 } else { 1 };
+            drive.controller = controller.clone();
+        }
+        let volume = create(&place, 1 << 16, Redundancy::Parity);
+        let wanted = bytes(20 << 20, 5);
+        place.put(&volume, "x", &wanted).unwrap();
+        lose(&place, "d1", Loss::Missing, 0.0);
+        let (send, receive) = std::sync::mpsc::channel();
+        std::thread::spawn(move || {
+            let volume = DatasetVolume::open(Arc::clone(&place.device), drives).unwrap();
+            let got = place.get(&volume, "x").unwrap();
+            send.send(got).unwrap();
+        });
+        let got = receive.recv_timeout(std::time::Duration::from_secs(60));
+        assert!(got.expect("the read ends") == wanted);
+    }
+}
+
 #[test]
 fn two_lost_drives_are_an_error_that_names_them() {
     for loss in LOSSES {
