@@ -39,9 +39,19 @@ pub(super) struct BadCopy {
 /// belong to a volume without any. If it has also lost its label (`is_nameless`), it may be a drive
 /// that was never used.
 pub(super) fn are_of(volume: &DatasetVolume, index: usize, is_nameless: bool) -> bool {
-    let Ok(names) = volume.names_on(index) else {
+    let Ok(mut names) = volume.names_on(index) else {
         return false;
     };
+    names.sort();
+    // A drive that was replaced may be what it was before. Then it differs from the others, unless
+    // nothing has changed since.
+    let is_current = || {
+        let is_newest = |name: &String| volume.copy(name, index).ok() == volume.manifest(name).ok();
+        volume.names().is_ok_and(|all| all == names) && names.iter().all(is_newest)
+    };
+    if volume.replacements[index] > 0 && !is_current() {
+        return false;
+    }
     if names.is_empty() && is_nameless && !volume.names().is_ok_and(|all| all.is_empty()) {
         return false;
     }
@@ -192,7 +202,11 @@ impl DatasetVolume {
         ids
     }
 
-    /// Waits for the lock on names; while it is held, no other process adds or removes any.
+    /// Waits for the lock on names; while it is held, no other process adds or removes any, or
+    /// replaces a drive.
+    ///
+    /// # Errors
+    /// A drive was replaced after the volume was opened; I/O.
     pub(super) fn lock_names(&self) -> Result<fs::File> {
         // While the first drive is missing, nothing is written except for what replaces it.
         let index = self.present().next().unwrap_or(0);
@@ -201,6 +215,7 @@ impl DatasetVolume {
             rustix::fs::flock(&file, rustix::fs::FlockOperation::LockExclusive)?;
             Ok(file)
         });
+        self.check_not_replaced()?;
         locked.map_err(|error| {
             Error::io("lock volume", &error)
                 .drive(&self.drives[index].name)

@@ -8,6 +8,9 @@
 //! another's place, and a drive that the drives file does not name. Labels appear together or not
 //! at all.
 //!
+//! All labels count the replacements of each drive. A drive whose own count is lower than that in
+//! another label is what it was before it was replaced, and counts as absent.
+//!
 //! A scrub rewrites a label that is damaged, or missing from an otherwise complete folder, if the
 //! copies of manifests in that folder identify the drive ([`DatasetVolume::repair_labels`]).
 
@@ -31,12 +34,13 @@ pub(super) const LABEL: &str = "volume.json";
 const EXAMPLE_BYTES: u64 = 1 << 40;
 const OPEN: &str = "open volume";
 const CREATE: &str = "create volume";
-/// Version of a label without redundancy, and with it.
+const CHECK: &str = "change volume";
+/// Version of a label without redundancy of which no drive has been replaced, and of others.
 const VERSION: u32 = 2;
-const VERSION_WITH_REDUNDANCY: u32 = 3;
+const VERSION_OF_NEW_FIELDS: u32 = 3;
 const FORM: Form = Form {
     kind: "volume label",
-    version: VERSION_WITH_REDUNDANCY,
+    version: VERSION_OF_NEW_FIELDS,
     version_min: VERSION,
     operation: OPEN,
     len_bytes_max: 4 << 20,
@@ -55,6 +59,9 @@ pub(super) struct Label {
     stripe_bytes: u64,
     #[serde(default, skip_serializing_if = "Redundancy::is_none")]
     redundancy: Redundancy,
+    /// How often each drive has been replaced, in the order of `drives`; empty if none was.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    replacements: Vec<u64>,
 }
 
 /// The properties of a new volume.
@@ -71,6 +78,11 @@ pub struct NewVolume {
 impl Label {
     fn place(&self) -> String {
         place_of(&self.volume, &self.drive)
+    }
+
+    /// How often the drive at `index` had been replaced when the label was written.
+    fn replacements_of(&self, index: usize) -> u64 {
+        self.replacements.get(index).copied().unwrap_or(0)
     }
 }
 
@@ -170,6 +182,7 @@ impl DatasetVolume {
                 outcore_io::checksum::bytes_checksum(&seed.to_le_bytes())
             ),
             absent: vec![None; drives.len()].into(),
+            replacements: vec![0; drives.len()].into(),
             device,
             stripe_bytes,
             redundancy,
@@ -202,7 +215,7 @@ impl DatasetVolume {
         // Finishes a commit that a kill interrupted; a user without write access sees the volume as
         // it is.
         let _ = sweep(&device, &drives);
-        let labels: Vec<Result<Label>> = drives.iter().map(read_label).collect();
+        let mut labels: Vec<Result<Label>> = drives.iter().map(read_label).collect();
         let is_absence = |error: &Error| matches!(error.kind(), Kind::Io | Kind::Corrupt);
         for error in labels.iter().filter_map(|label| label.as_ref().err()) {
             if !is_absence(error) {
@@ -241,7 +254,9 @@ impl DatasetVolume {
                 known.drives.join(", ")
             )));
         }
+        let replacements = count_replacements(&mut labels, &drives);
         Ok(DatasetVolume {
+            replacements,
             absent: labels.into_iter().map(Result::err).collect(),
             device,
             drives,
@@ -282,25 +297,63 @@ impl DatasetVolume {
             drives: self.drives.iter().map(|drive| drive.name.clone()).collect(),
             stripe_bytes: self.stripe_bytes,
             redundancy: self.redundancy,
+            replacements: match self.replacements.iter().all(|count| *count == 0) {
+                true => Vec::new(),
+                false => self.replacements.to_vec(),
+            },
         };
         let owner = Owner {
             name: LABEL,
             place: Some(&label.place()),
         };
-        let version = match self.redundancy {
-            Redundancy::None => VERSION,
-            _ => VERSION_WITH_REDUNDANCY,
+        let is_old_form = label.redundancy.is_none() && label.replacements.is_empty();
+        let version = if is_old_form {
+            VERSION
+        } else {
+            VERSION_OF_NEW_FIELDS
         };
         Form { version, ..FORM }.seal(owner, &label)
     }
 
-    /// Whether `dir` has the label of a drive of this volume.
-    pub(super) fn is_label_of(&self, dir: &Path, index: usize) -> bool {
-        let drive = VolumeDrive {
-            dir: dir.to_path_buf(),
-            ..self.drives[index].clone()
-        };
-        read_label(&drive).is_ok_and(|label| label.volume == self.id && label.drive == drive.name)
+    /// How often the drive had been replaced when its label at `path` was written; `None` if there
+    /// is no label of that drive.
+    pub(super) fn replacements_at(&self, path: &Path, index: usize) -> Option<u64> {
+        let drive = &self.drives[index];
+        let label = read_label_at(drive, path).ok()?;
+        let is_own = label.volume == self.id && label.drive == drive.name;
+        is_own.then(|| label.replacements_of(index))
+    }
+
+    /// The volume with one more replacement of a drive.
+    pub(super) fn with_replacement(&self, index: usize) -> Self {
+        let counts = self.replacements.iter().enumerate();
+        DatasetVolume {
+            replacements: counts
+                .map(|(at, count)| count + u64::from(at == index))
+                .collect(),
+            ..self.clone()
+        }
+    }
+
+    /// Fails if a drive was replaced after the volume was opened. That cannot change while the
+    /// caller holds the lock on names.
+    pub(super) fn check_not_replaced(&self) -> Result<()> {
+        for index in self.present() {
+            let drive = &self.drives[index];
+            let label = match read_label(drive) {
+                Ok(label) => label,
+                Err(error) if error.raw_errno() == Some(Errno::NOENT.raw_os_error()) => {
+                    return Err(replaced_meanwhile(drive));
+                }
+                Err(error) => return Err(refusal(CHECK, drive, &error)),
+            };
+            let mut counts = self.replacements.iter().enumerate();
+            let is_other = |(at, count): &(usize, &u64)| label.replacements_of(*at) != **count;
+            if let Some((at, _)) = counts.find(is_other) {
+                return Err(replaced_meanwhile(&self.drives[at]));
+            }
+        }
+        Ok(())
     }
 
     /// The absent drives with the reasons; without them the volume can be read but not written.
@@ -322,12 +375,12 @@ impl DatasetVolume {
     /// Fails while a drive is absent, for callers that need all of them.
     ///
     /// # Errors
-    /// The error of the first absent drive, with its name.
+    /// The error of the first absent drive, with its name; a drive that was replaced meanwhile.
     pub fn check_complete(&self, operation: &str) -> Result<()> {
-        let absent = self.absent().next();
-        absent.map_or(Ok(()), |(drive, error)| {
-            Err(refusal(operation, drive, error))
-        })
+        if let Some((drive, error)) = self.absent().next() {
+            return Err(refusal(operation, drive, error));
+        }
+        self.check_not_replaced()
     }
 
     /// Rewrites the damaged or missing labels of drives whose manifests identify them; returns the
@@ -369,6 +422,38 @@ fn refuse_datasets(drive: &VolumeDrive) -> Result<()> {
         }
     }
     Ok(())
+}
+
+/// How often each drive has been replaced, according to all labels. Labels of what a drive was
+/// before become the reason why the drive is absent.
+fn count_replacements(labels: &mut [Result<Label>], drives: &[VolumeDrive]) -> Arc<[u64]> {
+    let count = |index: usize| {
+        let told = labels.iter().flatten();
+        told.map(|label| label.replacements_of(index))
+            .max()
+            .unwrap_or(0)
+    };
+    let counts: Arc<[u64]> = (0..drives.len()).map(count).collect();
+    for (index, drive) in drives.iter().enumerate() {
+        if labels[index]
+            .as_ref()
+            .is_ok_and(|label| label.replacements_of(index) < counts[index])
+        {
+            let cause = "it was replaced, and this is what it was before";
+            labels[index] = Err(Error::new(Kind::Io, OPEN, cause)
+                .drive(&drive.name)
+                .path(path_of(drive)));
+        }
+    }
+    counts
+}
+
+/// The error of a command during which a drive was replaced.
+fn replaced_meanwhile(drive: &VolumeDrive) -> Error {
+    Error::new(Kind::Io, CHECK, "the drive was replaced in the meantime")
+        .drive(&drive.name)
+        .path(path_of(drive))
+        .hint("run the command again")
 }
 
 /// The error for drives that are not a volume.
@@ -439,13 +524,16 @@ fn check_label(drive: &VolumeDrive, label: &Label, known: &Label) -> Result<()> 
 /// Reads a drive's label.
 fn read_label(drive: &VolumeDrive) -> Result<Label> {
     refuse_what_is_no_directory(OPEN, drive)?;
-    let path = path_of(drive);
+    read_label_at(drive, &path_of(drive))
+}
+
+fn read_label_at(drive: &VolumeDrive, path: &Path) -> Result<Label> {
     let owner = Owner {
         name: LABEL,
         place: None,
     };
     let named = |error: Error| error.drive(&drive.name);
-    let opened = FORM.read::<Label>(&path, owner).map_err(|error| {
+    let opened = FORM.read::<Label>(path, owner).map_err(|error| {
         let is_lost = error.raw_errno() == Some(Errno::NOENT.raw_os_error())
             && [DATA, DATASETS]
                 .iter()
@@ -453,15 +541,14 @@ fn read_label(drive: &VolumeDrive) -> Result<Label> {
         named(match is_lost {
             true => FORM
                 .damage("the label is missing, but the other files of the drive's folder exist")
-                .path(&path),
+                .path(path),
             false => error,
         })
     })?;
     match opened.place == opened.body.place() {
         true => Ok(opened.body),
         false => Err(named(
-            FORM.damage("the label is that of another drive")
-                .path(&path),
+            FORM.damage("the label is that of another drive").path(path),
         )),
     }
 }

@@ -163,6 +163,8 @@ pub struct DatasetVolume {
     id: String,
     stripe_bytes: u64,
     redundancy: Redundancy,
+    /// How often each drive has been replaced.
+    replacements: Arc<[u64]>,
 }
 
 impl DatasetVolume {

@@ -2,7 +2,8 @@
 //!
 //! Contract: [`DatasetVolume::replace`] collects everything in the folder [`FOLDER_IN_PROGRESS`] of
 //! the new directory and renames that folder to [`FOLDER`] when it is complete and durable, so the
-//! drive is either absent or whole. The drive keeps its name, so labels and manifests stay valid;
+//! drive is either absent or whole. The drive keeps its name, so manifests stay valid, and the
+//! labels of all drives count the replacement. A writer that began before fails when it publishes;
 //! the caller then names the new directory in the drives file. The same call after a kill
 //! continues: a share that is complete has its final name, and a note says how much of the one in
 //! progress is durable. Contents come from the other drives, never from the old one.
@@ -149,6 +150,7 @@ impl Work<'_> {
             (resources.watch.advance)(folder::len_bytes(&path).unwrap_or(0));
         }
         self.fill(resources)?;
+        // No writer publishes from here on. One that began before finds the drive replaced.
         let _names = volume.lock_names()?;
         // Another command may have put more in the meantime, if the old drive is still there.
         self.fill(resources)?;
@@ -189,9 +191,13 @@ impl Work<'_> {
         if is_own || !self.dir.join(FOLDER).exists() {
             return Ok(false);
         }
-        match volume.is_label_of(&self.dir, self.index) {
-            true => Ok(true),
-            false => Err(self
+        let label = self.dir.join(FOLDER).join(LABEL);
+        match volume.replacements_at(&label, self.index) {
+            Some(count) if count == volume.replacements[self.index] => Ok(true),
+            Some(_) => Err(self
+                .refused("it holds what the drive was before it was replaced")
+                .hint(format!("remove {FOLDER} there, or name another directory"))),
+            None => Err(self
                 .refused("it belongs to a volume already")
                 .hint("name another directory")),
         }
@@ -209,11 +215,10 @@ impl Work<'_> {
                 .hint("wait for it"));
         };
         let label = in_progress.join(LABEL);
-        let sealed = self.volume.seal_label(self.index)?;
-        match folder::read(&label)? {
-            None => self.write_file(&label, &sealed)?,
-            Some(found) if found == sealed => {}
-            Some(_) => {
+        match self.volume.replacements_at(&label, self.index) {
+            Some(_) => {}
+            None if !label.exists() => self.write_label(self.volume)?,
+            None => {
                 return Err(self
                     .refused("it holds an unfinished replacement of another drive")
                     .hint(format!("remove {FOLDER_IN_PROGRESS} there")));
@@ -332,13 +337,23 @@ impl Work<'_> {
         folder::write_durably(path, &self.in_progress().join("staged"), bytes)
     }
 
-    /// Gives the folder its name.
+    fn write_label(&self, volume: &DatasetVolume) -> Result<()> {
+        let sealed = volume.seal_label(self.index)?;
+        self.write_file(&self.in_progress().join(LABEL), &sealed)
+    }
+
+    /// Counts the replacement in all labels, so that the old drive is known as such wherever it
+    /// appears, and gives the folder its name.
     fn publish(&mut self) -> Result<()> {
         let in_progress = self.in_progress();
+        let counted = self.volume.with_replacement(self.index);
+        self.write_label(&counted)?;
         for dir in [in_progress.join(DATA), in_progress.join(DATASETS)] {
             folder::sync(&dir)?;
         }
         folder::sync(&in_progress)?;
+        let others = self.volume.present().filter(|other| *other != self.index);
+        counted.write_labels(&others.collect::<Vec<_>>())?;
         let drive = &self.volume.drives[self.index];
         let (old, aside) = (drive.dir.join(FOLDER), drive.dir.join(FOLDER_REPLACED));
         if old.exists() {

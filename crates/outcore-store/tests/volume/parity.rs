@@ -479,3 +479,105 @@ fn a_replacement_is_refused_where_it_would_lose_or_mix_something() {
     place.put(&volume, "x", b"again").unwrap();
     assert_eq!(place.get(&volume, "x").unwrap(), b"again");
 }
+
+/// The names in a directory of the place, in order.
+fn names_in(place: &TestDir, dir: &str) -> Vec<String> {
+    let entries = fs::read_dir(place.path(dir)).unwrap();
+    let mut names: Vec<String> = entries
+        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+        .collect();
+    names.sort();
+    names
+}
+
+#[test]
+fn what_a_drive_was_before_it_was_replaced_is_never_read() {
+    for (redundancy, is_label_lost) in [(Redundancy::Mirror, false), (Redundancy::Parity, true)] {
+        let place = TestDir::in_memory(3);
+        let volume = create(&place, 1 << 14, redundancy);
+        let (old, newer) = (bytes(300_000, 5), bytes(300_000, 6));
+        place.put(&volume, "x", &old).unwrap();
+        place.put(&volume, "gone", &old).unwrap();
+        fs::rename(place.path("d1"), place.path("pulled")).unwrap();
+        fs::create_dir(place.path("d1")).unwrap();
+        replace(&place, "d1", "d1", false).unwrap();
+        let volume = open(&place);
+        volume.remove("x").unwrap();
+        volume.remove("gone").unwrap();
+        // Its generation is that of the old one.
+        place.put(&volume, "x", &newer).unwrap();
+        // Elsewhere it is not taken for the result of the replacement.
+        let error = replace(&place, "d1", "pulled", false).unwrap_err();
+        assert!(
+            error.to_string().contains("before it was replaced"),
+            "{error}"
+        );
+        fs::rename(place.path("d1"), place.path("newer")).unwrap();
+        fs::rename(place.path("pulled"), place.path("d1")).unwrap();
+        if is_label_lost {
+            fs::remove_file(place.path("d1/outcore-volume/volume.json")).unwrap();
+        }
+        let volume = open(&place);
+        let (drive, reason) = volume.absent().next().unwrap();
+        assert!(drive.name == "d1", "{reason}");
+        assert!(
+            is_label_lost || reason.to_string().contains("was replaced"),
+            "{reason}"
+        );
+        assert_eq!(volume.names().unwrap(), ["x"]);
+        assert!(place.get(&volume, "x").unwrap() == newer);
+        assert!(place.put(&volume, "y", b"y").is_err());
+        assert!(volume.scrub(&[], &place.budget, Watch::NOBODY).is_err());
+        let replaced = replace(&place, "d1", "d1", false).unwrap();
+        assert!(replaced.rebuilt_bytes > 0 && replaced.set_aside.is_some());
+        let volume = open(&place);
+        assert_eq!(volume.scrub(&[], &place.budget, Watch::NOBODY).unwrap(), []);
+        assert!(place.get(&volume, "x").unwrap() == newer);
+        place.put(&volume, "y", b"y").unwrap();
+    }
+}
+
+#[test]
+fn a_label_of_a_replaced_drive_is_written_anew_while_the_drive_is_current() {
+    let place = TestDir::in_memory(3);
+    place
+        .put(&create(&place, 1 << 14, Redundancy::Parity), "x", b"x")
+        .unwrap();
+    lose(&place, "d1", Loss::Missing, 0.0);
+    replace(&place, "d1", "d1", false).unwrap();
+    place.put(&open(&place), "y", b"y").unwrap();
+    fs::remove_file(place.path("d1/outcore-volume/volume.json")).unwrap();
+    let damages = open(&place).scrub(&[], &place.budget, Watch::NOBODY);
+    assert_eq!(damages.unwrap().len(), 1);
+    open(&place).check_complete("test").unwrap();
+}
+
+#[test]
+fn what_began_before_a_drive_was_replaced_does_not_publish() {
+    for drive in ["d0", "d2"] {
+        let place = TestDir::in_memory(3);
+        let volume = create(&place, 1 << 14, Redundancy::Parity);
+        place.put(&volume, "x", &bytes(300_000, 5)).unwrap();
+        fs::create_dir(place.path("new")).unwrap();
+        let mut writer = volume.writer(&new("y"), &place.budget).unwrap();
+        let buf = writer.pool().take().unwrap();
+        writer.push(buf, 70_000).unwrap();
+        replace(&place, drive, "new", false).unwrap();
+        let told = |error: outcore_io::Error| {
+            assert_eq!(error.drive_name(), Some(drive), "{error}");
+            assert!(
+                error.to_string().contains("replaced in the meantime"),
+                "{error}"
+            );
+        };
+        told(writer.seal(0, 1).unwrap_err());
+        told(volume.remove("x").unwrap_err());
+        told(place.put(&volume, "z", b"z").unwrap_err());
+        assert_eq!(names_in(&place, "new"), ["outcore-volume"]);
+        let drives = moved(&place, drive, "new");
+        let volume = DatasetVolume::open(Arc::clone(&place.device), drives).unwrap();
+        assert_eq!(volume.names().unwrap(), ["x"]);
+        assert_eq!(volume.scrub(&[], &place.budget, Watch::NOBODY).unwrap(), []);
+        place.put(&volume, "y", b"y").unwrap();
+    }
+}
