@@ -384,6 +384,25 @@ fn an_old_drive_that_comes_back_is_told_from_its_replacement() {
 }
 
 #[test]
+fn commands_work_while_a_drive_has_lost_a_folder() {
+    for folder in ["data", "datasets"] {
+        for drive in ["d0", "d1"] {
+            let place = place_with(&PARITY, 60_000);
+            fs::remove_dir_all(place.path(drive).join("outcore-volume").join(folder)).unwrap();
+            for words in [&["volume", "ls"][..], &["volume", "status"]] {
+                run(&place, words).ok();
+            }
+            run(&place, &["volume", "get", "@x", "out"]).ok();
+            let scrubbed = run(&place, &["volume", "scrub"]);
+            assert!(scrubbed.text().contains(drive), "{scrubbed:?}");
+            scrubbed.fails(4, &["damaged"], "all damage was repaired");
+            run(&place, &["volume", "scrub"]).ok();
+            run(&place, &["volume", "put", "in", "@y"]).ok();
+        }
+    }
+}
+
+#[test]
 fn a_write_with_parity_that_fails_or_is_killed_leaves_a_whole_dataset_or_none() {
     let place = volume_with(TestDir::in_memory(), &PARITY);
     let input = random_u64(30_000, 4);

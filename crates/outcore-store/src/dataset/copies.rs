@@ -113,14 +113,26 @@ impl DatasetVolume {
         found.map(|(_, found)| found).collect()
     }
 
-    /// The names of all datasets, in order, readable or not.
+    /// The names of all datasets, in order, readable or not. A drive whose folder of manifests is
+    /// lost is left out, if another one has it.
     ///
     /// # Errors
     /// A drive cannot be read.
     pub fn names(&self) -> Result<Vec<String>> {
         let mut names = Vec::new();
+        let mut lost = None;
+        let mut drives = 0;
         for index in self.present() {
-            names.extend(self.names_on(index)?);
+            match self.names_on(index) {
+                Err(error) if is_missing(&error) => lost = Some(error),
+                found => {
+                    names.extend(found?);
+                    drives += 1;
+                }
+            }
+        }
+        if let Some(error) = lost.filter(|_| drives == 0) {
+            return Err(error);
         }
         names.sort();
         names.dedup();
@@ -211,6 +223,8 @@ impl DatasetVolume {
         // While the first drive is missing, nothing is written except for what replaces it.
         let index = self.present().next().unwrap_or(0);
         let dir = self.folder(index).join(DATASETS);
+        // Only the folder itself: without the one above it, the drive is another one or away.
+        let _ = fs::create_dir(&dir);
         let locked = fs::File::open(&dir).and_then(|file| {
             rustix::fs::flock(&file, rustix::fs::FlockOperation::LockExclusive)?;
             Ok(file)

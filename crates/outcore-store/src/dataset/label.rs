@@ -25,7 +25,7 @@ use super::{
     refuse_what_is_no_directory,
 };
 use crate::mapping::{Redundancy, STRIPE_BYTES_MAX, STRIPE_BYTES_MIN, StripeMap, StripeMember};
-use outcore_io::drive::{Device, PrivateDir};
+use outcore_io::drive::{Device, PrivateDir, folder};
 use outcore_io::error::{Error, Kind, Result};
 use outcore_io::metadata::{Form, Owner};
 
@@ -372,15 +372,41 @@ impl DatasetVolume {
         (0..self.drives.len()).filter(|index| self.absent[*index].is_none())
     }
 
-    /// Fails while a drive is absent, for callers that need all of them.
+    /// Fails while a drive is absent or has lost one of its folders, for callers that need all of
+    /// them.
     ///
     /// # Errors
-    /// The error of the first absent drive, with its name; a drive that was replaced meanwhile.
+    /// The error of the first such drive, with its name.
     pub fn check_complete(&self, operation: &str) -> Result<()> {
         if let Some((drive, error)) = self.absent().next() {
             return Err(refusal(operation, drive, error));
         }
-        self.check_not_replaced()
+        self.check_not_replaced()?;
+        self.lost_folders().next().map_or(Ok(()), |(index, path)| {
+            let cause = "a folder of the drive is lost, and with it what it held";
+            Err(Error::corrupt(operation, cause)
+                .drive(&self.drives[index].name)
+                .path(path)
+                .hint("`outcore volume scrub` makes it again, with what other drives can replace"))
+        })
+    }
+
+    /// The folders that drives with a label have lost.
+    fn lost_folders(&self) -> impl Iterator<Item = (usize, PathBuf)> + '_ {
+        let inner = |index: usize| [DATA, DATASETS].map(|inner| (index, inner));
+        let folders = self.present().flat_map(inner);
+        let paths = folders.map(|(index, inner)| (index, self.folder(index).join(inner)));
+        paths.filter(|(_, path)| !path.exists())
+    }
+
+    /// Makes those folders again; returns them.
+    pub(super) fn repair_folders(&self) -> Result<Vec<(usize, PathBuf)>> {
+        let lost: Vec<_> = self.lost_folders().collect();
+        for (index, path) in &lost {
+            let made = folder::make_dirs(path);
+            made.map_err(|error| error.drive(&self.drives[*index].name))?;
+        }
+        Ok(lost)
     }
 
     /// Rewrites the damaged or missing labels of drives whose manifests identify them; returns the

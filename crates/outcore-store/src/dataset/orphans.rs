@@ -118,7 +118,12 @@ impl DatasetVolume {
             paths.sort();
             Ok(paths)
         };
-        list().map_err(|error| {
+        let listed = list().or_else(|error| match error.kind() {
+            // A folder that is lost has no files; a scrub makes it again.
+            io::ErrorKind::NotFound => Ok(Vec::new()),
+            _ => Err(error),
+        });
+        listed.map_err(|error| {
             let drive = &self.drives()[index].name;
             Error::io(LIST, &error).drive(drive).path(&dir)
         })

@@ -1,7 +1,7 @@
 //! Reads all datasets of a volume and repairs what other drives can replace.
 //!
 //! Contract: [`DatasetVolume::scrub`] continues after damage and lists all of it, in labels,
-//! manifests and contents. Labels and manifests have copies on all drives. Contents are repaired if
+//! folders, manifests and contents. Labels and manifests have copies on all drives. Contents are repaired if
 //! the dataset has redundancy ([`super::heal`]). Two scrubs, or a scrub and other commands, may run
 //! at the same time.
 //!
@@ -48,9 +48,15 @@ impl DatasetVolume {
         }
         if !damages.is_empty() {
             let opened = DatasetVolume::open(Arc::clone(&self.device), self.drives.clone())?;
-            opened.check_complete("scrub volume")?;
             damages.extend(opened.scrub(names, budget, watch)?);
             return Ok(damages);
+        }
+        for (index, path) in self.repair_folders()? {
+            let drive = &self.drives[index].name;
+            damages.push(Damage {
+                is_repaired: true,
+                ..Damage::of_file("", drive, &path, 0)
+            });
         }
         self.sweep()?;
         let all = match names {

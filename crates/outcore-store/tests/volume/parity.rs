@@ -8,6 +8,7 @@ use std::os::unix::fs::PermissionsExt;
 
 use outcore_io::Kind;
 use outcore_io::output::Room;
+use outcore_store::dataset::damage::Damage;
 use outcore_store::dataset::replace::Replacement;
 use outcore_store::dataset::transfer;
 use outcore_store::dataset::{DatasetVolume, NewVolume, Watch};
@@ -579,5 +580,53 @@ fn what_began_before_a_drive_was_replaced_does_not_publish() {
         assert_eq!(volume.names().unwrap(), ["x"]);
         assert_eq!(volume.scrub(&[], &place.budget, Watch::NOBODY).unwrap(), []);
         place.put(&volume, "y", b"y").unwrap();
+    }
+}
+
+#[test]
+fn a_drive_that_has_lost_a_folder_is_damaged_and_not_in_the_way() {
+    for folder in ["data", "datasets"] {
+        for drive in ["d0", "d2"] {
+            let place = TestDir::in_memory(3);
+            let wanted = bytes(300_000, 5);
+            let volume = create(&place, 1 << 14, Redundancy::Parity);
+            place.put(&volume, "x", &wanted).unwrap();
+            place.put(&volume, "y", &wanted).unwrap();
+            let remove = |volume: &DatasetVolume, index: usize| {
+                let dir = volume.drives()[index]
+                    .dir
+                    .join("outcore-volume")
+                    .join(folder);
+                fs::remove_dir_all(dir).unwrap();
+            };
+            let index = if drive == "d0" { 0 } else { 2 };
+            remove(&volume, index);
+            let volume = open(&place);
+            assert_eq!(volume.names().unwrap(), ["x", "y"]);
+            volume.status().unwrap();
+            volume.orphans().unwrap();
+            assert!(place.get(&volume, "x").unwrap() == wanted);
+            let _ = fs::remove_dir(place.path(drive).join("outcore-volume/datasets"));
+            let error = place.put(&volume, "z", b"z").unwrap_err();
+            assert!(
+                error.to_string().contains("folder of the drive is lost"),
+                "{error}"
+            );
+            let damages = volume.scrub(&[], &place.budget, Watch::NOBODY).unwrap();
+            let is_told = |damage: &Damage| damage.is_repaired && damage.drive == drive;
+            // The folder, and what each of the datasets had in it.
+            assert!(
+                damages.iter().all(is_told) && damages.len() == 3,
+                "{damages:?}"
+            );
+            assert_eq!(volume.scrub(&[], &place.budget, Watch::NOBODY).unwrap(), []);
+            remove(&volume, index);
+            fs::create_dir(place.path("new")).unwrap();
+            replace(&place, drive, "new", false).unwrap();
+            let drives = moved(&place, drive, "new");
+            let volume = DatasetVolume::open(Arc::clone(&place.device), drives).unwrap();
+            assert_eq!(volume.scrub(&[], &place.budget, Watch::NOBODY).unwrap(), []);
+            assert!(place.get(&volume, "y").unwrap() == wanted);
+        }
     }
 }
