@@ -8,7 +8,7 @@
 use std::ffi::OsString;
 use std::fs::{self, File, Permissions};
 use std::io;
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::Path;
 
 use rustix::fs::{FlockOperation, flock};
@@ -89,6 +89,14 @@ pub fn remove_file(path: &Path) -> Result<()> {
     }
 }
 
+/// Removes a folder with everything in it.
+///
+/// # Errors
+/// I/O.
+pub fn remove_dirs(dir: &Path) -> Result<()> {
+    fs::remove_dir_all(dir).map_err(failed(dir))
+}
+
 /// Makes the names in a folder durable.
 ///
 /// # Errors
@@ -126,6 +134,17 @@ pub fn is_dir(path: &Path) -> Result<bool> {
 pub fn is_same(one: &Path, other: &Path) -> bool {
     match (fs::canonicalize(one), fs::canonicalize(other)) {
         (Ok(one), Ok(other)) => one == other,
+        _ => false,
+    }
+}
+
+/// Whether a directory is below another one, on the same file system; false if one does not exist.
+pub fn is_inside(path: &Path, other: &Path) -> bool {
+    let whole = |path: &Path| Some((path.canonicalize().ok()?, fs::metadata(path).ok()?.dev()));
+    match (whole(path), whole(other)) {
+        (Some((path, device)), Some((other, other_device))) => {
+            device == other_device && path != other && path.starts_with(other)
+        }
         _ => false,
     }
 }

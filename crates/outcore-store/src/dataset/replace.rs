@@ -139,6 +139,7 @@ impl Work<'_> {
         if self.is_done()? {
             return Ok(());
         }
+        self.check_aside()?;
         // Finishes what a killed command has committed.
         for other in volume.present().filter(|other| *other != self.index) {
             let swept = volume.device.sweep_private_dirs(&volume.folder(other));
@@ -151,11 +152,36 @@ impl Work<'_> {
         }
         self.fill(resources)?;
         // No writer publishes from here on. One that began before finds the drive replaced.
-        let _names = volume.lock_names()?;
+        let _names = volume.lock_names().inspect_err(|_| self.clean_up())?;
         // Another command may have put more in the meantime, if the old drive is still there.
         self.fill(resources)?;
         self.remove_others()?;
         self.publish()
+    }
+
+    /// Fails if the folder of the old drive could not be renamed in the end.
+    fn check_aside(&self) -> Result<()> {
+        let dir = &self.volume.drives[self.index].dir;
+        let (old, aside) = (dir.join(FOLDER), dir.join(FOLDER_REPLACED));
+        match old.exists() && aside.exists() {
+            true => Err(
+                Error::usage(REPLACE, "what an earlier replacement left is in the way")
+                    .drive(&self.volume.drives[self.index].name)
+                    .path(aside)
+                    .hint(format!(
+                        "remove {FOLDER_REPLACED} there, if nothing in it is needed"
+                    )),
+            ),
+            false => Ok(()),
+        }
+    }
+
+    /// Removes what this run has rebuilt if another one has replaced the drive in the meantime.
+    fn clean_up(&self) {
+        if self.volume.check_not_replaced().is_err() {
+            // The error is reported already; what stays is only in the way.
+            let _ = folder::remove_dirs(&self.in_progress());
+        }
     }
 
     fn refused(&self, cause: &str) -> Error {
@@ -180,8 +206,18 @@ impl Work<'_> {
         let volume = self.volume;
         let is_here = |index: usize| folder::is_same(&volume.drives[index].dir, &self.dir);
         let is_own = is_here(self.index);
+        let is_inside = |index: usize| folder::is_inside(&self.dir, &volume.drives[index].dir);
         if (0..volume.drives.len()).any(|index| index != self.index && is_here(index)) {
             return Err(self.refused("it belongs to another drive of the volume"));
+        }
+        if let Some(index) = (0..volume.drives.len())
+            .find(|index| *index != self.index && !is_own && is_inside(*index))
+        {
+            let other = &volume.drives[index].name;
+            let cause = format!("it is inside drive {other}, and would be lost with it");
+            return Err(self
+                .refused(&cause)
+                .hint("name a directory on a drive of its own"));
         }
         if is_own && volume.absent[self.index].is_none() {
             return Err(self

@@ -584,6 +584,49 @@ fn what_began_before_a_drive_was_replaced_does_not_publish() {
 }
 
 #[test]
+fn the_second_of_two_replacements_says_so_and_leaves_nothing() {
+    let place = TestDir::in_memory(3);
+    let volume = create(&place, 1 << 14, Redundancy::Parity);
+    place.put(&volume, "x", &bytes(300_000, 5)).unwrap();
+    for dir in ["new", "other"] {
+        fs::create_dir(place.path(dir)).unwrap();
+    }
+    replace(&place, "d0", "new", false).unwrap();
+    let wanted = Replacement {
+        drive: "d0",
+        dir: &place.path("other"),
+        gives_up: false,
+    };
+    // It opened the volume before.
+    let error = volume
+        .replace(wanted, &place.budget, Watch::NOBODY)
+        .unwrap_err();
+    assert!(
+        error.to_string().contains("replaced in the meantime"),
+        "{error}"
+    );
+    assert_eq!(names_in(&place, "other"), [""; 0]);
+}
+
+#[test]
+fn a_replacement_that_could_not_end_is_refused_before_it_begins() {
+    let place = TestDir::in_memory(3);
+    let volume = create(&place, 1 << 14, Redundancy::Parity);
+    place.put(&volume, "x", &bytes(300_000, 5)).unwrap();
+    for dir in ["new", "d1/outcore-volume.replaced", "d0/sub"] {
+        fs::create_dir(place.path(dir)).unwrap();
+    }
+    let error = replace(&place, "d1", "new", false).unwrap_err();
+    assert!(
+        format!("{error:?}").contains("outcore-volume.replaced"),
+        "{error:?}"
+    );
+    assert_eq!(names_in(&place, "new"), [""; 0]);
+    let error = replace(&place, "d2", "d0/sub", false).unwrap_err();
+    assert!(error.to_string().contains("inside drive d0"), "{error}");
+}
+
+#[test]
 fn a_drive_that_has_lost_a_folder_is_damaged_and_not_in_the_way() {
     for folder in ["data", "datasets"] {
         for drive in ["d0", "d2"] {
