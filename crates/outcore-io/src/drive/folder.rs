@@ -36,6 +36,14 @@ pub fn make_dirs(path: &Path) -> Result<()> {
     fs::create_dir_all(path).map_err(failed(path))
 }
 
+/// Makes a directory, but none above it.
+///
+/// # Errors
+/// I/O; it exists.
+pub fn make_dir(path: &Path) -> Result<()> {
+    fs::create_dir(path).map_err(failed(path))
+}
+
 /// Locks a folder; `None` if another process has locked it.
 ///
 /// # Errors

@@ -16,7 +16,7 @@ use rustix::io::Errno;
 
 use super::manifest::Manifest;
 use super::{DATA, DATASETS, DatasetVolume, check_name, place_of};
-use outcore_io::drive::{PrivateDir, private_dir};
+use outcore_io::drive::{PrivateDir, folder, private_dir};
 use outcore_io::error::{Error, Kind, Result};
 
 const READ: &str = "read dataset";
@@ -224,7 +224,7 @@ impl DatasetVolume {
         let index = self.present().next().unwrap_or(0);
         let dir = self.folder(index).join(DATASETS);
         // Only the folder itself: without the one above it, the drive is another one or away.
-        let _ = fs::create_dir(&dir);
+        let _ = folder::make_dir(&dir);
         let locked = fs::File::open(&dir).and_then(|file| {
             rustix::fs::flock(&file, rustix::fs::FlockOperation::LockExclusive)?;
             Ok(file)

@@ -1,9 +1,9 @@
 //! Reads all datasets of a volume and repairs what other drives can replace.
 //!
 //! Contract: [`DatasetVolume::scrub`] continues after damage and lists all of it, in labels,
-//! folders, manifests and contents. Labels and manifests have copies on all drives. Contents are repaired if
-//! the dataset has redundancy ([`super::heal`]). Two scrubs, or a scrub and other commands, may run
-//! at the same time.
+//! folders, manifests and contents. Labels and manifests have copies on all drives. Contents are
+//! repaired if the dataset has redundancy ([`super::heal`]). Two scrubs, or a scrub and other
+//! commands, may run at the same time.
 //!
 //! Bounds: those of a reader.
 
