@@ -305,8 +305,8 @@ impl Restored {
         sequences.flat_map(|s| &s.blocks).copied().collect()
     }
 
-    /// For each bucket whether its output has been written. One without bytes counts as not written:
-    /// a table may have all of its lines.
+    /// For each bucket whether its output has been written. One without bytes counts as not
+    /// written: a table may have all of its lines.
     fn are_written(&self) -> Vec<bool> {
         let mut written = vec![false; self.settled.division.bucket_count];
         let Some(Totals { buckets, .. }) = &self.totals else {
