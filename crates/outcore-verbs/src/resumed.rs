@@ -10,11 +10,9 @@ use outcore::{Error, Kind, Result};
 use outcore_front::content::Recognition;
 use outcore_front::inputs::{self, Source};
 use outcore_front::output::Target;
-use outcore_front::resources::Resources;
 use outcore_io::units;
 
 use crate::host::Host;
-use crate::report::{Moved, Place, Stopwatch, WriteSummary};
 
 /// A request to keep a journal, and the output that it is for.
 #[derive(Debug, Clone, Copy)]
@@ -44,6 +42,10 @@ impl Resuming<'_> {
         let [output] = self.target.files() else {
             return false;
         };
+        if self.is_asked && outcore::was_published(output).unwrap_or_default() {
+            // The engine says that nothing is left to do.
+            return true;
+        }
         let Some(mark) = outcore::resumable(output) else {
             return false;
         };
@@ -75,31 +77,16 @@ impl Resuming<'_> {
     }
 }
 
-/// The result of a job with a journal whose killed run had put its `output` in place, so that only
-/// the journal was left; it counts items called `unit`.
+/// Whether a job with a journal may begin although `output` exists: a killed run has put it in
+/// place. The engine ends the job if it is the same one, and rejects any other.
 ///
 /// # Errors
-/// Another run holds it; the system's error.
-pub(crate) fn finished(
-    host: &dyn Host,
-    resources: &Resources,
-    output: Option<&Path>,
-    unit: &str,
-) -> Result<Option<WriteSummary>> {
-    let stopwatch = Stopwatch::start();
-    let Some(output) = output else {
-        return Ok(None);
-    };
-    if !outcore::was_published(output)? {
-        return Ok(None);
+/// Another run holds the journal; the system's error.
+pub(crate) fn may_exist(is_asked: bool, output: Option<&Path>) -> Result<bool> {
+    match output.filter(|_| is_asked) {
+        Some(output) => outcore::was_published(output),
+        None => Ok(false),
     }
-    host.note("the killed run had put its output in place; nothing is left to do");
-    let used = stopwatch.stop(Moved::default(), &[], resources, None);
-    Ok(Some(WriteSummary {
-        output: Some(Place(host.name_of(output))),
-        files: 1,
-        ..WriteSummary::of_nothing(used, unit)
-    }))
 }
 
 /// The error for a job that keeps no journal.

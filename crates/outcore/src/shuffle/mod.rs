@@ -37,7 +37,8 @@ use self::tree::{Tree, fan_out};
 use crate::ends::{Input, Output, Phase, Phases, check_unchanged, interleave, open_inputs};
 use crate::job::{Job, JobSize};
 use crate::partition::Partition;
-use crate::partition::driver::{Ends, Written};
+use crate::partition::checkpoint::Checkpoints;
+use crate::partition::driver::{Ends, Unnamed, Written};
 use crate::partition::large::{LARGE_BYTES, copy_records};
 use crate::partition::restored::{Division, IdentityOption};
 use crate::partition::resume::forget;
@@ -219,8 +220,8 @@ fn shuffle_large(
         copy_records(job, &ends, record_bytes, &positions, sink)
     })?;
     phases.end(COPY, &ends.volume);
-    let scratch = (None, false);
-    let served = ends.close(job, phases, (staged, written.bytes), scratch, &plan.phases)?;
+    let (unnamed, scratch) = (Unnamed::of(staged, written), (None, false));
+    let served = ends.close(job, phases, unnamed, scratch, &plan.phases)?;
     Ok(ShuffleSummary {
         records: written.items,
         bytes: written.bytes,
@@ -322,6 +323,19 @@ fn run<R: Records>(
         record_bytes,
         longest_bytes: longest.map(|longest| longest.bytes),
     })?;
+    if let Some(finished) = resumed.finished {
+        return Ok(ShuffleSummary {
+            records: finished.items,
+            bytes: data_bytes,
+            seconds: phases.started.elapsed().as_secs_f64(),
+            read_bytes: 0,
+            written_bytes: 0,
+            scratch_bytes: 0,
+            phases: Vec::new(),
+            drives: Vec::new(),
+            plan,
+        });
+    }
     job.control.show_plan(&plan);
     check_memory(job, &plan.ledger())?;
     let job = &job.under(&plan.ledger())?;
@@ -361,12 +375,14 @@ fn run<R: Records>(
     phases.end("distribute", &ends.volume);
     let written = write_buckets(&shared, buckets, &ends, staged.as_ref())?;
     phases.end("permute", &ends.volume);
-    if let Some(checkpoints) = shared.partition.checkpoints.take() {
-        checkpoints.close();
-    }
+    let journal = shared.partition.checkpoints.take().map(Checkpoints::end);
     drop(shared);
+    let unnamed = Unnamed {
+        journal,
+        ..Unnamed::of(staged, written)
+    };
     let scratch = (scratch.into_made(), false);
-    let served = ends.close(job, phases, (staged, written.bytes), scratch, &plan.phases)?;
+    let served = ends.close(job, phases, unnamed, scratch, &plan.phases)?;
     Ok(ShuffleSummary {
         records: written.items,
         bytes: written.bytes,

@@ -44,7 +44,7 @@ use crate::key::sort_key::Tie;
 use crate::key::whole::WholeOrder;
 use crate::partition::Partition;
 use crate::partition::checkpoint::Checkpoints;
-use crate::partition::driver::Ends;
+use crate::partition::driver::{Ends, Unnamed};
 use crate::partition::restored::{Division, IdentityOption};
 use crate::partition::resumed::{
     Reading, Resumed, StageRequest, Staged, check_memory, refused, sum_of,
@@ -76,7 +76,7 @@ pub struct SortOptions {
 }
 
 /// The result of a sort.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub struct SortSummary {
     /// Elements in the output.
     pub records: u64,
@@ -256,6 +256,13 @@ where
         data_bytes: amount.most_bytes,
     };
     let (staged, mut resumed) = resumed.stage(job, &ends, asked)?;
+    if let Some(finished) = resumed.finished {
+        return Ok(SortSummary {
+            records: finished.items,
+            seconds: phases.started.elapsed().as_secs_f64(),
+            ..SortSummary::default()
+        });
+    }
     let layout = ends
         .layout(job, &output.places())
         .of_spreadable_output(!options.unique);
@@ -306,12 +313,14 @@ where
     phases.end("distribute", &ends.volume);
     let written = sort_buckets(&shared, buckets, &ends, staged.as_ref(), options.unique)?;
     phases.end("sort", &ends.volume);
-    if let Some(checkpoints) = shared.partition.checkpoints.take() {
-        checkpoints.close();
-    }
+    let journal = shared.partition.checkpoints.take().map(Checkpoints::end);
     drop(shared);
+    let unnamed = Unnamed {
+        journal,
+        ..Unnamed::of(staged, written)
+    };
     let scratch = (scratch.into_made(), is_consumed);
-    let served = ends.close(job, phases, (staged, written.bytes), scratch, &plan.phases)?;
+    let served = ends.close(job, phases, unnamed, scratch, &plan.phases)?;
     Ok(SortSummary {
         records: written.items,
         seconds: served.seconds,

@@ -33,7 +33,7 @@ use crate::job::{Job, JobSize, OutputPlaces};
 use crate::key::sort_key::SortKey;
 use crate::partition::Partition;
 use crate::partition::checkpoint::Checkpoints;
-use crate::partition::driver::{Ends, Served, Written};
+use crate::partition::driver::{Ends, Served, Unnamed, Written};
 use crate::partition::restored::{Division, IdentityOption};
 use crate::partition::resume::forget;
 use crate::partition::resumed::{
@@ -61,7 +61,12 @@ pub fn sort_lines(
     order: &dyn SortKey,
     options: LineSortOptions,
 ) -> Result<LineSummary> {
-    check_output(&output, options)?;
+    // With a journal, a killed run may have put the output in place: staging decides.
+    let checked = LineSortOptions {
+        replace: options.replace || job.options.resume.is_some(),
+        ..options
+    };
+    check_output(&output, checked)?;
     if let Some(sides) = options.sides {
         sides.check(order)?;
     }
@@ -233,6 +238,14 @@ pub(super) fn sort_from<S: ItemSource>(
     let _beside = job.budget.reserve("making and taking rows", beside_bytes)?;
     let is_unique = options.is_unique();
     let (staged, mut resumed) = stage(resumed, job, &ends, options, data_bytes)?;
+    if let Some(finished) = resumed.finished {
+        return Ok(LineSummary {
+            lines_in: finished.items_in,
+            lines_out: finished.items,
+            seconds: phases.started.elapsed().as_secs_f64(),
+            ..LineSummary::default()
+        });
+    }
     phases.end("prepare", &ends.volume);
     job.control.begin_phase("sample", 0);
     // Marks are put before lines during the distribution.
@@ -304,13 +317,16 @@ pub(super) fn sort_from<S: ItemSource>(
         staged.as_ref(),
         &mut phases,
     )?;
-    if let Some(checkpoints) = context.partition.checkpoints.take() {
-        checkpoints.close();
-    }
+    let journal = context.partition.checkpoints.take().map(Checkpoints::end);
     drop(context);
+    let unnamed = Unnamed {
+        staged: staged.or(sorted.counted.take()),
+        written: sorted.written,
+        journal,
+        items_in: sorted.lines_in,
+    };
     let scratch = (scratch.into_made(), false);
-    let output = (staged.or(sorted.counted.take()), sorted.written.bytes);
-    let served = ends.close(job, phases, output, scratch, &plan.phases)?;
+    let served = ends.close(job, phases, unnamed, scratch, &plan.phases)?;
     Ok(sorted.summary(served, plan))
 }
 
