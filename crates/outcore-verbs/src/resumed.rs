@@ -1,7 +1,8 @@
 //! The common parts of commands with `--resume`.
 //!
 //! Contract: a command looks for a killed run with the same output before it opens anything, and
-//! says so whether it continues that run or not. If a run fails, it says that it can be continued.
+//! says so whether it continues that run or not. If a run fails for a reason that may pass, it says
+//! that it can be continued.
 //! Inputs must be files that can be read again, and the output one file that the engine writes.
 
 use std::path::Path;
@@ -69,10 +70,12 @@ impl Resuming<'_> {
         match error.kind() {
             _ if !self.is_continued() => error,
             Kind::Interrupted => error.hint(NEXT),
-            _ => {
+            Kind::Io | Kind::NoSpace | Kind::Memory => {
                 host.note(NEXT);
                 error
             }
+            // Resuming would end in the same way.
+            Kind::CheckFailed | Kind::Usage | Kind::Corrupt => error,
         }
     }
 }

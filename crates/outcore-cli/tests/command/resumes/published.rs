@@ -257,3 +257,19 @@ fn a_log_of_scratch_that_is_gone_or_cut_lets_the_job_begin_anew() {
         job.is_whole("without a log");
     }
 }
+
+#[test]
+fn only_errors_that_may_pass_say_that_resuming_helps() {
+    let job = numbers();
+    killed_late(&job);
+    let refused = with(&job, &["--descending"]);
+    assert!(!refused.stderr.contains("is kept"), "{refused:?}");
+    refused.fails(2, &["another one"], "outcore scratch clean --resumable");
+    let failed = job.run_with("eio@20");
+    assert!(
+        failed
+            .stderr
+            .contains("the same command with --resume continues"),
+        "{failed:?}"
+    );
+}
