@@ -240,6 +240,22 @@ fn other_drives_for_scratch_are_refused_and_nothing_is_removed() {
 }
 
 #[test]
+fn only_errors_that_may_pass_say_that_resuming_helps() {
+    let job = numbers();
+    killed_late(&job);
+    let refused = with(&job, &["--descending"]);
+    assert!(!refused.stderr.contains("is kept"), "{refused:?}");
+    refused.fails(2, &["another one"], "outcore scratch clean --resumable");
+    let failed = job.run_with("eio@20");
+    assert!(
+        failed
+            .stderr
+            .contains("the same command with --resume continues"),
+        "{failed:?}"
+    );
+}
+
+#[test]
 fn a_log_of_scratch_that_is_gone_or_cut_lets_the_job_begin_anew() {
     let job = numbers();
     for is_cut in [false, true] {
@@ -259,17 +275,29 @@ fn a_log_of_scratch_that_is_gone_or_cut_lets_the_job_begin_anew() {
 }
 
 #[test]
-fn only_errors_that_may_pass_say_that_resuming_helps() {
+fn cleaning_counts_what_can_be_resumed() {
     let job = numbers();
-    killed_late(&job);
-    let refused = with(&job, &["--descending"]);
-    assert!(!refused.stderr.contains("is kept"), "{refused:?}");
-    refused.fails(2, &["another one"], "outcore scratch clean --resumable");
-    let failed = job.run_with("eio@20");
-    assert!(
-        failed
-            .stderr
-            .contains("the same command with --resume continues"),
-        "{failed:?}"
-    );
+    for options in [&["--json"][..], &[]] {
+        killed_late(&job);
+        let kept = job
+            .place
+            .names()
+            .iter()
+            .filter(|name| name.starts_with('.'))
+            .count();
+        assert_eq!(kept, 2);
+        let words = ["scratch", "clean", ".", "--resumable"];
+        let words: Vec<&str> = words.iter().chain(options).copied().collect();
+        let cleaned = job.place.run(&words).ok();
+        match options {
+            [] => assert!(cleaned.stderr.contains("removed 2 scratch"), "{cleaned:?}"),
+            _ => {
+                assert_eq!(cleaned.event("summary")["directories"], 2);
+                let events = cleaned.events();
+                let removed = events.iter().filter(|event| event["event"] == "removed");
+                assert_eq!(removed.count(), 2);
+            }
+        }
+        assert_eq!(job.place.names(), ["in"]);
+    }
 }
