@@ -7,10 +7,11 @@
 
 use std::path::Path;
 
-use outcore::{Error, Kind, Result};
+use outcore::{ANOTHER_JOB, Error, Kind, Result};
 use outcore_front::content::Recognition;
 use outcore_front::inputs::{self, Source};
 use outcore_front::output::Target;
+use outcore_io::output::parent_of;
 use outcore_io::units;
 
 use crate::host::Host;
@@ -64,6 +65,19 @@ impl Resuming<'_> {
         self.is_asked
     }
 
+    /// The error, with the command that gives up the killed run if that is another job.
+    fn name_way_out(self, error: Error) -> Error {
+        match (error.next_step(), self.target.files()) {
+            (Some(ANOTHER_JOB), [output]) => {
+                let dir = parent_of(output).display();
+                error.hint(format!(
+                    "{ANOTHER_JOB}: outcore scratch clean --resumable {dir}"
+                ))
+            }
+            _ => error,
+        }
+    }
+
     /// Says of a run that failed if it can be continued.
     pub(crate) fn explain(self, host: &dyn Host, error: Error) -> Error {
         const NEXT: &str = "what is done is kept; the same command with --resume continues";
@@ -75,7 +89,7 @@ impl Resuming<'_> {
                 error
             }
             // Resuming would end in the same way.
-            Kind::CheckFailed | Kind::Usage | Kind::Corrupt => error,
+            Kind::CheckFailed | Kind::Usage | Kind::Corrupt => self.name_way_out(error),
         }
     }
 }

@@ -516,8 +516,9 @@ fn lock_of(dir: &Arc<OwnedFd>) -> std::result::Result<Option<File>, Errno> {
     Ok(take_lock(dir, &lock)?.then_some(lock))
 }
 
-/// Looks until the directory is no longer in use, at most for [`ENDING`]; returns the last look. A process that was killed
-/// holds its locks until the kernel has ended its I/O, and the next run may begin before that.
+/// Looks until the directory is no longer in use, at most for [`ENDING`]; returns the last look. A
+/// process that was killed holds its locks until the kernel has ended its I/O, and the next run may
+/// begin before that.
 fn ended<T>(look: impl Fn() -> T, is_in_use: impl Fn(&T) -> bool) -> T {
     let until = Instant::now() + ENDING;
     loop {

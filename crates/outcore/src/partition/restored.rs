@@ -26,6 +26,7 @@ use crate::job::JobSize;
 use crate::read::longest::Longest;
 use crate::read::source::InputPart;
 use crate::writer::{EdgeBlock, Ranges};
+use outcore_io::drive::os::plain_facts;
 use outcore_io::drive::{FileFacts, PrivateDir};
 use outcore_io::journal::{self, JournalEnd, KINDS_FROM, Record};
 use outcore_io::memory::{BLOCK_BYTES, block_ceil};
@@ -119,13 +120,9 @@ impl Finished {
 
     /// Whether the file at `path` is the finished output.
     pub(crate) fn is_at(&self, path: &Path) -> bool {
-        use std::os::unix::fs::MetadataExt;
-        std::fs::symlink_metadata(path).is_ok_and(|found| {
-            let modified_ns = i128::from(found.mtime()) * 1_000_000_000;
-            let modified_ns = modified_ns + i128::from(found.mtime_nsec());
-            found.is_file()
-                && (found.ino(), found.len()) == (self.inode, self.len_bytes)
-                && modified_ns as i64 == self.modified_ns
+        plain_facts(path).is_some_and(|facts| {
+            let found = Finished::of(&facts, self.items, self.items_in);
+            found == *self
         })
     }
 
@@ -363,8 +360,8 @@ impl Restored {
         sequences.flat_map(|s| &s.blocks).copied().collect()
     }
 
-    /// For each bucket whether its output has been written. One without bytes counts as not written:
-    /// a table may have all of its lines.
+    /// For each bucket whether its output has been written. One without bytes counts as not
+    /// written: a table may have all of its lines.
     fn are_written(&self) -> Vec<bool> {
         let mut written = vec![false; self.settled.division.bucket_count];
         let Some(Totals { buckets, .. }) = &self.totals else {

@@ -4,8 +4,8 @@
 //! opened. Its directory is next to the output, under a number that follows from the output's name.
 //! It holds the lock, so of two runs that resume one job the second fails. If the journal vouches
 //! for nothing, or the unfinished output is gone, what is left is removed and the job begins anew.
-//! [`Resuming::check`] rejects a job that is not the same, and only then lets a job whose scratch is
-//! gone begin anew. [`Resuming::finished`] answers for a job that had put its output in place: the
+//! [`Resuming::check`] rejects a job that is not the same; only after that a job whose scratch is
+//! gone begins anew. [`Resuming::finished`] answers for a job that had put its output in place: the
 //! file with that name must be the one that its journal names.
 
 use std::ffi::OsString;
@@ -23,6 +23,8 @@ use outcore_io::scratch::has_logs;
 use outcore_io::{Error, Result, journal};
 
 const RESUME: &str = "resume";
+/// The advice of the error for a job that is not the killed one.
+pub const ANOTHER_JOB: &str = "resume it with its own inputs and options, or begin anew";
 
 /// The directory of a dead job's output, and what its journal says.
 pub(crate) struct Found {
@@ -197,14 +199,9 @@ impl Resuming {
 
     fn refused(&self, difference: &str) -> Error {
         let cause = format!("the killed job with this output is another one: {difference}");
-        let hint = format!(
-            "resume it with its own inputs and options, or begin anew: \
-             outcore scratch clean --resumable {}",
-            self.parent.display()
-        );
         Error::usage(RESUME, cause)
             .path(claimed_path(&self.parent, &self.key))
-            .hint(hint)
+            .hint(ANOTHER_JOB)
     }
 
     /// Fails unless the job that is resumed is the one that `identity` describes. If it is, and its

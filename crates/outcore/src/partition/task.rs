@@ -54,8 +54,8 @@ impl<K> BucketTask<K> {
 /// of their items.
 ///
 /// A task that is only partly in the output is done again, because its bucket may have been divided
-/// in another way. Blocks that it shares with others are read from the file. A task without bytes is
-/// done again as well: the lines of a table are its output too, and they have no bytes here.
+/// in another way. Blocks that it shares with others are read from the file. A task without bytes
+/// is done again as well: the lines of a table are its output too, and they have no bytes here.
 pub(crate) fn take_over<K>(
     partition: &Partition<'_>,
     sink: &Sink<'_>,
