@@ -7,7 +7,7 @@
 //! then does any of them go on. During a distribution, the records are the blocks that each thread
 //! has distributed and its segments on scratch. Afterwards they are the ranges of the output and
 //! the edge blocks that are not full. The last record names the finished file
-//! ([`Ending::finish`]), just before it gets its name.
+//! ([`LastRecord::finish`]), just before it gets its name.
 //!
 //! With the first commit the directories of the job are marked: from then on they stay if the job
 //! fails or is killed. Segments stay on scratch until the output that contains them is recorded.
@@ -151,9 +151,9 @@ impl<'a> Checkpoints<'a> {
     }
 
     /// The journal of a job whose output is written.
-    pub(crate) fn end(self) -> Ending {
+    pub(crate) fn end(self) -> LastRecord {
         let journal = self.journal.into_inner();
-        Ending {
+        LastRecord {
             journal: journal.unwrap_or_else(PoisonError::into_inner),
             total_bytes: self.pace.total_bytes,
         }
@@ -374,12 +374,12 @@ impl<'a> Checkpoints<'a> {
 }
 
 /// The journal of a job whose output is written and has no name yet.
-pub(crate) struct Ending {
+pub(crate) struct LastRecord {
     journal: Journal,
     total_bytes: u64,
 }
 
-impl Ending {
+impl LastRecord {
     /// Records, durably, which file is the output, and closes the journal.
     ///
     /// # Errors

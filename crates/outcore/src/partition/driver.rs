@@ -9,7 +9,7 @@ use std::io::Write;
 use std::sync::{Arc, PoisonError};
 
 use super::LazyScratch;
-use super::checkpoint::Ending;
+use super::checkpoint::LastRecord;
 use super::restored::Finished;
 use super::task::Sink;
 use crate::ends::{
@@ -50,7 +50,7 @@ pub(crate) struct Unnamed {
     pub(crate) staged: Option<StagedOutput>,
     pub(crate) written: Written,
     /// The journal, and the items that the job has read, if it can be resumed.
-    pub(crate) journal: Option<Ending>,
+    pub(crate) journal: Option<LastRecord>,
     pub(crate) items_in: u64,
 }
 
@@ -87,6 +87,7 @@ impl Unnamed {
 }
 
 /// The figures of a job that all summaries contain.
+#[derive(Default)]
 pub(crate) struct Served {
     /// Wall time.
     pub(crate) seconds: f64,

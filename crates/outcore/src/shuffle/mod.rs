@@ -38,7 +38,7 @@ use crate::ends::{Input, Output, Phase, Phases, check_unchanged, interleave, ope
 use crate::job::{Job, JobSize};
 use crate::partition::Partition;
 use crate::partition::checkpoint::Checkpoints;
-use crate::partition::driver::{Ends, Unnamed, Written};
+use crate::partition::driver::{Ends, Served, Unnamed, Written};
 use crate::partition::large::{LARGE_BYTES, copy_records};
 use crate::partition::restored::{Division, IdentityOption};
 use crate::partition::resume::forget;
@@ -222,17 +222,7 @@ fn shuffle_large(
     phases.end(COPY, &ends.volume);
     let (unnamed, scratch) = (Unnamed::of(staged, written), (None, false));
     let served = ends.close(job, phases, unnamed, scratch, &plan.phases)?;
-    Ok(ShuffleSummary {
-        records: written.items,
-        bytes: written.bytes,
-        seconds: served.seconds,
-        read_bytes: served.read_bytes,
-        written_bytes: served.written_bytes,
-        scratch_bytes: served.scratch_bytes,
-        phases: served.phases,
-        drives: served.drives,
-        plan,
-    })
+    Ok(summary(served, written.items, written.bytes, plan))
 }
 
 /// Lines that are longer than a plan allows.
@@ -324,17 +314,8 @@ fn run<R: Records>(
         longest_bytes: longest.map(|longest| longest.bytes),
     })?;
     if let Some(finished) = resumed.finished {
-        return Ok(ShuffleSummary {
-            records: finished.items,
-            bytes: data_bytes,
-            seconds: phases.started.elapsed().as_secs_f64(),
-            read_bytes: 0,
-            written_bytes: 0,
-            scratch_bytes: 0,
-            phases: Vec::new(),
-            drives: Vec::new(),
-            plan,
-        });
+        let served = Served::default();
+        return Ok(summary(served, finished.items, data_bytes, plan));
     }
     job.control.show_plan(&plan);
     check_memory(job, &plan.ledger())?;
@@ -383,9 +364,14 @@ fn run<R: Records>(
     };
     let scratch = (scratch.into_made(), false);
     let served = ends.close(job, phases, unnamed, scratch, &plan.phases)?;
-    Ok(ShuffleSummary {
-        records: written.items,
-        bytes: written.bytes,
+    Ok(summary(served, written.items, written.bytes, plan))
+}
+
+/// The result of a shuffle that followed `plan`.
+fn summary(served: Served, records: u64, bytes: u64, plan: ShufflePlan) -> ShuffleSummary {
+    ShuffleSummary {
+        records,
+        bytes,
         seconds: served.seconds,
         read_bytes: served.read_bytes,
         written_bytes: served.written_bytes,
@@ -393,7 +379,7 @@ fn run<R: Records>(
         phases: served.phases,
         drives: served.drives,
         plan,
-    })
+    }
 }
 
 /// What determines the bytes of the output, if the job keeps a journal.

@@ -44,7 +44,7 @@ use crate::key::sort_key::Tie;
 use crate::key::whole::WholeOrder;
 use crate::partition::Partition;
 use crate::partition::checkpoint::Checkpoints;
-use crate::partition::driver::{Ends, Unnamed};
+use crate::partition::driver::{Ends, Served, Unnamed};
 use crate::partition::restored::{Division, IdentityOption};
 use crate::partition::resumed::{
     Reading, Resumed, StageRequest, Staged, check_memory, refused, sum_of,
@@ -259,7 +259,6 @@ where
     if let Some(finished) = resumed.finished {
         return Ok(SortSummary {
             records: finished.items,
-            seconds: phases.started.elapsed().as_secs_f64(),
             ..SortSummary::default()
         });
     }
@@ -321,8 +320,13 @@ where
     };
     let scratch = (scratch.into_made(), is_consumed);
     let served = ends.close(job, phases, unnamed, scratch, &plan.phases)?;
-    Ok(SortSummary {
-        records: written.items,
+    Ok(summary(served, written.items, splits, plan))
+}
+
+/// The result of a sort that followed `plan` and distributed data again `splits` times.
+fn summary(served: Served, records: u64, splits: u32, plan: SortPlan) -> SortSummary {
+    SortSummary {
+        records,
         seconds: served.seconds,
         read_bytes: served.read_bytes,
         written_bytes: served.written_bytes,
@@ -334,7 +338,7 @@ where
         phases: served.phases,
         drives: served.drives,
         plan: Some(plan),
-    })
+    }
 }
 
 /// The options that determine the bytes of a sort's output.

@@ -32,9 +32,9 @@ use crate::forecast::Forecast;
 use crate::job::{Job, JobSize, OutputPlaces};
 use crate::key::sort_key::SortKey;
 use crate::partition::Partition;
-use crate::partition::checkpoint::Checkpoints;
+use crate::partition::checkpoint::{Checkpoints, LastRecord};
 use crate::partition::driver::{Ends, Served, Unnamed, Written};
-use crate::partition::restored::{Division, IdentityOption};
+use crate::partition::restored::{Division, Finished, IdentityOption};
 use crate::partition::resume::forget;
 use crate::partition::resumed::{
     Reading, Resumed, StageRequest, Staged, check_memory, refused, sum_of,
@@ -239,12 +239,7 @@ pub(super) fn sort_from<S: ItemSource>(
     let is_unique = options.is_unique();
     let (staged, mut resumed) = stage(resumed, job, &ends, options, data_bytes)?;
     if let Some(finished) = resumed.finished {
-        return Ok(LineSummary {
-            lines_in: finished.items_in,
-            lines_out: finished.items,
-            seconds: phases.started.elapsed().as_secs_f64(),
-            ..LineSummary::default()
-        });
+        return Ok(nothing_left(&finished));
     }
     phases.end("prepare", &ends.volume);
     job.control.begin_phase("sample", 0);
@@ -319,15 +314,19 @@ pub(super) fn sort_from<S: ItemSource>(
     )?;
     let journal = context.partition.checkpoints.take().map(Checkpoints::end);
     drop(context);
-    let unnamed = Unnamed {
-        staged: staged.or(sorted.counted.take()),
-        written: sorted.written,
-        journal,
-        items_in: sorted.lines_in,
-    };
+    let unnamed = sorted.unnamed(staged, journal);
     let scratch = (scratch.into_made(), false);
     let served = ends.close(job, phases, unnamed, scratch, &plan.phases)?;
     Ok(sorted.summary(served, plan))
+}
+
+/// The result of a sort whose output a dead run had put in place.
+fn nothing_left(finished: &Finished) -> LineSummary {
+    LineSummary {
+        lines_in: finished.items_in,
+        lines_out: finished.items,
+        ..LineSummary::default()
+    }
 }
 
 /// Sorted items on their way to the output's name.
@@ -343,6 +342,16 @@ struct Sorted {
 }
 
 impl Sorted {
+    /// The output, which may have been `staged` before, with its `journal`.
+    fn unnamed(&mut self, staged: Option<StagedOutput>, journal: Option<LastRecord>) -> Unnamed {
+        Unnamed {
+            staged: staged.or(self.counted.take()),
+            written: self.written,
+            journal,
+            items_in: self.lines_in,
+        }
+    }
+
     /// The result of a sort that followed `plan`.
     fn summary(self, served: Served, plan: LinePlan) -> LineSummary {
         LineSummary {
