@@ -408,6 +408,29 @@ impl StagedOutput {
         if self.shards.len() > 1 {
             return self.publish_set(volume, None);
         }
+        self.publish_alone(volume).map(drop)
+    }
+
+    /// As [`StagedOutput::publish`] for a single file, which `vouch` sees when it is finished and
+    /// synced. Returns the private directories; dropping them removes them.
+    ///
+    /// # Errors
+    /// The errors of [`StagedOutput::publish`] and of `vouch`.
+    pub fn publish_vouched(
+        mut self,
+        volume: &Volume,
+        written_bytes: u64,
+        vouch: impl FnOnce(&VolumeFile) -> Result<()>,
+    ) -> Result<Vec<PrivateDir>> {
+        self.cut(volume, &[written_bytes])?;
+        if let [shard] = &self.shards[..] {
+            vouch(&shard.file)?;
+        }
+        self.publish_alone(volume)
+    }
+
+    /// Gives the files their names; returns the private directories, which are not kept any more.
+    fn publish_alone(mut self, volume: &Volume) -> Result<Vec<PrivateDir>> {
         for shard in &self.shards {
             volume
                 .device()
@@ -415,7 +438,7 @@ impl StagedOutput {
             volume.close(&shard.file);
         }
         self.dirs.iter().for_each(PrivateDir::release);
-        Ok(())
+        Ok(std::mem::take(&mut self.dirs))
     }
 
     /// Publishes outputs at once, none of which is a set. Each file is truncated to its own length

@@ -86,6 +86,19 @@ struct Sizes {
 }
 
 /// The path of the log of a band.
+/// Whether the private directories `dirs` of a dead job hold what its journal vouches for: each log
+/// up to its end in `ends_bytes`. A log that is not needed has the end 0.
+pub fn has_logs(dirs: &[PrivateDir], ends_bytes: &[u64]) -> bool {
+    let bands = ends_bytes.len() / dirs.len().max(1);
+    ends_bytes.iter().enumerate().all(|(index, &end_bytes)| {
+        let path = dirs
+            .get(index / bands.max(1))
+            .map(|dir| log_path(dir, index % bands));
+        let len_bytes = path.and_then(|path| Some(std::fs::symlink_metadata(path).ok()?.len()));
+        end_bytes == 0 || len_bytes.is_some_and(|len_bytes| len_bytes >= end_bytes)
+    })
+}
+
 fn log_path(dir: &PrivateDir, band: usize) -> PathBuf {
     dir.path().join(format!("scratch-{band}"))
 }

@@ -33,7 +33,7 @@ use crate::host::{Host, Kept, check_output_named, watch};
 use crate::option::RecordingArgs;
 use crate::option::lines::{FormatArgs, LineArgs, Rows};
 use crate::report::{Moved, Phase, Place, Plan, Stopwatch, WriteSummary};
-use crate::resumed::{Resuming, refuse_copies, refused};
+use crate::resumed::{Resuming, may_exist, refuse_copies, refused};
 use crate::scratch::{note_scratch, scratch_drives};
 
 /// The request of a command on lines.
@@ -191,11 +191,10 @@ impl LineJob {
     ) -> Result<Self> {
         let stopwatch = Stopwatch::start();
         let sources = request.find(host)?;
-        let target = Target::Pipe(None);
         let settled = Settled {
             stopwatch,
             sources,
-            target,
+            target: Target::Pipe(None),
         };
         Self::prepare_settled(host, resources, request, settled, is_copied)
     }
@@ -723,7 +722,8 @@ fn choose_target(
         .map(|facts| key_of(&facts));
     let is_input = key.is_some() && sources.iter().any(|source| source.key == key);
     let consent = Consent {
-        force: matches!(request.overwrite, Overwrite::Anything | Overwrite::Others),
+        force: matches!(request.overwrite, Overwrite::Anything | Overwrite::Others)
+            || may_exist(request.keeps_journal, Some(&name))?,
         replace: is_input && matches!(request.overwrite, Overwrite::Anything | Overwrite::Input),
     };
     let how = (host.streams(), holds);

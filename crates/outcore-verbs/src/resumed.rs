@@ -1,20 +1,20 @@
 //! The common parts of commands with `--resume`.
 //!
 //! Contract: a command looks for a killed run with the same output before it opens anything, and
-//! says so whether it continues that run or not. If a run fails, it says that it can be continued.
+//! says so whether it continues that run or not. If a run fails for a reason that may pass, it says
+//! that it can be continued.
 //! Inputs must be files that can be read again, and the output one file that the engine writes.
 
 use std::path::Path;
 
-use outcore::{Error, Kind, Result};
+use outcore::{ANOTHER_JOB, Error, Kind, Result};
 use outcore_front::content::Recognition;
 use outcore_front::inputs::{self, Source};
 use outcore_front::output::Target;
-use outcore_front::resources::Resources;
+use outcore_io::output::parent_of;
 use outcore_io::units;
 
 use crate::host::Host;
-use crate::report::{Moved, Place, Stopwatch, WriteSummary};
 
 /// A request to keep a journal, and the output that it is for.
 #[derive(Debug, Clone, Copy)]
@@ -44,6 +44,10 @@ impl Resuming<'_> {
         let [output] = self.target.files() else {
             return false;
         };
+        if self.is_asked && outcore::was_published(output).unwrap_or_default() {
+            // The engine says that nothing is left to do.
+            return true;
+        }
         let Some(mark) = outcore::resumable(output) else {
             return false;
         };
@@ -61,45 +65,45 @@ impl Resuming<'_> {
         self.is_asked
     }
 
+    /// The error, with the command that gives up the killed run if that is another job.
+    fn name_way_out(self, error: Error) -> Error {
+        match (error.next_step(), self.target.files()) {
+            (Some(ANOTHER_JOB), [output]) => {
+                let dir = parent_of(output).display();
+                error.hint(format!(
+                    "{ANOTHER_JOB}: outcore scratch clean --resumable {dir}"
+                ))
+            }
+            _ => error,
+        }
+    }
+
     /// Says of a run that failed if it can be continued.
     pub(crate) fn explain(self, host: &dyn Host, error: Error) -> Error {
         const NEXT: &str = "what is done is kept; the same command with --resume continues";
         match error.kind() {
             _ if !self.is_continued() => error,
             Kind::Interrupted => error.hint(NEXT),
-            _ => {
+            Kind::Io | Kind::NoSpace | Kind::Memory => {
                 host.note(NEXT);
                 error
             }
+            // Resuming would end in the same way.
+            Kind::CheckFailed | Kind::Usage | Kind::Corrupt => self.name_way_out(error),
         }
     }
 }
 
-/// The result of a job with a journal whose killed run had put its `output` in place, so that only
-/// the journal was left; it counts items called `unit`.
+/// Whether a job with a journal may begin although `output` exists: a killed run has put it in
+/// place. The engine ends the job if it is the same one, and rejects any other.
 ///
 /// # Errors
-/// Another run holds it; the system's error.
-pub(crate) fn finished(
-    host: &dyn Host,
-    resources: &Resources,
-    output: Option<&Path>,
-    unit: &str,
-) -> Result<Option<WriteSummary>> {
-    let stopwatch = Stopwatch::start();
-    let Some(output) = output else {
-        return Ok(None);
-    };
-    if !outcore::was_published(output)? {
-        return Ok(None);
+/// Another run holds the journal; the system's error.
+pub(crate) fn may_exist(is_asked: bool, output: Option<&Path>) -> Result<bool> {
+    match output.filter(|_| is_asked) {
+        Some(output) => outcore::was_published(output),
+        None => Ok(false),
     }
-    host.note("the killed run had put its output in place; nothing is left to do");
-    let used = stopwatch.stop(Moved::default(), &[], resources, None);
-    Ok(Some(WriteSummary {
-        output: Some(Place(host.name_of(output))),
-        files: 1,
-        ..WriteSummary::of_nothing(used, unit)
-    }))
 }
 
 /// The error for a job that keeps no journal.

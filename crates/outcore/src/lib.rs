@@ -150,7 +150,7 @@ pub use layout::Bound;
 pub use outcore_io::config::IoMode;
 pub use outcore_io::drive::Device;
 pub use outcore_io::{Error, Kind, Result};
-pub use partition::resume::{resumable, was_published};
+pub use partition::resume::{ANOTHER_JOB, resumable, was_published};
 pub use primitives::{Inclusion, Sequence};
 pub use runs::{BuildOptions, SortedView, build as build_view};
 pub use shuffle::{ShuffleOptions, ShuffleSummary, Unit, shuffle};

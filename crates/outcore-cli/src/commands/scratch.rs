@@ -49,11 +49,12 @@ pub(crate) fn run(context: &Context, command: &ScratchCommand) -> Result<u8> {
     let count = match command {
         ScratchCommand::List { .. } => list(context, &places, &uploads)?,
         ScratchCommand::Clean { resumable, .. } => {
-            if *resumable {
-                forget(&places)?;
-            }
+            let forgotten = match resumable {
+                true => forget(&places)?,
+                false => Vec::new(),
+            };
             let aborted = abort(context, &resources, &uploads)?;
-            aborted + clean(context, &places)?
+            aborted + clean(context, &places, forgotten)?
         }
     };
     let summary = Summary::since(started).with("directories", json!(count));
@@ -309,29 +310,40 @@ fn tell_unknown(context: &Context, path: &Path, state: &State) {
     }
 }
 
-/// Gives up the jobs that can be resumed: what they have left is left over from then on.
-fn forget(places: &[Place]) -> Result<()> {
+/// Removes the directories of jobs that can be resumed; what these jobs have left elsewhere is left
+/// over from then on. Returns the directories.
+fn forget(places: &[Place]) -> Result<Vec<PathBuf>> {
+    let mut forgotten = Vec::new();
     for place in places {
         for (path, state) in place.look(private_dir::list)? {
-            if let State::Resumable(_) = state {
-                private_dir::forget(&path)?;
+            if matches!(state, State::Resumable(_)) && private_dir::forget(&path)? {
+                forgotten.push(path);
             }
         }
     }
-    Ok(())
+    Ok(forgotten)
 }
 
-fn clean(context: &Context, places: &[Place]) -> Result<usize> {
-    let mut count = 0;
+fn tell_removed(context: &Context, path: &Path) {
+    let name = path.display().to_string();
+    context.reporter.event("removed", json!({"path": name}));
+    context.reporter.data(&format!("{name}\n"));
+}
+
+/// Removes what is left over. Reports that and the directories that were `forgotten` before, and
+/// returns the number of both.
+fn clean(context: &Context, places: &[Place], forgotten: Vec<PathBuf>) -> Result<usize> {
+    let mut count = forgotten.len();
+    forgotten
+        .iter()
+        .for_each(|path| tell_removed(context, path));
     for place in places {
         let cleaned = swept(place)?;
         count += cleaned.removed.len();
-        for path in cleaned.removed {
-            context
-                .reporter
-                .event("removed", json!({"path": path.display().to_string()}));
-            context.reporter.data(&format!("{}\n", path.display()));
-        }
+        cleaned
+            .removed
+            .iter()
+            .for_each(|path| tell_removed(context, path));
         for (path, state) in cleaned.left {
             tell_unknown(context, &path, &state);
             if let State::Kept(kept_for) = &state {

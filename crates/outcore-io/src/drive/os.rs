@@ -211,12 +211,9 @@ impl FileSystem for OsDevice {
         };
         Ok(FileFacts {
             len_bytes,
-            file_system: device_of(&stat),
-            inode: stat.st_ino,
-            modified_ns: i128::from(stat.st_mtime) * 1_000_000_000 + i128::from(stat.st_mtime_nsec),
-            changed_ns: i128::from(stat.st_ctime) * 1_000_000_000 + i128::from(stat.st_ctime_nsec),
             is_direct: file.is_direct,
             is_in_memory: file.is_in_memory,
+            ..facts_of(&stat)
         })
     }
 
@@ -368,6 +365,28 @@ impl Device for OsDevice {
         let ran = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
         Some(ran.tv_sec as u64 * 1_000_000_000 + ran.tv_nsec as u64)
     }
+}
+
+/// The facts that the system knows of a file without opening it.
+fn facts_of(stat: &rustix::fs::Stat) -> FileFacts {
+    let nanoseconds = |seconds: i64, rest: i128| i128::from(seconds) * 1_000_000_000 + rest;
+    FileFacts {
+        len_bytes: stat.st_size as u64,
+        file_system: device_of(stat),
+        inode: stat.st_ino,
+        modified_ns: nanoseconds(stat.st_mtime, stat.st_mtime_nsec.into()),
+        changed_ns: nanoseconds(stat.st_ctime, stat.st_ctime_nsec.into()),
+        is_direct: false,
+        is_in_memory: false,
+    }
+}
+
+/// The facts of the regular file with this name, which is not opened; `None` if there is none.
+/// Links are not followed.
+pub fn plain_facts(path: &Path) -> Option<FileFacts> {
+    let stat = rustix::fs::lstat(path).ok()?;
+    let kind = rustix::fs::FileType::from_raw_mode(stat.st_mode);
+    (kind == rustix::fs::FileType::RegularFile).then(|| facts_of(&stat))
 }
 
 #[cfg(test)]

@@ -65,7 +65,7 @@ use crate::error::{Error, Kind, Result};
 pub(crate) use commit::{seal, unseal};
 use contents::is_known;
 pub use mark::Resumable;
-pub use resume::{claimed_path, forget, remove_without, resumable_at};
+pub use resume::{claimed_path, forget, reopened, resumable_at};
 pub(super) use sweep::sweep_in;
 pub(crate) use sweep::{LOOK, unpublished_in};
 pub use sweep::{State, has_any, list, sweep};

@@ -31,7 +31,6 @@ use crate::lines::{LineDone, LineJob, LineRequest, Overwrite, find, format_besid
 use crate::option::lines::Rows;
 use crate::pass::{LinePass, PassRequest, Taken};
 use crate::report::{Phase, Plan, WriteSummary};
-use crate::resumed::finished;
 use crate::verb::{Inputs, Verb, Words};
 use crate::wording::{Said, headline, say};
 
@@ -175,11 +174,7 @@ fn shuffle_files(
         recognition,
     };
     let is_resumed = args.journal.resume;
-    let output = request.output.filter(|_| is_resumed && !args.dry_run);
     let unit = if has_type { "record" } else { rows.unit() };
-    if let Some(wrote) = finished(host, &resources, output, unit)? {
-        return Ok(wrote);
-    }
     let mut job = LineJob::prepare(host, resources, &request)?;
     let prepared = match has_type {
         true => prepare_records(host, args, &job)?,

@@ -40,7 +40,7 @@ use crate::lines::{LineDone, LineJob, LineRequest, Overwrite, fastq_options};
 use crate::option::OnError;
 use crate::option::lines::{CheckHow, FormatArgs};
 use crate::report::Phase as ReportedPhase;
-use crate::resumed::{finished, refused};
+use crate::resumed::refused;
 
 /// Bytes of a line that a message shows.
 const SHOWN_BYTES: usize = 4096;
@@ -91,10 +91,6 @@ pub(super) fn sort(
     };
     let unit = if text.fastq { "read" } else { "line" };
     let is_resumed = args.journal.resume;
-    let output = request.output.filter(|_| is_resumed && !args.dry_run);
-    if let Some(wrote) = finished(host, &resources, output, unit)? {
-        return Ok(SortSummary::of(wrote));
-    }
     let mut lines = LineJob::prepare_found(host, resources, &request, found)?;
     let options = LineSortOptions {
         terminator: args.lines.terminator(),

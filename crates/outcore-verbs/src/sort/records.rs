@@ -29,7 +29,7 @@ use super::page::{SortArgs, SortSummary};
 use crate::host::{Host, Kept, Weight, is_closed, watch};
 use crate::records::open_all;
 use crate::report::{Moved, Phase, Place, Plan, Stopwatch, WriteSummary};
-use crate::resumed::{Resuming, finished, refuse_copies};
+use crate::resumed::{Resuming, may_exist, refuse_copies};
 use crate::scratch::note_scratch;
 use crate::verb::Words;
 use crate::verify::{OrderCheck, check_order};
@@ -87,11 +87,6 @@ pub(crate) fn sort(host: &dyn Host, args: &SortArgs, resources: Resources) -> Re
     check_for_records(args)?;
     if args.is_check() {
         return check(host, args, resources);
-    }
-    let output = args.output.as_deref();
-    let output = output.filter(|_| args.journal.resume && !args.dry_run);
-    if let Some(wrote) = finished(host, &resources, output, "record")? {
-        return Ok(SortSummary::of(wrote));
     }
     let prepared = prepare(host, args, resources)?;
     let plan = &prepared.plan;
@@ -166,7 +161,7 @@ fn prepare(host: &dyn Host, args: &SortArgs, resources: Resources) -> Result<Pre
         return Err(sealed_error(&source.name));
     }
     let consent = Consent {
-        force: args.force,
+        force: args.force || may_exist(args.journal.resume, args.output.as_deref())?,
         replace: args.replace,
     };
     let target = match (&args.output, args.dry_run && !args.replace) {

@@ -36,7 +36,6 @@ use crate::host::{Host, Weight};
 use crate::lines::{LineDone, LineJob, LineRequest, Overwrite, fastq_options, find, format_of};
 use crate::option::SEED;
 use crate::option::lines::FormatArgs;
-use crate::resumed::finished;
 use crate::sequence::args::InputArgs;
 use crate::sequence::group::{self, GroupRequest, UniqueSummary};
 use crate::sort::{self, SortArgs};
@@ -140,10 +139,6 @@ fn of_lines(host: &dyn Host, args: &UniqueArgs, text: &FormatArgs) -> Result<Uni
     let resources = resources_of(host, args)?;
     let is_resumed = args.journal.resume;
     let unit = if text.fastq { "read" } else { "line" };
-    let output = request.output.filter(|_| is_resumed && !args.dry_run);
-    if let Some(wrote) = finished(host, &resources, output, unit)? {
-        return Ok(UniqueSummary::of(wrote));
-    }
     let mut lines = LineJob::prepare(host, resources, &request)?;
     let options = LineSortOptions {
         terminator: args.lines.terminator(),

@@ -6,7 +6,8 @@
 //! last one to join syncs the files, records the progress of all, and commits the journal; only
 //! then does any of them go on. During a distribution, the records are the blocks that each thread
 //! has distributed and its segments on scratch. Afterwards they are the ranges of the output and
-//! the edge blocks that are not full.
+//! the edge blocks that are not full. The last record names the finished file
+//! ([`LastRecord::finish`]), just before it gets its name.
 //!
 //! With the first commit the directories of the job are marked: from then on they stay if the job
 //! fails or is killed. Segments stay on scratch until the output that contains them is recorded.
@@ -21,8 +22,8 @@ use std::time::{Duration, Instant};
 
 use super::bucket::{Bucket, InputRun, Location, Out, Segment};
 use super::restored::{
-    BLOCKS, Continued, EDGE_BYTES, EDGES, IDENTITY, Identity, KEPT, RANGES, RESUMED, RUNS,
-    SEGMENTS, SETTLED, SegmentEntry, Settled, TOTALS, Totals,
+    BLOCKS, Continued, EDGE_BYTES, EDGES, FINISHED, Finished, IDENTITY, Identity, KEPT, RANGES,
+    RESUMED, RUNS, SEGMENTS, SETTLED, SegmentEntry, Settled, TOTALS, Totals,
 };
 use crate::job::thread_group::ThreadGroup;
 use crate::writer::{Ranges, Writer};
@@ -149,13 +150,13 @@ impl<'a> Checkpoints<'a> {
         })
     }
 
-    /// Closes the journal.
-    pub(crate) fn close(self) {
-        let journal = self
-            .journal
-            .into_inner()
-            .unwrap_or_else(PoisonError::into_inner);
-        journal.close(self.volume);
+    /// The journal of a job whose output is written.
+    pub(crate) fn end(self) -> LastRecord {
+        let journal = self.journal.into_inner();
+        LastRecord {
+            journal: journal.unwrap_or_else(PoisonError::into_inner),
+            total_bytes: self.pace.total_bytes,
+        }
     }
 
     /// Begins a phase of `threads` threads.
@@ -368,6 +369,29 @@ impl<'a> Checkpoints<'a> {
         self.scratch.sync()?;
         lock(&self.journal).commit(self.volume, self.pace.progress())?;
         self.pace.made(began);
+        Ok(())
+    }
+}
+
+/// The journal of a job whose output is written and has no name yet.
+pub(crate) struct LastRecord {
+    journal: Journal,
+    total_bytes: u64,
+}
+
+impl LastRecord {
+    /// Records, durably, which file is the output, and closes the journal.
+    ///
+    /// # Errors
+    /// The device's error.
+    pub(crate) fn finish(mut self, volume: &Volume, finished: &Finished) -> Result<()> {
+        self.journal.append_value(volume, FINISHED, finished)?;
+        let progress = Progress {
+            done_bytes: self.total_bytes,
+            total_bytes: self.total_bytes,
+        };
+        self.journal.commit(volume, progress)?;
+        self.journal.close(volume);
         Ok(())
     }
 }

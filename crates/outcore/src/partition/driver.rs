@@ -6,10 +6,11 @@
 //! remains.
 
 use std::io::Write;
-use std::path::Path;
 use std::sync::{Arc, PoisonError};
 
 use super::LazyScratch;
+use super::checkpoint::LastRecord;
+use super::restored::Finished;
 use super::task::Sink;
 use crate::ends::{
     Input, Output, Phase, Phases, check_unchanged, edge_pool, input_places, make_scratch,
@@ -44,7 +45,49 @@ pub(crate) struct Written {
     pub(crate) bytes: u64,
 }
 
+/// A written output that has no name yet.
+pub(crate) struct Unnamed {
+    pub(crate) staged: Option<StagedOutput>,
+    pub(crate) written: Written,
+    /// The journal, and the items that the job has read, if it can be resumed.
+    pub(crate) journal: Option<LastRecord>,
+    pub(crate) items_in: u64,
+}
+
+impl Unnamed {
+    /// The output of a job without a journal.
+    pub(crate) fn of(staged: Option<StagedOutput>, written: Written) -> Self {
+        Unnamed {
+            staged,
+            written,
+            journal: None,
+            items_in: written.items,
+        }
+    }
+
+    /// Gives the output its name; returns the private directories to remove.
+    fn publish(self, volume: &Volume) -> Result<Vec<PrivateDir>> {
+        let Unnamed {
+            staged,
+            written,
+            journal,
+            items_in,
+        } = self;
+        let Some(staged) = staged else {
+            return Ok(Vec::new());
+        };
+        let Some(journal) = journal else {
+            return staged.publish(volume, written.bytes).map(|()| Vec::new());
+        };
+        staged.publish_vouched(volume, written.bytes, |file| {
+            let facts = volume.device().facts(file.id)?;
+            journal.finish(volume, &Finished::of(&facts, written.items, items_in))
+        })
+    }
+}
+
 /// The figures of a job that all summaries contain.
+#[derive(Default)]
 pub(crate) struct Served {
     /// Wall time.
     pub(crate) seconds: f64,
@@ -141,11 +184,6 @@ impl<'o> Ends<'o> {
             .map(LazyScratch::of)
     }
 
-    /// The directories of the drives for scratch.
-    pub(crate) fn drive_dirs(&self) -> impl Iterator<Item = &Path> {
-        self.drives.iter().map(|drive| drive.dir.as_path())
-    }
-
     /// Scratch of this size, made now if it is certainly needed.
     pub(crate) fn scratch<'a>(
         &'a self,
@@ -203,7 +241,7 @@ impl<'o> Ends<'o> {
         &self,
         job: &Job,
         mut phases: Phases,
-        (staged, written_bytes): (Option<StagedOutput>, u64),
+        unnamed: Unnamed,
         (scratch, is_consumed): (Option<Scratch>, bool),
         planned: &[PhasePlan],
     ) -> Result<Served> {
@@ -219,13 +257,18 @@ impl<'o> Ends<'o> {
             }
             other => other,
         };
-        if let Some(staged) = staged {
-            job.control.begin_phase("publish", 0);
-            staged.publish(&self.volume, written_bytes)?;
-        }
+        let dirs = match unnamed.staged.is_some() {
+            true => {
+                job.control.begin_phase("publish", 0);
+                unnamed.publish(&self.volume)?
+            }
+            false => Vec::new(),
+        };
         if let Some(scratch) = kept {
             scratch.remove();
         }
+        // The journal goes last: until then, the next run knows that the output is finished.
+        drop(dirs);
         phases.end("publish", &self.volume);
         let (read_bytes, written_bytes) = self.volume.traffic_bytes();
         let seconds = phases.started.elapsed().as_secs_f64();

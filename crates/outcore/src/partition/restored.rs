@@ -26,7 +26,8 @@ use crate::job::JobSize;
 use crate::read::longest::Longest;
 use crate::read::source::InputPart;
 use crate::writer::{EdgeBlock, Ranges};
-use outcore_io::drive::PrivateDir;
+use outcore_io::drive::os::plain_facts;
+use outcore_io::drive::{FileFacts, PrivateDir};
 use outcore_io::journal::{self, JournalEnd, KINDS_FROM, Record};
 use outcore_io::memory::{BLOCK_BYTES, block_ceil};
 use outcore_io::scratch::ScratchAddress;
@@ -43,6 +44,7 @@ pub(super) const RANGES: u32 = KINDS_FROM + 6;
 pub(super) const EDGES: u32 = KINDS_FROM + 7;
 pub(super) const RUNS: u32 = KINDS_FROM + 8;
 pub(super) const KEPT: u32 = KINDS_FROM + 9;
+pub(super) const FINISHED: u32 = KINDS_FROM + 10;
 
 /// Bytes of an edge block in a record: its file, its number, its contents.
 pub(super) const EDGE_BYTES: usize = 16 + BLOCK_BYTES;
@@ -85,6 +87,51 @@ impl IdentityOption {
             value: value.to_string(),
         }
     }
+
+    fn difference(&self, now: &IdentityOption) -> Option<String> {
+        let (name, was, is) = (&self.name, &self.value, &now.value);
+        (was != is).then(|| format!("its {name} was {was}, and is {is} now"))
+    }
+}
+
+/// A finished output, as it was just before it got its name, and what the job had counted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Finished {
+    inode: u64,
+    len_bytes: u64,
+    modified_ns: i64,
+    /// Items in the output.
+    pub(crate) items: u64,
+    /// Items in the inputs.
+    pub(crate) items_in: u64,
+}
+
+impl Finished {
+    /// A file with these `facts`, which nothing changes any more.
+    pub(crate) fn of(facts: &FileFacts, items: u64, items_in: u64) -> Self {
+        Finished {
+            inode: facts.inode,
+            len_bytes: facts.len_bytes,
+            modified_ns: facts.modified_ns as i64,
+            items,
+            items_in,
+        }
+    }
+
+    /// Whether the file at `path` is the finished output.
+    pub(crate) fn is_at(&self, path: &Path) -> bool {
+        plain_facts(path).is_some_and(|facts| {
+            let found = Finished::of(&facts, self.items, self.items_in);
+            found == *self
+        })
+    }
+
+    /// Whether the input `now` is the finished output, in the place of the input `was`.
+    fn has_replaced(&self, was: &InputIdentity, now: &InputIdentity) -> bool {
+        was.path == now.path
+            && (now.inode, now.len_bytes) == (self.inode, self.len_bytes)
+            && now.modified_ns == self.modified_ns
+    }
 }
 
 impl Identity {
@@ -112,8 +159,9 @@ impl Identity {
         }
     }
 
-    /// The first difference of the job `now` from this one, in words.
-    pub(crate) fn difference(&self, now: &Identity) -> Option<String> {
+    /// The first difference of the job `now` from this one, in words. If this one has `finished`
+    /// its output, an input may have been replaced by it.
+    pub(crate) fn difference(&self, now: &Identity, finished: Option<&Finished>) -> Option<String> {
         if self.version != now.version {
             let (was, is) = (&self.version, &now.version);
             return Some(format!("it was begun by outcore {was}, and this is {is}"));
@@ -125,17 +173,21 @@ impl Identity {
             ));
         }
         for (was, is) in self.inputs.iter().zip(&now.inputs) {
-            if was != is {
+            let is_replaced = finished.is_some_and(|finished| finished.has_replaced(was, is));
+            if was != is && !is_replaced {
                 return Some(was.difference(is));
             }
         }
         let mut pairs = self.options.iter().zip(&now.options);
-        let found = pairs.find_map(|(was, is)| {
-            let (name, was, is) = (&was.name, &was.value, &is.value);
-            (was != is).then(|| format!("its {name} was {was}, and is {is} now"))
-        });
+        let found = pairs.find_map(|(was, is)| was.difference(is));
         let is_other = self.options.len() != now.options.len();
         found.or_else(|| is_other.then(|| "its options were others".to_owned()))
+    }
+
+    /// The difference of the option `now` from the one of its name here, in words.
+    pub(crate) fn difference_in(&self, now: &IdentityOption) -> Option<String> {
+        let was = self.options.iter().find(|option| option.name == now.name)?;
+        was.difference(now)
     }
 }
 
@@ -231,6 +283,8 @@ pub(crate) struct Restored {
     vouched: Mutex<Vouched>,
     /// The items of each bucket, if the distribution had ended.
     totals: Option<Totals>,
+    /// The output, if it was finished.
+    pub(super) finished: Option<Finished>,
     /// Bytes of the output that are in its unfinished file.
     pub(super) ranges: Ranges,
     /// Edge blocks of these that are not.
@@ -294,6 +348,7 @@ impl Restored {
             sequences: reading.sequences,
             vouched: Mutex::new(reading.vouched),
             totals: reading.totals,
+            finished: reading.finished,
             ranges: reading.ranges,
             edges: reading.edges,
         }))
@@ -441,6 +496,7 @@ struct Reading {
     before: Vec<HashMap<u32, Ranges>>,
     vouched: Vouched,
     totals: Option<Totals>,
+    finished: Option<Finished>,
     ranges: Ranges,
     edges: Vec<EdgeBlock>,
 }
@@ -498,6 +554,7 @@ impl Reading {
                 }
                 self.totals = Some(totals);
             }
+            FINISHED => self.finished = Some(record.value()?),
             KEPT => {
                 self.ranges = Ranges::default();
                 self.edges.clear();

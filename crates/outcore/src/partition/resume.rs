@@ -3,29 +3,44 @@
 //! Contract: [`Resuming::find`] looks for a dead job with the same output, before anything is
 //! opened. Its directory is next to the output, under a number that follows from the output's name.
 //! It holds the lock, so of two runs that resume one job the second fails. If the journal vouches
-//! for nothing, or if scratch or the unfinished output is gone, what is left is removed and the job
-//! begins anew. [`Resuming::check`] rejects a job that is not the same.
+//! for nothing, or the unfinished output is gone, what is left is removed and the job begins anew.
+//! [`Resuming::check`] rejects a job that is not the same; only after that a job whose scratch is
+//! gone begins anew. [`Resuming::finished`] answers for a job that had put its output in place: the
+//! file with that name must be the one that its journal names.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
-use super::restored::{Identity, Restored, Settled};
-use crate::ends::{Output, scratch_drives};
+use super::restored::{Finished, Identity, IdentityOption, Restored};
+use crate::ends::{Output, refuse_existing, scratch_drives};
 use crate::job::{Job, JobOptions, ResumeOptions};
 use outcore_io::drive::PrivateDir;
 use outcore_io::drive::link::file_behind;
-use outcore_io::drive::private_dir::{Resumable, claimed_path, remove_without, sweep};
-use outcore_io::journal;
+use outcore_io::drive::private_dir::{Resumable, claimed_path, reopened};
 use outcore_io::output::{STAGED_PREFIX, parent_of};
-use outcore_io::{Error, Result};
+use outcore_io::port::ScratchDrive;
+use outcore_io::scratch::has_logs;
+use outcore_io::{Error, Result, journal};
 
 const RESUME: &str = "resume";
+/// The advice of the error for a job that is not the killed one.
+pub const ANOTHER_JOB: &str = "resume it with its own inputs and options, or begin anew";
 
-/// The directories of a dead job, and what its journal says.
+/// The directory of a dead job's output, and what its journal says.
 pub(crate) struct Found {
-    pub(crate) dir: PrivateDir,
-    pub(crate) scratch_dirs: Vec<PrivateDir>,
-    pub(crate) restored: Restored,
+    dir: PrivateDir,
+    restored: Restored,
+    rest: Rest,
+}
+
+/// The rest that a dead job has left.
+enum Rest {
+    /// Its directories on the scratch drives.
+    Scratch(Vec<PrivateDir>),
+    /// Too little to continue.
+    NoScratch,
+    /// Its output, which has its name.
+    Output(Finished),
 }
 
 /// A job that can be resumed, or is.
@@ -35,7 +50,10 @@ pub(crate) struct Resuming {
     parent: PathBuf,
     /// What names the private directory next to the output.
     key: OsString,
-    pub(crate) found: Option<Found>,
+    /// The output.
+    path: PathBuf,
+    drives: Vec<ScratchDrive>,
+    found: Option<Found>,
 }
 
 /// What names the private directory of a job that writes `output`.
@@ -52,23 +70,22 @@ pub fn resumable(output: &Path) -> Option<Resumable> {
     outcore_io::drive::private_dir::resumable_at(&path)
 }
 
-/// Whether a dead job had put `output` in place, and left only its directory, which is removed. Its
-/// scratch is left over then, and the next job on its drives removes it.
+/// Whether a dead job had finished the file that is at `output`, and left its journal. Whether the
+/// job was the same is another question.
 ///
 /// # Errors
-/// Usage: the job is running. The system's error.
+/// Usage: the job is running. The system's error; a damaged journal.
 pub fn was_published(output: &Path) -> Result<bool> {
     let Ok(output) = file_behind(RESUME, output) else {
         return Ok(false);
     };
-    let parent = parent_of(&output);
-    let path = claimed_path(parent, &key_of(&output));
-    let staged = format!("{STAGED_PREFIX}0");
-    let is_published = output.exists() && remove_without(&path, &staged)?;
-    if is_published {
-        sweep(parent)?;
+    if !output.exists() {
+        return Ok(false);
     }
-    Ok(is_published)
+    let dir = reopened(&claimed_path(parent_of(&output), &key_of(&output)))?;
+    let restored = dir.as_ref().map(Restored::read).transpose()?.flatten();
+    let finished = restored.and_then(|restored| restored.finished);
+    Ok(finished.is_some_and(|finished| finished.is_at(&output)))
 }
 
 /// Gives up what this job has left in its directory, and its journal, so that it begins anew.
@@ -105,6 +122,8 @@ impl Resuming {
             options,
             parent: parent_of(&path).to_path_buf(),
             key: key_of(&path),
+            path,
+            drives: scratch_drives(job, output),
             found: None,
         };
         let dir = claimed_path(&resuming.parent, &resuming.key);
@@ -112,45 +131,148 @@ impl Resuming {
             return Ok(Some(resuming));
         };
         let restored = Restored::read(&dir)?;
-        let has_output = dir.path().join(format!("{STAGED_PREFIX}0")).exists();
-        let Some(restored) = restored.filter(|_| has_output) else {
-            // Dropping it removes it.
-            dir.release();
-            return Ok(Some(resuming));
+        let rest = match &restored {
+            Some(restored) => resuming.rest_of(job, &dir, restored)?,
+            None => None,
         };
-        match scratch_dirs(job, output, &restored.settled)? {
-            Some(scratch_dirs) => {
+        match restored.zip(rest) {
+            Some((restored, rest)) => {
                 resuming.found = Some(Found {
                     dir,
-                    scratch_dirs,
                     restored,
+                    rest,
                 });
             }
-            None => {
-                job.control
-                    .note("the scratch of the killed job is gone; it begins anew".to_owned());
-                dir.release();
-            }
+            // Dropping it removes it.
+            None => dir.release(),
         }
         Ok(Some(resuming))
     }
 
-    /// Fails unless the job that is resumed is the one that `identity` describes.
+    /// The rest of a dead job whose journal in `dir` has this content; `None` if nothing is of use.
+    ///
+    /// # Errors
+    /// Usage: other places for scratch. The system's error.
+    fn rest_of(&self, job: &Job, dir: &PrivateDir, restored: &Restored) -> Result<Option<Rest>> {
+        let finished = restored.finished.filter(|file| file.is_at(&self.path));
+        if let Some(finished) = finished {
+            return Ok(Some(Rest::Output(finished)));
+        }
+        if !dir.path().join(format!("{STAGED_PREFIX}0")).exists() {
+            return Ok(None);
+        }
+        if let Some(difference) = restored.identity.difference_in(&self.place()) {
+            return Err(self.refused(&difference));
+        }
+        let dirs = self.scratch_dirs(job, restored)?;
+        let is_all = dirs.len() == restored.settled.scratch_names.len()
+            && dirs.len() == self.drives.len()
+            && has_logs(&dirs, &restored.log_ends());
+        Ok(Some(match is_all {
+            true => Rest::Scratch(dirs),
+            false => Rest::NoScratch,
+        }))
+    }
+
+    /// The directories on the scratch drives that are still there.
+    fn scratch_dirs(&self, job: &Job, restored: &Restored) -> Result<Vec<PrivateDir>> {
+        use std::os::unix::ffi::OsStringExt;
+        let names = &restored.settled.scratch_names;
+        let mut dirs = Vec::new();
+        for (drive, name) in self.drives.iter().zip(names) {
+            let path = drive.dir.join(OsString::from_vec(name.clone()));
+            if drive.dir.is_dir() {
+                dirs.extend(job.device.reopen_private_dir(&path)?);
+            }
+        }
+        Ok(dirs)
+    }
+
+    /// The option of the identity that says where scratch is.
+    pub(crate) fn place(&self) -> IdentityOption {
+        let dirs = self.drives.iter().map(|drive| {
+            let dir = std::path::absolute(&drive.dir).unwrap_or_else(|_| drive.dir.clone());
+            dir.display().to_string()
+        });
+        IdentityOption::of("place for scratch", dirs.collect::<Vec<_>>().join(", "))
+    }
+
+    fn refused(&self, difference: &str) -> Error {
+        let cause = format!("the killed job with this output is another one: {difference}");
+        Error::usage(RESUME, cause)
+            .path(claimed_path(&self.parent, &self.key))
+            .hint(ANOTHER_JOB)
+    }
+
+    /// Fails unless the job that is resumed is the one that `identity` describes. If it is, and its
+    /// scratch is gone, it begins anew.
     ///
     /// # Errors
     /// Usage, with the first difference.
-    pub(crate) fn check(&self, identity: &Identity) -> Result<()> {
-        let found = self.found.as_ref();
-        let difference = found.and_then(|found| found.restored.identity.difference(identity));
-        match difference {
-            None => Ok(()),
-            Some(difference) => Err(Error::usage(
-                RESUME,
-                format!("the killed job with this output is another one: {difference}"),
-            )
-            .path(claimed_path(&self.parent, &self.key))
-            .hint("resume it with its own inputs and options, or begin anew without resuming")),
+    pub(crate) fn check(&mut self, job: &Job, identity: &Identity) -> Result<()> {
+        let Some(found) = &self.found else {
+            return Ok(());
+        };
+        if let Some(difference) = found.restored.identity.difference(identity, None) {
+            return Err(self.refused(&difference));
         }
+        if let Rest::NoScratch = found.rest {
+            let what = "the scratch of the killed job is gone; it begins anew";
+            job.control.note(what.to_owned());
+            self.give_up(job)?;
+        }
+        Ok(())
+    }
+
+    /// The output of a dead job, if it was the one that `identity` describes and had put its output
+    /// in place: nothing is left to do, and nothing else stays. If it was another job, the new one
+    /// begins anew and may have to `replace` that output.
+    ///
+    /// # Errors
+    /// Usage: the output exists. The system's error.
+    pub(crate) fn finished(
+        &mut self,
+        job: &Job,
+        identity: &Identity,
+        replace: bool,
+    ) -> Result<Option<Finished>> {
+        let Some(Found { restored, rest, .. }) = &self.found else {
+            return Ok(None);
+        };
+        let Rest::Output(finished) = *rest else {
+            return Ok(None);
+        };
+        let difference = restored.identity.difference(identity, Some(&finished));
+        if difference.is_some() {
+            refuse_existing(std::iter::once(self.path.as_path()), replace)?;
+        }
+        self.give_up(job)?;
+        if difference.is_none() {
+            let what = "the killed run had put its output in place; nothing is left to do";
+            job.control.note(what.to_owned());
+        }
+        Ok(difference.is_none().then_some(finished))
+    }
+
+    /// Removes what a dead job has left, its journal last.
+    fn give_up(&mut self, job: &Job) -> Result<()> {
+        let Some(found) = self.found.take() else {
+            return Ok(());
+        };
+        let dirs = match found.rest {
+            Rest::Scratch(dirs) => dirs,
+            Rest::NoScratch | Rest::Output(_) => self.scratch_dirs(job, &found.restored)?,
+        };
+        dirs.iter().for_each(PrivateDir::release);
+        drop(dirs);
+        found.dir.release();
+        Ok(())
+    }
+
+    /// The journal of a dead job that can be continued.
+    pub(crate) fn restored(&self) -> Option<&Restored> {
+        let found = self.found.as_ref()?;
+        matches!(found.rest, Rest::Scratch(_)).then_some(&found.restored)
     }
 
     /// The private directory for the output, and what was restored.
@@ -158,12 +280,17 @@ impl Resuming {
     /// # Errors
     /// It cannot be made.
     pub(crate) fn take_dir(&mut self, job: &Job) -> Result<(PrivateDir, Option<FoundRest>)> {
-        if let Some(found) = self.found.take() {
+        if let Some(Found {
+            dir,
+            restored,
+            rest: Rest::Scratch(scratch_dirs),
+        }) = self.found.take()
+        {
             let rest = FoundRest {
-                scratch_dirs: found.scratch_dirs,
-                restored: found.restored,
+                scratch_dirs,
+                restored,
             };
-            return Ok((found.dir, Some(rest)));
+            return Ok((dir, Some(rest)));
         }
         job.device.sweep_private_dirs(&self.parent)?;
         let dir = job.device.claim_private_dir(&self.parent, &self.key)?;
@@ -181,10 +308,10 @@ impl Resuming {
 
     /// The options of a job that follows the plan of the dead one.
     pub(crate) fn options(&self, options: &JobOptions) -> JobOptions {
-        match &self.found {
-            Some(found) => JobOptions {
-                threads: found.restored.settled.size.threads,
-                seed: found.restored.settled.seed,
+        match self.restored() {
+            Some(restored) => JobOptions {
+                threads: restored.settled.size.threads,
+                seed: restored.settled.seed,
                 ..options.clone()
             },
             None => options.clone(),
@@ -196,28 +323,4 @@ impl Resuming {
 pub(crate) struct FoundRest {
     pub(crate) scratch_dirs: Vec<PrivateDir>,
     pub(crate) restored: Restored,
-}
-
-/// The directories on the scratch drives; `None` if one is gone.
-fn scratch_dirs(job: &Job, output: &Output, settled: &Settled) -> Result<Option<Vec<PrivateDir>>> {
-    use std::os::unix::ffi::OsStringExt;
-    let drives = scratch_drives(job, output);
-    let mut dirs = Vec::new();
-    for (drive, name) in drives.iter().zip(&settled.scratch_names) {
-        let path = drive.dir.join(OsString::from_vec(name.clone()));
-        match job.device.reopen_private_dir(&path)? {
-            Some(dir) => dirs.push(dir),
-            None => {
-                dirs.iter().for_each(PrivateDir::release);
-                return Ok(None);
-            }
-        }
-    }
-    let is_all = drives.len() == settled.scratch_names.len();
-    if !is_all {
-        let (was, is) = (settled.scratch_names.len(), drives.len());
-        let cause = format!("the killed job had {was} drives for scratch, and {is} are given now");
-        return Err(Error::usage(RESUME, cause).hint("give the same drives in the same order"));
-    }
-    Ok(Some(dirs))
 }

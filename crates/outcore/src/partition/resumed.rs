@@ -4,13 +4,14 @@
 //! output and scratch in the directories of that run, and makes the checkpoints. A resumed job has
 //! the plan, the seed and the threads of the dead one, whatever this run was given, so that its
 //! buckets are the same; a sum over the sample checks that. Without a request to resume, every step
-//! does what it would do anyway.
+//! does what it would do anyway. A job whose dead run had put its output in place ends with
+//! [`Staged::finished`].
 
 use std::os::unix::ffi::OsStrExt;
 
 use super::checkpoint::{Checkpoints, Setting};
 use super::driver::Ends;
-use super::restored::{Continued, Division, Identity, IdentityOption, Restored, Settled};
+use super::restored::{Continued, Division, Finished, Identity, IdentityOption, Restored, Settled};
 use super::resume::{FoundRest, Resuming};
 use super::{LazyScratch, Partition};
 use crate::ends::Output;
@@ -38,6 +39,8 @@ pub(crate) struct Resumed {
 pub(crate) struct Staged {
     mark: Option<Resumable>,
     identity: Option<Identity>,
+    /// The output, if a dead run of the same job had put it in place: then nothing is staged.
+    pub(crate) finished: Option<Finished>,
     rest: Option<FoundRest>,
     restored: Option<Restored>,
     _memory: Option<Reservation>,
@@ -96,8 +99,8 @@ impl Resumed {
 
     /// The longest item, if the dead run measured it.
     pub(crate) fn longest(&self) -> Option<Longest> {
-        let found = self.resuming.as_ref()?.found.as_ref()?;
-        found.restored.settled.division.longest
+        let restored = self.resuming.as_ref()?.restored()?;
+        restored.settled.division.longest
     }
 
     /// Stages the output, in the directory of the dead run if there is one.
@@ -124,16 +127,13 @@ impl Resumed {
             return Ok((staged, later));
         };
         let mut named = self.options;
-        let dirs = ends.drive_dirs().map(|dir| {
-            let dir = std::path::absolute(dir).unwrap_or_else(|_| dir.to_path_buf());
-            dir.display().to_string()
-        });
-        named.push(IdentityOption::of(
-            "place for scratch",
-            dirs.collect::<Vec<_>>().join(", "),
-        ));
+        named.push(resuming.place());
         let identity = Identity::of(&ends.parts, named);
-        resuming.check(&identity)?;
+        later.finished = resuming.finished(job, &identity, replace)?;
+        if later.finished.is_some() {
+            return Ok((None, later));
+        }
+        resuming.check(job, &identity)?;
         let (dir, rest) = resuming.take_dir(job)?;
         later.mark = Some(resuming.mark(&dir)?);
         later.identity = Some(identity);

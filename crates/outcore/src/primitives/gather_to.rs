@@ -27,7 +27,7 @@ use crate::ends::{
 use crate::job::{Control, Job};
 use crate::key::expr::{Schema, with_type};
 use crate::key::record::{Endian, Number, NumberType, RecordFormat};
-use crate::partition::driver::Ends;
+use crate::partition::driver::{Ends, Unnamed};
 use crate::partition::large::{LARGE_BYTES, copy_records, with_copies};
 use crate::read::gather::{GatherPlan, Gatherer};
 use crate::read::source::InputPart;
@@ -113,7 +113,13 @@ fn copy_large(
         copy_records(job, &ends, element_bytes, &positions, sink)
     })?;
     phases.end("gather", &ends.volume);
-    let served = ends.close(job, phases, (staged, written.bytes), (None, false), &[])?;
+    let served = ends.close(
+        job,
+        phases,
+        Unnamed::of(staged, written),
+        (None, false),
+        &[],
+    )?;
     Ok(Summary {
         records_in: ends.data_bytes / element_bytes as u64,
         records: written.items,

@@ -37,7 +37,8 @@ use self::tree::{Tree, fan_out};
 use crate::ends::{Input, Output, Phase, Phases, check_unchanged, interleave, open_inputs};
 use crate::job::{Job, JobSize};
 use crate::partition::Partition;
-use crate::partition::driver::{Ends, Written};
+use crate::partition::checkpoint::Checkpoints;
+use crate::partition::driver::{Ends, Served, Unnamed, Written};
 use crate::partition::large::{LARGE_BYTES, copy_records};
 use crate::partition::restored::{Division, IdentityOption};
 use crate::partition::resume::forget;
@@ -219,19 +220,9 @@ fn shuffle_large(
         copy_records(job, &ends, record_bytes, &positions, sink)
     })?;
     phases.end(COPY, &ends.volume);
-    let scratch = (None, false);
-    let served = ends.close(job, phases, (staged, written.bytes), scratch, &plan.phases)?;
-    Ok(ShuffleSummary {
-        records: written.items,
-        bytes: written.bytes,
-        seconds: served.seconds,
-        read_bytes: served.read_bytes,
-        written_bytes: served.written_bytes,
-        scratch_bytes: served.scratch_bytes,
-        phases: served.phases,
-        drives: served.drives,
-        plan,
-    })
+    let (unnamed, scratch) = (Unnamed::of(staged, written), (None, false));
+    let served = ends.close(job, phases, unnamed, scratch, &plan.phases)?;
+    Ok(summary(served, written.items, written.bytes, plan))
 }
 
 /// Lines that are longer than a plan allows.
@@ -322,6 +313,10 @@ fn run<R: Records>(
         record_bytes,
         longest_bytes: longest.map(|longest| longest.bytes),
     })?;
+    if let Some(finished) = resumed.finished {
+        let served = Served::default();
+        return Ok(summary(served, finished.items, data_bytes, plan));
+    }
     job.control.show_plan(&plan);
     check_memory(job, &plan.ledger())?;
     let job = &job.under(&plan.ledger())?;
@@ -361,15 +356,22 @@ fn run<R: Records>(
     phases.end("distribute", &ends.volume);
     let written = write_buckets(&shared, buckets, &ends, staged.as_ref())?;
     phases.end("permute", &ends.volume);
-    if let Some(checkpoints) = shared.partition.checkpoints.take() {
-        checkpoints.close();
-    }
+    let journal = shared.partition.checkpoints.take().map(Checkpoints::end);
     drop(shared);
+    let unnamed = Unnamed {
+        journal,
+        ..Unnamed::of(staged, written)
+    };
     let scratch = (scratch.into_made(), false);
-    let served = ends.close(job, phases, (staged, written.bytes), scratch, &plan.phases)?;
-    Ok(ShuffleSummary {
-        records: written.items,
-        bytes: written.bytes,
+    let served = ends.close(job, phases, unnamed, scratch, &plan.phases)?;
+    Ok(summary(served, written.items, written.bytes, plan))
+}
+
+/// The result of a shuffle that followed `plan`.
+fn summary(served: Served, records: u64, bytes: u64, plan: ShufflePlan) -> ShuffleSummary {
+    ShuffleSummary {
+        records,
+        bytes,
         seconds: served.seconds,
         read_bytes: served.read_bytes,
         written_bytes: served.written_bytes,
@@ -377,7 +379,7 @@ fn run<R: Records>(
         phases: served.phases,
         drives: served.drives,
         plan,
-    })
+    }
 }
 
 /// What determines the bytes of the output, if the job keeps a journal.

@@ -44,7 +44,7 @@ use crate::key::sort_key::Tie;
 use crate::key::whole::WholeOrder;
 use crate::partition::Partition;
 use crate::partition::checkpoint::Checkpoints;
-use crate::partition::driver::Ends;
+use crate::partition::driver::{Ends, Served, Unnamed};
 use crate::partition::restored::{Division, IdentityOption};
 use crate::partition::resumed::{
     Reading, Resumed, StageRequest, Staged, check_memory, refused, sum_of,
@@ -76,7 +76,7 @@ pub struct SortOptions {
 }
 
 /// The result of a sort.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub struct SortSummary {
     /// Elements in the output.
     pub records: u64,
@@ -256,6 +256,12 @@ where
         data_bytes: amount.most_bytes,
     };
     let (staged, mut resumed) = resumed.stage(job, &ends, asked)?;
+    if let Some(finished) = resumed.finished {
+        return Ok(SortSummary {
+            records: finished.items,
+            ..SortSummary::default()
+        });
+    }
     let layout = ends
         .layout(job, &output.places())
         .of_spreadable_output(!options.unique);
@@ -306,14 +312,21 @@ where
     phases.end("distribute", &ends.volume);
     let written = sort_buckets(&shared, buckets, &ends, staged.as_ref(), options.unique)?;
     phases.end("sort", &ends.volume);
-    if let Some(checkpoints) = shared.partition.checkpoints.take() {
-        checkpoints.close();
-    }
+    let journal = shared.partition.checkpoints.take().map(Checkpoints::end);
     drop(shared);
+    let unnamed = Unnamed {
+        journal,
+        ..Unnamed::of(staged, written)
+    };
     let scratch = (scratch.into_made(), is_consumed);
-    let served = ends.close(job, phases, (staged, written.bytes), scratch, &plan.phases)?;
-    Ok(SortSummary {
-        records: written.items,
+    let served = ends.close(job, phases, unnamed, scratch, &plan.phases)?;
+    Ok(summary(served, written.items, splits, plan))
+}
+
+/// The result of a sort that followed `plan` and distributed data again `splits` times.
+fn summary(served: Served, records: u64, splits: u32, plan: SortPlan) -> SortSummary {
+    SortSummary {
+        records,
         seconds: served.seconds,
         read_bytes: served.read_bytes,
         written_bytes: served.written_bytes,
@@ -325,7 +338,7 @@ where
         phases: served.phases,
         drives: served.drives,
         plan: Some(plan),
-    })
+    }
 }
 
 /// The options that determine the bytes of a sort's output.

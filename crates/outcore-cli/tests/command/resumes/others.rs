@@ -5,7 +5,7 @@
 use super::*;
 
 /// Lines of different lengths.
-fn lines(count: u64, values: u64) -> Vec<u8> {
+pub(super) fn lines(count: u64, values: u64) -> Vec<u8> {
     let mut numbers = Numbers(21);
     let lines = (0..count).map(|_| {
         let value = numbers.next() % values;

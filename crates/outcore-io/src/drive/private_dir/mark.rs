@@ -1,7 +1,8 @@
 //! Marks of private directories whose jobs can be resumed.
 //!
 //! Contract: a mark names the job's journal, the command that resumes it, and how long it is kept.
-//! It counts until the journal is certainly gone, or was last written longer ago.
+//! It counts until the journal is certainly gone, or was last written longer ago. If the journal
+//! cannot be found, the last write in the marked directory counts.
 
 use std::ffi::OsStr;
 use std::io;
@@ -11,9 +12,11 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
+use rustix::fs::{AtFlags, statat};
 use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
 
+use super::contents::names_in;
 use super::{absolute, commit, parent_of};
 use crate::error::{Error, Result};
 
@@ -65,17 +68,28 @@ impl Resumable {
         SystemTime::now().duration_since(written.ok()?).ok()
     }
 
-    /// Whether the job can certainly not be resumed any more.
-    pub(super) fn is_over(&self) -> bool {
+    /// Whether the job can certainly not be resumed any more. `idle` is the time since the last
+    /// write in the marked directory, which counts if that of the journal is unknown.
+    pub(super) fn is_over(&self, idle: Option<Duration>) -> bool {
         let above = rustix::fs::stat(parent_of(parent_of(self.journal())));
         let is_mounted = above.is_ok_and(|above| above.st_ino == self.parent_inode);
         let found = rustix::fs::lstat(self.journal());
         let is_gone = found.is_err_and(|errno| errno == Errno::NOENT || errno == Errno::NOTDIR);
-        let is_old = self
-            .age()
-            .is_some_and(|age| age.as_secs() >= self.keep_seconds);
+        let age = self.age().or(idle);
+        let is_old = age.is_some_and(|age| age.as_secs() >= self.keep_seconds);
         is_mounted && is_gone || is_old
     }
+}
+
+/// The time since the last write to any file in an open directory.
+fn idle_in(dir: &Arc<OwnedFd>) -> Option<Duration> {
+    let names = names_in(dir).ok()?;
+    let written = names.iter().filter_map(|name| {
+        let found = statat(dir, name, AtFlags::SYMLINK_NOFOLLOW).ok()?;
+        let seconds = Duration::from_secs(u64::try_from(found.st_mtime).ok()?);
+        SystemTime::UNIX_EPOCH.checked_add(seconds)
+    });
+    SystemTime::now().duration_since(written.max()?).ok()
 }
 
 /// The mark of an open directory, unless it is over.
@@ -83,7 +97,7 @@ pub(super) fn mark_in(dir: &Arc<OwnedFd>) -> io::Result<Option<Resumable>> {
     match commit::read_whole(dir, RESUME) {
         Ok(bytes) => {
             let mark: Option<Resumable> = commit::unseal(RESUME, &bytes);
-            Ok(mark.filter(|mark| !mark.is_over()))
+            Ok(mark.filter(|mark| !mark.is_over(idle_in(dir))))
         }
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
         Err(error) => Err(error),

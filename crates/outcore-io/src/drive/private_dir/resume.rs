@@ -37,31 +37,22 @@ pub fn resumable_at(path: &Path) -> Option<Resumable> {
     }
 }
 
-/// Removes the directory of a job that can be resumed.
+/// Takes over the directory of a job that can be resumed; `None` if there is none at `path`.
 ///
 /// # Errors
 /// Usage: the job is running. The system's error.
-pub fn forget(path: &Path) -> Result<()> {
-    let dir = PrivateDir::reopen(&Places::default(), path)?;
-    dir.iter().for_each(PrivateDir::release);
-    Ok(())
+pub fn reopened(path: &Path) -> Result<Option<PrivateDir>> {
+    PrivateDir::reopen(&Places::default(), path)
 }
 
-/// Removes the directory of a dead job that could be resumed, unless the file `name` is in it;
-/// whether it did.
+/// Removes the directory of a job that can be resumed; whether it did.
 ///
 /// # Errors
 /// Usage: the job is running. The system's error.
-pub fn remove_without(path: &Path, name: &str) -> Result<bool> {
-    let Some(dir) = PrivateDir::reopen(&Places::default(), path)? else {
-        return Ok(false);
-    };
-    let is_gone = rustix::fs::lstat(path.join(name)).is_err_and(|errno| errno == Errno::NOENT);
-    if is_gone {
-        // Dropping it removes it.
-        dir.release();
-    }
-    Ok(is_gone)
+pub fn forget(path: &Path) -> Result<bool> {
+    let dir = reopened(path)?;
+    dir.iter().for_each(PrivateDir::release);
+    Ok(dir.is_some())
 }
 
 impl PrivateDir {

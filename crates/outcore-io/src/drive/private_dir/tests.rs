@@ -566,19 +566,53 @@ fn a_marked_directory_is_kept_until_its_journal_is_gone_or_old() {
 }
 
 #[test]
-fn a_resumed_directory_without_its_output_is_removed_and_one_with_it_stays() {
-    let parent = parent("published");
-    let dir = make(&parent);
-    let path = dir.path().to_path_buf();
-    for name in ["journal", "output-0"] {
-        fs::write(path.join(name), b"data").unwrap();
-    }
+fn a_marked_directory_whose_journal_cannot_be_found_is_kept_since_its_last_write() {
+    let parent = parent("lost");
+    let (above, drive) = (parent.join("above"), parent.join("drive"));
+    fs::create_dir(&above).unwrap();
+    fs::create_dir(&drive).unwrap();
     let week = std::time::Duration::from_secs(7 * 24 * 60 * 60);
-    let mark = Resumable::new(&path.join("journal"), week, "outcore sort").unwrap();
-    dir.keep_to_resume(&mark).unwrap();
+    let (output, scratch) = (make(&above), make(&drive));
+    let journal = output.path().join("journal");
+    fs::write(&journal, b"records").unwrap();
+    let log = scratch.path().join("scratch-0");
+    fs::write(&log, b"data").unwrap();
+    let path = scratch.path().to_path_buf();
+    scratch
+        .keep_to_resume(&Resumable::new(&journal, week, "outcore sort").unwrap())
+        .unwrap();
+    drop((output, scratch));
+    fs::remove_dir_all(&above).unwrap();
+    let set_age = |name: &str, days: u32| {
+        let file = File::options().write(true).open(path.join(name)).unwrap();
+        let written = std::time::SystemTime::now() - week / 7 * days;
+        file.set_modified(written).unwrap();
+    };
+    for name in ["lock", "resume"] {
+        set_age(name, 20);
+    }
+    set_age("scratch-0", 6);
+    assert_eq!(sweep(&drive).unwrap(), Vec::<PathBuf>::new());
+    set_age("scratch-0", 8);
+    assert_eq!(sweep(&drive).unwrap().len(), 1);
+    assert!(!log.exists());
+    fs::remove_dir_all(parent).unwrap();
+}
+
+#[test]
+fn only_a_directory_of_a_job_that_can_be_resumed_is_forgotten() {
+    let parent = parent("forgotten");
+    let (dir, other) = (make(&parent), make(&parent));
+    let paths = [dir.path().to_path_buf(), other.path().to_path_buf()];
+    let journal = paths[0].join("journal");
+    fs::write(&journal, b"records").unwrap();
+    let week = std::time::Duration::from_secs(7 * 24 * 60 * 60);
+    dir.keep_to_resume(&Resumable::new(&journal, week, "outcore sort").unwrap())
+        .unwrap();
+    assert!(forget(&paths[0]).is_err(), "it is in use");
     drop(dir);
-    assert!(!remove_without(&path, "output-0").unwrap() && path.exists());
-    fs::remove_file(path.join("output-0")).unwrap();
-    assert!(remove_without(&path, "output-0").unwrap() && !path.exists());
+    assert!(forget(&paths[0]).unwrap() && !paths[0].exists());
+    assert!(!forget(&paths[0]).unwrap());
+    drop(other);
     fs::remove_dir_all(parent).unwrap();
 }

@@ -21,7 +21,7 @@ use super::{LineSortOptions, LineSummary, OnNoKey};
 use crate::ends::{EDGES, EDGES_BYTES, Input, Output, Phases, merge_to_few, merge_width};
 use crate::job::Job;
 use crate::key::sort_key::{Rank, SortKey};
-use crate::partition::driver::{Ends, Written};
+use crate::partition::driver::{Ends, Unnamed, Written};
 use crate::partition::in_order::InOrder;
 use crate::sort::loser_tree::{ENDED, LoserTree, Node};
 use outcore_io::drive::Access;
@@ -271,7 +271,13 @@ fn merge_at_once(
     let (lines_in, skipped) = (runs.lines_in, runs.skipped);
     drop((runs, reader));
     phases.end("merge", &ends.volume);
-    let served = ends.close(job, phases, (staged, written.bytes), (None, false), &[])?;
+    let served = ends.close(
+        job,
+        phases,
+        Unnamed::of(staged, written),
+        (None, false),
+        &[],
+    )?;
     Ok(LineSummary {
         lines_in,
         lines_out: written.items,

@@ -217,7 +217,7 @@ impl LineSortOptions {
 }
 
 /// The result of a sort or merge of lines.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub struct LineSummary {
     /// Lines read, without blank lines that are not records.
     pub lines_in: u64,

@@ -32,9 +32,9 @@ use crate::forecast::Forecast;
 use crate::job::{Job, JobSize, OutputPlaces};
 use crate::key::sort_key::SortKey;
 use crate::partition::Partition;
-use crate::partition::checkpoint::Checkpoints;
-use crate::partition::driver::{Ends, Served, Written};
-use crate::partition::restored::{Division, IdentityOption};
+use crate::partition::checkpoint::{Checkpoints, LastRecord};
+use crate::partition::driver::{Ends, Served, Unnamed, Written};
+use crate::partition::restored::{Division, Finished, IdentityOption};
 use crate::partition::resume::forget;
 use crate::partition::resumed::{
     Reading, Resumed, StageRequest, Staged, check_memory, refused, sum_of,
@@ -61,7 +61,12 @@ pub fn sort_lines(
     order: &dyn SortKey,
     options: LineSortOptions,
 ) -> Result<LineSummary> {
-    check_output(&output, options)?;
+    // With a journal, a killed run may have put the output in place: staging decides.
+    let checked = LineSortOptions {
+        replace: options.replace || job.options.resume.is_some(),
+        ..options
+    };
+    check_output(&output, checked)?;
     if let Some(sides) = options.sides {
         sides.check(order)?;
     }
@@ -233,6 +238,9 @@ pub(super) fn sort_from<S: ItemSource>(
     let _beside = job.budget.reserve("making and taking rows", beside_bytes)?;
     let is_unique = options.is_unique();
     let (staged, mut resumed) = stage(resumed, job, &ends, options, data_bytes)?;
+    if let Some(finished) = resumed.finished {
+        return Ok(nothing_left(&finished));
+    }
     phases.end("prepare", &ends.volume);
     job.control.begin_phase("sample", 0);
     // Marks are put before lines during the distribution.
@@ -304,14 +312,21 @@ pub(super) fn sort_from<S: ItemSource>(
         staged.as_ref(),
         &mut phases,
     )?;
-    if let Some(checkpoints) = context.partition.checkpoints.take() {
-        checkpoints.close();
-    }
+    let journal = context.partition.checkpoints.take().map(Checkpoints::end);
     drop(context);
+    let unnamed = sorted.unnamed(staged, journal);
     let scratch = (scratch.into_made(), false);
-    let output = (staged.or(sorted.counted.take()), sorted.written.bytes);
-    let served = ends.close(job, phases, output, scratch, &plan.phases)?;
+    let served = ends.close(job, phases, unnamed, scratch, &plan.phases)?;
     Ok(sorted.summary(served, plan))
+}
+
+/// The result of a sort whose output a dead run had put in place.
+fn nothing_left(finished: &Finished) -> LineSummary {
+    LineSummary {
+        lines_in: finished.items_in,
+        lines_out: finished.items,
+        ..LineSummary::default()
+    }
 }
 
 /// Sorted items on their way to the output's name.
@@ -327,6 +342,16 @@ struct Sorted {
 }
 
 impl Sorted {
+    /// The output, which may have been `staged` before, with its `journal`.
+    fn unnamed(&mut self, staged: Option<StagedOutput>, journal: Option<LastRecord>) -> Unnamed {
+        Unnamed {
+            staged: staged.or(self.counted.take()),
+            written: self.written,
+            journal,
+            items_in: self.lines_in,
+        }
+    }
+
     /// The result of a sort that followed `plan`.
     fn summary(self, served: Served, plan: LinePlan) -> LineSummary {
         LineSummary {
