@@ -191,7 +191,7 @@ def all_helps(options: argparse.Namespace) -> list[Help]:
 
 
 def stale_entries(helps: list[Help]) -> list[str]:
-    """What is wrong with lists of exceptions: entries that no help needs any more."""
+    """Faults in the lists of exceptions: entries that no help needs any more."""
     used = {not_run_entry(text, example) for text in helps for example in text.examples}
     stale = [f"no help has the line of NOT_RUN `{entry}`" for entry in NOT_RUN if entry not in used]
     names = {text.words for text in helps}

@@ -1,8 +1,8 @@
 //! `outcore scratch list|clean`: private directories and uploads of jobs, alive or dead.
 //!
 //! Contract: looks at the given directories, by default the configured drives or the current
-//! directory. It also looks at directories directly inside them, where graphs and views are made,
-//! and at the folders of partitions in these. It looks only at names that the engine makes. It
+//! directory. It also looks at directories directly inside them, where graphs and views are made.
+//! The folders of partitions in these are included. It looks only at names that the engine makes. It
 //! never touches four kinds of directory, and lists each with the reason: one whose lock is held,
 //! because it belongs to a running job; one with the only copy of something; one of a job that can
 //! be resumed; and one that only looks like one of ours. See [`outcore_io::drive::private_dir`].

@@ -348,6 +348,16 @@ fn what_can_be_resumed_is_listed_and_kept_for_as_long_as_was_said() {
     assert_eq!(job.place.names(), ["in"]);
 }
 
+/// Waits until a fault has stopped a child.
+fn wait_until_stopped(child: &Child) {
+    let stat = format!("/proc/{}/stat", child.id());
+    wait_until("it stops", || {
+        let stat = std::fs::read_to_string(&stat).unwrap_or_default();
+        stat.rsplit_once(')')
+            .is_some_and(|(_, rest)| rest.starts_with(" T"))
+    });
+}
+
 /// Sends a signal to a child.
 fn signal(child: &Child, signal: rustix::process::Signal) {
     let id = rustix::process::Pid::from_child(child);
@@ -361,12 +371,7 @@ fn of_two_runs_that_resume_one_job_the_second_is_refused() {
     let mut command = job.place.command(&job.command);
     command.env("OUTCORE_FAULT", "stop@4");
     let mut first = command.spawn().unwrap();
-    let stat = format!("/proc/{}/stat", first.id());
-    wait_until("it stops", || {
-        let stat = std::fs::read_to_string(&stat).unwrap_or_default();
-        stat.rsplit_once(')')
-            .is_some_and(|(_, rest)| rest.starts_with(" T"))
-    });
+    wait_until_stopped(&first);
     job.resume().fails(
         2,
         &["another run resumes this job"],
@@ -383,12 +388,7 @@ fn an_interrupted_sort_resumes() {
     let mut command = job.place.command(&job.command);
     command.env("OUTCORE_FAULT", "stop@350");
     let mut child = command.spawn().unwrap();
-    let stat = format!("/proc/{}/stat", child.id());
-    wait_until("it stops", || {
-        let stat = std::fs::read_to_string(&stat).unwrap_or_default();
-        stat.rsplit_once(')')
-            .is_some_and(|(_, rest)| rest.starts_with(" T"))
-    });
+    wait_until_stopped(&child);
     signal(&child, rustix::process::Signal::INT);
     signal(&child, rustix::process::Signal::CONT);
     assert_eq!(wait_for(&mut child).code(), Some(130));

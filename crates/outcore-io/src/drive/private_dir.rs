@@ -13,7 +13,8 @@
 //! start, and no link is followed.
 //!
 //! [`PrivateDir::claim`] makes the directory of a set of files. The set's name determines its
-//! number, so if two jobs write one set, the second finds the directory taken.
+//! number, so if two jobs write one set, the second finds the directory taken. It looks again for
+//! some seconds, since the lock of a killed job stays until the kernel has ended its I/O.
 //!
 //! Files of several directories appear together by records and a commit ([`commit`]). A sweep of
 //! such a directory finishes the renames first.

@@ -1,8 +1,8 @@
 //! Jobs that are killed after they have put their output in place, and jobs that are not the same.
 //!
 //! Contract: a killed run counts as done only for the same job, and only while its output is the
-//! file that it wrote. Every other job begins anew by the usual rules, or is refused with what is
-//! different and removes nothing.
+//! file that it wrote. Every other job begins anew by the usual rules, or outcore rejects it,
+//! names what is different, and removes nothing.
 
 use super::*;
 
@@ -146,12 +146,7 @@ fn the_journal_stays_until_scratch_is_gone() {
     let mut command = job.place.command(&job.command);
     command.env("OUTCORE_FAULT", format!("stop@{nth}:control"));
     let mut child = command.spawn().unwrap();
-    let stat = format!("/proc/{}/stat", child.id());
-    wait_until("it stops", || {
-        let stat = std::fs::read_to_string(&stat).unwrap_or_default();
-        stat.rsplit_once(')')
-            .is_some_and(|(_, rest)| rest.starts_with(" T"))
-    });
+    wait_until_stopped(&child);
     let journal = files(&job, "journal")[0].parent().unwrap().to_path_buf();
     let watch = inotify::init(inotify::CreateFlags::NONBLOCK).unwrap();
     inotify::add_watch(&watch, job.place.path("."), inotify::WatchFlags::DELETE).unwrap();
