@@ -2,10 +2,11 @@
 //!
 //! Contract: looks at the given directories, by default the configured drives or the current
 //! directory. It also looks at directories directly inside them, where graphs and views are made.
-//! The folders of partitions in these are included. It looks only at names that the engine makes. It
-//! never touches four kinds of directory, and lists each with the reason: one whose lock is held,
-//! because it belongs to a running job; one with the only copy of something; one of a job that can
-//! be resumed; and one that only looks like one of ours. See [`outcore_io::drive::private_dir`].
+//! The folders of partitions in these are included. It looks only at names that the engine makes.
+//! It never touches four kinds of directory, and lists each with the reason: one whose lock is
+//! held, because it belongs to a running job; one with the only copy of something; one of a job
+//! that can be resumed; and one that only looks like one of ours. See
+//! [`outcore_io::drive::private_dir`].
 //!
 //! In the place of a store, such as `s3://bucket`, it looks for uploads that outcore began and did
 //! not complete, by their markers. It aborts those whose job has ended.
