@@ -241,6 +241,9 @@ impl Syntax {
             [byte, ..] if !self.is_between(*byte) => return None,
             _ => self.gap(rest)?,
         };
+        if self.delimiter.is_none() && rest.get(behind.bytes) == Some(&b',') {
+            return None;
+        }
         // Quotes may hide the end of the line.
         let found = match self.delimiter {
             Some(_) => memchr::memchr2(self.line_end, b'"', rest),
@@ -478,6 +481,8 @@ mod tests {
             "3 14\r",
             "3 18446744073709551616\n",
             "3, 14 0.5\n",
+            "3,14,,\n",
+            "3,14,,0.5\n",
             "3,,14\n",
         ] {
             assert_eq!(
