@@ -234,7 +234,7 @@ fn killed_at(job: &Resumed, part: f64) {
         }
         std::fs::remove_file(job.place.path("out")).unwrap();
     }
-    // The number of operations varies with the time that they take, since checkpoints do.
+    // With several threads, the number of operations varies.
     let mut last = (nth as f64 * part) as u64;
     loop {
         let answer = job.run_with(&format!("kill@{last}"));

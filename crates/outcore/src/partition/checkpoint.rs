@@ -28,6 +28,7 @@ use super::restored::{
 use crate::job::thread_group::ThreadGroup;
 use crate::writer::{Ranges, Writer};
 use outcore_io::Result;
+use outcore_io::drive::Device;
 use outcore_io::drive::private_dir::Resumable;
 use outcore_io::journal::{Journal, Progress};
 use outcore_io::memory::Budget;
@@ -143,7 +144,7 @@ impl<'a> Checkpoints<'a> {
             mark,
             is_marked: AtomicBool::new(continued.is_some()),
             meeting: Meeting::default(),
-            pace: Pace::new(data_bytes),
+            pace: Pace::new(data_bytes, volume.device().as_ref()),
             moved: (0..settled.size.threads).map(|_| moved()).collect(),
             written: Mutex::default(),
             continued,
@@ -414,13 +415,17 @@ struct Pace {
     done_bytes: AtomicU64,
     since_bytes: AtomicU64,
     is_due: AtomicBool,
+    /// Whether the duration of a checkpoint counts. On a device without the system's clock a job
+    /// makes the same checkpoints each time.
+    is_timed: bool,
     /// The end of the last checkpoint, and how long it took.
     last: Mutex<(Instant, Duration)>,
 }
 
 impl Pace {
-    fn new(data_bytes: u64) -> Self {
+    fn new(data_bytes: u64, device: &dyn Device) -> Self {
         Pace {
+            is_timed: device.thread_cpu_ns().is_some(),
             total_bytes: 2 * data_bytes,
             between_bytes: (data_bytes / PARTS).clamp(BETWEEN_BYTES_MIN, BETWEEN_BYTES_MAX),
             done_bytes: AtomicU64::new(0),
@@ -435,7 +440,7 @@ impl Pace {
         let since_bytes = self.since_bytes.fetch_add(bytes, Ordering::Relaxed) + bytes;
         if since_bytes >= self.between_bytes {
             let (ended, took) = *lock(&self.last);
-            if took <= SHORT || ended.elapsed() >= took * COST_PARTS {
+            if !self.is_timed || took <= SHORT || ended.elapsed() >= took * COST_PARTS {
                 self.is_due.store(true, Ordering::Release);
             }
         }
