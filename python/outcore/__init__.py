@@ -31,8 +31,10 @@ from ._errors import (
 from ._lines import Disorder, Lines
 from ._kmeans import KMeans, MiniBatchKMeans
 from ._lookup import lookup
+from ._machine_verbs import *
 from ._open import open, tabulate
 from ._outcore import __version__
+from ._place_reports import *
 from ._progress import Progress
 from ._record_verbs import *
 from ._reports import *
@@ -104,13 +106,16 @@ __all__ += [
     "DriveTraffic", "IoTrace", "JobSummary", "Phase", "Rates", "Plan", "WriteSummary", "SortSummary",
     "ValueCount", "UniqueSummary", "CommSummary", "ShuffleSummary", "SampleSummary", "SplitSummary",
     "GenSummary", "VerifyReport", "ReducedValue", "ReduceSummary", "HistogramSummary", "TopSummary",
-    "FindSummary", "PartitionSummary", "LookupSummary", "ViewPlan", "ViewSummary", "VolumeReport",
-    "DriveStatus", "VolumeStatus", "Damage", "Orphan", "ScrubReport", "ReplacementReport", "TransferSummary",
-    "DatasetEntry", "VolumeListing", "RemovalReport", "TableColumn", "InfoReport", "DedupSummary",
-    "DiffSummary", "sort", "unique", "comm", "shuffle", "head", "tail", "sample", "split", "verify", "map",
+    "FindSummary", "PartitionSummary", "LookupSummary", "ViewPlan", "ViewSummary", "TableColumn",
+    "InfoReport", "DedupSummary", "DiffSummary", "VolumeReport", "DriveStatus", "VolumeStatus", "Damage",
+    "Orphan", "ScrubReport", "ReplacementReport", "TransferSummary", "DatasetEntry", "VolumeListing",
+    "RemovalReport", "RateAtDepth", "MeasuredDrive", "TogetherRates", "DriveGroup", "ProbeReport",
+    "ResumableJob", "ScratchEntry", "ScratchListing", "RemovedScratch", "ScratchRemoval", "Setting",
+    "Settings", "sort", "unique", "comm", "shuffle", "head", "tail", "sample", "split", "verify", "map",
     "filter", "merge", "count_by", "convert", "info", "dedup", "group_by", "window", "join", "diff", "gen",
     "zip", "flat_map", "enumerate", "windows", "reverse", "reduce", "scan", "histogram", "top", "find",
-    "partition", "gather", "lookup_file", "sort_view",
+    "partition", "gather", "lookup_file", "sort_view", "probe_drives", "list_scratch", "clean_scratch",
+    "settings",
 ]
 # verbs: end
 

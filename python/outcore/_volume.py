@@ -13,7 +13,7 @@ from typing import Any, SupportsIndex
 
 from . import _outcore
 from ._arguments import Size, StrPath
-from ._reports import TransferSummary
+from ._place_reports import TransferSummary
 from ._summary import report_of
 from ._units import size_text, whole
 from ._volume_verbs import VolumeVerbs

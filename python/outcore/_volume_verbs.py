@@ -10,7 +10,7 @@ from typing import Any, SupportsIndex
 
 from ._arguments import Size, StrPath
 from ._progress import Watcher
-from ._reports import RemovalReport, ReplacementReport, ScrubReport, TransferSummary, VolumeListing, VolumeReport, VolumeStatus
+from ._place_reports import RemovalReport, ReplacementReport, ScrubReport, TransferSummary, VolumeListing, VolumeReport, VolumeStatus
 from ._words import Option, run
 
 #: The words of keywords; a verb that differs has its name in front.

@@ -14,7 +14,6 @@ pub(crate) mod verb;
 
 use std::ffi::OsStr;
 use std::path::PathBuf;
-use std::time::Duration;
 
 use clap::{Args, CommandFactory, Parser, Subcommand, ValueHint};
 use outcore::IoMode;
@@ -80,15 +79,6 @@ pub(crate) enum Command {
     #[command(flatten)]
     Verb(VerbCommand),
     Demo(Deferred<DemoArgs>),
-    /// List or remove what killed runs left on the drives
-    #[command(subcommand)]
-    Scratch(Deferred<ScratchCommand>),
-    /// Show every setting and where it comes from
-    #[command(subcommand)]
-    Config(Deferred<ConfigCommand>),
-    /// Measure drives once, so that jobs can use each at its speed
-    #[command(subcommand)]
-    Drives(Deferred<DrivesCommand>),
     Completions(CompletionsArgs),
     Man(ManArgs),
 }
@@ -113,68 +103,6 @@ pub(crate) struct DemoArgs {
     /// Directory for the data; needs three times their size for a while
     #[arg(long, value_name = "DIR", default_value = ".", value_hint = ValueHint::DirPath)]
     pub(crate) dir: PathBuf,
-}
-
-#[derive(Debug, Subcommand)]
-pub(crate) enum ScratchCommand {
-    /// List scratch directories (.outcore-*) and say whether a running job owns them
-    List {
-        /// Directories to search, with those directly inside them, or places of a store such as
-        /// s3://bucket. Default: the configured drives, or the current directory
-        #[arg(value_name = "DIR", value_hint = ValueHint::DirPath)]
-        dirs: Vec<PathBuf>,
-    },
-    /// Remove scratch directories (.outcore-*) that no running job owns
-    ///
-    /// Every job does this by itself in the directories that it uses. If a killed job was
-    /// publishing several files, that is finished first. Jobs that can be resumed stay, unless
-    /// --resumable is given. In a store, uploads of ended jobs are aborted.
-    Clean {
-        /// Also remove what jobs that can be resumed have left
-        #[arg(long)]
-        resumable: bool,
-        /// Directories to search, with those directly inside them, or places of a store such as
-        /// s3://bucket. Default: the configured drives, or the current directory
-        #[arg(value_name = "DIR", value_hint = ValueHint::DirPath)]
-        dirs: Vec<PathBuf>,
-    },
-}
-
-#[derive(Debug, Subcommand)]
-pub(crate) enum ConfigCommand {
-    /// Print every setting and where it comes from
-    Show,
-}
-
-#[derive(Debug, Subcommand)]
-pub(crate) enum DrivesCommand {
-    Probe(ProbeArgs),
-}
-
-/// Measure bandwidth, IOPS by queue depth, alignment, features and shared limits of drives
-///
-/// Measures each drive alone, then all together, on a file in a private directory that is removed
-/// afterwards. The result, for --drives, goes to standard output or to a file.
-#[derive(Debug, Args)]
-pub(crate) struct ProbeArgs {
-    /// A directory on each drive, or a drives file (.toml) to measure again
-    #[arg(required = true, value_name = "DIR", value_hint = ValueHint::DirPath)]
-    pub(crate) dirs: Vec<PathBuf>,
-    /// File to write, for --drives; its name ends in .toml
-    #[arg(short, long, value_name = "FILE", value_hint = ValueHint::FilePath)]
-    pub(crate) output: Option<PathBuf>,
-    /// I/O mode: auto, direct (O_DIRECT) or buffered
-    #[arg(long, value_name = "MODE")]
-    pub(crate) io: Option<IoMode>,
-    /// Size of the file on each drive, at most a quarter of the free space
-    #[arg(long = "size", value_name = "SIZE", default_value = "1GiB", value_parser = units::parse_bytes)]
-    pub(crate) file_bytes: u64,
-    /// Time for each step; there are about seven steps per drive
-    #[arg(long, value_name = "TIME", default_value = "1s", value_parser = units::parse_duration)]
-    pub(crate) step: Duration,
-    /// Replace a file that exists
-    #[arg(long)]
-    pub(crate) force: bool,
 }
 
 #[cfg(test)]

@@ -21,7 +21,8 @@ use outcore_terminal::progress;
 use outcore_terminal::resources::until;
 use outcore_terminal::screen::columns_of_stdout;
 use outcore_terminal::session::Terminal;
-use outcore_verbs::host::{Host, Kept, Mounted, Weight};
+use outcore_terminal::steps::Steps;
+use outcore_verbs::host::{Host, Kept, Mounted, StepWork, Weight};
 use outcore_verbs::report::IoTrace;
 use serde_json::{Value, json};
 
@@ -212,6 +213,11 @@ impl Host for Context {
 
     fn show_plans(&self, control: &Control) {
         self.reporter.show_plans(control);
+    }
+
+    fn do_in_steps(&self, work: &mut StepWork<'_>) -> Result<()> {
+        let steps = Steps::new(&self.reporter);
+        work(&|step| steps.show(step))
     }
 
     fn do_watched(

@@ -120,9 +120,6 @@ fn name_of(command: &Command) -> (&'static str, bool) {
     match command {
         Command::Verb(verb) => (verb.name, verb.takes_stdout),
         Command::Demo(_) => ("demo", false),
-        Command::Scratch(_) => ("scratch", false),
-        Command::Config(_) => ("config", false),
-        Command::Drives(_) => ("drives", false),
         Command::Completions(_) => ("completions", true),
         Command::Man(args) => ("man", args.dir.is_none()),
     }
@@ -174,9 +171,6 @@ fn run_command(context: &Context, command: &mut Command) -> Result<u8> {
     match command {
         Command::Verb(verb) => commands::verb::run(context, verb),
         Command::Demo(args) => commands::demo::run(context, args),
-        Command::Scratch(command) => commands::scratch::run(context, command),
-        Command::Config(command) => commands::config::run(context, command),
-        Command::Drives(command) => commands::drives::run(context, command),
         Command::Completions(args) => Ok(docs::completions(&context.reporter, Cli::whole(), args)),
         Command::Man(args) => docs::man(&context.reporter, Cli::whole(), CONTENTS, args),
     }

@@ -9,7 +9,6 @@ use outcore_verbs::option::resources_request;
 
 use crate::cli::{DriveArgs, ResourceArgs};
 
-pub(crate) use outcore_terminal::resources::without_flags;
 pub(crate) use outcore_verbs::option::SEED;
 
 /// Merges flags, environment, file and defaults. The seed never changes the output.

@@ -43,9 +43,38 @@ pub fn cpu_seconds() -> f64 {
     time.tv_sec as f64 + time.tv_nsec as f64 * 1e-9
 }
 
+/// Bytes that the kernel has read and written for this process.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct ProcessTraffic {
+    /// Bytes read from drives.
+    pub read_bytes: u64,
+    /// Bytes written to drives.
+    pub written_bytes: u64,
+}
+
+impl ProcessTraffic {
+    /// The bytes so far; zeros if the kernel does not count them.
+    pub fn so_far() -> Self {
+        let text = of_kernel("io").unwrap_or_default();
+        let field = |name: &str| {
+            let value = text.lines().find_map(|line| line.strip_prefix(name))?;
+            value.trim().parse().ok()
+        };
+        ProcessTraffic {
+            read_bytes: field("read_bytes:").unwrap_or(0),
+            written_bytes: field("write_bytes:").unwrap_or(0),
+        }
+    }
+}
+
+/// What the kernel reports of this process in the file `name`.
+fn of_kernel(name: &str) -> Option<String> {
+    std::fs::read_to_string(format!("/proc/self/{name}")).ok()
+}
+
 /// Largest resident size of this process so far; `None` if the kernel does not report it.
 pub fn peak_rss_bytes() -> Option<u64> {
-    let status = std::fs::read_to_string("/proc/self/status").ok()?;
+    let status = of_kernel("status")?;
     let line = status
         .lines()
         .find_map(|line| line.strip_prefix("VmHWM:"))?;

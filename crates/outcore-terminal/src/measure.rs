@@ -93,20 +93,6 @@ impl Summary {
     }
 }
 
-/// Bytes that the kernel has read and written for this process so far; zeros if it does not count
-/// them.
-pub fn moved_bytes() -> (u64, u64) {
-    let text = std::fs::read_to_string("/proc/self/io").unwrap_or_default();
-    let field = |name: &str| {
-        let value = text.lines().find_map(|line| line.strip_prefix(name))?;
-        value.trim().parse().ok()
-    };
-    (
-        field("read_bytes:").unwrap_or(0),
-        field("write_bytes:").unwrap_or(0),
-    )
-}
-
 /// A rate as for drives: the data, counted once, over the whole time.
 pub fn rate_text(bytes: u64, seconds: f64) -> String {
     units::rate_decimal(bytes as f64 / seconds.max(1e-9))

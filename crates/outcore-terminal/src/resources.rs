@@ -23,14 +23,7 @@ pub fn of_request(request: &ResourcesRequest) -> Result<Resources> {
     }
 }
 
-/// The same for a command without flags of its own.
-///
-/// # Errors
-/// As [`of_request`].
-pub fn without_flags() -> Result<Resources> {
-    of_request(&request_without_flags()?)
-}
-
+/// The request of a command without flags of its own.
 pub(crate) fn request_without_flags() -> Result<ResourcesRequest> {
     let (none, no_drives) = (ResourceArgs::default(), DriveArgs::default());
     resources_request(&none, &no_drives, None, SEED)

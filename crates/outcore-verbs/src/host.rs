@@ -97,6 +97,9 @@ impl Array {
     }
 }
 
+/// Work that names each of its steps before it begins.
+pub type StepWork<'a> = dyn FnMut(&(dyn Fn(&str) + Sync)) -> Result<()> + 'a;
+
 /// See the module.
 pub trait Host {
     /// The options that were given.
@@ -275,6 +278,14 @@ pub trait Host {
         weights: &[Weight],
         work: &mut dyn FnMut() -> Result<()>,
     ) -> Result<()>;
+
+    /// Does `work`, which names its steps to the function that it is given, and shows each step.
+    ///
+    /// # Errors
+    /// What `work` fails with.
+    fn do_in_steps(&self, work: &mut StepWork<'_>) -> Result<()> {
+        work(&|_| ())
+    }
 
     /// The resources of the job, once all its inputs and outputs are named.
     ///

@@ -29,6 +29,7 @@
 //! | `head`, `tail`, `sample`, `split` | further verbs on these |
 //! | `generate`, [`mod@verify`] | further verbs |
 //! | `view`, [`volume`] | the verbs on sorted views and on volumes |
+//! | `machine` | the verbs on drives, scratch and settings |
 //!
 //! [`visit_verbs`] lists all verbs.
 
@@ -43,6 +44,7 @@ mod head;
 pub mod host;
 pub mod kinds;
 pub mod lines;
+mod machine;
 pub mod option;
 mod pass;
 pub mod records;
@@ -70,7 +72,7 @@ pub mod wording;
 use verb::{Group, VerbVisitor};
 
 /// The commands that have verbs below them.
-pub const GROUPS: [Group; 4] = [
+pub const GROUPS: [Group; 7] = [
     Group {
         name: "view",
         about: "Build sorted views, which are merged while they are read",
@@ -98,6 +100,21 @@ pub const GROUPS: [Group; 4] = [
         long_about: "File names determine their formats: .npy, .fvecs, .bvecs and .ivecs, .fbin, \
                      .f16bin, .u8bin, .i8bin and .ibin; others hold raw numbers and need a type.",
     },
+    Group {
+        name: "drives",
+        about: "Measure drives once, so that jobs can use each at its speed",
+        long_about: "The measurements are a drives file, which --drives takes.",
+    },
+    Group {
+        name: "scratch",
+        about: "List or remove what killed runs left on the drives",
+        long_about: "Scratch is in directories .outcore-* next to outputs and on the drives of jobs.",
+    },
+    Group {
+        name: "config",
+        about: "Show every setting and where it comes from",
+        long_about: "Settings come from options, the environment, a file and defaults, in this order.",
+    },
 ];
 
 /// Passes each verb to `visitor`: the command, Python, the documentation and the tests use this
@@ -118,6 +135,7 @@ pub fn visit_verbs(visitor: &mut impl VerbVisitor) {
     volume::visit_verbs(visitor);
     graphs::visit_verbs(visitor);
     vectors::visit_verbs(visitor);
+    machine::visit_verbs(visitor);
     #[cfg(feature = "tables")]
     visit_tables(visitor);
 }

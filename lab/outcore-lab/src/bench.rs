@@ -11,8 +11,9 @@ use std::time::Instant;
 use outcore::Result;
 use outcore_bench::Watch;
 use outcore_bench::args::BenchCommand;
+use outcore_front::cost::ProcessTraffic;
 use outcore_report::{Report, ReportArgs, Saver, diff};
-use outcore_terminal::measure::{Summary, moved_bytes};
+use outcore_terminal::measure::Summary;
 use outcore_terminal::session::Terminal;
 use outcore_terminal::steps::Steps;
 use serde_json::json;
@@ -70,10 +71,10 @@ pub(crate) fn report(
     for path in &written {
         reporter.human(&format!("written: {}", path.display()));
     }
-    let (read_bytes, written_bytes) = moved_bytes();
+    let traffic = ProcessTraffic::so_far();
     let summary = Summary {
-        read_bytes,
-        written_bytes,
+        read_bytes: traffic.read_bytes,
+        written_bytes: traffic.written_bytes,
         passes: 1,
         ..Summary::since(started)
     };

@@ -179,22 +179,19 @@ fn from_json(text: &str) -> Result<Vec<Targets>> {
         else {
             continue;
         };
-        let rate = |key: &str| match &drive["spec"][key] {
-            Value::String(text) => outcore_io::units::parse_rate(text).unwrap_or(0) as f64,
-            other => other.as_f64().unwrap_or(0.0),
-        };
+        let rate = |key: &str| drive[key].as_f64().unwrap_or(0.0);
         let curve = drive["iops_by_depth"].as_array();
         let mut iops_by_depth: Vec<(u32, f64)> = curve
             .into_iter()
             .flatten()
-            .filter_map(|pair| Some((pair[0].as_u64()? as u32, pair[1].as_f64()?)))
+            .filter_map(|rate| Some((rate["depth"].as_u64()? as u32, rate["per_s"].as_f64()?)))
             .filter(|(depth, rate)| *depth > 0 && *rate > 0.0)
             .collect();
         iops_by_depth.sort_by_key(|(depth, _)| *depth);
         found.push(Targets {
-            name: drive["spec"]["name"].as_str().unwrap_or("drive").to_owned(),
-            read_bytes_per_s: rate("read_bandwidth"),
-            write_bytes_per_s: rate("write_bandwidth"),
+            name: drive["name"].as_str().unwrap_or("drive").to_owned(),
+            read_bytes_per_s: rate("read_bytes_per_s"),
+            write_bytes_per_s: rate("write_bytes_per_s"),
             iops_by_depth,
         });
     }
@@ -444,7 +441,7 @@ mod tests {
         assert_eq!(targets.len(), 1);
         assert_eq!(targets[0].read_bytes_per_s, 2e9);
         assert_eq!(targets[0].iops_by_depth, [(64, 400_000.0)]);
-        let json = "{\"type\":\"begin\"}\n{\"type\":\"drive\",\"spec\":{\"name\":\"d1\",\"read_bandwidth\":\"3GB/s\"},\"iops_by_depth\":[[4,30000],[1,9000]]}\n";
+        let json = "{\"type\":\"begin\"}\n{\"event\":\"drive\",\"name\":\"d1\",\"read_bytes_per_s\":3000000000,\"iops_by_depth\":[{\"depth\":4,\"per_s\":30000},{\"depth\":1,\"per_s\":9000}]}\n";
         let targets = read_targets(json).unwrap();
         assert_eq!(
             (targets[0].name.as_str(), targets[0].read_bytes_per_s),

@@ -146,8 +146,8 @@ const ROOMS: [(&str, &[&[&str]]); 20] = [
             &["columns", "wording", "lines", "records"],
             &["pass", "tables"],
             &[
-                "comm", "generate", "graphs", "head", "sample", "sequence", "shuffle", "split",
-                "vectors", "verify", "view", "volume",
+                "comm", "generate", "graphs", "head", "machine", "sample", "sequence", "shuffle",
+                "split", "vectors", "verify", "view", "volume",
             ],
             &["sort", "tail"],
             &["unique"],

@@ -4,8 +4,5 @@
 //! Contract: nothing here ends the process or prints past the
 //! [`Reporter`](outcore_terminal::report::Reporter).
 
-pub(crate) mod config;
 pub(crate) mod demo;
-pub(crate) mod drives;
-pub(crate) mod scratch;
 pub(crate) mod verb;

@@ -39,6 +39,7 @@ mod contents;
 mod folders;
 mod mark;
 mod resume;
+mod search;
 mod sweep;
 
 use std::ffi::OsStr;
@@ -67,6 +68,7 @@ pub(crate) use commit::{seal, unseal};
 use contents::is_known;
 pub use mark::Resumable;
 pub use resume::{claimed_path, forget, reopened, resumable_at};
+pub use search::{bytes_in, places_in};
 pub(super) use sweep::sweep_in;
 pub(crate) use sweep::{LOOK, unpublished_in};
 pub use sweep::{State, has_any, list, sweep};

@@ -14,10 +14,11 @@ use outcore_verbs::verb::Inputs;
 use super::plain::plain;
 
 /// Options whose keyword is not their name in the definition.
-const NAMES: [(&str, &str); 24] = [
+const NAMES: [(&str, &str); 25] = [
     ("bloom_filters", "bloom"),
     ("conditions", "where"),
     ("distribution", "dist"),
+    ("file_bytes", "size"),
     ("files", "src"),
     ("format", "dtype"),
     ("inputs", "src"),
@@ -108,12 +109,13 @@ const SPECIAL: [(&str, &str, &str); 9] = [
     ("where", "Expressions", "expressions"),
 ];
 /// Keywords of sizes in bytes.
-const SIZES: [&str; 6] = [
+const SIZES: [&str; 7] = [
     "bytes",
     "line_bytes",
     "memory",
     "run_size",
     "scratch_limit",
+    "size",
     "stripe",
 ];
 /// Operands that are one file or directory each.
@@ -324,6 +326,10 @@ fn kind_of(arg: &Arg, name: &str, inputs: Inputs) -> (String, Option<String>, &'
     }
     if arg.is_positional() && is_path && OPERANDS.contains(&name) {
         return needs("StrPath", "path");
+    }
+    if arg.is_positional() && name == "dirs" {
+        let default = (!arg.is_required_set()).then(|| "()".to_owned());
+        return ("Paths".to_owned(), default, "paths");
     }
     if arg.is_positional() && is_path {
         let source = if takes_tables { "TableSource" } else { "Paths" };

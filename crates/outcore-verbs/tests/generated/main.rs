@@ -112,6 +112,7 @@ fn functions_and_reports_of_python_are_those_of_the_verbs() {
         of_records,
         of_views,
         of_volumes,
+        of_machine,
     ] = modules;
     check_section("python/outcore/__init__.py", "verbs", ("#", ""), &names);
     check("python/outcore/_verbs.py", &of_lines);
@@ -120,8 +121,11 @@ fn functions_and_reports_of_python_are_those_of_the_verbs() {
     check("python/outcore/_record_verbs.py", &of_records);
     check("python/outcore/_view_verbs.py", &of_views);
     check("python/outcore/_volume_verbs.py", &of_volumes);
+    check("python/outcore/_machine_verbs.py", &of_machine);
     check("python/outcore/_array_options.py", &python::array_options());
-    check("python/outcore/_reports.py", &reports::module());
+    let [of_data, of_places] = reports::modules();
+    check("python/outcore/_reports.py", &of_data);
+    check("python/outcore/_place_reports.py", &of_places);
     let wrong = plain::wrong();
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }

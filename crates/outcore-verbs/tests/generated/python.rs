@@ -33,8 +33,12 @@ const RAISING: &str = "sort";
 const REPORTING: &str = "count-by";
 /// Verbs whose functions have other names: those of these names take what is in memory, or make an
 /// object.
-const FUNCTIONS: [(&str, &str); 3] = [
+const FUNCTIONS: [(&str, &str); 7] = [
+    ("config show", "settings"),
+    ("drives probe", "probe_drives"),
     ("lookup", "lookup_file"),
+    ("scratch clean", "clean_scratch"),
+    ("scratch list", "list_scratch"),
     ("view build", BUILDING),
     ("volume create", "_create"),
 ];
@@ -64,13 +68,14 @@ pub(crate) fn is_of_command(name: &str) -> bool {
 }
 
 /// The modules, with what their heads say of their verbs.
-const MODULES: [(Place, &str); 6] = [
+const MODULES: [(Place, &str); 7] = [
     (Place::Lines, "s on lines, records and tables"),
     (Place::Rows, "s on records and tables"),
     (Place::Tables, "s on tables"),
     (Place::Records, "s on records"),
     (Place::View, "s on sorted views"),
     (Place::Volume, "s on volumes, as methods"),
+    (Place::Machine, "s on drives, scratch and settings"),
 ];
 
 /// The module that a verb is in.
@@ -82,6 +87,7 @@ enum Place {
     Records,
     View,
     Volume,
+    Machine,
     /// Programs have functions of their own.
     Arrays,
 }
@@ -94,12 +100,18 @@ impl Place {
         match V::INPUTS {
             _ if group == Some("view") => Place::View,
             _ if group == Some("volume") => Place::Volume,
+            _ if matches!(group, Some("config" | "drives" | "scratch")) => Place::Machine,
             Inputs::Tables => Place::Tables,
             Inputs::Arrays => Place::Arrays,
             _ if options.any(|arg| arg.get_id() == "is_lines") => Place::Lines,
             Inputs::Any => Place::Rows,
             _ => Place::Records,
         }
+    }
+
+    /// Whether the functions have a keyword for a volume.
+    fn takes_volume(self) -> bool {
+        !matches!(self, Place::Volume | Place::Machine)
     }
 
     /// The class that has the verbs as methods.
@@ -111,7 +123,7 @@ impl Place {
 /// What is made of the verbs.
 pub(crate) struct Package {
     /// The modules, in the order of [`MODULES`].
-    pub(crate) modules: [String; 6],
+    pub(crate) modules: [String; 7],
     /// The statement that lists the names which the package has of them and of the reports.
     pub(crate) names: String,
 }
@@ -150,6 +162,13 @@ pub(crate) fn array_options() -> String {
     format!("{head}from ._words import Option\n\n{table}")
 }
 
+/// Types that only checkers of types import.
+const CHECKED: [(&str, &str); 3] = [
+    ("npt", "    import numpy.typing as npt\n"),
+    ("Table", "    from ._table import Table\n"),
+    ("TableView", "    from ._table_view import TableView\n"),
+];
+
 /// The whole module.
 fn text_of(module: &Module, kind: &str) -> String {
     let from = |from: &str, names: &[&str]| {
@@ -165,20 +184,33 @@ fn text_of(module: &Module, kind: &str) -> String {
     let class = module.place.class();
     let mut text = HEAD.replace("KIND", kind);
     text += &from("collections.abc", &["Mapping"]);
+    let typing = |also: Option<&str>, names: &[&str]| match (also, from("typing", names)) {
+        (None, some) => some,
+        (Some(also), none) if none.is_empty() => format!("from typing import {also}\n"),
+        (Some(also), some) => some.replace("import ", &format!("import {also}, ")),
+    };
+    let checked = CHECKED
+        .iter()
+        .filter(|(name, _)| has_word(&module.text, name));
+    let checked: Vec<&str> = checked.map(|(_, line)| *line).collect();
+    let is_checked = class.is_none() && !checked.is_empty();
     text += &match class {
-        Some(_) => match from("typing", &["SupportsIndex"]) {
-            none if none.is_empty() => "from typing import Any\n".to_owned(),
-            some => some.replace("import ", "import Any, "),
-        },
-        None => from("typing", &["Literal", "SupportsIndex", "overload"])
-            .replace("import ", "import TYPE_CHECKING, "),
+        Some(_) => typing(Some("Any"), &["SupportsIndex"]),
+        None => typing(
+            is_checked.then_some("TYPE_CHECKING"),
+            &["Literal", "SupportsIndex", "overload"],
+        ),
     };
     text.push('\n');
     text += &from("._arguments", &arguments);
     text += &from("._column", &["Expression", "Expressions"]);
     text += &from("._held", &["TableSource"]);
-    text += "from ._progress import Watcher\n";
-    text += &from("._reports", &module.reports);
+    text += &from("._progress", &["Watcher"]);
+    let is_of_places = matches!(module.place, Place::Volume | Place::Machine);
+    text += &match is_of_places {
+        true => from("._place_reports", &module.reports),
+        false => from("._reports", &module.reports),
+    };
     let is_called = |name: &&str| module.text.contains(&format!("return {name}("));
     let called = words.into_iter().filter(is_called);
     let called: Vec<&str> = ["Option"].into_iter().chain(called).collect();
@@ -186,21 +218,10 @@ fn text_of(module: &Module, kind: &str) -> String {
         text += "from ._view import LineView, View, built\n";
     }
     let _ = writeln!(text, "from ._words import {}", called.join(", "));
-    if class.is_none() {
+    if is_checked {
         text += "\nif TYPE_CHECKING:\n";
     }
-    let checked = [
-        ("npt", "    import numpy.typing as npt\n"),
-        ("Table", "    from ._table import Table\n"),
-        ("TableView", "    from ._table_view import TableView\n"),
-    ];
-    let checked = checked
-        .iter()
-        .filter(|(name, _)| has_word(&module.text, name));
-    text += &checked
-        .map(|(_, line)| *line)
-        .collect::<Vec<_>>()
-        .join("\n");
+    text += &checked.join("\n");
     text.push('\n');
     text += &module.table();
     if let Some(class) = class {
@@ -354,6 +375,7 @@ impl Module {
             .partition(|keyword| place(keyword).is_some());
         operands.sort_by_key(|keyword| place(keyword));
         let name = function_name(V::NAME);
+        let takes_volume = self.place.takes_volume();
         let signature = |dst: Option<&str>| {
             let is_star = |keyword: &Keyword| {
                 let option = keyword.option.as_ref();
@@ -376,7 +398,7 @@ impl Module {
                 parameters.push("*,".to_owned());
             }
             parameters.extend(options.iter().map(parameter));
-            if class.is_none() {
+            if takes_volume {
                 parameters.push("volume: StrPath | None = None,".to_owned());
             }
             if is_watched {
@@ -541,7 +563,7 @@ impl Module {
             }
             docs.push((&keyword.name[..], doc));
         }
-        if self.place.class().is_none() {
+        if self.place.takes_volume() {
             docs.push(("volume", VOLUME.to_owned()));
         }
         if !V::PHASES.is_empty() {

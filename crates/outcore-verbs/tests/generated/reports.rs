@@ -1,4 +1,4 @@
-//! Python's module of reports: a dataclass of each.
+//! Python's modules of reports: a dataclass of each.
 //!
 //! Contract: a class has the fields of its report, in their order, with their comments. The
 //! parts of a report come before it; its base is the report that it extends. A report that lists
@@ -7,13 +7,13 @@
 use std::fmt::Write as _;
 
 use outcore_verbs::report::{Class, WriteSummary};
-use outcore_verbs::verb::{Inputs, Verb, VerbVisitor};
+use outcore_verbs::verb::{Inputs, Verb, VerbVisitor, group_of};
 use outcore_verbs::visit_verbs;
 
 use super::python::is_of_command;
 use super::wrapped;
 
-const HEAD: &str = r#""""Reports of verbs: frozen values with the names of the command's JSON.
+const HEAD: &str = r#""""Reports of verbsKIND: frozen values with the names of the command's JSON.
 
 Made from the definition of the verbs in `crates/outcore-verbs`; `OUTCORE_GENERATE=1 cargo test --workspace --test
 generated` makes it anew.
@@ -30,25 +30,50 @@ from ._summary import JobReport, Report
 /// The report that all reports of verbs go on from.
 const JOB: &str = "JobSummary";
 
+/// The import of what the reports on places extend.
+const IMPORT: &str = "from ._reports import JobSummary\nfrom ._summary import Report\n";
+
 /// The names of all classes.
 pub(crate) fn names() -> Vec<String> {
-    let names = classes().names;
-    names.into_iter().map(str::to_owned).collect()
+    let (of_data, of_places) = classes();
+    let names = of_data.names.into_iter().chain(of_places.names);
+    names.map(str::to_owned).collect()
 }
 
-fn classes() -> Module {
-    let mut module = Module::default();
-    module.class(Class::of::<WriteSummary>());
-    visit_verbs(&mut module);
-    module
+/// The reports of verbs on data, and those of verbs on volumes and on the machine.
+fn classes() -> (Module, Module) {
+    let mut of_data = Module::default();
+    of_data.class(Class::of::<WriteSummary>());
+    visit_verbs(&mut of_data);
+    let mut of_places = Module {
+        is_of_places: true,
+        known: of_data.names.clone(),
+        ..Module::default()
+    };
+    visit_verbs(&mut of_places);
+    (of_data, of_places)
 }
 
-/// The whole module.
-pub(crate) fn module() -> String {
-    let module = classes();
-    let names = module.names.iter().map(|name| format!("    \"{name}\",\n"));
-    let names: String = names.collect();
-    format!("{HEAD}{}\n\n__all__ = [\n{names}]\n", module.text)
+/// The whole modules, in the same order.
+pub(crate) fn modules() -> [String; 2] {
+    let (of_data, of_places) = classes();
+    let head_of_places = HEAD
+        .replace("KIND", " on volumes, drives, scratch and settings")
+        .replace("from ._summary import JobReport, Report\n", IMPORT);
+    let heads = [HEAD.replace("KIND", ""), head_of_places];
+    let text = |(head, module): (String, Module)| {
+        let names = module.names.iter().map(|name| format!("    \"{name}\",\n"));
+        let names: String = names.collect();
+        format!("{head}{}\n\n__all__ = [\n{names}]\n", module.text)
+    };
+    let [data, places] = heads;
+    [text((data, of_data)), text((places, of_places))]
+}
+
+/// Whether the verb `name` is one on volumes or on the machine.
+pub(crate) fn is_of_places(name: &str) -> bool {
+    let group = group_of(name).map(|(group, _)| group);
+    matches!(group, Some("config" | "drives" | "scratch" | "volume"))
 }
 
 /// A module that grows.
@@ -56,12 +81,16 @@ pub(crate) fn module() -> String {
 struct Module {
     text: String,
     names: Vec<&'static str>,
+    is_of_places: bool,
+    /// The classes of another module.
+    known: Vec<&'static str>,
 }
 
 impl VerbVisitor for Module {
     fn visit<V: Verb>(&mut self) {
         // Programs get arrays for them.
-        if V::INPUTS != Inputs::Arrays && !is_of_command(V::NAME) {
+        let is_here = is_of_places(V::NAME) == self.is_of_places;
+        if is_here && V::INPUTS != Inputs::Arrays && !is_of_command(V::NAME) {
             self.class(Class::of::<V::Report>());
         }
     }
@@ -69,7 +98,7 @@ impl VerbVisitor for Module {
 
 impl Module {
     fn class(&mut self, class: Class) {
-        if self.names.contains(&class.name) {
+        if self.names.contains(&class.name) || self.known.contains(&class.name) {
             return;
         }
         let base = class.fields.iter().find(|field| field.is_flat);

@@ -221,8 +221,8 @@ const GRAPH: &str = concat!(
 const PROBES: [&str; 2] = [
     "[[drive]]\nname = \"d0\"\ndir = \"/mnt/d0\"\nread_bandwidth = \"3.2GB/s\"\nwrite_bandwidth = \"1.1GB/s\"\nread_iops = 400000\nqueue_depth = 64\n",
     concat!(
-        "{\"type\":\"drive\",\"spec\":{\"name\":\"d0\",\"read_bandwidth\":\"3.2GB/s\",\"write_bandwidth\":\"1.1GB/s\"},",
-        "\"iops_by_depth\":[[1,12000],[64,400000.5]]}\n",
+        "{\"event\":\"drive\",\"name\":\"d0\",\"read_bytes_per_s\":3200000000,\"write_bytes_per_s\":1100000000,",
+        "\"iops_by_depth\":[{\"depth\":1,\"per_s\":12000},{\"depth\":64,\"per_s\":400000}]}\n",
     ),
 ];
 const TORCH: &str = r#"{"schemaVersion":1,"deviceProperties":[{"id":0}],"traceEvents":[
