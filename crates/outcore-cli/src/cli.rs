@@ -109,6 +109,7 @@ pub(crate) struct DemoArgs {
 mod tests {
     use super::*;
     use outcore_front::what::What;
+    use outcore_verbs::synonym;
 
     #[test]
     fn the_definition_is_sound() {
@@ -130,6 +131,94 @@ mod tests {
     #[test]
     fn every_rule_names_options_that_there_are_and_is_reached() {
         assert_eq!(kinds::unreached(&Cli::whole()), [""; 0]);
+    }
+
+    /// The commands that take arguments, each as its words.
+    fn callable(above: &clap::Command, words: &[String]) -> Vec<(Vec<String>, clap::Command)> {
+        let below = above.get_subcommands().flat_map(|command| {
+            let words = [words, &[command.get_name().to_owned()]].concat();
+            match command.has_subcommands() {
+                true => callable(command, &words),
+                false => vec![(words, command.clone())],
+            }
+        });
+        below.collect()
+    }
+
+    /// Options that a text names outside of backquotes, and lines of the command inside of them.
+    fn named(text: &str) -> (Vec<&str>, Vec<&str>) {
+        let mut parts = text.split('`').enumerate();
+        let (mut options, mut lines) = (Vec::new(), Vec::new());
+        for (at, part) in &mut parts {
+            match at % 2 {
+                0 => options.extend(part.split([' ', ',', ':', ';']).filter(|word| {
+                    word.starts_with("--") || (word.starts_with('-') && word.len() == 2)
+                })),
+                _ => lines.push(part),
+            }
+        }
+        (options, lines)
+    }
+
+    #[test]
+    fn a_hint_for_a_word_of_another_tool_names_only_what_there_is() {
+        let root = Cli::whole();
+        let commands = callable(&root, &[]);
+        let has = |command: &clap::Command, flag: &str| {
+            let mut args = command.get_arguments();
+            args.any(|arg| {
+                let long = arg.get_long().map(|long| format!("--{long}"));
+                let short = arg.get_short().map(|short| format!("-{short}"));
+                long.as_deref() == Some(flag) || short.as_deref() == Some(flag)
+            })
+        };
+        let line_is_right = |line: &str| {
+            let words = || line.split(' ').map(std::ffi::OsString::from);
+            if !line.starts_with("outcore ") || line == "outcore --version" {
+                return true;
+            }
+            let called = outcore_verbs::usage::called(&root, &words().collect::<Vec<_>>());
+            let options = line.split(' ').filter(|word| word.starts_with("--"));
+            called.get_name() != "outcore" && options.into_iter().all(|flag| has(called, flag))
+        };
+        let (mut count, mut wrong) = (0, Vec::new());
+        for (words, command) in &commands {
+            // Arguments of the other program are not known here.
+            if lab::called(
+                &[&["outcore".to_owned()], &words[..]]
+                    .concat()
+                    .into_iter()
+                    .map(Into::into)
+                    .collect::<Vec<_>>(),
+            ) {
+                continue;
+            }
+            for word in synonym::words_of_options().filter(|word| !has(command, word)) {
+                let Some(hint) = synonym::of_option(word, command) else {
+                    continue;
+                };
+                count += 1;
+                let (options, lines) = named(hint);
+                let are_known = options.into_iter().all(|option| has(command, option));
+                if !are_known || !lines.into_iter().all(line_is_right) {
+                    wrong.push(format!("{words:?} {word}: {hint}"));
+                }
+            }
+        }
+        assert!(count > 500, "{count}");
+        for known in synonym::words_of_commands() {
+            let above = match known.group {
+                "" => &root,
+                group => root.find_subcommand(group).unwrap(),
+            };
+            if above.find_subcommand(known.word).is_some() {
+                wrong.push(format!("{known:?}"));
+            }
+            if !named(known.hint).1.into_iter().all(line_is_right) {
+                wrong.push(format!("{known:?}"));
+            }
+        }
+        assert_eq!(wrong, [""; 0]);
     }
 
     #[test]

@@ -89,7 +89,7 @@ pub fn run(arguments: Vec<OsString>) -> u8 {
     let parsed = parse(definition_of_one, &arguments);
     match parsed.or_else(|_| parse(definition(), &arguments)) {
         Ok((mut cli, given)) => dispatch(&mut cli, given, is_gnu, &arguments),
-        Err(said) => answer(&reporter(), &said),
+        Err(said) => answer(&reporter(), &said, &definition(), &arguments),
     }
 }
 

@@ -32,7 +32,8 @@ use tokio::runtime::{Builder, Handle, Runtime};
 use tokio::sync::Semaphore;
 
 use crate::address::{Address, MARKER_SUFFIX, Scheme};
-use crate::fault::{explain, is_missing_bucket, no_credentials};
+use crate::environment::Variables;
+use crate::fault::{explain, is_missing_bucket, misconfigured, no_credentials};
 
 /// GETs in flight over all threads of the process.
 pub(crate) const GETS_MAX: usize = 32;
@@ -301,11 +302,13 @@ fn retries() -> RetryConfig {
 /// A client, set by the environment.
 fn connect(address: &Address, handle: &Handle) -> Result<Store> {
     let handle = handle.clone();
-    let failed = |error: object_store::Error| explain(CONNECT, address, &error);
+    let variables = Variables::of_process(address.scheme);
+    variables.check_endpoint(CONNECT, address)?;
+    let failed = |error: object_store::Error| misconfigured(CONNECT, address, &variables, &error);
     let time = object_store::ClientConfigKey::Timeout;
     Ok(match address.scheme {
         Scheme::S3 => {
-            let made = Arc::new(s3(address)?.build().map_err(failed)?);
+            let made = Arc::new(s3(address, &variables)?.build().map_err(failed)?);
             Store {
                 objects: Arc::<object_store::aws::AmazonS3>::clone(&made),
                 parts: Some(made),
@@ -314,7 +317,11 @@ fn connect(address: &Address, handle: &Handle) -> Result<Store> {
         }
         Scheme::Google => {
             let client = object_store::gcp::GoogleConfigKey::Client(time);
-            let made = GoogleCloudStorageBuilder::from_env()
+            let made = variables.applied(
+                GoogleCloudStorageBuilder::new(),
+                GoogleCloudStorageBuilder::with_config,
+            );
+            let made = made
                 .with_bucket_name(&address.host)
                 .with_config(client, REQUEST_MAX)
                 .with_retry(retries());
@@ -327,9 +334,11 @@ fn connect(address: &Address, handle: &Handle) -> Result<Store> {
         }
         Scheme::Azure => {
             let client = object_store::azure::AzureConfigKey::Client(time);
-            let made = MicrosoftAzureBuilder::from_env()
-                .with_config(client, REQUEST_MAX)
-                .with_retry(retries());
+            let made = variables.applied(
+                MicrosoftAzureBuilder::new(),
+                MicrosoftAzureBuilder::with_config,
+            );
+            let made = made.with_config(client, REQUEST_MAX).with_retry(retries());
             let made = match address.host.contains('@') {
                 true => made.with_url(address.place.clone()),
                 false => made.with_container_name(&address.host),
@@ -360,23 +369,23 @@ fn connect(address: &Address, handle: &Handle) -> Result<Store> {
 }
 
 /// The settings of S3. Each part that is written has a checksum, which the store verifies.
-fn s3(address: &Address) -> Result<AmazonS3Builder> {
-    let is_set = |name: &str| std::env::var_os(name).is_some_and(|value| !value.is_empty());
-    let is_true = |name: &str| std::env::var(name).is_ok_and(|value| value == "true");
-    let is_anonymous = is_true("AWS_SKIP_SIGNATURE");
+fn s3(address: &Address, variables: &Variables) -> Result<AmazonS3Builder> {
+    let is_anonymous = variables.is_true("AWS_SKIP_SIGNATURE");
     let others = [
         "AWS_WEB_IDENTITY_TOKEN_FILE",
         "AWS_CONTAINER_CREDENTIALS_RELATIVE_URI",
         "AWS_CONTAINER_CREDENTIALS_FULL_URI",
     ];
-    let is_given = is_set("AWS_ACCESS_KEY_ID") || others.iter().any(|name| is_set(name));
+    let is_given = variables.get("AWS_ACCESS_KEY_ID").is_some()
+        || others.iter().any(|name| variables.get(name).is_some());
     // Elsewhere nothing answers where a machine of EC2 asks for its role.
-    let has_role = is_set("AWS_METADATA_ENDPOINT") || is_of_ec2();
-    let has_role = has_role && !is_true("AWS_EC2_METADATA_DISABLED");
+    let has_role = variables.get("AWS_METADATA_ENDPOINT").is_some() || is_of_ec2();
+    let has_role = has_role && !variables.is_true("AWS_EC2_METADATA_DISABLED");
     if !is_anonymous && !is_given && !has_role {
         return Err(no_credentials(CONNECT, address));
     }
-    let made = AmazonS3Builder::from_env()
+    let made = variables.applied(AmazonS3Builder::new(), AmazonS3Builder::with_config);
+    let made = made
         .with_bucket_name(&address.host)
         .with_conditional_put(S3ConditionalPut::ETagMatch)
         .with_config(
@@ -384,7 +393,7 @@ fn s3(address: &Address) -> Result<AmazonS3Builder> {
             REQUEST_MAX,
         )
         .with_retry(retries());
-    Ok(match is_set("AWS_CHECKSUM_ALGORITHM") {
+    Ok(match variables.get("AWS_CHECKSUM_ALGORITHM").is_some() {
         true => made,
         false => made.with_checksum_algorithm(Checksum::SHA256),
     })

@@ -10,6 +10,7 @@ use object_store::Error as StoreError;
 use outcore_io::{Error, Kind};
 
 use crate::address::{Address, Scheme};
+use crate::environment::Variables;
 
 /// Longest cause that is taken over from a store.
 const CAUSE_CHARS_MAX: usize = 300;
@@ -39,10 +40,71 @@ pub(crate) fn explain(operation: &str, address: &Address, error: &StoreError) ->
             .path(&path)
             .hint("the server must serve ranges of bytes: copy the file to a drive"),
         _ if is_about_credentials(error) => no_credentials(operation, address),
-        _ => Error::new(Kind::Io, operation, line_of(error))
-            .path(&path)
-            .hint("the store or the network failed after several tries: try again later"),
+        _ => failure(operation, error).path(&path),
     }
+}
+
+/// The error of a request that no other rule explains.
+fn failure(operation: &str, error: &StoreError) -> Error {
+    let line = line_of(error);
+    // The client's own account of its tries begins each message.
+    let (account, cause) = line.split_once(" - ").unwrap_or(("", &line));
+    let tries = account
+        .split_once(", after ")
+        .and_then(|(_, rest)| rest.split(' ').next())
+        .and_then(|retries| retries.parse::<u32>().ok())
+        .map(|retries| retries + 1);
+    let causes = causes_of(error);
+    let cause = match causes.iter().any(|text| text.contains("dns error")) {
+        true => "the name of its server is not known".to_owned(),
+        false => match causes
+            .iter()
+            .any(|text| text.contains("Connection refused"))
+        {
+            true => "its server refuses connections".to_owned(),
+            false => cause.to_owned(),
+        },
+    };
+    let hint = match tries {
+        Some(_) => "check the endpoint and the network, or try again later",
+        None => "check the endpoint and the settings of the store",
+    };
+    let cause = match tries {
+        Some(tries) => format!("{cause}, after {tries} tries"),
+        None => cause,
+    };
+    Error::new(Kind::Io, operation, cause).hint(hint)
+}
+
+/// The messages of an error and of its causes.
+fn causes_of(error: &StoreError) -> Vec<String> {
+    let mut texts = Vec::new();
+    let mut next: Option<&dyn std::error::Error> = Some(error);
+    while let Some(error) = next {
+        texts.push(error.to_string());
+        next = error.source();
+    }
+    texts
+}
+
+/// The error of a client that cannot be made, since `variables` set it wrongly.
+pub(crate) fn misconfigured(
+    operation: &str,
+    address: &Address,
+    variables: &Variables,
+    error: &StoreError,
+) -> Error {
+    let line = line_of(error);
+    let cause = line
+        .split_once(" error: ")
+        .map_or(&line[..], |(_, cause)| cause);
+    let names = variables.named_by(cause);
+    Error::usage(operation, cause)
+        .path(address.path())
+        .hint(match names.is_empty() {
+            true => format!("set {}", variables_of(address.scheme)),
+            false => format!("correct {}", names.join(" or ")),
+        })
 }
 
 /// The error about an object that is no longer the one that was found.

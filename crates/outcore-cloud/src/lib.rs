@@ -6,6 +6,7 @@
 //! has the stores' lists and uploads as [`Stores`](outcore_io::drive::Stores).
 //!
 //! - [`address`]: the parts of a name
+//! - [`environment`]: settings and credentials
 //! - [`cloud`]: the connections: one runtime, one client per bucket or server
 //! - [`device`], [`open`], [`queue`], [`get`]: objects as files
 //! - [`upload`]: files become objects, whole or absent
@@ -17,6 +18,7 @@
 mod address;
 mod cloud;
 mod device;
+mod environment;
 mod fault;
 mod get;
 mod open;

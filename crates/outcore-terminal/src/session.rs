@@ -103,9 +103,15 @@ pub fn first_file(words: &[OsString]) -> Option<PathBuf> {
     names.find(|name| name.is_file())
 }
 
-/// Prints clap's message: help, the version or an error; returns the exit code.
-pub fn answer(reporter: &Reporter, said: &clap::Error) -> u8 {
-    match usage::read(said) {
+/// Prints clap's message about the words of a call of `root`: help, the version or an error;
+/// returns the exit code.
+pub fn answer(
+    reporter: &Reporter,
+    said: &clap::Error,
+    root: &clap::Command,
+    words: &[OsString],
+) -> u8 {
+    match usage::read(said, usage::called(root, words)) {
         usage::Parsed::Text(text) => print(reporter, &text),
         usage::Parsed::Wrong(wrong) => finish(reporter, Err(wrong)),
         usage::Parsed::Nothing(wrong, help) => {

@@ -13,7 +13,7 @@
 //! | [`host`] | what a verb needs of the face that runs it |
 //! | [`verb`] | what a verb is |
 //! | [`usage`] | wrong arguments, in words |
-//! | `synonym` | words of other tools |
+//! | [`synonym`] | words of other tools |
 //! | [`explain`] | the plan of a pass over files |
 //! | [`lines`] | what verbs on lines share |
 //! | [`records`] | what verbs on records share |
@@ -56,7 +56,7 @@ pub mod sequence;
 mod shuffle;
 pub mod sort;
 mod split;
-mod synonym;
+pub mod synonym;
 #[cfg(feature = "tables")]
 pub mod tables;
 mod tail;

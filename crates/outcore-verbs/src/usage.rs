@@ -4,9 +4,11 @@
 //! short help goes to standard error, before the error. Everything else becomes an [`Error`] of
 //! kind usage: one line with the cause, one with the next step.
 
+use std::ffi::OsString;
 use std::num::{IntErrorKind, ParseFloatError, ParseIntError};
 use std::path::Path;
 
+use clap::Command;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use outcore::Error;
 
@@ -26,8 +28,17 @@ pub enum Parsed {
     Nothing(Error, String),
 }
 
-/// Interprets clap's error.
-pub fn read(error: &clap::Error) -> Parsed {
+/// The command that `words` call, after the name of the program: `root`, or one below it.
+pub fn called<'c>(root: &'c Command, words: &[OsString]) -> &'c Command {
+    let mut called = root;
+    for word in words.iter().skip(1) {
+        called = called.find_subcommand(word).unwrap_or(called);
+    }
+    called
+}
+
+/// Interprets clap's error about the arguments of a `command`.
+pub fn read(error: &clap::Error, command: &Command) -> Parsed {
     match error.kind() {
         ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => {
             Parsed::Text(error.render().to_string())
@@ -36,11 +47,11 @@ pub fn read(error: &clap::Error) -> Parsed {
             Error::usage("read arguments", "no subcommand given").hint("see --help"),
             error.render().to_string(),
         ),
-        _ => Parsed::Wrong(wrong(error)),
+        _ => Parsed::Wrong(wrong(error, command)),
     }
 }
 
-fn wrong(error: &clap::Error) -> Error {
+fn wrong(error: &clap::Error, command: &Command) -> Error {
     use std::error::Error as _;
     // One of our own parsers rejected a value, and its error is the best one.
     if let Some(ours) = error
@@ -86,35 +97,61 @@ fn wrong(error: &clap::Error) -> Error {
         Some(ContextValue::String(word)) => word.as_str(),
         _ => "",
     };
-    let (mut unknown, mut meant) = ("", None);
-    match error.kind() {
+    let hint = match error.kind() {
         ErrorKind::UnknownArgument => {
-            unknown = text_of(ContextKind::InvalidArg);
-            meant = synonym::of_option(unknown);
+            unknown_option(text_of(ContextKind::InvalidArg), command, tip)
         }
         ErrorKind::InvalidSubcommand => {
-            meant = synonym::of_command(text_of(ContextKind::InvalidSubcommand));
+            unknown_command(text_of(ContextKind::InvalidSubcommand), command)
         }
-        _ => {}
-    }
-    let hint = match tip {
-        _ if meant.is_some() => format!("{}; see --help", meant.unwrap_or_default()),
-        // Clap would suggest it as a file name.
-        _ if unknown == "--record-io" => RECORDS_NOTHING.to_string(),
-        // Clap would do the same for any other unknown option.
-        Some(tip) if tip.starts_with("to pass") && unknown.starts_with('-') => {
-            match Path::new(unknown).exists() {
-                true => format!("--help lists all options; for the file write ./{unknown}"),
-                false => "--help lists all options".to_owned(),
-            }
-        }
-        Some(tip) => format!("{tip}; see --help"),
-        None => match usage {
-            Some(usage) => format!("usage: {usage}; see --help"),
-            None => "see --help".to_string(),
+        _ => match tip
+            .map(str::to_owned)
+            .or_else(|| Some(format!("usage: {}", usage?)))
+        {
+            Some(hint) => format!("{hint}; see --help"),
+            None => "see --help".to_owned(),
         },
     };
     Error::usage("read arguments", cause).hint(hint)
+}
+
+/// The hint for an option that `command` does not have. Clap's `tip` is right for an operand alone:
+/// for an option it may name any other one.
+fn unknown_option(unknown: &str, command: &Command, tip: Option<&str>) -> String {
+    let word = plain(unknown);
+    if word == "--record-io" {
+        return RECORDS_NOTHING.to_owned();
+    }
+    if let Some(meant) = synonym::of_option(&word, command) {
+        return format!("{meant}; see --help");
+    }
+    if let Some(near) = synonym::near_option(&word, command) {
+        return format!("did you mean {near}? see --help");
+    }
+    match tip {
+        _ if unknown.starts_with('-') && Path::new(unknown).exists() => {
+            format!("--help lists all options; for the file write ./{unknown}")
+        }
+        _ if unknown.starts_with('-') => "--help lists all options".to_owned(),
+        Some(tip) => format!("{tip}; see --help"),
+        None => "see --help".to_owned(),
+    }
+}
+
+/// The hint for a command that is not below `command`.
+fn unknown_command(word: &str, command: &Command) -> String {
+    // The root has the name of the program, which is no group of verbs.
+    let group = match command.get_name() {
+        "outcore" | "outcore-lab" => "",
+        group => group,
+    };
+    if let Some(meant) = synonym::of_command(group, word) {
+        return format!("{meant}; see --help");
+    }
+    match synonym::near_command(word, command) {
+        Some(near) => format!("did you mean {near}? see --help"),
+        None => "--help lists all commands".to_owned(),
+    }
 }
 
 /// The error for a value that is not a number, for which clap only repeats the message of Rust's

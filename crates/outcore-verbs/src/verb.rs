@@ -198,11 +198,13 @@ fn read_as<V: Verb>(
     words: impl IntoIterator<Item = OsString>,
 ) -> Result<(V::Args, Given)> {
     let words = iter::once(OsString::from(V::NAME)).chain(words);
-    let read = |error: clap::Error| match usage::read(&error) {
+    let parsed = root.try_get_matches_from_mut(words);
+    let command = root.find_subcommand(V::NAME).unwrap_or(&root);
+    let read = |error: clap::Error| match usage::read(&error, command) {
         Parsed::Wrong(error) | Parsed::Nothing(error, _) => error,
         Parsed::Text(text) => Error::usage(READ, text),
     };
-    let matches = root.try_get_matches_from_mut(words).map_err(read)?;
+    let matches = parsed.map_err(read)?;
     let given = Given::of(&root, &matches);
     let verb = matches.subcommand_matches(V::NAME);
     let verb = verb.ok_or_else(|| Error::usage(READ, "no verb is named"))?;

@@ -49,10 +49,10 @@ pub fn run(arguments: Vec<OsString>) -> u8 {
     let parsed = root.try_get_matches_from(&arguments);
     match parsed.and_then(|mut matches| Cli::from_arg_matches_mut(&mut matches)) {
         Ok(cli) => dispatch(cli, &arguments),
-        Err(said) => answer(
-            &Reporter::new(STARTER, &Common::of_words(&arguments)),
-            &said,
-        ),
+        Err(said) => {
+            let reporter = Reporter::new(STARTER, &Common::of_words(&arguments));
+            answer(&reporter, &said, &definition(), &arguments)
+        }
     }
 }
 

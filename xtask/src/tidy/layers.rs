@@ -38,6 +38,7 @@ const ROOMS: [(&str, &[&[&str]]); 20] = [
         "crates/outcore-cloud/",
         &[
             &["address"],
+            &["environment"],
             &["fault"],
             &["cloud"],
             &["get", "open"],

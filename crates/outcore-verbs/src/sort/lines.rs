@@ -135,7 +135,7 @@ pub(super) fn sort(
         }
         host.show_plan(&plan);
     }
-    lines.keep_journal(host, is_resumed, || identity_of(args, text))?;
+    lines.keep_journal(host, is_resumed, || identity_of(host, args, text))?;
     lines.begin(host, json!({}));
     let run = |lines: &LineJob, dress: &Dress, order: &dyn SortKey, options| {
         run(host, args, lines, dress, order, options, debug.as_ref())
@@ -222,15 +222,18 @@ fn is_random(args: &SortArgs) -> bool {
 }
 
 /// The order and the form of the lines, as text that two runs of one job share.
-fn identity_of(args: &SortArgs, text: &FormatArgs) -> Result<String> {
+fn identity_of(host: &dyn Host, args: &SortArgs, text: &FormatArgs) -> Result<String> {
     let mut spec = args.order.to_spec(args.descending, args.stable)?;
     spec.keys.extend(args.record.keys.iter().cloned());
     spec.by.clone_from(&text.by);
     let mut words = text.said(&args.header, &spec);
     if let Some(path) = &args.gnu.random_source {
-        words = format!("{words} --random-source {}", path.display());
+        // Its bytes decide, whatever its name.
+        let seed = seed_of(host, path)?;
+        words = format!("{words} --random-source {} --seed {seed}", path.display());
     }
     if is_random(args)
+        && args.gnu.random_source.is_none()
         && let Some(seed) = args.seed
     {
         words = format!("{words} --seed {seed}");

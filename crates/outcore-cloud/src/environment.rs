@@ -1,0 +1,180 @@
+//! Variables of the environment that set the client of a store.
+//!
+//! Contract: the names are those of the vendors' tools (`AWS_*`, `GOOGLE_*`, `AZURE_*`). An empty
+//! variable counts as absent, as these tools take it. Values are never part of an error, since some
+//! are secrets.
+
+use std::str::FromStr;
+
+use outcore_io::{Error, Result};
+
+use crate::address::{Address, Scheme};
+
+/// Names that have another form in the client's settings.
+const OTHER_NAMES: [(&str, &str); 2] = [
+    ("SERVICE_ACCOUNT", "google_service_account"),
+    ("IDENTITY_ENDPOINT", "azure_msi_endpoint"),
+];
+
+/// A variable with its value.
+struct Variable {
+    name: String,
+    value: String,
+}
+
+/// See the module.
+pub(crate) struct Variables(Vec<Variable>);
+
+impl Variables {
+    /// Those of the process that are for stores of this kind.
+    pub(crate) fn of_process(scheme: Scheme) -> Self {
+        let prefix = match scheme {
+            Scheme::S3 => "AWS_",
+            Scheme::Google => "GOOGLE_",
+            Scheme::Azure => "AZURE_",
+            Scheme::Web => return Variables(Vec::new()),
+        };
+        let is_ours = |name: &str| {
+            let other = OTHER_NAMES.iter().find(|(known, _)| *known == name);
+            let setting =
+                other.map_or_else(|| name.to_owned(), |(_, key)| key.to_ascii_uppercase());
+            setting.starts_with(prefix)
+        };
+        let found = std::env::vars_os().filter_map(|(name, value)| {
+            let (name, value) = (name.into_string().ok()?, value.into_string().ok()?);
+            (is_ours(&name) && !value.is_empty()).then_some(Variable { name, value })
+        });
+        let mut found: Vec<Variable> = found.collect();
+        found.sort_by(|one, other| one.name.cmp(&other.name));
+        Variables(found)
+    }
+
+    /// The value of a variable.
+    pub(crate) fn get(&self, name: &str) -> Option<&str> {
+        let found = self.0.iter().find(|variable| variable.name == name);
+        found.map(|variable| &variable.value[..])
+    }
+
+    /// Whether a variable is `true`.
+    pub(crate) fn is_true(&self, name: &str) -> bool {
+        self.get(name) == Some("true")
+    }
+
+    /// `builder` with all settings that it has among the variables.
+    pub(crate) fn applied<B, K: FromStr>(&self, builder: B, with: fn(B, K, String) -> B) -> B {
+        self.0.iter().fold(builder, |builder, variable| {
+            let known = OTHER_NAMES.iter().find(|(name, _)| *name == variable.name);
+            let name = known.map_or_else(
+                || variable.name.to_ascii_lowercase(),
+                |(_, key)| (*key).to_owned(),
+            );
+            match name.parse() {
+                Ok(key) => with(builder, key, variable.value.clone()),
+                Err(_) => builder,
+            }
+        })
+    }
+
+    /// Fails for an endpoint that no request can reach.
+    ///
+    /// # Errors
+    /// Usage: it has no scheme; it is not encrypted, and that is not allowed.
+    pub(crate) fn check_endpoint(&self, operation: &str, address: &Address) -> Result<()> {
+        let endpoints = self.0.iter().filter(|variable| {
+            let name = &variable.name;
+            name.contains("ENDPOINT")
+                && !name.contains("METADATA")
+                && !name.contains("MSI")
+                && !name.contains("IDENTITY")
+        });
+        for Variable { name, value } in endpoints {
+            let refused = |cause: &str, hint: String| {
+                Err(Error::usage(operation, format!("{name} {cause}"))
+                    .path(address.path())
+                    .hint(hint))
+            };
+            if !value.contains("://") {
+                return refused(
+                    "has no scheme",
+                    format!(
+                        "begin it with https://, or with http:// and {}",
+                        self.allowing()
+                    ),
+                );
+            }
+            if value.starts_with("http://") && !self.allows_http() {
+                return refused(
+                    "is not encrypted: it begins with http://",
+                    format!("set {} to allow that", self.allowing()),
+                );
+            }
+        }
+        Ok(())
+    }
+
+    fn allows_http(&self) -> bool {
+        let mut names = self.0.iter();
+        names.any(|variable| {
+            let is_true = matches!(&variable.value[..], "true" | "1" | "yes" | "on" | "t" | "y");
+            variable.name.ends_with("ALLOW_HTTP") && is_true
+        })
+    }
+
+    /// The setting that allows requests without encryption.
+    fn allowing(&self) -> String {
+        let prefix = self
+            .0
+            .first()
+            .and_then(|first| first.name.split('_').next());
+        format!("{}_ALLOW_HTTP=true", prefix.unwrap_or("AWS"))
+    }
+
+    /// The variables whose values a message has, by their names.
+    pub(crate) fn named_by(&self, message: &str) -> Vec<&str> {
+        let is_in = |variable: &&Variable| {
+            variable.value.len() > 1 && message.contains(&variable.value[..])
+        };
+        self.0
+            .iter()
+            .filter(is_in)
+            .map(|variable| &variable.name[..])
+            .collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::path::Path;
+
+    fn of(variables: &[(&str, &str)]) -> Variables {
+        let variables = variables.iter().map(|(name, value)| Variable {
+            name: (*name).to_owned(),
+            value: (*value).to_owned(),
+        });
+        Variables(variables.collect())
+    }
+
+    #[test]
+    fn an_endpoint_needs_a_scheme_and_leave_to_do_without_encryption() {
+        let address = Address::parse("open", Path::new("s3://b/k")).unwrap();
+        let checked = |variables: &[(&str, &str)]| of(variables).check_endpoint("open", &address);
+        let error = checked(&[("AWS_ENDPOINT_URL", "minio:9000")]).unwrap_err();
+        assert!(error.cause().contains("AWS_ENDPOINT_URL has no scheme"));
+        let plain = ("AWS_ENDPOINT_URL", "http://minio:9000");
+        let error = checked(&[plain, ("AWS_ALLOW_HTTP", "false")]).unwrap_err();
+        assert!(error.next_step().unwrap().contains("AWS_ALLOW_HTTP=true"));
+        assert!(checked(&[plain, ("AWS_ALLOW_HTTP", "true")]).is_ok());
+        assert!(checked(&[("AWS_ENDPOINT_URL", "https://minio")]).is_ok());
+        assert!(checked(&[("AWS_METADATA_ENDPOINT", "http://169.254.169.254")]).is_ok());
+    }
+
+    #[test]
+    fn a_message_with_a_value_names_its_variable() {
+        let variables = of(&[("AWS_ALLOW_HTTP", "maybe"), ("AWS_REGION", "eu")]);
+        assert_eq!(
+            variables.named_by("failed to parse \"maybe\""),
+            ["AWS_ALLOW_HTTP"]
+        );
+    }
+}

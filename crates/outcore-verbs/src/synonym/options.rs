@@ -1,0 +1,553 @@
+//! Options of other tools, and their equivalents.
+//!
+//! Contract: the first hint that is for a command, and whose option the command has, is given.
+
+use clap::Command;
+
+use super::has;
+
+/// What some options of other tools mean here.
+struct Meaning {
+    words: &'static [&'static str],
+    hints: &'static [Hint],
+}
+
+/// An equivalent.
+struct Hint {
+    /// The commands that it is for; empty for all.
+    of: &'static [&'static str],
+    /// The option that the command must have; empty for none.
+    needs: &'static str,
+    text: &'static str,
+}
+
+/// A hint for commands that have an option.
+const fn with(needs: &'static str, text: &'static str) -> Hint {
+    Hint {
+        of: &[],
+        needs,
+        text,
+    }
+}
+
+/// A hint for some commands.
+const fn of(of: &'static [&'static str], text: &'static str) -> Hint {
+    Hint {
+        of,
+        needs: "",
+        text,
+    }
+}
+
+/// A hint for all commands.
+const fn always(text: &'static str) -> Hint {
+    of(&[], text)
+}
+
+const COUNTED: &[&str] = &["gen", "head", "sample", "shuffle", "tail", "top"];
+const BY: Hint = with(
+    "--by",
+    "--by COLUMN is the key; repeat it for further columns",
+);
+const ORDER: Hint = with("--order", "--order COLUMN orders the rows of a group");
+const ON: Hint = with(
+    "--on",
+    "--on COLUMN joins on a column, --on LEFT=RIGHT on two of different names",
+);
+const MAP_FIRST: Hint = with("--map", "--map EXPR computes the values that are used");
+const SPLIT_BY: Hint = always("`outcore split --by COLUMN` writes a directory per value");
+const SAMPLE_RATE: Hint = always("`outcore sample --rate 0.1` draws a tenth");
+
+/// Options that mean the same are in one entry.
+const OPTIONS: [Meaning; 47] = [
+    Meaning {
+        words: &[
+            "--agg-func",
+            "--aggregate",
+            "--count-distinct",
+            "--mean",
+            "--sum",
+        ],
+        hints: &[
+            with(
+                "--agg",
+                "--agg 'sum(price), mean(price)' computes values of groups",
+            ),
+            always("`outcore group-by --agg 'sum(price)'` computes values of groups"),
+        ],
+    },
+    Meaning {
+        words: &["--asc", "--ascending"],
+        hints: &[
+            with(
+                "--descending",
+                "the smallest come first unless --descending is given",
+            ),
+            with(
+                "--by",
+                "the smallest come first unless --by COLUMN:desc is given",
+            ),
+            with(
+                "--order",
+                "the smallest come first unless --order COLUMN:desc is given",
+            ),
+        ],
+    },
+    Meaning {
+        words: &["--batch-size", "--minibatch"],
+        hints: &[with(
+            "--batch",
+            "--batch is the number of vectors of a batch",
+        )],
+    },
+    Meaning {
+        words: &[
+            "--block-size",
+            "--blocksize",
+            "--buffer-size",
+            "--chunk-size",
+            "--chunksize",
+        ],
+        hints: &[with("--memory", "block sizes follow from --memory")],
+    },
+    Meaning {
+        words: &["--additional-suffix", "--prefix", "--suffix"],
+        hints: &[of(
+            &["split"],
+            "the names of parts come from -o 'part-{part}.csv'",
+        )],
+    },
+    Meaning {
+        words: &[
+            "--bs",
+            "--ioengine",
+            "--iodepth",
+            "--qd",
+            "--queue-depth",
+            "--rw",
+        ],
+        hints: &[
+            of(
+                &["io"],
+                "--load randread:4KiB:32 is a load: pattern, block and depth",
+            ),
+            with("--depth", "--depth is the number of requests in flight"),
+        ],
+    },
+    Meaning {
+        words: &[
+            "--cache",
+            "--max-memory",
+            "--mem",
+            "--memory-limit",
+            "--ram",
+        ],
+        hints: &[with("--memory", "--memory is the memory to use")],
+    },
+    Meaning {
+        words: &["--check-order", "--order", "--sorted"],
+        hints: &[
+            of(&["verify"], "verify checks the order without an option"),
+            with(
+                "--by",
+                "--by COLUMN is the key; repeat it for further columns",
+            ),
+        ],
+    },
+    Meaning {
+        words: &["--clusters", "--n-clusters", "--nclusters"],
+        hints: &[of(&["kmeans"], "-k is the number of clusters")],
+    },
+    Meaning {
+        words: &[
+            "--col",
+            "--cols",
+            "--column",
+            "--fields",
+            "--project",
+            "--select",
+            "--usecols",
+        ],
+        hints: &[
+            of(
+                &["sort"],
+                "--by COLUMN is the key; `outcore convert --columns a,b` keeps columns",
+            ),
+            with("--columns", "--columns keeps columns"),
+            MAP_FIRST,
+            always("`outcore convert --columns a,b` keeps columns"),
+        ],
+    },
+    Meaning {
+        words: &["--compress", "--compression", "--gzip", "--zstd"],
+        hints: &[with(
+            "--codec",
+            "--codec is the compression of a table; for text, the ending of the output selects it: \
+             out.csv.zst",
+        )],
+    },
+    Meaning {
+        words: &["--damping"],
+        hints: &[with("--alpha", "--alpha is the damping factor")],
+    },
+    Meaning {
+        words: &[
+            "--delim",
+            "--delimiter",
+            "--field-separator",
+            "--fs",
+            "--ifs",
+            "--sep",
+            "--separator",
+        ],
+        hints: &[with("-t", "-t is the separator of fields")],
+    },
+    Meaning {
+        words: &["--desc", "--descending", "--reverse"],
+        hints: &[
+            with("--descending", "--descending sorts the largest first"),
+            with("--by", "--by COLUMN:desc sorts the largest first"),
+            with("--order", "--order COLUMN:desc puts the largest first"),
+        ],
+    },
+    Meaning {
+        words: &[
+            "--dest",
+            "--destination",
+            "--out",
+            "--out-file",
+            "--outfile",
+        ],
+        hints: &[with("-o", "-o is the output")],
+    },
+    Meaning {
+        words: &["--direct"],
+        hints: &[with("--io", "--io direct bypasses the page cache")],
+    },
+    Meaning {
+        words: &["--directed"],
+        hints: &[with(
+            "--undirected",
+            "edges are directed unless --undirected is given",
+        )],
+    },
+    Meaning {
+        words: &["--dist-metric", "--distance", "--space"],
+        hints: &[with(
+            "--metric",
+            "--metric is the measure of distance: l2, ip, cos or hamming",
+        )],
+    },
+    Meaning {
+        words: &["--distinct", "--uniq"],
+        hints: &[
+            of(&["sort"], "--unique keeps one of each key"),
+            always("`outcore unique` keeps one of each line, record or row"),
+        ],
+    },
+    Meaning {
+        words: &["--dtype", "--record-type"],
+        hints: &[
+            with("--type", "--type is the type of records"),
+            with(
+                "--schema",
+                "--schema gives types of columns: --schema price:f64",
+            ),
+        ],
+    },
+    Meaning {
+        words: &["--encoding"],
+        hints: &[always(
+            "outcore reads UTF-8; iconv converts other encodings",
+        )],
+    },
+    Meaning {
+        words: &["--eps", "--epsilon", "--tol"],
+        hints: &[with(
+            "--tolerance",
+            "--tolerance is the change at which it ends",
+        )],
+    },
+    Meaning {
+        words: &["--filter", "--condition", "--query", "--where"],
+        hints: &[
+            with("--where", "--where EXPR takes what the condition holds for"),
+            of(&["knn"], "the queries are the second operand"),
+            always("`outcore filter CONDITION` keeps what a condition holds for"),
+        ],
+    },
+    Meaning {
+        words: &[
+            "--format",
+            "--informat",
+            "--input-format",
+            "--output-format",
+        ],
+        hints: &[
+            of(&["convert"], "file names determine the formats"),
+            with(
+                "--from",
+                "file names determine the formats; --from is for standard input",
+            ),
+            with(
+                "--type",
+                "the name of a file determines its format; --type is a type of records",
+            ),
+        ],
+    },
+    Meaning {
+        words: &[
+            "--frac",
+            "--fraction",
+            "--percent",
+            "--probability",
+            "--ratio",
+        ],
+        hints: &[with("--rate", "--rate 0.1 draws a tenth"), SAMPLE_RATE],
+    },
+    Meaning {
+        words: &[
+            "--group",
+            "--group-by",
+            "--groupby",
+            "--on",
+            "--partition-by",
+            "--subset",
+        ],
+        hints: &[
+            ON,
+            of(
+                &["convert"],
+                "`outcore split --by COLUMN` writes a directory per value",
+            ),
+            of(&["window"], "--by COLUMN makes groups of rows"),
+            BY,
+            SPLIT_BY,
+        ],
+    },
+    Meaning {
+        words: &["--has-header", "--header"],
+        hints: &[with(
+            "--no-header",
+            "the first line of CSV is its header unless --no-header is given",
+        )],
+    },
+    Meaning {
+        words: &["--infile", "--input", "--inputs"],
+        hints: &[always("inputs are named without an option")],
+    },
+    Meaning {
+        words: &["--inner", "--join", "--join-type", "--left", "--outer"],
+        hints: &[with(
+            "--how",
+            "--how left keeps rows of the left table without a partner",
+        )],
+    },
+    Meaning {
+        words: &["--full", "--right"],
+        hints: &[with(
+            "--how",
+            "--how full keeps rows of both tables without a partner",
+        )],
+    },
+    Meaning {
+        words: &[
+            "--jobs",
+            "--n-jobs",
+            "--nthreads",
+            "--num-threads",
+            "--workers",
+            "-P",
+            "-j",
+        ],
+        hints: &[
+            of(
+                &["join"],
+                "--on COLUMN joins on a column; --threads is the number of threads",
+            ),
+            with("--threads", "--threads is the number of threads"),
+        ],
+    },
+    Meaning {
+        words: &["--keep"],
+        hints: &[always(
+            "`outcore dedup --by COLUMN --keep last` keeps the last row of each key",
+        )],
+    },
+    Meaning {
+        words: &["--key-column", "--order-by", "--sort-by", "--sort-key"],
+        hints: &[ORDER, ON, BY],
+    },
+    Meaning {
+        words: &["--largest"],
+        hints: &[of(
+            &["top"],
+            "the largest are listed unless --smallest is given",
+        )],
+    },
+    Meaning {
+        words: &["--left-key", "--left-on", "--right-key", "--right-on"],
+        hints: &[ON],
+    },
+    Meaning {
+        words: &["--limit", "--max-rows", "--nrows", "--top-n"],
+        hints: &[
+            Hint {
+                of: COUNTED,
+                needs: "-n",
+                text: "-n is a number of lines, records or rows",
+            },
+            always("`outcore head -n 10` takes the first lines, records or rows"),
+        ],
+    },
+    Meaning {
+        words: &["--lines-per-file", "--rows-per-file"],
+        hints: &[
+            with(
+                "--by-lines",
+                "--by-lines cuts into parts of this many lines",
+            ),
+            always("`outcore split --by-lines 1000000` cuts into parts of so many lines"),
+        ],
+    },
+    Meaning {
+        words: &["--max-iter", "--max-iters", "--niter"],
+        hints: &[
+            with(
+                "--max-iterations",
+                "--max-iterations is their largest number",
+            ),
+            with("--iterations", "--iterations is their largest number"),
+        ],
+    },
+    Meaning {
+        words: &["--n-init"],
+        hints: &[with(
+            "--runs",
+            "--runs is the number of runs with other seeds",
+        )],
+    },
+    Meaning {
+        words: &[
+            "--na",
+            "--na-values",
+            "--null-values",
+            "--nulls",
+            "--nullstr",
+        ],
+        hints: &[with("--null", "--null lists the texts that are null")],
+    },
+    Meaning {
+        words: &["--nulls-first", "--nulls-last"],
+        hints: &[with(
+            "--by",
+            "--by COLUMN:nulls-first puts rows without a value first",
+        )],
+    },
+    Meaning {
+        words: &["--num-files", "--number", "--chunks"],
+        hints: &[with("--parts", "--parts is the number of files")],
+    },
+    Meaning {
+        words: &["--on-bad-lines", "--ignore-errors", "--skip-errors"],
+        hints: &[with("--on-error", "--on-error skip leaves bad rows out")],
+    },
+    Meaning {
+        words: &["--overwrite", "--yes", "-y"],
+        hints: &[with("--force", "--force replaces an existing output")],
+    },
+    Meaning {
+        words: &["--queries", "--xq"],
+        hints: &[of(
+            &["knn"],
+            "the queries are the second operand: BASE QUERIES",
+        )],
+    },
+    Meaning {
+        words: &["--random-seed", "--random-state"],
+        hints: &[with("--seed", "--seed is the start of random numbers")],
+    },
+    Meaning {
+        words: &["--record-len", "--record-size", "--reclen", "--width"],
+        hints: &[with(
+            "--record",
+            "--record is the size of a record in bytes",
+        )],
+    },
+];
+
+/// More of the same.
+const FURTHER: [Meaning; 7] = [
+    Meaning {
+        words: &["--rows-per-group", "--row-group-size"],
+        hints: &[with(
+            "--group-rows",
+            "--group-rows is the number of rows in a row group",
+        )],
+    },
+    Meaning {
+        words: &["--repeat"],
+        hints: &[always(
+            "`outcore sample --with-replacement` may draw one several times",
+        )],
+    },
+    Meaning {
+        words: &[
+            "--scratch",
+            "--scratch-dir",
+            "--spill-dir",
+            "--temp-dir",
+            "--temp-directory",
+            "--tempdir",
+            "--tmp",
+            "--tmp-dir",
+            "--tmpdir",
+        ],
+        hints: &[with("--drive", "--drive is a directory for scratch")],
+    },
+    Meaning {
+        words: &["--root", "--seeds", "--start"],
+        hints: &[with(
+            "--source",
+            "--source is a vertex; repeat it for several",
+        )],
+    },
+    Meaning {
+        words: &["--runtime"],
+        hints: &[with("--time", "--time is the approximate time in all")],
+    },
+    Meaning {
+        words: &["--source", "--src-column", "--target"],
+        hints: &[with(
+            "--relabel",
+            "--columns names the columns of both ends: --columns source,target",
+        )],
+    },
+    Meaning {
+        words: &["--similarity", "--threshold"],
+        hints: &[with(
+            "--jaccard",
+            "--jaccard is the smallest similarity of near duplicates",
+        )],
+    },
+];
+
+/// All words.
+pub fn words() -> impl Iterator<Item = &'static str> {
+    let meanings = OPTIONS.iter().chain(&FURTHER);
+    meanings.flat_map(|meaning| meaning.words.iter().copied())
+}
+
+/// The hint for the option `word` of another tool, for a user of `command`.
+pub fn of_option(word: &str, command: &Command) -> Option<&'static str> {
+    let mut meanings = OPTIONS.iter().chain(&FURTHER);
+    let meaning = meanings.find(|meaning| meaning.words.contains(&word))?;
+    let name = command.get_name();
+    // A program calls a verb of a group by both words.
+    let name = name.rsplit(' ').next().unwrap_or(name);
+    let is_for = |hint: &&Hint| {
+        (hint.of.is_empty() || hint.of.contains(&name))
+            && (hint.needs.is_empty() || has(command, hint.needs))
+    };
+    meaning.hints.iter().find(is_for).map(|hint| hint.text)
+}
