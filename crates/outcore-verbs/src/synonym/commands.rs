@@ -291,7 +291,7 @@ const SORT: &str = "`outcore sort --by COLUMN` sorts";
 
 /// The hint for the command `word` of another tool, typed below `group` or, if that is empty, at
 /// the root.
-pub fn of_command(group: &str, word: &str) -> Option<&'static str> {
+pub(crate) fn of_command(group: &str, word: &str) -> Option<&'static str> {
     let mut groups = GROUPS.iter().chain(std::iter::once(&VOLUMES));
     let words = groups.find(|words| words.group == group)?;
     let known = words

@@ -10,7 +10,8 @@ mod options;
 
 use clap::{Arg, Command};
 
-pub use commands::{Known, of_command, words as words_of_commands};
+pub(crate) use commands::of_command;
+pub use commands::{Known, words as words_of_commands};
 pub use options::{of_option, words as words_of_options};
 
 /// Options that must be typed as they are.
