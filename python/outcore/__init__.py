@@ -105,12 +105,13 @@ __all__ += [
     "ValueCount", "UniqueSummary", "CommSummary", "ShuffleSummary", "SampleSummary", "SplitSummary",
     "GenSummary", "VerifyReport", "ReducedValue", "ReduceSummary", "HistogramSummary", "TopSummary",
     "FindSummary", "PartitionSummary", "LookupSummary", "ViewPlan", "ViewSummary", "VolumeReport",
-    "DriveStatus", "VolumeStatus", "Damage", "Orphan", "ScrubReport", "ReplacementReport", "TransferSummary",
-    "DatasetEntry", "VolumeListing", "RemovalReport", "TableColumn", "InfoReport", "DedupSummary",
-    "DiffSummary", "sort", "unique", "comm", "shuffle", "head", "tail", "sample", "split", "verify", "map",
-    "filter", "merge", "count_by", "convert", "info", "dedup", "group_by", "window", "join", "diff", "gen",
-    "zip", "flat_map", "enumerate", "windows", "reverse", "reduce", "scan", "histogram", "top", "find",
-    "partition", "gather", "lookup_file", "sort_view",
+    "DriveStatus", "DatasetRisk", "VolumeStatus", "Damage", "Orphan", "ScrubReport", "ReplacementReport",
+    "AdditionReport", "DriveRemovalReport", "RebalanceReport", "TransferSummary", "DatasetEntry",
+    "VolumeListing", "RemovalReport", "TableColumn", "InfoReport", "DedupSummary", "DiffSummary", "sort",
+    "unique", "comm", "shuffle", "head", "tail", "sample", "split", "verify", "map", "filter", "merge",
+    "count_by", "convert", "info", "dedup", "group_by", "window", "join", "diff", "gen", "zip", "flat_map",
+    "enumerate", "windows", "reverse", "reduce", "scan", "histogram", "top", "find", "partition", "gather",
+    "lookup_file", "sort_view",
 ]
 # verbs: end
 

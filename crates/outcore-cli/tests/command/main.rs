@@ -71,6 +71,7 @@ mod view_lines;
 mod view_tables;
 mod volume;
 mod volume_damage;
+mod volume_drives;
 mod volume_parity;
 mod volume_tables;
 mod what;

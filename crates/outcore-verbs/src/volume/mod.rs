@@ -3,9 +3,10 @@
 //! Contract: [`outcore_front::volumes`] defines what a name means. Each verb opens the volume anew.
 //! A dataset appears whole or not at all and is checked when it is read. Each listed dataset is an
 //! item of the host and a part of the report. `page.rs` has the options and the reports, `state.rs`
-//! makes and checks the volume, `replace.rs` rebuilds a drive, `list.rs` lists and removes
-//! datasets, and `transfer.rs` moves them.
+//! makes and checks the volume, `replace.rs` rebuilds a drive, `drives.rs` adds and removes drives,
+//! `list.rs` lists and removes datasets, and `transfer.rs` moves them.
 
+mod drives;
 mod list;
 mod page;
 mod replace;
@@ -34,6 +35,9 @@ pub(crate) fn visit_verbs(visitor: &mut impl VerbVisitor) {
     visitor.visit::<state::Status>();
     visitor.visit::<state::Scrub>();
     visitor.visit::<replace::Replace>();
+    visitor.visit::<drives::Add>();
+    visitor.visit::<drives::Remove>();
+    visitor.visit::<drives::Rebalance>();
     visitor.visit::<transfer::Put>();
     visitor.visit::<transfer::Get>();
     visitor.visit::<list::Ls>();
@@ -66,7 +70,7 @@ fn named(names: &[PathBuf]) -> Result<Vec<Named>> {
 
 /// Reports which drives are missing.
 fn remark_absent(host: &dyn Host, volume: &DatasetVolume) {
-    for (drive, error) in volume.absent() {
+    for (drive, error) in volume.missing() {
         let (name, dir, why) = (&drive.name, drive.dir.display(), error.cause());
         let is_missing = error.raw_errno() == Some(rustix::io::Errno::NOENT.raw_os_error());
         let found = match error.kind() {

@@ -14,7 +14,7 @@ use outcore_verbs::verb::Inputs;
 use super::plain::plain;
 
 /// Options whose keyword is not their name in the definition.
-const NAMES: [(&str, &str); 24] = [
+const NAMES: [(&str, &str); 25] = [
     ("bloom_filters", "bloom"),
     ("conditions", "where"),
     ("distribution", "dist"),
@@ -23,6 +23,7 @@ const NAMES: [(&str, &str); 24] = [
     ("inputs", "src"),
     ("keys", "key"),
     ("limit_bytes", "scratch_limit"),
+    ("limit_bytes_per_s", "limit"),
     ("lookup_index", "index"),
     ("memory_bytes", "memory"),
     ("no_header", "header"),
@@ -107,17 +108,18 @@ const SPECIAL: [(&str, &str, &str); 9] = [
     ("range", "tuple[float, float] | None", "pair"),
     ("where", "Expressions", "expressions"),
 ];
-/// Keywords of sizes in bytes.
-const SIZES: [&str; 6] = [
+/// Keywords of sizes in bytes, and of rates.
+const SIZES: [&str; 7] = [
     "bytes",
+    "limit",
     "line_bytes",
     "memory",
     "run_size",
     "scratch_limit",
     "stripe",
 ];
-/// Operands that are one file or directory each.
-const OPERANDS: [&str; 3] = ["dir", "source", "target"];
+/// Operands that are files or directories and no data.
+const OPERANDS: [&str; 4] = ["dir", "drives", "source", "target"];
 /// What Python adds to options.
 const RECORDS: [(&str, &str); 4] = [
     (
@@ -323,7 +325,10 @@ fn kind_of(arg: &Arg, name: &str, inputs: Inputs) -> (String, Option<String>, &'
         };
     }
     if arg.is_positional() && is_path && OPERANDS.contains(&name) {
-        return needs("StrPath", "path");
+        return match is_many {
+            true => needs("Paths", "paths"),
+            false => needs("StrPath", "path"),
+        };
     }
     if arg.is_positional() && is_path {
         let source = if takes_tables { "TableSource" } else { "Paths" };
