@@ -70,6 +70,7 @@ mod view_csv;
 mod view_lines;
 mod view_tables;
 mod volume;
+mod volume_campaign;
 mod volume_damage;
 mod volume_drives;
 mod volume_parity;
