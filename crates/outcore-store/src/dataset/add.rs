@@ -78,7 +78,9 @@ impl DatasetVolume {
         };
         let grown = self.with_drive(drive.clone());
         let joined = grown.fill_new(self, watch).and_then(|()| {
+            self.sweep()?;
             let _names = self.lock_names()?;
+            self.check_no_writers(ADD)?;
             // Others may have changed datasets in the meantime.
             grown.fill_new(self, watch)?;
             grown.remove_old_copies()?;

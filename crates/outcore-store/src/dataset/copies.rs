@@ -17,7 +17,7 @@ use rustix::io::Errno;
 use super::manifest::Manifest;
 use super::stage::Stage;
 use super::{DATA, DATASETS, DatasetVolume, check_name, place_of};
-use outcore_io::drive::{folder, private_dir};
+use outcore_io::drive::{PrivateDir, folder, private_dir};
 use outcore_io::error::{Error, Kind, Result};
 
 const READ: &str = "read dataset";
@@ -288,7 +288,7 @@ impl DatasetVolume {
             freed_bytes += fs::metadata(&path).map_or(0, |facts| facts.len());
             renames.extend(away(index, path, "share"));
         }
-        stage.commit(&renames)?;
+        PrivateDir::commit(stage.dirs(), &renames, true)?;
         // From here on it is removed: a sweep that finds the record finishes the renames.
         let failed = |(from, to): &(PathBuf, PathBuf)| self.device.rename(from, to, true).err();
         let failures: Vec<Error> = renames.iter().filter_map(failed).collect();

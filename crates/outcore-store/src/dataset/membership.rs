@@ -4,7 +4,8 @@
 //! labels that are present change by one commit, and count the change. A drive that is to leave is
 //! first [`Standing::Leaving`]: new datasets do without it. If it is missing, it is
 //! [`Standing::Lost`]: nothing is read from it any more, also if it comes back, so the others can
-//! be written. A command that opened the volume before the set changed publishes nothing.
+//! be written. The set does not change while a job is seen to write. A command that opened the
+//! volume before, and writes later, publishes nothing.
 //!
 //! Bounds: one label per drive.
 
@@ -12,7 +13,6 @@ use std::path::Path;
 
 use serde::Serialize;
 
-use super::label::path_of;
 use super::{DatasetVolume, VolumeDrive};
 use crate::mapping::{StripeMap, StripeMember};
 use outcore_io::drive::folder;
@@ -52,7 +52,7 @@ pub(super) fn lost(drive: &VolumeDrive) -> Error {
         "it is being removed from the volume",
     )
     .drive(&drive.name)
-    .path(path_of(drive))
+    .path(&drive.dir)
 }
 
 impl DatasetVolume {
@@ -202,6 +202,17 @@ impl DatasetVolume {
             changed.changes += 1;
         }
         changed
+    }
+
+    /// Fails while another job writes to the volume, which could not publish after a change of the
+    /// set of drives. The caller holds the lock on names, and has swept.
+    pub(super) fn check_no_writers(&self, operation: &str) -> Result<()> {
+        if !self.is_being_changed()? {
+            return Ok(());
+        }
+        let cause = "a job is writing to the volume, and could not end after the drives changed";
+        Err(Error::usage(operation, cause)
+            .hint("repeat the command when that job has ended: it continues"))
     }
 
     /// Writes the labels of all drives that are present. The caller holds the lock on names.

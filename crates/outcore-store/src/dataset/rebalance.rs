@@ -198,7 +198,7 @@ impl DatasetVolume {
     }
 
     /// Whether these lengths are clearly nearer to today's layout than those that the dataset has.
-    fn is_better(&self, manifest: &Manifest, lens: &[u64]) -> bool {
+    fn is_better(&self, manifest: &Manifest, lens_bytes: &[u64]) -> bool {
         let shares = manifest.shares.iter().enumerate();
         let mut used = shares.filter(|(_, share)| share.is_used());
         if used.any(|(index, _)| self.standings[index] != Standing::Full) {
@@ -213,21 +213,21 @@ impl DatasetVolume {
             .map(|share| share.len_bytes)
             .collect();
         let gain_min_bytes = (now.iter().sum::<u64>() / GAIN_MIN).max(self.stripe_bytes);
-        misplaced_bytes(&now, &best) > misplaced_bytes(lens, &best) + gain_min_bytes
+        misplaced_bytes(&now, &best) > misplaced_bytes(lens_bytes, &best) + gain_min_bytes
     }
 }
 
 /// Bytes that are on drives with more than `best`.
-fn misplaced_bytes(lens: &[u64], best: &[u64]) -> u64 {
-    let lens = lens.iter().zip(best);
+fn misplaced_bytes(lens_bytes: &[u64], best: &[u64]) -> u64 {
+    let lens = lens_bytes.iter().zip(best);
     lens.map(|(len_bytes, best_bytes)| len_bytes.saturating_sub(*best_bytes))
         .sum()
 }
 
 /// Takes the room of a dataset that is written with these lengths, and gives back that of its old
 /// files.
-fn take_room(free: &mut [u64], manifest: &Manifest, lens: &[u64]) {
-    for ((free, len_bytes), share) in free.iter_mut().zip(lens).zip(&manifest.shares) {
+fn take_room(free: &mut [u64], manifest: &Manifest, lens_bytes: &[u64]) {
+    for ((free, len_bytes), share) in free.iter_mut().zip(lens_bytes).zip(&manifest.shares) {
         // A drive that takes no new data stays out of all layouts.
         if *free > 0 {
             *free = free

@@ -86,9 +86,11 @@ impl DatasetVolume {
         let mut removed = Removed::default();
         loop {
             leaving.empty(index, resources, &mut removed)?;
+            leaving.sweep()?;
             let _names = leaving.lock_names()?;
             // Jobs that began before may have published more.
             if leaving.manifests_on(index)?.is_empty() {
+                leaving.check_no_writers(REMOVE)?;
                 let rest = leaving.without_drive(index);
                 let present = leaving.absent[index].is_none();
                 let left = present.then_some(&leaving.drives[index]);

@@ -43,12 +43,9 @@ impl Stage {
         found.unwrap_or_default()
     }
 
-    /// Decides `renames`, as [`PrivateDir::commit`] does.
-    ///
-    /// # Errors
-    /// I/O.
-    pub(super) fn commit(&self, renames: &[(PathBuf, PathBuf)]) -> Result<()> {
-        PrivateDir::commit(&self.dirs, renames, true)
+    /// The directories alone.
+    pub(super) fn dirs(&self) -> &[PrivateDir] {
+        &self.dirs
     }
 
     /// Leaves the directories to the next sweep, which finishes what was decided.

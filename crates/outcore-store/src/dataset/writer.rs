@@ -27,6 +27,7 @@ use super::{DatasetVolume, stripe_options};
 use crate::batch::Batches;
 use crate::striped::StripedVolume;
 use outcore_io::checksum::bytes_checksum;
+use outcore_io::drive::PrivateDir;
 use outcore_io::error::{Error, Kind, Result};
 use outcore_io::memory::{Budget, Buf, Pool, Reservation, block_ceil};
 use outcore_io::transfers::Transfers;
@@ -416,7 +417,7 @@ impl Unsealed {
             })
         });
         let all: Vec<_> = renames.iter().cloned().chain(removals).collect();
-        self.stage.commit(&all)?;
+        PrivateDir::commit(self.stage.dirs(), &all, true)?;
         // From here on the dataset exists: a sweep that finds the record finishes the renames.
         let failures: Vec<Error> = renames
             .iter()

@@ -7,7 +7,6 @@
 use outcore::{Error, Result};
 use outcore_front::volumes;
 use outcore_io::units;
-use outcore_store::dataset::manifest::Manifest;
 use outcore_store::dataset::transfer::TransferResources;
 use outcore_store::dataset::{DatasetVolume, Watch};
 
@@ -15,16 +14,10 @@ use super::page::{
     AddArgs, AdditionReport, DriveRemovalReport, RebalanceArgs, RebalanceReport, RemoveArgs,
 };
 use super::state::list_damages;
-use super::{drives_file, open, resources};
+use super::{advice, drives_file, open, resources, unequal};
 use crate::host::{Host, Weight, watch};
 use crate::report::{Listed, Moved, Stopwatch};
 use crate::verb::{Verb, Words};
-
-/// The number and the bytes of the datasets that a rebalance would move.
-pub(super) fn unequal(moves: &[Manifest]) -> (u64, u64) {
-    let bytes = moves.iter().map(Manifest::payload_bytes).sum();
-    (moves.len() as u64, bytes)
-}
 
 /// What the rewriting of datasets moved.
 fn moved(bytes: u64) -> Moved {
@@ -90,17 +83,6 @@ impl Verb for Add {
             drives => format!("drives {} are part of the volume", drives.join(", ")),
         }
     }
-}
-
-/// How to make drives equal, if they are not.
-pub(super) fn advice(unequal: u64, unequal_bytes: u64) -> Option<String> {
-    (unequal > 0).then(|| {
-        format!(
-            "`outcore volume rebalance` moves {} of {}, so that every drive has its share",
-            units::counted(unequal, "dataset"),
-            units::bytes(unequal_bytes)
-        )
-    })
 }
 
 /// `remove`: a drive leaves.

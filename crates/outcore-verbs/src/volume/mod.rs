@@ -21,6 +21,7 @@ use outcore_front::resources::{Resources, ResourcesRequest};
 use outcore_front::volumes;
 use outcore_io::drive::Device;
 use outcore_io::units;
+use outcore_store::dataset::manifest::Manifest;
 use outcore_store::dataset::orphans::Orphan as Found;
 use outcore_store::dataset::{DatasetVolume, Named};
 
@@ -85,6 +86,23 @@ fn remark_absent(host: &dyn Host, volume: &DatasetVolume) {
              it is back"
         ));
     }
+}
+
+/// The number and the bytes of the datasets that a rebalance would move.
+fn unequal(moves: &[Manifest]) -> (u64, u64) {
+    let bytes = moves.iter().map(Manifest::payload_bytes).sum();
+    (moves.len() as u64, bytes)
+}
+
+/// How to make drives equal, if they are not.
+fn advice(unequal: u64, unequal_bytes: u64) -> Option<String> {
+    (unequal > 0).then(|| {
+        format!(
+            "`outcore volume rebalance` moves {} of {}, so that every drive has its share",
+            units::counted(unequal, "dataset"),
+            units::bytes(unequal_bytes)
+        )
+    })
 }
 
 /// Files that belong to no dataset.

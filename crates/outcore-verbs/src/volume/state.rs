@@ -13,12 +13,11 @@ use outcore_store::dataset::{DatasetVolume, NewVolume, Watch, drives_of};
 use outcore_store::mapping::Redundancy;
 use serde_json::json;
 
-use super::drives::{advice, unequal};
 use super::page::{
     CreateArgs, Damage, DatasetRisk, DriveStatus, Orphan, ScrubArgs, ScrubReport, StatusArgs,
     VolumeReport, VolumeStatus,
 };
-use super::{Orphans, drives_file, named, open, remark_absent, resources};
+use super::{Orphans, advice, drives_file, named, open, remark_absent, resources, unequal};
 use crate::host::{Host, Weight, watch};
 use crate::report::{Listed, Moved, Name, Place, Stopwatch};
 use crate::verb::{Verb, Words};
