@@ -29,7 +29,7 @@ help:
 	@echo 'make mutations damaged files and text through the checks of the fuzz targets, where there is no cargo-fuzz (minutes)'
 	@echo 'make sanitize  what has unsafe or pure logic, under AddressSanitizer and Miri (needs nightly; minutes)'
 	@echo 'make kill      a kill at every operation of small jobs that resume, and at others of the runs that continue them (an hour or more)'
-	@echo 'make volumes   VOLUME_STEPS=$(VOLUME_STEPS) random commands on volumes, disturbed by kills, faults and lost drives (an hour)'
+	@echo 'make volumes   VOLUME_STEPS=$(VOLUME_STEPS) random commands on volumes, disturbed by kills, faults and lost drives (some ten minutes)'
 	@echo 'make random-drives  RANDOM_DRIVES=$(RANDOM_DRIVES) drives and workloads that nobody would build, through the simulator (minutes)'
 	@echo 'make test-parquet  what --features parquet adds (its library takes a minute or two to compile)'
 	@echo 'make test-tables  every job on SCHEMAS=$(SCHEMAS) generated tables beside DuckDB and pyarrow (BENCH_PYTHON has both; minutes)'
