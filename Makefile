@@ -5,6 +5,7 @@ FUZZ_SECONDS ?= 60
 RANDOM_DRIVES ?= 2000
 RANDOM_SEED ?= 1
 SCHEMAS ?= 3000
+VOLUME_STEPS ?= 3000
 TARGET_DIR = $(or $(CARGO_TARGET_DIR),target)
 COMMAND = $(TARGET_DIR)/release/outcore
 # What `outcore bench`, `replay` and `sim` start.
@@ -12,7 +13,7 @@ LAB = $(TARGET_DIR)/release/outcore-lab
 export PYTHON
 
 .DEFAULT_GOAL := help
-.PHONY: help build demo test docs lint deny wheel release install uninstall fuzz mutations sanitize kill random-drives test-parquet test-tables clean
+.PHONY: help build demo test docs lint deny wheel release install uninstall fuzz mutations sanitize kill volumes random-drives test-parquet test-tables clean
 
 help:
 	@echo 'make demo      generate 1 GiB, sort it in 256 MiB of memory, verify it, say how fast'
@@ -28,6 +29,7 @@ help:
 	@echo 'make mutations damaged files and text through the checks of the fuzz targets, where there is no cargo-fuzz (minutes)'
 	@echo 'make sanitize  what has unsafe or pure logic, under AddressSanitizer and Miri (needs nightly; minutes)'
 	@echo 'make kill      a kill at every operation of small jobs that resume, and at others of the runs that continue them (an hour or more)'
+	@echo 'make volumes   VOLUME_STEPS=$(VOLUME_STEPS) random commands on volumes, disturbed by kills, faults and lost drives (some ten minutes)'
 	@echo 'make random-drives  RANDOM_DRIVES=$(RANDOM_DRIVES) drives and workloads that nobody would build, through the simulator (minutes)'
 	@echo 'make test-parquet  what --features parquet adds (its library takes a minute or two to compile)'
 	@echo 'make test-tables  every job on SCHEMAS=$(SCHEMAS) generated tables beside DuckDB and pyarrow (BENCH_PYTHON has both; minutes)'
@@ -49,6 +51,10 @@ build:
 kill:
 	@scripts/setup.sh rust
 	RESUME_KILLS=all cargo test --workspace --test command -- resumes
+
+volumes:
+	@scripts/setup.sh rust
+	VOLUME_STEPS=$(VOLUME_STEPS) VOLUME_SEED=$(RANDOM_SEED) cargo test --workspace --test command -- volume_campaign
 
 # Leaves the commands that all of README's lines need.
 demo: build

@@ -51,6 +51,9 @@ PREPARED = {
     **dict.fromkeys(("volume scrub", "volume get", "volume ls", "volume cp"), VOLUME + DATASETS),
     "volume replace": "sed -i 's/name = \"b\"/name = \"nvme1\"/' drives.toml\n"
                       "outcore volume create --volume drives.toml --parity 1\nmkdir mnt/nvme4\nrm -r mnt/b\n",
+    "volume add": VOLUME + "mkdir mnt/nvme4\n",
+    "volume remove": "sed -i 's/name = \"b\"/name = \"nvme1\"/' drives.toml\n" + VOLUME + DATASETS,
+    "volume rebalance": VOLUME + DATASETS,
     "volume rm": VOLUME + DATASETS + "outcore volume cp @keys @old --volume drives.toml\n",
     "bench diff": "for name in before after; do\n"
                   "outcore bench io mnt/a --size 4MiB --load randread:4KiB:1 --time 100ms -o $name.json\n"

@@ -42,6 +42,27 @@ class DriveStatus(Report):
     used_bytes: int
     #: Free bytes on its file system.
     free_bytes: int
+    #: Bytes of datasets that it would have if `rebalance` could move all of them.
+    share_bytes: int
+    #: `full` if it takes new data, `leaving` if it is being removed, `lost` if it was missing then.
+    standing: str
+
+
+@dataclass(frozen=True)
+class DatasetRisk(Report):
+    """What one more lost drive would cost a dataset."""
+
+    #: The dataset.
+    name: str
+    #: Bytes of data.
+    bytes: int
+    #: `none` if it can be read without any one drive, `single` if each of `drives` holds a part of it alone,
+    #: `incomplete` if its redundancy is, `unreadable` if it cannot be read.
+    risk: str
+    #: The drives that are missing or have lost its file; for `single`, those that hold it.
+    drives: tuple[str, ...]
+    #: Whether `rebalance` would move it.
+    is_unequal: bool
 
 
 @dataclass(frozen=True, repr=False)
@@ -69,6 +90,12 @@ class VolumeStatus(JobSummary):
     orphans: int
     #: Bytes of these files.
     orphan_bytes: int
+    #: The datasets and what one more lost drive would cost; each is an event `risk`.
+    risks: tuple[DatasetRisk, ...]
+    #: The number of datasets that `rebalance` would move.
+    unequal: int
+    #: Bytes of data of these datasets.
+    unequal_bytes: int
 
     def __len__(self) -> int:
         return len(self.members)
@@ -153,6 +180,51 @@ class ReplacementReport(JobSummary):
 
     def __getitem__(self, at: int) -> Damage:
         return self.damages[at]
+
+
+@dataclass(frozen=True, repr=False)
+class AdditionReport(JobSummary):
+    """Drives that joined a volume."""
+
+    #: Their names.
+    drives: tuple[str, ...]
+    #: The number of datasets that `rebalance` would move.
+    unequal: int
+    #: Bytes of data of these datasets.
+    unequal_bytes: int
+
+
+@dataclass(frozen=True, repr=False)
+class DriveRemovalReport(JobSummary):
+    """A drive that left a volume."""
+
+    #: Its name.
+    drive: str
+    #: The number of datasets that were written anew, without those of earlier runs.
+    moved: int
+    #: Bytes of data of these datasets.
+    moved_bytes: int
+    #: Datasets that were given up; each is an event `damage`.
+    damages: tuple[Damage, ...]
+
+    def __len__(self) -> int:
+        return len(self.damages)
+
+    def __iter__(self) -> Iterator[Damage]:
+        return iter(self.damages)
+
+    def __getitem__(self, at: int) -> Damage:
+        return self.damages[at]
+
+
+@dataclass(frozen=True, repr=False)
+class RebalanceReport(JobSummary):
+    """Datasets that were moved."""
+
+    #: Their number.
+    moved: int
+    #: Their bytes of data.
+    moved_bytes: int
 
 
 @dataclass(frozen=True, repr=False)
@@ -429,11 +501,15 @@ class Settings(JobSummary):
 __all__ = [
     "VolumeReport",
     "DriveStatus",
+    "DatasetRisk",
     "VolumeStatus",
     "Damage",
     "Orphan",
     "ScrubReport",
     "ReplacementReport",
+    "AdditionReport",
+    "DriveRemovalReport",
+    "RebalanceReport",
     "TransferSummary",
     "DatasetEntry",
     "VolumeListing",

@@ -8,16 +8,18 @@ from __future__ import annotations
 
 from typing import Any, SupportsIndex
 
-from ._arguments import Size, StrPath
+from ._arguments import Paths, Size, StrPath
 from ._progress import Watcher
-from ._place_reports import RemovalReport, ReplacementReport, ScrubReport, TransferSummary, VolumeListing, VolumeReport, VolumeStatus
+from ._place_reports import AdditionReport, DriveRemovalReport, RebalanceReport, RemovalReport, ReplacementReport, ScrubReport, TransferSummary, VolumeListing, VolumeReport, VolumeStatus
 from ._words import Option, run
 
 #: The words of keywords; a verb that differs has its name in front.
 _OPTIONS: dict[str, Option] = {
     "dir": Option("path", "dir", ...),
     "drive": Option("text", "drive", ...),
+    "drives": Option("paths", "drives", ...),
     "force": Option("flag", "--force", False),
+    "limit": Option("size", "--limit", None),
     "mirror": Option("flag", "--mirror", False),
     "name": Option("dataset", "name", ...),
     "volume ls.name": Option("dataset", "name", None),
@@ -58,14 +60,19 @@ class VolumeVerbs:
     def status(
         self,
     ) -> VolumeStatus:
-        """Show the drives of a volume: used and free space, and which are missing.
+        """Show the drives of a volume, and what is at risk.
+
+        Each drive has its directory, the bytes of datasets on it, its share by weight, if that differs, and its
+        free bytes. Datasets that cannot be read, or whose redundancy is incomplete, are listed with the drives
+        that are missing or have lost them.
 
         Raises: What `sort` raises.
         """
         return run("volume status", VolumeStatus, (), _OPTIONS, {**self._means(), **locals()})
 
     def scrub(
-        self, *names: str, remove_orphans: bool = False, progress: Watcher | bool | None = None,
+        self, *names: str, remove_orphans: bool = False, limit: Size | None = None,
+        progress: Watcher | bool | None = None,
     ) -> ScrubReport:
         """Read all datasets, or those named, and report damage.
 
@@ -76,6 +83,7 @@ class VolumeVerbs:
         Args:
             names: Datasets to read. Default: all.
             remove_orphans: Remove orphans: files that belong to no dataset.
+            limit: At most so many bytes per second, such as 200MB/s, so that other jobs have the rest.
             progress: As in `sort`.
 
         Raises: What `sort` raises.
@@ -83,7 +91,8 @@ class VolumeVerbs:
         return run("volume scrub", ScrubReport, ("scrub",), _OPTIONS, {**self._means(), **locals()})
 
     def replace(
-        self, drive: str, dir: StrPath, *, force: bool = False, progress: Watcher | bool | None = None,
+        self, drive: str, dir: StrPath, *, force: bool = False, limit: Size | None = None,
+        progress: Watcher | bool | None = None,
     ) -> ReplacementReport:
         """Rebuild a lost drive in another directory.
 
@@ -97,11 +106,66 @@ class VolumeVerbs:
             dir: The directory that takes its place, on another drive.
             force: Give up contents that no other drive can replace: all of them, if the volume has neither parity
                 nor a mirror.
+            limit: As in `scrub`.
             progress: As in `sort`.
 
         Raises: What `sort` raises.
         """
         return run("volume replace", ReplacementReport, ("rebuild",), _OPTIONS, {**self._means(), **locals()})
+
+    def add(
+        self, drives: Paths,
+    ) -> AdditionReport:
+        """Add drives to a volume.
+
+        A new drive gets a label and the manifests, and the drives file names it. Datasets stay where they are;
+        new ones use the drive, in proportion to its weight. `volume rebalance` moves the others. A drive that is
+        being removed stays. A command that was killed continues when it is repeated.
+
+        Args:
+            drives: Directories on new drives, or names that the drives file has already.
+
+        Raises: What `sort` raises.
+        """
+        return run("volume add", AdditionReport, (), _OPTIONS, {**self._means(), **locals()})
+
+    def remove(
+        self, drive: str, *, force: bool = False, limit: Size | None = None,
+        progress: Watcher | bool | None = None,
+    ) -> DriveRemovalReport:
+        """Remove a drive from a volume.
+
+        Datasets that use the drive are written anew without it: from the drive, or, if it is missing, from the
+        other drives. Then its label goes, and its name in the drives file. From the start, new datasets do
+        without the drive. A missing drive no longer prevents writes then, and its contents no longer count if it
+        comes back. A command that was killed continues when it is repeated; `volume add` keeps a drive that is
+        present.
+
+        Args:
+            drive: The drive to remove, by its name in the drives file.
+            force: Give up datasets that cannot be read without the drive, if it is missing.
+            limit: As in `scrub`.
+            progress: As in `sort`.
+
+        Raises: What `sort` raises.
+        """
+        return run("volume remove", DriveRemovalReport, ("move",), _OPTIONS, {**self._means(), **locals()})
+
+    def rebalance(
+        self, *, limit: Size | None = None, progress: Watcher | bool | None = None,
+    ) -> RebalanceReport:
+        """Move datasets so that every drive has its share by weight.
+
+        Each dataset whose bytes are on the wrong drives is written anew under its name, and its old files then
+        go. It can be read all the time. A command that was killed continues when it is repeated.
+
+        Args:
+            limit: As in `scrub`.
+            progress: As in `sort`.
+
+        Raises: What `sort` raises.
+        """
+        return run("volume rebalance", RebalanceReport, ("move",), _OPTIONS, {**self._means(), **locals()})
 
     def put(
         self, source: StrPath, name: str, *, force: bool = False, record_io: StrPath | None = None,

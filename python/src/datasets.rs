@@ -50,6 +50,7 @@ fn copying(run: &Run) -> impl Fn(u64, &Work<'_>) -> Result<()> {
         work(Watch {
             check: &|| run.control.check(),
             advance: &|bytes| run.control.advance(bytes),
+            throttle: None,
         })
     }
 }

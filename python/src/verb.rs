@@ -231,6 +231,7 @@ impl DatasetHost for &Run {
         work(Watch {
             check: &|| self.control.check(),
             advance: &|bytes| self.control.advance(bytes),
+            throttle: None,
         })
     }
 }

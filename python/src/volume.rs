@@ -44,6 +44,7 @@ fn with_volume<T>(
         watch: Watch {
             check: &|| run.control.check(),
             advance: &|bytes| run.control.advance(bytes),
+            throttle: None,
         },
     };
     work(&volumes::open(&device, drives_file)?, resources, &loaded)

@@ -232,3 +232,26 @@ def test_a_volume_with_parity_survives_a_lost_drive(tmp_path: Path) -> None:
     volume.write("y", data)
     with pytest.raises(outcore.UsageError, match="nothing to replace"):
         volume.replace("d1", tmp_path / "new")
+
+
+def test_drives_join_and_leave_and_datasets_follow(volume: outcore.Volume, tmp_path: Path) -> None:
+    data = random.Random(3).randbytes(3_000_000)
+    volume.write("x", data)
+    assert [risk.risk for risk in volume.status().risks] == ["single"]
+    (tmp_path / "d3").mkdir()
+    added = volume.add(tmp_path / "d3")
+    assert (added.drives, added.unequal) == (("d3",), 1)
+    assert volume.read("x") == data
+    seen: list[outcore.Progress] = []
+    moved = volume.rebalance(limit="30MB/s", progress=seen.append)
+    assert (moved.moved, moved.moved_bytes) == (1, len(data))
+    assert moved.seconds >= len(data) / 30e6
+    assert seen[-1].phase == "done"
+    status = volume.status()
+    assert status.unequal == 0 and min(drive.used_bytes for drive in status) > len(data) // 5
+    removed = volume.remove("d0", limit=10**9)
+    assert (removed.drive, removed.moved) == ("d0", 1)
+    assert [drive.drive for drive in volume.status()] == ["d1", "d2", "d3"]
+    assert volume.read("x") == data
+    with pytest.raises(outcore.UsageError, match="no drive `d0`"):
+        volume.remove("d0")

@@ -6,6 +6,8 @@
 //! [`outcore_store::dataset`] apply: a dataset is complete or absent, nothing is overwritten
 //! without consent, and every checksum block is verified when it is read.
 
+mod members;
+
 use std::fmt;
 use std::fs::{self, File, FileType};
 use std::io;
@@ -24,9 +26,9 @@ use outcore_io::memory::{Budget, Buf};
 use outcore_io::units;
 use outcore_store::dataset::directory::{self, LeftOut};
 use outcore_store::dataset::manifest::{Contents, Manifest};
+use outcore_store::dataset::membership::Standing;
 use outcore_store::dataset::pack::Index;
 use outcore_store::dataset::reader::DatasetReader;
-use outcore_store::dataset::replace::{Replaced, Replacement};
 use outcore_store::dataset::transfer::{self, TransferResources};
 use outcore_store::dataset::writer::NewDataset;
 use outcore_store::dataset::{DatasetVolume, Named, drives_of};
@@ -34,6 +36,8 @@ use outcore_store::load::{self, VolumeLoad};
 use outcore_store::striped::{StripeOptions, StripedVolume};
 
 use crate::streams::{PipeWriter, StreamReader};
+
+pub use members::{add_drive, remove_drive, replace};
 
 /// The environment variable with the path of the volume's drives file, used if no option gives it.
 pub const VOLUME_VARIABLE: &str = "OUTCORE_VOLUME";
@@ -66,36 +70,21 @@ pub fn degraded_notes(volume: &DatasetVolume) -> Vec<String> {
     if volume.redundancy().is_none() {
         return Vec::new();
     }
+    let lost = volume.names_with(Standing::Lost);
     let absent = volume.absent().map(|(drive, _)| {
-        format!(
-            "drive {} is missing: its data are computed from the other drives; rebuild it with \
-             `outcore volume replace`",
-            drive.name
-        )
+        let name = &drive.name;
+        match lost.contains(name) {
+            false => format!(
+                "drive {name} is missing: its data are computed from the other drives; rebuild it \
+                 with `outcore volume replace`"
+            ),
+            true => format!(
+                "drive {name} is being removed: its data are computed from the other drives until \
+                 `outcore volume remove` has ended"
+            ),
+        }
     });
     absent.collect()
-}
-
-/// Gives the place of a drive to another directory, and names that in the drives file.
-///
-/// # Errors
-/// The errors of [`DatasetVolume::replace`]; the drives file cannot be written.
-pub fn replace(
-    volume: &DatasetVolume,
-    drives_file: &Path,
-    wanted: Replacement<'_>,
-    resources: TransferResources<'_>,
-) -> Result<Replaced> {
-    let replaced = volume.replace(wanted, resources.budget, resources.watch)?;
-    let moved = DriveSet::move_drive(drives_file, wanted.drive, &replaced.dir);
-    moved.map_err(|error| {
-        error.hint(format!(
-            "the drive is rebuilt: write `dir = \"{}\"` for drive {} there",
-            replaced.dir.display(),
-            wanted.drive
-        ))
-    })?;
-    Ok(replaced)
 }
 
 /// The result of a put, get or copy.

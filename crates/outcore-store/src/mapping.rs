@@ -4,6 +4,9 @@
 //! `(drive, offset)` that it uses. It is computed and never stored. Stripes are powers of two from
 //! 4 KiB to 4 MiB; 1 to 64 drives; the caller chooses the drive of the first stripe.
 //!
+//! A member without any room has no part in the layout: the others have the places that they would
+//! have without it. So drives can join and leave, and older layouts stay as they are.
+//!
 //! With redundancy, stripes form [groups](StripeGroup) with a parity stripe each. Parity stripes
 //! have addresses behind all data, so data are addressed as without redundancy. On a drive, parity
 //! is stored between runs of data, which are long enough for long reads ([`zones`]).
@@ -76,6 +79,8 @@ pub struct StripeMap {
     /// Groups of all zones.
     groups: u64,
     drives: usize,
+    /// The drives with room, by their number in the zones.
+    used: Vec<usize>,
 }
 
 impl StripeMap {
@@ -119,21 +124,27 @@ impl StripeMap {
                 "a drive's weight is not a positive number",
             ));
         }
+        if members.len() < 2 && !redundancy.is_none() {
+            let cause = format!("{} needs two drives or more", redundancy.name());
+            return Err(Error::usage(MAP, cause).hint("name more drives"));
+        }
+        let has_room = |index: &usize| members[*index].capacity_bytes > 0;
+        let used: Vec<usize> = (0..members.len()).filter(has_room).collect();
+        let start_drive = start_drive % members.len();
+        let start_drive = used.iter().position(|index| *index >= start_drive);
+        let start_drive = start_drive.unwrap_or(0);
+        let active: Vec<StripeMember> = used.iter().map(|index| members[*index]).collect();
         let mut map = StripeMap {
             stripe_shift: stripe_bytes.trailing_zeros(),
             zones: Vec::new(),
             len_bytes: 0,
             groups: 0,
             drives: members.len(),
+            used,
         };
-        let start_drive = start_drive % members.len();
         match redundancy {
-            Redundancy::None => map.add_zones(members, start_drive),
-            _ if members.len() < 2 => {
-                let cause = format!("{} needs two drives or more", redundancy.name());
-                return Err(Error::usage(MAP, cause).hint("name more drives"));
-            }
-            _ => map.add_zones_with_parity(members, start_drive, redundancy),
+            Redundancy::None => map.add_zones(&active, start_drive),
+            _ => map.add_zones_with_parity(&active, start_drive, redundancy),
         }
         if map.len_bytes == 0 {
             return Err(Error::new(
@@ -284,7 +295,7 @@ impl StripeMap {
 
     /// Bytes of each drive that hold the first `len_bytes` of the volume.
     pub(crate) fn drive_lens(&self, len_bytes: u64) -> Vec<u64> {
-        let mut lens = vec![0u64; self.drives];
+        let mut lens = vec![0u64; self.used.len()];
         let stripes = len_bytes.min(self.len_bytes).div_ceil(self.stripe_bytes());
         for zone in &self.zones {
             let here = stripes.saturating_sub(zone.first_stripe).min(zone.stripes);
@@ -314,7 +325,11 @@ impl StripeMap {
                 reach(zone.parity_row_of(parity, inside));
             }
         }
-        lens.iter().map(|rows| rows << self.stripe_shift).collect()
+        let mut all = vec![0; self.drives];
+        for (index, rows) in self.used.iter().zip(lens) {
+            all[*index] = rows << self.stripe_shift;
+        }
+        all
     }
 
     /// Splits `len_bytes` of the volume from `offset_bytes` on at stripe boundaries, and pieces
@@ -359,12 +374,17 @@ impl StripeMap {
     /// The drive of a stripe of data or parity, and the stripe's number there.
     pub(crate) fn locate(&self, stripe: u64) -> (usize, u64) {
         let data_stripes = self.len_bytes >> self.stripe_shift;
-        if let Some(group) = stripe.checked_sub(data_stripes) {
-            let (zone, parity) = self.zone_of_group(group);
-            return zone.parity_row_of(parity, group - parity.first_group);
-        }
-        let zone = self.zone_of(stripe);
-        zone.row_of(stripe - zone.first_stripe)
+        let (index, row) = match stripe.checked_sub(data_stripes) {
+            Some(group) => {
+                let (zone, parity) = self.zone_of_group(group);
+                zone.parity_row_of(parity, group - parity.first_group)
+            }
+            None => {
+                let zone = self.zone_of(stripe);
+                zone.row_of(stripe - zone.first_stripe)
+            }
+        };
+        (self.used[index], row)
     }
 }
 
@@ -517,6 +537,35 @@ mod tests {
             weight,
         });
         proptest::collection::vec(member, 1..=DRIVES_MAX)
+    }
+
+    proptest! {
+        #[test]
+        fn a_member_without_room_changes_nothing_for_the_others(
+            members in any_members().prop_filter("room for another", |all| all.len() < DRIVES_MAX),
+            at in 0usize..DRIVES_MAX, start in 0usize..DRIVES_MAX, is_mirror: bool, is_plain: bool,
+        ) {
+            let redundancy = match (is_plain || members.len() < 2, is_mirror) {
+                (true, _) => Redundancy::None,
+                (false, true) => Redundancy::Mirror,
+                (false, false) => Redundancy::Parity,
+            };
+            let (at, start) = (at % (members.len() + 1), start % members.len());
+            let mut more = members.clone();
+            more.insert(at, StripeMember { capacity_bytes: 0, weight: 1.0 });
+            let moved = |drive: usize| drive + usize::from(drive >= at);
+            let few = StripeMap::with_redundancy(&members, 4096, start, redundancy);
+            let many = StripeMap::with_redundancy(&more, 4096, moved(start), redundancy);
+            prop_assert_eq!(few.is_ok(), many.is_ok());
+            let (Ok(few), Ok(many)) = (few, many) else { return Ok(()) };
+            prop_assert_eq!(few.end_bytes(), many.end_bytes());
+            for stripe in 0..few.end_bytes() >> 12 {
+                let (drive, row) = few.locate(stripe);
+                prop_assert_eq!((moved(drive), row), many.locate(stripe));
+            }
+            let lens = many.drive_lens(few.len_bytes() / 2);
+            prop_assert_eq!(lens[at], 0);
+        }
     }
 
     proptest! {

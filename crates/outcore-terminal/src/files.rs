@@ -55,6 +55,7 @@ impl DatasetHost for Copying {
         let told = Watch {
             check,
             advance: &|bytes| control.advance(bytes),
+            throttle: None,
         };
         match reporter.is_json() {
             true => work(told),

@@ -71,6 +71,7 @@ impl Striped {
             watch: TransferWatch {
                 check: &|| watch.check(),
                 advance: &|_| (),
+                throttle: None,
             },
         };
         volumes::put(&striped.volume, from, &striped.name, false, resources)?;

@@ -76,7 +76,7 @@ const GROUPS_BELOW: [(&str, &Groups<'static>); 1] = [(
 )];
 
 /// Examples of commands without examples in their definition, by their names below the root.
-const EXAMPLES: [(&str, &str); 34] = [
+const EXAMPLES: [(&str, &str); 37] = [
     (
         "graph",
         "outcore graph convert edges.txt -o web.graph --relabel\n\
@@ -165,6 +165,18 @@ const EXAMPLES: [(&str, &str); 34] = [
     (
         "volume replace",
         "outcore volume replace nvme1 /mnt/nvme4 --volume drives.toml",
+    ),
+    (
+        "volume add",
+        "outcore volume add /mnt/nvme4 --volume drives.toml",
+    ),
+    (
+        "volume remove",
+        "outcore volume remove nvme1 --volume drives.toml --limit 200MB/s",
+    ),
+    (
+        "volume rebalance",
+        "outcore volume rebalance --volume drives.toml\noutcore volume rebalance --volume drives.toml --limit 200MB/s",
     ),
     (
         "volume status",

@@ -253,6 +253,9 @@ const COMMANDS: &[(&str, How)] = &[
     ("drives probe", Help(LONG)),
     ("volume create", With(&["--json --volume drives.toml"])),
     ("volume replace", Help(LONG)),
+    ("volume add", Help(LONG)),
+    ("volume remove", Help(LONG)),
+    ("volume rebalance", With(&["--json --volume drives.toml"])),
     (
         "volume status",
         With(&["--volume drives.toml", "--json --volume drives.toml"]),

@@ -7,7 +7,7 @@
 const START: &str = "`outcore ";
 
 /// Commands of two words, and the functions or methods that do the same.
-const PAIRS: [(&str, &str); 24] = [
+const PAIRS: [(&str, &str); 27] = [
     ("graph bfs", "Graph.bfs"),
     ("graph cc", "Graph.components"),
     ("graph convert", "outcore.graph.convert"),
@@ -20,12 +20,15 @@ const PAIRS: [(&str, &str); 24] = [
     ("vector index", "outcore.index_vectors"),
     ("view build", "outcore.sort_view"),
     ("view cat", "View.batches"),
+    ("volume add", "Volume(...).add"),
     ("volume bench", "Volume(...).bench"),
     ("volume cp", "Volume(...).cp"),
     ("volume create", "outcore.Volume.create"),
     ("volume get", "Volume(...).get"),
     ("volume ls", "Volume(...).ls"),
     ("volume put", "Volume(...).put"),
+    ("volume rebalance", "Volume(...).rebalance"),
+    ("volume remove", "Volume(...).remove"),
     ("volume replace", "Volume(...).replace"),
     ("volume rm", "Volume(...).rm"),
     ("volume scrub", "Volume(...).scrub"),

@@ -23,6 +23,8 @@
 //! read_bandwidth = "12GB/s"
 //! ```
 
+mod edit;
+
 use std::collections::HashSet;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -34,7 +36,6 @@ use crate::error::{Error, Result};
 use crate::units::nearest;
 
 const READ: &str = "read drives file";
-const CHANGE: &str = "change drives file";
 
 /// One drive: a directory on it and what is known of it.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
@@ -217,7 +218,8 @@ impl DriveSet {
         Ok(all)
     }
 
-    fn push_dir(&mut self, dir: &Path) {
+    /// Adds a directory under a name that no other drive has.
+    pub fn push_dir(&mut self, dir: &Path) {
         let mut drive = DriveSpec::from_dir(dir);
         let base = drive.name.clone();
         let mut number = 2;
@@ -298,63 +300,6 @@ impl DriveSet {
         Ok(())
     }
 
-    /// The drives file `text` with another directory for the drive `name`; everything else,
-    /// comments too, stays as it is.
-    ///
-    /// Errors (usage): there is no such drive; errors of [`DriveSet::parse`].
-    fn with_dir(text: &str, path: &Path, name: &str, dir: &Path) -> Result<String> {
-        let set = Self::parse(text, path)?;
-        let spans: DirSpans =
-            toml::from_str(text).map_err(|error| file_error(READ, path, text, &error))?;
-        let index = set.drives.iter().position(|drive| drive.name == name);
-        let found = index.and_then(|index| spans.drives.get(index));
-        let (Some(found), Some(dir)) = (found, dir.to_str()) else {
-            let cause = format!(
-                "`{}` cannot be the directory of drive `{name}`",
-                dir.display()
-            );
-            return Err(Error::usage(CHANGE, cause).path(path));
-        };
-        // Without a name of its own, the drive would be named after the new directory.
-        let named = match found.name {
-            Some(_) => String::new(),
-            None => format!("\nname = {}", toml::Value::from(name)),
-        };
-        let mut changed = text.to_owned();
-        let value = format!("{}{named}", toml::Value::from(dir));
-        changed.replace_range(found.dir.span(), &value);
-        Self::parse(&changed, path)?;
-        Ok(changed)
-    }
-
-    /// Writes into the drives file at `path` that the drive `name` has the directory `dir`. A drive
-    /// that is in that directory already is left as it is.
-    ///
-    /// Errors: as [`DriveSet::read`] and [`DriveSet::with_dir`]; I/O if the file cannot be written.
-    pub fn move_drive(path: &Path, name: &str, dir: &Path) -> Result<()> {
-        let set = Self::read(path)?;
-        let mut known = set.drives.iter().filter(|drive| drive.name == name);
-        let is_there = |known: &Path| match (fs::canonicalize(known), fs::canonicalize(dir)) {
-            (Ok(known), Ok(dir)) => known == dir,
-            _ => false,
-        };
-        if known.any(|drive| is_there(&drive.dir)) {
-            return Ok(());
-        }
-        let failed = |error: std::io::Error| Error::io(CHANGE, &error).path(path);
-        // A link stays a link.
-        let file = fs::canonicalize(path).map_err(failed)?;
-        let text = fs::read_to_string(&file).map_err(failed)?;
-        let text = Self::with_dir(&text, path, name, dir)?;
-        let staged = file.with_extension("toml.new");
-        let permissions = fs::metadata(&file).map_err(failed)?.permissions();
-        fs::write(&staged, text).map_err(failed)?;
-        fs::set_permissions(&staged, permissions).map_err(failed)?;
-        let written = fs::File::open(&staged).and_then(|file| file.sync_all());
-        written.map_err(failed)?;
-        fs::rename(&staged, &file).map_err(failed)
-    }
-
     /// The text of a drives file.
     pub fn to_text(&self) -> Result<String> {
         let body = toml::to_string(self)
@@ -363,19 +308,6 @@ impl DriveSet {
             "# Drives for outcore. Only `dir` is required; bandwidths are in bytes per second.\n\n{body}"
         ))
     }
-}
-
-/// Places of the directories in a drives file.
-#[derive(Deserialize)]
-struct DirSpans {
-    #[serde(rename = "drive", default)]
-    drives: Vec<DirSpan>,
-}
-
-#[derive(Deserialize)]
-struct DirSpan {
-    name: Option<String>,
-    dir: toml::Spanned<String>,
 }
 
 /// The last part of a directory's name.

@@ -15,6 +15,7 @@ use std::path::{Path, PathBuf};
 use rustix::io::Errno;
 
 use super::manifest::Manifest;
+use super::stage::Stage;
 use super::{DATA, DATASETS, DatasetVolume, check_name, place_of};
 use outcore_io::drive::{PrivateDir, folder, private_dir};
 use outcore_io::error::{Error, Kind, Result};
@@ -92,7 +93,9 @@ impl DatasetVolume {
     fn copy(&self, name: &str, index: usize) -> Result<Manifest> {
         let path = self.manifest_path(name, index);
         let drive = &self.drives[index].name;
-        Manifest::read(&path, name, &self.place(index)).map_err(|error| error.drive(drive))
+        let found = Manifest::read(&path, name, &self.place(index));
+        let found = found.map_err(|error| error.drive(drive))?;
+        Ok(found.aligned(self.drives.iter().map(|drive| drive.name.as_str())))
     }
 
     /// The copies on all drives that are present.
@@ -139,7 +142,7 @@ impl DatasetVolume {
         Ok(names)
     }
 
-    fn names_on(&self, index: usize) -> Result<Vec<String>> {
+    pub(super) fn names_on(&self, index: usize) -> Result<Vec<String>> {
         let dir = self.folder(index).join(DATASETS);
         let failed = |error: io::Error| {
             Error::io("list datasets", &error)
@@ -242,9 +245,9 @@ impl DatasetVolume {
     pub(super) fn stage_copies(
         &self,
         manifest: &Manifest,
-        dirs: &[PrivateDir],
+        stage: &Stage,
     ) -> Result<Vec<(PathBuf, PathBuf)>> {
-        let staged = dirs.iter().enumerate().map(|(index, dir)| {
+        let staged = stage.iter().map(|(index, dir)| {
             dir.write_file(STAGED, &manifest.seal(&self.place(index))?)?;
             let to = self.manifest_path(&manifest.name, index);
             Ok((dir.path().join(STAGED), to))
@@ -261,7 +264,7 @@ impl DatasetVolume {
     pub fn remove(&self, name: &str) -> Result<u64> {
         check_name(name)?;
         self.check_complete(REMOVE)?;
-        let dirs = self.stage()?;
+        let stage = self.stage()?;
         let _lock = self.lock_names()?;
         if !self.contains(name) {
             // Reports the missing dataset.
@@ -269,25 +272,28 @@ impl DatasetVolume {
         }
         let id = self.id_of(name);
         let away = |index: usize, path: PathBuf, name: &str| {
-            let to = dirs[index].path().join(name);
+            let to = stage.path(index, name);
             path.exists().then_some((path, to))
         };
-        let mut renames = Vec::with_capacity(2 * dirs.len());
-        for index in 0..dirs.len() {
+        let mut renames = Vec::with_capacity(2 * self.drives.len());
+        for index in self.present() {
             renames.extend(away(index, self.manifest_path(name, index), STAGED));
         }
         let mut freed_bytes = 0;
-        for (index, id) in (0..dirs.len()).filter_map(|index| Some((index, id.as_ref()?))) {
+        for (index, id) in self
+            .present()
+            .filter_map(|index| Some((index, id.as_ref()?)))
+        {
             let path = self.share_path(id, index);
             freed_bytes += fs::metadata(&path).map_or(0, |facts| facts.len());
             renames.extend(away(index, path, "share"));
         }
-        PrivateDir::commit(&dirs, &renames, true)?;
+        PrivateDir::commit(stage.dirs(), &renames, true)?;
         // From here on it is removed: a sweep that finds the record finishes the renames.
         let failed = |(from, to): &(PathBuf, PathBuf)| self.device.rename(from, to, true).err();
         let failures: Vec<Error> = renames.iter().filter_map(failed).collect();
         if let Some(error) = failures.into_iter().next() {
-            dirs.into_iter().for_each(PrivateDir::leave);
+            stage.leave();
             return Err(error.hint("the next command on this volume removes the rest of it"));
         }
         Ok(freed_bytes)
@@ -350,16 +356,19 @@ impl DatasetVolume {
     /// Whether the data are there, or can be computed.
     fn has_enough_shares(&self, manifest: &Manifest) -> bool {
         let shares = 0..manifest.shares.len();
-        let is_lost = |index: &usize| !self.share_path(&manifest.id, *index).exists();
-        shares.filter(is_lost).count() <= usize::from(!manifest.redundancy.is_none())
+        let used = shares.filter(|index| manifest.shares[*index].is_used());
+        let is_lost = |index: &usize| {
+            self.absent[*index].is_some() || !self.share_path(&manifest.id, *index).exists()
+        };
+        used.filter(is_lost).count() <= usize::from(!manifest.redundancy.is_none())
     }
 
     /// Whether a drive has a private directory, whose owner may have committed renames that are not
     /// done yet.
     pub(super) fn is_being_changed(&self) -> Result<bool> {
-        for (index, drive) in self.drives.iter().enumerate() {
+        for index in self.present() {
             let found = private_dir::has_any(&self.folder(index));
-            if found.map_err(|error| error.drive(&drive.name))? {
+            if found.map_err(|error| error.drive(&self.drives[index].name))? {
                 return Ok(true);
             }
         }

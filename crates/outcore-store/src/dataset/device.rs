@@ -105,8 +105,18 @@ impl DatasetDevice {
     }
 
     fn open_input(&self, path: &Path, name: &str) -> Result<FileId> {
-        let manifest = self.volume.manifest(name)?;
-        let (striped, sums, reservation) = self.volume.open_with_sums(&manifest, &self.budget)?;
+        let mut manifest = self.volume.manifest(name)?;
+        let (striped, sums, reservation) = loop {
+            let error = match self.volume.open_with_sums(&manifest, &self.budget) {
+                Ok(opened) => break opened,
+                Err(error) => error,
+            };
+            // It may have moved in the meantime, and its old files are gone.
+            match self.volume.manifest(name) {
+                Ok(now) if now.id != manifest.id => manifest = now,
+                _ => return Err(error),
+            }
+        };
         Ok(self.table.add(Open {
             path: path.to_path_buf(),
             state: State::Sealed(Box::new(Sealed {

@@ -75,10 +75,11 @@ impl DatasetVolume {
         while let Some((_, mut pieces)) =
             columns.read_next(&mut reads, |_| true, |_| true, || Ok(()))?
         {
-            (resources.watch.check)()?;
             heal.column(&mut pieces)?;
             let data = pieces.iter().filter(|piece| !piece.is_parity);
-            (resources.watch.advance)(data.map(|piece| piece.len_bytes).sum());
+            resources
+                .watch
+                .pass(data.map(|piece| piece.len_bytes).sum())?;
         }
         heal.patch.finish()?;
         damages.append(&mut heal.damages);
@@ -94,12 +95,12 @@ impl DatasetVolume {
     ) -> Result<bool> {
         let is_lost = |index: &usize| {
             let path = self.share_path(&manifest.id, *index);
-            !path.exists()
+            manifest.shares[*index].is_used() && (self.absent[*index].is_some() || !path.exists())
         };
         let lost: Vec<usize> = (0..manifest.shares.len()).filter(is_lost).collect();
         let index = match lost[..] {
             [] => return Ok(true),
-            [index] => index,
+            [index] if self.absent[index].is_none() => index,
             _ => {
                 damages.extend(
                     lost.into_iter()

@@ -8,11 +8,14 @@
 //! another's place, and a drive that the drives file does not name. Labels appear together or not
 //! at all.
 //!
+//! All labels count the changes of the set of drives. The label with the highest count says which
+//! drives the volume has; the drives file may name more, which are left alone. A lower count is
+//! that of a drive whose part in the last change was interrupted.
+//!
 //! All labels count the replacements of each drive. A drive whose own count is lower than that in
 //! another label is what it was before it was replaced, and counts as absent.
 //!
-//! A scrub rewrites a label that is damaged, or missing from an otherwise complete folder, if the
-//! copies of manifests in that folder identify the drive ([`DatasetVolume::repair_labels`]).
+//! A scrub rewrites labels that are damaged, missing or old ([`super::repair`]).
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -20,12 +23,12 @@ use std::sync::Arc;
 use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
 
+use super::membership::{self, Standing};
 use super::{
-    DATA, DATASETS, DatasetVolume, FOLDER, VolumeDrive, copies, place_of,
-    refuse_what_is_no_directory,
+    DATA, DATASETS, DatasetVolume, FOLDER, VolumeDrive, place_of, refuse_what_is_no_directory,
 };
 use crate::mapping::{Redundancy, STRIPE_BYTES_MAX, STRIPE_BYTES_MIN, StripeMap, StripeMember};
-use outcore_io::drive::{Device, PrivateDir, folder};
+use outcore_io::drive::{Device, PrivateDir};
 use outcore_io::error::{Error, Kind, Result};
 use outcore_io::metadata::{Form, Owner};
 
@@ -62,6 +65,23 @@ pub(super) struct Label {
     /// How often each drive has been replaced, in the order of `drives`; empty if none was.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     replacements: Vec<u64>,
+    /// How often the set of drives changed; the label with the highest number counts.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub(super) changes: u64,
+    /// Drives that are being removed.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    leaving: Vec<String>,
+    /// Those of them that were missing: nothing is read from them any more.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    lost: Vec<String>,
+}
+
+#[expect(
+    clippy::trivially_copy_pass_by_ref,
+    reason = "serde passes a reference"
+)]
+fn is_zero(count: &u64) -> bool {
+    *count == 0
 }
 
 /// The properties of a new volume.
@@ -80,26 +100,72 @@ impl Label {
         place_of(&self.volume, &self.drive)
     }
 
-    /// How often the drive at `index` had been replaced when the label was written.
-    fn replacements_of(&self, index: usize) -> u64 {
-        self.replacements.get(index).copied().unwrap_or(0)
+    /// How often a drive had been replaced when the label was written.
+    fn replacements_of(&self, drive: &str) -> u64 {
+        let index = self.drives.iter().position(|name| name == drive);
+        let count = index.and_then(|index| self.replacements.get(index));
+        count.copied().unwrap_or(0)
+    }
+
+    fn standing_of(&self, drive: &str) -> Standing {
+        let is_in = |names: &[String]| names.iter().any(|name| name == drive);
+        match (is_in(&self.lost), is_in(&self.leaving)) {
+            (true, _) => Standing::Lost,
+            (false, true) => Standing::Leaving,
+            (false, false) => Standing::Full,
+        }
+    }
+
+    /// The numbers of its drives among `drives`.
+    ///
+    /// # Errors
+    /// One is not there.
+    fn members_of(&self, drives: &[VolumeDrive]) -> Result<Vec<usize>> {
+        let place_of = |name: &String| {
+            let place = drives.iter().position(|drive| drive.name == *name);
+            place.ok_or_else(|| {
+                let all = self.drives.join(", ");
+                Error::corrupt(OPEN, format!("drive {name} is missing"))
+                    .hint(format!("name all drives of the volume: {all}"))
+            })
+        };
+        self.drives.iter().map(place_of).collect()
     }
 }
 
-fn path_of(drive: &VolumeDrive) -> PathBuf {
+/// The label that counts.
+fn newest(labels: &[Result<Label>]) -> Option<&Label> {
+    // The first of equal ones.
+    let readable = labels.iter().rev().filter_map(|label| label.as_ref().ok());
+    readable.max_by_key(|label| label.changes)
+}
+
+/// Drives whose folders a sweep can do without: those that are lost, or not of the volume.
+fn is_left_out(drives: &[VolumeDrive], drive: &VolumeDrive) -> bool {
+    let labels: Vec<Result<Label>> = drives.iter().map(read_label).collect();
+    newest(&labels).is_some_and(|label| {
+        let is_member = label.drives.contains(&drive.name);
+        !is_member || label.standing_of(&drive.name) == Standing::Lost
+    })
+}
+
+pub(super) fn path_of(drive: &VolumeDrive) -> PathBuf {
     drive.dir.join(FOLDER).join(LABEL)
 }
 
 /// Removes the leftovers of killed runs in the folders of `drives`, and finishes their commits.
 /// Does nothing while a drive is missing, because that drive's part would count as done.
-pub(super) fn sweep(device: &Arc<dyn Device>, drives: &[VolumeDrive]) -> Result<()> {
-    let folders: Vec<PathBuf> = drives.iter().map(|drive| drive.dir.join(FOLDER)).collect();
-    if folders.iter().any(|folder| !folder.is_dir()) {
+pub(super) fn sweep<'d>(
+    device: &Arc<dyn Device>,
+    drives: impl Iterator<Item = &'d VolumeDrive> + Clone,
+) -> Result<()> {
+    let folder_of = |drive: &VolumeDrive| drive.dir.join(FOLDER);
+    if drives.clone().any(|drive| !folder_of(drive).is_dir()) {
         return Ok(());
     }
-    for (drive, folder) in drives.iter().zip(&folders) {
+    for drive in drives {
         device
-            .sweep_private_dirs(folder)
+            .sweep_private_dirs(&folder_of(drive))
             .map_err(|error| error.drive(&drive.name))?;
     }
     Ok(())
@@ -159,7 +225,7 @@ impl DatasetVolume {
             0,
             redundancy,
         )?;
-        sweep(&device, &drives)?;
+        sweep(&device, drives.iter())?;
         for drive in &drives {
             // Made here, it would be on the drive above the mount point.
             if let Some(error) = refuse_what_is_no_directory(CREATE, drive)? {
@@ -174,7 +240,7 @@ impl DatasetVolume {
                     .path(path_of(drive))
                     .hint("name another directory; `outcore volume status` shows that volume"));
             }
-            refuse_datasets(drive)?;
+            refuse_datasets(CREATE, drive)?;
         }
         let volume = DatasetVolume {
             id: format!(
@@ -183,6 +249,8 @@ impl DatasetVolume {
             ),
             absent: vec![None; drives.len()].into(),
             replacements: vec![0; drives.len()].into(),
+            standings: vec![Standing::Full; drives.len()].into(),
+            changes: 0,
             device,
             stripe_bytes,
             redundancy,
@@ -214,49 +282,39 @@ impl DatasetVolume {
         }
         // Finishes a commit that a kill interrupted; a user without write access sees the volume as
         // it is.
-        let _ = sweep(&device, &drives);
-        let mut labels: Vec<Result<Label>> = drives.iter().map(read_label).collect();
+        let is_swept =
+            |drive: &&VolumeDrive| drive.dir.join(FOLDER).is_dir() || !is_left_out(&drives, drive);
+        let _ = sweep(&device, drives.iter().filter(is_swept));
+        let labels: Vec<Result<Label>> = drives.iter().map(read_label).collect();
         let is_absence = |error: &Error| matches!(error.kind(), Kind::Io | Kind::Corrupt);
         for error in labels.iter().filter_map(|label| label.as_ref().err()) {
             if !is_absence(error) {
                 return Err(error.clone());
             }
         }
-        let Some(known) = labels.iter().flatten().next().cloned() else {
-            return Err(match labels.into_iter().next() {
-                Some(Ok(_)) | None => {
-                    Error::usage(OPEN, "no drives are given").hint("use --volume drives.toml")
-                }
-                Some(Err(error)) if error.kind() == Kind::Io => {
-                    error.hint("all drives of the volume are missing: mount them")
-                }
-                Some(Err(error)) => error
-                    .hint("no label of the volume can be read: restore one of them from a backup"),
-            });
+        let Some(known) = newest(&labels).cloned() else {
+            return Err(no_label(labels));
         };
-        let found = drives.iter().zip(&labels);
-        for (drive, label) in found.filter_map(|(drive, label)| Some((drive, label.as_ref().ok()?)))
-        {
-            check_label(drive, label, &known)?;
+        for (drive, label) in drives.iter().zip(&labels) {
+            if let Ok(label) = label {
+                check_label(drive, label, &known)?;
+            }
         }
-        let named: Vec<&str> = drives.iter().map(|drive| drive.name.as_str()).collect();
-        if known.drives != named {
-            let missing = known
-                .drives
-                .iter()
-                .find(|name| !named.contains(&name.as_str()));
-            let cause = match missing {
-                Some(name) => format!("drive {name} is missing"),
-                None => "its drives are listed in another order, or twice".to_string(),
-            };
-            return Err(Error::corrupt(OPEN, cause).hint(format!(
-                "name all drives of the volume, in this order: {}",
-                known.drives.join(", ")
-            )));
-        }
+        let members = known.members_of(&drives)?;
+        let drives: Vec<VolumeDrive> = members.iter().map(|at| drives[*at].clone()).collect();
+        let mut labels: Vec<Result<Label>> = members.iter().map(|at| labels[*at].clone()).collect();
         let replacements = count_replacements(&mut labels, &drives);
+        let standings = drives.iter().map(|drive| known.standing_of(&drive.name));
+        let standings: Arc<[Standing]> = standings.collect();
+        for ((drive, label), standing) in drives.iter().zip(&mut labels).zip(&*standings) {
+            if *standing == Standing::Lost {
+                *label = Err(membership::lost(drive));
+            }
+        }
         Ok(DatasetVolume {
             replacements,
+            standings,
+            changes: known.changes,
             absent: labels.into_iter().map(Result::err).collect(),
             device,
             drives,
@@ -268,32 +326,47 @@ impl DatasetVolume {
 
     /// Writes the labels of some of the drives; all of them, or none.
     pub(super) fn write_labels(&self, indexes: &[usize]) -> Result<()> {
-        let mut dirs = Vec::with_capacity(indexes.len());
-        let mut renames = Vec::with_capacity(indexes.len());
+        self.write_labels_without(indexes, None)
+    }
+
+    /// The same, and removes the label in the folder of a drive that has left the volume.
+    pub(super) fn write_labels_without(
+        &self,
+        indexes: &[usize],
+        left: Option<&VolumeDrive>,
+    ) -> Result<()> {
+        let mut dirs = Vec::with_capacity(indexes.len() + 1);
+        let mut renames = Vec::with_capacity(indexes.len() + 1);
         for &index in indexes {
+            let drive = &self.drives[index];
             let staged = self.device.make_private_dir(&self.folder(index))?;
-            staged.write_file(LABEL, &self.seal_label(index)?)?;
-            renames.push((staged.path().join(LABEL), path_of(&self.drives[index])));
+            staged.write_file(LABEL, &self.seal_label(drive)?)?;
+            renames.push((staged.path().join(LABEL), path_of(drive)));
             dirs.push(staged);
         }
+        if let Some(drive) = left {
+            let gone = self.device.make_private_dir(&drive.dir.join(FOLDER))?;
+            renames.push((path_of(drive), gone.path().join(LABEL)));
+            dirs.push(gone);
+        }
         PrivateDir::commit(&dirs, &renames, true)?;
-        for (at, (from, to)) in renames.iter().enumerate() {
+        for (from, to) in &renames {
             if let Err(error) = self.device.rename(from, to, true) {
                 dirs.into_iter().for_each(PrivateDir::leave);
-                let drive = &self.drives[indexes[at]].name;
                 return Err(error
-                    .drive(drive)
+                    .path(to)
                     .hint("the next command on this volume writes the remaining labels"));
             }
         }
         Ok(())
     }
 
-    /// The bytes of a drive's label.
-    pub(super) fn seal_label(&self, index: usize) -> Result<Vec<u8>> {
+    /// The bytes of a drive's label. Without the drive in its list, it is that of a drive that is
+    /// about to join.
+    pub(super) fn seal_label(&self, drive: &VolumeDrive) -> Result<Vec<u8>> {
         let label = Label {
             volume: self.id.clone(),
-            drive: self.drives[index].name.clone(),
+            drive: drive.name.clone(),
             drives: self.drives.iter().map(|drive| drive.name.clone()).collect(),
             stripe_bytes: self.stripe_bytes,
             redundancy: self.redundancy,
@@ -301,12 +374,18 @@ impl DatasetVolume {
                 true => Vec::new(),
                 false => self.replacements.to_vec(),
             },
+            changes: self.changes,
+            leaving: self.names_with(Standing::Leaving),
+            lost: self.names_with(Standing::Lost),
         };
         let owner = Owner {
             name: LABEL,
             place: Some(&label.place()),
         };
-        let is_old_form = label.redundancy.is_none() && label.replacements.is_empty();
+        let is_old_form = label.redundancy.is_none()
+            && label.replacements.is_empty()
+            && label.changes == 0
+            && label.leaving.is_empty();
         let version = if is_old_form {
             VERSION
         } else {
@@ -321,123 +400,70 @@ impl DatasetVolume {
         let drive = &self.drives[index];
         let label = read_label_at(drive, path).ok()?;
         let is_own = label.volume == self.id && label.drive == drive.name;
-        is_own.then(|| label.replacements_of(index))
+        is_own.then(|| label.replacements_of(&drive.name))
     }
 
-    /// The volume with one more replacement of a drive.
-    pub(super) fn with_replacement(&self, index: usize) -> Self {
-        let counts = self.replacements.iter().enumerate();
-        DatasetVolume {
-            replacements: counts
-                .map(|(at, count)| count + u64::from(at == index))
-                .collect(),
-            ..self.clone()
-        }
+    /// Whether the directory of a drive has a label of this volume that does not list the drive:
+    /// the drive was about to join.
+    pub(super) fn is_joining(&self, drive: &VolumeDrive) -> bool {
+        read_label(drive).is_ok_and(|label| {
+            let is_own = label.volume == self.id && label.drive == drive.name;
+            is_own && !label.drives.contains(&drive.name)
+        })
     }
 
-    /// Fails if a drive was replaced after the volume was opened. That cannot change while the
-    /// caller holds the lock on names.
+    /// Fails if a drive was replaced, or the set of drives has changed, after the volume was
+    /// opened. That cannot change while the caller holds the lock on names.
     pub(super) fn check_not_replaced(&self) -> Result<()> {
-        for index in self.present() {
+        let labels = self.present().map(|index| {
             let drive = &self.drives[index];
-            let label = match read_label(drive) {
+            (drive, read_label(drive))
+        });
+        let labels: Vec<(&VolumeDrive, Result<Label>)> = labels.collect();
+        let mut others = labels.iter().filter_map(|(drive, label)| {
+            let is_other = label.as_ref().ok()?.changes != self.changes;
+            is_other.then_some(drive)
+        });
+        if let Some(drive) = others.next() {
+            let cause = "drives joined or left the volume in the meantime";
+            return Err(Error::new(Kind::Io, CHECK, cause)
+                .drive(&drive.name)
+                .path(path_of(drive))
+                .hint("run the command again; if it fails again, run `outcore volume scrub`"));
+        }
+        for (drive, label) in labels {
+            let label = match label {
                 Ok(label) => label,
                 Err(error) if error.raw_errno() == Some(Errno::NOENT.raw_os_error()) => {
                     return Err(replaced_meanwhile(drive));
                 }
                 Err(error) => return Err(refusal(CHECK, drive, &error)),
             };
-            let mut counts = self.replacements.iter().enumerate();
-            let is_other = |(at, count): &(usize, &u64)| label.replacements_of(*at) != **count;
-            if let Some((at, _)) = counts.find(is_other) {
-                return Err(replaced_meanwhile(&self.drives[at]));
+            let mut counts = self.drives.iter().zip(&*self.replacements);
+            let replaced =
+                counts.find(|(drive, count)| label.replacements_of(&drive.name) != **count);
+            if let Some((drive, _)) = replaced {
+                return Err(replaced_meanwhile(drive));
             }
         }
         Ok(())
     }
-
-    /// The absent drives with the reasons; without them the volume can be read but not written.
-    pub fn absent(&self) -> impl Iterator<Item = (&VolumeDrive, &Error)> {
-        let drives = self.drives.iter().zip(self.absent.iter());
-        drives.filter_map(|(drive, error)| Some((drive, error.as_ref()?)))
-    }
-
-    /// The drives that are present.
-    pub fn present_drives(&self) -> impl Iterator<Item = &VolumeDrive> {
-        self.present().map(|index| &self.drives[index])
-    }
-
-    /// The numbers of the drives that are present.
-    pub(super) fn present(&self) -> impl Iterator<Item = usize> + '_ {
-        (0..self.drives.len()).filter(|index| self.absent[*index].is_none())
-    }
-
-    /// Fails while a drive is absent or has lost one of its folders, for callers that need all of
-    /// them.
-    ///
-    /// # Errors
-    /// The error of the first such drive, with its name.
-    pub fn check_complete(&self, operation: &str) -> Result<()> {
-        if let Some((drive, error)) = self.absent().next() {
-            return Err(refusal(operation, drive, error));
-        }
-        self.check_not_replaced()?;
-        self.lost_folders().next().map_or(Ok(()), |(index, path)| {
-            let cause = "a folder of the drive is lost, and with it what it held";
-            Err(Error::corrupt(operation, cause)
-                .drive(&self.drives[index].name)
-                .path(path)
-                .hint("`outcore volume scrub` makes it again, with what other drives can replace"))
-        })
-    }
-
-    /// The folders that drives with a label have lost.
-    fn lost_folders(&self) -> impl Iterator<Item = (usize, PathBuf)> + '_ {
-        let inner = |index: usize| [DATA, DATASETS].map(|inner| (index, inner));
-        let folders = self.present().flat_map(inner);
-        let paths = folders.map(|(index, inner)| (index, self.folder(index).join(inner)));
-        paths.filter(|(_, path)| !path.exists())
-    }
-
-    /// Makes those folders again; returns them.
-    pub(super) fn repair_folders(&self) -> Result<Vec<(usize, PathBuf)>> {
-        let lost: Vec<_> = self.lost_folders().collect();
-        for (index, path) in &lost {
-            let made = folder::make_dirs(path);
-            made.map_err(|error| error.drive(&self.drives[*index].name))?;
-        }
-        Ok(lost)
-    }
-
-    /// Rewrites the damaged or missing labels of drives whose manifests identify them; returns the
-    /// files. Call it only if no drive is missing.
-    pub(super) fn repair_labels(&self) -> Result<Vec<(usize, PathBuf)>> {
-        let mut repaired = Vec::new();
-        for (index, absence) in self.absent.iter().enumerate() {
-            let Some(error) = absence else { continue };
-            let is_nameless = !path_of(&self.drives[index]).exists();
-            if error.kind() != Kind::Corrupt || !copies::are_of(self, index, is_nameless) {
-                return Err(refusal("scrub volume", &self.drives[index], error));
-            }
-            self.write_labels(&[index])?;
-            repaired.push((index, path_of(&self.drives[index])));
-        }
-        Ok(repaired)
-    }
 }
 
 /// Rejects a directory that holds datasets of a volume whose label is lost.
-fn refuse_datasets(drive: &VolumeDrive) -> Result<()> {
+pub(super) fn refuse_datasets(operation: &str, drive: &VolumeDrive) -> Result<()> {
     for folder in [DATA, DATASETS] {
         let path = drive.dir.join(FOLDER).join(folder);
         let is_empty = match std::fs::read_dir(&path) {
             Ok(mut entries) => entries.next().is_none(),
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => true,
-            Err(error) => return Err(Error::io(CREATE, &error).drive(&drive.name).path(&path)),
+            Err(error) => {
+                return Err(Error::io(operation, &error).drive(&drive.name).path(&path));
+            }
         };
         if !is_empty {
             let cause = "it holds datasets of a volume, whose label is missing";
-            return Err(Error::usage(CREATE, cause)
+            return Err(Error::usage(operation, cause)
                 .drive(&drive.name)
                 .path(path)
                 .hint(
@@ -453,17 +479,17 @@ fn refuse_datasets(drive: &VolumeDrive) -> Result<()> {
 /// How often each drive has been replaced, according to all labels. Labels of what a drive was
 /// before become the reason why the drive is absent.
 fn count_replacements(labels: &mut [Result<Label>], drives: &[VolumeDrive]) -> Arc<[u64]> {
-    let count = |index: usize| {
+    let count = |drive: &VolumeDrive| {
         let told = labels.iter().flatten();
-        told.map(|label| label.replacements_of(index))
+        told.map(|label| label.replacements_of(&drive.name))
             .max()
             .unwrap_or(0)
     };
-    let counts: Arc<[u64]> = (0..drives.len()).map(count).collect();
+    let counts: Arc<[u64]> = drives.iter().map(count).collect();
     for (index, drive) in drives.iter().enumerate() {
         if labels[index]
             .as_ref()
-            .is_ok_and(|label| label.replacements_of(index) < counts[index])
+            .is_ok_and(|label| label.replacements_of(&drive.name) < counts[index])
         {
             let cause = "it was replaced, and this is what it was before";
             labels[index] = Err(Error::new(Kind::Io, OPEN, cause)
@@ -472,6 +498,21 @@ fn count_replacements(labels: &mut [Result<Label>], drives: &[VolumeDrive]) -> A
         }
     }
     counts
+}
+
+/// The error if no drive has a label that can be read.
+fn no_label(labels: Vec<Result<Label>>) -> Error {
+    match labels.into_iter().next() {
+        Some(Ok(_)) | None => {
+            Error::usage(OPEN, "no drives are given").hint("use --volume drives.toml")
+        }
+        Some(Err(error)) if error.kind() == Kind::Io => {
+            error.hint("all drives of the volume are missing: mount them")
+        }
+        Some(Err(error)) => {
+            error.hint("no label of the volume can be read: restore one of them from a backup")
+        }
+    }
 }
 
 /// The error of a command during which a drive was replaced.
@@ -531,14 +572,15 @@ fn check_label(drive: &VolumeDrive, label: &Label, known: &Label) -> Result<()> 
             label.volume, known.volume
         ));
     }
-    if label.drive != drive.name {
+    let is_member = |name: &String| known.drives.contains(name);
+    if label.drive != drive.name && (is_member(&drive.name) || is_member(&label.drive)) {
         return wrong(format!(
             "the label is that of drive {} of the volume",
             label.drive
         ));
     }
-    let is_same = (&label.drives, label.stripe_bytes, label.redundancy)
-        == (&known.drives, known.stripe_bytes, known.redundancy);
+    let is_same = (label.stripe_bytes, label.redundancy) == (known.stripe_bytes, known.redundancy)
+        && (label.drives == known.drives || label.changes < known.changes);
     match is_same {
         true => Ok(()),
         false => wrong(
@@ -548,7 +590,7 @@ fn check_label(drive: &VolumeDrive, label: &Label, known: &Label) -> Result<()> 
 }
 
 /// Reads a drive's label.
-fn read_label(drive: &VolumeDrive) -> Result<Label> {
+pub(super) fn read_label(drive: &VolumeDrive) -> Result<Label> {
     refuse_what_is_no_directory(OPEN, drive)?;
     read_label_at(drive, &path_of(drive))
 }

@@ -58,6 +58,23 @@ pub struct Share {
     pub len_bytes: u64,
 }
 
+impl Share {
+    /// The part of a drive that a layout leaves out.
+    pub(super) fn unused(drive: &str) -> Self {
+        Share {
+            drive: drive.to_string(),
+            weight: 1.0,
+            capacity_bytes: 0,
+            len_bytes: 0,
+        }
+    }
+
+    /// Whether the layout uses the drive. Otherwise there is no file of the dataset on it.
+    pub(super) fn is_used(&self) -> bool {
+        self.capacity_bytes > 0
+    }
+}
+
 /// The description of a sealed dataset.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -142,6 +159,42 @@ impl Manifest {
         let (id, _) = rest.split_once('"')?;
         let is_id = id.len() == 16 && id.bytes().all(|byte| byte.is_ascii_hexdigit());
         is_id.then(|| id.to_string())
+    }
+
+    /// The same with one share for each of `drives`, in their order. A drive that joined the volume
+    /// later has an unused share, and one that left it has none. A manifest that uses other drives
+    /// stays as it is.
+    pub(super) fn aligned<'d>(self, drives: impl Iterator<Item = &'d str>) -> Self {
+        let mut own = self.shares.iter().enumerate().peekable();
+        let mut shares = Vec::new();
+        // The new place of each of its own shares that is used.
+        let mut places = vec![None; self.shares.len()];
+        for drive in drives {
+            while let Some((_, share)) = own.peek()
+                && share.drive != drive
+                && !share.is_used()
+            {
+                own.next();
+            }
+            match own.next_if(|(_, share)| share.drive == drive) {
+                Some((at, share)) if share.is_used() => {
+                    places[at] = Some(shares.len());
+                    shares.push(share.clone());
+                }
+                _ => shares.push(Share::unused(drive)),
+            }
+        }
+        if own.any(|(_, share)| share.is_used()) {
+            return self;
+        }
+        let count = places.len();
+        let after = (0..count).map(|step| (self.start_drive + step) % count.max(1));
+        let start_drive = after.filter_map(|at| places[at]).next().unwrap_or(0);
+        Manifest {
+            start_drive,
+            shares,
+            ..self
+        }
     }
 
     /// Bytes per checksum.

@@ -11,6 +11,8 @@
 //! in private directories that the next sweep removes. Reads ([`reader`]) verify every checksum
 //! block that they touch; an error names drive, file and offset of a damaged one.
 //!
+//! Drives join ([`add`]) and leave ([`remove`]), and [`rebalance`] moves datasets onto them.
+//!
 //! While a drive is missing or empty, data on the other drives can be read, and nothing can be
 //! written; errors name the drive. A drive of another volume is an error; outcore never guesses.
 //! With [`Redundancy`], reads also compute the data of one lost drive ([`rescue`]), and the drive
@@ -19,6 +21,7 @@
 //! Bounds: buffers from the caller's budget. While a dataset is written, read or checked, memory
 //! holds 8 bytes per checksum block (64 KiB, or a stripe if that is smaller).
 
+pub mod add;
 mod copies;
 pub mod damage;
 pub mod device;
@@ -27,16 +30,23 @@ mod groups;
 mod heal;
 mod label;
 pub mod manifest;
+pub mod membership;
 mod open;
 pub mod orphans;
 pub mod pack;
 mod parity;
 mod queue;
 pub mod reader;
+pub mod rebalance;
 mod rebuild;
+pub mod remove;
+mod repair;
 pub mod replace;
 mod rescue;
+pub mod risk;
 mod scrub;
+mod stage;
+pub mod throttle;
 pub mod transfer;
 pub mod writer;
 
@@ -51,13 +61,15 @@ use serde::Serialize;
 use crate::mapping::Redundancy;
 use crate::striped::{Member, StripeOptions, StripedVolume};
 use manifest::{Manifest, Share};
+use membership::Standing;
 use outcore_io::config::DriveSet;
 use outcore_io::drive::queue::TAGS_DEFAULT;
-use outcore_io::drive::{Device, PrivateDir, folder};
+use outcore_io::drive::{Device, folder};
 use outcore_io::error::{Error, Result};
 use outcore_io::memory::{BLOCK_BYTES, Budget, block_ceil};
 
 pub use label::NewVolume;
+pub use throttle::Throttle;
 
 /// The rule for names of datasets, for error messages.
 const NAMES_HINT: &str =
@@ -79,6 +91,8 @@ pub struct Watch<'a> {
     pub check: &'a dyn Fn() -> Result<()>,
     /// Receives the number of bytes just done.
     pub advance: &'a dyn Fn(u64),
+    /// Limits the rate of passes over datasets.
+    pub throttle: Option<&'a Throttle>,
 }
 
 /// Memory and observer of a pass over datasets.
@@ -93,7 +107,21 @@ impl Watch<'_> {
     pub const NOBODY: Watch<'static> = Watch {
         check: &|| Ok(()),
         advance: &|_| {},
+        throttle: None,
     };
+
+    /// Counts bytes that were just done, and waits as long as the limit wants.
+    ///
+    /// # Errors
+    /// The operation is to stop.
+    fn pass(&self, len_bytes: u64) -> Result<()> {
+        (self.check)()?;
+        (self.advance)(len_bytes);
+        match self.throttle {
+            Some(throttle) => throttle.wait(len_bytes, self.check),
+            None => Ok(()),
+        }
+    }
 }
 
 /// A drive of a volume for datasets.
@@ -151,6 +179,10 @@ pub struct DriveStatus {
     pub free_bytes: u64,
     /// Bytes of datasets on it.
     pub used_bytes: u64,
+    /// Bytes of datasets that it would have if all of them had today's layout.
+    pub share_bytes: u64,
+    /// Whether it takes new data, or is being removed.
+    pub standing: Standing,
 }
 
 /// Directories on many drives that hold datasets.
@@ -165,6 +197,10 @@ pub struct DatasetVolume {
     redundancy: Redundancy,
     /// How often each drive has been replaced.
     replacements: Arc<[u64]>,
+    /// The part that each drive takes.
+    standings: Arc<[Standing]>,
+    /// How often the set of drives has changed.
+    changes: u64,
 }
 
 impl DatasetVolume {
@@ -210,19 +246,26 @@ impl DatasetVolume {
         let names = self.names()?;
         let readable = names.iter().filter_map(|name| self.manifest(name).ok());
         let manifests: Vec<Manifest> = readable.collect();
+        let used = |index: usize| {
+            let shares = manifests.iter().filter_map(|found| found.shares.get(index));
+            shares.map(|share| share.len_bytes).sum::<u64>()
+        };
+        let used: Vec<u64> = (0..self.drives.len()).map(used).collect();
+        let wanted = self.wanted_lens(&manifests);
         let status = self.drives.iter().enumerate().map(|(index, drive)| {
             let is_present = self.absent[index].is_none();
             let free_bytes = match is_present {
                 true => self.device.free_bytes(&drive.dir),
                 false => Ok(0),
             };
-            let shares = manifests.iter().filter_map(|found| found.shares.get(index));
             Ok(DriveStatus {
                 drive: drive.name.clone(),
                 dir: drive.dir.clone(),
                 is_present,
                 free_bytes: free_bytes.map_err(|error| error.drive(&drive.name))?,
-                used_bytes: shares.map(|share| share.len_bytes).sum(),
+                used_bytes: used[index],
+                share_bytes: wanted[index],
+                standing: self.standings[index],
             })
         });
         status.collect()
@@ -297,7 +340,7 @@ impl DatasetVolume {
     /// Removes the files of a dataset that no manifest names any more. Continues after a failure; a
     /// missing file is not a failure.
     fn remove_shares(&self, id: &str) -> Result<()> {
-        let removed = (0..self.drives.len()).map(|index| {
+        let removed = self.present().map(|index| {
             let path = self.share_path(id, index);
             match self.device.remove(&path) {
                 Err(error) if error.raw_errno() == Some(Errno::NOENT.raw_os_error()) => Ok(()),
@@ -314,20 +357,10 @@ impl DatasetVolume {
     /// # Errors
     /// A directory cannot be read.
     pub fn sweep(&self) -> Result<()> {
-        match self.absent().next() {
+        match self.missing().next() {
             Some(_) => Ok(()),
-            None => label::sweep(&self.device, &self.drives),
+            None => label::sweep(&self.device, self.present_drives()),
         }
-    }
-
-    /// Private directories on all drives, for incomplete data.
-    fn stage(&self) -> Result<Vec<PrivateDir>> {
-        self.sweep()?;
-        let made = self.drives.iter().enumerate().map(|(index, drive)| {
-            let made = self.device.make_private_dir(&self.folder(index));
-            made.map_err(|error| error.drive(&drive.name))
-        });
-        made.collect()
     }
 
     /// The striped volume of a dataset's shares, as files at `path_of`.
@@ -337,7 +370,7 @@ impl DatasetVolume {
             .map(|(index, (drive, share))| Member {
                 name: drive.name.clone(),
                 path: path_of(index),
-                is_absent: self.absent[index].is_some(),
+                is_absent: self.absent[index].is_some() || !share.is_used(),
                 weight: share.weight,
                 capacity_bytes: Some(share.capacity_bytes),
                 file_bytes: Some(share.len_bytes),

@@ -32,17 +32,20 @@ pub struct Orphan {
 
 impl DatasetVolume {
     /// The files that belong to no dataset, by drive. They include the files of datasets whose
-    /// manifests do not identify them. While a drive is missing the orphans are unknown, and the
-    /// list is empty.
+    /// manifests do not identify them. While a drive is missing, or after the drives have changed,
+    /// the orphans are unknown, and the list is empty.
     ///
     /// # Errors
     /// A drive cannot be read.
     pub fn orphans(&self) -> Result<Vec<Orphan>> {
-        if self.absent().next().is_some() {
+        if self.missing().next().is_some() {
             return Ok(Vec::new());
         }
         self.sweep()?;
-        let _lock = self.lock_names()?;
+        let _lock = match self.lock_names() {
+            Err(_) if self.check_not_replaced().is_err() => return Ok(Vec::new()),
+            lock => lock?,
+        };
         self.find_orphans(&self.ids()?.0)
     }
 
@@ -93,7 +96,8 @@ impl DatasetVolume {
 
     fn find_orphans(&self, ids: &HashSet<String>) -> Result<Vec<Orphan>> {
         let mut orphans = Vec::new();
-        for (index, drive) in self.drives().iter().enumerate() {
+        for index in self.present() {
+            let drive = &self.drives()[index];
             for path in self.entries_of(index, DATA)? {
                 let name = path.file_name().and_then(|name| name.to_str());
                 if name.is_some_and(|name| ids.contains(name)) {

@@ -107,7 +107,7 @@ impl Rebuild<'_> {
                     rebuilt.damages.push(damage);
                 }
             }
-            (watch.advance)(len_bytes);
+            watch.pass(len_bytes)?;
             rebuilt.bytes += len_bytes;
             if rebuilt.bytes - noted_bytes >= checkpoint_bytes {
                 noted_bytes = rebuilt.bytes;

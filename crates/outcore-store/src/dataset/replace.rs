@@ -19,6 +19,7 @@ use std::path::{Path, PathBuf};
 use super::damage::Damage;
 use super::label::{self, LABEL};
 use super::manifest::Manifest;
+use super::membership::Standing;
 use super::rebuild::Rebuild;
 use super::{DATA, DATASETS, DatasetVolume, FOLDER, PassResources, Watch};
 use outcore_io::drive::folder::{self, FolderLock};
@@ -89,23 +90,14 @@ impl DatasetVolume {
         budget: &Budget,
         watch: Watch<'_>,
     ) -> Result<Replaced> {
-        let index = self
-            .drives
-            .iter()
-            .position(|drive| drive.name == wanted.drive);
-        let Some(index) = index else {
-            let names: Vec<&str> = self
-                .drives
-                .iter()
-                .map(|drive| drive.name.as_str())
-                .collect();
-            let cause = format!("the volume has no drive `{}`", wanted.drive);
-            return Err(
-                Error::usage(REPLACE, cause).hint(format!("its drives are {}", names.join(", ")))
-            );
-        };
+        let index = self.index_of(REPLACE, wanted.drive)?;
+        if self.standings[index] == Standing::Lost {
+            return Err(Error::usage(REPLACE, "the drive is being removed")
+                .drive(wanted.drive)
+                .hint("finish with `outcore volume remove`, then add the directory"));
+        }
         let mut others = self
-            .absent()
+            .missing()
             .filter(|(drive, _)| drive.name != wanted.drive);
         if let Some((drive, error)) = others.next() {
             return Err(label::refusal(REPLACE, drive, error));
@@ -204,17 +196,8 @@ impl Work<'_> {
             return Err(self.refused("not a directory, but a drive of a volume must be one"));
         }
         let volume = self.volume;
-        let is_here = |index: usize| folder::is_same(&volume.drives[index].dir, &self.dir);
-        let is_own = is_here(self.index);
-        let is_inside = |index: usize| folder::is_inside(&self.dir, &volume.drives[index].dir);
-        if (0..volume.drives.len()).any(|index| index != self.index && is_here(index)) {
-            return Err(self.refused("it belongs to another drive of the volume"));
-        }
-        if let Some(index) = (0..volume.drives.len())
-            .find(|index| *index != self.index && !is_own && is_inside(*index))
-        {
-            let other = &volume.drives[index].name;
-            let cause = format!("it is inside drive {other}, and would be lost with it");
+        let is_own = folder::is_same(&volume.drives[self.index].dir, &self.dir);
+        if let Some(cause) = volume.conflict(&self.dir, Some(self.index)) {
             return Err(self
                 .refused(&cause)
                 .hint("name a directory on a drive of its own"));
@@ -272,7 +255,7 @@ impl Work<'_> {
                 Err(error) => return Err(error),
             };
             let share = self.in_progress().join(DATA).join(&manifest.id);
-            if !share.exists() {
+            if manifest.shares[self.index].is_used() && !share.exists() {
                 self.rebuild(&manifest, &share, resources)?;
             }
             let copy = self
@@ -374,7 +357,7 @@ impl Work<'_> {
     }
 
     fn write_label(&self, volume: &DatasetVolume) -> Result<()> {
-        let sealed = volume.seal_label(self.index)?;
+        let sealed = volume.seal_label(&volume.drives[self.index])?;
         self.write_file(&self.in_progress().join(LABEL), &sealed)
     }
 

@@ -22,7 +22,8 @@ use super::manifest::{Contents, Manifest};
 use super::pack::{Attributes, Index};
 use super::reader::DatasetReader;
 use super::writer::{CHUNK_BYTES, DatasetWriter, NewDataset, WINDOW_BYTES};
-use super::{DatasetVolume, Watch};
+use super::{DatasetVolume, PassResources, Watch};
+use outcore_io::checksum::bytes_checksum;
 use outcore_io::drive::{Access, Device};
 use outcore_io::error::{Error, Result};
 use outcore_io::memory::{Budget, Buf, block_ceil};
@@ -246,25 +247,63 @@ pub fn copy(
         attributes: manifest.attributes,
         ..new.clone()
     };
-    let mut reader = from.range_reader(manifest, 0, payload_bytes, resources.budget)?;
+    let reader = from.range_reader(manifest, 0, payload_bytes, resources.budget)?;
+    let writer = to.writer(&new, resources.budget)?;
+    refill(reader, writer, resources.watch)
+}
+
+/// Writes all that a reader returns.
+fn refill(mut reader: DatasetReader, writer: DatasetWriter, watch: Watch<'_>) -> Result<Manifest> {
     let mut packer = Packer {
-        writer: to.writer(&new, resources.budget)?,
+        writer,
         buf: None,
         filled: 0,
     };
     while let Some(part) = reader.next_chunk()? {
-        (resources.watch.check)()?;
+        (watch.check)()?;
         packer.add(&part)?;
-        (resources.watch.advance)(part.len() as u64);
+        watch.pass(part.len() as u64)?;
     }
-    packer.finish(manifest.index_bytes, manifest.files)
+    packer.finish(reader.manifest().index_bytes, reader.manifest().files)
+}
+
+/// Writes a dataset anew, in the layout that its volume has now, in place of its old files. Its
+/// name, contents, permissions and times stay.
+///
+/// # Errors
+/// Another job has replaced or removed it; the errors of the reader and of the writer.
+pub(super) fn rewrite(
+    volume: &DatasetVolume,
+    manifest: &Manifest,
+    resources: PassResources<'_>,
+) -> Result<Manifest> {
+    let PassResources { budget, watch } = resources;
+    let payload_bytes = manifest.payload_bytes();
+    let new = NewDataset {
+        name: manifest.name.clone(),
+        contents: manifest.contents,
+        files: manifest.files,
+        payload_bytes: Some(payload_bytes),
+        replace: true,
+        readers: readers_of(volume, manifest),
+        attributes: manifest.attributes,
+        // Its files need other names than the old ones.
+        seed: bytes_checksum(manifest.id.as_bytes()),
+    };
+    let reader = volume.range_reader(manifest, 0, payload_bytes, budget)?;
+    let mut writer = volume.writer(&new, budget)?;
+    writer.replace_only(&manifest.id);
+    refill(reader, writer, watch)
 }
 
 /// The users other than the owner who may read a dataset: the read bits of group and others of its
 /// shares.
 fn readers_of(volume: &DatasetVolume, manifest: &Manifest) -> u32 {
-    let share = fs::metadata(volume.share_path(&manifest.id, 0));
-    share.map_or(0, |facts| facts.permissions().mode() & 0o044)
+    let shares = volume
+        .present()
+        .map(|index| volume.share_path(&manifest.id, index));
+    let mut modes = shares.filter_map(|share| Some(fs::metadata(share).ok()?.permissions().mode()));
+    modes.next().map_or(0, |mode| mode & 0o044)
 }
 
 /// The index of a packed dataset.

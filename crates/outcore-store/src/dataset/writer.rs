@@ -19,9 +19,10 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use super::groups::{ColumnQueue, GroupReader, Room, solve};
-use super::manifest::{Contents, Manifest, Share, checksum_block_checksum};
+use super::manifest::{Contents, Manifest, checksum_block_checksum};
 use super::pack::Attributes;
 use super::parity::{ParityStripe, ParityWriter};
+use super::stage::Stage;
 use super::{DatasetVolume, stripe_options};
 use crate::batch::Batches;
 use crate::striped::StripedVolume;
@@ -78,7 +79,9 @@ pub(super) struct Unsealed {
     /// With redundancy: the parity of what has been written.
     pub(super) parity: Option<Arc<ParityWriter>>,
     volume: DatasetVolume,
-    dirs: Vec<PrivateDir>,
+    stage: Stage,
+    /// The dataset that it may replace, if only that one.
+    only_over: Option<String>,
     replace: bool,
     readers: u32,
 }
@@ -112,7 +115,7 @@ impl DatasetVolume {
             return Err(Error::usage(WRITE, format!("@{} already exists", new.name))
                 .hint("allow replacing it with --force, or name another"));
         }
-        let dirs = self.stage()?;
+        let stage = self.stage()?;
         let mut manifest = self.layout(new)?;
         let map = manifest.map()?;
         let full_bytes = match new.payload_bytes {
@@ -132,7 +135,7 @@ impl DatasetVolume {
         for (share, len_bytes) in manifest.shares.iter_mut().zip(map.drive_lens(full_bytes)) {
             share.len_bytes = len_bytes;
         }
-        let members = self.members(&manifest.shares, |index| dirs[index].path().join(STAGED));
+        let members = self.members(&manifest.shares, |index| stage.path(index, STAGED));
         let striped = StripedVolume::create(
             Arc::clone(&self.device),
             &members,
@@ -144,7 +147,8 @@ impl DatasetVolume {
             manifest,
             parity: parity.map(Arc::new),
             volume: self.clone(),
-            dirs,
+            stage,
+            only_over: None,
             replace: new.replace,
             readers: new.readers,
         })
@@ -152,18 +156,7 @@ impl DatasetVolume {
 
     /// A manifest with a layout for a new dataset, from the current free room of each drive.
     fn layout(&self, new: &NewDataset) -> Result<Manifest> {
-        let mut shares = Vec::with_capacity(self.drives.len());
-        for drive in &self.drives {
-            let free_bytes = self.device.free_bytes(&drive.dir);
-            let free_bytes = free_bytes.map_err(|error| error.drive(&drive.name))?;
-            shares.push(Share {
-                drive: drive.name.clone(),
-                weight: drive.weight,
-                // Names, block lists and other metadata also need room.
-                capacity_bytes: (free_bytes - free_bytes / 64).min(drive.limit_bytes),
-                len_bytes: 0,
-            });
-        }
+        let shares = self.shares_in(&self.free_room()?);
         let identity = bytes_checksum(format!("{}/{}/{}", self.id, new.name, new.seed).as_bytes());
         Ok(Manifest {
             generation: 0,
@@ -200,6 +193,11 @@ impl DatasetWriter {
     /// Bytes pushed so far.
     pub fn written_bytes(&self) -> u64 {
         self.written_bytes
+    }
+
+    /// Lets it replace only the dataset with the files `id`, not one that came after it.
+    pub(super) fn replace_only(&mut self, id: &str) {
+        self.unsealed.only_over = Some(id.to_string());
     }
 
     /// A buffer of [`CHUNK_BYTES`] to fill; waits for one.
@@ -355,7 +353,9 @@ impl DatasetWriter {
             .zip(lens)
         {
             share.len_bytes = len_bytes;
-            self.unsealed.volume.device.set_len(drive.file, len_bytes)?;
+            if share.is_used() {
+                self.unsealed.volume.device.set_len(drive.file, len_bytes)?;
+            }
         }
         // What was not written up to here reads as zeros.
         self.write_missing_parity()?;
@@ -391,33 +391,40 @@ impl Unsealed {
             );
         }
         let replaced = volume.id_of(&name);
+        if self.only_over.is_some() && self.only_over != replaced {
+            let cause = format!("@{name} has been replaced or removed in the meantime");
+            return Err(Error::usage(WRITE, cause));
+        }
         self.manifest.generation = volume.generation_of(&name) + 1;
-        let mut renames: Vec<(PathBuf, PathBuf)> = (0..self.dirs.len())
+        let is_used = |index: &usize| self.manifest.shares[*index].is_used();
+        let used = (0..self.manifest.shares.len()).filter(is_used);
+        let mut renames: Vec<(PathBuf, PathBuf)> = used
             .map(|index| {
-                let staged = self.dirs[index].path().join(STAGED);
+                let staged = self.stage.path(index, STAGED);
                 (staged, volume.share_path(&self.manifest.id, index))
             })
             .collect();
         // After the shares, so that a reader that finds a copy also finds the data.
-        renames.extend(volume.stage_copies(&self.manifest, &self.dirs)?);
+        renames.extend(volume.stage_copies(&self.manifest, &self.stage)?);
         let replaced = replaced.filter(|id| *id != self.manifest.id);
         // After a kill from here on, the sweep removes the replaced files together with the
         // unfinished ones.
         let removals = replaced.iter().flat_map(|id| {
-            self.dirs.iter().enumerate().map(|(index, dir)| {
+            self.stage.iter().filter_map(|(index, dir)| {
                 let gone = dir.path().join(REPLACED);
-                (volume.share_path(id, index), gone)
+                let path = volume.share_path(id, index);
+                path.exists().then_some((path, gone))
             })
         });
         let all: Vec<_> = renames.iter().cloned().chain(removals).collect();
-        PrivateDir::commit(&self.dirs, &all, true)?;
+        PrivateDir::commit(self.stage.dirs(), &all, true)?;
         // From here on the dataset exists: a sweep that finds the record finishes the renames.
         let failures: Vec<Error> = renames
             .iter()
             .filter_map(|(from, to)| volume.device.rename(from, to, true).err())
             .collect();
         if let Some(error) = failures.into_iter().next() {
-            self.dirs.into_iter().for_each(PrivateDir::leave);
+            self.stage.leave();
             return Err(
                 error.hint("the dataset is whole: the next command on this volume publishes it")
             );
@@ -432,7 +439,7 @@ impl Unsealed {
         }
         let removed = replaced.map(|id| volume.remove_shares(&id));
         if let Some(Err(error)) = removed {
-            self.dirs.into_iter().for_each(PrivateDir::leave);
+            self.stage.leave();
             return Err(error
                 .hint("the dataset is whole: the next put on this volume removes the one before"));
         }

@@ -104,6 +104,7 @@ fn a_directory_with_a_file_that_cannot_be_read_is_not_packed_at_all() {
         watch: Watch {
             check: &|| Err(outcore_io::Error::interrupted()),
             advance: &|_| {},
+            throttle: None,
         },
         ..place.resources()
     };
@@ -143,6 +144,7 @@ fn whoever_renames_beside_a_directory_that_is_got_leads_nothing_elsewhere() {
         watch: Watch {
             check: &|| Ok(()),
             advance: &swap,
+            throttle: None,
         },
         ..place.resources()
     };

@@ -11,6 +11,7 @@ mod directories;
 mod faults;
 mod in_place;
 mod manifests;
+mod membership;
 mod metadata;
 mod parity;
 mod pressure;

@@ -3,9 +3,10 @@
 //! Contract: [`outcore_front::volumes`] defines what a name means. Each verb opens the volume anew.
 //! A dataset appears whole or not at all and is checked when it is read. Each listed dataset is an
 //! item of the host and a part of the report. `page.rs` has the options and the reports, `state.rs`
-//! makes and checks the volume, `replace.rs` rebuilds a drive, `list.rs` lists and removes
-//! datasets, and `transfer.rs` moves them.
+//! makes and checks the volume, `replace.rs` rebuilds a drive, `drives.rs` adds and removes drives,
+//! `list.rs` lists and removes datasets, and `transfer.rs` moves them.
 
+mod drives;
 mod list;
 mod page;
 mod replace;
@@ -20,6 +21,7 @@ use outcore_front::resources::{Resources, ResourcesRequest};
 use outcore_front::volumes;
 use outcore_io::drive::Device;
 use outcore_io::units;
+use outcore_store::dataset::manifest::Manifest;
 use outcore_store::dataset::orphans::Orphan as Found;
 use outcore_store::dataset::{DatasetVolume, Named};
 
@@ -34,6 +36,9 @@ pub(crate) fn visit_verbs(visitor: &mut impl VerbVisitor) {
     visitor.visit::<state::Status>();
     visitor.visit::<state::Scrub>();
     visitor.visit::<replace::Replace>();
+    visitor.visit::<drives::Add>();
+    visitor.visit::<drives::Remove>();
+    visitor.visit::<drives::Rebalance>();
     visitor.visit::<transfer::Put>();
     visitor.visit::<transfer::Get>();
     visitor.visit::<list::Ls>();
@@ -66,7 +71,7 @@ fn named(names: &[PathBuf]) -> Result<Vec<Named>> {
 
 /// Reports which drives are missing.
 fn remark_absent(host: &dyn Host, volume: &DatasetVolume) {
-    for (drive, error) in volume.absent() {
+    for (drive, error) in volume.missing() {
         let (name, dir, why) = (&drive.name, drive.dir.display(), error.cause());
         let is_missing = error.raw_errno() == Some(rustix::io::Errno::NOENT.raw_os_error());
         let found = match error.kind() {
@@ -81,6 +86,23 @@ fn remark_absent(host: &dyn Host, volume: &DatasetVolume) {
              it is back"
         ));
     }
+}
+
+/// The number and the bytes of the datasets that a rebalance would move.
+fn unequal(moves: &[Manifest]) -> (u64, u64) {
+    let bytes = moves.iter().map(Manifest::payload_bytes).sum();
+    (moves.len() as u64, bytes)
+}
+
+/// How to make drives equal, if they are not.
+fn advice(unequal: u64, unequal_bytes: u64) -> Option<String> {
+    (unequal > 0).then(|| {
+        format!(
+            "`outcore volume rebalance` moves {} of {}, so that every drive has its share",
+            units::counted(unequal, "dataset"),
+            units::bytes(unequal_bytes)
+        )
+    })
 }
 
 /// Files that belong to no dataset.

@@ -8,6 +8,7 @@ use std::path::PathBuf;
 use clap::{Args, ValueHint};
 use outcore_front::volumes::Moved as Transferred;
 use outcore_io::units;
+use outcore_store::dataset::Throttle;
 
 use crate::option::RecordingArgs;
 use crate::report::{JobSummary, Listed, Name, Place, report};
@@ -59,9 +60,73 @@ pub(crate) struct ReplaceArgs {
     /// parity nor a mirror
     #[arg(long)]
     pub(crate) force: bool,
+    #[command(flatten)]
+    pub(crate) rate: RateArgs,
 }
 
-/// Show the drives of a volume: used and free space, and which are missing
+/// Add drives to a volume
+///
+/// A new drive gets a label and the manifests, and the drives file names it. Datasets stay where
+/// they are; new ones use the drive, in proportion to its weight. `volume rebalance` moves the
+/// others. A drive that is being removed stays. A command that was killed continues when it is
+/// repeated.
+#[derive(Debug, Args)]
+pub(crate) struct AddArgs {
+    /// Directories on new drives, or names that the drives file has already
+    #[arg(required = true, value_name = "DRIVE", value_hint = ValueHint::DirPath)]
+    pub(crate) drives: Vec<PathBuf>,
+}
+
+/// Remove a drive from a volume
+///
+/// Datasets that use the drive are written anew without it: from the drive, or, if it is missing,
+/// from the other drives. Then its label goes, and its name in the drives file. From the start, new
+/// datasets do without the drive. A missing drive no longer prevents writes then, and its contents
+/// no longer count if it comes back. A command that was killed continues when it is repeated;
+/// `volume add` keeps a drive that is present.
+#[derive(Debug, Args)]
+pub(crate) struct RemoveArgs {
+    /// The drive to remove, by its name in the drives file
+    #[arg(value_name = "DRIVE")]
+    pub(crate) drive: String,
+    /// Give up datasets that cannot be read without the drive, if it is missing
+    #[arg(long)]
+    pub(crate) force: bool,
+    #[command(flatten)]
+    pub(crate) rate: RateArgs,
+}
+
+/// Move datasets so that every drive has its share by weight
+///
+/// Each dataset whose bytes are on the wrong drives is written anew under its name, and its old
+/// files then go. It can be read all the time. A command that was killed continues when it is
+/// repeated.
+#[derive(Debug, Args)]
+pub(crate) struct RebalanceArgs {
+    #[command(flatten)]
+    pub(crate) rate: RateArgs,
+}
+
+/// A limit on the rate of a pass over datasets.
+#[derive(Debug, Args)]
+pub(crate) struct RateArgs {
+    /// At most so many bytes per second, such as 200MB/s, so that other jobs have the rest
+    #[arg(long = "limit", value_name = "RATE", value_parser = units::parse_rate)]
+    pub(crate) limit_bytes_per_s: Option<u64>,
+}
+
+impl RateArgs {
+    /// The limit, from now on.
+    pub(crate) fn throttle(&self) -> Option<Throttle> {
+        self.limit_bytes_per_s.map(Throttle::new)
+    }
+}
+
+/// Show the drives of a volume, and what is at risk
+///
+/// Each drive has its directory, the bytes of datasets on it, its share by weight, if that differs,
+/// and its free bytes. Datasets that cannot be read, or whose redundancy is incomplete, are listed
+/// with the drives that are missing or have lost them.
 #[derive(Debug, Args)]
 pub(crate) struct StatusArgs {}
 
@@ -79,6 +144,8 @@ pub(crate) struct ScrubArgs {
     /// Remove orphans: files that belong to no dataset
     #[arg(long, alias = "remove-strays", conflicts_with = "names")]
     pub(crate) remove_orphans: bool,
+    #[command(flatten)]
+    pub(crate) rate: RateArgs,
 }
 
 /// Store a file, a directory or standard input as a dataset
@@ -184,6 +251,62 @@ report! {
 }
 
 report! {
+    /// Drives that joined a volume.
+    pub(crate) struct AdditionReport {
+        [used: JobSummary],
+        /// Their names.
+        drives: Vec<String>,
+        /// The number of datasets that `rebalance` would move.
+        unequal: u64,
+        /// Bytes of data of these datasets.
+        unequal_bytes: u64,
+    }
+}
+
+report! {
+    /// A drive that left a volume.
+    pub(crate) struct DriveRemovalReport {
+        [used: JobSummary],
+        /// Its name.
+        drive: String,
+        /// The number of datasets that were written anew, without those of earlier runs.
+        moved: u64,
+        /// Bytes of data of these datasets.
+        moved_bytes: u64,
+        /// Datasets that were given up; each is an event `damage`.
+        damages: Listed<Damage>,
+    }
+}
+
+report! {
+    /// Datasets that were moved.
+    pub(crate) struct RebalanceReport {
+        [used: JobSummary],
+        /// Their number.
+        moved: u64,
+        /// Their bytes of data.
+        moved_bytes: u64,
+    }
+}
+
+report! {
+    /// What one more lost drive would cost a dataset.
+    pub(crate) struct DatasetRisk {
+        /// The dataset.
+        name: Name,
+        /// Bytes of data.
+        bytes: u64,
+        /// `none` if it can be read without any one drive, `single` if each of `drives` holds a
+        /// part of it alone, `incomplete` if its redundancy is, `unreadable` if it cannot be read.
+        risk: String,
+        /// The drives that are missing or have lost its file; for `single`, those that hold it.
+        drives: Vec<String>,
+        /// Whether `rebalance` would move it.
+        is_unequal: bool,
+    }
+}
+
+report! {
     /// A drive of a volume.
     pub(crate) struct DriveStatus {
         /// Its name.
@@ -196,6 +319,11 @@ report! {
         used_bytes: u64,
         /// Free bytes on its file system.
         free_bytes: u64,
+        /// Bytes of datasets that it would have if `rebalance` could move all of them.
+        share_bytes: u64,
+        /// `full` if it takes new data, `leaving` if it is being removed, `lost` if it was missing
+        /// then.
+        standing: String,
     }
 }
 
@@ -224,6 +352,12 @@ report! {
         orphans: u64,
         /// Bytes of these files.
         orphan_bytes: u64,
+        /// The datasets and what one more lost drive would cost; each is an event `risk`.
+        risks: Listed<DatasetRisk>,
+        /// The number of datasets that `rebalance` would move.
+        unequal: u64,
+        /// Bytes of data of these datasets.
+        unequal_bytes: u64,
     }
 }
 

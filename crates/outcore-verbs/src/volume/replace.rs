@@ -40,6 +40,7 @@ impl Verb for Replace {
             gives_up: args.force,
         };
         let budget = volumes::budget();
+        let throttle = args.rate.throttle();
         let replaced = watch(host, control, Self::PHASES, || {
             let resources = TransferResources {
                 device: &device,
@@ -47,6 +48,7 @@ impl Verb for Replace {
                 watch: Watch {
                     check: &|| control.check(),
                     advance: &|bytes| control.advance(bytes),
+                    throttle: throttle.as_ref(),
                 },
             };
             volumes::replace(volume, drives_file, wanted, resources)

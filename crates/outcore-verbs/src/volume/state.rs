@@ -14,12 +14,12 @@ use outcore_store::mapping::Redundancy;
 use serde_json::json;
 
 use super::page::{
-    CreateArgs, Damage, DriveStatus, Orphan, ScrubArgs, ScrubReport, StatusArgs, VolumeReport,
-    VolumeStatus,
+    CreateArgs, Damage, DatasetRisk, DriveStatus, Orphan, ScrubArgs, ScrubReport, StatusArgs,
+    VolumeReport, VolumeStatus,
 };
-use super::{Orphans, drives_file, named, open, remark_absent, resources};
+use super::{Orphans, advice, drives_file, named, open, remark_absent, resources, unequal};
 use crate::host::{Host, Weight, watch};
-use crate::report::{Listed, Moved, Place, Stopwatch};
+use crate::report::{Listed, Moved, Name, Place, Stopwatch};
 use crate::verb::{Verb, Words};
 
 /// `create`: labels the directories.
@@ -85,17 +85,18 @@ impl Verb for Status {
             is_present: drive.is_present,
             used_bytes: drive.used_bytes,
             free_bytes: drive.free_bytes,
+            share_bytes: drive.share_bytes,
+            standing: drive.standing.name().to_owned(),
         });
         let members: Vec<DriveStatus> = members.collect();
+        // A dataset that cannot be read now is not moved.
+        let moves = volume.moves().unwrap_or_default();
         for drive in &members {
-            let free = match drive.is_present {
-                true => format!("{} free", units::bytes(drive.free_bytes)),
-                false => "missing".to_owned(),
-            };
-            let (name, dir) = (&drive.drive, drive.dir.0.display());
-            let used = units::bytes(drive.used_bytes);
-            let line = format!("{name}\t{dir}\t{used} used\t{free}\n");
-            host.item("drive", json!(drive), &line);
+            host.item(
+                "drive",
+                json!(drive),
+                &line_of_drive(drive, !moves.is_empty()),
+            );
         }
         remark_absent(host, volume);
         let names = volume.names()?;
@@ -105,6 +106,12 @@ impl Verb for Status {
         let is_at_risk =
             |found: &&Manifest| volume.is_readable(found) && !volume.absent_of(found).is_empty();
         let orphans = Orphans::of(&volume.orphans()?);
+        let risks = found().map(|found| risk_of(volume, found, &moves));
+        let risks: Vec<DatasetRisk> = risks.collect();
+        for risk in &risks {
+            host.item("risk", json!(risk), &line_of_risk(risk));
+        }
+        let (unequal, unequal_bytes) = unequal(&moves);
         Ok(VolumeStatus {
             used: stopwatch.stop(Moved::default(), &[], &resources, None),
             members: Listed(members),
@@ -117,6 +124,9 @@ impl Verb for Status {
             unreachable: unreachable.count() as u64,
             orphans: orphans.files,
             orphan_bytes: orphans.bytes,
+            risks: Listed(risks),
+            unequal,
+            unequal_bytes,
         })
     }
 
@@ -141,6 +151,26 @@ impl Verb for Status {
                 if report.at_risk == 1 { "is" } else { "are" }
             ));
         }
+        for drive in report
+            .members
+            .0
+            .iter()
+            .filter(|drive| drive.standing != "full")
+        {
+            words.lines(&format!(
+                "drive {} is being removed: repeat `outcore volume remove {}`",
+                drive.drive, drive.drive
+            ));
+        }
+        let is_single = |risk: &&DatasetRisk| risk.risk == "single";
+        let single = report.risks.0.iter().filter(is_single).count() as u64;
+        if single > 0 {
+            words.lines(&format!(
+                "{} without redundancy: a lost drive loses what it holds of them",
+                units::counted(single, "dataset")
+            ));
+        }
+        words.lines(&advice(report.unequal, report.unequal_bytes).unwrap_or_default());
         let orphans = Orphans {
             files: report.orphans,
             bytes: report.orphan_bytes,
@@ -185,10 +215,12 @@ impl Verb for Scrub {
         let bytes: u64 = manifests.map(|manifest| manifest.payload_bytes()).sum();
         let control = &host.adopt(resources.job(Vec::new())).control;
         control.begin_phase("scrub", bytes);
+        let throttle = args.rate.throttle();
         let damages = watch(host, control, Self::PHASES, || {
             let watched = Watch {
                 check: &|| control.check(),
                 advance: &|bytes| control.advance(bytes),
+                throttle: throttle.as_ref(),
             };
             volume.scrub(names, &volumes::budget(), watched)
         })?;
@@ -266,6 +298,48 @@ impl Verb for Scrub {
             }
         };
         Some(Error::corrupt(SCRUB, format!("{count} damaged")).hint(hint))
+    }
+}
+
+/// A drive as a line, with its share if the drives are unequal.
+fn line_of_drive(drive: &DriveStatus, are_unequal: bool) -> String {
+    let free = match (drive.standing.as_str(), drive.is_present) {
+        ("leaving", true) => format!("{} free, leaving", units::bytes(drive.free_bytes)),
+        (_, true) => format!("{} free", units::bytes(drive.free_bytes)),
+        ("lost", false) => "lost, being removed".to_owned(),
+        (_, false) => "missing".to_owned(),
+    };
+    let (name, dir) = (&drive.drive, drive.dir.0.display());
+    let [used, share] = [drive.used_bytes, drive.share_bytes].map(units::bytes);
+    let used = match are_unequal {
+        true => format!("{used} used, share {share}"),
+        false => format!("{used} used"),
+    };
+    format!("{name}\t{dir}\t{used}\t{free}\n")
+}
+
+/// The cost of a lost drive for a dataset, and whether the dataset is among the `moves`.
+fn risk_of(volume: &DatasetVolume, found: &Manifest, moves: &[Manifest]) -> DatasetRisk {
+    let risk = volume.risk_of(found);
+    DatasetRisk {
+        name: Name {
+            plain: found.name.clone(),
+            marked: format!("@{}", found.name),
+        },
+        bytes: found.len_bytes,
+        risk: risk.hazard.name().to_owned(),
+        drives: risk.drives,
+        is_unequal: moves.iter().any(|moved| moved.name == found.name),
+    }
+}
+
+/// The same as a line, if the dataset cannot be read, or its redundancy is incomplete.
+fn line_of_risk(risk: &DatasetRisk) -> String {
+    let (name, drives) = (&risk.name.marked, risk.drives.join(", "));
+    match risk.risk.as_str() {
+        "incomplete" => format!("{name}\twithout its part on {drives}: at risk\n"),
+        "unreadable" => format!("{name}\twithout its part on {drives}: cannot be read\n"),
+        _ => String::new(),
     }
 }
 

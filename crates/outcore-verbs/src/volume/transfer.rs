@@ -170,6 +170,7 @@ impl Transfer<'_> {
                 watch: Watch {
                     check: &|| control.check(),
                     advance: &|bytes| control.advance(bytes),
+                    throttle: None,
                 },
             };
             work(&volume, resources, control)

@@ -14,7 +14,7 @@ use outcore_verbs::verb::Inputs;
 use super::plain::plain;
 
 /// Options whose keyword is not their name in the definition.
-const NAMES: [(&str, &str); 25] = [
+const NAMES: [(&str, &str); 26] = [
     ("bloom_filters", "bloom"),
     ("conditions", "where"),
     ("distribution", "dist"),
@@ -24,6 +24,7 @@ const NAMES: [(&str, &str); 25] = [
     ("inputs", "src"),
     ("keys", "key"),
     ("limit_bytes", "scratch_limit"),
+    ("limit_bytes_per_s", "limit"),
     ("lookup_index", "index"),
     ("memory_bytes", "memory"),
     ("no_header", "header"),
@@ -108,9 +109,10 @@ const SPECIAL: [(&str, &str, &str); 9] = [
     ("range", "tuple[float, float] | None", "pair"),
     ("where", "Expressions", "expressions"),
 ];
-/// Keywords of sizes in bytes.
-const SIZES: [&str; 7] = [
+/// Keywords of sizes in bytes, and of rates.
+const SIZES: [&str; 8] = [
     "bytes",
+    "limit",
     "line_bytes",
     "memory",
     "run_size",
@@ -118,8 +120,8 @@ const SIZES: [&str; 7] = [
     "size",
     "stripe",
 ];
-/// Operands that are one file or directory each.
-const OPERANDS: [&str; 3] = ["dir", "source", "target"];
+/// Operands that are files or directories and no data.
+const OPERANDS: [&str; 5] = ["dir", "dirs", "drives", "source", "target"];
 /// What Python adds to options.
 const RECORDS: [(&str, &str); 4] = [
     (
@@ -325,11 +327,11 @@ fn kind_of(arg: &Arg, name: &str, inputs: Inputs) -> (String, Option<String>, &'
         };
     }
     if arg.is_positional() && is_path && OPERANDS.contains(&name) {
-        return needs("StrPath", "path");
-    }
-    if arg.is_positional() && name == "dirs" {
-        let default = (!arg.is_required_set()).then(|| "()".to_owned());
-        return ("Paths".to_owned(), default, "paths");
+        return match is_many {
+            true if arg.is_required_set() => needs("Paths", "paths"),
+            true => of("Paths", "()", "paths"),
+            false => needs("StrPath", "path"),
+        };
     }
     if arg.is_positional() && is_path {
         let source = if takes_tables { "TableSource" } else { "Paths" };

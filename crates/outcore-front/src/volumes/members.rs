@@ -1,0 +1,102 @@
+//! Changes of a volume's drives, together with its drives file.
+//!
+//! Contract: the file names a drive before the volume has it, and until the volume no longer has
+//! it. So a command that runs in between finds all drives of the volume in the file, and leaves
+//! others alone.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use outcore::{Error, Result};
+use outcore_io::config::{DriveSet, DriveSpec};
+use outcore_io::drive::{Device, folder};
+use outcore_store::dataset::remove::Removed;
+use outcore_store::dataset::replace::{Replaced, Replacement};
+use outcore_store::dataset::transfer::TransferResources;
+use outcore_store::dataset::{DatasetVolume, Watch, drives_of};
+
+/// Gives the place of a drive to another directory, and names that in the drives file.
+///
+/// # Errors
+/// The errors of [`DatasetVolume::replace`]; the drives file cannot be written.
+pub fn replace(
+    volume: &DatasetVolume,
+    drives_file: &Path,
+    wanted: Replacement<'_>,
+    resources: TransferResources<'_>,
+) -> Result<Replaced> {
+    let replaced = volume.replace(wanted, resources.budget, resources.watch)?;
+    let moved = DriveSet::move_drive(drives_file, wanted.drive, &replaced.dir);
+    moved.map_err(|error| {
+        error.hint(format!(
+            "the drive is rebuilt: write `dir = \"{}\"` for drive {} there",
+            replaced.dir.display(),
+            wanted.drive
+        ))
+    })?;
+    Ok(replaced)
+}
+
+/// Adds a drive to a volume: a directory, or the name of a drive of the drives file, which names it
+/// from then on. Returns its name.
+///
+/// # Errors
+/// The errors of [`DatasetVolume::add`]; the drives file cannot be written.
+pub fn add_drive(
+    device: &Arc<dyn Device>,
+    drives_file: &Path,
+    wanted: &Path,
+    watch: Watch<'_>,
+) -> Result<String> {
+    let mut set = DriveSet::read(drives_file)?;
+    let is_wanted = |drive: &DriveSpec| {
+        let is_named = wanted.to_str() == Some(&drive.name[..]);
+        is_named || folder::is_same(&drive.dir, wanted)
+    };
+    let index = set.drives.iter().position(is_wanted);
+    let index = match index {
+        Some(index) => index,
+        None => {
+            let dir = std::path::absolute(wanted);
+            set.push_dir(&dir.map_err(|error| Error::io("add drive", &error).path(wanted))?);
+            set.drives.len() - 1
+        }
+    };
+    let volume = DatasetVolume::open(Arc::clone(device), drives_of(&set))?;
+    let drive = &drives_of(&set)[index];
+    volume.check_new_drive(drive)?;
+    // Until the labels list the drive, commands leave it alone.
+    DriveSet::add_drive(drives_file, &set.drives[index])?;
+    volume.add(drive, watch)?;
+    Ok(drive.name.clone())
+}
+
+/// Removes a drive from a volume, and from the drives file. A drive that only the file names has
+/// been removed, or was not added, by a command that was killed.
+///
+/// # Errors
+/// The errors of [`DatasetVolume::remove_drive`]; the drives file cannot be written.
+pub fn remove_drive(
+    volume: &DatasetVolume,
+    drives_file: &Path,
+    name: &str,
+    gives_up: bool,
+    resources: TransferResources<'_>,
+) -> Result<Removed> {
+    let set = DriveSet::read(drives_file)?;
+    let is_member = volume.drives().iter().any(|drive| drive.name == name);
+    let listed = drives_of(&set).into_iter().find(|drive| drive.name == name);
+    let removed = match listed.filter(|_| !is_member) {
+        Some(drive) => Removed {
+            left: volume.forget_drive(&drive)?,
+            ..Removed::default()
+        },
+        None => volume.remove_drive(name, gives_up, resources.budget, resources.watch)?,
+    };
+    DriveSet::remove_drive(drives_file, name).map_err(|error| {
+        error.hint(format!(
+            "the drive has left the volume: remove drive {name} there"
+        ))
+    })?;
+    Ok(removed)
+}
