@@ -17,7 +17,9 @@
 mod names;
 
 use std::ffi::{OsStr, OsString};
+use std::io::IsTerminal;
 use std::iter::Peekable;
+use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::vec::IntoIter;
@@ -162,6 +164,12 @@ struct Line<'a> {
     check: Option<char>,
 }
 
+/// Whether a stream is a pipe, which has a writer.
+fn is_pipe(stream: BorrowedFd<'_>) -> bool {
+    let facts = rustix::fs::fstat(stream);
+    facts.is_ok_and(|facts| rustix::fs::FileType::from_raw_mode(facts.st_mode).is_fifo())
+}
+
 fn wrong(cause: impl Into<String>) -> Error {
     Error::usage(READ, cause).hint(HINT)
 }
@@ -289,6 +297,22 @@ impl<'a> Line<'a> {
         }
     }
 
+    /// Fails if `-h` can only mean GNU's `--human-numeric-sort`: a pipeline would get the help.
+    fn check_help(&self, words: &Peekable<IntoIter<OsString>>) -> Result<()> {
+        let is_name = |word: &OsString| !word.as_bytes().starts_with(b"-");
+        let has_input = !self.operands.is_empty()
+            || words.clone().any(|word| is_name(&word))
+            || is_pipe(std::io::stdin().as_fd());
+        if !has_input || std::io::stdout().is_terminal() {
+            return Ok(());
+        }
+        Err(Error::usage(
+            READ,
+            "-h prints the help, which a sort in a pipeline cannot mean",
+        )
+        .hint("--human-numeric-sort sorts 2K before 1G; --help prints the help"))
+    }
+
     /// `-abc`, `-kVALUE`, `-k VALUE`.
     fn shorts(&mut self, word: &OsStr, words: &mut Peekable<IntoIter<OsString>>) -> Result<()> {
         let letters = &word.as_bytes()[1..];
@@ -318,6 +342,7 @@ impl<'a> Line<'a> {
                 }
                 // Help, also among other letters.
                 'h' => {
+                    self.check_help(words)?;
                     self.items.push(Item::Unknown("-h".into()));
                     return Ok(());
                 }
