@@ -68,7 +68,7 @@ REFUSED: dict[str, Refused] = {
         sort("nowhere", "out", dtype="u64"), outcore.NotFoundError, r"\(nowhere\); check the path",
     ),
     "a directory as input": (
-        sort("dir", "out", dtype="u64"), outcore.UsageError, "is a directory",
+        sort("dir", "out", dtype="u64"), outcore.UsageError, "the directory is empty",
     ),
     "a pipe as input": (sort("pipe", "out", dtype="u64"), outcore.UsageError, "is a stream"),
     "a pipe as output": (

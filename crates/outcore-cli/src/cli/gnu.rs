@@ -164,6 +164,16 @@ struct Line<'a> {
     check: Option<char>,
 }
 
+/// Fails if `-h` can only mean GNU's `--human-numeric-sort`: a pipeline would get the help.
+fn check_help() -> Result<()> {
+    if !is_pipe(std::io::stdin().as_fd()) || std::io::stdout().is_terminal() {
+        return Ok(());
+    }
+    let cause = "-h prints the help, which a sort in a pipeline cannot mean";
+    Err(Error::usage(READ, cause)
+        .hint("--human-numeric-sort sorts 2K before 1G; --help prints the help"))
+}
+
 /// Whether a stream is a pipe, which has a writer.
 fn is_pipe(stream: BorrowedFd<'_>) -> bool {
     let facts = rustix::fs::fstat(stream);
@@ -297,22 +307,6 @@ impl<'a> Line<'a> {
         }
     }
 
-    /// Fails if `-h` can only mean GNU's `--human-numeric-sort`: a pipeline would get the help.
-    fn check_help(&self, words: &Peekable<IntoIter<OsString>>) -> Result<()> {
-        let is_name = |word: &OsString| !word.as_bytes().starts_with(b"-");
-        let has_input = !self.operands.is_empty()
-            || words.clone().any(|word| is_name(&word))
-            || is_pipe(std::io::stdin().as_fd());
-        if !has_input || std::io::stdout().is_terminal() {
-            return Ok(());
-        }
-        Err(Error::usage(
-            READ,
-            "-h prints the help, which a sort in a pipeline cannot mean",
-        )
-        .hint("--human-numeric-sort sorts 2K before 1G; --help prints the help"))
-    }
-
     /// `-abc`, `-kVALUE`, `-k VALUE`.
     fn shorts(&mut self, word: &OsStr, words: &mut Peekable<IntoIter<OsString>>) -> Result<()> {
         let letters = &word.as_bytes()[1..];
@@ -342,7 +336,7 @@ impl<'a> Line<'a> {
                 }
                 // Help, also among other letters.
                 'h' => {
-                    self.check_help(words)?;
+                    check_help()?;
                     self.items.push(Item::Unknown("-h".into()));
                     return Ok(());
                 }

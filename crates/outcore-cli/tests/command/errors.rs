@@ -458,18 +458,6 @@ fn words_in_the_wrong_place_are_told_where_they_belong() {
             "--by NAME sorts",
         ),
         (
-            "sort -h words.txt",
-            2,
-            "-h prints the help",
-            "--human-numeric-sort",
-        ),
-        (
-            "sort -hr words.txt",
-            2,
-            "-h prints the help",
-            "--human-numeric-sort",
-        ),
-        (
             "find 5 in --type u64",
             2,
             "expected a truth value, found i64",
@@ -535,6 +523,8 @@ fn words_in_the_wrong_place_are_told_where_they_belong() {
         refused(&place, &words, code, &[cause], hint);
     }
     let piped = place.run_with_input(&["sort", "-h"], b"2K\n1G\n");
+    piped.fails(2, &["-h prints the help"], "--human-numeric-sort");
+    let piped = place.run_with_input(&["sort", "-rh"], b"2K\n1G\n");
     piped.fails(2, &["-h prints the help"], "--human-numeric-sort");
     assert!(place.run(&["sort", "--help"]).ok().text().contains("Usage"));
 }
