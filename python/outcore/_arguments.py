@@ -76,9 +76,22 @@ def texts(keys: Keys | None) -> list[str]:
 
 def insists(lines: LinesHow) -> bool:
     """Whether files are taken for lines whatever they look like."""
-    if isinstance(lines, str) and lines != "any":
+    if isinstance(lines, str) and lines == "any":
+        return True
+    if isinstance(lines, str):
         raise usage("read arguments", f"lines={lines!r} is invalid", 'give True, False or "any"')
-    return bool(lines == "any")
+    truth("lines", lines)
+    return False
+
+
+def truth(name: str, value: Any) -> bool:
+    """The value of a keyword that is on or off: a bool of Python or NumPy."""
+    if isinstance(value, bool) or type(value).__module__ == "numpy" and type(value).__name__ in ("bool", "bool_"):
+        return bool(value)
+    hint = f"give {name}=True or {name}=False"
+    if name == "descending":
+        hint += ', or an order for each column: by=["price:desc", "country"]'
+    raise usage("read arguments", f"{name}={value!r} is neither True nor False", hint)
 
 
 def number(name: str, value: SupportsIndex) -> int:

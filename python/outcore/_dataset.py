@@ -202,12 +202,12 @@ class Dataset(Lazy):
         self, *, key: arguments.Keys | None = None, descending: bool = False, stable: bool = False
     ) -> Dataset:
         """The items of files that are already in order, merged into one order: this takes one pass,
-        while a sort takes two. The options are those of `sort`. If a file is not in order, neither
-        is the result."""
+        while a sort takes two. The options are those of `sort`. A file that is not in order
+        is an error."""
         step = MergeStep(
             merge_by=None if key is None else records(self._dtype, None, key),
-            descending=bool(descending),
-            stable=bool(stable),
+            descending=arguments.truth("descending", descending),
+            stable=arguments.truth("stable", stable),
         )
         return Dataset(self._with(step), self)
 
@@ -222,9 +222,9 @@ class Dataset(Lazy):
         """The items in the order of `outcore.sort`, with the same options."""
         step = SortStep(
             records=None if key is None else records(self._dtype, None, key),
-            descending=bool(descending),
-            stable=bool(stable),
-            unique=bool(unique),
+            descending=arguments.truth("descending", descending),
+            stable=arguments.truth("stable", stable),
+            unique=arguments.truth("unique", unique),
         )
         return Dataset(self._with(step), self)
 
@@ -251,7 +251,7 @@ class Dataset(Lazy):
         """The fold of all numbers up to each one, in their own type. Integers wrap around, so use
         `map("u64(x)")` first for small types. `exclusive` leaves each number out of its own
         fold."""
-        return Dataset(self._with(ScanStep(operator=op, exclusive=bool(exclusive))), None)
+        return Dataset(self._with(ScanStep(operator=op, exclusive=arguments.truth("exclusive", exclusive))), None)
 
     # Questions.
 
@@ -385,7 +385,7 @@ class Dataset(Lazy):
         to = WriteParts(
             outputs=[name.replace("{part}", f"{part:0{digits}}") for part in range(count)],
             manifest=_manifest_of(name),
-            force=bool(force),
+            force=arguments.truth("force", force),
         )
         bucket = str(how) if isinstance(how, (str, Column)) else self._numbering(how)
         with telling(progress, ("distribute",)) as tell:
@@ -437,7 +437,7 @@ class Dataset(Lazy):
         from ._numpy import numpy
 
         with telling(None, ("top",)) as tell:
-            found = _outcore.top(self._request, whole("k", k), bool(smallest), tell)
+            found = _outcore.top(self._request, whole("k", k), arguments.truth("smallest", smallest), tell)
         return numpy.array(found, self._dtype)
 
     def histogram(

@@ -14,7 +14,7 @@ import tempfile
 from typing import TYPE_CHECKING, Any, SupportsIndex
 
 from ._array_verbs import run_on_arrays
-from ._arguments import Size, StrPath
+from ._arguments import Size, StrPath, truth
 from ._errors import UsageError, usage
 from ._units import whole
 from ._vector import _file_of, _rows_of
@@ -241,7 +241,7 @@ class KMeans:
         with contextlib.ExitStack() as files:
             base = files.enter_context(_file_of(X, "vectors"))
             centroids = files.enter_context(_file_of(self.cluster_centers_, "centroids"))
-            given = {**self._given(), "dst": path, "force": bool(force)}
+            given = {**self._given(), "dst": path, "force": truth("force", force)}
             run_on_arrays("vector label", [base, centroids], given)
 
     def score(self, X: Any, y: None = None) -> float:
@@ -275,7 +275,7 @@ class KMeans:
     def _given(self) -> dict[str, Any]:
         """Options of all operations on vectors."""
         return {
-            "type_name": self.dtype, "spherical": bool(self.spherical),
+            "type_name": self.dtype, "spherical": truth("spherical", self.spherical),
             "memory": self.memory, "threads": self.threads, "io": self.io, "volume": self.volume,
         }  # fmt: skip
 

@@ -74,7 +74,7 @@ class Lazy(ABC):
             force: Replace an output that exists; never an input.
             progress: As in `sort`.
         """
-        to = WriteTo(output=os.fsdecode(dst), force=bool(force))
+        to = WriteTo(output=os.fsdecode(dst), force=arguments.truth("force", force))
         with telling(progress, ("write",)) as tell:
             return report_of(WriteSummary, *_outcore.write(self._request, to, tell))
 

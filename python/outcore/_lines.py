@@ -166,7 +166,7 @@ class Lines(Lazy):
                 name,
                 number,
                 each,
-                bool(force),
+                arguments.truth("force", force),
                 self._rows("split", csv, separator, header),
                 tell,
             )
@@ -217,11 +217,11 @@ class Lines(Lazy):
             on_error: The treatment of a line without such a field, as in `sort`.
         """
         if not csv and by is None:
-            return Lines(self._with(UniqueStep(is_counted=bool(counts), counted=None)))
+            return Lines(self._with(UniqueStep(is_counted=arguments.truth("counts", counts), counted=None)))
         self._rows("unique", csv, separator, header)
         step = _sort_step(
             {"by": by, "csv": csv, "separator": separator, "header": header, "on_error": on_error, "unique": True},
-            counts=bool(counts),
+            counts=arguments.truth("counts", counts),
         )
         return Lines(self._with(step))
 
@@ -328,11 +328,11 @@ def csv_rows(job: str, csv: bool, separator: str | None, header: bool) -> CsvRow
     """The options for reading records of CSV, if the lines are CSV."""
     if separator is not None and len(os.fsencode(separator)) != 1:
         raise usage(job, "the separator is not one byte", "give one character of ASCII")
-    if not csv:
+    if not arguments.truth("csv", csv):
         if separator is not None or not header:
             raise usage(job, "a separator or no header, but not csv", "give csv=True as well")
         return None
-    return (None if separator is None else os.fsencode(separator)[0], bool(header))
+    return (None if separator is None else os.fsencode(separator)[0], arguments.truth("header", header))
 
 
 def _sort_step(given: dict[str, Any], *, merges: bool = False, counts: bool = False) -> SortLinesStep:

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, SupportsIndex, Union
 
 from . import _outcore
+from ._arguments import truth
 from ._errors import MemoryBudgetError, usage
 from ._open import open
 from ._units import whole
@@ -65,7 +66,7 @@ class NeighborLoader:
         self._seeds = vertices_of("vertices", vertices, count)
         self._fanouts = [_fanout(fanout) for fanout in fanouts]
         self._batch = max(whole("batch_size", batch_size), 1)
-        self._shuffle = bool(shuffle)
+        self._shuffle = truth("shuffle", shuffle)
         self._seed = whole("seed", seed)
         self._workers = whole("workers", workers)
         if self._workers > _WORKERS_MAX:
@@ -73,7 +74,7 @@ class NeighborLoader:
             raise usage("read workers", cause, "a few keep a drive busy")
         self._epoch = 0
         self._features = None if features is None else _rows(features, resources)
-        self._sampler = _outcore.GraphSampler.open(path, bool(incoming), resources)
+        self._sampler = _outcore.GraphSampler.open(path, truth("incoming", incoming), resources)
 
     def __len__(self) -> int:
         return -(-len(self._seeds) // self._batch)

@@ -114,7 +114,7 @@ def open(
         names = _found(src)  # type: ignore[arg-type]
         kind = _kinds.what(names, resources, records=typed, lines=bool(lines))
         if kind in (_kinds.CSV, _kinds.JSON) and not lines:
-            kind = _kinds.LINES if zero_terminated else f"{kind}_table"
+            kind = _kinds.LINES if arguments.truth("zero_terminated", zero_terminated) else f"{kind}_table"
     _kinds.check(open, kind, given)
     if kind in _kinds.TABLES:
         how = {"memory": memory, "threads": threads, "drives": drives, "io": io}
@@ -132,7 +132,7 @@ def open_lines(
     zero_terminated: bool = False,
 ) -> Lines:
     """The lines of files."""
-    terminator = 0 if zero_terminated else ord("\n")
+    terminator = 0 if arguments.truth("zero_terminated", zero_terminated) else ord("\n")
     request = _request(src, resources, None, None)
     return Lines({**request, "lines": True, "insists": arguments.insists(lines), "terminator": terminator})
 

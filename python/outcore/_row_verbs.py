@@ -284,9 +284,8 @@ def merge(
     """Merge files that are already sorted.
 
     Each input must be in the order that `sort` gives it; the output is all of them in that order. A merge
-    reads and writes the data once, while a sort does so twice. If a file of records is not sorted, the output
-    is not sorted either; `verify` finds that. If a table is not sorted, the error names the row.
-    `Lines.merge` merges lines.
+    reads and writes the data once, while a sort does so twice. If an input is not sorted, the error names the
+    record or row. `Lines.merge` merges lines.
 
     Examples:
         >>> outcore.merge(["monday.bin", "tuesday.bin"], "both.bin", dtype="u64")

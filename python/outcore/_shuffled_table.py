@@ -151,7 +151,7 @@ class ShuffledTable:
             cause = f"batches of {rows} rows, shard {part} of {parts}"
             raise usage(_READ, cause, "count shards from 0, and give batches at least 1 row")
         first, last = len(self) * part // parts, len(self) * (part + 1) // parts
-        return self._between(rows, min(first + whole("start", start), last), last, bool(drop_last))
+        return self._between(rows, min(first + whole("start", start), last), last, arguments.truth("drop_last", drop_last))
 
     def __iter__(self) -> Iterator[dict[str, Any]]:
         """The rows as dictionaries."""

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple, SupportsIndex, TypeVar, cast
 
 from . import _outcore
 from ._arguments import Keys, LinesHow, Paths, Record, Size, StrPath
-from ._arguments import insists, number, optional_path, path_text, path_texts, texts, warn_of_unknown_variables
+from ._arguments import insists, number, optional_path, path_text, path_texts, texts, truth
+from ._arguments import warn_of_unknown_variables
 from ._column import Column, Expression, Expressions
 from ._errors import usage
 from ._held import MEANS, Held, Place, held, quoted, schema_text, spooled
@@ -64,6 +65,8 @@ class Words:
 
     def _take(self, option: Option, keyword: str, value: Any) -> None:
         """One keyword, whose value may have a type that the option does not accept."""
+        if option.method in ("flag", "unless"):
+            value = truth(keyword, value)
         try:
             getattr(self, option.method)(option.flag, value)
         except TypeError as error:

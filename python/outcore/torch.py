@@ -36,6 +36,7 @@ from torch.utils.data import (  # type: ignore[import-not-found, unused-ignore]
     get_worker_info,
 )
 
+from ._arguments import truth
 from ._errors import UsageError, usage
 from ._parts import Part, resumed
 from ._shuffle import Batches, Shuffled, shuffled
@@ -88,7 +89,7 @@ class ShuffledDataset(IterableDataset):  # type: ignore[misc, unused-ignore]
         self._transform = transform or self._tensors
         self._ranks = _given(rank, world_size)
         self._batch_size = whole("batch_size", batch_size)
-        self._drop_last = bool(drop_last)
+        self._drop_last = truth("drop_last", drop_last)
         len(self)  # What cannot be shared is refused here already.
         # Workers, forked or spawned, see these values before they begin an epoch.
         self._shared = torch.zeros(_DONE + _WORKERS_MAX, dtype=torch.int64).share_memory_()

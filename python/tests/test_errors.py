@@ -68,7 +68,7 @@ REFUSED: dict[str, Refused] = {
         sort("nowhere", "out", dtype="u64"), outcore.NotFoundError, r"\(nowhere\); check the path",
     ),
     "a directory as input": (
-        sort("dir", "out", dtype="u64"), outcore.UsageError, "is a directory",
+        sort("dir", "out", dtype="u64"), outcore.UsageError, "the directory is empty",
     ),
     "a pipe as input": (sort("pipe", "out", dtype="u64"), outcore.UsageError, "is a stream"),
     "a pipe as output": (
@@ -114,6 +114,33 @@ REFUSED: dict[str, Refused] = {
     ),
     "too large a seed": (
         sort("in", "out", dtype="u64", seed=1 << 64), outcore.UsageError, "out of range",
+    ),
+    "a flag that is a text": (
+        sort("in", "out", dtype="u64", descending="no"), outcore.UsageError,
+        "descending='no' is neither True nor False",
+    ),
+    "an order per column as pandas takes it": (
+        sort("in", "out", dtype="u64", descending=[True, False]), outcore.UsageError,
+        r'by=\["price:desc", "country"\]',
+    ),
+    "a permission that is a text": (
+        sort("in", "other", dtype="u64", force="yes"), outcore.UsageError, "give force=True or force=False",
+    ),
+    "a flag of a dataset that is a number": (
+        lambda: outcore.open("in", dtype="u64").sort(stable=1), outcore.UsageError, "stable=1 is neither",
+    ),
+    "a flag of lines that is a text": (
+        lambda: outcore.open("in", lines="yes"), outcore.UsageError, 'give True, False or "any"',
+    ),
+    "a number as a condition": (
+        lambda: outcore.find("in", "5", dtype="u64"), outcore.UsageError, "expected a truth value, found i64",
+    ),
+    "files to merge that are not sorted": (
+        lambda: outcore.merge("large", "out", dtype="u64"), outcore.CorruptError,
+        r"comes before record .* in the order of u64 \(large\); sort this file first",
+    ),
+    "vectors in a text": (
+        lambda: outcore.convert_vectors("u2.npy", "v.txt"), outcore.UsageError, r"vectors cannot be written as \.txt",
     ),
     "unknown way of I/O": (
         sort("in", "out", dtype="u64", io="fast"), outcore.UsageError, "known modes: auto",

@@ -162,7 +162,7 @@ def test_what_is_wrong_is_named_and_leaves_nothing(here: Path) -> None:
         table.write("o.txt")
     with pytest.raises(outcore.UsageError, match="no file matches"):
         outcore.table("*.nothing")
-    with pytest.raises(outcore.UsageError, match="not supported yet"):
+    with pytest.raises(outcore.UsageError, match="not the scheme of a store"):
         outcore.table("hdfs://bucket/t.parquet").sort("x")
 
     class LazyFrame:

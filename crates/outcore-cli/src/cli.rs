@@ -10,6 +10,7 @@ pub(crate) mod deferred;
 pub(crate) mod gnu;
 pub(crate) mod help;
 pub(crate) mod lab;
+pub(crate) mod operands;
 pub(crate) mod verb;
 
 use std::ffi::OsStr;

@@ -78,6 +78,7 @@ pub fn run(arguments: Vec<OsString>) -> u8 {
     {
         return guard(&common, Path::new(mountpoint), &source.to_string_lossy());
     }
+    let typed = arguments.clone();
     let mut definition_of_one = cli::gnu::definition_for(&arguments);
     let arguments = match cli::gnu::read(arguments, &mut definition_of_one) {
         Ok(Read::Words(arguments)) => arguments,
@@ -88,7 +89,7 @@ pub fn run(arguments: Vec<OsString>) -> u8 {
     // definition.
     let parsed = parse(definition_of_one, &arguments);
     match parsed.or_else(|_| parse(definition(), &arguments)) {
-        Ok((mut cli, given)) => dispatch(&mut cli, given, is_gnu, &arguments),
+        Ok((mut cli, given)) => dispatch(&mut cli, given, (&arguments, &typed)),
         Err(said) => answer(&reporter(), &said, &definition(), &arguments),
     }
 }
@@ -125,13 +126,14 @@ fn name_of(command: &Command) -> (&'static str, bool) {
     }
 }
 
-fn dispatch(cli: &mut Cli, given: Given, is_gnu: bool, arguments: &[OsString]) -> u8 {
+/// Runs a command from its arguments, which may be others than those that were typed.
+fn dispatch(cli: &mut Cli, given: Given, (arguments, typed): (&[OsString], &[OsString])) -> u8 {
     let (name, is_stdout_taken) = name_of(&cli.command);
     let session = Session {
         name,
         reporter: Reporter::new(name, &cli.common)
             .with_stdout_taken(is_stdout_taken)
-            .called_sort(is_gnu),
+            .called_sort(cli::gnu::is_called_sort(typed)),
         common: &cli.common,
         cleans_up: true,
         lends_drives: match &cli.command {
@@ -147,7 +149,7 @@ fn dispatch(cli: &mut Cli, given: Given, is_gnu: bool, arguments: &[OsString]) -
             terminal: terminal.clone(),
             program: program_of(arguments),
         };
-        run_command(&context, command)
+        run_command(&context, command).map_err(|error| cli::operands::explain(error, typed))
     })
 }
 

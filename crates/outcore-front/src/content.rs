@@ -294,9 +294,26 @@ impl Content {
         matches!(self, Content::Other(format) if format.is_table)
     }
 
+    /// Whether no magic number and no NUL was found.
+    pub fn is_text(self) -> bool {
+        self == Content::Plain { has_nuls: false }
+    }
+
     /// Whether no magic number was recognised.
     pub(crate) fn is_plain(self) -> bool {
         matches!(self, Content::Plain { .. })
+    }
+
+    /// The data in the file `name`, if both its content and its extension show a format other than
+    /// records.
+    pub fn other_than_records(self, name: &Path) -> Option<&'static str> {
+        match self {
+            Content::Plain { .. } | Content::Array => None,
+            Content::Packed(compression) => {
+                Compression::of(name).is_some().then(|| compression.name())
+            }
+            Content::Other(format) => format.is_named(name).then_some(format.name),
+        }
     }
 
     /// Fails if the file `name` does not hold records. If the caller gave a type, it fails only if
@@ -305,7 +322,6 @@ impl Content {
     /// # Errors
     /// Usage, with a next step.
     pub(crate) fn check_records(self, name: &Path, is_typed: bool) -> Result<()> {
-        let end = name.extension().and_then(|end| end.to_str());
         let (cause, hint, is_named_so) = match self {
             Content::Plain { .. } | Content::Array => return Ok(()),
             Content::Packed(compression) => (
@@ -316,7 +332,7 @@ impl Content {
             Content::Other(format) => (
                 format!("the file is {}, not records", format.name),
                 format.hint.to_string(),
-                end.is_some_and(|end| format.endings.contains(&end)),
+                format.is_named(name),
             ),
         };
         match is_typed && !is_named_so {
@@ -327,6 +343,12 @@ impl Content {
 }
 
 impl Format {
+    /// Whether the extension of `name` is one of this format's.
+    fn is_named(&self, name: &Path) -> bool {
+        let end = name.extension().and_then(|end| end.to_str());
+        end.is_some_and(|end| self.endings.contains(&end))
+    }
+
     fn fits(&self, head: &[u8]) -> bool {
         let begins = head
             .get(self.at..)

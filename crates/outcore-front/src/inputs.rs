@@ -423,7 +423,13 @@ fn check_kind(path: &Path, kind: FileType, streams: Streams) -> Result<()> {
     if kind.is_dir() {
         refuse_own_directory(OPEN, path)?;
     }
-    let (cause, hint) = if kind.is_dir() {
+    let is_empty = |dir: &Path| fs::read_dir(dir).is_ok_and(|mut files| files.next().is_none());
+    let (cause, hint) = if kind.is_dir() && is_empty(path) {
+        (
+            "the directory is empty",
+            "name files, or a directory of tables: Parquet, Arrow, CSV or JSON lines",
+        )
+    } else if kind.is_dir() {
         ("the input is a directory", "name the files in it")
     } else if kind.is_block_device() {
         (

@@ -14,7 +14,7 @@ use outcore::{Error, Result};
 use outcore_io::units;
 
 use crate::content::fitting_types;
-use crate::inputs::ResolvedInput;
+use crate::inputs::{ResolvedInput, Source};
 
 /// The operation in errors about the type of records.
 pub const CHOOSE: &str = "choose type";
@@ -236,9 +236,9 @@ fn unknown(inputs: &[ResolvedInput]) -> Error {
         _ if input.data_bytes == 0 => {
             "the file is empty: pass the --type of its records".to_string()
         }
-        _ if is_text(input) => {
+        _ if is_text(&input.source) => {
             "this looks like text, which sort, shuffle, unique, head, sample and \
-             split take; for binary records give --type, or --record SIZE and --key OFFSET:LEN"
+             split take, and verify with --lines; for binary records give --type, or --record SIZE and --key OFFSET:LEN"
                 .to_string()
         }
         [] => format!(
@@ -256,8 +256,8 @@ fn unknown(inputs: &[ResolvedInput]) -> Error {
 }
 
 /// Whether the file begins like text: UTF-8 with lines and without control characters.
-fn is_text(input: &ResolvedInput) -> bool {
-    let Ok(head) = input.source.head(TEXT_HEAD_BYTES) else {
+pub fn is_text(source: &Source) -> bool {
+    let Ok(head) = source.head(TEXT_HEAD_BYTES) else {
         return false;
     };
     let valid_bytes = match std::str::from_utf8(&head) {
@@ -281,7 +281,6 @@ pub(crate) fn unknown_of_stream(name: &Path) -> Error {
 mod tests {
     use super::*;
     use crate::content::Content;
-    use crate::inputs::Source;
 
     fn input(name: &str, data_bytes: u64, npy: Option<&str>) -> ResolvedInput {
         let header = |descr: &str| header_of(&format!("'{descr}'"), &[]).unwrap();

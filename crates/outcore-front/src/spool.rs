@@ -258,7 +258,14 @@ pub fn edge_files(
     for source in sources {
         let packed = match source.is_stream() {
             true => None,
-            false => recognition.packed(&source.name, inputs::content_of(source)?),
+            false => {
+                let content = inputs::content_of(source)?;
+                let packed = recognition.packed(&source.name, content);
+                if are_records && packed.is_none() {
+                    content.check_records(&source.name, true)?;
+                }
+                packed
+            }
         };
         if packed.is_none() && !source.is_stream() {
             found.push(source.clone());

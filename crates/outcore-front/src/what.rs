@@ -168,6 +168,9 @@ impl Asked<'_> {
             return Ok(self.text.or(named).map_or(What::Lines, What::rows));
         }
         let first = self.inputs.first();
+        if first.is_none() && self.text.is_none() && self.output.is_some_and(is_named_table) {
+            return Ok(What::Table);
+        }
         let held = first.map_or(Ok(None), |first| held_by(first, known))?;
         if let Some(found) = held.filter(|found| *found != What::Fastq) {
             return Ok(found);

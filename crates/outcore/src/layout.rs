@@ -466,8 +466,9 @@ impl fmt::Display for Layout {
         let read_rate = |drive: &DriveShare| drive.speed.rates.read_bytes_per_s;
         let write_rate = |drive: &DriveShare| drive.speed.rates.write_bytes_per_s;
         let is_alike = |drive: &DriveShare| {
-            units::rate(read_rate(drive)) == units::rate(mean.read_bytes_per_s)
-                && units::rate(write_rate(drive)) == units::rate(mean.write_bytes_per_s)
+            units::rate_decimal(read_rate(drive)) == units::rate_decimal(mean.read_bytes_per_s)
+                && units::rate_decimal(write_rate(drive))
+                    == units::rate_decimal(mean.write_bytes_per_s)
         };
         if self.drives.iter().all(is_alike) {
             return mean.fmt(f);
@@ -475,8 +476,8 @@ impl fmt::Display for Layout {
         for (index, drive) in self.drives.iter().enumerate() {
             let comma = if index > 0 { ", " } else { "" };
             let (read, write) = (
-                units::rate(read_rate(drive)),
-                units::rate(write_rate(drive)),
+                units::rate_decimal(read_rate(drive)),
+                units::rate_decimal(write_rate(drive)),
             );
             write!(f, "{comma}{} {read} read, {write} written", drive.name)?;
         }

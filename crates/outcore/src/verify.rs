@@ -331,6 +331,7 @@ mod tests {
                 ties,
                 unique,
                 unordered: rare == 0,
+                order_only: false,
             },
         )
     }

@@ -17,7 +17,9 @@
 mod names;
 
 use std::ffi::{OsStr, OsString};
+use std::io::IsTerminal;
 use std::iter::Peekable;
+use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::vec::IntoIter;
@@ -160,6 +162,22 @@ struct Line<'a> {
     operands: Vec<OsString>,
     /// `c` or `C`.
     check: Option<char>,
+}
+
+/// Fails if `-h` can only mean GNU's `--human-numeric-sort`: a pipeline would get the help.
+fn check_help() -> Result<()> {
+    if !is_pipe(std::io::stdin().as_fd()) || std::io::stdout().is_terminal() {
+        return Ok(());
+    }
+    let cause = "-h prints the help, which a sort in a pipeline cannot mean";
+    Err(Error::usage(READ, cause)
+        .hint("--human-numeric-sort sorts 2K before 1G; --help prints the help"))
+}
+
+/// Whether a stream is a pipe, which has a writer.
+fn is_pipe(stream: BorrowedFd<'_>) -> bool {
+    let facts = rustix::fs::fstat(stream);
+    facts.is_ok_and(|facts| rustix::fs::FileType::from_raw_mode(facts.st_mode).is_fifo())
 }
 
 fn wrong(cause: impl Into<String>) -> Error {
@@ -318,6 +336,7 @@ impl<'a> Line<'a> {
                 }
                 // Help, also among other letters.
                 'h' => {
+                    check_help()?;
                     self.items.push(Item::Unknown("-h".into()));
                     return Ok(());
                 }

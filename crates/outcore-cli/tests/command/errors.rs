@@ -106,6 +106,7 @@ fn an_unknown_type_and_a_broken_key() {
 fn inputs_that_are_none() {
     let place = place_with_input();
     place.make_dir("dir");
+    place.write("dir/file", b"");
     let sort = |name| ["sort", "in", name, "-o", "out", "--type", "u64"];
     refused(
         &place,
@@ -399,10 +400,10 @@ fn likely_mistakes_are_told_with_what_was_probably_meant() {
             "outcore view build",
         ),
         (
-            &["filter", "x > 1", "words.txt", "-o", "out"],
+            &["filter", "x > 1", "words.txt", "-o", "out.txt"],
             2,
-            "words.txt",
-            "looks like text",
+            "lines of text (words.txt)",
+            "--csv or --jsonl",
         ),
         (
             &["top", "-n", "3", "words.txt"],
@@ -417,6 +418,115 @@ fn likely_mistakes_are_told_with_what_was_probably_meant() {
     let nothing: [&str; 0] = [];
     let bare = place.run(&nothing);
     assert!(bare.stderr.contains("Usage: outcore"), "{bare:?}");
+}
+
+#[test]
+fn words_in_the_wrong_place_are_told_where_they_belong() {
+    let place = place_with_input();
+    place.write("words.txt", b"b\na\n");
+    place.make_dir("none");
+    for (line, code, cause, hint) in [
+        (
+            "sort in -o out --type u64 --memory 4 GiB",
+            2,
+            "GiB stands apart",
+            "write --memory 4GiB",
+        ),
+        (
+            "sort in -o out --type u64 --memory=4 GiB",
+            2,
+            "GiB",
+            "write --memory=4GiB",
+        ),
+        (
+            "map in x*2 --type u64 -o out",
+            3,
+            "(x*2)",
+            "the expression comes first: outcore map 'x*2' in",
+        ),
+        (
+            "reduce in sum --type u64",
+            3,
+            "(sum)",
+            "outcore reduce 'sum' in",
+        ),
+        ("top 3 in --type u64", 3, "(3)", "-n 3 is the number"),
+        (
+            "sort words.txt -k price -o out",
+            2,
+            "invalid number",
+            "--by NAME sorts",
+        ),
+        (
+            "find 5 in --type u64",
+            2,
+            "expected a truth value, found i64",
+            "n > 0",
+        ),
+        (
+            "filter x in --type u64 -o out",
+            2,
+            "expected a truth value, found u64",
+            "n > 0",
+        ),
+        (
+            "count-by x in --where x --type u64",
+            2,
+            "found u64",
+            "n > 0",
+        ),
+        (
+            "verify words.txt",
+            2,
+            "type of the records",
+            "verify with --lines",
+        ),
+        (
+            "partition x%3 in --type u64 -o p-{part}.bin",
+            2,
+            "the expression gives part 2, but there are 2 parts, 0 to 1",
+            "--parts",
+        ),
+        ("head file:///tmp/x.csv", 2, "`file://`", "write /tmp/x.csv"),
+        (
+            "head gcs://bucket/x.parquet",
+            2,
+            "`gcs://`",
+            "write gs://bucket/x.parquet",
+        ),
+        (
+            "head S3://bucket/k.csv",
+            2,
+            "`S3://`",
+            "write s3://bucket/k.csv",
+        ),
+        (
+            "head s3:/bucket/k.csv",
+            2,
+            "`s3:/` lacks",
+            "write s3://bucket/k.csv",
+        ),
+        (
+            "head hdfs://name/x.csv",
+            2,
+            "not the scheme of a store",
+            "mount",
+        ),
+        (
+            "sort none --by a -o out.parquet",
+            2,
+            "the directory is empty (none)",
+            "tables",
+        ),
+    ] {
+        let words: Vec<&str> = line.split(' ').collect();
+        refused(&place, &words, code, &[cause], hint);
+    }
+    let piped = place.run_with_input(&["sort", "-h"], b"2K\n1G\n");
+    piped.fails(2, &["-h prints the help"], "--human-numeric-sort");
+    let piped = place.run_with_input(&["sort", "-rh"], b"2K\n1G\n");
+    piped.fails(2, &["-h prints the help"], "--human-numeric-sort");
+    assert!(place.run(&["sort", "--help"]).ok().text().contains("Usage"));
 }
 
 #[test]

@@ -69,7 +69,7 @@ fn strong_components_lengths_and_triangles_go_by_original_ids() {
         .event("summary");
     assert_eq!(summary["triangles"], json!(2));
     run(&place, "graph triangles d.graph").fails(2, &["directed"], "--undirected");
-    run(&place, "graph sssp d.graph --source 7").fails(2, &["7"], "--source");
+    run(&place, "graph sssp d.graph --source 7 --top 1").fails(2, &["7"], "--source");
     let found = lines(&place, "graph sssp d.graph --source 40 --source 0");
     assert_eq!(found, ["0,0", "10,1", "20,1", "30,2", "40,0", "50,1"]);
 }
@@ -109,7 +109,7 @@ fn vertices_are_called_by_names_where_ids_are_names() {
     assert_eq!(found, ["ann,bo", "bo,\"lee, c\""]);
     let found = lines(&place, "graph walk g.graph --source bo --length 2");
     assert_eq!(found, ["bo,\"lee, c\",-1"]);
-    run(&place, "graph bfs g.graph --source bob").fails(2, &["bob"], "--source");
+    run(&place, "graph bfs g.graph --source bob --top 1").fails(2, &["bob"], "--source");
     run(&place, "graph cc g.graph --names").fails(2, &["--output"], "");
     // Numbers are names, too.
     let numbers = self::place();
@@ -300,7 +300,7 @@ fn a_personal_rank_jumps_to_the_vertices_that_are_named() {
         let rank: f64 = rank.parse().unwrap();
         assert!((rank - expected).abs() < 1e-9, "{vertex} has {rank}");
     }
-    run(&place, "graph pagerank d.graph --source 51").fails(2, &["51"], "--source");
+    run(&place, "graph pagerank d.graph --source 51 --top 1").fails(2, &["51"], "--source");
 }
 
 #[test]
@@ -349,10 +349,14 @@ fn ranks_by_weight_follow_the_weights() {
         "{}",
         plan.stderr
     );
-    run(&place, "graph pagerank d.graph --weighted").fails(2, &["no weights"], "--weights");
+    run(&place, "graph pagerank d.graph --weighted --top 1").fails(2, &["no weights"], "--weights");
     place.write("n.txt", b"a b 1\nb a -1\n");
     run(&place, "graph convert n.txt -o n.graph --weights --relabel").ok();
-    run(&place, "graph pagerank n.graph --weighted").fails(2, &["from b to a is -1"], "0 or more");
+    run(&place, "graph pagerank n.graph --weighted --top 1").fails(
+        2,
+        &["from b to a is -1"],
+        "0 or more",
+    );
 }
 
 #[test]
@@ -378,7 +382,7 @@ fn communities_hubs_and_authorities_go_by_original_ids() {
     assert_eq!(hubs.event("summary")["top"][0][0], json!(5));
     let authorities = run(&place, "graph hits star.graph --authorities --top 1 --json").ok();
     assert_eq!(authorities.event("summary")["top"][0][0], json!(10));
-    let unfinished = "graph hits d.graph --iterations 1";
+    let unfinished = "graph hits d.graph --iterations 1 --top 1";
     run(&place, unfinished).fails(2, &["1 iterations"], "more iterations");
 }
 
@@ -401,6 +405,39 @@ fn weights_of_any_size_make_the_same_communities() {
             .ok()
             .event("summary");
         assert_eq!(summary["communities"], json!(2), "{weight}: {summary}");
+    }
+}
+
+#[test]
+fn values_that_would_be_written_nowhere_are_not_computed() {
+    let place = place();
+    for line in [
+        "degrees d.graph",
+        "bfs d.graph --source 0",
+        "pagerank d.graph",
+        "kcore d.graph",
+    ] {
+        let answer = run(&place, &format!("graph {line}"));
+        answer.fails(2, &["written nowhere"], "-o values.npy");
+    }
+    // The number of all triangles is a result.
+    run(&place, "graph triangles u.graph").ok();
+    // The edges of a table are not read as ids.
+    place.write("t.parquet", &[&b"PAR1"[..], &[1; 64], b"PAR1"].concat());
+    let answer = run(&place, "graph convert t.parquet --type u32 -o t.graph");
+    answer.fails(2, &["the file is a Parquet file"], "");
+}
+
+#[test]
+fn the_first_line_that_is_no_edge_is_named_whichever_thread_finds_one() {
+    let place = TestDir::new();
+    let mut lines = "1 2\n".repeat(200_000);
+    lines.insert_str(400, "x y\n");
+    lines += &"no edge\n".repeat(100_000);
+    place.write("e.txt", lines.as_bytes());
+    for _ in 0..4 {
+        let answer = run(&place, "graph convert e.txt -o e.graph --threads 4");
+        answer.fails(4, &["line 101 is not an edge"], "");
     }
 }
 
@@ -581,7 +618,7 @@ fn a_kernel_tells_its_plan_and_what_it_read_beside_it() {
             "{line}: {told}"
         );
     }
-    let events = run(&place, "graph cc d.graph --explain --json").ok();
+    let events = run(&place, "graph cc d.graph -o c.npy --explain --json").ok();
     let pass = &events.event("summary")["phases"][0];
     assert_eq!(pass["name"], json!("tiles"));
     assert_eq!(

@@ -78,6 +78,10 @@ fn write_numbers(place: &TestDir) {
         .flat_map(|number| number.to_le_bytes())
         .collect();
     place.write("sorted.bin", &sorted);
+    let falling: Vec<u8> = sorted.rchunks(8).flatten().copied().collect();
+    place.write("falling.bin", &falling);
+    place.write("bytes.bin", &[[1; 8], [2; 8], [3; 8]].concat());
+    place.write("falling.bytes", &[[3; 8], [2; 8], [1; 8]].concat());
     let records = random_u64(16, 5);
     place.write("records.bin", &[&records[..], &records[..16]].concat());
     place.write("one.bin", &[0, 0, 0, 1, 0, 0, 0, 9]);

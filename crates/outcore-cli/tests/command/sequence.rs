@@ -220,7 +220,7 @@ fn plans_are_shown_and_nonsense_is_refused_with_a_hint() {
         (&["partition", "x % 2", "-o", "plain"][..], "{part}"),
         (
             &["partition", "x", "-o", "part-{part}"][..],
-            "there are 2 buckets",
+            "there are 2 parts, 0 to 1",
         ),
     ] {
         let answer = run(arguments);
@@ -354,6 +354,11 @@ fn items_are_numbered_merged_turned_round_and_read_in_windows() {
     let mut sorted = keys;
     sorted.sort_unstable();
     assert!(place.read("all") == bytes(sorted.iter().copied()));
+    run(&["merge", "sorted-front", "behind", "-o", "no"]).fails(
+        4,
+        &["comes before record", "order of u64", "behind"],
+        "sort this file first",
+    );
     run(&["merge", "in", "-o", "no", "--where", "x > 1"]).fails(
         2,
         &["reads whole files"],

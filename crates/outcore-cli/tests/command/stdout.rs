@@ -136,7 +136,7 @@ const COMMANDS: &[(&str, How)] = &[
     ),
     (
         "merge",
-        With(&["in -o - --type u64", "in -o o --force --type u64 --json"]),
+        With(&["at -o - --type u64", "at -o o --force --type u64 --json"]),
     ),
     (
         "reduce",
@@ -210,29 +210,47 @@ const COMMANDS: &[(&str, How)] = &[
     ("graph verify", With(&["g.graph", "g.graph --json"])),
     (
         "graph degrees",
-        With(&["g.graph --top 1", "g.graph --json"]),
+        With(&["g.graph --top 1", "g.graph --top 1 --json"]),
     ),
-    ("graph cc", With(&["g.graph --top 1", "g.graph --json"])),
+    (
+        "graph cc",
+        With(&["g.graph --top 1", "g.graph --top 1 --json"]),
+    ),
     (
         "graph bfs",
-        With(&["g.graph --source 0 --top 1", "g.graph --source 0 --json"]),
+        With(&[
+            "g.graph --source 0 --top 1",
+            "g.graph --source 0 --top 1 --json",
+        ]),
     ),
     (
         "graph pagerank",
-        With(&["g.graph --top 1", "g.graph --json"]),
+        With(&["g.graph --top 1", "g.graph --top 1 --json"]),
     ),
-    ("graph kcore", With(&["g.graph --top 1", "g.graph --json"])),
-    ("graph scc", With(&["g.graph --top 1", "g.graph --json"])),
+    (
+        "graph kcore",
+        With(&["g.graph --top 1", "g.graph --top 1 --json"]),
+    ),
+    (
+        "graph scc",
+        With(&["g.graph --top 1", "g.graph --top 1 --json"]),
+    ),
     (
         "graph sssp",
-        With(&["g.graph --source 0 --top 1", "g.graph --source 0 --json"]),
+        With(&[
+            "g.graph --source 0 --top 1",
+            "g.graph --source 0 --top 1 --json",
+        ]),
     ),
     ("graph lp", With(&["g.graph --top 1", "g.graph --json"])),
     (
         "graph closeness",
-        With(&["g.graph --top 1", "g.graph --json"]),
+        With(&["g.graph --top 1", "g.graph --top 1 --json"]),
     ),
-    ("graph hits", With(&["g.graph --top 1", "g.graph --json"])),
+    (
+        "graph hits",
+        With(&["g.graph --top 1", "g.graph --top 1 --json"]),
+    ),
     (
         "graph louvain",
         With(&["u.graph --top 1", "u.graph --json"]),

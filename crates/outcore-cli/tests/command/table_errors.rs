@@ -67,6 +67,93 @@ fn what_tables_cannot_have_is_named_and_nothing_is_left() {
 }
 
 #[test]
+fn habits_from_sql_and_other_tools_are_told_what_is_written_here() {
+    let place = TestDir::new();
+    place.write(
+        "t.csv",
+        b"c,p,at\nES,3,2024-05-01T10:00:00\nFR,4,2023-01-01T00:00:00\n",
+    );
+    place.run(&["convert", "t.csv", "-o", "t.parquet"]).ok();
+    place.write("empty.parquet", b"");
+    let group = |aggregate| vec!["group-by", "t.parquet", "--agg", aggregate];
+    let filter = |condition| vec!["filter", condition, "t.parquet"];
+    let map = |expression| vec!["map", expression, "t.parquet"];
+    let refused = [
+        (
+            group("sum(p) total"),
+            "follows `sum(p)`; write total=sum(p)",
+            "NAME=sum(C)",
+        ),
+        (group("sum(p) as"), "no name after `as`", "NAME=sum(C)"),
+        (
+            group("count(distinct c)"),
+            "different values",
+            "count_distinct(c)",
+        ),
+        (
+            map("q = c || c"),
+            "expected a truth value",
+            "concat(a, b) joins texts",
+        ),
+        (
+            map("q = cast(p as int)"),
+            "`cast` is not a function",
+            "i64(price)",
+        ),
+        (map("q = p::int"), "an operator is missing", "i64(price)"),
+        (
+            filter("c =~ 'E.*'"),
+            "`=~` is not an operator",
+            "regexp_matches(name",
+        ),
+        (
+            filter("c ~ 'E.*'"),
+            "an operator is missing",
+            "regexp_matches(name",
+        ),
+        (
+            filter("at > 2024-01-01"),
+            "`2024-01-01` is a subtraction here, which gives 2022",
+            "put dates in quotes: '2024-01-01'",
+        ),
+        (
+            filter("at between 2024-01-01 and 2024-12-31"),
+            "`2024-01-01` is a subtraction",
+            "in quotes",
+        ),
+        (
+            filter("at > '2024-13-01'"),
+            "`2024-13-01` is not a time",
+            "'2024-12-01T10:30:00'",
+        ),
+    ];
+    for (arguments, cause, hint) in refused {
+        let answer = place.run(&[&arguments[..], &["-o", "x.parquet"]].concat());
+        answer.fails(2, &[cause], hint);
+    }
+    place.run(&["reduce", "sum(p)", "t.parquet"]).fails(
+        2,
+        &["not records"],
+        "outcore group-by FILE --agg 'sum(COLUMN)'",
+    );
+    place
+        .run(&["sort", "empty.parquet", "--by", "a", "-o", "x.parquet"])
+        .fails(4, &["neither Parquet nor Arrow"], "write it again");
+    for words in [
+        &["sort", "--csv", "--by", "p", "-o", "x.parquet"][..],
+        &["sort", "--by", "p", "-o", "x.parquet"],
+    ] {
+        let answer = place.run_with_input(words, b"p\n1\n");
+        answer.fails(
+            2,
+            &["standard input needs a format"],
+            "Parquet cannot be read from a pipe",
+        );
+    }
+    assert_eq!(place.names(), ["empty.parquet", "t.csv", "t.parquet"]);
+}
+
+#[test]
 fn a_file_of_a_directory_that_is_read_is_never_written_over() {
     let place = TestDir::new();
     let dir = place.make_dir("logs");

@@ -93,6 +93,45 @@ fn a_build_can_be_read_at_once_and_further_files_be_added() {
 }
 
 #[test]
+fn files_that_are_no_records_are_not_added_to_a_view_of_records() {
+    let place = TestDir::new();
+    place.write("in.bin", &random_u64(100, 3));
+    place
+        .run(&["view", "build", "in.bin", "-o", "v", "--type", "u64"])
+        .ok();
+    let whole = place.run(&["view", "cat", "v"]).ok().stdout;
+    // All are whole numbers of records of eight bytes.
+    place.write("t.parquet", &[&b"PAR1"[..], &[1; 64], b"PAR1"].concat());
+    place.write("t.csv", b"a,b\n12,3\n45,678\n");
+    place.write("odd.bin", &[7; 12]);
+    for (name, words, hint) in [
+        (
+            "t.parquet",
+            ["a Parquet file", "the view has u64"],
+            "the view's type",
+        ),
+        (
+            "t.csv",
+            ["the file is CSV", "the view has u64"],
+            "the view's type",
+        ),
+        (
+            "odd.bin",
+            ["12 bytes", "not a multiple"],
+            "the view's type, u64",
+        ),
+    ] {
+        let answer = place.run(&["view", "append", "v", name]);
+        answer.fails(2, &[&words[..], &[name]].concat(), hint);
+        assert_eq!(
+            place.run(&["view", "cat", "v"]).ok().stdout,
+            whole,
+            "{name}"
+        );
+    }
+}
+
+#[test]
 fn standard_input_becomes_a_view_and_further_runs_and_is_copied_nowhere_for_good() {
     let place = TestDir::new();
     let (data, more) = (random_u64(20_000, 3), random_u64(3000, 4));

@@ -15,6 +15,8 @@ use crate::compress::Compression;
 pub enum Holds {
     /// Binary records: raw, or a NumPy array.
     Records,
+    /// Vectors: of a format of vectors, raw, or a NumPy array.
+    Vectors,
     /// Lines of text, possibly compressed.
     Lines,
     /// Lines in the sense of GNU sort, for which the name of a file has no meaning.
@@ -48,8 +50,12 @@ impl Holds {
         };
         let is_foreign = FOREIGN.contains(&end);
         match self {
-            Holds::Records if Compression::of(name).is_some() => refuse(
-                "records are not compressed".to_string(),
+            Holds::Vectors if is_foreign || TEXT.contains(&end) => refuse(
+                format!("vectors cannot be written as .{end}"),
+                "end its name in .npy, .fvecs or .fbin, or in .bin for raw numbers",
+            ),
+            Holds::Records | Holds::Vectors if Compression::of(name).is_some() => refuse(
+                format!("{} are not compressed", self.plural()),
                 "name it without the ending; only lines are written compressed",
             ),
             Holds::Records if is_foreign || TEXT.contains(&end) => refuse(
@@ -68,7 +74,15 @@ impl Holds {
                 format!("lines cannot be written as .{end}"),
                 "give another name; .gz, .zst, .bz2 and .xz are written compressed",
             ),
-            Holds::Records | Holds::Lines | Holds::Bytes => Ok(()),
+            Holds::Records | Holds::Vectors | Holds::Lines | Holds::Bytes => Ok(()),
+        }
+    }
+
+    fn plural(self) -> &'static str {
+        match self {
+            Holds::Records => "records",
+            Holds::Vectors => "vectors",
+            Holds::Lines | Holds::Bytes => "lines",
         }
     }
 }
@@ -94,6 +108,12 @@ mod tests {
             "x.fbin",
         ] {
             assert!(!check(Holds::Records, name), "{name}");
+        }
+        for name in ["x.bin", "x.npy", "x", "x.fbin", "x.ivecs", "x.f32", "x.raw"] {
+            assert!(check(Holds::Vectors, name), "{name}");
+        }
+        for name in ["x.txt", "x.csv", "x.json", "x.npz", "x.h5", "x.gz"] {
+            assert!(!check(Holds::Vectors, name), "{name}");
         }
         for name in ["x.csv", "x.jsonl.zst", "x", "x.txt", "x.bz2", "x.log"] {
             assert!(check(Holds::Lines, name), "{name}");

@@ -22,7 +22,7 @@ use super::borders::{CutLines, WholeEnds, whole_lines};
 use super::formats::{EdgeFormat, format_of, header_of, weights_of};
 use super::item::{Edge, fail};
 use super::syntax::Syntax;
-use super::text::{Place, not_an_edge};
+use super::text::{Place, first_not_an_edge};
 use super::{DataSpan, PLACES, READ, ReadOptions, SamplePlaces, check_entries, look_at_places};
 use crate::format::weight::WeightType;
 
@@ -266,7 +266,12 @@ impl LineFile {
                     at_bytes: self.header_bytes + at_bytes,
                     line_end: self.syntax.line_end(),
                 };
-                fail(not_an_edge(&fault, place))
+                let header_bytes = self.header_bytes;
+                fail(first_not_an_edge(
+                    &self.syntax,
+                    header_bytes,
+                    (&fault, place),
+                ))
             }
         }
     }

@@ -11,7 +11,7 @@
 //! piece, are in memory.
 
 use std::fs::File;
-use std::io::Read as _;
+use std::io::{BufRead as _, BufReader, Read as _, Seek as _, SeekFrom};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
@@ -60,7 +60,12 @@ impl<T: Item> Lines<'_, T> {
                     at_bytes,
                     line_end: self.syntax.line_end(),
                 };
-                fail(not_an_edge(&fault, place))
+                let header_bytes = self.input.header_bytes;
+                fail(first_not_an_edge(
+                    &self.syntax,
+                    header_bytes,
+                    (&fault, place),
+                ))
             }
         }
         if !items.is_empty() {
@@ -109,6 +114,9 @@ impl<T: Item> Sequence for Lines<'_, T> {
     }
 }
 
+/// Bytes at the beginning of a file in which its first fault is found, wherever threads are.
+const SEARCHED_BYTES: u64 = 64 << 20;
+
 /// The place of a line.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Place<'p> {
@@ -147,6 +155,38 @@ pub(crate) fn not_an_edge(fault: &Fault, place: Place<'_>) -> Error {
         .path(place.path)
         .offset(place.at_bytes)
         .hint(hint)
+}
+
+/// The same for the first such line of a file, if that is near its beginning. Threads read all parts
+/// of the file at once, and the line at `place` is the one that a thread found first. Lines begin
+/// after the header.
+pub(crate) fn first_not_an_edge(
+    syntax: &Syntax,
+    header_bytes: u64,
+    (fault, place): (&Fault, Place<'_>),
+) -> Error {
+    match earlier_fault(syntax, header_bytes, place) {
+        Some((at_bytes, fault)) => not_an_edge(&fault, Place { at_bytes, ..place }),
+        None => not_an_edge(fault, place),
+    }
+}
+
+/// The place and the fault of the first line before `place` that is not an edge.
+fn earlier_fault(syntax: &Syntax, header_bytes: u64, place: Place<'_>) -> Option<(u64, Fault)> {
+    let mut file = File::open(place.path).ok()?;
+    file.seek(SeekFrom::Start(header_bytes)).ok()?;
+    let before_bytes = place.at_bytes.checked_sub(header_bytes)?;
+    let mut lines = BufReader::new(file).take(before_bytes.min(SEARCHED_BYTES));
+    let (mut line, mut at_bytes) = (Vec::new(), header_bytes);
+    while lines.read_until(place.line_end, &mut line).ok()? > 0 && line.ends_with(&[place.line_end])
+    {
+        if let Err((_, fault)) = syntax.each_edge(&line, |_| {}) {
+            return Some((at_bytes, fault));
+        }
+        at_bytes += line.len() as u64;
+        line.clear();
+    }
+    None
 }
 
 /// The number of the line that begins at a place of a file.

@@ -12,7 +12,7 @@ use super::Device;
 use crate::error::{Error, Result};
 
 /// The schemes of objects.
-const SCHEMES: [&str; 8] = ["s3", "s3a", "gs", "az", "abfs", "abfss", "https", "http"];
+pub const SCHEMES: [&str; 8] = ["s3", "s3a", "gs", "az", "abfs", "abfss", "https", "http"];
 const LIST: &str = "list objects";
 /// The letters that make a name of an object a pattern.
 const PATTERN_LETTERS: [char; 3] = ['*', '?', '['];

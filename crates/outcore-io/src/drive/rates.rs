@@ -262,9 +262,9 @@ impl fmt::Display for DriveRates {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,
-            "{} read, {} written a drive ({})",
-            units::rate(self.read_bytes_per_s),
-            units::rate(self.write_bytes_per_s),
+            "{} read, {} written per drive ({})",
+            units::rate_decimal(self.read_bytes_per_s),
+            units::rate_decimal(self.write_bytes_per_s),
             self.origin
         )
     }

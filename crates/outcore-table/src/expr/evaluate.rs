@@ -12,7 +12,7 @@ use arrow_array::{BooleanArray, RecordBatch, UInt32Array};
 use arrow_select::filter::filter_record_batch;
 use arrow_select::take::take;
 use outcore::key::expr::{Between, Binary, Case, Expr, Function, Unary};
-use outcore_io::Result;
+use outcore_io::{Error, Result};
 
 use super::functions::{call, chosen};
 use super::operators::{
@@ -57,7 +57,7 @@ impl<'b> Scope<'b> {
     fn operated(self, operator: Binary, one: Value, other: &Expr) -> Result<Value> {
         match operator {
             Binary::And | Binary::Or => {
-                let one = truth(one)?;
+                let one = truth(one).map_err(|error| joins(operator, error))?;
                 let column = one.clone().into_column(self.batch.num_rows())?;
                 let decided = column.as_boolean();
                 // A null does not decide the result either.
@@ -71,12 +71,18 @@ impl<'b> Scope<'b> {
                         .map(|is_so| Some(is_so != Some(true)))
                         .collect(),
                 };
-                let other = truth(self.within(&is_open, other)?)?;
+                let other = truth(self.within(&is_open, other)?);
+                let other = other.map_err(|error| joins(operator, error))?;
                 connected(operator, one, other)
             }
-            operator if operator.is_comparison() => compared(operator, one, self.evaluate(other)?),
+            operator if operator.is_comparison() => self.compared(operator, one, other),
             operator => arithmetic(operator, &one, &self.evaluate(other)?),
         }
+    }
+
+    fn compared(self, operator: Binary, one: Value, other: &Expr) -> Result<Value> {
+        let made = compared(operator, one, self.evaluate(other)?);
+        made.map_err(|error| not_a_date(other, error))
     }
 
     fn part(self, expr: &Expr) -> Result<Value> {
@@ -124,10 +130,8 @@ impl<'b> Scope<'b> {
 
     fn between(self, between: &Between) -> Result<Value> {
         let value = self.evaluate(&between.value)?;
-        let least = self.evaluate(&between.least)?;
-        let most = self.evaluate(&between.most)?;
-        let is_above = compared(Binary::GreaterEqual, value.clone(), least)?;
-        let is_below = compared(Binary::LessEqual, value, most)?;
+        let is_above = self.compared(Binary::GreaterEqual, value.clone(), &between.least)?;
+        let is_below = self.compared(Binary::LessEqual, value, &between.most)?;
         let is_inside = connected(Binary::And, is_above, is_below)?;
         match between.is_so {
             true => Ok(is_inside),
@@ -217,4 +221,42 @@ fn both(one: &BooleanArray, other: &BooleanArray) -> Result<BooleanArray> {
 
 fn opposite(of: &BooleanArray) -> Result<BooleanArray> {
     not(of).map_err(|error| failed(&error))
+}
+
+/// The error of an operand of `or` that is a text, which `||` joins in SQL.
+fn joins(operator: Binary, error: Error) -> Error {
+    let is_text = error.cause().ends_with("Utf8") || error.cause().ends_with("Utf8View");
+    match operator == Binary::Or && is_text {
+        true => error.hint("|| is a logical or; `a + b` or concat(a, b) joins texts"),
+        false => error,
+    }
+}
+
+/// The error of a comparison whose right side, such as `2024-01-31`, is a date without quotes.
+fn not_a_date(other: &Expr, error: Error) -> Error {
+    let Some([year, month, day]) = subtraction(other) else {
+        return error;
+    };
+    let date = format!("{year}-{month:02}-{day:02}");
+    let cause = format!(
+        "`{date}` is a subtraction here, which gives {}",
+        year - month - day
+    );
+    wrong(cause).hint(format!("put dates in quotes: '{date}'"))
+}
+
+/// The year, the month and the day of a date that was read as a subtraction.
+fn subtraction(expr: &Expr) -> Option<[i128; 3]> {
+    let Expr::Binary(Binary::Subtract, front, day) = expr else {
+        return None;
+    };
+    let Expr::Binary(Binary::Subtract, year, month) = &**front else {
+        return None;
+    };
+    match (&**year, &**month, &**day) {
+        (&Expr::Int(year @ 1000..=9999), &Expr::Int(month @ 1..=12), &Expr::Int(day @ 1..=31)) => {
+            Some([year, month, day])
+        }
+        _ => None,
+    }
 }

@@ -309,7 +309,25 @@ pub(super) fn alike(one: Value, other: Value) -> Result<(Value, Value)> {
         ))
         .hint("cast one of them, for example i64(name) or text(name)")
     })?;
-    Ok((one.cast(&common)?, other.cast(&common)?))
+    Ok((cast_alike(&one, &common)?, cast_alike(&other, &common)?))
+}
+
+/// Casts a value to the type in which it is compared.
+fn cast_alike(value: &Value, common: &DataType) -> Result<Value> {
+    let is_time = common.is_temporal() && is_text(value.data_type());
+    value.cast(common).map_err(|error| match is_time {
+        false => error,
+        true if value.is_scalar => {
+            let text = arrow_cast::display::array_value_to_string(&value.array, 0);
+            let kind = match common {
+                DataType::Date32 | DataType::Date64 => "a date",
+                _ => "a time",
+            };
+            wrong(format!("`{}` is not {kind}", text.unwrap_or_default()))
+                .hint("write dates as '2024-12-01' and times as '2024-12-01T10:30:00'")
+        }
+        true => error.hint("cast the column of texts: try_timestamp(name) or try_date(name)"),
+    })
 }
 
 /// Removes the zone of a timestamp.

@@ -7,7 +7,7 @@
 use std::collections::{BTreeMap, HashSet};
 use std::path::{Path, PathBuf};
 
-use outcore_io::drive::objects::is_object;
+use outcore_io::drive::objects::{SCHEMES, is_object};
 use outcore_io::metadata::{is_own_directory, refuse_own_directory};
 use outcore_io::output::{FileSet, MANIFEST_SUFFIX, SET_LIST, check_published, parent_of};
 use outcore_io::{Error, Result};
@@ -22,16 +22,32 @@ const ENDINGS: [&str; 7] = ["parquet", "pq", "parq", "arrow", "arrows", "feather
 /// # Errors
 /// Usage, reported as `operation`.
 pub fn check_local(operation: &'static str, path: &Path) -> Result<()> {
-    let scheme = path.to_str().and_then(|name| name.split_once("://"));
-    match scheme {
-        Some((scheme, _)) if !is_object(path) && path.symlink_metadata().is_err() => {
-            let cause = format!("`{scheme}://` is not supported yet");
-            Err(Error::usage(operation, cause)
-                .path(path)
-                .hint("copy the files to a local drive, or mount the store as a directory"))
-        }
-        _ => Ok(()),
+    let name = path.to_str().unwrap_or_default();
+    let Some((scheme, rest)) = scheme_of(name) else {
+        return Ok(());
+    };
+    if is_object(path) || path.symlink_metadata().is_ok() {
+        return Ok(());
     }
+    let named = |start: &str| format!("write {start}{}", rest.trim_start_matches('/'));
+    let hint = match &*scheme.to_ascii_lowercase() {
+        "gcs" => named("gs://"),
+        "file" => named("/"),
+        lower if SCHEMES.contains(&lower) => named(&format!("{lower}://")),
+        _ => "copy the files to a local drive, or mount the store as a directory".to_owned(),
+    };
+    let cause = match name.contains("://") {
+        true => format!("`{scheme}://` is not the scheme of a store"),
+        false => format!("`{scheme}:/` lacks a slash"),
+    };
+    Err(Error::usage(operation, cause).path(path).hint(hint))
+}
+
+/// The scheme of an address and what follows it. That of a store may lack its second slash.
+fn scheme_of(name: &str) -> Option<(&str, &str)> {
+    let is_store = |scheme: &str| SCHEMES.contains(&&*scheme.to_ascii_lowercase());
+    let near = name.split_once(":/").filter(|(scheme, _)| is_store(scheme));
+    name.split_once("://").or(near)
 }
 
 /// Replaces each pattern such as `logs/*/day-?.parquet` with the paths that match it, sorted by

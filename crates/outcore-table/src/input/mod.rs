@@ -82,6 +82,8 @@ pub(crate) use span::common_rows;
 use text::TextFile;
 pub use text::{Notes, OnBadRow, TextKind, TextOptions, null_texts, parse_types};
 
+/// The cause of the error about a table without files.
+pub const NO_FILE: &str = "no file is given";
 const READ: &str = "read tables";
 const UNITE: &str = "unite tables";
 /// The ledger's name for the memory of readers.
@@ -588,7 +590,7 @@ impl TableFile {
             (head, Some(text)) if text.takes(path, head.is_empty()) => {
                 Format::Text(Box::new(TextFile::open(job, file, path, text)?))
             }
-            (head, _) => return Err(unknown(head).path(path)),
+            (head, _) => return Err(unknown(head, path).path(path)),
         })
     }
 
@@ -735,7 +737,12 @@ fn by_name(error: Error, name: &Path) -> Error {
     }
 }
 
-fn unknown(head: &[u8]) -> Error {
+fn unknown(head: &[u8], path: &Path) -> Error {
+    let is_text = TextKind::of_table_name(path).is_some();
+    if head.is_empty() && !is_text {
+        let cause = "the file is empty, and so it is neither Parquet nor Arrow";
+        return Error::corrupt(READ, cause).hint("write it again, or leave it out");
+    }
     if head.is_empty() {
         return Error::corrupt(READ, "the file is empty: it does not name its columns")
             .hint("write a header into its first line, or the whole file again");

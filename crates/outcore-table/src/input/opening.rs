@@ -15,7 +15,8 @@ use outcore_io::{Error, Result, threads};
 
 use super::text::{TextFile, check_rows, settle};
 use super::{
-    FEW_FILES_BYTES, Format, InputOptions, READ, TableFile, files_of, hive, source, too_many_files,
+    FEW_FILES_BYTES, Format, InputOptions, NO_FILE, READ, TableFile, files_of, hive, source,
+    too_many_files,
 };
 use crate::common::united;
 use crate::schema::{agree, check_names};
@@ -90,9 +91,7 @@ pub(super) fn open_all(
 /// Usage: no file, a repeated column name, files that differ.
 pub(super) fn full_schema(files: &[TableFile], is_union: bool) -> Result<SchemaRef> {
     let Some(first) = files.first() else {
-        return Err(
-            Error::usage(READ, "no file is given").hint("name a file or a directory of tables")
-        );
+        return Err(Error::usage(READ, NO_FILE).hint("name a file or a directory of tables"));
     };
     for file in files {
         check_names(file.schema()).map_err(|error| error.path(&file.path))?;

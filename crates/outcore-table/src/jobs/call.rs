@@ -32,8 +32,7 @@ impl<'t> Call<'t> {
         let (head, inner) = match split_at(text, '(') {
             None => (text, None),
             Some((head, rest)) => {
-                let inner = rest.strip_suffix(')');
-                let inner = inner.ok_or_else(|| format!("`{text}` has no `)`"))?;
+                let inner = rest.strip_suffix(')').ok_or_else(|| behind(text))?;
                 (head, Some(inner.trim()))
             }
         };
@@ -52,6 +51,19 @@ impl<'t> Call<'t> {
             word,
             inner: inner.filter(|inner| !inner.is_empty()),
         })
+    }
+}
+
+/// The fault of a call that does not end in `)`.
+fn behind(text: &str) -> String {
+    let Some((call, behind)) = text.rsplit_once(')') else {
+        return format!("`{text}` has no `)`");
+    };
+    match behind.trim() {
+        behind if behind.eq_ignore_ascii_case("as") => {
+            format!("`{text}` has no name after `{behind}`")
+        }
+        behind => format!("`{behind}` follows `{call})`; write {behind}={call}) for a name"),
     }
 }
 

@@ -469,7 +469,9 @@ fn what_is_no_table_is_named_with_what_to_do() {
     )
     .unwrap_err();
     assert!(
-        error.to_string().contains("`hdfs://` is not supported yet"),
+        error
+            .to_string()
+            .contains("`hdfs://` is not the scheme of a store"),
         "{error}"
     );
     let error = all(

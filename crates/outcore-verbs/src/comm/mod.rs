@@ -75,7 +75,7 @@ impl Verb for Comm {
 fn said(report: &CommSummary) -> Said<'static> {
     let rows = units::counted(report.wrote.records_in.unwrap_or(0), &report.wrote.unit);
     let (Some(first), Some(second), Some(both)) = (report.first, report.second, report.both) else {
-        let kept = units::counted(report.wrote.used.records, &report.wrote.unit);
+        let kept = units::count(report.wrote.used.records);
         return Said::amount("kept", format!("{kept} of {rows}"));
     };
     let amount = format!(

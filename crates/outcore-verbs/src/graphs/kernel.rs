@@ -99,6 +99,8 @@ pub(crate) trait Kernel: Args + Send + 'static {
     const PHASES: &'static [Weight] = &[];
     /// Whether the user gives vertices to start from.
     const HAS_SOURCES: bool = false;
+    /// Whether the report is a result without the values.
+    const HAS_TOTAL: bool = false;
     /// Its report.
     type Report: KernelReport;
 
@@ -293,6 +295,12 @@ fn run<K: Kernel>(host: &dyn Host, args: &KernelArgs<K>) -> Result<K::Report> {
         let cause = "--top prints to standard output, but the values already go there";
         return Err(
             Error::usage("read arguments", cause).hint("write the values to a file with -o")
+        );
+    }
+    if named.is_none() && top_count == 0 && !K::HAS_TOTAL && host.arrays().is_none() {
+        return Err(
+            Error::usage("choose output", "the values would be written nowhere")
+                .hint("write them with -o values.npy or -o values.csv, or print the largest with --top 20"),
         );
     }
     let opened = Opened::begin(host, &[&args.graph], named, args.names, &args.run)?;

@@ -446,6 +446,7 @@ kernel_report! {
 impl Kernel for LabelPropagation {
     const NAME: &'static str = "graph lp";
     const TITLE: &'static str = "label propagation";
+    const HAS_TOTAL: bool = true;
     type Report = LabelPropagationSummary;
 
     fn compute(&self, on: &On<'_>) -> Result<Found<LabelPropagationSummary>> {
@@ -506,6 +507,7 @@ kernel_report! {
 impl Kernel for Louvain {
     const NAME: &'static str = "graph louvain";
     const TITLE: &'static str = "communities";
+    const HAS_TOTAL: bool = true;
     type Report = LouvainSummary;
 
     /// With scratch next to the output if the edges between communities do not fit in memory.
@@ -553,6 +555,7 @@ kernel_report! {
 impl Kernel for Triangles {
     const NAME: &'static str = "graph triangles";
     const TITLE: &'static str = "triangles";
+    const HAS_TOTAL: bool = true;
     type Report = TrianglesSummary;
 
     fn compute(&self, on: &On<'_>) -> Result<Found<TrianglesSummary>> {

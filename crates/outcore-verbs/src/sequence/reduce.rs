@@ -74,7 +74,13 @@ impl Verb for Reduce {
     const PHASES: &'static [Weight] = &[("reduce", 1.0)];
 
     fn run(host: &dyn Host, args: &ReduceArgs) -> Result<ReduceSummary> {
-        let mut prepared = open(host, &args.input, args.step.map.as_ref())?;
+        let prepared = open(host, &args.input, args.step.map.as_ref());
+        let mut prepared =
+            prepared.map_err(|error| match error.cause().ends_with("not records") {
+                true => error
+                    .hint("`outcore group-by FILE --agg 'sum(COLUMN)'` reduces columns of tables"),
+                false => error,
+            })?;
         let consumer = format!("reduce {}", args.how);
         let fates = &[Fate::Folded("reduce")];
         let reductions = reductions_of(&args.how);

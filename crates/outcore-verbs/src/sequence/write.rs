@@ -9,14 +9,13 @@ use std::path::Path;
 use std::sync::Arc;
 
 use clap::Args;
-#[cfg(feature = "tables")]
-use outcore::Error;
 use outcore::dataset::{ItemType, Step, Summary as Done};
 use outcore::primitives::write::Fate;
 use outcore::primitives::{PassPlan, plan_files};
-use outcore::{Forecast, Input, Output, Result};
-use outcore_front::inputs::ResolvedInput;
+use outcore::{Error, Forecast, Input, Output, Result};
+use outcore_front::inputs::{ResolvedInput, Source};
 use outcore_front::output::{self, Holds, Target};
+use outcore_front::records;
 use outcore_io::units;
 
 use super::args::{InputArgs, PassArgs, RowsArgs};
@@ -86,6 +85,28 @@ fn records_read(request: &WriteRequest<'_>, prepared: &Prepared) -> Result<Optio
     Ok(Some(data_bytes / record_bytes))
 }
 
+/// Fails for files of text whose records have no type.
+fn refuse_text(verb: &str, input: &InputArgs, sources: &[Source]) -> Result<()> {
+    let first = sources.first().filter(|source| !source.is_stream());
+    let Some(first) = first.filter(|_| !input.record.is_typed()) else {
+        return Ok(());
+    };
+    if !records::is_text(first) {
+        return Ok(());
+    }
+    let (taken, hint) = match verb {
+        "map" | "filter" => (
+            "records and tables",
+            "--csv or --jsonl reads the lines as a table; grep and sed work on lines",
+        ),
+        _ => ("records", "for binary records give --type"),
+    };
+    let cause = format!("{verb} takes {taken}, but the file has lines of text");
+    Err(Error::usage("read arguments", cause)
+        .path(&first.name)
+        .hint(hint))
+}
+
 /// Writes the items of files after some steps, with a consumer that may make items of another type.
 ///
 /// # Errors Those of the steps, and of the consumer; a result without a name, if the host keeps no
@@ -101,6 +122,7 @@ pub(super) fn write_with(
     }
     let resources = resources_of(host, input)?;
     let sources = input::sources(host, input)?;
+    refuse_text(request.what, input, &sources)?;
     let name = host.output(&output.output, input.force)?;
     let how = (host.streams(), Holds::Records);
     let target = output::choose_new(Some(&name), &sources, resources.specs(), input.force, how)?;
@@ -150,7 +172,19 @@ pub(super) fn write_with(
         records_in: records_read.unwrap_or(done.records_in),
         ..done
     };
-    prepared.wrote(host, Some(&target), &done)
+    let records_bytes = done.records * decided.format.record_bytes() as u64;
+    let files = target.files().iter();
+    let files: Option<Vec<u64>> = files
+        .map(|file| Some(file.metadata().ok()?.len()))
+        .collect();
+    let output_bytes = match files.as_deref() {
+        None | Some([]) => records_bytes,
+        Some(lens) => lens.iter().sum(),
+    };
+    Ok(WriteSummary {
+        output_bytes: Some(output_bytes),
+        ..prepared.wrote(host, Some(&target), &done)?
+    })
 }
 
 /// Takes the steps that come before the result.
@@ -257,12 +291,16 @@ impl<V: Pass> Verb for Written<V> {
         }
         let used = &report.used;
         let moved_bytes = used.read_bytes.max(used.written_bytes);
+        let records_in = report.records_in.unwrap_or(used.records);
+        let records = units::counted(records_in, &report.unit);
         format!(
-            "{}: {} in, {} out, {} in {}: {}",
+            "{}: {}, {} out, in {}: {}",
             V::NAME,
-            units::counted(report.records_in.unwrap_or(0), &report.unit),
-            units::count(used.records),
-            units::bytes(used.read_bytes),
+            match records_in == used.records {
+                true => records,
+                false => format!("{} of {records}", units::count(used.records)),
+            },
+            units::bytes(report.output_bytes.unwrap_or(used.written_bytes)),
             units::seconds(used.seconds),
             units::rate_decimal(moved_bytes as f64 / used.seconds.max(1e-9)),
         )

@@ -60,7 +60,7 @@ fn check(host: &dyn Host, args: &SortArgs, resources: Resources) -> Result<SortS
             descending: args.descending,
             ties: !args.stable && !args.unique,
             unique: args.unique,
-            unordered: false,
+            ..CheckOptions::default()
         },
         trace: args.job.record_io.path(),
         force: args.force,

@@ -8,12 +8,12 @@ use std::path::{Path, PathBuf};
 
 use outcore::key::column::{column_names, listed};
 use outcore::{Error, Job, Result};
-use outcore_front::inputs;
+use outcore_front::inputs::{self, Streams};
 use outcore_front::resources::Resources;
 use outcore_front::spool::{Copies, Spool, unpack_files};
 use outcore_front::what::{Asked, What};
 use outcore_io::drive::objects::expanded;
-use outcore_table::input::{InputOptions, OnBadRow, TextKind, TextOptions, files_of};
+use outcore_table::input::{InputOptions, NO_FILE, OnBadRow, TextKind, TextOptions, files_of};
 use outcore_table::rows::KeyColumn;
 
 use crate::host::{Host, watch};
@@ -105,6 +105,19 @@ pub(crate) fn unpacked(
         let is_text = |file: &Path| kind.is_some() || TextKind::of_table_name(file).is_some();
         copies_of(host, (job, resources), (files, stdin), beside, &is_text)
     })
+}
+
+/// The error of a job without inputs, which might be those of a pipe.
+pub(crate) fn explain_no_input(host: &dyn Host, inputs: &[PathBuf], error: Error) -> Error {
+    let is_none = inputs.is_empty() && error.cause() == NO_FILE;
+    if !is_none || host.streams() == Streams::Refused {
+        return error;
+    }
+    let cause = "no input is named, and standard input needs a format";
+    Error::usage(READ, cause).hint(
+        "read it as CSV with `- --from csv`, or with jsonl or arrow; Parquet cannot be read from a \
+         pipe: name the file",
+    )
 }
 
 /// The copies of `files`, and of standard input.

@@ -186,5 +186,5 @@ fn wanted(args: &JoinArgs) -> Result<Joined> {
 fn said(report: &WriteSummary) -> Said<'static> {
     let joined = units::counted(report.used.records, "row");
     let rows = units::counted(report.records_in.unwrap_or(0), "row");
-    Said::amount("made", format!("{joined} of {rows}"))
+    Said::amount("joined", format!("{rows} of both tables to {joined}"))
 }

@@ -15,7 +15,7 @@ use outcore_table::jobs::TableEnds;
 use outcore_table::output::{FileRows, TableStream, list_of};
 use serde_json::json;
 
-use super::inputs::{is_stdin, reads, unpacked};
+use super::inputs::{explain_no_input, is_stdin, reads, unpacked};
 use super::outputs::{
     Outputs, check_inputs_kept, check_is_no_dataset_read, outputs_of, sources_of,
 };
@@ -200,7 +200,8 @@ pub(crate) fn run_with<T: Done>(
         outputs: &outputs,
         writes: &writes,
     };
-    let done = watch(host, &job.control, &[], || work(&job, &ends))?;
+    let done = watch(host, &job.control, &[], || work(&job, &ends));
+    let done = done.map_err(|error| explain_no_input(host, request.inputs, error))?;
     let mut notes = request.text.take_remarks();
     notes.iter().for_each(|remark| host.remark(remark));
     let lost = request.text.take_notes();

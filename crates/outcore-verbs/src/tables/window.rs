@@ -107,7 +107,7 @@ impl Verb for Window {
 /// The report in words.
 fn said(report: &WriteSummary) -> Said<'static> {
     match report.records_in.unwrap_or(0) == report.used.records {
-        true => Said::of("went through"),
+        true => Said::of("added columns to"),
         false => Said::of("kept"),
     }
 }

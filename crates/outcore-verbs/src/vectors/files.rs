@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueHint};
 use outcore::{Error, Result};
+use outcore_front::output::Holds;
 use outcore_front::what::{Asked, What};
 use outcore_io::units;
 use outcore_vector::convert::convert;
@@ -94,6 +95,7 @@ impl Verb for VectorConvert {
 
     fn run(host: &dyn Host, args: &VectorConvertArgs) -> Result<VectorConvertSummary> {
         let input = args.input.input.as_path();
+        Holds::Vectors.check_name(&args.output)?;
         let asked = Asked {
             inputs: std::slice::from_ref(&args.input.input),
             ..Asked::default()

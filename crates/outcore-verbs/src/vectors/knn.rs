@@ -57,7 +57,7 @@ impl Verb for Knn {
     }
 
     fn headline(report: &KnnSummary) -> String {
-        report.text.clone()
+        report.text.lines().next().unwrap_or_default().to_owned()
     }
 }
 
@@ -236,20 +236,21 @@ fn text(args: &KnnArgs, base: &VectorFile, found: &Neighbours, used: &JobSummary
     let pass = units::counted(times, "pass");
     let how = match (&args.index, found.index_failed) {
         (None, _) => pass,
-        (Some(_), true) => {
-            format!("{pass} over the base, since the index leaves out too few vectors")
-        }
+        (Some(_), true) => format!("{pass} over the base"),
         (Some(_), false) if found.lists_read > 0 => {
-            let reads = units::counted(found.lists_read, "read");
-            format!("{reads} of lists of the index")
+            units::counted(found.lists_read, "read") + " of the index"
         }
         (Some(_), false) => format!(
             "{pass} over the index, {} read from the base",
             units::counted(found.gathered, "vector")
         ),
     };
+    let note = match args.index.is_some() && found.index_failed {
+        true => "\n  the index leaves out too few vectors",
+        false => "",
+    };
     format!(
-        "found the {} nearest of {} for {} in {how} and {}: {}",
+        "found the {} nearest of {} for {} with {how}, in {}: {}{note}",
         found.k,
         units::counted(base.rows, "vector"),
         units::counted(used.records, "query"),

@@ -9,7 +9,7 @@ use clap::{Args, ValueHint};
 use outcore::job::OutputPlaces;
 use outcore::{Error, Job, Phase as EnginePhase, Result, ScratchDrive};
 use outcore_front::inputs::{self, Streams};
-use outcore_front::output::refuse_inputs;
+use outcore_front::output::{Holds, refuse_inputs};
 use outcore_front::resources::{Resources, default_scratch_dir};
 use outcore_io::output::parent_of;
 use outcore_io::units;
@@ -214,6 +214,9 @@ fn settled(
                 .path(stream)
                 .hint("name a file"),
         );
+    }
+    for name in written.iter().filter(|name| !columns::has_columns(name)) {
+        Holds::Vectors.check_name(name)?;
     }
     let outputs = written.iter().map(|name| {
         Ok(Output {

@@ -66,7 +66,7 @@ pub(super) fn verify(host: &dyn Host, args: &VerifyArgs) -> Result<VerifyReport>
         descending: args.descending,
         ties: args.ties,
         unique: args.unique,
-        unordered: false,
+        ..CheckOptions::default()
     };
     begin(host, &first, [&args.files, &args.against], &format);
     let found = check(host, &first, checked, &format, options)?;

@@ -7,6 +7,7 @@
 use outcore::Input;
 use outcore::job::{Job, JobSize, OutputPlaces};
 use outcore::key::RecordFormat;
+use outcore::read::text_kind::TextKind;
 use outcore::runs::{BuildOptions, LineType, ViewSize, ViewType, size_of_lines};
 use outcore::{Error, Result};
 use outcore_front::content::Recognition;
@@ -218,11 +219,28 @@ impl Found {
     }
 }
 
-/// Fails if a NumPy array has other records than the view. Keys at positions in a record may be any
-/// part of a dtype; a type of whole records must be the same type.
+/// Fails if a file holds other data than the view: a table, text, or a NumPy array of other
+/// records. Keys at positions in a record may be any part of a dtype; a type of whole records must
+/// be the same type.
 fn check_type(input: &ResolvedInput, format: &RecordFormat) -> Result<()> {
+    let name = &input.source.name;
+    let refused = |cause: String| Error::usage("append to view", cause).path(name);
+    let text = || {
+        let kind = TextKind::of_name(name).filter(|_| input.content.is_text());
+        kind.map(|kind| What::rows(kind).plural())
+    };
+    if let Some(other) = input.content.other_than_records(name).or_else(text) {
+        let cause = format!("the file is {other}, but the view has {format}");
+        return Err(refused(cause).hint("append records of the view's type"));
+    }
     let Some(header) = &input.npy else {
-        return Ok(());
+        return format
+            .records_in(input.data_bytes)
+            .map(drop)
+            .map_err(|error| {
+                let hint = format!("append records of the view's type, {format}");
+                refused(error.cause().to_owned()).hint(hint)
+            });
     };
     let is_whole = matches!(format.keys(), [key] if key.len_bytes == format.record_bytes());
     let is_same = match is_whole {
@@ -236,7 +254,5 @@ fn check_type(input: &ResolvedInput, format: &RecordFormat) -> Result<()> {
         "its header says {}, but the view has {format}",
         header.format
     );
-    Err(Error::usage("append to view", cause)
-        .path(&input.source.name)
-        .hint("build another view for records of another type"))
+    Err(refused(cause).hint("build another view for records of another type"))
 }

@@ -317,7 +317,7 @@ where
 
     /// Merges files that are each in order already: one read and one write, where a sort takes two
     /// of each. It must precede all other steps except for those that need all items. The result
-    /// goes to one file. If an input file is unordered, so is the result.
+    /// goes to one file. An input file that is not in order is an error.
     pub fn merge(self) -> TypedDataset<Behind<P, Merged>>
     where
         P::Item: Sortable,

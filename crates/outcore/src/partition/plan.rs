@@ -526,7 +526,7 @@ impl PartitionPlan {
         }
         writeln!(
             f,
-            "  distribute: {}, segments of {}, reads of {} ({} in flight a thread)",
+            "  distribute: {}, segments of {}, reads of {} ({} in flight per thread)",
             units::counted(self.bucket_count as u64, "bucket"),
             bytes(self.segment_bytes),
             bytes(self.read_block_bytes),
@@ -537,7 +537,7 @@ impl PartitionPlan {
         }
         writeln!(
             f,
-            "  {last_phase}: buckets up to {}, {} a thread; {} may stay in memory",
+            "  {last_phase}: buckets up to {}, {} per thread; {} may stay in memory",
             bytes(self.bucket_bytes_max),
             units::counted(self.areas as u64, "area"),
             bytes(self.resident_segments * self.segment_bytes)

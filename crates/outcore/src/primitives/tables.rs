@@ -355,6 +355,10 @@ pub fn distribute_table(
             };
             let column = program.run(&mut space, &rows)?;
             let buckets: &[i64] = bytemuck::cast_slice(column.bytes);
+            let count = files.paths.len() as i64;
+            if let Some(part) = buckets.iter().find(|part| !(0..count).contains(*part)) {
+                return Err(no_part(*part, count));
+            }
             into.extend(buckets.iter().map(|bucket| bucket_of(*bucket)));
         }
         Ok(())
@@ -393,6 +397,17 @@ pub fn distribute_by(
         Ok(())
     };
     distribute_bytes(job, table, &buckets_of, files)
+}
+
+/// The error for a part that does not exist.
+fn no_part(part: i64, count: i64) -> Error {
+    let there = match count {
+        1 => "there is 1 part, number 0".to_owned(),
+        _ => format!("there are {count} parts, 0 to {}", count - 1),
+    };
+    let cause = format!("the expression gives part {part}, but {there}");
+    Error::usage("choose part", cause)
+        .hint("allow more with --parts, or take the number modulo the number of parts")
 }
 
 /// The bucket as an index; an invalid number is beyond all buckets.

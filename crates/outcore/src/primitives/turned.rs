@@ -2,8 +2,7 @@
 //!
 //! Contract: [`reverse`] writes the last item first. [`windows`] is a lazy sequence of the item at
 //! each position with its successors. [`merge`] writes the records of sorted files in one order;
-//! among equal records those of the earlier file come first. If a file is not sorted, neither is
-//! the result.
+//! among equal records those of the earlier file come first. A file that is not sorted is an error.
 //!
 //! Bounds: `reverse` and `merge` are one read and one write; `windows` is one read. A window's
 //! items come with the read of its first item, unless records are so long that they begin in other
@@ -28,16 +27,19 @@ use super::write::{Direction, Fate, chunk_bytes, header_of, plan_of, produce, wr
 use crate::ends::{Input, Output};
 use crate::ends::{make_dir, merge_to_few, merge_width, refuse_existing, stage_output};
 use crate::job::Job;
+use crate::key::check::{CheckOptions, Checker};
 use crate::key::order::{Order, OrderOptions};
 use crate::key::record::RecordFormat;
-use crate::key::scalar::ScalarOrder;
+use crate::key::scalar::{ScalarClass, ScalarOrder};
 use crate::key::sort_key::Tie;
 use crate::merge::{LoadedRuns, Merge, merge_of};
+use crate::partition::classify::Key;
 use crate::sort::SortOptions;
+use crate::sort::elements::as_keys;
 use outcore_io::memory::Budget;
 use outcore_io::output::Room;
 use outcore_io::port::Volume;
-use outcore_io::{Error, Kind, Result};
+use outcore_io::{Error, Kind, Result, units};
 
 /// Bytes of results that are merged at once.
 const MERGED_BYTES: usize = 256 << 10;
@@ -207,7 +209,7 @@ impl<T: Pod + Send, const K: usize> Sequence for Windows<T, K> {
 ///
 /// # Errors
 /// [`Kind::Usage`] for shards, and for `unique`; [`Kind::Memory`] if there is too little for two
-/// files; the errors of reading and writing.
+/// files; [`Kind::Corrupt`] for a file that is not sorted; the errors of reading and writing.
 pub fn merge(
     job: &Job,
     inputs: &[Input],
@@ -268,6 +270,9 @@ fn merge_at_once(
     let mut merger = merge_of(&order, scalar);
     // The memory for the result; each file gets a share of the rest.
     let result_bytes = (result_demand(&one_thread(job)).fixed_bytes + (64 << 10)).div_ceil(7) * 8;
+    // The check of each file keeps its first and its last record.
+    let checked_bytes = 2 * (inputs.len() * format.record_bytes()) as u64;
+    let result_bytes = result_bytes + checked_bytes;
     let left_bytes = job.budget.free_bytes().saturating_sub(result_bytes);
     let share_bytes = left_bytes / inputs.len().max(1) as u64;
     let inputs_bytes = share_bytes * inputs.len() as u64;
@@ -282,10 +287,22 @@ fn merge_at_once(
     for (own, input) in owns.iter().zip(inputs) {
         runs.push(open_run(&volume, own, input, format)?);
     }
+    let check = CheckOptions {
+        descending,
+        order_only: true,
+        ..CheckOptions::default()
+    };
+    let checker = Checker::new(format, check);
+    let checked = inputs.iter().map(|input| Checked {
+        input,
+        format,
+        scalar: scalar.map(|scalar| scalar.class()),
+        checker: checker.clone(),
+    });
     merge_runs(
         &one_thread(job),
         volume,
-        &runs,
+        (&runs, checked.collect()),
         merger.as_mut(),
         format,
         options.replace,
@@ -341,9 +358,66 @@ fn open_run<'a>(
     })
 }
 
+/// The check that a file is sorted by its keys.
+struct Checked<'a> {
+    input: &'a Input,
+    format: &'a RecordFormat,
+    /// The kind of records that are native integers in ascending order.
+    scalar: Option<ScalarClass>,
+    checker: Checker,
+}
+
+impl Checked<'_> {
+    /// Checks the next records.
+    fn push(&mut self, records: &[u8]) -> Result<()> {
+        let is_ascending = match self.scalar {
+            Some(ScalarClass::U32) => ascends::<u32>(records),
+            Some(ScalarClass::U64) => ascends::<u64>(records),
+            Some(ScalarClass::U128) => ascends::<u128>(records),
+            None => false,
+        };
+        match is_ascending {
+            true => self.checker.push_ordered(records),
+            false => self.checker.push(records),
+        }
+        let Some(number) = self.checker.report().first_unordered else {
+            return Ok(());
+        };
+        let cause = format!(
+            "record {} comes before record {} in the{} order of {}",
+            units::count(number + 1),
+            units::count(number),
+            match self.checker.options().descending {
+                true => " descending",
+                false => "",
+            },
+            self.format
+        );
+        Err(Error::corrupt(MERGE, cause)
+            .path(&self.input.path)
+            .hint("sort this file first with `outcore sort`, by the same key"))
+    }
+}
+
+/// Whether native integers are in ascending order. Compares without branches.
+fn ascends<K: Key>(records: &[u8]) -> bool {
+    const BATCH: usize = 512;
+    let Ok(keys) = as_keys::<K>(records) else {
+        return false;
+    };
+    let mut batches = (0..keys.len()).step_by(BATCH);
+    batches.all(|first| {
+        // Neighbouring batches share a key.
+        let batch = &keys[first..keys.len().min(first + BATCH + 1)];
+        let pairs = batch.iter().zip(&batch[1..]);
+        !pairs.fold(false, |is_wrong, (key, next)| is_wrong | (key > next))
+    })
+}
+
 /// One file that is merged.
 struct Run<'a> {
     reader: Reader<'a>,
+    checked: Checked<'a>,
     /// Pieces that arrived early.
     waiting: BTreeMap<u64, Loaded>,
     next: u64,
@@ -352,9 +426,10 @@ struct Run<'a> {
 }
 
 impl<'a> Run<'a> {
-    fn begin(pass: &'a Pass<'a>) -> Result<Self> {
+    fn begin(pass: &'a Pass<'a>, checked: Checked<'a>) -> Result<Self> {
         let mut run = Run {
             reader: pass.reader()?,
+            checked,
             waiting: BTreeMap::new(),
             next: 0,
             loaded: None,
@@ -369,7 +444,8 @@ impl<'a> Run<'a> {
         }
         loop {
             self.loaded = self.waiting.remove(&self.next);
-            if self.loaded.is_some() {
+            if let Some(loaded) = &self.loaded {
+                self.checked.push(loaded.batch().bytes(0))?;
                 self.next += 1;
                 // The freed buffer is read into at once.
                 return self.reader.fill();
@@ -392,7 +468,7 @@ fn slices<'r>(runs: &'r [Run<'_>]) -> Vec<&'r [u8]> {
 fn merge_runs(
     job: &Job,
     volume: Arc<Volume>,
-    passes: &[Pass<'_>],
+    (passes, checked): (&[Pass<'_>], Vec<Checked<'_>>),
     merger: &mut dyn Merge,
     format: &RecordFormat,
     replace: bool,
@@ -419,7 +495,8 @@ fn merge_runs(
         (None, _) => return Ok(result.summary(0, 0)),
     };
     result.begin_reading(MERGE, left_bytes.into(), left_bytes.into());
-    let begun = passes.iter().map(Run::begin);
+    let begun = passes.iter().zip(checked);
+    let begun = begun.map(|(pass, checked)| Run::begin(pass, checked));
     let mut runs: Vec<Run<'_>> = begun.collect::<Result<_>>()?;
     runs.iter_mut().try_for_each(Run::advance)?;
     let mut heads = vec![0; runs.len()];

@@ -227,7 +227,7 @@ where
 {
     if options.unique && matches!(output, Output::Shards { .. }) {
         return Err(
-            Error::usage("plan sort", "--unique cannot write one shard a drive")
+            Error::usage("plan sort", "--unique cannot write one shard per drive")
                 .hint("write one file, or drop --unique"),
         );
     }

@@ -231,7 +231,7 @@ pub(super) const NEUTRAL_FOR: [(&str, &str, &str, &str); 37] = [
 
 /// Options that show only on other words of a sample: command, kind, option, words and what is in
 /// their place. Where the new words fail without the option, it counts if they succeed with it.
-pub(super) const OTHER_WORDS: [(&str, &str, &str, &str, &str); 25] = [
+pub(super) const OTHER_WORDS: [(&str, &str, &str, &str, &str); 27] = [
     ("verify", "npy", "by", "sorted.npy", "fields.npy"),
     ("*", "npy", "by", "array.npy", "fields.npy"),
     ("*", "csv table", "on_error", "rows.csv", "bad.csv"),
@@ -263,9 +263,23 @@ pub(super) const OTHER_WORDS: [(&str, &str, &str, &str, &str); 25] = [
     ),
     (
         "merge",
+        "numbers",
+        "descending",
+        "sorted.bin",
+        "falling.bin",
+    ),
+    (
+        "merge",
+        "records",
+        "descending",
+        "bytes.bin",
+        "falling.bytes",
+    ),
+    (
+        "merge",
         "records",
         "keys",
-        "sorted.bin sorted.bin",
+        "bytes.bin bytes.bin",
         "one.bin two.bin",
     ),
     ("gather", "*", "positions_type", "places.npy", "places.bin"),
@@ -492,12 +506,7 @@ pub(super) const OF_EXPRESSIONS: [Sample; 37] = [
         "sorted.bin sorted.bin --type u64",
         "out",
     ),
-    sample(
-        "merge",
-        "records",
-        "sorted.bin sorted.bin --record 8",
-        "out",
-    ),
+    sample("merge", "records", "bytes.bin bytes.bin --record 8", "out"),
     sample(
         "merge",
         "table",

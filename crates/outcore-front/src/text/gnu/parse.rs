@@ -38,8 +38,13 @@ impl Key {
     /// Usage, with the text and the reason.
     pub fn parse(text: &str) -> Result<Self> {
         let wrong = |reason: &str| {
-            Error::usage(READ_KEY, format!("{reason} in `{text}`"))
-                .hint("write a key as F[.C][OPTS][,F[.C][OPTS]], as in -k2,2n")
+            let hint = match text.starts_with(|first: char| first.is_alphabetic()) {
+                true => {
+                    "a key counts fields, as in -k2,2n; --by NAME sorts CSV and JSON lines by a column"
+                }
+                false => "write a key as F[.C][OPTS][,F[.C][OPTS]], as in -k2,2n",
+            };
+            Error::usage(READ_KEY, format!("{reason} in `{text}`")).hint(hint)
         };
         let mut rest = text.as_bytes();
         let mut ordering = Ordering::default();

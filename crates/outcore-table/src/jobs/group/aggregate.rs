@@ -109,6 +109,11 @@ impl Aggregate {
                 Some(of.trim())
             }
             ("count", Some("*")) => None,
+            ("count", Some(inner)) if of_distinct(inner).is_some() => {
+                let of = of_distinct(inner).unwrap_or_default();
+                let cause = format!("`{text}` counts different values in SQL");
+                return Err(wrong(cause).hint(format!("write count_distinct({of})")));
+            }
             (_, of) => of,
         };
         let kind = match word {
@@ -239,6 +244,12 @@ pub(in crate::jobs) fn sum_type(of: &DataType) -> Option<DataType> {
         DataType::Duration(unit) => DataType::Duration(*unit),
         _ => return None,
     })
+}
+
+/// The values that SQL's `distinct` stands before.
+fn of_distinct(inner: &str) -> Option<&str> {
+    let (word, of) = inner.split_once(char::is_whitespace)?;
+    word.eq_ignore_ascii_case("distinct").then_some(of.trim())
 }
 
 #[cfg(test)]

@@ -56,7 +56,7 @@ impl Compiler<'_> {
                 Some(of) => self.compare(Binary::Equal, of, condition)?,
                 None => condition,
             };
-            let register = self.as_kind(condition, ColumnType::Bool)?;
+            let register = self.truth(condition)?;
             let guard = |is_so| Guard { register, is_so };
             let value = self.guarded(guard(true), &arm.value)?;
             arms.push((register, value));

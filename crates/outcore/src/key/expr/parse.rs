@@ -62,6 +62,10 @@ const WORDS: [&str; 8] = ["and", "or", "not", "in", "is", "null", "true", "false
 const BEHIND: [&str; 10] = [
     "and", "or", "not", "in", "is", "mod", "between", "like", "ilike", "as",
 ];
+/// How types are cast, for those who write it otherwise.
+const TYPES_CALLED: &str = "a type is a function here: i64(price), text(n), date(day)";
+/// How patterns are tested, for those who write an operator.
+const PATTERNS: &str = "regexp_matches(name, 'S.*') tests a pattern";
 
 /// Parses a whole text.
 pub(super) fn parse(text: &str) -> Result<Expr> {
@@ -103,7 +107,18 @@ impl<'a> Parser<'a> {
         self.cursor.skip_space();
         match self.cursor.is_at_end() {
             true => Ok(()),
-            false => Err(self.cursor.wrong("an operator is missing")),
+            false => Err(self.unfinished()),
+        }
+    }
+
+    /// The error for text behind an operand that is no operator.
+    fn unfinished(&self) -> Error {
+        let error = self.cursor.wrong("an operator is missing");
+        let rest = self.cursor.rest();
+        match rest {
+            _ if rest.starts_with("::") => error.hint(TYPES_CALLED),
+            _ if rest.starts_with(['~', '!']) => error.hint(PATTERNS),
+            _ => error,
         }
     }
 
@@ -175,12 +190,21 @@ impl<'a> Parser<'a> {
                 self.note_comparison(&mut is_compared)?;
             }
             self.cursor.advance(text.len());
+            if text == "=" && self.is_at_pattern() {
+                return Err(self.cursor.wrong("`=~` is not an operator").hint(PATTERNS));
+            }
             // Powers bind from the right: 2 ** 3 ** 2 is 2 ** 9.
             let right = self.expression(if binds == POWER { SIGN } else { binds + 1 })?;
             left = Expr::Binary(operator, Box::new(left), Box::new(right));
         }
         self.depth -= 1;
         Ok(left)
+    }
+
+    /// Whether a `~` and a text come next, which many languages write behind `=` for a pattern.
+    fn is_at_pattern(&self) -> bool {
+        let pattern = self.cursor.rest().strip_prefix('~');
+        pattern.is_some_and(|pattern| pattern.trim_start().starts_with(['\'', '"']))
     }
 
     fn note_comparison(&mut self, is_compared: &mut bool) -> Result<()> {
@@ -324,8 +348,15 @@ impl<'a> Parser<'a> {
             return Err(self.cursor.wrong("a value is missing"));
         };
         if !is_quoted && self.cursor.take("(") {
-            let values = self.list()?;
-            return call(&name, values);
+            let values = self.list();
+            let is_cast = ["cast", "try_cast"]
+                .iter()
+                .any(|cast| name.eq_ignore_ascii_case(cast));
+            if is_cast {
+                let error = self.cursor.wrong("`cast` is not a function");
+                return Err(error.hint(TYPES_CALLED));
+            }
+            return call(&name, values?);
         }
         if !is_quoted && Cast::named(&name).is_some() && self.is_at_text() {
             // `date '2024-01-01'`, as in SQL.

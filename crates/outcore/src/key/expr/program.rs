@@ -6,7 +6,7 @@
 
 use super::check::Fault;
 use super::column::{BATCH_ROWS, Column, Rows, Space, Step, float_operation, holds};
-use super::functions::{CastType, Function, for_tables};
+use super::functions::{Function, for_tables};
 use super::registers::Guard;
 use super::tree::{Binary, Expr, Unary};
 use super::types::{
@@ -26,6 +26,8 @@ const AS_FLOAT: &str = "compute with floats: f64(x) ** -1, or 1 / x";
 const BY_ZERO: &str = "an integer divided by zero has no value";
 const NOT_BY_ZERO: &str =
     "choose a value for it, as in where(y == 0, 0, x // y), or compute with floats: f64(x) // y";
+/// The next step for a number that is used as a condition.
+const COMPARED: &str = "compare it with something, for example n > 0";
 
 /// An expression that is ready to run.
 #[derive(Debug, Clone, PartialEq)]
@@ -50,7 +52,11 @@ impl Program {
     /// [`crate::Kind::Usage`] for unknown names, incompatible types, literals that do not fit, and
     /// vectors.
     pub fn compile(expr: &Expr, schema: &Schema) -> Result<Self> {
-        let (program, vector) = Self::compiled(expr, schema)?;
+        Self::compiled(expr, schema).and_then(Self::without_vector)
+    }
+
+    /// The program, unless a vector makes it a program over vectors.
+    fn without_vector((program, vector): (Self, Option<(String, usize)>)) -> Result<Self> {
         let Some((name, count)) = vector else {
             return Ok(program);
         };
@@ -75,35 +81,25 @@ impl Program {
 
     /// The program, and the vector that makes it a program over vectors.
     fn compiled(expr: &Expr, schema: &Schema) -> Result<(Self, Option<(String, usize)>)> {
-        let mut compiler = Compiler {
-            schema,
-            vector: None,
-            guards: Vec::new(),
-            program: Program {
-                steps: Vec::new(),
-                constants: Vec::new(),
-                once: Vec::new(),
-                registers: 0,
-                result: 0,
-                kind: ColumnType::Bool,
-                width: 1,
-                has_index: schema.has_index,
-            },
-        };
+        let mut compiler = Compiler::new(schema);
         let operand = compiler.expression(expr)?;
-        let (result, kind) = compiler.settle(operand)?;
-        let mut program = compiler.program;
-        (program.result, program.kind) = (result, kind);
-        program.width = compiler.vector.as_ref().map_or(1, |(_, count)| *count);
-        Ok((program, compiler.vector))
+        let result = compiler.settle(operand)?;
+        Ok(compiler.finish(result))
     }
 
-    /// As [`Program::compile`], for a condition: numbers count as true unless they are zero.
+    /// As [`Program::compile`], for a condition.
     ///
     /// # Errors
-    /// The errors of [`Program::compile`].
+    /// The errors of [`Program::compile`], and values that are not truth values.
     pub(crate) fn compile_condition(expr: &Expr, schema: &Schema) -> Result<Self> {
-        Self::compile(&expr.clone().cast(CastType::Bool), schema)
+        let mut compiler = Compiler::new(schema);
+        let operand = compiler.expression(expr)?;
+        if compiler.vector.is_some() {
+            let result = compiler.settle(operand)?;
+            return Self::without_vector(compiler.finish(result));
+        }
+        let result = compiler.truth(operand)?;
+        Ok(compiler.finish((result, ColumnType::Bool)).0)
     }
 
     /// The type of its results.
@@ -224,7 +220,37 @@ pub(super) struct Compiler<'a> {
     pub(super) program: Program,
 }
 
-impl Compiler<'_> {
+impl<'a> Compiler<'a> {
+    fn new(schema: &'a Schema) -> Self {
+        Compiler {
+            schema,
+            vector: None,
+            guards: Vec::new(),
+            program: Program {
+                steps: Vec::new(),
+                constants: Vec::new(),
+                once: Vec::new(),
+                registers: 0,
+                result: 0,
+                kind: ColumnType::Bool,
+                width: 1,
+                has_index: schema.has_index,
+            },
+        }
+    }
+
+    /// The program with its result, and the vector that it is over.
+    fn finish(self, (result, kind): (usize, ColumnType)) -> (Program, Option<(String, usize)>) {
+        let width = self.vector.as_ref().map_or(1, |(_, count)| *count);
+        let program = Program {
+            result,
+            kind,
+            width,
+            ..self.program
+        };
+        (program, self.vector)
+    }
+
     pub(super) fn expression(&mut self, expr: &Expr) -> Result<Operand> {
         match expr {
             Expr::Null | Expr::IsNull(..) => Err(for_tables("`null`", "nulls")),
@@ -270,7 +296,23 @@ impl Compiler<'_> {
     /// The register of an expression as truth values.
     pub(super) fn condition(&mut self, expr: &Expr) -> Result<usize> {
         let operand = self.expression(expr)?;
-        self.as_kind(operand, ColumnType::Bool)
+        self.truth(operand)
+    }
+
+    /// The register of `operand` as truth values. Files store these as `u8`, so a `u8` is one too:
+    /// false if it is 0.
+    pub(super) fn truth(&mut self, operand: Operand) -> Result<usize> {
+        let is_literal = matches!(operand, Operand::Constant(_));
+        let (register, kind) = self.settle(operand)?;
+        match kind {
+            ColumnType::Bool => {}
+            ColumnType::Number(NumberType::U8) if !is_literal => {}
+            ColumnType::Number(number) => {
+                let cause = format!("expected a truth value, found {}", number.name());
+                return Err(wrong(cause).hint(COMPARED));
+            }
+        }
+        self.as_kind(Operand::Column(register, kind), ColumnType::Bool)
     }
 
     /// An expression that matters only if `guard` holds.
@@ -397,7 +439,7 @@ impl Compiler<'_> {
 
     pub(super) fn unary(&mut self, operator: Unary, operand: Operand) -> Result<Operand> {
         if operator == Unary::Not {
-            let a = self.as_kind(operand, ColumnType::Bool)?;
+            let a = self.truth(operand)?;
             return self.single(operator, ColumnType::Bool, a);
         }
         if let Operand::Constant(Constant::Int(value)) = operand {
@@ -453,8 +495,7 @@ impl Compiler<'_> {
         let is_logic = matches!(operator, And | Or);
         let is_bits = matches!(operator, BitAnd | BitOr | BitXor | ShiftLeft | ShiftRight);
         if is_logic || (is_bits && is_bool(a) && is_bool(b)) {
-            let a = self.as_kind(a, ColumnType::Bool)?;
-            let b = self.as_kind(b, ColumnType::Bool)?;
+            let (a, b) = (self.truth(a)?, self.truth(b)?);
             let to = self.program.register()?;
             self.program.steps.push(Step::Logic { to, operator, a, b });
             return Ok(Operand::Column(to, ColumnType::Bool));

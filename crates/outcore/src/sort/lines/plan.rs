@@ -521,7 +521,7 @@ impl fmt::Display for LinePlan {
         )];
         if self.table_bytes > 0 {
             notes.push(format!(
-                "about {} different {items}: counted in a table of {} a thread",
+                "about {} different {items}: counted in a table of {} per thread",
                 size.distinct.unwrap_or(0),
                 units::bytes(self.table_bytes)
             ));

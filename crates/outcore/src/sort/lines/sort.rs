@@ -603,7 +603,7 @@ pub(super) fn check_output(output: &Output, options: LineSortOptions) -> Result<
     match output {
         Output::Shards { .. } => Err(Error::usage(
             "plan the sort of lines",
-            "lines cannot be written one shard a drive",
+            "lines cannot be written as one shard per drive",
         )
         .hint("write one file")),
         Output::File { path, .. } if !options.replace && path.exists() => {

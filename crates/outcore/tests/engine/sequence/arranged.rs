@@ -14,6 +14,7 @@ use outcore::primitives::{
 };
 use outcore::sort::SortOptions;
 use outcore::{Error, Kind};
+use outcore_io::units;
 use proptest::prelude::*;
 use proptest::sample::Index;
 
@@ -94,6 +95,37 @@ proptest! {
         prop_assert_eq!(done.passes, 1);
         let bytes = piped(|out| drop(merge(&job, &runs, &format, options, out).unwrap()));
         prop_assert!(bytes == merged);
+        prop_assert_eq!(job.budget.used_bytes(), 0);
+    }
+
+    #[test]
+    fn a_merge_names_the_first_record_of_a_file_that_is_out_of_order(
+        len in 2usize..200_000, at: Index, descending: bool, seed: u64,
+        kind in prop::sample::select(vec!["u64", "f64", "16/0:8:u64,8:8:u64:desc"]),
+    ) {
+        let (device, job) = ram_job(2, 20_000, seed);
+        let format = RecordFormat::parse_type(kind).unwrap();
+        let options = SortOptions { descending, ..SortOptions::default() };
+        // Distinct numbers, of which all are small floats.
+        let mut sorted: Vec<u64> = (0..len as u64 / 2 * 2).map(|n| n << 20).collect();
+        if descending {
+            sorted.reverse();
+        }
+        let words = |numbers: &[u64]| match kind {
+            "f64" => bytemuck::pod_collect_to_vec(&numbers.iter().map(|n| *n as f64).collect::<Vec<_>>()),
+            "u64" => bytes_of(numbers),
+            _ => bytes_of(&numbers.iter().flat_map(|n| [*n, 7]).collect::<Vec<_>>()),
+        };
+        device.put("/d0/sorted", words(&sorted));
+        let at = at.index(sorted.len() - 1);
+        sorted.swap(at, at + 1);
+        device.put("/d1/wrong", words(&sorted));
+        let runs = [Input::raw("/d0/sorted"), Input::raw("/d1/wrong")];
+        let error = merge(&job, &runs, &format, options, &file("/d0/merged")).unwrap_err();
+        prop_assert_eq!(error.file_path(), Some(std::path::Path::new("/d1/wrong")));
+        let wanted = format!("record {} comes before record", units::count(at as u64 + 2));
+        prop_assert!(error.cause().starts_with(&wanted), "{}", error);
+        prop_assert!(device.get("/d0/merged").is_none());
         prop_assert_eq!(job.budget.used_bytes(), 0);
     }
 

@@ -1,0 +1,82 @@
+//! Inputs that do not exist because a word of the command line is in the wrong place.
+//!
+//! Contract: an error about a missing input gets another hint if the words explain it: a unit that
+//! stands apart from its number, a file before an expression, a number without its option. Reads
+//! no file.
+
+use std::ffi::{OsStr, OsString};
+use std::path::Path;
+
+use clap::{Arg, ValueHint};
+use outcore::{Error, Kind};
+use outcore_io::units;
+
+use super::Cli;
+
+/// The error with a better hint, if a misplaced word explains it; `words` is the command line.
+pub(crate) fn explain(error: Error, words: &[OsString]) -> Error {
+    let is_input = matches!(error.kind(), Kind::Io | Kind::Usage);
+    let Some(missing) = error.file_path().filter(|path| is_input && !path.exists()) else {
+        return error;
+    };
+    let Some(at) = words.iter().position(|word| word == missing.as_os_str()) else {
+        return error;
+    };
+    if let Some(hint) = unit_apart(words, at) {
+        let cause = format!("{} stands apart from its number", missing.display());
+        return Error::usage("read arguments", cause).hint(hint);
+    }
+    match hint_of_order(missing, words) {
+        Some(hint) => error.hint(hint),
+        None => error,
+    }
+}
+
+/// The hint for a unit that follows the number of an option.
+fn unit_apart(words: &[OsString], at: usize) -> Option<String> {
+    let unit = words[at].to_str()?;
+    let before = words.get(at.checked_sub(1)?)?.to_str()?;
+    let (option, number) = match before.split_once('=') {
+        Some((option, number)) => (format!("{option}="), number),
+        None => {
+            let option = words.get(at.checked_sub(2)?)?.to_str()?;
+            (format!("{option} "), before)
+        }
+    };
+    let is_size = units::parse_bytes(&format!("{number}{unit}")).is_ok();
+    let is_apart = option.starts_with('-') && is_size && number.parse::<f64>().is_ok();
+    is_apart.then(|| format!("write {option}{number}{unit} without a space"))
+}
+
+/// The hint for a file that was given in place of an expression, and for a number that was given in
+/// place of a file.
+fn hint_of_order(missing: &Path, words: &[OsString]) -> Option<String> {
+    let root = Cli::whole();
+    let (name, command) = words.iter().skip(1).find_map(|word| {
+        let found = root.find_subcommand(word)?;
+        Some((word.to_string_lossy(), found))
+    })?;
+    let number = missing.to_str().filter(|text| text.parse::<u64>().is_ok());
+    if let (Some(number), true) = (number, has_count(command)) {
+        return Some(format!("-n {number} is the number"));
+    }
+    let first = command.get_positionals().next()?;
+    let is_path = |hint| !matches!(hint, ValueHint::Unknown | ValueHint::Other);
+    if is_path(first.get_value_hint()) {
+        return None;
+    }
+    let given = root.clone().try_get_matches_from(words).ok()?;
+    let (_, given) = given.subcommand()?;
+    let operand: &OsStr = given.get_raw(first.get_id().as_str())?.next()?;
+    let is_file = Path::new(operand).exists();
+    is_file.then(|| {
+        let (text, file) = (missing.display(), operand.to_string_lossy());
+        format!("the expression comes first: outcore {name} '{text}' {file}")
+    })
+}
+
+/// Whether `-n` is the number of what a command takes.
+fn has_count(command: &clap::Command) -> bool {
+    let mut options = command.get_arguments();
+    options.any(|option: &Arg| option.get_short() == Some('n'))
+}
