@@ -24,7 +24,7 @@ from . import _kinds
 from . import _row_verbs
 from . import _table_verbs
 from . import _verbs
-from ._column import Expression
+from ._column import Expression, expression_text
 from ._equivalents import of_attribute
 from ._errors import usage
 from ._held import MEANS, Held, Place, TableSource
@@ -274,7 +274,7 @@ class Table(Held):
     def map(self, **columns: Expression) -> Table:
         """With computed columns: `map(total="price * n")`. A computed column replaces one with the
         same name."""
-        computed = [f"{quoted(name)} = {text}" for name, text in columns.items()]
+        computed = [f"{quoted(name)} = {expression_text(given)}" for name, given in columns.items()]
         return _row_verbs.map(self, ", ".join(computed))
 
     def select(self, *columns: str) -> Table:

@@ -139,6 +139,11 @@ def test_texts_stand_in_expressions_of_columns(place: Path) -> None:
         outcore.col("country") == ["Spain"]
 
 
+def test_a_function_is_not_a_column(place: Path) -> None:
+    with pytest.raises(TypeError, match="a text or a column, not a function"):
+        outcore.table("sales.csv").map(total=negative)  # type: ignore[arg-type]
+
+
 def test_batches_of_no_vertices_are_rejected(place: Path) -> None:
     Path("numbers.txt").write_text("0 1\n1 2\n")
     outcore.graph.convert("numbers.txt", "n.graph")
