@@ -1,8 +1,8 @@
 //! Names commands in texts as Python's functions.
 //!
 //! Contract: [`in_python`] replaces each quoted command of a verb that Python has (`` `outcore view
-//! build` ``) by its function (`` `outcore.sort_view(...)` ``). Its options stay as they are, except
-//! for `-o`, which is the last positional argument, and the `--volume` of a method of a volume. A
+//! build` ``) by its function (`` `outcore.sort_view(...)` ``). Its options do not change, except
+//! for `-o`, which is the last positional argument, and `--volume` of a method of a volume. A
 //! command that Python does not have stays unchanged, as does one with an expression before its
 //! files. Pure.
 
