@@ -272,17 +272,19 @@ fn plan_command(args: &PlanArgs, measure: MeasureCpu<'_>) -> Result<u8> {
 
 /// How often the data go to scratch, and what would make it once.
 fn say_distributions(plan: &SortPlan, job: &SortJob) {
-    let enough = match plan.one_distribution_memory_bytes {
-        Some(bytes) => format!(", and {} for one", units::bytes(bytes)),
-        None => String::new(),
-    };
+    let enough = plan.one_distribution_memory_bytes.map(|bytes| {
+        let whole_bytes = bytes.next_multiple_of(1 << 20);
+        format!("; --memory {} is enough", units::bytes_exact(whole_bytes))
+    });
     match plan.distributions {
         0 => say!("no distribution: the data fit in memory"),
         1 => say!("1 distribution: the data go to scratch once"),
         count => say!(
-            "{count} distributions: the data go to scratch {count} times; {} threads have memory \
-             for {count}{enough}",
-            job.cores
+            "{count} distributions: the data go to scratch {count} times. With {}, {} of memory \
+             hold too few buckets for one{}",
+            units::counted(job.cores.into(), "thread"),
+            units::bytes(job.memory_bytes),
+            enough.unwrap_or_default()
         ),
     }
 }
