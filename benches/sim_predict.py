@@ -136,7 +136,7 @@ def main() -> int:
     parser.add_argument("--size", type=loop_drives.parse_bytes, default=1 << 30, metavar="BYTES")
     parser.add_argument("--memory", type=loop_drives.parse_bytes, default=256 * MIB, metavar="BYTES")
     parser.add_argument("--rate", type=loop_drives.parse_bytes, default=50 * 10**6, metavar="BYTES",
-                        help="bytes a second and drive, each way")
+                        help="bytes per second and drive, each way")
     parser.add_argument("--drives", type=lambda text: [int(part) for part in text.split(",")], default=[1, 2, 4, 8],
                         metavar="N,N", help="numbers of drives (default 1,2,4,8)")
     parser.add_argument("--rounds", type=int, default=1, help="sorts on each number of drives")

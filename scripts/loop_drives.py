@@ -272,7 +272,7 @@ def _parser() -> argparse.ArgumentParser:
         type=parse_bytes,
         default=50 * 10**6,
         metavar="BYTES",
-        help="bytes a second and drive, each way; 0: unthrottled (default 50MB)",
+        help="bytes per second and drive, each way; 0: unthrottled (default 50MB)",
     )
     parser.add_argument("--size", type=parse_bytes, default=1 << 30, metavar="BYTES", help="of a drive (default 1GiB)")
     parser.add_argument("--dir", type=Path, default=DEFAULT_DIR, help=f"for images and mounts (default {DEFAULT_DIR})")

@@ -242,7 +242,7 @@ def main(names: list[str]) -> int:
     if unknown:
         print(f"unknown part {unknown[0]}; there are {', '.join(parts)}", file=sys.stderr)
         return 2
-    # What starts this in the background may have it ignore signals, and all tests of signals with it.
+    # A program that starts this one in the background may make it ignore signals, and the tests of signals with it.
     signal.signal(signal.SIGINT, signal.default_int_handler)
     for number in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.SIG_DFL)

@@ -283,7 +283,7 @@ def sample_row(args, graph, vertices):
         best = max(reads[-1] / floor.random_seconds(graph / "out", reads[-1]) for _ in range(2))
         fio.append(best)
     share = statistics.median(a / b for a, b in zip(rates, fio))
-    note = f"{statistics.median(rates):,.0f} reads of 4 KiB a second, {share:.2f} of fio's; {reads[-1]:,} for {facts['vertices']:,} vertices"
+    note = f"{statistics.median(rates):,.0f} reads of 4 KiB per second, {share:.2f} of fio's; {reads[-1]:,} for {facts['vertices']:,} vertices"
     return ("sample", f"{statistics.median(seconds):.2f}", "-", note)
 
 

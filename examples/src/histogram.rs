@@ -9,7 +9,7 @@ use outcore::Result;
 use outcore::job::Job;
 use outcore::primitives::{histogram, max, min, read};
 
-/// Least and greatest of the numbers (`f64`) in `from`, and how many lie in each of `bins` equal
+/// Least and greatest of the numbers (`f64`) in `from`, and how many are in each of `bins` equal
 /// parts between.
 ///
 /// # Errors

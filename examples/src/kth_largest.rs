@@ -1,7 +1,7 @@
 //! The k-th largest number, without sorting: four histograms of 16 bits each.
 //!
 //! Each pass counts the numbers that share the bits known so far by their next 16 bits, from the
-//! top, and keeps the bucket in which the k-th largest lies. The filter is fused into the count.
+//! top, and keeps the bucket of the k-th largest. The filter is fused into the count.
 
 use std::path::Path;
 

@@ -1,7 +1,7 @@
 //! Algorithms on data larger than memory, each a page long, on outcore's primitives.
 //!
 //! Contract: each file is one algorithm that reads like its description; nothing here knows how
-//! blocks are read or where scratch lies. The tests run every one against the standard library.
+//! blocks are read or where scratch is. The tests run every one against the standard library.
 
 mod bfs;
 mod deduplicate;
@@ -47,7 +47,7 @@ fn to_file(path: &Path) -> Output {
     }
 }
 
-/// A directory beside `path` for what is made on the way; it goes with the value.
+/// A directory next to `path` for intermediate files; it is removed with the value.
 fn private_dir(job: &Job, path: &Path) -> Result<PrivateDir> {
     let parent = path
         .parent()
@@ -64,7 +64,7 @@ fn lines<'a>(job: &'a Job, of: &Path) -> Result<RecordReader<'a>> {
     Ok(RecordReader::new(job, sources, frame, text))
 }
 
-/// What puts bytes behind those that are there.
+/// A function that appends bytes.
 type Put<'a> = &'a mut dyn FnMut(&[u8]) -> Result<()>;
 
 /// Makes a file of what `work` puts there.

@@ -1,9 +1,9 @@
-//! What the fuzz targets of everything that guards users' data check, beyond that nothing panics.
+//! Checks of the fuzz targets of everything that guards users' data, besides that nothing panics.
 //!
 //! Contract: each function takes arbitrary bytes. Damage: a view or a dataset of which any file
-//! holds other bytes than were written is refused, or gives what was put into it; never anything
-//! else. Metadata that is whole by its checksum and says whatever it likes may be refused or
-//! believed, and nothing panics, hangs or takes memory without bound. Text that is accepted
+//! holds other bytes than were written is rejected, or gives what was put into it; never anything
+//! else. Metadata with a right checksum and arbitrary contents may be rejected or believed, and
+//! nothing panics, hangs or takes memory without bound. Text that is accepted
 //! (headers, drives, settings) is written again as text that means the same. A sort gives what the
 //! naive sort gives. Uses the engine alone: tests of `outcore-front` run these checks too.
 
@@ -379,7 +379,7 @@ pub fn dataset(data: &[u8]) {
     };
     overwrite(path, &bytes);
     let found = place.get();
-    // What was opened may have mended what was damaged.
+    // Opening the place may have repaired the damage.
     for (path, whole) in &place.files {
         if std::fs::read(path).ok().as_ref() != Some(whole) {
             overwrite(path, whole);
@@ -422,7 +422,7 @@ pub fn sorting(data: &[u8]) {
     };
     let record_bytes = format.record_bytes();
     let bytes = SIZES_BYTES[usize::from(*size) % SIZES_BYTES.len()].max(rest.len());
-    // What is repeated is turned by its turn, so that there are other keys in it.
+    // Each repetition is rotated by its number, so that it has other keys.
     let turns = rest
         .chunks(rest.len().max(1))
         .cycle()

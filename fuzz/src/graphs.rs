@@ -1,8 +1,8 @@
-//! What the fuzz targets of graphs check, beyond that nothing panics.
+//! Checks of the fuzz targets of graphs, besides that nothing panics.
 //!
-//! Contract: each function takes arbitrary bytes. Edges in any format are refused by a named error,
+//! Contract: each function takes arbitrary bytes. Edges in any format end in a named error,
 //! or make a graph that opens and whose degrees add up to its edges. A graph of which any file
-//! holds other bytes than were written is refused, or gives the degrees that were put into it.
+//! holds other bytes than were written is rejected, or gives the degrees that were put into it.
 //! Tests of `outcore-graph` run these checks too.
 
 use std::path::{Path, PathBuf};

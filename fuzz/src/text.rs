@@ -1,8 +1,8 @@
-//! What the fuzz targets of expressions and of text check, beyond that nothing panics.
+//! Checks of the fuzz targets of expressions and of text, besides that nothing panics.
 //!
 //! Contract: each function takes arbitrary bytes; those up to the first newline are what a user
 //! would write (an expression, a key), the rest is data. An expression that compiles gives each row
-//! the same number whatever rows stand beside it. Keys order any two lines the same way round from
+//! the same number whatever rows are next to it. Keys order any two lines the same way round from
 //! both sides. The ends of CSV records do not depend on the pieces that the text comes in. Uses the
 //! engine and `outcore-front` alone: the tests of that package run these checks too.
 

@@ -1,7 +1,7 @@
-//! What the fuzz targets of files of vectors check, beyond that nothing panics.
+//! Checks of the fuzz targets of files of vectors, besides that nothing panics.
 //!
 //! Contract: the first byte chooses an ending (fvecs, bvecs, ivecs, fbin, u8bin, i8bin, ibin, npy),
-//! and the rest is the file. It is refused by a named error, or its rows and their length account
+//! and the rest is the file. It ends in a named error, or its rows and their length account
 //! for no more than the file has. Tests of `outcore-vector` run this check too.
 
 use outcore::{IoMode, Job, JobOptions};

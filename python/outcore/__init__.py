@@ -12,6 +12,10 @@ edges to graphs and computes on them; `knn` and `KMeans` search and cluster file
 `outcore.sim` simulates drives.
 """
 
+import inspect as _inspect
+import sys as _sys
+
+from . import _equivalents
 from . import graph as graph
 from . import sim as sim
 from ._api import plan
@@ -118,6 +122,17 @@ __all__ += [
     "sort_view", "probe_drives", "list_scratch", "clean_scratch", "settings",
 ]
 # verbs: end
+
+# Errors for keywords of other libraries name the equivalent. Functions are pickled by the name in their
+# module, so the module has the same object.
+for _name in __all__:
+    _made = globals()[_name]
+    if _inspect.isfunction(_made):
+        globals()[_name] = _equivalents.with_hints(_made)
+        setattr(_sys.modules[_made.__module__], _name, globals()[_name])
+for _owner in (Dataset, Lines, KMeans, MiniBatchKMeans, Table, Volume, graph.Graph):
+    _equivalents.add_hints(_owner)
+del _made, _owner
 
 # Tracebacks and help should show the module in which users find these names.
 for _name in __all__:

@@ -30,6 +30,8 @@ _TABLES = ("__dataframe__", "__arrow_c_stream__")
 
 def looked_at_twice(src: Any) -> Any:
     """Names that can be iterated twice. Readers of batches stay unchanged."""
+    if hasattr(src, "read") and isinstance(src, Iterator):
+        raise _no_path(src)
     is_reader = hasattr(src, "__arrow_c_stream__")
     return list(src) if isinstance(src, Iterator) and not is_reader else src
 
@@ -112,6 +114,8 @@ def optional_path(path: StrPath | None) -> str | None:
 def path_texts(paths: Paths) -> list[str]:
     if isinstance(paths, (str, bytes, os.PathLike)):
         return [os.fsdecode(paths)]
+    if hasattr(paths, "read"):
+        raise _no_path(paths)
     # Iterating over a table or a dictionary would return the names of its columns.
     is_table = isinstance(paths, Mapping) or any(hasattr(paths, mark) for mark in _TABLES)
     try:
@@ -132,6 +136,9 @@ def _no_path(given: object) -> UsageError:
     name = type(given).__qualname__
     cause = f"an object of type {name} is neither the name of a file nor a list of names"
     hint = "outcore reads files: save data that is in memory first, for example with numpy.save"
+    if hasattr(given, "read"):
+        cause = f"an open file ({name}) is not the name of a file"
+        hint = "pass its name" if isinstance(getattr(given, "name", None), str) else "write it to a file, and pass its name"
     if hasattr(given, "collect"):
         hint = "a lazy frame has no rows yet: give what its collect() returns"
     return usage("read paths", cause, hint)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from typing import Union
+from typing import Any, Union
 
 from ._errors import usage
 
@@ -17,7 +17,7 @@ from ._errors import usage
 _INFINITE = "1e999"
 #: The largest number of characters of an expression: far more than the engine accepts.
 _TEXT_MAX = 1 << 16
-Operand = Union["Column", bool, int, float]
+Operand = Union["Column", bool, int, float, str]
 #: An expression in text, or one that Python's operators have made.
 Expression = Union[str, "Column"]
 Expressions = Union[Expression, Iterable[Expression]]
@@ -164,6 +164,8 @@ def text(operand: Operand) -> str:
         return str(operand)
     if isinstance(operand, bool):
         return "true" if operand else "false"
+    if isinstance(operand, str):
+        return "'" + operand.replace("'", "''") + "'"
     if isinstance(operand, int):
         return _signed(int.__repr__(operand))
     if isinstance(operand, float):
@@ -175,7 +177,20 @@ def text(operand: Operand) -> str:
     item = getattr(operand, "item", None)
     if callable(item):
         return text(item())
-    raise TypeError(f"{operand!r} cannot stand in an expression")
+    kind = type(operand).__qualname__
+    raise TypeError(f"{operand!r} is of the type {kind}, which expressions do not have: use numbers, texts and columns")
+
+
+def expression_text(given: Any) -> str:
+    """An expression as the engine reads it.
+
+    Raises:
+        TypeError: It is neither a text nor a `Column`.
+    """
+    if isinstance(given, (str, Column)):
+        return str(given)
+    what = "a function" if callable(given) else f"an object of type {type(given).__qualname__}"
+    raise TypeError(f'an expression is a text or a column, not {what}: write "price > 100" or outcore.col("price") > 100')
 
 
 def _signed(number: str) -> str:
@@ -183,7 +198,8 @@ def _signed(number: str) -> str:
 
 
 def col(name: str) -> Column:
-    """The field of that name; `outcore.x` is the item of a dataset of plain numbers."""
+    """The field of that name; `outcore.x` is the item of a dataset of plain numbers. A text next to it is a value:
+    `col("country") == "Spain"`."""
     return Column(name)
 
 

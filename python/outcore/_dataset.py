@@ -129,8 +129,13 @@ class Dataset(Lazy):
         def apply(data: bytes) -> bytes:
             items = numpy.frombuffer(data, before)
             made = numpy.asarray(function(items)).astype(after.base, copy=False)
+            if made.ndim == 0:
+                cause = f"the function made one value of a batch of {len(items):,} items"
+                hint = "return an array with one element per item; map_reduce combines one value per batch"
+                raise usage("map", cause, hint)
             if len(made) != len(items):
-                raise ValueError(f"a batch of {len(items)} items became {len(made)}: use filter")
+                cause = f"a batch of {len(items):,} items became {len(made):,}"
+                raise usage("map", cause, "use filter to leave items out, and flat_map for other numbers of items")
             return made.tobytes()
 
         return self._call(apply, after)

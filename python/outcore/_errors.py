@@ -40,13 +40,17 @@ class OutcoreError(Exception):
 
     def call_file(self, path: str, name: str) -> None:
         """Replaces `path` with `name` in this failure, because the caller has never seen that file."""
-        self.args = (str(self).replace(path, name),)
+        self.reword(path, name)
+        if self.path == path:
+            self.path = None
+
+    def reword(self, before: str, after: str) -> None:
+        """Replaces words of the engine by those of the caller."""
+        self.args = (str(self).replace(before, after),)
         for attribute in ("cause", "hint"):
             text = getattr(self, attribute)
             if text is not None:
-                setattr(self, attribute, text.replace(path, name))
-        if self.path == path:
-            self.path = None
+                setattr(self, attribute, text.replace(before, after))
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _restore, (type(self), self.args, dict(self.__dict__))

@@ -209,7 +209,11 @@ class KMeans:
                 given.update(self._batches(X))
             sizes = numpy.array(row_counts or [], "=u8").tobytes()
             arrays = {"sizes": sizes} if is_partial else {}
-            report, found = run_on_arrays("kmeans", base, given, arrays)
+            try:
+                report, found = run_on_arrays("kmeans", base, given, arrays)
+            except UsageError as error:
+                error.reword("choose k= ", "choose n_clusters= ")
+                raise
         return found["centroids"].reshape(-1, report["dimension"]), report
 
     @property

@@ -18,7 +18,7 @@ from ._units import whole
 from ._requests import CsvRows, DatasetRequest, ShuffleStep, StepRequest, WriteTo
 
 
-#: What the requests of steps have that make items as they read them.
+#: Keys in the requests of steps that make items as they read them.
 _STREAMED = {"condition", "expression", "expressions", "numbered", "window"}
 #: Characters of an item that a notebook shows.
 ITEM_CHARACTERS = 100

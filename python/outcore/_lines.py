@@ -12,7 +12,7 @@ from __future__ import annotations
 import functools
 import os
 import warnings
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Literal, NamedTuple, NoReturn, SupportsIndex
 
 from . import _arguments as arguments
@@ -79,7 +79,16 @@ class Lines(Lazy):
             unique: The first line of each key.
         """
         given = dict(locals())
+        self._check_columns(given)
         return Lines(self._with(_sort_step(given)))
+
+    def _check_columns(self, given: Mapping[str, Any]) -> None:
+        """Rejects columns of CSV that would be fields of JSON lines."""
+        files = (name for name in self._request["inputs"] if name.endswith((".csv", ".tsv")))
+        name = next(files, None)
+        if given["by"] is not None and not given["csv"] and name is not None:
+            cause = f"without csv=True, by is a field of JSON lines, but the file is CSV ({name})"
+            raise usage("sort lines", cause, f"give csv=True with by={given['by']!r}")
 
     def merge(
         self,
@@ -101,6 +110,7 @@ class Lines(Lazy):
         given = dict(locals())
         if self._request["steps"]:
             raise usage("merge", "a step before it", "merge files as they are, or sort")
+        self._check_columns(given)
         return Lines(self._with(_sort_step(given, merges=True)))
 
     def check(
@@ -121,6 +131,7 @@ class Lines(Lazy):
         with `sort -c`, or `None`. Files are one sequence. With `unique`, a line with the same key
         as the one before is also out of order."""
         given = dict(locals())
+        self._check_columns(given)
         with telling(None, ("check",)) as tell:
             found = _outcore.check_lines(self._with(_sort_step(given)), tell)
         if found is None:

@@ -65,7 +65,9 @@ class NeighborLoader:
         path, resources, count = graph
         self._seeds = vertices_of("vertices", vertices, count)
         self._fanouts = [_fanout(fanout) for fanout in fanouts]
-        self._batch = max(whole("batch_size", batch_size), 1)
+        self._batch = whole("batch_size", batch_size)
+        if self._batch == 0:
+            raise usage("sample neighbours", "batches of 0 vertices", "give batch_size at least 1")
         self._shuffle = truth("shuffle", shuffle)
         self._seed = whole("seed", seed)
         self._workers = whole("workers", workers)

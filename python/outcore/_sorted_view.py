@@ -97,6 +97,9 @@ class SortedView:
         ]
 
     def _index(self, at: SupportsIndex) -> int:
+        if not hasattr(at, "__index__"):
+            kind = type(at).__qualname__
+            raise TypeError(f"a view takes whole numbers and slices, not {kind}: view.search(key) finds a key")
         index = at.__index__()
         if index < 0:
             index += len(self)

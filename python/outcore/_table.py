@@ -17,14 +17,15 @@ import operator
 import os
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Any, SupportsIndex, overload
+from typing import TYPE_CHECKING, Any, SupportsIndex, overload
 
 from . import _arguments as arguments
 from . import _kinds
 from . import _row_verbs
 from . import _table_verbs
 from . import _verbs
-from ._column import Expression
+from ._column import Expression, expression_text
+from ._equivalents import of_attribute
 from ._errors import usage
 from ._held import MEANS, Held, Place, TableSource
 from ._held import files, quoted, resources_of, spooled, text_of, texts
@@ -36,6 +37,8 @@ from ._reports import WriteSummary
 _SEED = 1
 #: Files whose contents decide on their kind.
 _LOOKED_AT = 16
+#: Endings of names of tables.
+_ENDINGS = (".parquet", ".arrow", ".arrows", ".feather", ".csv", ".tsv", ".jsonl", ".ndjson")
 #: The options of text.
 _OF_TEXT = ("schema", "separator", "null", "on_error")
 
@@ -98,10 +101,37 @@ def table(
     is_text_said = any(name in said for name in _OF_TEXT)
     resources_of(said), text_of(said)
     made = spooled(src, said)
+    if made is None:
+        _check_source(src)
     opened = Table(files(src), said) if made is None else Table([made[0]], said, made[1])
+    if made is None:
+        _check_lines(opened, given)
     if is_text_said:
         _check_text(opened, made is not None, given)
     return opened
+
+
+def _check_source(src: object) -> None:
+    """Rejects data in memory that has rows or columns, but is not a table."""
+    name = type(src).__qualname__
+    hint = None
+    if isinstance(src, Mapping):
+        hint = "pyarrow.table(...) or pandas.DataFrame(...) makes a table of it"
+    elif hasattr(src, "__array__"):
+        hint = "pandas.DataFrame(...) makes a table of it, and numpy.save a file for outcore.open"
+    if hint is not None:
+        raise usage("open table", f"an object of type {name} is neither a table nor the name of a file", hint)
+
+
+def _check_lines(opened: Table, given: dict[str, Any]) -> None:
+    """Rejects files of this machine that hold lines of text. Names decide for all others."""
+    for name in opened._inputs[:_LOOKED_AT]:
+        if "://" in name or os.path.isdir(name) or name.endswith(_ENDINGS):
+            continue
+        if _kinds.what([name], resources_of(given), table=True) == _kinds.LINES:
+            cause = f"the file is lines of text or raw records, not a table ({name})"
+            hint = "outcore.open reads lines with lines=True, and records with dtype="
+            raise usage("open table", cause, hint)
 
 
 def _check_text(opened: Table, held: bool, given: dict[str, Any]) -> None:
@@ -130,11 +160,11 @@ class Table(Held):
         """In the order of columns, the most significant first: `"time:desc"` is largest first, and
         `"name:nulls-first"` has nulls first. Without names, all columns count. With `unique`, one
         row of each key."""
-        return _verbs.sort(self, by=by, descending=descending, stable=stable, unique=unique)
+        return _verbs.sort(self, by=self._keys(by), descending=descending, stable=stable, unique=unique)
 
     def unique(self, by: arguments.Keys = ()) -> Table:
         """One row of each key, in the order of the keys; `dedup` keeps the order of the input."""
-        return _verbs.unique(self, by=by)
+        return _verbs.unique(self, by=self._keys(by))
 
     def dedup(
         self, by: arguments.Keys = (), *, keep: str = "first", removed: arguments.StrPath | None = None
@@ -244,7 +274,7 @@ class Table(Held):
     def map(self, **columns: Expression) -> Table:
         """With computed columns: `map(total="price * n")`. A computed column replaces one with the
         same name."""
-        computed = [f"{quoted(name)} = {text}" for name, text in columns.items()]
+        computed = [f"{quoted(name)} = {expression_text(given)}" for name, given in columns.items()]
         return _row_verbs.map(self, ", ".join(computed))
 
     def select(self, *columns: str) -> Table:
@@ -257,7 +287,11 @@ class Table(Held):
         return _verbs.head(self, count=rows)
 
     def sample(self, rows: SupportsIndex, *, seed: SupportsIndex = _SEED) -> Table:
-        """Random rows, in the order of the input; each set of this size is equally likely."""
+        """Random rows, in the order of the input; each set of this size is equally likely. For a share of the rows,
+        use `outcore.sample(table, rate=0.1)`."""
+        if isinstance(rows, float):
+            hint = "sample(10) draws 10 rows, and outcore.sample(table, rate=0.1) a tenth of them"
+            raise usage("sample", f"{rows} is not a number of rows", hint)
         return _verbs.sample(self, count=rows, seed=seed)
 
     def write(
@@ -275,6 +309,12 @@ class Table(Held):
         return _table_verbs.convert(
             self, dst, codec=codec, group_rows=group_rows, bloom=bloom, parts=parts, force=force
         )
+
+    # Type checkers know the attributes.
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any:
+            raise AttributeError(f"Table has no attribute {name!r}{of_attribute(name)}", name=name, obj=self)
 
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
         """The batches for another library: `pyarrow.table(t)`, `polars.DataFrame(t)`."""
@@ -373,6 +413,11 @@ class Table(Held):
         _table_verbs.convert(first, path)
         return Preview.of(schema, Path(path).read_bytes())
 
+    def _keys(self, by: arguments.Keys) -> arguments.Keys:
+        """The given columns. Without any, all columns of a table of text, because text without columns is lines."""
+        is_text = any(_is_text(name) for name in self._inputs)
+        return [quoted(name) for name in self.columns] if is_text and not by else by
+
     def _title(self) -> str:
         """A description in a line."""
         names = ", ".join(map(os.path.basename, self._inputs[:3]))
@@ -388,6 +433,11 @@ class Table(Held):
 def _named(name: str, given: Iterable[str], named: Mapping[str, str]) -> list[str]:
     """Expressions, some with the names of their results."""
     return texts(name, given) + [f"{made}={text}" for made, text in named.items()]
+
+
+def _is_text(name: str) -> bool:
+    """Whether a file has the name of CSV or JSON lines, which may be compressed."""
+    return name.removesuffix(".gz").removesuffix(".zst").endswith((".csv", ".tsv", ".jsonl", ".ndjson"))
 
 
 def _is_packed(name: str) -> bool:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, SupportsIndex, Union, overload
 
 from ._arguments import SEED, path_text, resources_of
 from ._arrays import gathered, is_same
-from ._errors import usage
+from ._errors import UsageError, usage
 from ._reports import ViewSummary
 from ._sorted_view import SortedView, reopened
 from ._words import Option, report_on_tables
@@ -111,9 +111,9 @@ class View(SortedView):
         from ._numpy import numpy
 
         if not isinstance(key, (list, numpy.ndarray)):
-            return self._ranks([self._native.record_of(_key_text(key))], side)[0]
+            return self._ranks([self._record_of(key)], side)[0]
         if isinstance(key, list):
-            records = [self._native.record_of(_key_text(one)) for one in key]
+            records = [self._record_of(one) for one in key]
             return numpy.array(self._ranks(records, side), numpy.int64)
         columns = self._info["columns"]
         is_plain = self.dtype.names is None and self.dtype.kind in "uif"
@@ -131,6 +131,17 @@ class View(SortedView):
         records = [data[at : at + size] for at in range(0, len(data), size)]
         shape = key.shape if columns is None else key.shape[:-1]
         return numpy.array(self._ranks(records, side), numpy.int64).reshape(shape)
+
+    def _record_of(self, key: Key) -> bytes:
+        """A record with this key."""
+        text = _key_text(key)
+        try:
+            record: bytes = self._native.record_of(text)
+        except UsageError as error:
+            if text.startswith("0x"):
+                error.reword(f"`{text}`", repr(key))
+            raise
+        return record
 
     def batches(self, size: SupportsIndex | None = None) -> Iterator[npt.NDArray[Any]]:
         """All records in order, in arrays of `size`; of about 64 MiB if not given."""

@@ -13,6 +13,7 @@ from typing import Any, SupportsIndex
 
 from . import _outcore
 from ._arguments import Size, StrPath
+from ._errors import absent
 from ._place_reports import TransferSummary
 from ._summary import report_of
 from ._units import size_text, whole
@@ -47,8 +48,14 @@ class Volume(VolumeVerbs):
     """
 
     def __init__(self, drives: StrPath) -> None:
-        """The volume of a drives file; nothing is opened yet."""
+        """The volume of a drives file, which must exist; its drives are opened by the calls.
+
+        Raises:
+            NotFoundError: There is no such file.
+        """
         self.drives = os.fspath(drives)
+        if not os.path.exists(self.drives):
+            raise absent("open volume", self.drives)
 
     def __repr__(self) -> str:
         return f"Volume({self.drives!r})"

@@ -37,7 +37,7 @@ class VolumeVerbs:
     """The verbs as methods."""
 
     def _means(self) -> dict[str, Any]:
-        """What every call is given."""
+        """Keywords that every call gets."""
         return {}
 
     def _create(

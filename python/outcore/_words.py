@@ -15,7 +15,7 @@ from . import _outcore
 from ._arguments import Keys, LinesHow, Paths, Record, Size, StrPath
 from ._arguments import insists, number, optional_path, path_text, path_texts, texts, truth
 from ._arguments import warn_of_unknown_variables
-from ._column import Column, Expression, Expressions
+from ._column import Column, Expression, Expressions, expression_text
 from ._errors import usage
 from ._held import MEANS, Held, Place, held, quoted, schema_text, spooled
 from ._progress import telling
@@ -31,9 +31,19 @@ if TYPE_CHECKING:
 
 #: A name and the words of its order.
 _ORDERED = re.compile(r"(.*?)((?::(?:asc|desc|r|nulls-first|nulls-last))*)", re.DOTALL)
+#: The name of a file of data, which no expression looks like.
+_FILE = re.compile(r"@?[\w./{}-]+\.(parquet|arrows?|feather|csv|tsv|jsonl|ndjson|npy|bin|dat|txt)(\.(gz|zst))?")
 _Report = TypeVar("_Report", bound=JobReport)
 #: The words after the options.
 _OPERANDS = ("src", "left", "right")
+#: The hint for a number in the place of the output.
+_NUMBERS = {
+    "head": "the number of items is count=5",
+    "tail": "the number of items is count=5",
+    "sample": "the number of items is count=5",
+    "shuffle": "seed=5 gives another order",
+    "split": "the number of parts is parts=3, and dst is the pattern of their names",
+}
 #: The comparison of lines.
 _LETTERS = "bdfghiMnRrV"
 #: The options for reading files, if a table has several.
@@ -60,10 +70,12 @@ class Words:
         """All keywords of a function except for its files."""
         for keyword, value in given.items():
             option = _option(name, options, keyword)
+            if keyword in ("expression", "condition", "expressions"):
+                _check_place(name, keyword, value, given)
             if option is not None and (not _is_flag(option.flag) or not _is_default(option, value)):
-                self._take(option, keyword, value)
+                self._take(name, option, keyword, value)
 
-    def _take(self, option: Option, keyword: str, value: Any) -> None:
+    def _take(self, name: str, option: Option, keyword: str, value: Any) -> None:
         """One keyword, whose value may have a type that the option does not accept."""
         if option.method in ("flag", "unless"):
             value = truth(keyword, value)
@@ -71,6 +83,12 @@ class Words:
             getattr(self, option.method)(option.flag, value)
         except TypeError as error:
             kind = type(value).__name__
+            if option.method in ("text", "joined", "expressions") and str(error).startswith("an expression"):
+                cause, _, hint = str(error).partition(": ")
+                raise usage("read arguments", f"{keyword}={value!r}: {cause}", hint) from None
+            if option.method == "path" and isinstance(value, int):
+                cause = f"{keyword}={value!r} is not the name of a file"
+                raise usage("read arguments", cause, _NUMBERS.get(name, "give a name, as in dst=\"out.bin\"")) from None
             cause = f"{keyword}={value!r} is of the type {kind}, which it cannot be ({error})"
             raise usage("read arguments", cause, "see help() of the function") from None
 
@@ -121,7 +139,11 @@ class Words:
 
     def listed(self, option: str, names: Keys) -> None:
         """An expression, or names of columns as one."""
-        self._add(option, [names if isinstance(names, str) else ",".join(map(_column, names))])
+        text = names if isinstance(names, str) else ",".join(map(_column, names))
+        if not text:
+            hint = 'count_by(src, dst, by="country") counts a column, and dst=None returns the counts'
+            raise usage("choose columns", "by is not given", hint)
+        self._add(option, [text])
 
     def joined(self, option: str, expressions: Expressions) -> None:
         """Expressions as one text."""
@@ -146,7 +168,7 @@ class Words:
 
     def text(self, option: str, value: Expression | None) -> None:
         """A text."""
-        self._add(option, [] if value is None else [str(value)])
+        self._add(option, [] if value is None else [expression_text(value)])
 
     def value(self, option: str, value: object) -> None:
         """A number, or another value with a text."""
@@ -322,6 +344,15 @@ def _is_default(option: Option, value: Any) -> bool:
     return value is default or (type(value) is type(default) and bool(value == default))
 
 
+def _check_place(name: str, keyword: str, value: Any, given: Mapping[str, Any]) -> None:
+    """Rejects an output in the place of an expression."""
+    dst = given.get("dst")
+    if isinstance(value, str) and isinstance(dst, str) and _FILE.fullmatch(value) and not _FILE.fullmatch(dst):
+        function = name.replace("-", "_")
+        hint = f"the {keyword} comes before the output: {function}(src, {keyword}, dst)"
+        raise usage("read arguments", f"{keyword}={value!r} is the name of a file", hint)
+
+
 def _is_flag(option: str) -> bool:
     """Whether a keyword is an option of the verb, and not a value before its files."""
     return option.startswith("-")
@@ -334,7 +365,9 @@ def _column(name: str) -> str:
 
 def _expressions(given: Expressions) -> list[str]:
     """One expression, or several."""
-    return [str(given)] if isinstance(given, (str, Column)) else [str(expression) for expression in given]
+    if isinstance(given, (str, Column)) or not isinstance(given, Iterable):
+        return [expression_text(given)]
+    return [expression_text(expression) for expression in given]
 
 
 def _file(name: str) -> str:

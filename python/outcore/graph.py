@@ -138,7 +138,7 @@ class Graph:
         of numbers, or of strings (as objects). `vertex` is the inverse.
 
         In `vertices`, -1 means no vertex, as in the results of `bfs` and `random_walks`. Its name
-        is -1 among numbers (int64, or objects if an id is 2**63 or more), and None among
+        is -1 among numbers (int64, or objects if an id is 2^63 or more), and None among
         strings."""
         from ._numpy import numpy
 

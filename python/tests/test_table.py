@@ -384,3 +384,11 @@ def test_a_table_without_rows_is_read_back_from_json_lines(here: Path) -> None:
     table = outcore.table(pa.table({"a": pa.array([], pa.int64())}))
     table.write("none.jsonl")
     assert pa.table(outcore.table("none.jsonl", schema="a:i64")).num_rows == 0
+
+
+def test_tables_of_text_are_sorted_by_all_columns_without_a_name(tmp_path: Path) -> None:
+    path = tmp_path / "t.csv"
+    path.write_text("a,b:c\n10,2\n9,1\n10,1\n9,1\n")
+    table = outcore.table(path)
+    assert table.sort().to_arrow().to_pydict() == {"a": [9, 9, 10, 10], "b:c": [1, 1, 1, 2]}
+    assert table.unique().to_arrow().to_pydict() == {"a": [9, 10, 10], "b:c": [1, 1, 2]}

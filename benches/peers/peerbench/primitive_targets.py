@@ -55,7 +55,7 @@ def _tmpfs(case: Json) -> Verdict:
     rate = case["records"] * case["record_bytes"] / seconds if seconds else None
     return judged(
         case,
-        f"{case['title']}: bytes a second",
+        f"{case['title']}: bytes per second",
         f"at least {TMPFS_REDUCE_BYTES_S_MIN / 1e9:g} GB/s",
         rate / 1e9 if rate else None,
         "{:.2f} GB/s",
@@ -70,7 +70,7 @@ def _gather(case: Json) -> Verdict:
     also = f" ({share * blocks:.0%} counting the {case['facts']['blocks']} different blocks)" if share else ""
     return judged(
         case,
-        f"{case['title']}: records a second over the drive's own random reads of 4 KiB a second",
+        f"{case['title']}: records per second over random reads of 4 KiB per second of the drive alone",
         f"at least {GATHER_SHARE_MIN:.0%}",
         share,
         "{:.0%}" + also,

@@ -6,6 +6,7 @@ markers; everything outside them is left as it is.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -161,7 +162,7 @@ def _case_line(case: Json) -> str:
         measured = facts.get("measured_rate_bytes_s")
         seen = f", fio sees {measured / 1e6:.1f} MB/s each way" if measured else ""
         parts.append(
-            f"{facts['drives']} x {facts['rate_bytes_s'] / 1e6:g} MB/s{seen}: {facts['allowed_s']:.2f} s by rating"
+            f"{facts['drives']} x {facts['rate_bytes_s'] / 1e6:g} MB/s{seen}: {facts['allowed_s']:.2f} s by their rates"
         )
     return "; ".join(parts) + "."
 
@@ -239,6 +240,51 @@ def markdown(result: Json, judge: Judge = SORT) -> str:
 SHOWN = (0, 1, 2, 6, 7, 8, 9, 11, 12)
 
 
+#: The columns of the table that describes the cases.
+SETTING = [
+    "case",
+    "job",
+    "data",
+    "memory",
+    "limit of the group",
+    "runs",
+    "floor s",
+    "serial sum s",
+    "MB/s per drive",
+    "fio MB/s",
+    "floor of the drives s",
+]
+SETTING_NOTE = (
+    "The floor is the median of what the drive alone needs, with its range. On throttled drives, it is the time that "
+    "the drives need by their rates; fio measured what each drive reaches each way."
+)
+
+
+def _setting(case: Json) -> list[str]:
+    """The row of a case in the table that describes the cases."""
+    facts, floors = case["facts"], case["floors_s"]
+    is_rated = "allowed_s" in facts
+    measured = facts.get("measured_rate_bytes_s") if is_rated else None
+    return [
+        f"`{case['key']}`",
+        _spaced(case["title"]),
+        facts.get("data") or f"{format_count(case['records'])} records of {case['record_bytes']} bytes",
+        _spaced(format_size(case["memory_bytes"])),
+        _spaced(format_size(case["limit_bytes"])) if case["limit_bytes"] else NONE,
+        str(case["rounds"]),
+        f"{median(floors):.2f} ({min(floors):.2f}..{max(floors):.2f})" if floors else NONE,
+        _number(case["serial_s"], "{:.2f}"),
+        f"{facts['rate_bytes_s'] / 1e6:g}" if is_rated else NONE,
+        _number(measured and measured / 1e6, "{:.1f}"),
+        f"{facts['allowed_s']:.2f}" if is_rated else NONE,
+    ]
+
+
+def _spaced(text: str) -> str:
+    """Sizes with a space before their unit."""
+    return re.sub(r"(\d)([KMGT]i?B)\b", r"\1 \2", text)
+
+
 def section(result: Json, judge: Judge, page: Page) -> str:
     """What a page of the documentation shows: one table of all its cases, headings from the third level."""
     shown = [case for case in result["cases"] if page.shows(case)]
@@ -250,11 +296,12 @@ def section(result: Json, judge: Judge, page: Page) -> str:
     for case, table in made:
         results.rows += [[f"`{case['key']}`", *[row[column] for column in SHOWN]] for row in table.rows]
     for case, table in made:
-        results.after.append(" ".join([f"`{case['key']}` is {case['title']}:", *table.before]))
         results.after += [f"`{case['key']}`: {note}" for note in table.after]
+    settings = Table("Cases", SETTING, [_setting(case) for case in shown], [SETTING_NOTE], left=3)
     part = {**result, "cases": shown}
     lost = "\n".join(["### Losses", "", *[f"- {line}" for line in _losses(part, judge)]])
-    return "\n\n".join([f"Machine and versions: {facts}.", results.markdown(), target_table(part, judge).markdown(), lost])
+    parts = [results.markdown(), settings.markdown(), target_table(part, judge).markdown(), lost]
+    return "\n\n".join([f"Machine and versions: {facts}.", *parts])
 
 
 def write_docs(result: Json, directory: Path, judge: Judge = SORT) -> None:

@@ -149,7 +149,7 @@ def _drives(case: Json) -> Verdict:
     return judged(
         case,
         f"{count} throttled drive{'s' if count > 1 else ''} of {facts['rate_bytes_s'] / 1e6:g} MB/s",
-        f"at most {most_s:.2f} s ({facts['allowed_s']:.2f} s by rating / {DRIVE_EFFICIENCY_MIN})",
+        f"at most {most_s:.2f} s ({facts['allowed_s']:.2f} s by the rates / {DRIVE_EFFICIENCY_MIN})",
         seconds,
         "{:.2f} s",
         seconds is not None and seconds <= most_s,

@@ -93,6 +93,8 @@ class Reports(unittest.TestCase):
         self.assertNotIn("`map`", text)
         self.assertIn("`map`", numbers)
         self.assertNotIn("`sort-text`", numbers)
+        row = next(line for line in numbers.splitlines() if line.startswith("| `map` | ") and " records of " in line)
+        self.assertEqual(row.count("|"), len(report.SETTING) + 1)
 
     def test_a_skipped_case_is_forgotten_only_when_it_was_measured(self) -> None:
         first, second = result(primitive("tmpfs-reduce")), result(primitive("unique-sort"))

@@ -85,7 +85,8 @@ pub fn counted_header(item: &Decided) -> Result<NpyHeader> {
     header_of(&descr, &[])
 }
 
-/// The dtype of a field that is a row of the array of `header`, with its shape if it has one.
+/// The dtype of a field that holds one row of the array that `header` describes, with the row's
+/// shape if there is one.
 fn nested(header: &NpyHeader) -> String {
     let row: Vec<String> = header.row_shape().iter().map(u64::to_string).collect();
     match &row[..] {

@@ -34,16 +34,19 @@ enum Takes {
     Text,
     /// Several values, each preceded by the option.
     Several,
+    /// Two numbers with a colon between them, a tuple in Python.
+    Pair,
 }
 
 /// Options of the command and their names in Python, if these differ or values follow. All other
 /// options have the same name in Python.
-const OPTIONS: [(&str, &str, Takes); 40] = [
+const OPTIONS: [(&str, &str, Takes); 42] = [
     ("--field-separator", "separator", Takes::Text),
     ("--scratch-limit", "scratch_limit", Takes::Text),
     ("--delete-input", "delete_input", Takes::Nothing),
     ("--descending", "descending", Takes::Nothing),
     ("--record-io", "record_io", Takes::Text),
+    ("--relabel", "relabel", Takes::Nothing),
     ("--threads", "threads", Takes::Unquoted),
     ("--explain", "explain", Takes::Nothing),
     ("--on-error", "on_error", Takes::Text),
@@ -74,6 +77,7 @@ const OPTIONS: [(&str, &str, Takes); 40] = [
     ("--from", "format", Takes::Text),
     ("--union", "union", Takes::Nothing),
     ("--asof", "asof", Takes::Text),
+    ("--range", "range", Takes::Pair),
     ("--null", "null", Takes::Text),
     ("--how", "how", Takes::Text),
     ("--key", "key", Takes::Text),
@@ -161,7 +165,7 @@ impl Spelling {
         if self == Spelling::Command {
             return text.to_string();
         }
-        let mut text = in_python(text);
+        let mut text = in_python(&with_invalid_value(text));
         for (said, meant) in PHRASES {
             text = text.replace(said, meant);
         }
@@ -193,6 +197,43 @@ impl Spelling {
     }
 }
 
+/// Replaces the parser's sentence about a value, `invalid value '0' for '--bins <N>': ...`, by one
+/// with the argument, `bins=0 ...`.
+fn with_invalid_value(text: &str) -> String {
+    invalid_value(text).unwrap_or_else(|| text.to_string())
+}
+
+fn invalid_value(text: &str) -> Option<String> {
+    let (before, behind) = text.split_once("invalid value '")?;
+    let (value, behind) = behind.split_once("' for '--")?;
+    let (flag, why) = behind.split_once('\'')?;
+    let flag = flag.split([' ', '=']).next()?;
+    let name = match option_at(&format!("--{flag}")) {
+        Some((_, python, _)) => python.to_owned(),
+        None => flag.replace('-', "_"),
+    };
+    let value = match value.parse::<f64>() {
+        Ok(_) => value.to_owned(),
+        Err(_) => format!("{value:?}"),
+    };
+    let why = why.strip_prefix(':').unwrap_or(why).trim_start();
+    let bounds = why
+        .split_once(" is not in ")
+        .and_then(|(_, range)| range.split_once("..="));
+    let known = why
+        .strip_prefix("[possible values: ")
+        .and_then(|values| values.split_once(']'));
+    Some(match (bounds, known) {
+        (Some((first, last)), _) => {
+            format!("{before}{name}={value} is not between {first} and {last}")
+        }
+        (None, Some((values, rest))) => {
+            format!("{before}{name}={value} is not one of {values}{rest}")
+        }
+        (None, None) => format!("{before}{name}={value} is invalid: {why}"),
+    })
+}
+
 /// Replaces `-k` and `-o` by the arguments, outside commands.
 fn with_long_names(text: String) -> String {
     if text.contains("outcore ") || !text.contains(" -") {
@@ -207,7 +248,9 @@ fn with_long_names(text: String) -> String {
         };
         format!("{name}{}", &word[bare.len()..])
     });
-    spelled.collect::<Vec<_>>().join(" ")
+    // A value in quotes follows its argument at once.
+    let spelled = spelled.collect::<Vec<_>>().join(" ");
+    spelled.replace("dst= '", "dst='").replace("k= '", "k='")
 }
 
 type Known<'a> = (&'a str, &'a str, Takes);
@@ -240,6 +283,13 @@ fn flag_at(text: &str) -> &str {
 fn say<'a>((name, python, takes): Known<'_>, text: &'a str, out: &mut String) -> &'a str {
     let mut rest = &text[name.len()..];
     out.push_str(python);
+    // A value behind `=` is one of a few words.
+    if let Some(word) = rest.strip_prefix('=') {
+        let end = word.find(|c: char| !c.is_ascii_alphanumeric() && c != '_');
+        let (word, behind) = word.split_at(end.unwrap_or(word.len()));
+        out.push_str(&format!("=\"{word}\""));
+        return behind;
+    }
     let value = match takes {
         Takes::Nothing => {
             out.push_str("=True");
@@ -260,6 +310,7 @@ fn say<'a>((name, python, takes): Known<'_>, text: &'a str, out: &mut String) ->
         Takes::Text if first.starts_with('\'') => out.push_str(first),
         Takes::Text => out.push_str(&format!("\"{first}\"")),
         Takes::Unquoted | Takes::Nothing => out.push_str(first),
+        Takes::Pair => out.push_str(&format!("({})", first.replace(':', ", "))),
         Takes::Several => {
             out.push_str(&format!("[{first}"));
             while let Some(next) = rest.strip_prefix(&format!(" {name}"))
@@ -280,7 +331,15 @@ fn value_of(rest: &str) -> Option<&str> {
     let end = word
         .find([' ', '\n', ',', ';', ')', '`'])
         .unwrap_or(word.len());
-    let word = word[..end].trim_end_matches('.');
+    let more = if word[end..].starts_with(",...") {
+        4
+    } else {
+        0
+    };
+    let word = match more {
+        0 => word[..end].trim_end_matches('.'),
+        _ => &word[..end + more],
+    };
     let is_quoted = word.starts_with('\'') && word.ends_with('\'');
     let is_value =
         is_quoted || word.contains(|c: char| c.is_ascii_digit() || c.is_ascii_uppercase());
@@ -318,6 +377,31 @@ mod tests {
                 "name a directory on each drive: drives=[DIR, DIR]",
             ),
             ("add a --drive", "add a drives="),
+            (
+                "write for example -o 'part-{part}.bin'",
+                "write for example dst='part-{part}.bin'",
+            ),
+            (
+                "number them with --relabel (--relabel=text, if the first ids are numbers)",
+                "number them with relabel=True (relabel=\"text\", if the first ids are numbers)",
+            ),
+            ("give one: --range 0:100", "give one: range=(0, 100)"),
+            (
+                "name columns: --by NAME[:desc][:nulls-first],...",
+                "name columns: by=\"NAME[:desc][:nulls-first],...\"",
+            ),
+            (
+                "invalid value '0' for '--bins <N>': 0 is not in 1..=4294967295",
+                "bins=0 is not between 1 and 4294967295",
+            ),
+            (
+                "invalid value 'euclid' for '--metric <METRIC>' [possible values: l2, ip, cos]",
+                "metric=\"euclid\" is not one of l2, ip, cos",
+            ),
+            (
+                "invalid value 'x' for '--type <TYPE>': it is empty",
+                "dtype=\"x\" is invalid: it is empty",
+            ),
             ("--memory: unknown unit `abc`", "memory: unknown unit `abc`"),
             ("use --io auto or buffered", "use io=\"auto\" or buffered"),
             (

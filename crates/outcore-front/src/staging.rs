@@ -85,9 +85,12 @@ pub fn sealed_error(name: &Path) -> Error {
             .path(name)
             .hint("write another object: -o with --force replaces one");
     }
-    let cause = format!("{}: a dataset is sealed", name.display());
-    Error::usage("change input", cause)
-        .hint("write another dataset: -o @OTHER; -o with --force replaces one")
+    Error::usage(
+        "change input",
+        "a dataset is sealed, so it cannot be changed in place",
+    )
+    .path(name)
+    .hint("write another dataset: -o @OTHER; -o with --force replaces one")
 }
 
 /// The error for a directory in a dataset where a file is required.

@@ -120,7 +120,10 @@ impl From<&Manifest> for Moved {
 
 pub(crate) fn new_dataset(name: &Named, replace: bool) -> Result<NewDataset> {
     if let Some(inside) = &name.inside {
-        let cause = format!("@{}/{inside}: a dataset is sealed", name.dataset);
+        let cause = format!(
+            "@{}/{inside}: a dataset is sealed, so its files cannot be changed",
+            name.dataset
+        );
         return Err(Error::usage("put", cause).hint("put the whole directory again, with --force"));
     }
     Ok(NewDataset {

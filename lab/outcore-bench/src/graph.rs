@@ -151,7 +151,10 @@ pub fn run(options: &GraphBenchOptions, watch: Watch<'_>) -> Result<Report> {
     for drives in powers_up_to(bench_dirs.count()) {
         let (found, values) = bench.measure(&dir, drives)?;
         if *results.get_or_insert_with(|| values.clone()) != values {
-            let cause = format!("results on {drives} drives differ from those on one");
+            let cause = format!(
+                "results on {} differ from those on one",
+                units::counted(drives as u64, "drive")
+            );
             return Err(Error::corrupt(OPERATION, cause).hint("please report it"));
         }
         all.push(found);
@@ -352,7 +355,7 @@ fn tell(report: &mut Report, all: &[Found]) {
             ]);
         }
         if let Some(last) = all.last() {
-            let note = format!("on {} drives", last.drives);
+            let note = format!("on {}", units::counted(last.drives as u64, "drive"));
             report.headline(kernel.name(), last.times[at].seconds, Unit::Seconds, note);
         }
         section.tables.push(table);

@@ -200,8 +200,9 @@ impl<'a> Bench<'a> {
         for distribution in &self.options.distributions {
             let mut times: Vec<Option<f64>> = Vec::new();
             for count in &counts {
+                let drives = units::counted(*count as u64, "drive");
                 self.watch
-                    .say(&format!("{distribution}: generate on {count} drives"));
+                    .say(&format!("{distribution}: generate on {drives}"));
                 self.bench_dirs
                     .generate(*count, *distribution, data_bytes)?;
                 if *count == 1 {
@@ -213,8 +214,7 @@ impl<'a> Bench<'a> {
                     times.push(plain.map(|plain| plain.sort_s));
                     times.push(plain.map(|plain| plain.all_s));
                 }
-                self.watch
-                    .say(&format!("{distribution}: sort on {count} drives"));
+                self.watch.say(&format!("{distribution}: sort on {drives}"));
                 times.push(Some(self.sort(*count)?));
                 self.bench_dirs.remove_input(*count);
             }

@@ -178,7 +178,9 @@ pub fn run(options: &VectorsBenchOptions, watch: Watch<'_>) -> Result<Report> {
             let (found, values) = bench.measure(&job, drives)?;
             if *results.get_or_insert_with(|| values.clone()) != values {
                 let cause = format!(
-                    "results on {drives} drives with {threads} threads differ from those on one with one"
+                    "results on {} with {} differ from those on one with one",
+                    units::counted(drives as u64, "drive"),
+                    units::counted(threads as u64, "thread")
                 );
                 return Err(Error::corrupt(OPERATION, cause).hint("please report it"));
             }

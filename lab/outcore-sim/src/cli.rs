@@ -21,7 +21,7 @@ use crate::config::{Compat, DriveConfig};
 use crate::mqsim::import_drive;
 use crate::plan::cpu::{CpuCost, recorded};
 use crate::plan::nodes::{Cluster, Prices, Store, plan_cluster};
-use crate::plan::{SortJob, plan_sort};
+use crate::plan::{SortJob, SortPlan, plan_sort};
 use crate::presets::preset;
 
 /// Stack of each thread: the size of a process's first thread.
@@ -258,6 +258,7 @@ fn plan_command(args: &PlanArgs, measure: MeasureCpu<'_>) -> Result<u8> {
             phase.seconds
         );
     }
+    say_distributions(&plan, &job);
     say!(
         "total {:.1} s ({:.1} h), bound by {}; array reads {:.1} GB/s, writes {:.1} GB/s",
         plan.seconds,
@@ -267,6 +268,25 @@ fn plan_command(args: &PlanArgs, measure: MeasureCpu<'_>) -> Result<u8> {
         plan.write_bytes_per_s / 1e9
     );
     Ok(0)
+}
+
+/// How often the data go to scratch, and what would make it once.
+fn say_distributions(plan: &SortPlan, job: &SortJob) {
+    let enough = plan.one_distribution_memory_bytes.map(|bytes| {
+        let whole_bytes = bytes.next_multiple_of(1 << 20);
+        format!("; --memory {} is enough", units::bytes_exact(whole_bytes))
+    });
+    match plan.distributions {
+        0 => say!("no distribution: the data fit in memory"),
+        1 => say!("1 distribution: the data go to scratch once"),
+        count => say!(
+            "{count} distributions: the data go to scratch {count} times. With {}, {} of memory \
+             hold too few buckets for one{}",
+            units::counted(job.cores.into(), "thread"),
+            units::bytes(job.memory_bytes),
+            enough.unwrap_or_default()
+        ),
+    }
 }
 
 /// A line for each number of machines.

@@ -74,6 +74,9 @@ pub struct SortPlan {
     pub phases: Vec<Phase>,
     /// How often data go to scratch.
     pub distributions: u32,
+    /// Memory with which one distribution is enough; `None` if there is at most one already, or
+    /// none of up to 64 times this memory is.
+    pub one_distribution_memory_bytes: Option<u64>,
     /// Total time.
     pub seconds: f64,
     /// Read bandwidth of the array in bytes per second.
@@ -193,7 +196,8 @@ pub fn plan_sort(
         0 => f64::MAX,
         rate => rate as f64,
     };
-    let plan = plan_of_engine(size_of(job, layout, drives)?)?;
+    let size = size_of(job, layout, drives)?;
+    let plan = plan_of_engine(size.clone())?;
     let layout = &plan.size.job.layout;
     let phases: Vec<Phase> = plan
         .phases
@@ -207,6 +211,10 @@ pub fn plan_sort(
     let all = f64::from(drives);
     Ok(SortPlan {
         distributions: plan.distributions,
+        one_distribution_memory_bytes: match plan.distributions {
+            0 | 1 => None,
+            _ => memory_of_one_distribution(&size),
+        },
         seconds: sum(|phase| phase.seconds),
         read_bytes_per_s: (rates.read_bytes_per_s * all).min(ceiling),
         write_bytes_per_s: (rates.write_bytes_per_s * all).min(ceiling),
@@ -219,6 +227,33 @@ pub fn plan_sort(
         },
         phases,
     })
+}
+
+/// The least of 1/8 more memory, 2/8 more and so on with which one distribution is enough, up to
+/// 64 times the memory of `size`.
+fn memory_of_one_distribution(size: &SortSize) -> Option<u64> {
+    let step_bytes = size.job.memory_bytes / 8;
+    let enough = |steps: u64| {
+        let mut larger = size.clone();
+        larger.job.memory_bytes += step_bytes.saturating_mul(steps);
+        plan_of_engine(larger).is_ok_and(|plan| plan.distributions <= 1)
+    };
+    let (mut too_few, mut steps) = (0, 1);
+    while !enough(steps) {
+        too_few = steps;
+        steps *= 2;
+        if steps > 8 * 64 {
+            return None;
+        }
+    }
+    while steps - too_few > 1 {
+        let middle = too_few.midpoint(steps);
+        match enough(middle) {
+            true => steps = middle,
+            false => too_few = middle,
+        }
+    }
+    Some(size.job.memory_bytes + step_bytes * steps)
 }
 
 /// The times of a phase of the engine's plan.
@@ -278,6 +313,26 @@ mod tests {
         drive.flash.blocks = 256;
         drive.flash.pages = 64;
         drive
+    }
+
+    #[test]
+    fn the_memory_that_spares_a_distribution_spares_it_and_an_eighth_less_does_not() {
+        let of = |memory_bytes| {
+            let job = SortJob {
+                memory_bytes,
+                ..job(200 << 30)
+            };
+            plan_sort(&job, &drive(), 1, 0).unwrap()
+        };
+        let two = of(1 << 30);
+        let memory_bytes = two.one_distribution_memory_bytes.unwrap();
+        assert!(memory_bytes > 1 << 30);
+        let one = of(memory_bytes);
+        assert_eq!(
+            (one.distributions, one.one_distribution_memory_bytes),
+            (1, None)
+        );
+        assert_eq!(of(memory_bytes - (1 << 27)).distributions, 2);
     }
 
     #[test]

@@ -13,7 +13,7 @@ use std::collections::BinaryHeap;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
-use outcore_io::{Error, Result};
+use outcore_io::{Error, Result, units};
 
 use crate::formats::blktrace::{self, AHEAD_EVENTS, EventReader};
 use crate::formats::records::{Layout, RecordReader};
@@ -293,11 +293,11 @@ impl TraceReader {
 
     /// The error at the end of a trace whose lines were all readable but contained no request.
     fn nothing_in_it(&self) -> Error {
-        let (format, seen) = (self.format(), self.ignored());
+        let (format, seen) = (self.format(), units::count(self.ignored()));
         let part = format.part();
         let error = Error::usage(
             "read trace",
-            format!("there is no request in it: none of {seen} {part}s of {format} is one"),
+            format!("none of its {seen} {part}s is a request in the format {format}"),
         );
         let error = match self.paths().next() {
             Some(path) => error.path(path),

@@ -120,7 +120,7 @@ fn push(links: &mut Vec<Link>, line: usize, target: &str) {
 }
 
 /// Lines outside fenced code, with inline code blanked.
-fn prose_lines(text: &str) -> Vec<(usize, String)> {
+pub(super) fn prose_lines(text: &str) -> Vec<(usize, String)> {
     let mut fence: Option<String> = None;
     let mut prose = Vec::new();
     for (index, line) in text.lines().enumerate() {

@@ -23,6 +23,7 @@
 //! - `unused-public`: every public name has a user outside its crate ([`publics`])
 //! - `words`: no marks of unfinished work ([`words`])
 //! - `links`: links between our own pages resolve ([`links`])
+//! - `lists`: a blank line before each list of a page, a term above its definition ([`lists`])
 //! - `paths`: no paths of a single machine ([`words`])
 
 mod allow;
@@ -35,6 +36,7 @@ mod dead;
 mod layers;
 mod lengths;
 mod links;
+mod lists;
 mod offers;
 mod polls;
 mod publics;
@@ -151,5 +153,6 @@ fn breaches(tree: &Tree) -> Vec<Finding> {
     findings.extend(publics::check(tree, &sources, &modules));
     findings.extend(words::check(tree, &sources));
     findings.extend(links::check(tree));
+    findings.extend(lists::check(tree));
     findings
 }

@@ -121,7 +121,7 @@ fn vertices_are_called_by_names_where_ids_are_names() {
     wrong.fails(
         2,
         &["60 is not a vertex", "seeds.txt"],
-        "as they were in the edges",
+        "name vertices as the file of edges does",
     );
     // Without --relabel, the error says what to do.
     run(&place, "graph convert e.csv -o h.graph").fails(4, &["is not an id"], "--relabel");

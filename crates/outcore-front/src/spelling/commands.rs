@@ -1,8 +1,10 @@
 //! Names commands in texts as Python's functions.
 //!
 //! Contract: [`in_python`] replaces each quoted command of a verb that Python has (`` `outcore view
-//! build` ``) by its function (`` `outcore.sort_view(...)` ``). Its options stay as they are. A
-//! command that Python does not have, or one with several operands, stays unchanged. Pure.
+//! build` ``) by its function (`` `outcore.sort_view(...)` ``). Its options do not change, except
+//! for `-o`, which is the last positional argument, and `--volume` of a method of a volume. A
+//! command that Python does not have stays unchanged, as does one with an expression before its
+//! files. Pure.
 
 const START: &str = "`outcore ";
 
@@ -75,6 +77,23 @@ const VERBS: [&str; 35] = [
     "windows",
     "zip",
 ];
+/// Verbs whose first operand is not a file.
+const FIRST_EXPRESSION: [&str; 13] = [
+    "count-by",
+    "filter",
+    "find",
+    "flat-map",
+    "gen",
+    "histogram",
+    "lookup",
+    "map",
+    "partition",
+    "reduce",
+    "scan",
+    "top",
+    "volume",
+];
+
 /// The text with Python's functions in the place of quoted commands.
 pub(super) fn in_python(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
@@ -106,14 +125,30 @@ fn function_of(command: &str) -> Option<String> {
         let function = format!("outcore.{}", verb.replace('-', "_"));
         is_known.then(|| (function, &command[verb.len()..]))
     })?;
-    let operands = operands.trim_start();
+    let mut operands = operands.trim_start();
+    if function.starts_with("Volume(...).") {
+        operands = operands.strip_prefix("--volume FILE").unwrap_or(operands);
+    }
     match operands {
         "" => Some(format!("{function}(...)")),
         "--help" => Some(format!("help({function})")),
         _ if operands.starts_with("--") => Some(format!("{function}(..., {operands})")),
-        _ if operands.contains(' ') || operands.starts_with('-') => None,
+        _ if operands.contains(' ') => {
+            let is_file_first = !FIRST_EXPRESSION.contains(&command.split(' ').next()?);
+            let files = files_of(operands).filter(|_| is_file_first)?;
+            Some(format!("{function}({files})"))
+        }
+        _ if operands.starts_with('-') => None,
         name => Some(format!("{function}(\"{}\")", name.trim_start_matches('@'))),
     }
+}
+
+/// An input and the output as positional arguments: `IN -o OUT` is `"IN", "OUT"`. Nothing if there
+/// is another option, a second input or a quotation.
+fn files_of(operands: &str) -> Option<String> {
+    let (input, output) = operands.split_once(" -o ")?;
+    let is_name = |name: &str| !name.starts_with('-') && !name.contains(['\'', '"', ' ']);
+    (is_name(input) && is_name(output)).then(|| format!("\"{input}\", \"{output}\""))
 }
 
 #[cfg(test)]
@@ -135,7 +170,26 @@ mod tests {
             ("`outcore volume ls @NAME`", "`Volume(...).ls(\"NAME\")`"),
             ("`outcore gen gensort`", "`outcore.gen(\"gensort\")`"),
             ("`outcore scratch list -v`", "`outcore scratch list -v`"),
-            ("`outcore convert IN -o OUT`", "`outcore convert IN -o OUT`"),
+            (
+                "`outcore convert IN -o OUT`",
+                "`outcore.convert(\"IN\", \"OUT\")`",
+            ),
+            (
+                "`outcore graph convert EDGES -o G.graph`",
+                "`outcore.graph.convert(\"EDGES\", \"G.graph\")`",
+            ),
+            (
+                "`outcore map 'a as b' IN -o OUT`",
+                "`outcore map 'a as b' IN -o OUT`",
+            ),
+            (
+                "`outcore convert a b --parts 2 -o OUT`",
+                "`outcore convert a b --parts 2 -o OUT`",
+            ),
+            (
+                "`outcore volume ls --volume FILE` lists",
+                "`Volume(...).ls(...)` lists",
+            ),
             ("`outcore sort", "`outcore sort"),
         ] {
             assert_eq!(in_python(command), python);

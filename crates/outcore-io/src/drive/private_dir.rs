@@ -553,7 +553,7 @@ fn remove_locked(
     // A partly removed directory must not count as a decided set.
     commit::revoke(dir)?;
     let mut names = contents::names_in(dir)?;
-    // A job that can be resumed is recognised for as long as possible.
+    // The marks of a resumable job are removed last, so that it stays recognisable until then.
     names.sort_by_key(|name| mark::is_of_resume(name));
     for name in names.iter().filter(|name| *name != LOCK && is_known(name)) {
         match contents::remove(dir, name) {

@@ -324,7 +324,7 @@ impl DatasetVolume {
         })
     }
 
-    /// Writes the labels of some of the drives; all of them, or none.
+    /// Writes the labels of the given drives. If one write fails, no label changes.
     pub(super) fn write_labels(&self, indexes: &[usize]) -> Result<()> {
         self.write_labels_without(indexes, None)
     }

@@ -217,7 +217,7 @@ impl Index {
         let root = root.ok_or_else(|| {
             let cause = format!("the index does not begin with `{HEADER}`: {first:?}");
             Error::corrupt(READ, cause)
-                .hint("if another version of outcore wrote it, get it with that one")
+                .hint("if another version of outcore wrote it, get it with that version")
         })?;
         let (mut entries, mut offset_bytes) = (Vec::new(), 0u64);
         let (mut names, mut directories) = (HashSet::new(), HashSet::new());

@@ -12,6 +12,7 @@
 //! values, the sizes are known when the file is opened ([`super::ipc_lens`]); for others, when they
 //! are read. The dictionaries of a file take at most a quarter of that memory.
 
+use std::fmt::Display;
 use std::ops::Range;
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -123,7 +124,19 @@ fn no_schema() -> Error {
 }
 
 fn message(bytes: &[u8]) -> Result<Message<'_>> {
-    root_as_message(bytes).map_err(|error| damaged(&format!("an invalid message: {error:?}")))
+    root_as_message(bytes).map_err(|error| invalid("message", error))
+}
+
+/// The error for a part that the library of flat buffers rejects; the first line of its text has
+/// the cause.
+fn invalid(part: &str, error: impl Display) -> Error {
+    let text = error.to_string();
+    let cause = text
+        .lines()
+        .next()
+        .unwrap_or_default()
+        .trim_end_matches('.');
+    damaged(&format!("an invalid {part}: {cause}"))
 }
 
 impl IpcFile {
@@ -161,8 +174,7 @@ impl IpcFile {
         let footer_at = trailer_at.checked_sub(footer_bytes as u64);
         let footer_at = footer_at.ok_or_else(|| damaged("a footer longer than the file"))?;
         let bytes = file.read(footer_at, footer_bytes as u64)?;
-        let footer = root_as_footer(&bytes)
-            .map_err(|error| damaged(&format!("an invalid footer: {error:?}")))?;
+        let footer = root_as_footer(&bytes).map_err(|error| invalid("footer", error))?;
         let schema = footer
             .schema()
             .ok_or_else(|| damaged("a footer without a schema"))?;

@@ -11,7 +11,7 @@
 //! N.B. A useless dictionary can take half of the time of writing a table, and makes the file
 //! larger (docs/decisions/0021).
 //!
-//! Complexity: one look per column and row group; about 60 bytes per column.
+//! Complexity: looks once at each column of a row group; about 60 bytes per column.
 
 use std::collections::HashMap;
 

@@ -220,7 +220,7 @@ impl Change for Repeated {
 }
 
 /// Copies a random share of the rows to the outputs, and the others to `rest`; `seed` determines
-/// which. All outputs appear, or none.
+/// which. All outputs appear together, or none appears.
 ///
 /// # Errors
 /// As [`copy`](super::copy()). Usage: a share that is not between 0 and 1.

@@ -335,7 +335,8 @@ impl TableOutput {
         match self.staged.filter(|staged| !staged.is_set()) {
             Some(staged) => files.publish_with(staged, &lens_bytes)?,
             None => {
-                let cause = "a table of one file only appears together with other files";
+                let cause =
+                    "only a table that is one file can be published together with other files";
                 return Err(Error::usage(WRITE, cause).hint("name one file"));
             }
         }

@@ -66,6 +66,18 @@ impl Codec {
         }
     }
 
+    /// The name that [`Codec::parse`] reads.
+    fn name(self) -> &'static str {
+        match self {
+            Codec::None => "none",
+            Codec::Snappy => "snappy",
+            Codec::Lz4 => "lz4",
+            Codec::Zstd(_) => "zstd",
+            Codec::Gzip(_) => "gzip",
+            Codec::Brotli(_) => "brotli",
+        }
+    }
+
     /// Reads a name and, for some codecs, a level after a colon, as in `zstd:9`.
     ///
     /// # Errors
@@ -457,7 +469,7 @@ impl OutputOptions {
             Codec::Lz4 => Some(CompressionType::LZ4_FRAME),
             Codec::Zstd(_) => Some(CompressionType::ZSTD),
             other => {
-                let cause = format!("Arrow files have no codec {other:?}");
+                let cause = format!("Arrow files do not have the codec {}", other.name());
                 return Err(Error::usage(WRITE, cause).hint("use lz4, zstd or none"));
             }
         };

@@ -430,7 +430,7 @@ impl Hits {
     }
 }
 
-/// Adds the number of results to the error for one more that did not fit.
+/// Adds the number of results so far to the error about the result that did not fit.
 fn too_many(error: Error, results: u64) -> Error {
     if error.kind() != Kind::Memory {
         return error;

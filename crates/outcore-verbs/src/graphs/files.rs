@@ -184,7 +184,7 @@ fn no_vertex(name: &dyn Display, graph: &Graph) -> Error {
         "read arguments",
         format!("{name} is not a vertex of the graph, which has {count}"),
     )
-    .hint("--source and files of vertices take ids as they were in the edges")
+    .hint("name vertices as the file of edges does, in --source and in files of vertices")
 }
 
 /// The vertices that a program gives by number, if it gives any.
@@ -276,7 +276,7 @@ fn check_result_name(path: &Path, by_name: bool) -> Result<()> {
             "results of graphs are separated by commas, but a .tsv file needs tabs",
         )
         .path(path)
-        .hint("end its name in .csv, and write that with tabs: `outcore convert x.csv -o x.tsv`")),
+        .hint("write x.csv, then convert it: `outcore convert x.csv -o x.tsv`")),
         _ if columns::is_table_name(path) => Ok(()),
         _ if by_name => Holds::Lines.check_name(path),
         _ => Holds::Records.check_name(path).map_err(|error| {

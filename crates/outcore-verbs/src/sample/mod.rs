@@ -42,7 +42,7 @@ impl Verb for Sample {
         if args.records.or(args.rate.map(|_| 0)).is_none() {
             return Err(
                 Error::usage("read arguments", "the size of the sample is not given")
-                    .hint("give a number with -n, or a share with --rate"),
+                    .hint("give a number with --count, or a share with --rate"),
             );
         }
         let count = args.records.unwrap_or(u64::MAX);

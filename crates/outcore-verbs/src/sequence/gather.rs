@@ -77,8 +77,8 @@ impl Pass for Gather {
                 let each_bytes = block_ceil(item_bytes as u64);
                 let read_bytes = count.saturating_mul(each_bytes).min(data_bytes);
                 let written_bytes = count.saturating_mul(item_bytes as u64);
-                // Two sorts, each through scratch and to a file: of places and positions, and of
-                // places and elements.
+                // There are two sorts: one of places and positions, one of places and elements.
+                // Each goes through scratch and writes a file.
                 let sorted_bytes =
                     count.saturating_mul(2 * (2 * PLACE_BYTES + PLACE_BYTES + item_bytes as u64));
                 let more_bytes = if is_at_once { 0 } else { sorted_bytes };

@@ -204,7 +204,7 @@ fn rows_of(
     let part_rows = match (args.parts, args.part_lines, args.part_bytes) {
         (Some(0), ..) | (_, Some(0), _) => {
             return Err(Error::usage(READ, "the number of parts or rows is 0")
-                .hint("give at least 1 with --rows or -n"));
+                .hint("give at least 1 with --by-lines or --parts"));
         }
         (Some(parts), ..) => rows.div_ceil(parts),
         (_, Some(part_rows), _) => part_rows,

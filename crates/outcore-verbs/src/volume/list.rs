@@ -140,7 +140,10 @@ impl Verb for Rm {
         let mut freed_bytes = 0;
         for named in named(&args.names)? {
             if let Some(inside) = named.inside {
-                let cause = format!("@{}/{inside}: a dataset is sealed", named.dataset);
+                let cause = format!(
+                    "@{}/{inside}: a dataset is sealed, so its files cannot be changed",
+                    named.dataset
+                );
                 return Err(Error::usage("remove", cause)
                     .hint("remove the whole dataset, or put the directory again with --force"));
             }

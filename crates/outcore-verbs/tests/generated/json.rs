@@ -17,11 +17,14 @@ use serde_json::json;
 /// The tables.
 pub(crate) fn sections() -> String {
     let mut text = String::new();
-    table::<JobSummary>("Every report begins with", &mut text);
+    table::<JobSummary>("### Every report\n\nEvery report begins with", &mut text);
     table::<DriveTraffic>("A drive of `drives` has", &mut text);
     table::<IoTrace>("`io_trace` has", &mut text);
     table::<Phase>("A phase of `phases` has", &mut text);
-    table::<WriteSummary>("The report of a verb that writes goes on with", &mut text);
+    table::<WriteSummary>(
+        "### Verbs that write\n\nThe report of a verb that writes goes on with",
+        &mut text,
+    );
     table::<Plan>("A `plan` has", &mut text);
     table::<Rates>("The `rates` of a plan are", &mut text);
     table::<ValueCount>("A value of the `groups` of `count-by` has", &mut text);
@@ -46,14 +49,20 @@ impl VerbVisitor for Reports {
         let head = format!("### `{}`", V::NAME);
         let is_empty = V::Report::fields().iter().all(|field| field.is_flat);
         let shared = match (V::Report::NAME, self.told.get(V::Report::NAME)) {
-            (WriteSummary::NAME, _) => "What every verb that writes reports.".to_owned(),
-            _ if is_empty => "The part of the report that all verbs share.".to_owned(),
-            (_, Some(verb)) => format!("What `{verb}` reports."),
+            (WriteSummary::NAME, _) => {
+                format!("The report has the keys of {EVERY} and of {WRITE}, and no others.")
+            }
+            _ if is_empty => format!("The report has the keys of {EVERY}, and no others."),
+            (_, Some(verb)) => format!("The report has the keys of {}.", link(verb)),
             (name, None) => {
                 let fields = V::Report::fields();
                 let mut bases = fields.iter().filter(|field| field.is_flat);
-                let base = bases.find_map(|base| self.told.get(&base.python_type[..]));
-                let more = base.map(|verb| format!("\n\nWhat `{verb}` reports, and"));
+                let base = bases.find_map(|base| match &base.python_type[..] {
+                    WriteSummary::NAME => Some(WRITE.to_owned()),
+                    name => self.told.get(name).map(|verb| link(verb)),
+                });
+                let more =
+                    base.map(|base| format!("\n\nThe report has the keys of {base}, and these:"));
                 table::<V::Report>(&(head + &more.unwrap_or_default()), &mut self.text);
                 for field in fields.iter().filter(|field| field.is_listed) {
                     if let Some(class) = &field.class {
@@ -67,6 +76,15 @@ impl VerbVisitor for Reports {
         };
         let _ = writeln!(self.text, "{head}\n\n{shared}\n");
     }
+}
+
+/// Links to the tables that the reports of many verbs share.
+const EVERY: &str = "[every report](#every-report)";
+const WRITE: &str = "[verbs that write](#verbs-that-write)";
+
+/// A link to the section of a verb.
+fn link(verb: &str) -> String {
+    format!("[`{verb}`](#{})", verb.replace(' ', "-"))
 }
 
 fn table<T: Described>(head: &str, text: &mut String) {

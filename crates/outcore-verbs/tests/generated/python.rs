@@ -234,7 +234,7 @@ fn text_of(module: &Module, kind: &str) -> String {
         let _ = writeln!(
             text,
             "\n\nclass {class}:\n    \"\"\"The verbs as methods.\"\"\"\n\n    def _means(self) -> dict[str, \
-             Any]:\n        \"\"\"What every call is given.\"\"\"\n        return {{}}\n\n{}",
+             Any]:\n        \"\"\"Keywords that every call gets.\"\"\"\n        return {{}}\n\n{}",
             methods.trim_end()
         );
         return text;

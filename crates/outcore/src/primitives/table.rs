@@ -211,7 +211,8 @@ impl Table {
                 .hint("give one or more, separated by commas"));
         };
         if let Some(other) = rest.iter().find(|other| *other != first) {
-            let cause = format!("expressions of {first:?} and of {other:?}");
+            let [first, other] = [first, other].map(|kind| Number::new(*kind, Endian::Little));
+            let cause = format!("the expressions have different types, {first} and {other}");
             return Err(
                 Error::usage("flat_map", cause).hint("cast them to one type, for example u64(x)")
             );

@@ -22,7 +22,7 @@ const WORDS_MORE: u64 = 280;
 /// Copies and near copies among a hundred documents.
 const COPIES: u64 = 5;
 const NEAR: u64 = 15;
-/// One word of this many is changed in a near copy.
+/// A near copy changes one word in this many.
 const CHANGED_ONE_IN: u64 = 30;
 /// Documents per block; a copy and its original are in the same block.
 const BLOCK: u64 = 1 << 20;

@@ -227,6 +227,31 @@ fn a_plan_measures_what_a_record_costs_unless_it_is_said() {
 }
 
 #[test]
+fn a_plan_says_how_often_the_data_go_to_scratch_and_which_memory_makes_it_once() {
+    let place = TestDir::new();
+    let plan = |memory: &str| {
+        let job = ["sim", "plan", "--size", "200GiB", "--record-bytes", "8"];
+        let costs = [
+            "--distribute-ns=1",
+            "--sort-ns=1",
+            "--cores=4",
+            "--memory",
+            memory,
+        ];
+        place.run(&[&job[..], &costs].concat()).ok().text()
+    };
+    let twice = plan("1GiB");
+    let (_, line) = twice.split_once("\n2 distributions: ").unwrap();
+    let (_, line) = line.split_once("; --memory ").unwrap();
+    let (memory, _) = line.split_once(" is enough\n").unwrap();
+    let once = plan(memory);
+    assert!(
+        once.contains("\n1 distribution: the data go to scratch once\n"),
+        "{once}"
+    );
+}
+
+#[test]
 fn results_never_take_the_place_of_others_unasked() {
     let place = TestDir::new();
     place.write(

@@ -14,7 +14,7 @@ use std::cell::Cell;
 use std::collections::HashSet;
 use std::path::Path;
 
-use outcore_io::{Error, Result};
+use outcore_io::{Error, Result, units};
 use outcore_traces::io_trace::{Entry, IoOp, Reader, Record, SubmissionOrder};
 use outcore_traces::replay_plan::DependentLoop;
 
@@ -186,7 +186,8 @@ pub fn replay_recorded(
     }
     if drives != config.drives as usize && options.window_scale == 1.0 {
         warnings.push(format!(
-            "recorded on {drives} drives, replayed on {} with the recorded windows (--window scales them)",
+            "recorded on {}, replayed on {} with the recorded windows (--window scales them)",
+            units::counted(drives as u64, "drive"),
             config.drives
         ));
     }

@@ -21,18 +21,19 @@ impl DriveConfig {
         let wrong = |cause: String| Error::usage(OPERATION, cause);
         let mut whole = toml::Table::try_from(self).map_err(|error| wrong(error.to_string()))?;
         let parts: Vec<&str> = key.split('.').collect();
+        let paths = paths_of(&whole);
         let mut at = &mut whole;
         let (last, tables) = parts.split_last().unwrap_or((&key, &[]));
         for part in tables {
             let known: Vec<String> = at.keys().cloned().collect();
             at = match at.get_mut(*part) {
                 Some(toml::Value::Table(table)) => table,
-                _ => return Err(unknown(key, part, &known)),
+                _ => return Err(unknown(key, part, &known, &paths)),
             };
         }
         let known: Vec<String> = at.keys().cloned().collect();
         let Some(old) = at.get_mut(*last) else {
-            return Err(unknown(key, last, &known));
+            return Err(unknown(key, last, &known, &paths));
         };
         if old.is_table() {
             return Err(wrong(format!("`{key}` is a table, not a value"))
@@ -92,8 +93,32 @@ fn first(table: &toml::Value) -> String {
         .unwrap_or_default()
 }
 
-fn unknown(key: &str, part: &str, known: &[String]) -> Error {
-    let error = Error::usage(OPERATION, format!("unknown key `{part}` in `{key}`"));
+/// The paths of all values in a table and in its tables.
+fn paths_of(table: &toml::Table) -> Vec<String> {
+    let mut paths = Vec::new();
+    for (key, value) in table {
+        match value {
+            toml::Value::Table(inner) => {
+                paths.extend(paths_of(inner).iter().map(|path| format!("{key}.{path}")));
+            }
+            _ => paths.push(key.clone()),
+        }
+    }
+    paths
+}
+
+/// The error for an unknown `part` of `key`. `known` has the possible keys in its place, and
+/// `paths` all keys of a drive.
+fn unknown(key: &str, part: &str, known: &[String], paths: &[String]) -> Error {
+    let place = match part == key {
+        true => String::new(),
+        false => format!(" in `{key}`"),
+    };
+    let error = Error::usage(OPERATION, format!("unknown key `{part}`{place}"));
+    let ends_in_key = |path: &&String| path.ends_with(&format!(".{key}"));
+    if let Some(path) = paths.iter().find(ends_in_key) {
+        return error.hint(format!("did you mean `{path}`?"));
+    }
     match nearest(part, &known.iter().map(String::as_str).collect::<Vec<_>>()) {
         Some(near) => error.hint(format!("did you mean `{near}`?")),
         None => error.hint(format!("known are {}", known.join(", "))),
@@ -153,6 +178,8 @@ mod tests {
         for (setting, says) in [
             ("flash.chanels=3", "did you mean `channels`?"),
             ("flsh.channels=3", "did you mean `flash`?"),
+            ("channels=3", "did you mean `flash.channels`?"),
+            ("channels=3", "unknown key `channels`;"),
             ("flash=3", "is a table"),
             ("flash.channels=many", "flash.channels = many"),
             (

@@ -8,7 +8,7 @@
 //! may have if the caller gave none. Texts that would not print the same after parsing (`007`,
 //! `+49`, integers that no float holds) stay texts.
 //!
-//! Complexity: one look at each byte of the text.
+//! Complexity: reads each byte of the text once.
 
 use std::str::FromStr;
 use std::sync::Arc;

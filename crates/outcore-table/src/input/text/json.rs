@@ -12,7 +12,7 @@
 //! arrow-json is not used because it accepts objects without commas and takes the last of two
 //! values of a name; a separate check for these is slow.
 //!
-//! Complexity: one look at each byte, and one lookup for each name that is not the next column.
+//! Complexity: reads each byte once, and looks up each name that is not the next column.
 
 use std::borrow::Cow;
 use std::collections::HashMap;

@@ -6,7 +6,7 @@
 //! all. Fields keep the order of their first occurrence. A value that is an object or a list in one
 //! place and something else in another has no common shape. Pure.
 //!
-//! Complexity: one look at each byte, and for each new field one at each known field.
+//! Complexity: reads each byte once, and compares each new field with all known fields.
 
 use std::fmt;
 use std::sync::Arc;

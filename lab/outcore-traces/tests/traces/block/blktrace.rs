@@ -214,7 +214,7 @@ fn a_file_without_one_request_is_an_error_that_says_what_is_missing() {
         assert_eq!(error.kind(), Kind::Usage);
         let text = error.to_string();
         assert!(
-            text.contains("no request in it") && text.contains(says),
+            text.contains("is a request in the format") && text.contains(says),
             "{text}"
         );
         assert!(error.next_step().unwrap().contains(hint), "{error:?}");
