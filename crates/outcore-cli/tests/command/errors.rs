@@ -485,7 +485,7 @@ fn words_in_the_wrong_place_are_told_where_they_belong() {
             "partition x%3 in --type u64 -o p-{part}.bin",
             2,
             "the expression gives part 2, but there are 2 parts, 0 to 1",
-            "--parts",
+            "allow more parts",
         ),
         ("head file:///tmp/x.csv", 2, "`file://`", "write /tmp/x.csv"),
         (

@@ -340,7 +340,6 @@ fn an_output_never_goes_where_the_next_run_would_read_it() {
         "graph convert d -o d/g.parquet --columns number,number",
         "knn base.f32 --self -k 1 --type f32x1 --where true --table d -o d/near.parquet",
         "knn base.f32 --self -k 1 --type f32x1 --where true --table d -o d/near.csv",
-        "vector convert d -o d/v.csv",
     ] {
         place
             .run(&words(line))

@@ -157,9 +157,9 @@ pub(crate) fn not_an_edge(fault: &Fault, place: Place<'_>) -> Error {
         .hint(hint)
 }
 
-/// The same for the first such line of a file, if that is near its beginning. Threads read all parts
-/// of the file at once, and the line at `place` is the one that a thread found first. Lines begin
-/// after the header.
+/// The same for the first such line of a file, if that is near its beginning. Threads read all
+/// parts of the file at once, and the line at `place` is the one that a thread found first. Lines
+/// begin after the header.
 pub(crate) fn first_not_an_edge(
     syntax: &Syntax,
     header_bytes: u64,

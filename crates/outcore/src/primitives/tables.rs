@@ -407,7 +407,7 @@ fn no_part(part: i64, count: i64) -> Error {
     };
     let cause = format!("the expression gives part {part}, but {there}");
     Error::usage("choose part", cause)
-        .hint("allow more with --parts, or take the number modulo the number of parts")
+        .hint("allow more parts, or take the number modulo the number of parts")
 }
 
 /// The bucket as an index; an invalid number is beyond all buckets.
