@@ -128,7 +128,7 @@ pub fn partition(
         first: None,
         columns: Some(&kept),
     };
-    let done = sorted.run(job, &paths, &writes)?;
+    let done = sorted.run(job, &paths, &writes, None)?;
     Ok((done, paths))
 }
 

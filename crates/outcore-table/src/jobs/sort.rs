@@ -10,12 +10,16 @@ use arrow_schema::SchemaRef;
 use outcore::Job;
 use outcore::key::sort_key::{NoKey, SortKey, Tie};
 use outcore::sort::lines::rows::{RowSink, RowSource};
-use outcore::sort::lines::{LineSummary, RowSortOptions, sort_rows};
+use outcore::sort::lines::{
+    Claimed, LineSummary, RowJournal, RowSortOptions, sort_rows, sort_rows_with,
+};
+use outcore_io::drive::PrivateDir;
 use outcore_io::memory::Budget;
 use outcore_io::output::parent_of;
 use outcore_io::{Error, Result};
 
 use super::copy::written_forecast;
+use super::journal;
 use super::room::{Room, RowCosts, Sorts, as_key};
 use super::rows_in::{ReadShape, RowKeys, RowsIn, read_shape_of, with_room};
 use super::rows_out::{RowsOut, WriteShape};
@@ -82,6 +86,10 @@ fn by_columns(
     order: &TableOrder,
     is_unique: bool,
 ) -> Result<TableSummary> {
+    let choice = if is_unique { ", one row per key" } else { "" };
+    let said = format!("by {}{choice}", said_of(order));
+    let journal = journal::begin(job, ends, vec![journal::option("order", said)])?;
+    let job = &journal::job(job, journal.as_ref());
     let input = open(job, ends)?;
     let keys = order.columns_of(input.schema());
     let codec = codec_of(&input, &keys)?;
@@ -101,7 +109,18 @@ fn by_columns(
         first: None,
         columns: None,
     };
-    rows.run(job, ends.outputs, &writes)
+    rows.run(job, ends.outputs, &writes, journal)
+}
+
+/// An order in words.
+fn said_of(order: &TableOrder) -> String {
+    let tie = if order.is_stable { ", stable" } else { "" };
+    let keys = order.keys.iter().map(KeyColumn::to_string);
+    match (order.keys.is_empty(), order.is_descending) {
+        (true, false) => format!("all columns{tie}"),
+        (true, true) => format!("all columns, descending{tie}"),
+        (false, _) => format!("{}{tie}", keys.collect::<Vec<_>>().join(",")),
+    }
 }
 
 /// Writes the first `rows_count` rows of a stable [`sort`] by `keys`, or all rows if there are
@@ -134,7 +153,7 @@ pub fn top(
         first: Some(rows_count),
         columns: None,
     };
-    rows.run(job, ends.outputs, &writes)
+    rows.run(job, ends.outputs, &writes, None)
 }
 
 /// Creates a codec for the rows of `input`, ordered by `keys`.
@@ -189,12 +208,13 @@ pub(super) struct Rows<'a> {
 }
 
 impl Rows<'_> {
-    /// Sorts the rows into `outputs`.
+    /// Sorts the rows into `outputs`, for a job that may keep a `journal`.
     pub(super) fn run(
         &self,
         job: &Job,
         outputs: &[PathBuf],
         writes: &OutputOptions,
+        journal: Option<RowJournal>,
     ) -> Result<TableSummary> {
         let schema = match self.columns {
             None => SchemaRef::clone(self.input.schema()),
@@ -205,7 +225,7 @@ impl Rows<'_> {
         };
         let writes = &writes.with_long(self.input.long_names());
         let room = |input: &TableInput| self.room(job, input, &schema, writes);
-        let done = self.run_in(job, outputs, &room(self.input));
+        let done = self.run_in(job, outputs, &room(self.input), journal);
         done.map_err(|error| Room::named(error, || Ok(room(&self.input.looked_through()?))))
     }
 
@@ -245,13 +265,30 @@ impl Rows<'_> {
         }
     }
 
-    fn run_in(&self, job: &Job, outputs: &[PathBuf], room: &Room<'_>) -> Result<TableSummary> {
+    fn run_in(
+        &self,
+        job: &Job,
+        outputs: &[PathBuf],
+        room: &Room<'_>,
+        mut journal: Option<RowJournal>,
+    ) -> Result<TableSummary> {
         let (reads_shape, writes_shape) = room.shapes();
         let rows_in = self.input.rows_count();
         let written = self.first.map_or(rows_in, |first| first.min(rows_in));
         let rows_count = (!self.is_unique).then_some(written);
         let what = room.written()?;
-        let output = create(job, outputs, what, (writes_shape, rows_count))?;
+        let dir = match journal::claim(job, self.input, what.1, journal.as_mut())? {
+            Some(Claimed::Finished { rows_in, rows_out }) => {
+                return Ok(TableSummary {
+                    rows_in,
+                    rows_out,
+                    ..TableSummary::default()
+                });
+            }
+            Some(Claimed::Dir(dir)) => Some(dir),
+            None => None,
+        };
+        let output = create_in(dir, job, outputs, what, (writes_shape, rows_count))?;
         job.control.begin_phase("sample", 0);
         let source = RowsIn::open(self.input, self.codec, self.keys, reads_shape)?;
         // In the other cases, not all rows are written.
@@ -272,6 +309,7 @@ impl Rows<'_> {
         let forecast = written_forecast(self.input, rows_count);
         let what = (self.codec, self.columns);
         let sink = RowsOut::new(&output, what, writes_shape, (amount, forecast));
+        let sink = sink.resumable(journal.is_some());
         let mut job = job.clone();
         job.options.threads = writes_shape.writers_count;
         let options = RowSortOptions {
@@ -280,7 +318,10 @@ impl Rows<'_> {
         };
         let order = KeyInFront { tie: self.tie };
         let done = match top {
-            None => sort_rows(&job, &source, &sink, &order, &options)?,
+            None => {
+                let ends: (&dyn RowSource, &dyn RowSink) = (&source, &sink);
+                sort_rows_with(&job, ends, &order, &options, journal.as_mut())?
+            }
             Some((wanted, source)) => {
                 let sink = TopOut {
                     rows: &sink,
@@ -297,7 +338,7 @@ impl Rows<'_> {
         if !self.is_unique && self.first.is_none() {
             check_rows(done.lines_in, done.lines_out)?;
         }
-        TableSummary::published(&job, (self.input, sample_bytes), output, done)
+        TableSummary::published(&job, (self.input, sample_bytes), output, done, journal)
     }
 }
 
@@ -306,6 +347,17 @@ impl Rows<'_> {
 /// # Errors
 /// As [`TableOutput::create`].
 pub(super) fn create(
+    job: &Job,
+    outputs: &[PathBuf],
+    what: (&SchemaRef, &OutputOptions),
+    shape: (WriteShape, Option<u64>),
+) -> Result<TableOutput> {
+    create_in(None, job, outputs, what, shape)
+}
+
+/// The same in a private directory for the only file, if it is given.
+fn create_in(
+    dir: Option<PrivateDir>,
     job: &Job,
     outputs: &[PathBuf],
     (schema, writes): (&SchemaRef, &OutputOptions),
@@ -320,7 +372,7 @@ pub(super) fn create(
         memory_bytes: shape.output_bytes,
         rows_count,
     };
-    TableOutput::create(&own, outputs, schema, writes, shape)
+    TableOutput::create_in(dir, &own, outputs, schema, writes, shape)
 }
 
 /// Sorts all rows on this many threads. Scratch goes to `dir` if the job has no scratch drives.

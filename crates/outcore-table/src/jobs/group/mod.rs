@@ -119,7 +119,7 @@ fn grouped(
         sink.write_empty(output.section_behind())?;
     }
     let rows_out = sink.written.into_inner();
-    let summary = TableSummary::published(job, (input, sample_bytes), output, done)?;
+    let summary = TableSummary::published(job, (input, sample_bytes), output, done, None)?;
     Ok(TableSummary {
         rows_in: input.rows_count(),
         rows_out,

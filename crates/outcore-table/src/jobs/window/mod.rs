@@ -146,7 +146,7 @@ fn windowed(
     if wanted_rows.is_some() {
         check_rows(done.lines_in, rows_out)?;
     }
-    let summary = TableSummary::published(job, (input, sample_bytes), output, done)?;
+    let summary = TableSummary::published(job, (input, sample_bytes), output, done, None)?;
     Ok(TableSummary {
         rows_out,
         ..summary

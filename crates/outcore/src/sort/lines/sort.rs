@@ -19,6 +19,7 @@ use super::bucket::LineBucket;
 use super::context::Context;
 use super::distribute::{distribute_input, join_vouched};
 use super::plan::{LINE_BYTES_MIN, LinePlan, LineSize, LongLine, plan_lines};
+use super::row_journal::{RowJournal, RowsEnd};
 use super::rows::{LongRow, RowSink, Sampled};
 use super::sample::{LineSample, Lines, Wanted, sample_input};
 use super::sides::{MarkedOrder, SideCounts, TOTAL_BYTES_MAX, Unmarked};
@@ -46,6 +47,7 @@ use crate::read::source::InputPart;
 use outcore_io::drive::Access;
 use outcore_io::output::StagedOutput;
 use outcore_io::port::Volume;
+use outcore_io::scratch::Scratch;
 use outcore_io::{Error, Kind, Result, units};
 
 /// Sorts the lines of `inputs`, one file after another, into `output`.
@@ -151,7 +153,11 @@ pub(super) trait ItemSource: Sync {
 /// The destination of sorted items.
 pub(super) enum Ending<'a> {
     Output(&'a Output),
-    Rows(&'a dyn RowSink),
+    Rows {
+        sink: &'a dyn RowSink,
+        /// The journal of a job that keeps one.
+        journal: Option<&'a mut RowJournal>,
+    },
 }
 
 /// Lines of files.
@@ -223,11 +229,15 @@ pub(super) fn sort_from<S: ItemSource>(
     let mut phases = Phases::start();
     // The sink of rows has its own output.
     let nowhere = Output::Pipe(Mutex::new(Box::new(io::sink())));
-    let (output, rows) = match ending {
-        Ending::Output(output) => (output, None),
-        Ending::Rows(rows) => (&nowhere, Some(rows)),
+    let (output, rows, mut journal) = match ending {
+        Ending::Output(output) => (output, None, None),
+        Ending::Rows { sink, journal } => (&nowhere, Some(sink), journal),
     };
-    let resumed = Resumed::begin(job, output, identity_of(job, options))?;
+    let resumed = match journal {
+        // It has begun already.
+        Some(_) => Resumed::none(),
+        None => Resumed::begin(job, output, identity_of(job, options))?,
+    };
     let longest = source.longest().or(resumed.longest());
     let job = &resumed.job(job);
     let ends = Ends::open(job, source.files(), output, 1, Access::Read)?;
@@ -237,7 +247,10 @@ pub(super) fn sort_from<S: ItemSource>(
         .max(rows.map_or(0, |rows| rows.memory_bytes()));
     let _beside = job.budget.reserve("making and taking rows", beside_bytes)?;
     let is_unique = options.is_unique();
-    let (staged, mut resumed) = stage(resumed, job, &ends, options, data_bytes)?;
+    let (staged, mut resumed) = match &mut journal {
+        Some(journal) => (None, journal.take_staged()),
+        None => stage(resumed, job, &ends, options, data_bytes)?,
+    };
     if let Some(finished) = resumed.finished {
         return Ok(nothing_left(&finished));
     }
@@ -285,7 +298,8 @@ pub(super) fn sort_from<S: ItemSource>(
         sides: Default::default(),
     };
     let splitters = choose_splitters(&context, &sample);
-    if let (Some(staged), true) = (&staged, plan.distributions > 0) {
+    let kept = journal.as_ref().and(rows).and_then(RowSink::staged);
+    if let (Some(staged), true) = (staged.as_ref().or(kept), plan.distributions > 0) {
         let division = Division {
             sample_sum: sum_of(sample.keys.each()),
             bucket_count: splitters.bucket_count(),
@@ -312,12 +326,41 @@ pub(super) fn sort_from<S: ItemSource>(
         staged.as_ref(),
         &mut phases,
     )?;
-    let journal = context.partition.checkpoints.take().map(Checkpoints::end);
+    let mut record = context.partition.checkpoints.take().map(Checkpoints::end);
     drop(context);
-    let unnamed = sorted.unnamed(staged, journal);
-    let scratch = (scratch.into_made(), false);
-    let served = ends.close(job, phases, unnamed, scratch, &plan.phases)?;
+    let mut scratch = scratch.into_made();
+    let scratch_bytes = scratch.as_ref().map_or(0, Scratch::peak_bytes);
+    if let Some(journal) = journal {
+        journal.keep(RowsEnd {
+            volume: Arc::clone(&ends.volume),
+            record: record.take(),
+            scratch: scratch.take(),
+            rows_in: sorted.lines_in,
+            rows_out: sorted.written.items,
+        });
+    }
+    let unnamed = sorted.unnamed(staged, record);
+    let served = ends.close(job, phases, unnamed, (scratch, false), &plan.phases)?;
+    let served = Served {
+        scratch_bytes,
+        ..served
+    };
     Ok(sorted.summary(served, plan))
+}
+
+/// Where parts of rows may end in a job with a journal, in bytes of all rows: behind buckets that
+/// do not depend on what was in memory when they were split.
+fn part_bounds(context: &Context<'_>, buckets: &[LineBucket]) -> Option<Vec<u64>> {
+    context.rows.filter(|_| context.checkpoints.is_some())?;
+    let mut bytes: Vec<u64> = buckets.iter().map(|bucket| bucket.counts.bytes).collect();
+    if context.order.is_descending() {
+        bytes.reverse();
+    }
+    let ends = bytes.iter().scan(0, |end, bytes| {
+        *end += bytes;
+        Some(*end)
+    });
+    Some(ends.collect())
 }
 
 /// The result of a sort whose output a dead run had put in place.
@@ -387,6 +430,7 @@ fn sort_items<S: ItemSource>(
         + tables.iter().map(|table| table.lines).sum::<u64>()
         + context.skipped.load(Ordering::Relaxed);
     let mut tables = Tables::assign(context, tables, splitters, &mut buckets)?;
+    let bounds = part_bounds(context, &buckets);
     let (buckets, splits) = split_oversized(context, &mut tables, buckets)?;
     phases.end("distribute", &ends.volume);
     let options = context.options;
@@ -395,7 +439,7 @@ fn sort_items<S: ItemSource>(
         false => None,
     };
     let output = staged.or(counted.as_ref());
-    let written = sort_buckets(context, &tables, buckets, ends, output)?;
+    let written = sort_buckets(context, &tables, buckets, bounds.as_deref(), ends, output)?;
     phases.end("sort", &ends.volume);
     let skipped = context.skipped.load(Ordering::Relaxed);
     let sides = SideCounts::of(&context.sides);
