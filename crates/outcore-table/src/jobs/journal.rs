@@ -4,12 +4,14 @@
 //! A job that continues a killed one has that run's threads and memory ([`RowJournal::job`]), so
 //! the caller divides the memory after [`begin`].
 
+use std::path::{Path, PathBuf};
+
 use outcore::Job;
 use outcore::sort::lines::{Claimed, RowJournal, RowOption};
+use outcore_io::output::parent_of;
 use outcore_io::{Error, Result};
 
 use super::TableEnds;
-use super::sort::scratch_dir;
 use crate::input::TableInput;
 use crate::output::OutputOptions;
 
@@ -50,6 +52,18 @@ pub(super) fn begin(
     let filters = &writes.bloom_filters;
     options.push(option("form of output", format!("{form:?} {filters:?}")));
     RowJournal::begin(job, output, &scratch_dir(ends.outputs), options)
+}
+
+/// The scratch directory for jobs without scratch drives: next to the output, and outside of a
+/// directory that the output creates.
+pub(super) fn scratch_dir(outputs: &[PathBuf]) -> PathBuf {
+    let mut dir = outputs
+        .first()
+        .map_or(Path::new("."), |path| parent_of(path));
+    while !dir.exists() && parent_of(dir) != dir {
+        dir = parent_of(dir);
+    }
+    dir.to_path_buf()
 }
 
 /// The job, with the memory and the threads of the killed run.

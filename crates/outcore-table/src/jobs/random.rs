@@ -28,10 +28,10 @@ use crate::rows::{KeyColumn, RowCodec};
 pub fn shuffle(
     job: &Job,
     ends: &TableEnds<'_>,
-    drawn: (u64, u64),
+    (seed, epoch): (u64, u64),
     groups: &[KeyColumn],
 ) -> Result<TableSummary> {
-    shuffle_to(job, ends, drawn, groups, None)
+    shuffle_to(job, ends, seed, epoch, groups, None)
 }
 
 /// Writes this many random rows of a table in random order: the first rows that [`shuffle`] would
@@ -46,7 +46,7 @@ pub fn shuffle_some(
     epoch: u64,
     rows_count: u64,
 ) -> Result<TableSummary> {
-    shuffle_to(job, ends, (seed, epoch), &[], Some(rows_count))
+    shuffle_to(job, ends, seed, epoch, &[], Some(rows_count))
 }
 
 /// Mixes seed and epoch so that similar ones give unrelated orders.
@@ -57,7 +57,8 @@ fn mixed(seed: u64, epoch: u64) -> u64 {
 fn shuffle_to(
     job: &Job,
     ends: &TableEnds<'_>,
-    (seed, epoch): (u64, u64),
+    seed: u64,
+    epoch: u64,
     groups: &[KeyColumn],
     first: Option<u64>,
 ) -> Result<TableSummary> {

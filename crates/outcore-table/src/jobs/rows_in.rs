@@ -504,10 +504,10 @@ impl RowSource for RowsIn<'_> {
         let pieces = own.iter().map(|(number, _)| self.input.pieces()[*number]);
         reader.expect(pieces);
         for (number, end) in own {
-            self.make_piece(&mut reader, (number, end), take)?;
+            self.make_piece(&mut reader, number, end, take)?;
         }
         while let Some((number, _)) = reader.take(&self.queue) {
-            self.make_piece(&mut reader, (number, 0), take)?;
+            self.make_piece(&mut reader, number, 0, take)?;
         }
         Ok(())
     }
@@ -518,7 +518,8 @@ impl RowsIn<'_> {
     fn make_piece(
         &self,
         reader: &mut TableReader<'_>,
-        (number, end): (usize, u64),
+        number: usize,
+        end: u64,
         take: &mut TakeAgain<'_>,
     ) -> Result<()> {
         let at_once = self.shape.batch_bytes as f64 / self.sample.row_bytes().max(1.0);

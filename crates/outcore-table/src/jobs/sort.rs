@@ -4,7 +4,7 @@
 //! and publishes the output. A sort by columns is one of these jobs. [`super::rows_in`] and
 //! [`super::rows_out`] do the work.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use arrow_schema::SchemaRef;
 use outcore::Job;
@@ -15,11 +15,10 @@ use outcore::sort::lines::{
 };
 use outcore_io::drive::PrivateDir;
 use outcore_io::memory::Budget;
-use outcore_io::output::parent_of;
 use outcore_io::{Error, Result};
 
 use super::copy::written_forecast;
-use super::journal;
+use super::journal::{self, scratch_dir};
 use super::room::{Room, RowCosts, Sorts, as_key};
 use super::rows_in::{ReadShape, RowKeys, RowsIn, read_shape_of, with_room};
 use super::rows_out::{RowsOut, WriteShape};
@@ -288,7 +287,11 @@ impl Rows<'_> {
             Some(Claimed::Dir(dir)) => Some(dir),
             None => None,
         };
-        let output = create_in(dir, job, outputs, what, (writes_shape, rows_count))?;
+        let place = OutputPlace {
+            files: outputs,
+            dir,
+        };
+        let output = create(job, place, what, (writes_shape, rows_count))?;
         job.control.begin_phase("sample", 0);
         let source = RowsIn::open(self.input, self.codec, self.keys, reads_shape)?;
         // In the other cases, not all rows are written.
@@ -319,8 +322,8 @@ impl Rows<'_> {
         let order = KeyInFront { tie: self.tie };
         let done = match top {
             None => {
-                let ends: (&dyn RowSource, &dyn RowSink) = (&source, &sink);
-                sort_rows_with(&job, ends, &order, &options, journal.as_mut())?
+                let journal = journal.as_mut();
+                sort_rows_with(&job, &source, &sink, &order, &options, journal)?
             }
             Some((wanted, source)) => {
                 let sink = TopOut {
@@ -342,24 +345,25 @@ impl Rows<'_> {
     }
 }
 
+/// The files of an output, and the private directory of the only one, if it has one already.
+pub(super) struct OutputPlace<'a> {
+    files: &'a [PathBuf],
+    dir: Option<PrivateDir>,
+}
+
+impl<'a> From<&'a [PathBuf]> for OutputPlace<'a> {
+    fn from(files: &'a [PathBuf]) -> Self {
+        OutputPlace { files, dir: None }
+    }
+}
+
 /// Creates the output of a job with a budget of its own, for `rows_count` rows if known.
 ///
 /// # Errors
 /// As [`TableOutput::create`].
-pub(super) fn create(
+pub(super) fn create<'a>(
     job: &Job,
-    outputs: &[PathBuf],
-    what: (&SchemaRef, &OutputOptions),
-    shape: (WriteShape, Option<u64>),
-) -> Result<TableOutput> {
-    create_in(None, job, outputs, what, shape)
-}
-
-/// The same in a private directory for the only file, if it is given.
-fn create_in(
-    dir: Option<PrivateDir>,
-    job: &Job,
-    outputs: &[PathBuf],
+    place: impl Into<OutputPlace<'a>>,
     (schema, writes): (&SchemaRef, &OutputOptions),
     (shape, rows_count): (WriteShape, Option<u64>),
 ) -> Result<TableOutput> {
@@ -372,7 +376,8 @@ fn create_in(
         memory_bytes: shape.output_bytes,
         rows_count,
     };
-    TableOutput::create_in(dir, &own, outputs, schema, writes, shape)
+    let OutputPlace { files, dir } = place.into();
+    TableOutput::create_in(dir, &own, files, schema, writes, shape)
 }
 
 /// Sorts all rows on this many threads. Scratch goes to `dir` if the job has no scratch drives.
@@ -393,18 +398,6 @@ pub(super) fn sort_all(
         scratch_dir: dir,
     };
     sort_rows(&job, source, sink, order, &options)
-}
-
-/// The scratch directory for jobs without scratch drives: next to the output, and outside of a
-/// directory that the output creates.
-pub(super) fn scratch_dir(outputs: &[PathBuf]) -> PathBuf {
-    let mut dir = outputs
-        .first()
-        .map_or(Path::new("."), |path| parent_of(path));
-    while !dir.exists() && parent_of(dir) != dir {
-        dir = parent_of(dir);
-    }
-    dir.to_path_buf()
 }
 
 /// How an input with this `need` is read: on as many threads as half of the memory allows, at most

@@ -32,10 +32,11 @@ use outcore::key::sort_key::Tie;
 use outcore::sort::lines::rows::RowSource;
 use outcore_io::Result;
 
+use super::journal::scratch_dir;
 use super::room::{Room, Sorts};
 use super::rows_in::{RowKeys, RowsIn};
 use super::rows_out::part_bytes;
-use super::sort::{KeyInFront, create, open, scratch_dir, sort_all};
+use super::sort::{KeyInFront, create, open, sort_all};
 use super::{TableEnds, TableSummary, check_rows};
 use crate::input::TableInput;
 use crate::output::OutputOptions;

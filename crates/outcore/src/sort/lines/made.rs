@@ -53,7 +53,7 @@ pub fn sort_rows(
     order: &dyn SortKey,
     options: &RowSortOptions,
 ) -> Result<LineSummary> {
-    sort_rows_with(job, (source, sink), order, options, None)
+    sort_rows_with(job, source, sink, order, options, None)
 }
 
 /// The same from a source to a sink with the journal of the job, if it keeps one.
@@ -62,7 +62,8 @@ pub fn sort_rows(
 /// The errors of [`sort_rows`].
 pub fn sort_rows_with(
     job: &Job,
-    (source, sink): (&dyn RowSource, &dyn RowSink),
+    source: &dyn RowSource,
+    sink: &dyn RowSink,
     order: &dyn SortKey,
     options: &RowSortOptions,
     journal: Option<&mut RowJournal>,

@@ -67,6 +67,22 @@ pub(super) struct RowsEnd {
     pub(super) rows_out: u64,
 }
 
+impl RowsEnd {
+    /// Gives itself to the journal of rows, if there is one; returns what is not in it then.
+    pub(super) fn kept_by(
+        self,
+        journal: Option<&mut RowJournal>,
+    ) -> (Option<LastRecord>, Option<Scratch>) {
+        match journal {
+            Some(journal) => {
+                journal.end = Some(self);
+                (None, None)
+            }
+            None => (self.record, self.scratch),
+        }
+    }
+}
+
 impl RowJournal {
     /// Finds the killed run that wrote `output`; `None` if the job keeps no journal. The job is the
     /// same if these `options` are.
@@ -182,11 +198,6 @@ impl RowJournal {
     /// What [`RowJournal::claim`] has found.
     pub(super) fn take_staged(&mut self) -> Staged {
         self.staged.take().unwrap_or_default()
-    }
-
-    /// Keeps what is left of the sort until the output has its name.
-    pub(super) fn keep(&mut self, end: RowsEnd) {
-        self.end = Some(end);
     }
 }
 

@@ -160,6 +160,23 @@ pub(super) enum Ending<'a> {
     },
 }
 
+impl<'a> Ending<'a> {
+    /// The output, which is `nowhere` for rows; the sink of rows, and its journal.
+    fn into_parts(
+        self,
+        nowhere: &'a Output,
+    ) -> (
+        &'a Output,
+        Option<&'a dyn RowSink>,
+        Option<&'a mut RowJournal>,
+    ) {
+        match self {
+            Ending::Output(output) => (output, None, None),
+            Ending::Rows { sink, journal } => (nowhere, Some(sink), journal),
+        }
+    }
+}
+
 /// Lines of files.
 struct Files<'a> {
     inputs: &'a [Input],
@@ -229,10 +246,7 @@ pub(super) fn sort_from<S: ItemSource>(
     let mut phases = Phases::start();
     // The sink of rows has its own output.
     let nowhere = Output::Pipe(Mutex::new(Box::new(io::sink())));
-    let (output, rows, mut journal) = match ending {
-        Ending::Output(output) => (output, None, None),
-        Ending::Rows { sink, journal } => (&nowhere, Some(sink), journal),
-    };
+    let (output, rows, mut journal) = ending.into_parts(&nowhere);
     let resumed = match journal {
         // It has begun already.
         Some(_) => Resumed::none(),
@@ -269,15 +283,12 @@ pub(super) fn sort_from<S: ItemSource>(
     let mut sample = source.sample(job, &ends, lines)?;
     sample.sort();
     let layout = ends.layout(job, &places_of(output, rows));
-    let size = LineSize {
+    let mut size = LineSize {
         sampled_bytes: sample_cost.bytes + ends.volume.traffic_bytes().0,
         ..sample.size(job, lines, data_bytes, is_unique, layout)
     };
-    let job_size = resumed.size(size.job.clone());
-    let size = LineSize {
-        job: job_size.clone(),
-        ..size
-    };
+    size.job = resumed.size(size.job);
+    let job_size = size.job.clone();
     let plan = plan_for(source, rows, longest, size.marked(options.mark_bytes()))?;
     job.control.show_plan(&plan);
     check_memory(job, &plan.ledger())?;
@@ -300,20 +311,16 @@ pub(super) fn sort_from<S: ItemSource>(
     let splitters = choose_splitters(&context, &sample);
     let kept = journal.as_ref().and(rows).and_then(RowSink::staged);
     if let (Some(staged), true) = (staged.as_ref().or(kept), plan.distributions > 0) {
-        let division = Division {
-            sample_sum: sum_of(sample.keys.each()),
-            bucket_count: splitters.bucket_count(),
-            is_reversed: order.is_descending(),
-            longest,
-        };
-        context.partition.checkpoints = checkpoints_of(
+        let division = division_of(&sample, &splitters, order, longest);
+        let made = checkpoints_of(
             &mut resumed,
             &context,
             staged,
             job_size,
             division,
             &splitters,
-        )?;
+        );
+        context.partition.checkpoints = made?;
     }
     drop(sample);
     phases.end("sample", &ends.volume).seconds += sample_cost.seconds;
@@ -326,25 +333,14 @@ pub(super) fn sort_from<S: ItemSource>(
         staged.as_ref(),
         &mut phases,
     )?;
-    let mut record = context.partition.checkpoints.take().map(Checkpoints::end);
+    let record = context.partition.checkpoints.take().map(Checkpoints::end);
     drop(context);
-    let mut scratch = scratch.into_made();
-    let scratch_bytes = scratch.as_ref().map_or(0, Scratch::peak_bytes);
-    if let Some(journal) = journal {
-        journal.keep(RowsEnd {
-            volume: Arc::clone(&ends.volume),
-            record: record.take(),
-            scratch: scratch.take(),
-            rows_in: sorted.lines_in,
-            rows_out: sorted.written.items,
-        });
-    }
+    let end = sorted.rows_end(&ends, record, scratch.into_made());
+    let scratch_bytes = end.scratch.as_ref().map_or(0, Scratch::peak_bytes);
+    let (record, scratch) = end.kept_by(journal);
     let unnamed = sorted.unnamed(staged, record);
-    let served = ends.close(job, phases, unnamed, (scratch, false), &plan.phases)?;
-    let served = Served {
-        scratch_bytes,
-        ..served
-    };
+    let mut served = ends.close(job, phases, unnamed, (scratch, false), &plan.phases)?;
+    served.scratch_bytes = scratch_bytes;
     Ok(sorted.summary(served, plan))
 }
 
@@ -392,6 +388,22 @@ impl Sorted {
             written: self.written,
             journal,
             items_in: self.lines_in,
+        }
+    }
+
+    /// What is left of a sort of rows until its output has a name.
+    fn rows_end(
+        &self,
+        ends: &Ends<'_>,
+        record: Option<LastRecord>,
+        scratch: Option<Scratch>,
+    ) -> RowsEnd {
+        RowsEnd {
+            volume: Arc::clone(&ends.volume),
+            record,
+            scratch,
+            rows_in: self.lines_in,
+            rows_out: self.written.items,
         }
     }
 
@@ -474,6 +486,21 @@ fn stage(
         data_bytes: data_bytes + ends.parts.len() as u64,
     };
     resumed.stage(job, ends, asked)
+}
+
+/// How a sort divides its data.
+fn division_of(
+    sample: &LineSample,
+    splitters: &LineSplitters,
+    order: &dyn SortKey,
+    longest: Option<Longest>,
+) -> Division {
+    Division {
+        sample_sum: sum_of(sample.keys.each()),
+        bucket_count: splitters.bucket_count(),
+        is_reversed: order.is_descending(),
+        longest,
+    }
 }
 
 /// The checkpoints of a sort that keeps a journal.
