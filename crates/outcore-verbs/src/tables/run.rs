@@ -123,36 +123,7 @@ pub(crate) fn run_with<T: Done>(
     if request.keeps_journal {
         check_resume(request, &sources, &outputs, &writes)?;
     }
-    let target = match outputs.as_slice() {
-        // Scratch needs a place, even if nothing is written.
-        [] => Target::File(PathBuf::from("differences")),
-        [path] if is_stdout(path) || is_stream(path) => {
-            let stream = (!is_stdout(path)).then(|| path.clone());
-            let target = Target::Pipe(stream);
-            let consent = Consent {
-                force: request.force,
-                ..Consent::default()
-            };
-            let holds = match writes.format.is_text() {
-                true => Holds::Lines,
-                false => Holds::Records,
-            };
-            check_terminal(&target, holds, consent)?;
-            // A job without scratch needs no place for it.
-            let dir = default_scratch_dir(Path::new(".")).unwrap_or_else(|_| PathBuf::from("."));
-            outputs = vec![dir.join("standard output")];
-            target
-        }
-        [path] if writes.directory.is_none() => Target::File(path.clone()),
-        // A directory that appears with its files has scratch next to it.
-        [_, ..] if writes.directory.as_ref().is_some_and(|dir| !dir.exists()) => {
-            Target::File(writes.directory.clone().unwrap_or_default())
-        }
-        paths => Target::Shards {
-            paths: paths.to_vec(),
-            manifest: paths[0].with_file_name("_parts"),
-        },
-    };
+    let target = target_of(request, &mut outputs, &writes)?;
     resources.named_drives(0)?;
     let resources = resources.measuring(request.is_explained);
     let kept = Kept {
@@ -226,6 +197,44 @@ pub(crate) fn run_with<T: Done>(
     notes.extend(lost);
     let used = stopwatch.stop(done.moved(), &[], &resources, host.end_trace()?);
     Ok(Ran::new(done, request.output, stored_bytes, used, notes))
+}
+
+/// The destination of `outputs`, which get a name for scratch if it is a stream.
+fn target_of(
+    request: &Request<'_>,
+    outputs: &mut Vec<PathBuf>,
+    writes: &OutputOptions,
+) -> Result<Target> {
+    Ok(match outputs.as_slice() {
+        // Scratch needs a place, even if nothing is written.
+        [] => Target::File(PathBuf::from("differences")),
+        [path] if is_stdout(path) || is_stream(path) => {
+            let stream = (!is_stdout(path)).then(|| path.clone());
+            let target = Target::Pipe(stream);
+            let consent = Consent {
+                force: request.force,
+                ..Consent::default()
+            };
+            let holds = match writes.format.is_text() {
+                true => Holds::Lines,
+                false => Holds::Records,
+            };
+            check_terminal(&target, holds, consent)?;
+            // A job without scratch needs no place for it.
+            let dir = default_scratch_dir(Path::new(".")).unwrap_or_else(|_| PathBuf::from("."));
+            *outputs = vec![dir.join("standard output")];
+            target
+        }
+        [path] if writes.directory.is_none() => Target::File(path.clone()),
+        // A directory that appears with its files has scratch next to it.
+        [_, ..] if writes.directory.as_ref().is_some_and(|dir| !dir.exists()) => {
+            Target::File(writes.directory.clone().unwrap_or_default())
+        }
+        paths => Target::Shards {
+            paths: paths.to_vec(),
+            manifest: paths[0].with_file_name("_parts"),
+        },
+    })
 }
 
 /// Rejects a job that keeps a journal and cannot be resumed.
