@@ -241,7 +241,7 @@ def sort(
         seed: Seed for sampling, drive choice and the random order of `R` (which otherwise differs in each
             run). Does not affect the output otherwise.
         resume: Keep a journal. If the job is killed or fails, the same command with resume= continues it and
-            writes the same bytes. For lines and records that go from files to one plain file. outcore keeps
+            writes the same bytes. For lines, records and tables that go from files to one file. outcore keeps
             what it has done for 7 days (OUTCORE_RESUME_DAYS).
         volume: The drives file of a volume: where a file is taken, `"@name"` is a dataset on it. By default
             that of `OUTCORE_VOLUME`.

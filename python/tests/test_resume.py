@@ -20,10 +20,20 @@ CASES: list[tuple[str, str, dict[str, Any]]] = [
     ("sort", "numbers", {"dtype": "u64", "memory": "8MiB"}),
 ]
 
+TABLES: list[tuple[str, dict[str, Any]]] = [
+    ("sort", {"by": "key", "memory": "32MiB"}),
+    ("shuffle", {"seed": 3, "memory": "32MiB"}),
+    ("unique", {"by": ["key", "text"], "memory": "32MiB"}),
+]
+
 
 def _kill(name: str, source: str, options: dict[str, Any], wait_s: float) -> None:
     """Kills a call this long after its directories were marked as those of a job that can be resumed."""
-    call = f"import outcore; outcore.{name}({source!r}, 'out', **{options!r})"
+    _kill_call(f"import outcore; outcore.{name}({source!r}, 'out', **{options!r})", wait_s)
+
+
+def _kill_call(call: str, wait_s: float) -> None:
+    """The same for a call as text."""
     child = subprocess.Popen([sys.executable, "-c", call])
     while child.poll() is None and not list(Path().glob(".outcore-*/resume")):
         time.sleep(0.001)
@@ -54,6 +64,27 @@ def test_a_killed_call_is_continued(name: str, source: str, options: dict[str, A
         assert sorted(path.name for path in Path().iterdir()) == sorted([source, "out", "plain"])
         Path("out").unlink()
     assert any("continues the run that was killed" in text for text in said), said
+
+
+@pytest.mark.parametrize(("name", "options"), TABLES)
+def test_a_killed_call_on_a_table_is_continued(name: str, options: dict[str, Any]) -> None:
+    pyarrow = pytest.importorskip("pyarrow")
+    parquet = pytest.importorskip("pyarrow.parquet")
+    keys = numpy.random.default_rng(6).integers(0, 200_000, 400_000)
+    keys[::3] = 77
+    texts = [None if key % 11 == 0 else f"{key * key:x}" * int(key % 9) for key in keys.tolist()]
+    table = pyarrow.table({"key": keys, "text": texts, "place": numpy.arange(len(keys))})
+    parquet.write_table(table, "in.parquet", row_group_size=20_000)
+    function = getattr(outcore, name)
+    again = {**options, "threads": 2, "drives": ["."], "resume": True}
+    function("in.parquet", "plain.parquet", **again)
+    for wait_s in (0.01, 0.05, 0.15):
+        call = f"import outcore; outcore.{name}('in.parquet', 'out.parquet', **{again!r})"
+        _kill_call(call, wait_s)
+        function("in.parquet", "out.parquet", force=True, **again)
+        assert Path("out.parquet").read_bytes() == Path("plain.parquet").read_bytes()
+        assert sorted(path.name for path in Path().iterdir()) == ["in.parquet", "out.parquet", "plain.parquet"]
+        Path("out.parquet").unlink()
 
 
 def test_a_compressed_output_is_rejected() -> None:

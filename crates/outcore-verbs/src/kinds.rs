@@ -113,10 +113,10 @@ static RULES: [Rule; 58] = [
     rule(&["delete_input"], RECORDS, "records").instead("remove the inputs once the output exists"),
     rule(
         &["resume"],
-        ROWS.and(RECORDS),
-        "lines, CSV, JSON lines and records",
+        ROWS.and(RECORDS).and(TABLES),
+        "lines, CSV, JSON lines, records and tables",
     )
-    .instead("tables begin anew after a kill; --csv and --jsonl sort rows of text"),
+    .instead("FASTQ begins anew after a kill"),
     rule(&["ties", "explain"], RECORDS, "records").of(&["verify"]),
     rule(&["zip"], RECORDS, "records").instead("join tables with `outcore join`"),
     rule(

@@ -8,6 +8,7 @@
 mod lines;
 mod others;
 mod published;
+mod tables;
 
 use std::process::Child;
 
@@ -16,6 +17,8 @@ use crate::support::*;
 /// A job whose directory is in memory, and the bytes that it must write.
 struct Resumed {
     place: TestDir,
+    /// The names of the input and the output.
+    names: [&'static str; 2],
     input: Vec<u8>,
     expected: Vec<u8>,
     command: Vec<String>,
@@ -44,6 +47,7 @@ fn job_of(input: Vec<u8>, verb: &str, options: &str) -> Resumed {
     std::fs::remove_file(place.path("out")).unwrap();
     Resumed {
         place,
+        names: ["in", "out"],
         input,
         expected,
         command,
@@ -76,10 +80,15 @@ impl Resumed {
     /// The output is there and right, and nothing else is; removes it.
     #[track_caller]
     fn is_whole(&self, when: &str) {
-        assert_eq!(self.place.names(), ["in", "out"], "{when}");
-        assert!(self.place.read("out") == self.expected, "{when}: wrong");
-        assert!(self.place.read("in") == self.input, "{when}");
-        std::fs::remove_file(self.place.path("out")).unwrap();
+        let [source, output] = self.names;
+        assert_eq!(self.place.names(), self.names, "{when}");
+        assert!(self.place.read(output) == self.expected, "{when}: wrong");
+        assert!(self.place.read(source) == self.input, "{when}");
+        self.remove_output();
+    }
+
+    fn remove_output(&self) {
+        std::fs::remove_file(self.place.path(self.names[1])).unwrap();
     }
 
     /// Whether a killed run can be continued now.
@@ -217,10 +226,10 @@ fn killed_at(job: &Resumed, part: f64) {
     let mut nth = 1024_u64;
     while job.run_with(&format!("kill@{nth}")).code.is_none() {
         job.resume().ok();
-        std::fs::remove_file(job.place.path("out")).unwrap();
+        job.remove_output();
         nth *= 2;
     }
-    std::fs::remove_file(job.place.path("out")).unwrap();
+    job.remove_output();
     let mut beyond = nth;
     nth /= 2;
     while nth + nth / 16 < beyond {
@@ -232,7 +241,7 @@ fn killed_at(job: &Resumed, part: f64) {
             }
             Some(_) => beyond = middle,
         }
-        std::fs::remove_file(job.place.path("out")).unwrap();
+        job.remove_output();
     }
     // With several threads, the number of operations varies.
     let mut last = (nth as f64 * part) as u64;
@@ -244,7 +253,7 @@ fn killed_at(job: &Resumed, part: f64) {
         if answer.code.is_none() {
             job.resume().ok();
         }
-        std::fs::remove_file(job.place.path("out")).unwrap();
+        job.remove_output();
         last -= last / 16 + 1;
     }
 }

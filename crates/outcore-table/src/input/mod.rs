@@ -55,7 +55,7 @@ use arrow_array::{RecordBatch, RecordBatchOptions, new_null_array};
 use arrow_schema::{FieldRef, Schema, SchemaRef};
 use outcore::Job;
 use outcore_io::memory::Reservation;
-use outcore_io::port::Volume;
+use outcore_io::port::{Volume, VolumeFile};
 use outcore_io::{Error, Kind, Result, units};
 
 use self::parquet::ParquetFile;
@@ -453,6 +453,12 @@ impl TableInput {
     pub(crate) fn check_unchanged(&self) -> Result<()> {
         let mut files = self.files.iter();
         files.try_for_each(|file| file.drive_file().check_unchanged())
+    }
+
+    /// The open files.
+    pub(crate) fn open_files(&self) -> Vec<VolumeFile> {
+        let files = self.files.iter();
+        files.map(|file| file.drive_file().file().clone()).collect()
     }
 
     /// The least memory that can read all of it.

@@ -10,10 +10,10 @@
 //! Bounds: the reservation, which includes the bytes that are read ahead. If a piece turns out to
 //! need that memory, those bytes are dropped and read again later.
 
-use std::collections::VecDeque;
+use std::collections::{HashSet, VecDeque};
 use std::ops::Range;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, OnceLock};
 
 use arrow_array::RecordBatch;
 use arrow_schema::{Schema, SchemaRef};
@@ -38,6 +38,8 @@ const AHEAD_PIECES: usize = 64;
 pub(crate) struct PieceQueue {
     next: AtomicUsize,
     readers_count: usize,
+    /// Pieces that nobody takes.
+    left_out: OnceLock<HashSet<usize>>,
 }
 
 impl PieceQueue {
@@ -46,7 +48,17 @@ impl PieceQueue {
         PieceQueue {
             next: AtomicUsize::new(0),
             readers_count: readers_count.max(1),
+            left_out: OnceLock::new(),
         }
+    }
+
+    /// Leaves these pieces out; the first call counts.
+    pub(crate) fn leave_out(&self, pieces: impl Iterator<Item = usize>) {
+        self.left_out.get_or_init(|| pieces.collect());
+    }
+
+    fn is_left_out(&self, piece: usize) -> bool {
+        self.left_out.get().is_some_and(|out| out.contains(&piece))
     }
 
     /// Takes the next pieces: a small part of those that are left, so that all threads end at about
@@ -113,12 +125,18 @@ impl<'a> TableReader<'a> {
     /// Takes the next piece of the table from `queue`, with its number.
     pub(crate) fn take(&mut self, queue: &PieceQueue) -> Option<(usize, Piece)> {
         let pieces = self.input.pieces();
-        if self.taken.is_empty() {
-            self.taken = queue.take(pieces);
-            self.expect(pieces[self.taken.clone()].iter().copied());
+        loop {
+            if self.taken.is_empty() {
+                self.taken = queue.take(pieces);
+                let numbers = self.taken.clone();
+                let numbers = numbers.filter(|&number| !queue.is_left_out(number));
+                self.expect(numbers.map(|number| pieces[number]));
+            }
+            let number = self.taken.next()?;
+            if !queue.is_left_out(number) {
+                return Some((number, pieces[number]));
+            }
         }
-        let number = self.taken.next()?;
-        Some((number, pieces[number]))
     }
 
     /// Returns the batches of a piece.

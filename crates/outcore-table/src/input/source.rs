@@ -72,6 +72,11 @@ impl DriveFile {
         &self.file.path
     }
 
+    /// The open file.
+    pub(super) fn file(&self) -> &VolumeFile {
+        &self.file
+    }
+
     pub(super) fn len_bytes(&self) -> u64 {
         self.file.facts.len_bytes
     }

@@ -12,7 +12,8 @@ use outcore::Job;
 use outcore_io::Result;
 
 use super::group::{Aggregate, group_by};
-use super::sort::{scratch_dir, sort};
+use super::journal::scratch_dir;
+use super::sort::sort;
 use super::{TableEnds, TableOrder, TableSummary};
 use crate::input::InputOptions;
 use crate::output::{OutputOptions, TableFormat};

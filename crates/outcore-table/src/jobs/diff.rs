@@ -30,10 +30,11 @@ use outcore::{Amounts, Forecast, Job, Phase, PhasePlan};
 use outcore_io::memory::allow_hint;
 use outcore_io::{Error, Kind, Result, threads, units};
 
+use super::journal::scratch_dir;
 use super::merge::{Block, Runs};
 use super::room::as_key;
 use super::rows_out::WriteShape;
-use super::sort::{create, open_alone, scratch_dir, sort};
+use super::sort::{create, open_alone, sort};
 use super::{Both, RightTable, TableEnds, TableOrder, TableSummary, open_both};
 use crate::fault;
 use crate::input::{InputOptions, TableInput};

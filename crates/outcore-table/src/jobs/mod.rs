@@ -49,6 +49,7 @@ mod diff;
 mod group;
 mod holding;
 mod join;
+mod journal;
 mod made;
 mod merge;
 mod part;
@@ -70,7 +71,7 @@ mod window;
 
 use std::path::PathBuf;
 
-use outcore::sort::lines::LineSummary;
+use outcore::sort::lines::{LineSummary, RowJournal};
 use outcore::{Job, Phase};
 use outcore_io::{Error, Result, units};
 
@@ -189,16 +190,20 @@ fn check_rows(rows_in: u64, rows_out: u64) -> Result<()> {
 
 impl TableSummary {
     /// Publishes the output of a sort of `input`, if the input has not changed; `sample_bytes` of
-    /// it were read before the sort.
+    /// it were read before the sort. The job may keep a `journal`.
     fn published(
         job: &Job,
         (input, sample_bytes): (&TableInput, u64),
         output: TableOutput,
         done: LineSummary,
+        journal: Option<RowJournal>,
     ) -> Result<Self> {
         input.check_unchanged()?;
         job.control.begin_phase("publish", 0);
-        let lens_bytes = output.publish()?;
+        let lens_bytes = match journal {
+            Some(journal) => output.publish_vouched(journal)?,
+            None => output.publish()?,
+        };
         let read_bytes = (sample_bytes, input.read_bytes());
         Ok(TableSummary::of_sort(done, read_bytes, lens_bytes))
     }

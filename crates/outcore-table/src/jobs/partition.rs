@@ -24,8 +24,9 @@ use outcore::key::sort_key::Tie;
 use outcore_io::{Error, Result};
 
 use super::group::few_groups;
+use super::journal::scratch_dir;
 use super::rows_in::RowKeys;
-use super::sort::{Rows, open, scratch_dir};
+use super::sort::{Rows, open};
 use super::{TableEnds, TableSummary};
 use crate::equal::plain_type;
 use crate::fault;
@@ -128,7 +129,7 @@ pub fn partition(
         first: None,
         columns: Some(&kept),
     };
-    let done = sorted.run(job, &paths, &writes)?;
+    let done = sorted.run(job, &paths, &writes, None)?;
     Ok((done, paths))
 }
 

@@ -9,6 +9,7 @@ use outcore::Job;
 use outcore::key::sort_key::Tie;
 use outcore_io::{Error, Result};
 
+use super::journal;
 use super::rows_in::RowKeys;
 use super::sort::{Rows, codec_of, open};
 use super::{TableEnds, TableSummary};
@@ -30,7 +31,7 @@ pub fn shuffle(
     (seed, epoch): (u64, u64),
     groups: &[KeyColumn],
 ) -> Result<TableSummary> {
-    shuffle_to(job, ends, mixed(seed, epoch), groups, None)
+    shuffle_to(job, ends, seed, epoch, groups, None)
 }
 
 /// Writes this many random rows of a table in random order: the first rows that [`shuffle`] would
@@ -45,7 +46,7 @@ pub fn shuffle_some(
     epoch: u64,
     rows_count: u64,
 ) -> Result<TableSummary> {
-    shuffle_to(job, ends, mixed(seed, epoch), &[], Some(rows_count))
+    shuffle_to(job, ends, seed, epoch, &[], Some(rows_count))
 }
 
 /// Mixes seed and epoch so that similar ones give unrelated orders.
@@ -57,6 +58,7 @@ fn shuffle_to(
     job: &Job,
     ends: &TableEnds<'_>,
     seed: u64,
+    epoch: u64,
     groups: &[KeyColumn],
     first: Option<u64>,
 ) -> Result<TableSummary> {
@@ -71,6 +73,18 @@ fn shuffle_to(
         return Err(Error::usage("shuffle", cause)
             .hint("name only the columns, without :desc or :nulls-first"));
     }
+    let names = groups.iter().map(KeyColumn::to_string);
+    let options = vec![
+        journal::option("seed", seed),
+        journal::option("epoch", epoch),
+        journal::option("groups", names.collect::<Vec<_>>().join(",")),
+    ];
+    let journal = match first {
+        Some(_) => None,
+        None => journal::begin(job, ends, options)?,
+    };
+    let seed = mixed(seed, epoch);
+    let job = &journal::job(job, journal.as_ref());
     let input = open(job, ends)?;
     let codec = RowCodec::new(input.schema(), &[])?;
     let group = match groups {
@@ -100,5 +114,5 @@ fn shuffle_to(
         first,
         columns: None,
     };
-    rows.run(job, ends.outputs, &writes)
+    rows.run(job, ends.outputs, &writes, journal)
 }

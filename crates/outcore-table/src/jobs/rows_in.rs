@@ -17,7 +17,9 @@ use std::time::Instant;
 
 use arrow_array::{RecordBatch, UInt32Array};
 use arrow_select::take::take_record_batch;
-use outcore::sort::lines::rows::{LongRow, MeanRow, RowBatch, RowSource, Sampled, TakeRows};
+use outcore::sort::lines::rows::{
+    LongRow, MeanRow, RowBatch, RowSource, Sampled, TakeAgain, TakeRows, TakenRows,
+};
 use outcore::{Forecast, Job};
 use outcore_io::memory::Budget;
 use outcore_io::{Error, Result};
@@ -25,7 +27,7 @@ use twox_hash::XxHash3_128;
 
 use super::rows_out::WriteShape;
 use crate::fault;
-use crate::input::{InputNeed, Piece, PieceQueue, TableInput};
+use crate::input::{InputNeed, Piece, PieceQueue, TableInput, TableReader};
 use crate::rows::{RowCodec, key_of};
 
 /// Pieces from which keys are sampled, and rows of each.
@@ -486,27 +488,77 @@ impl RowSource for RowsIn<'_> {
     }
 
     fn make(&self, take: &mut TakeRows<'_>) -> Result<()> {
-        if self.begun.fetch_add(1, Ordering::Relaxed) >= self.shape.readers_count {
+        let nothing = TakenRows { own: &[], all: &[] };
+        self.make_again(nothing, &mut |rows, position, _| take(rows, position))
+    }
+
+    fn make_again(&self, taken: TakenRows<'_>, take: &mut TakeAgain<'_>) -> Result<()> {
+        let own = ends_of(taken.own);
+        let is_beyond = self.begun.fetch_add(1, Ordering::Relaxed) >= self.shape.readers_count;
+        if is_beyond && own.is_empty() {
             return Ok(());
         }
+        let begun = taken.all.iter().map(|end| piece_and_place(end - 1).0);
+        self.queue.leave_out(begun);
         let mut reader = self.input.reader(self.shape.reader_bytes)?;
-        let mut rows = RowBatch::default();
+        let pieces = own.iter().map(|(number, _)| self.input.pieces()[*number]);
+        reader.expect(pieces);
+        for (number, end) in own {
+            self.make_piece(&mut reader, number, end, take)?;
+        }
+        while let Some((number, _)) = reader.take(&self.queue) {
+            self.make_piece(&mut reader, number, 0, take)?;
+        }
+        Ok(())
+    }
+}
+
+impl RowsIn<'_> {
+    /// Passes on the rows of a piece; those before the position `end` are repeated.
+    fn make_piece(
+        &self,
+        reader: &mut TableReader<'_>,
+        number: usize,
+        end: u64,
+        take: &mut TakeAgain<'_>,
+    ) -> Result<()> {
         let at_once = self.shape.batch_bytes as f64 / self.sample.row_bytes().max(1.0);
         let at_once = (at_once as usize).clamp(1, ROWS_AT_ONCE);
-        while let Some((number, piece)) = reader.take(&self.queue) {
-            let mut position = position_of(number)?;
-            for batch in reader.open(piece)? {
-                for part in parts_of(&batch?, at_once) {
+        let mut rows = RowBatch::default();
+        let mut position = position_of(number)?;
+        for batch in reader.open(self.input.pieces()[number])? {
+            let batch = batch?;
+            let repeated = end.saturating_sub(position).min(batch.num_rows() as u64) as usize;
+            let halves = [
+                (batch.slice(0, repeated), true),
+                (batch.slice(repeated, batch.num_rows() - repeated), false),
+            ];
+            for (half, is_repeated) in halves {
+                for part in parts_of(&half, at_once) {
                     rows.clear();
                     self.keys.encode(self.codec, &part, position, &mut rows)?;
                     self.check_lens(&rows, position)?;
-                    take(&rows, position)?;
+                    take(&rows, position, is_repeated)?;
                     position += part.num_rows() as u64;
                 }
             }
         }
         Ok(())
     }
+}
+
+/// The pieces of stretches that end at these positions, in order, and the end of the last stretch
+/// in each.
+fn ends_of(taken: &[u64]) -> Vec<(usize, u64)> {
+    let mut ends: Vec<(usize, u64)> = Vec::new();
+    for end in taken {
+        let (piece, _) = piece_and_place(end - 1);
+        match ends.last_mut() {
+            Some(last) if last.0 == piece => last.1 = *end,
+            _ => ends.push((piece, *end)),
+        }
+    }
+    ends
 }
 
 /// Splits a batch into parts of at most this many rows.

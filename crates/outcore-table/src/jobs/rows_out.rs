@@ -9,7 +9,8 @@
 //! batch.
 
 use outcore::Forecast;
-use outcore::sort::lines::rows::{RowPart, RowSink};
+use outcore::sort::lines::rows::{RowBatch, RowPart, RowSink};
+use outcore_io::output::StagedOutput;
 use outcore_io::{Error, Kind, Result, units};
 
 use crate::fault;
@@ -92,6 +93,8 @@ pub(super) struct RowsOut<'a> {
     shape: WriteShape,
     part_bytes: u64,
     written: Forecast,
+    /// Whether batches do not depend on how the rows are divided among calls.
+    is_resumable: bool,
 }
 
 /// Bytes of the rows of a part, if all rows have about `data_bytes`, with an average of
@@ -125,6 +128,16 @@ impl<'a> RowsOut<'a> {
             shape,
             part_bytes: part_bytes(output, shape, amount),
             written,
+            is_resumable: false,
+        }
+    }
+
+    /// For a job that keeps a journal, if `is_resumable`: the batches that it writes depend only on
+    /// the rows of a part.
+    pub(super) fn resumable(self, is_resumable: bool) -> Self {
+        RowsOut {
+            is_resumable,
+            ..self
         }
     }
 }
@@ -132,7 +145,8 @@ impl<'a> RowsOut<'a> {
 impl RowSink for RowsOut<'_> {
     fn memory_bytes(&self) -> u64 {
         // The engine holds the rows. This is for a batch of arrays, and its encoded form.
-        let taken_bytes = 2 * self.shape.batch_bytes + self.shape.taken_bytes;
+        let batches = 2 + u64::from(self.is_resumable);
+        let taken_bytes = batches * self.shape.batch_bytes + self.shape.taken_bytes;
         self.shape.output_bytes + taken_bytes * self.shape.writers_count as u64
     }
 
@@ -146,7 +160,15 @@ impl RowSink for RowsOut<'_> {
 
     fn begin(&self, number: usize, rows_before: Option<u64>) -> Result<Box<dyn RowPart + '_>> {
         let section = self.output.section(number as u64, rows_before.unwrap_or(0));
-        Ok(Box::new(TablePart { out: self, section }))
+        Ok(Box::new(TablePart {
+            out: self,
+            section,
+            kept: RowBatch::default(),
+        }))
+    }
+
+    fn staged(&self) -> Option<&StagedOutput> {
+        self.output.staged()
     }
 
     fn give_up(&self) {
@@ -158,6 +180,8 @@ impl RowSink for RowsOut<'_> {
 struct TablePart<'a> {
     out: &'a RowsOut<'a>,
     section: Section<'a>,
+    /// The rows of a batch that is not full.
+    kept: RowBatch,
 }
 
 impl TablePart<'_> {
@@ -176,9 +200,10 @@ impl TablePart<'_> {
 
 impl RowPart for TablePart<'_> {
     fn take(&mut self, rows: &mut dyn Iterator<Item = &[u8]>) -> Result<()> {
+        let kept = std::mem::take(&mut self.kept);
         let mut batch: Vec<&[u8]> = Vec::with_capacity(ROWS_AT_ONCE);
         let mut bytes = 0;
-        for row in rows {
+        for row in kept.iter().chain(rows.map(shortened)) {
             self.out.shape.check_row(row)?;
             let row_bytes = row.len() as u64;
             let is_full =
@@ -191,15 +216,34 @@ impl RowPart for TablePart<'_> {
             batch.push(row);
             bytes += row_bytes;
         }
+        // A longer row is a batch of its own, whatever follows.
+        let is_kept = self.out.is_resumable && bytes <= self.out.shape.batch_bytes;
         match batch.is_empty() {
             true => Ok(()),
+            false if is_kept => batch.iter().try_for_each(|row| self.kept.push(row)),
             false => self.write(&batch),
         }
     }
 
-    fn finish(self: Box<Self>) -> Result<()> {
+    fn movable<'p>(self: Box<Self>) -> Option<Box<dyn RowPart + Send + 'p>>
+    where
+        Self: 'p,
+    {
+        Some(self)
+    }
+
+    fn finish(mut self: Box<Self>) -> Result<()> {
+        let kept = std::mem::take(&mut self.kept);
+        if !kept.is_empty() {
+            self.write(&kept.iter().collect::<Vec<_>>())?;
+        }
         self.section.finish()
     }
+}
+
+/// The same row for as long as another one.
+fn shortened<'s, 'l: 's>(row: &'l [u8]) -> &'s [u8] {
+    row
 }
 
 #[cfg(test)]

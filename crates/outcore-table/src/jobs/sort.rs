@@ -4,18 +4,21 @@
 //! and publishes the output. A sort by columns is one of these jobs. [`super::rows_in`] and
 //! [`super::rows_out`] do the work.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use arrow_schema::SchemaRef;
 use outcore::Job;
 use outcore::key::sort_key::{NoKey, SortKey, Tie};
 use outcore::sort::lines::rows::{RowSink, RowSource};
-use outcore::sort::lines::{LineSummary, RowSortOptions, sort_rows};
+use outcore::sort::lines::{
+    Claimed, LineSummary, RowJournal, RowSortOptions, sort_rows, sort_rows_with,
+};
+use outcore_io::drive::PrivateDir;
 use outcore_io::memory::Budget;
-use outcore_io::output::parent_of;
 use outcore_io::{Error, Result};
 
 use super::copy::written_forecast;
+use super::journal::{self, scratch_dir};
 use super::room::{Room, RowCosts, Sorts, as_key};
 use super::rows_in::{ReadShape, RowKeys, RowsIn, read_shape_of, with_room};
 use super::rows_out::{RowsOut, WriteShape};
@@ -82,6 +85,10 @@ fn by_columns(
     order: &TableOrder,
     is_unique: bool,
 ) -> Result<TableSummary> {
+    let choice = if is_unique { ", one row per key" } else { "" };
+    let said = format!("by {}{choice}", said_of(order));
+    let journal = journal::begin(job, ends, vec![journal::option("order", said)])?;
+    let job = &journal::job(job, journal.as_ref());
     let input = open(job, ends)?;
     let keys = order.columns_of(input.schema());
     let codec = codec_of(&input, &keys)?;
@@ -101,7 +108,18 @@ fn by_columns(
         first: None,
         columns: None,
     };
-    rows.run(job, ends.outputs, &writes)
+    rows.run(job, ends.outputs, &writes, journal)
+}
+
+/// An order in words.
+fn said_of(order: &TableOrder) -> String {
+    let tie = if order.is_stable { ", stable" } else { "" };
+    let keys = order.keys.iter().map(KeyColumn::to_string);
+    match (order.keys.is_empty(), order.is_descending) {
+        (true, false) => format!("all columns{tie}"),
+        (true, true) => format!("all columns, descending{tie}"),
+        (false, _) => format!("{}{tie}", keys.collect::<Vec<_>>().join(",")),
+    }
 }
 
 /// Writes the first `rows_count` rows of a stable [`sort`] by `keys`, or all rows if there are
@@ -134,7 +152,7 @@ pub fn top(
         first: Some(rows_count),
         columns: None,
     };
-    rows.run(job, ends.outputs, &writes)
+    rows.run(job, ends.outputs, &writes, None)
 }
 
 /// Creates a codec for the rows of `input`, ordered by `keys`.
@@ -189,12 +207,13 @@ pub(super) struct Rows<'a> {
 }
 
 impl Rows<'_> {
-    /// Sorts the rows into `outputs`.
+    /// Sorts the rows into `outputs`, for a job that may keep a `journal`.
     pub(super) fn run(
         &self,
         job: &Job,
         outputs: &[PathBuf],
         writes: &OutputOptions,
+        journal: Option<RowJournal>,
     ) -> Result<TableSummary> {
         let schema = match self.columns {
             None => SchemaRef::clone(self.input.schema()),
@@ -205,7 +224,7 @@ impl Rows<'_> {
         };
         let writes = &writes.with_long(self.input.long_names());
         let room = |input: &TableInput| self.room(job, input, &schema, writes);
-        let done = self.run_in(job, outputs, &room(self.input));
+        let done = self.run_in(job, outputs, &room(self.input), journal);
         done.map_err(|error| Room::named(error, || Ok(room(&self.input.looked_through()?))))
     }
 
@@ -245,13 +264,34 @@ impl Rows<'_> {
         }
     }
 
-    fn run_in(&self, job: &Job, outputs: &[PathBuf], room: &Room<'_>) -> Result<TableSummary> {
+    fn run_in(
+        &self,
+        job: &Job,
+        outputs: &[PathBuf],
+        room: &Room<'_>,
+        mut journal: Option<RowJournal>,
+    ) -> Result<TableSummary> {
         let (reads_shape, writes_shape) = room.shapes();
         let rows_in = self.input.rows_count();
         let written = self.first.map_or(rows_in, |first| first.min(rows_in));
         let rows_count = (!self.is_unique).then_some(written);
         let what = room.written()?;
-        let output = create(job, outputs, what, (writes_shape, rows_count))?;
+        let dir = match journal::claim(job, self.input, what.1, journal.as_mut())? {
+            Some(Claimed::Finished { rows_in, rows_out }) => {
+                return Ok(TableSummary {
+                    rows_in,
+                    rows_out,
+                    ..TableSummary::default()
+                });
+            }
+            Some(Claimed::Dir(dir)) => Some(dir),
+            None => None,
+        };
+        let place = OutputPlace {
+            files: outputs,
+            dir,
+        };
+        let output = create(job, place, what, (writes_shape, rows_count))?;
         job.control.begin_phase("sample", 0);
         let source = RowsIn::open(self.input, self.codec, self.keys, reads_shape)?;
         // In the other cases, not all rows are written.
@@ -272,6 +312,7 @@ impl Rows<'_> {
         let forecast = written_forecast(self.input, rows_count);
         let what = (self.codec, self.columns);
         let sink = RowsOut::new(&output, what, writes_shape, (amount, forecast));
+        let sink = sink.resumable(journal.is_some());
         let mut job = job.clone();
         job.options.threads = writes_shape.writers_count;
         let options = RowSortOptions {
@@ -280,7 +321,10 @@ impl Rows<'_> {
         };
         let order = KeyInFront { tie: self.tie };
         let done = match top {
-            None => sort_rows(&job, &source, &sink, &order, &options)?,
+            None => {
+                let journal = journal.as_mut();
+                sort_rows_with(&job, &source, &sink, &order, &options, journal)?
+            }
             Some((wanted, source)) => {
                 let sink = TopOut {
                     rows: &sink,
@@ -297,7 +341,19 @@ impl Rows<'_> {
         if !self.is_unique && self.first.is_none() {
             check_rows(done.lines_in, done.lines_out)?;
         }
-        TableSummary::published(&job, (self.input, sample_bytes), output, done)
+        TableSummary::published(&job, (self.input, sample_bytes), output, done, journal)
+    }
+}
+
+/// The files of an output, and the private directory of the only one, if it has one already.
+pub(super) struct OutputPlace<'a> {
+    files: &'a [PathBuf],
+    dir: Option<PrivateDir>,
+}
+
+impl<'a> From<&'a [PathBuf]> for OutputPlace<'a> {
+    fn from(files: &'a [PathBuf]) -> Self {
+        OutputPlace { files, dir: None }
     }
 }
 
@@ -305,9 +361,9 @@ impl Rows<'_> {
 ///
 /// # Errors
 /// As [`TableOutput::create`].
-pub(super) fn create(
+pub(super) fn create<'a>(
     job: &Job,
-    outputs: &[PathBuf],
+    place: impl Into<OutputPlace<'a>>,
     (schema, writes): (&SchemaRef, &OutputOptions),
     (shape, rows_count): (WriteShape, Option<u64>),
 ) -> Result<TableOutput> {
@@ -320,7 +376,8 @@ pub(super) fn create(
         memory_bytes: shape.output_bytes,
         rows_count,
     };
-    TableOutput::create(&own, outputs, schema, writes, shape)
+    let OutputPlace { files, dir } = place.into();
+    TableOutput::create_in(dir, &own, files, schema, writes, shape)
 }
 
 /// Sorts all rows on this many threads. Scratch goes to `dir` if the job has no scratch drives.
@@ -341,18 +398,6 @@ pub(super) fn sort_all(
         scratch_dir: dir,
     };
     sort_rows(&job, source, sink, order, &options)
-}
-
-/// The scratch directory for jobs without scratch drives: next to the output, and outside of a
-/// directory that the output creates.
-pub(super) fn scratch_dir(outputs: &[PathBuf]) -> PathBuf {
-    let mut dir = outputs
-        .first()
-        .map_or(Path::new("."), |path| parent_of(path));
-    while !dir.exists() && parent_of(dir) != dir {
-        dir = parent_of(dir);
-    }
-    dir.to_path_buf()
 }
 
 /// How an input with this `need` is read: on as many threads as half of the memory allows, at most

@@ -49,6 +49,8 @@ use arrow_ipc::writer::{DictionaryHandling, FileWriter, StreamWriter};
 use arrow_schema::SchemaRef;
 use outcore::Job;
 use outcore::primitives::together::Together;
+use outcore::sort::lines::RowJournal;
+use outcore_io::drive::PrivateDir;
 use outcore_io::memory::Reservation;
 use outcore_io::output::{Shard, StagedOutput, WrittenOutput};
 use outcore_io::port::Volume;
@@ -158,6 +160,21 @@ impl TableOutput {
         options: &OutputOptions,
         shape: WriterShape,
     ) -> Result<Self> {
+        Self::create_in(None, job, paths, schema, options, shape)
+    }
+
+    /// The same for a single file that is staged in the private directory `dir`, if it is given.
+    ///
+    /// # Errors
+    /// As [`TableOutput::create`].
+    pub(crate) fn create_in(
+        dir: Option<PrivateDir>,
+        job: &Job,
+        paths: &[PathBuf],
+        schema: &SchemaRef,
+        options: &OutputOptions,
+        shape: WriterShape,
+    ) -> Result<Self> {
         let options = &options.fitting(schema);
         let files = match &options.files {
             FileRows::Each(rows) if paths.len() > 1 => FileRows::Each(*rows.max(&1)),
@@ -223,7 +240,7 @@ impl TableOutput {
         let listed = (paths, options.directory.as_deref());
         let staged = match &options.stream {
             Some(_) => None,
-            None => Some(stage(job, &volume, listed, options.is_replacing)?),
+            None => Some(stage(job, &volume, listed, options.is_replacing, dir)?),
         };
         let pages = options.pages(&schema, group_bytes);
         let mut output = TableOutput {
@@ -323,6 +340,24 @@ impl TableOutput {
             staged.publish_each(&self.volume, &lens_bytes)?;
         }
         Ok(lens_bytes)
+    }
+
+    /// The same for a single file with the journal of its job.
+    ///
+    /// # Errors
+    /// As [`TableOutput::publish`].
+    pub(crate) fn publish_vouched(self, journal: RowJournal) -> Result<Vec<u64>> {
+        self.end()?;
+        let lens_bytes = std::mem::take(&mut self.sequencer.lock().lens_bytes);
+        if let (Some(staged), [len_bytes]) = (self.staged, &lens_bytes[..]) {
+            journal.publish(&self.volume, staged, *len_bytes)?;
+        }
+        Ok(lens_bytes)
+    }
+
+    /// The unfinished files; `None` for a stream.
+    pub(crate) fn staged(&self) -> Option<&StagedOutput> {
+        self.staged.as_ref()
     }
 
     /// The same, together with files that are already written.

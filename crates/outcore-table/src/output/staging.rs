@@ -6,6 +6,7 @@
 use std::path::{Path, PathBuf};
 
 use outcore::Job;
+use outcore_io::drive::PrivateDir;
 use outcore_io::output::{Room, SET_LIST, ShardPlan, StagedOutput};
 use outcore_io::port::Volume;
 use outcore_io::{Error, Result};
@@ -27,12 +28,14 @@ pub(super) fn file_rows(paths: &[PathBuf], rows_count: Option<u64>) -> Result<u6
     }
 }
 
-/// Stages the files `paths`, which have `directory` to themselves if it is given.
+/// Stages the files `paths`, which have `directory` to themselves if it is given. A single file is
+/// staged in the private directory `dir`, if that is given.
 pub(super) fn stage(
     job: &Job,
     volume: &Volume,
     (paths, directory): (&[PathBuf], Option<&Path>),
     is_replacing: bool,
+    dir: Option<PrivateDir>,
 ) -> Result<StagedOutput> {
     if let Some(directory) = directory.filter(|directory| directory.is_dir()) {
         // A publication that a killed job had decided is completed first, because it is part of
@@ -55,7 +58,12 @@ pub(super) fn stage(
         start_bytes: 0,
         len_bytes: 0,
     };
-    let plans = paths.iter().map(plan).collect();
+    let mut plans: Vec<ShardPlan> = paths.iter().map(plan).collect();
+    if let Some(dir) = dir
+        && let Some(plan) = plans.pop()
+    {
+        return StagedOutput::stage_in(volume, plan, is_replacing, Room::AtMost, dir);
+    }
     if let Some(directory) = directory {
         let place = (directory, SET_LIST);
         return StagedOutput::stage_directory(volume, place, plans, is_replacing, Room::AtMost);

@@ -47,6 +47,7 @@ mod node;
 mod read;
 mod write;
 
+use std::fmt;
 use std::sync::Arc;
 
 use arrow_array::{ArrayRef, RecordBatch};
@@ -84,6 +85,22 @@ pub struct KeyColumn {
     pub is_nulls_first: bool,
     /// Its type, if given. Text is parsed in this type; a column with a type must have this one.
     pub data_type: Option<DataType>,
+}
+
+impl fmt::Display for KeyColumn {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.name)?;
+        if let Some(data_type) = &self.data_type {
+            write!(f, ":{data_type}")?;
+        }
+        if self.is_descending {
+            write!(f, ":desc")?;
+        }
+        match self.is_nulls_first {
+            true => write!(f, ":nulls-first"),
+            false => Ok(()),
+        }
+    }
 }
 
 impl KeyColumn {

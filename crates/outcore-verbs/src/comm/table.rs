@@ -34,6 +34,7 @@ pub(super) fn comm(
         tables: &args.tables,
         force: args.force,
         replace: false,
+        keeps_journal: false,
         record_io: &args.job.record_io,
         is_explained: args.explain,
         text: &text,

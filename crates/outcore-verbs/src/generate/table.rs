@@ -57,6 +57,7 @@ pub(super) fn generate(
         tables: &tables,
         force: args.force,
         replace: false,
+        keeps_journal: false,
         record_io: &args.record_io,
         is_explained: args.explain,
         text: &text,

@@ -316,7 +316,7 @@ impl FileArgs {
 #[derive(Debug, Clone, Copy, Default, Args)]
 pub(crate) struct ResumeArgs {
     /// Keep a journal. If the job is killed or fails, the same command with --resume continues it
-    /// and writes the same bytes. For lines and records that go from files to one plain file.
+    /// and writes the same bytes. For lines, records and tables that go from files to one file.
     /// outcore keeps what it has done for 7 days (OUTCORE_RESUME_DAYS)
     #[arg(long, help_heading = "Files")]
     pub(crate) resume: bool,

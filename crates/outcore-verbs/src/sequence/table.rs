@@ -49,6 +49,7 @@ impl<'a> Ends<'a> {
             tables: &self.rows.tables,
             force: self.input.force,
             replace: false,
+            keeps_journal: false,
             record_io: &self.input.job.record_io,
             is_explained: self.input.explain,
             text,

@@ -28,6 +28,7 @@ pub(super) fn shuffle(
     let recording = (&args.job.record_io, args.explain);
     let request = Request {
         replace: args.replace,
+        keeps_journal: args.journal.resume,
         ..Request::of_any(&args.files, &args.tables, recording, &text)
     };
     let ran = run(host, &request, resources, |job, ends| match args.records {

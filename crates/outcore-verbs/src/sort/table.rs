@@ -27,6 +27,7 @@ pub(super) fn sort(host: &dyn Host, args: &SortArgs, resources: Resources) -> Re
         tables: &args.tables,
         force: args.force,
         replace: args.replace,
+        keeps_journal: args.journal.resume,
         record_io: &args.job.record_io,
         is_explained: args.explain,
     };

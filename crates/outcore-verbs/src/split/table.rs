@@ -55,6 +55,7 @@ pub(super) fn split(host: &dyn Host, args: &SplitArgs) -> Result<SplitSummary> {
         tables: &tables,
         force: args.force,
         replace: false,
+        keeps_journal: false,
         record_io: &args.record_io,
         is_explained: args.explain,
     };
@@ -164,6 +165,7 @@ fn partition(
         tables: &tables,
         force: args.force,
         replace: false,
+        keeps_journal: false,
         record_io: &args.record_io,
         is_explained: args.explain,
     };

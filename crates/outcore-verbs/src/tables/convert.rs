@@ -98,6 +98,7 @@ impl Verb for Convert {
             tables: &args.tables,
             force: args.force,
             replace: false,
+            keeps_journal: false,
             record_io: &args.record_io,
             is_explained: args.plan.explain,
         };

@@ -114,6 +114,7 @@ impl Verb for Diff {
             tables: &args.tables,
             force: args.force,
             replace: false,
+            keeps_journal: false,
             record_io: &args.job.record_io,
             is_explained: args.explain,
             text: &text,

@@ -121,6 +121,7 @@ impl Verb for Join {
             tables: &args.tables,
             force: args.force,
             replace: false,
+            keeps_journal: false,
             record_io: &args.job.record_io,
             is_explained: args.plan.explain,
         };

@@ -19,6 +19,7 @@ use super::inputs::{READ, is_stdin};
 use super::request::Request;
 use crate::host::Host;
 use crate::option::tables::{PipeFormat, TableArgs};
+use crate::resumed::may_exist;
 
 /// The largest number of files in a directory of parts.
 const PARTS_MAX: u64 = 1_000_000;
@@ -50,7 +51,10 @@ pub(crate) fn outputs_of(host: &dyn Host, request: &Request<'_>) -> Result<Outpu
     }
     check_local("create output", name)?;
     let name = match request.tables.parts {
-        None => host.output(name, request.force)?,
+        None => {
+            let may_exist = may_exist(request.keeps_journal, Some(name))?;
+            host.output(name, request.force || may_exist)?
+        }
         Some(_) => host.output_dir(name, request.force)?,
     };
     let format = match (TableFormat::of_name(&name), request.tables.parts) {

@@ -28,6 +28,8 @@ pub struct Request<'a> {
     pub force: bool,
     /// The output may take the place of an input.
     pub replace: bool,
+    /// Whether the job keeps a journal, and continues a killed run.
+    pub keeps_journal: bool,
     /// The destination of a trace.
     pub record_io: &'a RecordingArgs,
     /// Whether plans are shown, and later their outcome.
@@ -58,6 +60,7 @@ impl<'a> Request<'a> {
             tables,
             force: files.force,
             replace: false,
+            keeps_journal: false,
             record_io,
             is_explained,
             text,
@@ -72,6 +75,7 @@ impl<'a> Request<'a> {
             tables: &files.tables,
             force: files.force,
             replace: false,
+            keeps_journal: false,
             record_io: &files.job.record_io,
             is_explained: files.plan.explain,
             text,

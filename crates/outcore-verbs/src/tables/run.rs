@@ -5,14 +5,16 @@
 
 use std::path::{Path, PathBuf};
 
+use outcore::read::text_kind::TextKind;
 use outcore::{Error, Job, Result};
+use outcore_front::content::Recognition;
 use outcore_front::inputs::{Source, is_stdout};
 use outcore_front::output::{Consent, Holds, Target, check_replaced, check_terminal, is_stream};
 use outcore_front::resources::{Resources, default_scratch_dir};
 use outcore_front::staging::sealed_error;
 use outcore_table::input::check_not_read_again;
 use outcore_table::jobs::TableEnds;
-use outcore_table::output::{FileRows, TableStream, list_of};
+use outcore_table::output::{FileRows, OutputOptions, TableStream, list_of};
 use serde_json::json;
 
 use super::inputs::{explain_no_input, is_stdin, reads, unpacked};
@@ -23,6 +25,7 @@ use super::report::{self, Done};
 use super::request::Request;
 use crate::host::{Host, Kept, watch};
 use crate::report::{JobSummary, Stopwatch, WriteSummary};
+use crate::resumed::{Resuming, refuse_copies, refused};
 use crate::scratch::{note_scratch, scratch_drives};
 
 /// A finished job.
@@ -117,36 +120,10 @@ pub(crate) fn run_with<T: Done>(
         check_replaced(&list, &outputs, &sources)?;
     }
     writes.is_replacing = request.force || request.replace;
-    let target = match outputs.as_slice() {
-        // Scratch needs a place, even if nothing is written.
-        [] => Target::File(PathBuf::from("differences")),
-        [path] if is_stdout(path) || is_stream(path) => {
-            let stream = (!is_stdout(path)).then(|| path.clone());
-            let target = Target::Pipe(stream);
-            let consent = Consent {
-                force: request.force,
-                ..Consent::default()
-            };
-            let holds = match writes.format.is_text() {
-                true => Holds::Lines,
-                false => Holds::Records,
-            };
-            check_terminal(&target, holds, consent)?;
-            // A job without scratch needs no place for it.
-            let dir = default_scratch_dir(Path::new(".")).unwrap_or_else(|_| PathBuf::from("."));
-            outputs = vec![dir.join("standard output")];
-            target
-        }
-        [path] if writes.directory.is_none() => Target::File(path.clone()),
-        // A directory that appears with its files has scratch next to it.
-        [_, ..] if writes.directory.as_ref().is_some_and(|dir| !dir.exists()) => {
-            Target::File(writes.directory.clone().unwrap_or_default())
-        }
-        paths => Target::Shards {
-            paths: paths.to_vec(),
-            manifest: paths[0].with_file_name("_parts"),
-        },
-    };
+    if request.keeps_journal {
+        check_resume(request, &sources, &outputs, &writes)?;
+    }
+    let target = target_of(request, &mut outputs, &writes)?;
     resources.named_drives(0)?;
     let resources = resources.measuring(request.is_explained);
     let kept = Kept {
@@ -163,7 +140,15 @@ pub(crate) fn run_with<T: Done>(
         false => stored_bytes,
     };
     let drives = scratch_drives(&resources, &target, scratch_bytes)?;
-    let job = host.adopt(resources.planned_job(drives));
+    let resuming = Resuming {
+        is_asked: request.keeps_journal,
+        target: &target,
+    };
+    resuming.begin(host);
+    let mut job = host.adopt(resources.planned_job(drives));
+    if request.keeps_journal {
+        job.options.resume = Some(resources.resume_options(host.call(), String::new()));
+    }
     note_scratch(host, &resources, &target, &job);
     if request.is_explained {
         host.show_plans(&job.control);
@@ -183,12 +168,15 @@ pub(crate) fn run_with<T: Done>(
         "io": resources.config.io.value.name(),
     }));
     let mut reads = reads(request.tables, request.text);
-    let (copies, _spool) = unpacked(
+    let (copies, spool) = unpacked(
         host,
         (&job, &resources),
         (request.inputs, request.text.kind),
         &target.dir(),
     )?;
+    if spool.is_some() && request.keeps_journal {
+        return Err(copied());
+    }
     reads.copies = copies;
     if let Target::Pipe(path) = &target {
         let stream = host.open_pipe(path.as_deref(), &job.control)?;
@@ -201,7 +189,8 @@ pub(crate) fn run_with<T: Done>(
         writes: &writes,
     };
     let done = watch(host, &job.control, &[], || work(&job, &ends));
-    let done = done.map_err(|error| explain_no_input(host, request.inputs, error))?;
+    let explained = |error| resuming.explain(host, explain_no_input(host, request.inputs, error));
+    let done = done.map_err(explained)?;
     let mut notes = request.text.take_remarks();
     notes.iter().for_each(|remark| host.remark(remark));
     let lost = request.text.take_notes();
@@ -209,6 +198,70 @@ pub(crate) fn run_with<T: Done>(
     notes.extend(lost);
     let used = stopwatch.stop(done.moved(), &[], &resources, host.end_trace()?);
     Ok(Ran::new(done, request.output, stored_bytes, used, notes))
+}
+
+/// The destination of `outputs`, which get a name for scratch if it is a stream.
+fn target_of(
+    request: &Request<'_>,
+    outputs: &mut Vec<PathBuf>,
+    writes: &OutputOptions,
+) -> Result<Target> {
+    Ok(match outputs.as_slice() {
+        // Scratch needs a place, even if nothing is written.
+        [] => Target::File(PathBuf::from("differences")),
+        [path] if is_stdout(path) || is_stream(path) => {
+            let stream = (!is_stdout(path)).then(|| path.clone());
+            let target = Target::Pipe(stream);
+            let consent = Consent {
+                force: request.force,
+                ..Consent::default()
+            };
+            let holds = match writes.format.is_text() {
+                true => Holds::Lines,
+                false => Holds::Records,
+            };
+            check_terminal(&target, holds, consent)?;
+            // A job without scratch needs no place for it.
+            let dir = default_scratch_dir(Path::new(".")).unwrap_or_else(|_| PathBuf::from("."));
+            *outputs = vec![dir.join("standard output")];
+            target
+        }
+        [path] if writes.directory.is_none() => Target::File(path.clone()),
+        // A directory that appears with its files has scratch next to it.
+        [_, ..] if writes.directory.as_ref().is_some_and(|dir| !dir.exists()) => {
+            Target::File(writes.directory.clone().unwrap_or_default())
+        }
+        paths => Target::Shards {
+            paths: paths.to_vec(),
+            manifest: paths[0].with_file_name("_parts"),
+        },
+    })
+}
+
+/// Rejects a job that keeps a journal and cannot be resumed.
+fn check_resume(
+    request: &Request<'_>,
+    sources: &[Source],
+    outputs: &[PathBuf],
+    writes: &OutputOptions,
+) -> Result<()> {
+    let is_one = |path: &PathBuf| !is_stdout(path) && !is_stream(path);
+    if !matches!(outputs, [path] if is_one(path)) || writes.directory.is_some() {
+        let cause = "only a job that writes one file can be resumed";
+        return Err(refused(cause, "name a file with -o"));
+    }
+    for source in sources {
+        let is_text =
+            request.text.kind.is_some() || TextKind::of_table_name(&source.name).is_some();
+        let lines = is_text.then(Recognition::default);
+        refuse_copies(std::slice::from_ref(source), lines)?;
+    }
+    Ok(())
+}
+
+fn copied() -> Error {
+    let cause = "a compressed input is unpacked to scratch, which a killed run takes along";
+    refused(cause, "make a file of it first, or leave --resume out")
 }
 
 impl<T: Done> Ran<T> {

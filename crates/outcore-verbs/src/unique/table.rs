@@ -22,7 +22,10 @@ pub(super) fn unique(
     let keys = keys_of(&args.text.by, args.descending)?;
     let text = text.needing_keys(&keys)?;
     let recording = (&args.job.record_io, args.explain);
-    let request = Request::of_any(&args.files, &args.tables, recording, &text);
+    let request = Request {
+        keeps_journal: args.journal.resume,
+        ..Request::of_any(&args.files, &args.tables, recording, &text)
+    };
     let order = TableOrder {
         keys,
         is_stable: true,

@@ -243,6 +243,7 @@ pub(super) fn materialize(
         tables: &tables,
         force: args.force,
         replace: false,
+        keeps_journal: false,
         record_io: &args.record_io,
         is_explained: args.explain,
         text: &text,

@@ -185,6 +185,16 @@ impl<'a> Checkpoints<'a> {
         lock(&self.moved[thread]).blocks.push(position);
     }
 
+    /// Notes that a thread has distributed the rows from `position` to `end`, which may follow
+    /// those before.
+    pub(crate) fn note_rows(&self, thread: usize, position: u64, end: u64) {
+        let blocks = &mut lock(&self.moved[thread]).blocks;
+        match blocks.last_mut() {
+            Some(last) if *last == position => *last = end,
+            _ => blocks.push(end),
+        }
+    }
+
     /// Records what a thread has distributed: its blocks, and the segments in `outs`, of which no
     /// write is in flight. It counts from the next commit on.
     pub(crate) fn record_moved(&self, thread: usize, outs: &[Out]) -> Result<()> {

@@ -217,6 +217,8 @@ impl InputIdentity {
 pub(crate) struct Settled {
     pub(crate) size: JobSize,
     pub(crate) seed: u64,
+    /// The memory that the source and the sink of rows have divided; 0 without these.
+    pub(crate) rows_memory_bytes: u64,
     pub(crate) division: Division,
     /// Names of the private directories on the scratch drives.
     pub(crate) scratch_names: Vec<Vec<u8>>,
@@ -266,8 +268,8 @@ pub(super) struct SegmentEntry {
 /// One thread of the dead job.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Sequence {
-    /// The blocks that it distributed, in its order: their positions, or their chunks, one entry
-    /// per region.
+    /// The blocks that it distributed, in its order: their positions; or their chunks, one entry
+    /// per region; or the positions behind stretches of rows.
     pub(crate) blocks: Vec<u64>,
     /// For each bucket, the ranks of the items that are on scratch.
     covered: HashMap<u32, Ranges>,

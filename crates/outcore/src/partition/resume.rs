@@ -248,6 +248,11 @@ impl Resuming {
         }
         self.give_up(job)?;
         if difference.is_none() {
+            // A kill while scratch was removed may have left a directory without a mark.
+            let dirs = self.drives.iter().map(|drive| &drive.dir);
+            for dir in dirs.chain([&self.parent]).filter(|dir| dir.is_dir()) {
+                job.device.sweep_private_dirs(dir)?;
+            }
             let what = "the killed run had put its output in place; nothing is left to do";
             job.control.note(what.to_owned());
         }

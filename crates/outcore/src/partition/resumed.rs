@@ -17,7 +17,9 @@ use super::{LazyScratch, Partition};
 use crate::ends::Output;
 use crate::job::{Job, JobSize};
 use crate::read::longest::Longest;
+use crate::read::source::InputPart;
 use outcore_io::checksum::bytes_checksum;
+use outcore_io::drive::PrivateDir;
 use outcore_io::drive::private_dir::Resumable;
 use outcore_io::journal::{BUFFER_BYTES, JOURNAL_LINE};
 use outcore_io::memory::{Budget, Ledger, Pool, Reservation, allow_hint};
@@ -43,6 +45,8 @@ pub(crate) struct Staged {
     pub(crate) finished: Option<Finished>,
     rest: Option<FoundRest>,
     restored: Option<Restored>,
+    /// The memory that the source and the sink of rows have divided; 0 without these.
+    pub(crate) rows_memory_bytes: u64,
     _memory: Option<Reservation>,
 }
 
@@ -86,6 +90,15 @@ impl Resumed {
         })
     }
 
+    /// The beginning of a job without a journal.
+    pub(crate) fn none() -> Self {
+        Resumed {
+            resuming: None,
+            options: Vec::new(),
+            memory: None,
+        }
+    }
+
     /// The job, with the threads and the seed of the dead run.
     pub(crate) fn job(&self, job: &Job) -> Job {
         match &self.resuming {
@@ -95,6 +108,12 @@ impl Resumed {
             },
             None => job.clone(),
         }
+    }
+
+    /// The memory that the source and the sink of rows had divided in the dead run.
+    pub(crate) fn rows_memory_bytes(&self) -> Option<u64> {
+        let restored = self.resuming.as_ref()?.restored()?;
+        Some(restored.settled.rows_memory_bytes)
     }
 
     /// The longest item, if the dead run measured it.
@@ -118,17 +137,35 @@ impl Resumed {
             room,
             data_bytes,
         } = asked;
+        let (dir, later) = self.claim(job, &ends.parts, replace)?;
+        let staged = match dir {
+            _ if later.finished.is_some() => None,
+            None => ends.stage(replace, room, data_bytes)?,
+            Some(dir) => ends.stage_in(dir, replace, room, data_bytes)?,
+        };
+        Ok((staged, later))
+    }
+
+    /// The private directory of a job on `parts` that keeps a journal, for its output.
+    ///
+    /// # Errors
+    /// The dead run was another job; the output of another one exists. The system's error.
+    pub(crate) fn claim(
+        self,
+        job: &Job,
+        parts: &[InputPart],
+        replace: bool,
+    ) -> Result<(Option<PrivateDir>, Staged)> {
         let mut later = Staged {
             _memory: self.memory,
             ..Staged::default()
         };
         let Some(mut resuming) = self.resuming else {
-            let staged = ends.stage(replace, room, data_bytes)?;
-            return Ok((staged, later));
+            return Ok((None, later));
         };
         let mut named = self.options;
         named.push(resuming.place());
-        let identity = Identity::of(&ends.parts, named);
+        let identity = Identity::of(parts, named);
         later.finished = resuming.finished(job, &identity, replace)?;
         if later.finished.is_some() {
             return Ok((None, later));
@@ -138,8 +175,7 @@ impl Resumed {
         later.mark = Some(resuming.mark(&dir)?);
         later.identity = Some(identity);
         later.rest = rest;
-        let staged = ends.stage_in(dir, replace, room, data_bytes)?;
-        Ok((staged, later))
+        Ok((Some(dir), later))
     }
 }
 
@@ -194,6 +230,7 @@ impl Staged {
         let settled = Settled {
             size,
             seed: partition.job.options.seed,
+            rows_memory_bytes: self.rows_memory_bytes,
             division,
             scratch_names: names_of(scratch),
             bands: scratch.bands(),
@@ -230,8 +267,19 @@ impl Staged {
 /// # Errors
 /// [`Kind::Memory`], with the memory that is enough.
 pub(crate) fn check_memory(job: &Job, ledger: &Ledger) -> Result<()> {
-    let (needed_bytes, free_bytes) = (ledger.bytes(), job.budget.free_bytes());
-    if job.options.resume.is_none() || needed_bytes <= free_bytes {
+    match job.options.resume {
+        Some(_) => check_room(job, ledger.bytes()),
+        None => Ok(()),
+    }
+}
+
+/// Fails if a job has less than `needed_bytes` of free memory, which the dead run used.
+///
+/// # Errors
+/// [`Kind::Memory`], with the memory that is enough.
+pub(crate) fn check_room(job: &Job, needed_bytes: u64) -> Result<()> {
+    let free_bytes = job.budget.free_bytes();
+    if needed_bytes <= free_bytes {
         return Ok(());
     }
     let enough_bytes = job.options.memory_bytes + (needed_bytes - free_bytes);

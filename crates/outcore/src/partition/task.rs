@@ -198,6 +198,11 @@ pub(crate) trait BucketWork<K> {
         area: Buf,
     ) -> Result<()>;
 
+    /// Called when the thread has no more tasks for now.
+    fn end(&mut self) -> Result<()> {
+        Ok(())
+    }
+
     /// Called if the thread has failed: other threads must not wait for its remaining work.
     fn give_up(&mut self) {}
 }
@@ -289,6 +294,7 @@ pub(crate) fn run_tasks<K: Send, W: BucketWork<K>>(
             kind: PhantomData,
         };
         worker.run(&mut guarded.work)?;
+        guarded.work.end()?;
         guarded.is_done = true;
         Ok(())
     })?;

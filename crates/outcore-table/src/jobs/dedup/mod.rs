@@ -32,7 +32,8 @@ use outcore_io::memory::Budget;
 use outcore_io::{Error, Result};
 
 use super::copy::{Change, copy_changed};
-use super::sort::{open, scratch_dir};
+use super::journal::scratch_dir;
+use super::sort::open;
 use super::{TableEnds, TableSummary};
 use crate::input::TableInput;
 use crate::output::OutputOptions;

@@ -42,8 +42,9 @@ use super::{Chosen, DEDUP, DedupSummary, write};
 use crate::fault;
 use crate::input::{PieceQueue, TableInput};
 use crate::jobs::copy::starts_of;
+use crate::jobs::journal::scratch_dir;
 use crate::jobs::rows_in::ReadShape;
-use crate::jobs::sort::{open, read_shape, scratch_dir, sort_all};
+use crate::jobs::sort::{open, read_shape, sort_all};
 use crate::jobs::{TableEnds, TableSummary};
 use crate::output::OutputOptions;
 

@@ -35,9 +35,10 @@ use outcore::Job;
 use outcore::key::sort_key::Tie;
 use outcore_io::Result;
 
+use super::journal::scratch_dir;
 use super::room::{Room, Sorts};
 use super::rows_out::part_bytes;
-use super::sort::{KeyInFront, create, open, scratch_dir, sort_all};
+use super::sort::{KeyInFront, create, open, sort_all};
 use super::{TableEnds, TableSummary};
 use crate::input::TableInput;
 use crate::output::OutputOptions;
@@ -119,7 +120,7 @@ fn grouped(
         sink.write_empty(output.section_behind())?;
     }
     let rows_out = sink.written.into_inner();
-    let summary = TableSummary::published(job, (input, sample_bytes), output, done)?;
+    let summary = TableSummary::published(job, (input, sample_bytes), output, done, None)?;
     Ok(TableSummary {
         rows_in: input.rows_count(),
         rows_out,

@@ -44,9 +44,10 @@ use outcore_io::memory::Budget;
 use outcore_io::{Error, Result};
 
 use super::copy::copy_changed;
+use super::journal::scratch_dir;
 use super::room::{Room, Sorts};
 use super::rows_out::part_bytes;
-use super::sort::{create, read_shape, scratch_dir, sort_all};
+use super::sort::{create, read_shape, sort_all};
 use super::{RightTable, TableEnds, TableSummary, open_both};
 use crate::input::{InputOptions, TableInput};
 use crate::output::OutputOptions;

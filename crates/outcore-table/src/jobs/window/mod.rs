@@ -32,10 +32,11 @@ use outcore::key::sort_key::Tie;
 use outcore::sort::lines::rows::RowSource;
 use outcore_io::Result;
 
+use super::journal::scratch_dir;
 use super::room::{Room, Sorts};
 use super::rows_in::{RowKeys, RowsIn};
 use super::rows_out::part_bytes;
-use super::sort::{KeyInFront, create, open, scratch_dir, sort_all};
+use super::sort::{KeyInFront, create, open, sort_all};
 use super::{TableEnds, TableSummary, check_rows};
 use crate::input::TableInput;
 use crate::output::OutputOptions;
@@ -146,7 +147,7 @@ fn windowed(
     if wanted_rows.is_some() {
         check_rows(done.lines_in, rows_out)?;
     }
-    let summary = TableSummary::published(job, (input, sample_bytes), output, done)?;
+    let summary = TableSummary::published(job, (input, sample_bytes), output, done, None)?;
     Ok(TableSummary {
         rows_out,
         ..summary

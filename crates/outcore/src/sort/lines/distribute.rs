@@ -19,7 +19,7 @@ use super::context::Context;
 use super::mark::{append_mark, place_of};
 use super::plan::{ACROSS, INPUT, LONG_MADE, MARKED, MARKED_BATCH_BYTES};
 use super::refs::Ref;
-use super::rows::RowSource;
+use super::rows::{RowBatch, RowSource, TakenRows};
 use super::sides::Side;
 use super::splitters::{LineRoute, LineSplitters};
 use super::table::Table;
@@ -226,25 +226,44 @@ pub(super) fn distribute_made(
 ) -> Result<(Vec<LineBucket>, Vec<Table>)> {
     let long_bytes = context.plan.long_made_bytes();
     let _long = context.job.budget.reserve(LONG_MADE, long_bytes)?;
-    distribute_by::<true>(context, splitters, |_, worker, mover, _| {
-        source.make(&mut |rows, position| {
+    let continued = context.continued();
+    let begun = continued.map(|continued| continued.restored.begun());
+    if let Some(checkpoints) = &context.checkpoints {
+        checkpoints.begin(context.thread_group.threads());
+    }
+    distribute_by::<true>(context, splitters, |thread, worker, mover, _| {
+        let (own, mut rest) = context.repeated(thread);
+        let mut take = |rows: &RowBatch, position: u64, is_repeated: bool| {
             context.check()?;
             let bytes = rows.as_bytes();
+            let end = position + rows.len() as u64;
             worker.begin_run(RunStart {
                 position,
                 begin: position,
-                end: position + rows.len() as u64,
+                end,
             });
             let run = Run {
                 bytes,
                 position,
                 place: None,
             };
-            mover.take(worker, run)?;
+            mover.take_of(worker, run, rest.as_mut().filter(|_| is_repeated))?;
             context.job.control.advance(bytes.len() as u64);
             context.job.control.watch(context.volume);
-            worker.poll(false)
-        })
+            worker.poll(false)?;
+            if let Some(checkpoints) = context.checkpoints.as_ref().filter(|_| !is_repeated) {
+                checkpoints.note_rows(thread, position, end);
+            }
+            worker.checkpoint(thread, None, bytes.len() as u64)
+        };
+        match &begun {
+            Some(all) => source.make_again(TakenRows { own, all }, &mut take)?,
+            None => source.make(&mut |rows, position| take(rows, position, false))?,
+        }
+        if let Some(checkpoints) = &context.checkpoints {
+            checkpoints.leave();
+        }
+        Ok(())
     })
 }
 

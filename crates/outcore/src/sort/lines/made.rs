@@ -12,6 +12,7 @@ use std::path::PathBuf;
 use super::bucket::LineBucket;
 use super::context::Context;
 use super::distribute::distribute_made;
+use super::row_journal::{RowJournal, with_drives};
 use super::rows::{LongRow, RowSink, RowSource, Sampled};
 use super::sample::{LineSample, Lines, Share};
 use super::sort::{Ending, ItemSource, sort_from};
@@ -25,7 +26,6 @@ use crate::key::sort_key::SortKey;
 use crate::partition::driver::Ends;
 use crate::read::framing::ItemFraming;
 use outcore_io::Result;
-use outcore_io::port::ScratchDrive;
 
 /// Approximate number of batches of a sample, and the number of bytes of a key that are kept.
 const SAMPLE_BATCHES: usize = 1024;
@@ -53,15 +53,28 @@ pub fn sort_rows(
     order: &dyn SortKey,
     options: &RowSortOptions,
 ) -> Result<LineSummary> {
-    let mut job = job.clone();
-    if job.options.drives.is_empty() {
-        job.options.drives = vec![ScratchDrive::new(&options.scratch_dir)];
-    }
+    sort_rows_with(job, source, sink, order, options, None)
+}
+
+/// The same from a source to a sink with the journal of the job, if it keeps one.
+///
+/// # Errors
+/// The errors of [`sort_rows`].
+pub fn sort_rows_with(
+    job: &Job,
+    source: &dyn RowSource,
+    sink: &dyn RowSink,
+    order: &dyn SortKey,
+    options: &RowSortOptions,
+    journal: Option<&mut RowJournal>,
+) -> Result<LineSummary> {
+    let job = with_drives(job, &options.scratch_dir);
     let options = LineSortOptions {
         unique: options.unique,
         ..LineSortOptions::default()
     };
-    sort_from(&job, &Made(source), Ending::Rows(sink), order, options)
+    let ending = Ending::Rows { sink, journal };
+    sort_from(&job, &Made(source), ending, order, options)
 }
 
 /// Rows of a source.

@@ -26,6 +26,7 @@ mod offset_value;
 mod place;
 mod plan;
 mod refs;
+mod row_journal;
 pub mod rows;
 mod sample;
 mod sides;
@@ -36,11 +37,12 @@ mod splitters;
 mod table;
 
 pub use check::{Disorder, check_lines};
-pub use made::{RowSortOptions, sort_rows};
+pub use made::{RowSortOptions, sort_rows, sort_rows_with};
 pub use merge::{merge_lines, merge_passes};
 pub use place::select_lines;
 pub(crate) use plan::lines_text;
 pub use plan::{LinePlan, LineSize, LongLine, plan_lines};
+pub use row_journal::{Claimed, RowJournal, RowOption};
 pub use sides::{SideCounts, Sides};
 pub use sort::{sample_lines, sort_lines};
 

@@ -10,7 +10,9 @@
 //! same time; a batch is in memory as a whole.
 
 use crate::forecast::Forecast;
+use crate::partition::resumed::refused;
 use crate::read::framing::ItemFraming;
+use outcore_io::output::StagedOutput;
 use outcore_io::{Error, Result};
 
 /// Largest memory that a batch keeps when its rows are taken out.
@@ -153,6 +155,19 @@ impl RowBatch {
 /// matters.
 pub type TakeRows<'t> = dyn FnMut(&RowBatch, u64) -> Result<()> + 't;
 
+/// Takes batches of rows, each with the position of its first row, and whether this thread moved
+/// them in the run that is continued. One batch has only rows of one kind.
+pub type TakeAgain<'t> = dyn FnMut(&RowBatch, u64, bool) -> Result<()> + 't;
+
+/// The rows that the threads of a killed run have taken.
+#[derive(Debug, Clone, Copy)]
+pub struct TakenRows<'a> {
+    /// The positions behind the stretches of rows that the thread with this number took, in order.
+    pub own: &'a [u64],
+    /// The same of all threads.
+    pub all: &'a [u64],
+}
+
 /// Mean lengths of rows.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct MeanRow {
@@ -226,6 +241,15 @@ pub trait RowSource: Sync {
     /// The errors of [`RowSource::sample`].
     fn make(&self, take: &mut TakeRows<'_>) -> Result<()>;
 
+    /// The same in a run that continues a killed one: repeats the rows that this thread had
+    /// [taken](TakenRows), in the same order, and goes on with those that nobody has.
+    ///
+    /// # Errors
+    /// The errors of [`RowSource::make`]. Usage: its rows cannot be repeated.
+    fn make_again(&self, _taken: TakenRows<'_>, _take: &mut TakeAgain<'_>) -> Result<()> {
+        Err(refused("these rows cannot be made again"))
+    }
+
     /// Fails if the rows' origin has changed in the meantime. Called after all rows were generated,
     /// if their generator does not publish the result itself.
     ///
@@ -253,6 +277,11 @@ pub trait RowSink: Sync {
     /// them.
     fn part_bytes(&self) -> u64;
 
+    /// The unfinished output, if the job keeps a journal.
+    fn staged(&self) -> Option<&StagedOutput> {
+        None
+    }
+
     /// Whether all rows of a key go to one part. A key with very many rows then makes a long part
     /// for one thread. Not for descending orders.
     fn keeps_keys_together(&self) -> bool {
@@ -275,11 +304,21 @@ pub trait RowSink: Sync {
 /// A part of the rows of a [`RowSink`]. If it is dropped before its end, it stays incomplete, and
 /// the job fails.
 pub trait RowPart {
-    /// Takes the next rows, in order.
+    /// Takes the next rows, in order. In a job with a journal, the result must not depend on how
+    /// the rows are divided among the calls.
     ///
     /// # Errors
     /// The error that keeps it from taking them.
     fn take(&mut self, rows: &mut dyn Iterator<Item = &[u8]>) -> Result<()>;
+
+    /// The same part for another thread, as jobs with a journal need; `None` if it has to stay on
+    /// its own.
+    fn movable<'p>(self: Box<Self>) -> Option<Box<dyn RowPart + Send + 'p>>
+    where
+        Self: 'p,
+    {
+        None
+    }
 
     /// Called after the last of its rows. May wait for the parts before it, which other threads
     /// take.

@@ -19,6 +19,7 @@ use super::bucket::LineBucket;
 use super::context::Context;
 use super::distribute::{distribute_input, join_vouched};
 use super::plan::{LINE_BYTES_MIN, LinePlan, LineSize, LongLine, plan_lines};
+use super::row_journal::{RowJournal, RowsEnd};
 use super::rows::{LongRow, RowSink, Sampled};
 use super::sample::{LineSample, Lines, Wanted, sample_input};
 use super::sides::{MarkedOrder, SideCounts, TOTAL_BYTES_MAX, Unmarked};
@@ -46,6 +47,7 @@ use crate::read::source::InputPart;
 use outcore_io::drive::Access;
 use outcore_io::output::StagedOutput;
 use outcore_io::port::Volume;
+use outcore_io::scratch::Scratch;
 use outcore_io::{Error, Kind, Result, units};
 
 /// Sorts the lines of `inputs`, one file after another, into `output`.
@@ -151,7 +153,28 @@ pub(super) trait ItemSource: Sync {
 /// The destination of sorted items.
 pub(super) enum Ending<'a> {
     Output(&'a Output),
-    Rows(&'a dyn RowSink),
+    Rows {
+        sink: &'a dyn RowSink,
+        /// The journal of a job that keeps one.
+        journal: Option<&'a mut RowJournal>,
+    },
+}
+
+impl<'a> Ending<'a> {
+    /// The output, which is `nowhere` for rows; the sink of rows, and its journal.
+    fn into_parts(
+        self,
+        nowhere: &'a Output,
+    ) -> (
+        &'a Output,
+        Option<&'a dyn RowSink>,
+        Option<&'a mut RowJournal>,
+    ) {
+        match self {
+            Ending::Output(output) => (output, None, None),
+            Ending::Rows { sink, journal } => (nowhere, Some(sink), journal),
+        }
+    }
 }
 
 /// Lines of files.
@@ -223,11 +246,12 @@ pub(super) fn sort_from<S: ItemSource>(
     let mut phases = Phases::start();
     // The sink of rows has its own output.
     let nowhere = Output::Pipe(Mutex::new(Box::new(io::sink())));
-    let (output, rows) = match ending {
-        Ending::Output(output) => (output, None),
-        Ending::Rows(rows) => (&nowhere, Some(rows)),
+    let (output, rows, mut journal) = ending.into_parts(&nowhere);
+    let resumed = match journal {
+        // It has begun already.
+        Some(_) => Resumed::none(),
+        None => Resumed::begin(job, output, identity_of(job, options))?,
     };
-    let resumed = Resumed::begin(job, output, identity_of(job, options))?;
     let longest = source.longest().or(resumed.longest());
     let job = &resumed.job(job);
     let ends = Ends::open(job, source.files(), output, 1, Access::Read)?;
@@ -237,7 +261,10 @@ pub(super) fn sort_from<S: ItemSource>(
         .max(rows.map_or(0, |rows| rows.memory_bytes()));
     let _beside = job.budget.reserve("making and taking rows", beside_bytes)?;
     let is_unique = options.is_unique();
-    let (staged, mut resumed) = stage(resumed, job, &ends, options, data_bytes)?;
+    let (staged, mut resumed) = match &mut journal {
+        Some(journal) => (None, journal.take_staged()),
+        None => stage(resumed, job, &ends, options, data_bytes)?,
+    };
     if let Some(finished) = resumed.finished {
         return Ok(nothing_left(&finished));
     }
@@ -256,15 +283,12 @@ pub(super) fn sort_from<S: ItemSource>(
     let mut sample = source.sample(job, &ends, lines)?;
     sample.sort();
     let layout = ends.layout(job, &places_of(output, rows));
-    let size = LineSize {
+    let mut size = LineSize {
         sampled_bytes: sample_cost.bytes + ends.volume.traffic_bytes().0,
         ..sample.size(job, lines, data_bytes, is_unique, layout)
     };
-    let job_size = resumed.size(size.job.clone());
-    let size = LineSize {
-        job: job_size.clone(),
-        ..size
-    };
+    size.job = resumed.size(size.job);
+    let job_size = size.job.clone();
     let plan = plan_for(source, rows, longest, size.marked(options.mark_bytes()))?;
     job.control.show_plan(&plan);
     check_memory(job, &plan.ledger())?;
@@ -285,21 +309,18 @@ pub(super) fn sort_from<S: ItemSource>(
         sides: Default::default(),
     };
     let splitters = choose_splitters(&context, &sample);
-    if let (Some(staged), true) = (&staged, plan.distributions > 0) {
-        let division = Division {
-            sample_sum: sum_of(sample.keys.each()),
-            bucket_count: splitters.bucket_count(),
-            is_reversed: order.is_descending(),
-            longest,
-        };
-        context.partition.checkpoints = checkpoints_of(
+    let kept = journal.as_ref().and(rows).and_then(RowSink::staged);
+    if let (Some(staged), true) = (staged.as_ref().or(kept), plan.distributions > 0) {
+        let division = division_of(&sample, &splitters, order, longest);
+        let made = checkpoints_of(
             &mut resumed,
             &context,
             staged,
             job_size,
             division,
             &splitters,
-        )?;
+        );
+        context.partition.checkpoints = made?;
     }
     drop(sample);
     phases.end("sample", &ends.volume).seconds += sample_cost.seconds;
@@ -312,12 +333,30 @@ pub(super) fn sort_from<S: ItemSource>(
         staged.as_ref(),
         &mut phases,
     )?;
-    let journal = context.partition.checkpoints.take().map(Checkpoints::end);
+    let record = context.partition.checkpoints.take().map(Checkpoints::end);
     drop(context);
-    let unnamed = sorted.unnamed(staged, journal);
-    let scratch = (scratch.into_made(), false);
-    let served = ends.close(job, phases, unnamed, scratch, &plan.phases)?;
+    let end = sorted.rows_end(&ends, record, scratch.into_made());
+    let scratch_bytes = end.scratch.as_ref().map_or(0, Scratch::peak_bytes);
+    let (record, scratch) = end.kept_by(journal);
+    let unnamed = sorted.unnamed(staged, record);
+    let mut served = ends.close(job, phases, unnamed, (scratch, false), &plan.phases)?;
+    served.scratch_bytes = scratch_bytes;
     Ok(sorted.summary(served, plan))
+}
+
+/// Where parts of rows may end in a job with a journal, in bytes of all rows: behind buckets that
+/// do not depend on what was in memory when they were split.
+fn part_bounds(context: &Context<'_>, buckets: &[LineBucket]) -> Option<Vec<u64>> {
+    context.rows.filter(|_| context.checkpoints.is_some())?;
+    let mut bytes: Vec<u64> = buckets.iter().map(|bucket| bucket.counts.bytes).collect();
+    if context.order.is_descending() {
+        bytes.reverse();
+    }
+    let ends = bytes.iter().scan(0, |end, bytes| {
+        *end += bytes;
+        Some(*end)
+    });
+    Some(ends.collect())
 }
 
 /// The result of a sort whose output a dead run had put in place.
@@ -349,6 +388,22 @@ impl Sorted {
             written: self.written,
             journal,
             items_in: self.lines_in,
+        }
+    }
+
+    /// What is left of a sort of rows until its output has a name.
+    fn rows_end(
+        &self,
+        ends: &Ends<'_>,
+        record: Option<LastRecord>,
+        scratch: Option<Scratch>,
+    ) -> RowsEnd {
+        RowsEnd {
+            volume: Arc::clone(&ends.volume),
+            record,
+            scratch,
+            rows_in: self.lines_in,
+            rows_out: self.written.items,
         }
     }
 
@@ -387,6 +442,7 @@ fn sort_items<S: ItemSource>(
         + tables.iter().map(|table| table.lines).sum::<u64>()
         + context.skipped.load(Ordering::Relaxed);
     let mut tables = Tables::assign(context, tables, splitters, &mut buckets)?;
+    let bounds = part_bounds(context, &buckets);
     let (buckets, splits) = split_oversized(context, &mut tables, buckets)?;
     phases.end("distribute", &ends.volume);
     let options = context.options;
@@ -395,7 +451,7 @@ fn sort_items<S: ItemSource>(
         false => None,
     };
     let output = staged.or(counted.as_ref());
-    let written = sort_buckets(context, &tables, buckets, ends, output)?;
+    let written = sort_buckets(context, &tables, buckets, bounds.as_deref(), ends, output)?;
     phases.end("sort", &ends.volume);
     let skipped = context.skipped.load(Ordering::Relaxed);
     let sides = SideCounts::of(&context.sides);
@@ -430,6 +486,21 @@ fn stage(
         data_bytes: data_bytes + ends.parts.len() as u64,
     };
     resumed.stage(job, ends, asked)
+}
+
+/// How a sort divides its data.
+fn division_of(
+    sample: &LineSample,
+    splitters: &LineSplitters,
+    order: &dyn SortKey,
+    longest: Option<Longest>,
+) -> Division {
+    Division {
+        sample_sum: sum_of(sample.keys.each()),
+        bucket_count: splitters.bucket_count(),
+        is_reversed: order.is_descending(),
+        longest,
+    }
 }
 
 /// The checkpoints of a sort that keeps a journal.

@@ -9,6 +9,7 @@
 //! Bounds: the worker's areas and chunks, references and keys.
 
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use super::Occurrences;
 use super::arrange::{key_ref, sort_keys, to_line};
@@ -90,11 +91,12 @@ impl TaskSizes {
     }
 }
 
-/// Sorts all buckets and writes them.
+/// Sorts all buckets and writes them. Parts of rows end only at `bounds`, if these are given.
 pub(super) fn sort_buckets(
     context: &Context<'_>,
     tables: &Tables,
     mut buckets: Vec<LineBucket>,
+    bounds: Option<&[u64]>,
     ends: &Ends<'_>,
     staged: Option<&StagedOutput>,
 ) -> Result<Written> {
@@ -132,7 +134,7 @@ pub(super) fn sort_buckets(
         }
         let parts = context
             .rows
-            .map(|sink| Parts::of(context, sink, &list, &alone, &is_with_last));
+            .map(|sink| Parts::of(context, sink, &list, &alone, &is_with_last, bounds));
         let ends = parts.iter().flat_map(|parts| parts.ends.iter().copied());
         let tasks = Tasks::new(list, sink, is_thinned).in_parts(ends.collect());
         let done = Done::default();
@@ -196,6 +198,12 @@ struct Done {
     bytes: AtomicU64,
 }
 
+/// A part that another thread goes on with.
+struct Unfinished<'a> {
+    number: usize,
+    part: Box<dyn RowPart + Send + 'a>,
+}
+
 /// How the buckets of rows are passed to a sink.
 struct Parts<'a> {
     sink: &'a dyn RowSink,
@@ -203,16 +211,20 @@ struct Parts<'a> {
     ends: Vec<usize>,
     /// Rows before each of them; `None` if some are omitted.
     rows_before: Option<Vec<u64>>,
+    /// The part that other threads go on with.
+    unfinished: Mutex<Option<Unfinished<'a>>>,
 }
 
 impl<'a> Parts<'a> {
-    /// Parts of the size that the sink wants; a bucket that is sorted `alone` is a part of its own.
+    /// Parts of the size that the sink wants. If there are `bounds`, they end only there; otherwise
+    /// a bucket that is sorted `alone` is a part of its own.
     fn of(
         context: &Context<'_>,
         sink: &'a dyn RowSink,
         list: &[BucketTask<TableLines>],
         alone: &[Option<Space>],
         is_with_last: &[bool],
+        bounds: Option<&[u64]>,
     ) -> Self {
         let mut ends = Vec::new();
         let mut rows_before = vec![0];
@@ -223,6 +235,13 @@ impl<'a> Parts<'a> {
             let is_border =
                 alone[index].is_some() || alone.get(index + 1).is_none_or(Option::is_some);
             let goes_on = is_with_last.get(index + 1) == Some(&true);
+            let (is_border, goes_on) = match bounds {
+                None => (is_border, goes_on),
+                Some(bounds) => {
+                    let is_inside = bounds.binary_search(&task.range().end).is_err();
+                    (index + 1 == list.len(), goes_on || is_inside)
+                }
+            };
             if !goes_on && (is_border || part_bytes >= sink.part_bytes()) {
                 ends.push(index + 1);
                 rows_before.push(rows);
@@ -233,26 +252,43 @@ impl<'a> Parts<'a> {
             sink,
             ends,
             rows_before: (!context.options.is_thinned()).then_some(rows_before),
+            unfinished: Mutex::default(),
         }
     }
 
-    fn begin(&self, part: usize) -> Result<Box<dyn RowPart + '_>> {
+    /// A part that has no thread: the unfinished one, or a new one.
+    fn begin(&self, part: usize) -> Result<Box<dyn RowPart + 'a>> {
+        let is_it = |unfinished: &mut Unfinished<'_>| unfinished.number == part;
+        if let Some(unfinished) = self.unfinished().take_if(is_it) {
+            return Ok(unfinished.part);
+        }
         let rows_before = self.rows_before.as_ref().map(|before| before[part]);
         self.sink.begin(part, rows_before)
+    }
+
+    fn unfinished(&self) -> MutexGuard<'_, Option<Unfinished<'a>>> {
+        let unfinished = self.unfinished.lock();
+        unfinished.unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 /// One worker's processing of the buckets of a sort of lines.
-struct Sorting<'a> {
+struct Sorting<'a, 'p> {
     context: &'a Context<'a>,
     tables: &'a Tables,
-    parts: Option<&'a Parts<'a>>,
+    parts: Option<&'a Parts<'p>>,
     /// The current part.
-    part: Option<Box<dyn RowPart + 'a>>,
+    part: Option<Begun<'p>>,
     done: &'a Done,
     refs: Vec<Ref>,
     keys: Vec<u8>,
     distinct: Distinct,
+}
+
+/// A part that a thread has begun.
+struct Begun<'p> {
+    number: usize,
+    part: Box<dyn RowPart + 'p>,
 }
 
 /// Facts about the strings of a bucket before they are sorted.
@@ -302,7 +338,7 @@ fn run(
     })
 }
 
-impl BucketWork<TableLines> for Sorting<'_> {
+impl BucketWork<TableLines> for Sorting<'_, '_> {
     fn finish(
         &mut self,
         worker: &mut TaskWorker<'_, TableLines>,
@@ -360,6 +396,15 @@ impl BucketWork<TableLines> for Sorting<'_> {
         written
     }
 
+    fn end(&mut self) -> Result<()> {
+        let Some((parts, Begun { number, part })) = self.parts.zip(self.part.take()) else {
+            return Ok(());
+        };
+        let part = part.movable().ok_or_else(bound_to_thread)?;
+        *parts.unfinished() = Some(Unfinished { number, part });
+        Ok(())
+    }
+
     fn give_up(&mut self) {
         if let Some(parts) = self.parts {
             parts.sink.give_up();
@@ -367,7 +412,7 @@ impl BucketWork<TableLines> for Sorting<'_> {
     }
 }
 
-impl<'a> Sorting<'a> {
+impl<'p> Sorting<'_, 'p> {
     /// Adds references to the lines of a bucket to `refs`, which has those to lines from tables,
     /// and sorts all of them. Lines of the area from `counted_from` on are followed by their number
     /// of occurrences. Returns the lines' place if it was determined before the sort, so that the
@@ -700,23 +745,26 @@ impl<'a> Sorting<'a> {
         &mut self,
         worker: &TaskWorker<'_, TableLines>,
         loaded: &Loaded<TableLines>,
-        parts: &'a Parts<'a>,
+        parts: &Parts<'p>,
         rows: &mut dyn Iterator<Item = &[u8]>,
         count: u64,
         bytes: u64,
     ) -> Result<()> {
         let (number, is_last) = worker.tasks.part_of(loaded.load.index);
-        let mut part = match self.part.take() {
-            Some(part) => part,
-            None => parts.begin(number)?,
+        let mut begun = match self.part.take() {
+            Some(begun) => begun,
+            None => Begun {
+                number,
+                part: parts.begin(number)?,
+            },
         };
-        part.take(rows)?;
+        begun.part.take(rows)?;
         self.done.lines.fetch_add(count, Ordering::Relaxed);
         self.done.bytes.fetch_add(bytes, Ordering::Relaxed);
         match is_last {
-            true => part.finish(),
+            true => begun.part.finish(),
             false => {
-                self.part = Some(part);
+                self.part = Some(begun);
                 Ok(())
             }
         }
@@ -736,6 +784,10 @@ impl<'a> Sorting<'a> {
             gather.fill(out);
         })
     }
+}
+
+fn bound_to_thread() -> Error {
+    Error::usage("sort rows", "a part cannot change its thread").hint("a bug: please report it")
 }
 
 /// A bucket for the totals of all columns.

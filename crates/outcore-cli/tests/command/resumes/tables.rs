@@ -1,0 +1,210 @@
+//! Sorts, shuffles and selections of tables that are killed and continued.
+//!
+//! Contract: as for lines. The bytes are those of a run with a journal that nothing has disturbed:
+//! its memory is divided in the same way. The tables have frequent keys, nulls and long texts.
+
+use super::*;
+
+/// A table as CSV: a key of `values` numbers, one of which is frequent, a text, and the place.
+fn csv(count: u64, values: u64, is_sorted: bool) -> String {
+    let mut numbers = Numbers(31);
+    let rows = (0..count).map(|place| {
+        let drawn = numbers.next();
+        let key = match drawn % 20 {
+            _ if is_sorted => place.to_string(),
+            0 => String::new(),
+            1..=5 => "77".to_owned(),
+            _ => (numbers.next() % values).to_string(),
+        };
+        let text = match drawn % 11 {
+            0 => String::new(),
+            1 => format!("{drawn:0200x}"),
+            _ => format!("{:x}", drawn % 5000),
+        };
+        format!("{key},{text},{place}\n")
+    });
+    format!("key,text,place\n{}", rows.collect::<String>())
+}
+
+/// A job on this table with scratch next to the output.
+fn table_job(table: &str, verb: &str, names: [&'static str; 2], options: &str) -> Resumed {
+    let place = TestDir::in_memory();
+    let [source, output] = names;
+    place.write("made.csv", table.as_bytes());
+    if source == "in.csv" {
+        std::fs::rename(place.path("made.csv"), place.path(source)).unwrap();
+    } else {
+        let rows = if source.ends_with("csv") {
+            ""
+        } else {
+            " --group-rows 9000"
+        };
+        let line = format!("convert made.csv -o {source}{rows}");
+        place.run(&line.split(' ').collect::<Vec<_>>()).ok();
+        std::fs::remove_file(place.path("made.csv")).unwrap();
+    }
+    let command = format!("{verb} {source} -o {output} --drive . --resume {options}");
+    let command: Vec<String> = command.split_whitespace().map(str::to_owned).collect();
+    place.run(&command).ok();
+    let (input, expected) = (place.read(source), place.read(output));
+    let job = Resumed {
+        place,
+        names,
+        input,
+        expected,
+        command,
+    };
+    job.remove_output();
+    job
+}
+
+const PARQUET: [&str; 2] = ["in.parquet", "out.parquet"];
+
+#[test]
+fn a_sort_of_a_table_that_is_killed_anywhere_resumes_to_the_same_bytes() {
+    for (values, options) in [
+        (1 << 40, "--by key --memory 24MiB --threads 1"),
+        (
+            1 << 40,
+            "--by text:desc --by key --memory 28MiB --threads 2",
+        ),
+        (300, "--by key --stable --memory 28MiB --threads 2"),
+        (90_000, "--by key --unique --memory 28MiB --threads 1"),
+    ] {
+        let job = table_job(&csv(150_000, values, false), "sort", PARQUET, options);
+        let (kept, operations) = job.walk("kill");
+        println!("{options}: {operations} operations, {kept} resumed");
+        assert!(kept > 3, "{options}: {kept}");
+    }
+}
+
+#[test]
+fn a_table_that_is_sorted_already_is_resumed() {
+    let table = csv(150_000, 1, true);
+    let job = table_job(
+        &table,
+        "sort",
+        PARQUET,
+        "--by key --memory 28MiB --threads 2",
+    );
+    let (kept, _) = job.walk("kill");
+    assert!(kept > 3, "{kept}");
+}
+
+#[test]
+fn other_formats_of_tables_are_resumed() {
+    let table = csv(150_000, 1 << 40, false);
+    for (names, options) in [
+        (["in.parquet", "out.csv"], "--threads 2"),
+        (["in.csv", "out.parquet"], "--threads 1"),
+        (["in.arrow", "out.arrow"], "--threads 2"),
+        (["in.parquet", "out.jsonl.zst"], "--threads 1"),
+    ] {
+        let options = format!("--by key --memory 28MiB {options}");
+        let job = table_job(&table, "sort", names, &options);
+        let (kept, _) = job.walk("kill");
+        assert!(kept > 3, "{names:?}: {kept}");
+    }
+}
+
+#[test]
+fn shuffles_and_selections_of_tables_are_resumed() {
+    let table = csv(150_000, 90_000, false);
+    for (verb, options) in [
+        ("shuffle", "--seed 4 --threads 2"),
+        ("shuffle", "--by key --threads 1"),
+        ("unique", "--by key --threads 2"),
+    ] {
+        let options = format!("{options} --memory 28MiB");
+        let job = table_job(&table, verb, PARQUET, &options);
+        let (kept, _) = job.walk("kill");
+        assert!(kept > 3, "{verb} {options}: {kept}");
+    }
+}
+
+#[test]
+fn another_job_on_the_table_is_refused_with_the_difference() {
+    let table = csv(150_000, 1 << 40, false);
+    let job = table_job(
+        &table,
+        "sort",
+        PARQUET,
+        "--by key --memory 24MiB --threads 1",
+    );
+    killed_late(&job);
+    let kept = job.place.names();
+    let with = |more: &[&str]| {
+        let words = job.command.iter().map(String::as_str);
+        let words: Vec<&str> = words.chain(more.iter().copied()).collect();
+        job.place.run(&words)
+    };
+    with(&["--stable"]).fails(
+        2,
+        &["its order was by key, and is by key, stable now"],
+        "begin anew",
+    );
+    with(&["--by", "place"]).fails(2, &["its order was by key, and is by key,place now"], "");
+    with(&["--codec", "none"]).fails(2, &["its form of output was"], "begin anew");
+    with(&["--columns", "key"]).fails(2, &["its choice of columns was"], "begin anew");
+    with(&["--memory", "16MiB"]).fails(6, &["the plan of the killed job needs"], "--memory");
+    let listed = job.place.run(&["scratch", "list", "."]).ok().text();
+    assert!(
+        listed.contains("sort in.parquet -o out.parquet --drive . --resume --by key"),
+        "{listed}"
+    );
+    assert_eq!(job.place.names(), kept, "nothing is removed");
+    let written = std::fs::File::options()
+        .append(true)
+        .open(job.place.path("in.parquet"));
+    written
+        .unwrap()
+        .set_modified(std::time::SystemTime::UNIX_EPOCH)
+        .unwrap();
+    with(&[]).fails(
+        2,
+        &["another one", "/in.parquet was written to"],
+        "begin anew",
+    );
+    assert_eq!(job.place.names(), kept, "nothing is removed");
+}
+
+#[test]
+fn a_resumed_table_needs_the_memory_of_the_killed_run_and_takes_any_threads() {
+    let table = csv(150_000, 1 << 40, false);
+    let job = table_job(
+        &table,
+        "sort",
+        PARQUET,
+        "--by key --memory 24MiB --threads 2",
+    );
+    for more in [
+        ["--memory", "300MiB"],
+        ["--threads", "1"],
+        ["--threads", "7"],
+    ] {
+        killed_late(&job);
+        let words = job.command.iter().map(String::as_str);
+        let words: Vec<&str> = words.chain(more).collect();
+        job.place.run(&words).ok();
+        job.is_whole(more[1]);
+    }
+}
+
+#[test]
+fn tables_that_cannot_be_resumed_reject_the_option() {
+    let place = TestDir::in_memory();
+    place.write("in.csv", b"a,b\n2,x\n1,y\n");
+    place.run(&["convert", "in.csv", "-o", "in.parquet"]).ok();
+    place.run(&["convert", "in.csv", "-o", "in.csv.gz"]).ok();
+    let run = |line: &str| place.run(&line.split(' ').collect::<Vec<_>>());
+    run("sort in.parquet --by a --resume").fails(2, &["one file"], "-o");
+    run("sort in.parquet --by a -o dir --parts 2 --resume").fails(2, &["one file"], "");
+    run("sort in.csv.gz --infer --by a -o o.parquet --resume").fails(
+        2,
+        &["a compressed input"],
+        "",
+    );
+    run("shuffle in.parquet -n 1 -o o.parquet --resume").fails(2, &["--resume"], "");
+    run("unique in.parquet --by a --keep-order -o o.parquet --resume").fails(2, &["--resume"], "");
+    assert_eq!(place.names(), ["in.csv", "in.csv.gz", "in.parquet"]);
+}

@@ -1,0 +1,88 @@
+//! The journals of jobs on tables that can be resumed.
+//!
+//! Contract: a job is the same if its files, its order, the columns and the form of its output are.
+//! A job that continues a killed one has that run's threads and memory ([`RowJournal::job`]), so
+//! the caller divides the memory after [`begin`].
+
+use std::path::{Path, PathBuf};
+
+use outcore::Job;
+use outcore::sort::lines::{Claimed, RowJournal, RowOption};
+use outcore_io::output::parent_of;
+use outcore_io::{Error, Result};
+
+use super::TableEnds;
+use crate::input::TableInput;
+use crate::output::OutputOptions;
+
+/// An option of a job, with its name in words.
+pub(super) fn option(name: &'static str, value: impl ToString) -> RowOption {
+    RowOption {
+        name,
+        value: value.to_string(),
+    }
+}
+
+/// Finds the killed run of a job with these `options`, if the job keeps a journal.
+///
+/// # Errors
+/// Usage: the output is not one file; another run holds the journal. Memory.
+pub(super) fn begin(
+    job: &Job,
+    ends: &TableEnds<'_>,
+    mut options: Vec<RowOption>,
+) -> Result<Option<RowJournal>> {
+    if job.options.resume.is_none() {
+        return Ok(None);
+    }
+    let writes = ends.writes;
+    let ([output], None, None) = (ends.outputs, &writes.stream, &writes.directory) else {
+        let cause = "only a job that writes one file can be resumed";
+        return Err(Error::usage("resume", cause).hint("write one file"));
+    };
+    let reads = ends.reads;
+    options.push(option("choice of columns", format!("{:?}", reads.columns)));
+    options.push(option("rule for other columns", reads.is_union));
+    if let Some(text) = &reads.text {
+        let form = (text.kind, text.separator, text.is_without_header);
+        let values = (&text.schema, &text.nulls, text.on_bad);
+        options.push(option("form of text", format!("{form:?} {values:?}")));
+    }
+    let form = (writes.format, writes.codec, writes.group_rows_max);
+    let filters = &writes.bloom_filters;
+    options.push(option("form of output", format!("{form:?} {filters:?}")));
+    RowJournal::begin(job, output, &scratch_dir(ends.outputs), options)
+}
+
+/// The scratch directory for jobs without scratch drives: next to the output, and outside of a
+/// directory that the output creates.
+pub(super) fn scratch_dir(outputs: &[PathBuf]) -> PathBuf {
+    let mut dir = outputs
+        .first()
+        .map_or(Path::new("."), |path| parent_of(path));
+    while !dir.exists() && parent_of(dir) != dir {
+        dir = parent_of(dir);
+    }
+    dir.to_path_buf()
+}
+
+/// The job, with the memory and the threads of the killed run.
+pub(super) fn job(job: &Job, journal: Option<&RowJournal>) -> Job {
+    journal.map_or_else(|| job.clone(), |journal| journal.job(job))
+}
+
+/// The place for the output of a job on `input`, if the job keeps a journal.
+///
+/// # Errors
+/// Usage: the killed run was another job.
+pub(super) fn claim(
+    job: &Job,
+    input: &TableInput,
+    writes: &OutputOptions,
+    journal: Option<&mut RowJournal>,
+) -> Result<Option<Claimed>> {
+    let files = input.open_files();
+    journal
+        .map(|journal| journal.claim(job, &files, writes.is_replacing))
+        .transpose()
+}

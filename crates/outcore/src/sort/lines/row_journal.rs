@@ -1,0 +1,215 @@
+//! The journal of a sort of rows whose sink writes one file.
+//!
+//! Contract: [`RowJournal`] goes along with a job on rows from its beginning to its output's name.
+//! It finds what a killed run has left, before the caller divides the memory. A run that continues
+//! it has the threads, the seed and the memory of that run, so that its parts are the same.
+//! [`RowJournal::claim`] compares the jobs and gives the directory for the output;
+//! [`super::sort_rows_with`] makes the checkpoints; [`RowJournal::publish`] gives the output its
+//! name. Scratch goes after that, and the journal last.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use crate::ends::Output;
+use crate::job::{Job, ScratchDrive};
+use crate::partition::checkpoint::LastRecord;
+use crate::partition::restored::{Finished, IdentityOption};
+use crate::partition::resumed::{Resumed, Staged, check_room};
+use crate::read::source::InputPart;
+use outcore_io::drive::PrivateDir;
+use outcore_io::memory::{Budget, Reservation};
+use outcore_io::output::StagedOutput;
+use outcore_io::port::{Volume, VolumeFile};
+use outcore_io::scratch::Scratch;
+use outcore_io::{Error, Result};
+
+/// The line of a job's ledger for the memory of a run that continues another.
+const MEMORY: &str = "memory of the continued run";
+
+/// An option that changes the bytes of the output.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RowOption {
+    /// Its name in words.
+    pub name: &'static str,
+    /// Its value as text.
+    pub value: String,
+}
+
+/// The place for an output.
+pub enum Claimed {
+    /// A killed run of the same job had put it in place, with these numbers of rows.
+    Finished {
+        /// Rows read.
+        rows_in: u64,
+        /// Rows written.
+        rows_out: u64,
+    },
+    /// A private directory next to it, which may hold the unfinished one of a killed run.
+    Dir(PrivateDir),
+}
+
+/// See the module.
+pub struct RowJournal {
+    resumed: Option<Resumed>,
+    staged: Option<Staged>,
+    memory_bytes: u64,
+    _memory: Option<Reservation>,
+    end: Option<RowsEnd>,
+}
+
+/// What is left of a sort whose output has no name yet.
+pub(super) struct RowsEnd {
+    /// Has opened the journal and scratch.
+    pub(super) volume: Arc<Volume>,
+    pub(super) record: Option<LastRecord>,
+    pub(super) scratch: Option<Scratch>,
+    pub(super) rows_in: u64,
+    pub(super) rows_out: u64,
+}
+
+impl RowsEnd {
+    /// Gives itself to the journal of rows, if there is one; returns what is not in it then.
+    pub(super) fn kept_by(
+        self,
+        journal: Option<&mut RowJournal>,
+    ) -> (Option<LastRecord>, Option<Scratch>) {
+        match journal {
+            Some(journal) => {
+                journal.end = Some(self);
+                (None, None)
+            }
+            None => (self.record, self.scratch),
+        }
+    }
+}
+
+impl RowJournal {
+    /// Finds the killed run that wrote `output`; `None` if the job keeps no journal. The job is the
+    /// same if these `options` are.
+    ///
+    /// # Errors
+    /// Usage: another run holds the journal. Memory. The system's error.
+    pub fn begin(
+        job: &Job,
+        output: &Path,
+        scratch_dir: &Path,
+        options: Vec<RowOption>,
+    ) -> Result<Option<Self>> {
+        if job.options.resume.is_none() {
+            return Ok(None);
+        }
+        let job = &with_drives(job, scratch_dir);
+        let output = Output::File {
+            path: output.to_path_buf(),
+            header: None,
+        };
+        let options = options.into_iter();
+        let options = options.map(|option| IdentityOption::of(option.name, option.value));
+        let resumed = Resumed::begin(job, &output, options.collect())?;
+        let (memory, memory_bytes) = match resumed.rows_memory_bytes() {
+            None => (None, job.budget.free_bytes()),
+            Some(bytes) => {
+                check_room(job, bytes)?;
+                (Some(job.budget.reserve(MEMORY, bytes)?), bytes)
+            }
+        };
+        Ok(Some(RowJournal {
+            resumed: Some(resumed),
+            staged: None,
+            memory_bytes,
+            _memory: memory,
+            end: None,
+        }))
+    }
+
+    /// The job, with the threads, the seed and the memory of the killed run.
+    pub fn job(&self, job: &Job) -> Job {
+        let mut job = match &self.resumed {
+            Some(resumed) => resumed.job(job),
+            None => job.clone(),
+        };
+        if self._memory.is_some() {
+            job.budget = Budget::new(self.memory_bytes);
+        }
+        job
+    }
+
+    /// The place for the output of a job on the files `inputs`, which may `replace` a file. Needed
+    /// once, before the output is made.
+    ///
+    /// # Errors
+    /// Usage: the killed run was another job; the output exists. The system's error.
+    pub fn claim(&mut self, job: &Job, inputs: &[VolumeFile], replace: bool) -> Result<Claimed> {
+        let part = |file: &VolumeFile| InputPart {
+            file: file.clone(),
+            data_at_bytes: 0,
+            data_len_bytes: file.facts.len_bytes,
+            first_position: 0,
+        };
+        let parts: Vec<InputPart> = inputs.iter().map(part).collect();
+        let Some(resumed) = self.resumed.take() else {
+            return Err(no_place());
+        };
+        let (dir, mut staged) = resumed.claim(job, &parts, replace)?;
+        staged.rows_memory_bytes = self.memory_bytes;
+        let claimed = match (&staged.finished, dir) {
+            (
+                Some(Finished {
+                    items, items_in, ..
+                }),
+                _,
+            ) => Claimed::Finished {
+                rows_in: *items_in,
+                rows_out: *items,
+            },
+            (None, Some(dir)) => Claimed::Dir(dir),
+            (None, None) => return Err(no_place()),
+        };
+        self.staged = Some(staged);
+        Ok(claimed)
+    }
+
+    /// Gives the file of `staged`, with its length, its name; then removes scratch and the journal.
+    ///
+    /// # Errors
+    /// The device's error.
+    pub fn publish(self, volume: &Volume, staged: StagedOutput, len_bytes: u64) -> Result<()> {
+        let Some(end) = self.end else {
+            return staged.publish_each(volume, &[len_bytes]);
+        };
+        let vouch = |file: &VolumeFile| {
+            let Some(record) = end.record else {
+                return Ok(());
+            };
+            let facts = volume.device().facts(file.id)?;
+            record.finish(
+                &end.volume,
+                &Finished::of(&facts, end.rows_out, end.rows_in),
+            )
+        };
+        let dirs = staged.publish_vouched(volume, len_bytes, vouch)?;
+        if let Some(scratch) = end.scratch {
+            scratch.remove();
+        }
+        drop(dirs);
+        Ok(())
+    }
+
+    /// What [`RowJournal::claim`] has found.
+    pub(super) fn take_staged(&mut self) -> Staged {
+        self.staged.take().unwrap_or_default()
+    }
+}
+
+fn no_place() -> Error {
+    Error::usage("create output", "it has no private directory").hint("a bug: please report it")
+}
+
+/// The job with scratch in `dir`, if it names no drives.
+pub(super) fn with_drives(job: &Job, dir: &Path) -> Job {
+    let mut job = job.clone();
+    if job.options.drives.is_empty() {
+        job.options.drives = vec![ScratchDrive::new(dir)];
+    }
+    job
+}
