@@ -106,6 +106,21 @@ pub(crate) fn may_exist(is_asked: bool, output: Option<&Path>) -> Result<bool> {
     }
 }
 
+/// The options of a verb, for the comparison with a killed job: a field of the verb's arguments
+/// per option, each named. A field that is not listed does not compile.
+macro_rules! job_options {
+    ($args:ident: $($field:ident $(as $name:literal)?),* $(,)?) => {{
+        let Self { $($field),*, journal: _ } = $args;
+        vec![$(outcore::passes::JobOption {
+            name: job_options!(@name $field $(, $name)?),
+            value: format!("{:?}", $field),
+        }),*]
+    }};
+    (@name $field:ident) => { stringify!($field) };
+    (@name $field:ident, $name:literal) => { $name };
+}
+pub(crate) use job_options;
+
 /// The error for a job that keeps no journal.
 pub(crate) fn refused(cause: &str, hint: &str) -> Error {
     Error::usage("resume", cause).hint(hint)

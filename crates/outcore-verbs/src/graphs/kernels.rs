@@ -4,6 +4,7 @@
 
 use clap::Args;
 use outcore::Result;
+use outcore::passes::JobOption;
 use outcore_graph::graph::plan::EdgeReads;
 use outcore_graph::graph::state::{State, StateBytes};
 use outcore_graph::kernels::{
@@ -15,7 +16,9 @@ use outcore_io::units;
 use super::files::direction_of;
 use super::kernel::{Computed, Found, Kernel, KernelReport, KernelSummary, On};
 use crate::host::Weight;
+use crate::option::PassResumeArgs;
 use crate::report::report;
+use crate::resumed::job_options;
 
 /// Defines the report of an algorithm that has fields of its own, and its text for people.
 macro_rules! kernel_report {
@@ -246,6 +249,8 @@ pub(crate) struct PageRank {
     /// Follow edges in proportion to their weights, which must be 0 or more
     #[arg(long)]
     weighted: bool,
+    #[command(flatten)]
+    journal: PassResumeArgs,
 }
 
 kernel_report! {
@@ -268,6 +273,11 @@ impl Kernel for PageRank {
     const TITLE: &'static str = "PageRank";
     const HAS_SOURCES: bool = true;
     type Report = PageRankSummary;
+
+    fn kept_options(&self) -> Option<Vec<JobOption>> {
+        let options = job_options!(self: alpha, tolerance, iterations, source, weighted);
+        self.journal.of(Self::NAME, options)
+    }
 
     fn compute(&self, on: &On<'_>) -> Result<Found<PageRankSummary>> {
         let options = PageRankOptions {

@@ -22,9 +22,11 @@ use bytemuck::{Pod, Zeroable};
 use serde::{Deserialize, Serialize};
 
 use super::bucket::{Counts, InputRun, Location, Out};
+use super::resume::another_job;
 use crate::job::JobSize;
 use crate::read::longest::Longest;
 use crate::read::source::InputPart;
+use crate::states::STATE;
 use crate::writer::{EdgeBlock, Ranges};
 use outcore_io::drive::os::plain_facts;
 use outcore_io::drive::{FileFacts, PrivateDir};
@@ -34,7 +36,7 @@ use outcore_io::scratch::ScratchAddress;
 use outcore_io::{Error, Result};
 
 /// Kinds of records.
-pub(super) const IDENTITY: u32 = KINDS_FROM;
+pub(crate) const IDENTITY: u32 = KINDS_FROM;
 pub(super) const SETTLED: u32 = KINDS_FROM + 1;
 pub(super) const RESUMED: u32 = KINDS_FROM + 2;
 pub(super) const BLOCKS: u32 = KINDS_FROM + 3;
@@ -44,7 +46,7 @@ pub(super) const RANGES: u32 = KINDS_FROM + 6;
 pub(super) const EDGES: u32 = KINDS_FROM + 7;
 pub(super) const RUNS: u32 = KINDS_FROM + 8;
 pub(super) const KEPT: u32 = KINDS_FROM + 9;
-pub(super) const FINISHED: u32 = KINDS_FROM + 10;
+pub(crate) const FINISHED: u32 = KINDS_FROM + 10;
 
 /// Bytes of an edge block in a record: its file, its number, its contents.
 pub(super) const EDGE_BYTES: usize = 16 + BLOCK_BYTES;
@@ -337,6 +339,10 @@ impl Restored {
     pub(crate) fn read(dir: &PrivateDir) -> Result<Option<Self>> {
         let mut reading = Reading::default();
         let end = journal::read(dir, |record| reading.take(&record))?;
+        if reading.reads_in_passes {
+            let difference = "it read its data in passes, and this one divides them";
+            return Err(another_job(dir.path().to_path_buf(), difference));
+        }
         let Some((end, (identity, settled))) = end.zip(reading.identity.zip(reading.settled))
         else {
             return Ok(None);
@@ -499,6 +505,8 @@ struct Reading {
     finished: Option<Finished>,
     ranges: Ranges,
     edges: Vec<EdgeBlock>,
+    /// Whether it is the journal of a job in passes.
+    reads_in_passes: bool,
 }
 
 /// The words in a payload.
@@ -580,6 +588,7 @@ impl Reading {
                     });
                 }
             }
+            STATE => self.reads_in_passes = true,
             _ => return Err(foreign()),
         }
         Ok(())
