@@ -110,7 +110,7 @@ pub(crate) fn may_exist(is_asked: bool, output: Option<&Path>) -> Result<bool> {
 /// per option, each named. A field that is not listed does not compile.
 macro_rules! job_options {
     ($args:ident: $($field:ident $(as $name:literal)?),* $(,)?) => {{
-        let Self { $($field),*, journal: _ } = $args;
+        let Self { $($field,)* journal: _ } = $args;
         vec![$(outcore::passes::JobOption {
             name: job_options!(@name $field $(, $name)?),
             value: format!("{:?}", $field),

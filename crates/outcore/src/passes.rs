@@ -23,12 +23,8 @@ use outcore_io::output::{Room, STAGED_PREFIX, ShardPlan, StagedOutput, parent_of
 use outcore_io::port::Volume;
 use outcore_io::{Error, Kind, Result};
 
-/// The name of the result in the private directory, without the extension.
-const RESULT: &str = "result";
-/// Extensions that say how a result is written.
-const FORMATS: [&str; 8] = [
-    "npy", "csv", "parquet", "pq", "arrow", "arrows", "feather", "ipc",
-];
+/// The folder of the result in the private directory.
+const RESULT: &str = "tree";
 
 /// A job in passes: what its output depends on, and where it goes.
 #[derive(Debug, Clone, Copy)]
@@ -93,7 +89,8 @@ pub struct KeptPasses {
     output: PathBuf,
     replace: bool,
     states: Arc<States>,
-    dir: PathBuf,
+    /// The folder for the result.
+    folder: PathBuf,
     is_finished: bool,
 }
 
@@ -104,7 +101,8 @@ impl KeptPasses {
     /// Usage: the dead run was another job; another run holds it; the output exists. Corrupt: a
     /// damaged journal. Memory; the device's error.
     pub fn begin(job: &mut Job, request: &PassRequest<'_>) -> Result<Self> {
-        let Some(resume) = job.options.resume.clone() else {
+        // The steps of the job keep no journals of their own.
+        let Some(resume) = job.options.resume.take() else {
             return Err(Error::usage(RESUME, "the job keeps no journal"));
         };
         let output = file_behind("create output", request.output)?;
@@ -128,7 +126,10 @@ impl KeptPasses {
                 journal
             }
         };
-        let path = dir.path().to_path_buf();
+        let folder = dir.path().join(RESULT);
+        if !folder.exists() {
+            dir.make_folder(Path::new(RESULT))?;
+        }
         let keeping = Keeping {
             volume,
             mark,
@@ -142,7 +143,7 @@ impl KeptPasses {
             output,
             replace: request.replace,
             states,
-            dir: path,
+            folder,
             is_finished,
         })
     }
@@ -152,15 +153,10 @@ impl KeptPasses {
         self.is_finished
     }
 
-    /// The file to which the result is written, which may exist; its extension is that of the
-    /// output, if that says how results are written.
+    /// The file to which the result is written, which may exist. It has the name of the output.
     pub fn result(&self) -> PathBuf {
-        let ending = self.output.extension().and_then(|ending| ending.to_str());
-        let mut path = self.dir.join(RESULT);
-        if let Some(ending) = ending.filter(|ending| FORMATS.contains(ending)) {
-            path.set_extension(ending);
-        }
-        path
+        self.folder
+            .join(self.output.file_name().unwrap_or_default())
     }
 
     /// The states of the job.

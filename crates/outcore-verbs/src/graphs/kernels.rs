@@ -92,7 +92,10 @@ Examples:
 /// The directions of edges do not matter.
 #[derive(Debug, Args)]
 #[command(after_long_help = CC_EXAMPLES)]
-pub(crate) struct ConnectedComponents {}
+pub(crate) struct ConnectedComponents {
+    #[command(flatten)]
+    journal: PassResumeArgs,
+}
 
 impl Kernel for ConnectedComponents {
     const NAME: &'static str = "graph cc";
@@ -100,8 +103,24 @@ impl Kernel for ConnectedComponents {
     const PHASES: &'static [Weight] = &[("components", 1.0)];
     type Report = KernelSummary;
 
+    fn kept_options(&self) -> Option<Vec<JobOption>> {
+        let options = job_options!(self: );
+        self.journal.of(Self::NAME, options)
+    }
+
     /// Labels that do not fit in memory go to scratch, next to the output.
     fn compute(&self, on: &On<'_>) -> Result<Found<KernelSummary>> {
+        if self.journal.resume {
+            // Bundles of vertices have no state between two passes.
+            let labels = kernels::components(on.job, on.graph).map_err(|error| {
+                let more = error
+                    .next_step()
+                    .unwrap_or("allow more with --memory")
+                    .to_owned();
+                error.hint(format!("{more}, or leave --resume out"))
+            });
+            return Ok(Found::of(Computed::Held(Values::Vertices(labels?))));
+        }
         if on.are_looked_at {
             // Labels on scratch can neither be shown by name nor ordered by size.
             let labels = kernels::components(on.job, on.graph).map_err(|error| {
@@ -166,6 +185,8 @@ pub(crate) struct Search {
     /// smallest, if there are several)
     #[arg(long)]
     parents: bool,
+    #[command(flatten)]
+    journal: PassResumeArgs,
 }
 
 impl Kernel for Search {
@@ -173,6 +194,11 @@ impl Kernel for Search {
     const TITLE: &'static str = "search";
     const HAS_SOURCES: bool = true;
     type Report = KernelSummary;
+
+    fn kept_options(&self) -> Option<Vec<JobOption>> {
+        let options = job_options!(self: source, parents);
+        self.journal.of(Self::NAME, options)
+    }
 
     fn compute(&self, on: &On<'_>) -> Result<Found<KernelSummary>> {
         let found = kernels::bfs_from(on.job, on.graph, &on.vertices(&self.source)?)?;
@@ -200,6 +226,8 @@ pub(crate) struct ShortestPaths {
     /// several at once
     #[arg(long, value_name = "VERTEX", required = true)]
     source: Vec<String>,
+    #[command(flatten)]
+    journal: PassResumeArgs,
 }
 
 impl Kernel for ShortestPaths {
@@ -207,6 +235,11 @@ impl Kernel for ShortestPaths {
     const TITLE: &'static str = "shortest paths";
     const HAS_SOURCES: bool = true;
     type Report = KernelSummary;
+
+    fn kept_options(&self) -> Option<Vec<JobOption>> {
+        let options = job_options!(self: source);
+        self.journal.of(Self::NAME, options)
+    }
 
     fn compute(&self, on: &On<'_>) -> Result<Found<KernelSummary>> {
         let sources = on.vertices(&self.source)?;
@@ -330,6 +363,8 @@ pub(crate) struct Hits {
     /// Maximum number of iterations
     #[arg(long, value_name = "N", default_value_t = 1000, value_parser = clap::value_parser!(u32).range(1..))]
     iterations: u32,
+    #[command(flatten)]
+    journal: PassResumeArgs,
 }
 
 kernel_report! {
@@ -345,6 +380,11 @@ impl Kernel for Hits {
     const NAME: &'static str = "graph hits";
     const TITLE: &'static str = "HITS";
     type Report = HitsSummary;
+
+    fn kept_options(&self) -> Option<Vec<JobOption>> {
+        let options = job_options!(self: authorities, tolerance, iterations);
+        self.journal.of(Self::NAME, options)
+    }
 
     fn compute(&self, on: &On<'_>) -> Result<Found<HitsSummary>> {
         let options = HitsOptions {
@@ -386,6 +426,8 @@ pub(crate) struct Closeness {
     /// Random seed of the sources
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
+    #[command(flatten)]
+    journal: PassResumeArgs,
 }
 
 kernel_report! {
@@ -401,6 +443,11 @@ impl Kernel for Closeness {
     const NAME: &'static str = "graph closeness";
     const TITLE: &'static str = "closeness";
     type Report = ClosenessSummary;
+
+    fn kept_options(&self) -> Option<Vec<JobOption>> {
+        let options = job_options!(self: sources, seed);
+        self.journal.of(Self::NAME, options)
+    }
 
     fn compute(&self, on: &On<'_>) -> Result<Found<ClosenessSummary>> {
         let options = ClosenessOptions {
@@ -430,6 +477,8 @@ pub(crate) struct LabelPropagation {
     /// Maximum number of rounds; labels may still change after the last one
     #[arg(long, value_name = "N", default_value_t = 100)]
     rounds: u32,
+    #[command(flatten)]
+    journal: PassResumeArgs,
 }
 
 kernel_report! {
@@ -457,6 +506,11 @@ impl Kernel for LabelPropagation {
     const NAME: &'static str = "graph lp";
     const TITLE: &'static str = "label propagation";
     type Report = LabelPropagationSummary;
+
+    fn kept_options(&self) -> Option<Vec<JobOption>> {
+        let options = job_options!(self: rounds);
+        self.journal.of(Self::NAME, options)
+    }
 
     fn compute(&self, on: &On<'_>) -> Result<Found<LabelPropagationSummary>> {
         let found = kernels::label_propagation(on.job, on.graph, self.rounds)?;
@@ -493,6 +547,8 @@ pub(crate) struct Louvain {
     /// Random seed of the orders in which vertices move
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
+    #[command(flatten)]
+    journal: PassResumeArgs,
 }
 
 kernel_report! {
@@ -517,6 +573,11 @@ impl Kernel for Louvain {
     const NAME: &'static str = "graph louvain";
     const TITLE: &'static str = "communities";
     type Report = LouvainSummary;
+
+    fn kept_options(&self) -> Option<Vec<JobOption>> {
+        let options = job_options!(self: resolution, threshold, seed);
+        self.journal.of(Self::NAME, options)
+    }
 
     /// With scratch next to the output if the edges between communities do not fit in memory.
     fn compute(&self, on: &On<'_>) -> Result<Found<LouvainSummary>> {
@@ -590,12 +651,19 @@ pub(crate) struct Cores {
     /// Write 1 for the vertices of the K-core and 0 for others, which is faster
     #[arg(short, value_name = "K")]
     k: Option<u32>,
+    #[command(flatten)]
+    journal: PassResumeArgs,
 }
 
 impl Kernel for Cores {
     const NAME: &'static str = "graph kcore";
     const TITLE: &'static str = "cores";
     type Report = KernelSummary;
+
+    fn kept_options(&self) -> Option<Vec<JobOption>> {
+        let options = job_options!(self: k);
+        self.journal.of(Self::NAME, options)
+    }
 
     fn compute(&self, on: &On<'_>) -> Result<Found<KernelSummary>> {
         Ok(Found::of(Computed::Held(Values::Numbers(match self.k {
