@@ -239,6 +239,7 @@ def index_vectors(
     memory: Size | None = None,
     threads: SupportsIndex | None = None,
     drives: Paths = (),
+    resume: bool = False,
     io: str | None = None,
     volume: StrPath | None = None,
     progress: Watcher | bool | None = None,

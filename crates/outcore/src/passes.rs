@@ -169,7 +169,7 @@ impl KeptPasses {
     ///
     /// # Errors
     /// A file that appeared at the output's name; the device's error.
-    pub fn publish(self, job: &Job) -> Result<()> {
+    pub fn publish(&self, job: &Job) -> Result<()> {
         let Some(ended) = self.states.end() else {
             return Ok(());
         };
@@ -184,7 +184,7 @@ impl KeptPasses {
         volume.close(&written);
         let len_bytes = written.facts.len_bytes;
         let plan = ShardPlan {
-            path: self.output,
+            path: self.output.clone(),
             header: Vec::new(),
             start_bytes: 0,
             len_bytes,

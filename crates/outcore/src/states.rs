@@ -46,6 +46,8 @@ const RESUME: &str = "resume";
 
 /// The state of a job between two passes.
 pub trait PassState {
+    /// What it is the state of. A job of several steps has a state of each in turn.
+    const NAME: &'static str;
     /// What it has besides its columns. Floats are stored by their bits.
     type Facts: Serialize + DeserializeOwned;
 
@@ -130,6 +132,8 @@ impl<'s> Column<'s> {
 /// A state that the journal vouches for.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct StateRecord {
+    /// [`PassState::NAME`].
+    name: String,
     /// Which of the two files it is in.
     file: usize,
     /// The facts, as text.
@@ -290,7 +294,7 @@ impl States {
         self.kept().moved
     }
 
-    /// Gives `state` the last state that the journal vouches for; whether there is one.
+    /// Gives `state` the last state that the journal vouches for; whether it is one of this name.
     ///
     /// # Errors
     /// Corrupt: the state is damaged, or is that of another job. The device's error; the errors of
@@ -301,7 +305,8 @@ impl States {
         state: &mut S,
     ) -> Result<bool> {
         let mut kept = self.kept();
-        let Some(record) = kept.last.clone() else {
+        let last = kept.last.clone();
+        let Some(record) = last.filter(|last| last.name == S::NAME) else {
             return Ok(false);
         };
         let facts = serde_json::from_str(&record.facts);
@@ -394,6 +399,7 @@ impl States {
         self.volume.device().sync(file.id)?;
         let facts = serde_json::to_string(&state.facts());
         let record = StateRecord {
+            name: S::NAME.to_owned(),
             file: number,
             facts: facts.map_err(|error| Error::usage("keep state", error.to_string()))?,
             columns,

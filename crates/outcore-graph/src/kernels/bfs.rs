@@ -52,6 +52,7 @@ struct Reached {
 }
 
 impl PassState for Searching {
+    const NAME: &'static str = KERNEL;
     type Facts = Reached;
 
     fn facts(&self) -> Reached {

@@ -114,6 +114,7 @@ struct Summed {
 }
 
 impl PassState for Summed {
+    const NAME: &'static str = KERNEL;
     /// The batches of searches that have ended.
     type Facts = usize;
 

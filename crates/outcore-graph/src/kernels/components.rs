@@ -120,6 +120,7 @@ struct Read {
 }
 
 impl PassState for United {
+    const NAME: &'static str = KERNEL;
     type Facts = Read;
 
     fn facts(&self) -> Read {

@@ -58,6 +58,7 @@ struct Peak {
 }
 
 impl PassState for Peeled {
+    const NAME: &'static str = KERNEL;
     type Facts = Peak;
 
     fn facts(&self) -> Peak {

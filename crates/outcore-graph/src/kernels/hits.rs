@@ -194,6 +194,7 @@ struct Done {
 }
 
 impl PassState for Iterated {
+    const NAME: &'static str = KERNEL;
     type Facts = Done;
 
     fn facts(&self) -> Done {

@@ -105,6 +105,7 @@ struct Searching {
 }
 
 impl PassState for Searching {
+    const NAME: &'static str = KERNEL;
     type Facts = ();
 
     fn facts(&self) {}

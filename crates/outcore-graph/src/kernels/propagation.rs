@@ -131,6 +131,7 @@ struct Labelling {
 }
 
 impl PassState for Labelling {
+    const NAME: &'static str = KERNEL;
     /// The rounds that were made.
     type Facts = u32;
 

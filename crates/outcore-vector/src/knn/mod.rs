@@ -22,6 +22,7 @@ mod bits;
 mod cut;
 mod hits;
 mod indexed;
+mod kept;
 mod lists;
 mod nearest;
 mod queries;
@@ -43,6 +44,7 @@ use cut::RowBound;
 
 use bits::Bits;
 pub use hits::{Hit, Hits, TakeHits};
+use kept::KeptNeighbours;
 pub use lists::Recall;
 use lists::{ListScan, Probes};
 use nearest::{Nearest, Worst};
@@ -159,6 +161,12 @@ impl Neighbours {
             phases: Vec::new(),
         }
     }
+
+    /// Forgets the neighbours of the last queries.
+    fn clear(&mut self) {
+        self.ids.clear();
+        self.distances.clear();
+    }
 }
 
 /// Queries that are multiplied at a time.
@@ -235,6 +243,18 @@ pub fn knn_each(
     };
     let mut first_ids = Vec::new();
     let (mut from, mut group_max) = (0, count);
+    let mut kept = match job.states {
+        Some(_) => Some(KeptNeighbours::of(job, count, k)?),
+        None => None,
+    };
+    if let Some(kept) = &mut kept
+        && job.restore_state(kept)?
+    {
+        found = kept.figures();
+        from = kept.found.ids.len() / k;
+        first_ids.extend(kept.found.ids.iter().take(recall_count * k));
+        take(&kept.found)?;
+    }
     while from < count {
         let index = index.as_ref().filter(|_| !found.index_failed);
         let memory = |group: usize| {
@@ -305,8 +325,11 @@ pub fn knn_each(
         let missing = (recall_count * k).saturating_sub(first_ids.len());
         first_ids.extend(found.ids.iter().take(missing));
         take(&found)?;
-        found.ids.clear();
-        found.distances.clear();
+        if let Some(kept) = &mut kept {
+            kept.add(&found);
+            job.keep_state(kept)?;
+        }
+        found.clear();
     }
     if recall_count > 0 {
         lists::Recall::measure(job, base, queries, options, &first_ids, &mut found)?;

@@ -24,7 +24,7 @@ use crate::columns;
 use crate::host::{Host, Kept, begin};
 use crate::option::{DriveArgs, ResourceArgs, RunArgs, SEED, resources_request};
 use crate::report::{JobSummary, Moved, Phase, Stopwatch};
-use crate::resumed::{Resuming, may_exist, refused};
+use crate::resumed::{Resuming, check_plain, may_exist, refused};
 
 /// The resources of a job that needs no scratch of its own.
 pub(super) fn load(host: &dyn Host, resources: &ResourceArgs) -> Result<Resources> {
@@ -104,6 +104,9 @@ impl<'a> Opened<'a> {
             replace: may_replace,
             ..how
         };
+        output
+            .filter(|_| naming.is_resumed)
+            .map_or(Ok(()), check_plain)?;
         let named = output.map(|name| Destination::named(host, name, graph, how_found));
         let named = named.transpose()?;
         let graph_files = files_of(host, graph)?;

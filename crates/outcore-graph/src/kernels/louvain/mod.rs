@@ -189,6 +189,7 @@ struct Kept<'s> {
 }
 
 impl PassState for Kept<'_> {
+    const NAME: &'static str = KERNEL;
     type Facts = At;
 
     fn facts(&self) -> At {

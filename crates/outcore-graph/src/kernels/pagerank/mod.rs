@@ -220,6 +220,7 @@ struct Done {
 }
 
 impl<F: Pod> PassState for Ranking<F> {
+    const NAME: &'static str = KERNEL;
     type Facts = Done;
 
     fn facts(&self) -> Done {
