@@ -106,7 +106,7 @@ class Graph:
     def _values(
         self, verb: str, dst: StrPath | None = None, resume: bool = False, **given: Any
     ) -> npt.NDArray[Any]:
-        """The values that an algorithm computes; they are in the file `dst` if one is named."""
+        """The values that an algorithm computes; they are also in the file `dst` if there is one."""
         if dst is None:
             if resume:
                 cause = "only a result in a file is continued after a kill"

@@ -459,7 +459,7 @@ pub struct Job {
     pub budget: Budget,
     /// Observes and stops it.
     pub control: Arc<Control>,
-    /// Where its state is kept between passes; see [`crate::passes::KeptPasses`].
+    /// The place for its state between passes; see [`crate::passes::KeptPasses`].
     pub states: Option<Arc<States>>,
 }
 

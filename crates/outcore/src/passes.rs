@@ -3,18 +3,20 @@
 //! Contract: [`KeptPasses::begin`] looks for a dead run with the same output before the first pass.
 //! Its directory is next to the output, under a number that follows from the output's name, and its
 //! lock admits one run at a time. Another job is rejected with the difference, and removes nothing.
-//! From then on the job keeps its state ([`crate::states`]). The result is written as a file in the
-//! private directory ([`KeptPasses::result`]). [`KeptPasses::publish`] records which file it is, and
-//! gives it the output's name; the directory goes last. A run that finds that very file at the
-//! output's name repeats the passes after the last state, and writes nothing.
+//! From then on the job keeps its state ([`crate::states`]). The result is written to a file below
+//! the private directory ([`KeptPasses::result`]). [`KeptPasses::publish`] records which file that
+//! is, and gives it the output's name; the directory goes last. A run that finds that very file at
+//! the output's name repeats the passes after the last state, and its result is dropped.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use crate::ends::{Input, open_inputs, refuse_existing};
 use crate::job::Job;
-use crate::partition::restored::{FINISHED, Finished, IDENTITY, Identity, IdentityOption};
-use crate::partition::resume::{RESUME, another_job, dir_of, key_of, mark_of};
+use crate::partition::restored::{
+    FINISHED, Finished, IDENTITY, Identity, IdentityOption, RESUME, another_job,
+};
+use crate::partition::resume::{dir_of, key_of, mark_of};
 use crate::states::{Keeping, STATE, StateRecord, States};
 use outcore_io::drive::link::file_behind;
 use outcore_io::drive::{Access, PrivateDir};
@@ -65,7 +67,7 @@ impl Found {
                 IDENTITY => identity = Some(record.value()?),
                 STATE => last = Some(record.value()?),
                 FINISHED => finished = Some(record.value()?),
-                KINDS_FROM.. => {
+                kind if kind >= KINDS_FROM => {
                     let difference = "it divided its data, and this one reads them in passes";
                     return Err(another_job(dir.path().to_path_buf(), difference));
                 }

@@ -46,12 +46,12 @@ const RESUME: &str = "resume";
 
 /// The state of a job between two passes.
 pub trait PassState {
-    /// What it is the state of. A job of several steps has a state of each in turn.
+    /// Its step of the job. A job of several steps has a state of each in turn.
     const NAME: &'static str;
-    /// What it has besides its columns. Floats are stored by their bits.
+    /// Its numbers besides the columns. Floats are stored by their bits.
     type Facts: Serialize + DeserializeOwned;
 
-    /// What it has besides its columns.
+    /// Its numbers besides the columns.
     fn facts(&self) -> Self::Facts;
 
     /// Takes the facts of a state that was kept, and gives the columns the lengths that they had.
@@ -212,7 +212,7 @@ pub(crate) struct Keeping {
     pub(crate) last: Option<StateRecord>,
 }
 
-/// What is left when a job has ended.
+/// The directory and the journal of a job that has ended.
 pub(crate) struct Ended {
     pub(crate) dir: PrivateDir,
     pub(crate) journal: Journal,

@@ -103,7 +103,7 @@ pub fn closeness(job: &Job, graph: &Graph, options: ClosenessOptions) -> Result<
     Ok(measures.collect())
 }
 
-/// What the searches have found so far.
+/// The sums of all searches so far.
 struct Summed {
     /// The sum of the distances of the sources that reach each vertex, and their number.
     distances: Vec<u64>,

@@ -38,7 +38,7 @@ struct Peeling<'g> {
     _state: State,
 }
 
-/// What is left of a graph, and what is known of the rest.
+/// The rest of a graph, and the results of the vertices that have gone.
 struct Peeled {
     /// The number of edges to remaining vertices.
     degrees: Vec<AtomicU32>,

@@ -184,7 +184,7 @@ struct Iterated {
     iterations_max: u32,
 }
 
-/// The iterations before, and what they have found out.
+/// The iterations so far, and a figure that they have found.
 #[derive(Debug, Clone, Copy, Serialize, Deserialize)]
 struct Done {
     iterations: u32,

@@ -34,17 +34,28 @@ pub(super) struct Figures {
 }
 
 impl KeptNeighbours {
-    /// Reserves memory for the neighbours of all queries.
+    /// Reserves memory for the neighbours of all queries, and takes those that a killed run has
+    /// found; `None` if the job keeps no state.
     ///
     /// # Errors
-    /// Memory.
-    pub(super) fn of(job: &Job, queries_count: usize, k: usize) -> Result<Self> {
+    /// Memory; a damaged state.
+    pub(super) fn begin(job: &Job, queries_count: usize, k: usize) -> Result<Option<Self>> {
+        if job.states.is_none() {
+            return Ok(None);
+        }
         let count = queries_count as u64 * k as u64;
-        Ok(KeptNeighbours {
+        let mut kept = KeptNeighbours {
             found: Neighbours::none_yet(k),
             queries_count,
             _held: job.budget.reserve("neighbours that are kept", 16 * count)?,
-        })
+        };
+        job.restore_state(&mut kept)?;
+        Ok(Some(kept))
+    }
+
+    /// Whether a killed run has found neighbours.
+    pub(super) fn is_begun(&self) -> bool {
+        !self.found.ids.is_empty()
     }
 
     /// Adds the neighbours of further queries, and the figures of the whole search.

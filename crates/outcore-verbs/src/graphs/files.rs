@@ -60,7 +60,7 @@ pub(super) fn open(
     Ok((job, graph))
 }
 
-/// How the result of a verb is named.
+/// The rules for the name of a result.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Naming {
     /// Whether lines have the original ids, whatever the ending of the output.

@@ -70,7 +70,7 @@ fn nearest(host: &dyn Host, args: &KnnArgs) -> Result<KnnSummary> {
     knn::check(&base, &queries, &options)?;
     args.check_outputs()?;
     if let Some(output) = &args.output {
-        run.keep_passes(output, &files.read, args.kept_options())?;
+        run.keep_passes(output, &files.read, args.kept_options(Knn::NAME))?;
     }
     let found = run.watch(|job| {
         let options = KnnOptions {

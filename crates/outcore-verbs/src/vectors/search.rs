@@ -12,13 +12,11 @@ use outcore_vector::format::VectorFile;
 use outcore_vector::knn::{KnnOptions, Metric, RECALL_QUERIES, Subset};
 use outcore_vector::results::{self, Array};
 
-use super::knn::Knn;
 use super::run::{Files, NO_DISTANCES, Run, check_table};
 use crate::columns;
 use crate::option::{DriveArgs, PassResumeArgs, RunArgs, parse_count};
 use crate::report::{JobSummary, Phase, Place, report};
 use crate::resumed::job_options;
-use crate::verb::Verb;
 
 const KNN_EXAMPLES: &str = "\
 Examples:
@@ -198,14 +196,14 @@ impl KnnArgs {
         }
     }
 
-    /// Its options, if its state is kept.
-    pub(super) fn kept_options(&self) -> Option<Vec<JobOption>> {
+    /// The options of the verb `name`, if its state is kept.
+    pub(super) fn kept_options(&self, name: &str) -> Option<Vec<JobOption>> {
         let options = job_options!(
             self: k, metric, edges, is_self, nprobe, type_name as "type of raw numbers";
             without base, queries, radius, limits, output, distances, subset, condition, tables,
             index, no_recall, drives, run
         );
-        self.journal.of(Knn::NAME, options)
+        self.journal.of(name, options)
     }
 
     /// Whether the output is a table.

@@ -15,14 +15,13 @@
 
 use std::collections::HashMap;
 use std::ops::Range;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
 use bytemuck::{Pod, Zeroable};
 use serde::{Deserialize, Serialize};
 
 use super::bucket::{Counts, InputRun, Location, Out};
-use super::resume::another_job;
 use crate::job::JobSize;
 use crate::read::longest::Longest;
 use crate::read::source::InputPart;
@@ -34,6 +33,17 @@ use outcore_io::journal::{self, JournalEnd, KINDS_FROM, Record};
 use outcore_io::memory::{BLOCK_BYTES, block_ceil};
 use outcore_io::scratch::ScratchAddress;
 use outcore_io::{Error, Result};
+
+/// The operation of errors.
+pub(crate) const RESUME: &str = "resume";
+/// The advice of the error for a job that is not the killed one.
+pub const ANOTHER_JOB: &str = "resume it with its own inputs and options, or begin anew";
+
+/// The error for a killed job in `dir` that is another one.
+pub(crate) fn another_job(dir: PathBuf, difference: &str) -> Error {
+    let cause = format!("the killed job with this output is another one: {difference}");
+    Error::usage(RESUME, cause).path(dir).hint(ANOTHER_JOB)
+}
 
 /// Kinds of records.
 pub(crate) const IDENTITY: u32 = KINDS_FROM;

@@ -11,7 +11,9 @@
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
-use super::restored::{FINISHED, Finished, Identity, IdentityOption, Restored};
+use super::restored::{
+    FINISHED, Finished, Identity, IdentityOption, RESUME, Restored, another_job,
+};
 use crate::ends::{Output, refuse_existing, scratch_drives};
 use crate::job::{Job, JobOptions, ResumeOptions};
 use outcore_io::drive::PrivateDir;
@@ -21,10 +23,6 @@ use outcore_io::output::{STAGED_PREFIX, parent_of};
 use outcore_io::port::ScratchDrive;
 use outcore_io::scratch::has_logs;
 use outcore_io::{Error, Result, journal};
-
-pub(crate) const RESUME: &str = "resume";
-/// The advice of the error for a job that is not the killed one.
-pub const ANOTHER_JOB: &str = "resume it with its own inputs and options, or begin anew";
 
 /// The directory of a dead job's output, and what its journal says.
 pub(crate) struct Found {
@@ -66,12 +64,6 @@ pub(crate) fn key_of(output: &Path) -> OsString {
 /// The private directory next to `output` of a job that writes it.
 pub(crate) fn dir_of(output: &Path) -> PathBuf {
     claimed_path(parent_of(output), &key_of(output))
-}
-
-/// The error for a killed job in `dir` that is another one.
-pub(crate) fn another_job(dir: PathBuf, difference: &str) -> Error {
-    let cause = format!("the killed job with this output is another one: {difference}");
-    Error::usage(RESUME, cause).path(dir).hint(ANOTHER_JOB)
 }
 
 /// The mark for the directories of a job whose journal is in `dir`.
