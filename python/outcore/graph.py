@@ -117,7 +117,8 @@ class Graph:
         if not path_text(dst).endswith(".npy"):
             raise usage("create output", f"{dst} is not the name of an array", "end it in .npy")
         self._run(verb, dst=dst, resume=resume, **given)
-        return numpy.load(dst, mmap_mode="r")
+        values: npt.NDArray[Any] = numpy.load(dst, mmap_mode="r")
+        return values
 
     def vertex(self, name: str | SupportsIndex) -> int:
         """The vertex with the original id `name`, if ids were relabelled."""
@@ -218,7 +219,15 @@ class Graph:
     ) -> npt.NDArray[np.int64]:
         """The number of edges from `source`, or the nearest of several, to each vertex, or the
         vertex before each; -1 for none. If ids are names, a source may be a name."""
-        return self._values("bfs", vertices=self._starts(source), parents=parents, dst=dst, resume=resume, force=force, progress=progress)
+        return self._values(
+            "bfs",
+            vertices=self._starts(source),
+            parents=parents,
+            dst=dst,
+            resume=resume,
+            force=force,
+            progress=progress,
+        )
 
     def pagerank(
         self,
@@ -257,7 +266,10 @@ class Graph:
             tolerance=tol,
             iterations=max_iter,
             weighted=weighted,
-            dst=dst, resume=resume, force=force, progress=progress,
+            dst=dst,
+            resume=resume,
+            force=force,
+            progress=progress,
         )
 
     def label_propagation(
@@ -271,7 +283,9 @@ class Graph:
     ) -> npt.NDArray[np.uint32]:
         """The smallest vertex of the community of each vertex, in which each vertex has the label
         that most of its neighbours have, as far as `max_iter` rounds reach that."""
-        return self._values("lp", rounds=max_iter, dst=dst, resume=resume, force=force, progress=progress)
+        return self._values(
+            "lp", rounds=max_iter, dst=dst, resume=resume, force=force, progress=progress
+        )
 
     def louvain_communities(
         self,
@@ -287,7 +301,14 @@ class Graph:
         """The smallest vertex of the community of each vertex, by Louvain's method, for undirected
         graphs, with weights if there are any. A `resolution` above 1 makes smaller communities."""
         return self._values(
-            "louvain", resolution=resolution, threshold=threshold, seed=seed, dst=dst, resume=resume, force=force, progress=progress
+            "louvain",
+            resolution=resolution,
+            threshold=threshold,
+            seed=seed,
+            dst=dst,
+            resume=resume,
+            force=force,
+            progress=progress,
         )
 
     def hits(
@@ -317,7 +338,9 @@ class Graph:
         """How near each vertex is to the vertices that reach it, as in networkx: the fraction of
         the other vertices that reach it, divided by their mean distance in edges. It is estimated
         from `sources` random vertices, and exact if these are all vertices."""
-        return self._values("closeness", sources=sources, seed=seed, dst=dst, resume=resume, force=force, progress=progress)
+        return self._values(
+            "closeness", sources=sources, seed=seed, dst=dst, resume=resume, force=force, progress=progress
+        )
 
     def strongly_connected_components(
         self, *, progress: Watcher | bool | None = None
@@ -340,7 +363,9 @@ class Graph:
     ) -> npt.NDArray[np.float64]:
         """The smallest sum of weights on a path from `source`, or the nearest of several, to each
         vertex; infinity if there is none. Edges without weights count 1."""
-        return self._values("sssp", vertices=self._starts(source), dst=dst, resume=resume, force=force, progress=progress)
+        return self._values(
+            "sssp", vertices=self._starts(source), dst=dst, resume=resume, force=force, progress=progress
+        )
 
     def core_number(
         self,

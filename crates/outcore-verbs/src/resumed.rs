@@ -108,6 +108,18 @@ pub(crate) fn may_exist(is_asked: bool, output: Option<&Path>) -> Result<bool> {
     }
 }
 
+/// Says of a job in passes that begins anew if a killed run with its `output` is kept.
+pub(crate) fn tell_kept(host: &dyn Host, output: Option<&Path>) {
+    if let Some(output) = output {
+        let target = Target::File(output.to_path_buf());
+        let resuming = Resuming {
+            is_asked: false,
+            target: &target,
+        };
+        resuming.begin(host);
+    }
+}
+
 /// Fails for the output of a job in passes that is not a plain file.
 ///
 /// # Errors

@@ -24,7 +24,7 @@ use crate::columns;
 use crate::host::{Host, Kept, begin};
 use crate::option::{DriveArgs, ResourceArgs, RunArgs, SEED, resources_request};
 use crate::report::{JobSummary, Moved, Phase, Stopwatch};
-use crate::resumed::{Resuming, check_plain, may_exist, refused};
+use crate::resumed::{Resuming, check_plain, may_exist, refused, tell_kept};
 
 /// The resources of a job that needs no scratch of its own.
 pub(super) fn load(host: &dyn Host, resources: &ResourceArgs) -> Result<Resources> {
@@ -111,6 +111,9 @@ impl<'a> Opened<'a> {
         let named = named.transpose()?;
         let graph_files = files_of(host, graph)?;
         let path = named.as_ref().and_then(Destination::path);
+        if !naming.is_resumed {
+            tell_kept(host, path);
+        }
         let files: Vec<PathBuf> = path.iter().map(|path| path.to_path_buf()).collect();
         let kept = Kept {
             files: &files,

@@ -21,7 +21,7 @@ use crate::columns;
 use crate::host::{Host, Kept, begin, watch};
 use crate::option::{DriveArgs, RunArgs, SEED, resources_request};
 use crate::report::{JobSummary, Moved, Stopwatch};
-use crate::resumed::{Resuming, check_plain, may_exist};
+use crate::resumed::{Resuming, check_plain, may_exist, tell_kept};
 
 /// A file of vectors.
 #[derive(Debug, Args)]
@@ -118,6 +118,9 @@ impl<'a> Run<'a> {
         let stopwatch = Stopwatch::start();
         let may_exist = may_exist(*is_resumed, written.first().copied())?;
         let outputs = settled(host, args.force || may_exist, read, written)?;
+        if !is_resumed {
+            tell_kept(host, outputs.first().map(|output| output.path.as_path()));
+        }
         let written: Vec<&Path> = outputs.iter().map(|output| output.path.as_path()).collect();
         let none = DriveArgs::default();
         let named_drives = drives.unwrap_or(&none);
