@@ -50,6 +50,7 @@ OPTIONS: dict[str, Option] = {
     "radius": Option("value", "--radius", None),
     "relabel": Option("text", "--relabel", None),
     "resolution": Option("value", "--resolution", 1),
+    "resume": Option("flag", "--resume", False),
     "rounds": Option("number", "--rounds", 100),
     "runs": Option("number", "--runs", 1),
     "seed": Option("number", "--seed", 1),

@@ -239,6 +239,7 @@ def index_vectors(
     memory: Size | None = None,
     threads: SupportsIndex | None = None,
     drives: Paths = (),
+    resume: bool = False,
     io: str | None = None,
     volume: StrPath | None = None,
     progress: Watcher | bool | None = None,
@@ -268,6 +269,8 @@ def index_vectors(
         seed: The seed of the first centroids.
         dtype: As in `knn`.
         force: Replace an existing file.
+        resume: With `nlist`, keep the clusters next to the output. If the call is killed or fails, the same call
+            continues.
         memory, threads, io, volume, progress: As in `knn`.
         drives: Directories for scratch, one on each drive, if the vectors do not fit in memory; by
             default next to the output.

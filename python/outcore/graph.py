@@ -7,6 +7,10 @@
 Algorithms keep a few bytes per vertex in memory. Names, defaults and results are those of networkx.
 Results are NumPy arrays with an entry per vertex, and are the same for any memory and number of
 threads.
+
+With `dst`, a name that ends in `.npy`, a result is written to that file, and the array is mapped
+from it. With `resume=True`, the state is then kept after passes, next to the file. If the call is
+killed or fails, the same call continues after the last state. `force=True` replaces the file.
 """
 
 from __future__ import annotations
@@ -99,9 +103,22 @@ class Graph:
             arrays["vertices"] = numpy.asarray(vertices, "=u4").tobytes()
         return run_on_arrays(f"graph {verb}", self._path, {**self._given, **given}, arrays)[1]
 
-    def _values(self, verb: str, **given: Any) -> npt.NDArray[Any]:
-        """The values that an algorithm computes."""
-        return self._run(verb, **given)["values"]
+    def _values(
+        self, verb: str, dst: StrPath | None = None, resume: bool = False, **given: Any
+    ) -> npt.NDArray[Any]:
+        """The values that an algorithm computes; they are also in the file `dst` if there is one."""
+        if dst is None:
+            if resume:
+                cause = "only a result in a file is continued after a kill"
+                raise usage("resume", cause, "name the file: dst='ranks.npy'")
+            return self._run(verb, **given)["values"]
+        from ._numpy import numpy
+
+        if not path_text(dst).endswith(".npy"):
+            raise usage("create output", f"{dst} is not the name of an array", "end it in .npy")
+        self._run(verb, dst=dst, resume=resume, **given)
+        values: npt.NDArray[Any] = numpy.load(dst, mmap_mode="r")
+        return values
 
     def vertex(self, name: str | SupportsIndex) -> int:
         """The vertex with the original id `name`, if ids were relabelled."""
@@ -179,20 +196,38 @@ class Graph:
             raise usage("find names", cause, "name vertices of the graph, or -1 for none")
         return numpy.where(is_none, 0, array), is_none
 
-    def components(self, *, progress: Watcher | bool | None = None) -> npt.NDArray[np.uint32]:
+    def components(
+        self,
+        *,
+        dst: StrPath | None = None,
+        resume: bool = False,
+        force: bool = False,
+        progress: Watcher | bool | None = None,
+    ) -> npt.NDArray[np.uint32]:
         """The smallest vertex of the component of each vertex, ignoring the directions of edges."""
-        return self._values("cc", progress=progress)
+        return self._values("cc", dst=dst, resume=resume, force=force, progress=progress)
 
     def bfs(
         self,
         source: SupportsIndex | str | Iterable[SupportsIndex | str],
         *,
         parents: bool = False,
+        dst: StrPath | None = None,
+        resume: bool = False,
+        force: bool = False,
         progress: Watcher | bool | None = None,
     ) -> npt.NDArray[np.int64]:
         """The number of edges from `source`, or the nearest of several, to each vertex, or the
         vertex before each; -1 for none. If ids are names, a source may be a name."""
-        return self._values("bfs", vertices=self._starts(source), parents=parents, progress=progress)
+        return self._values(
+            "bfs",
+            vertices=self._starts(source),
+            parents=parents,
+            dst=dst,
+            resume=resume,
+            force=force,
+            progress=progress,
+        )
 
     def pagerank(
         self,
@@ -202,6 +237,9 @@ class Graph:
         max_iter: SupportsIndex = 100,
         personalization: Mapping[int, float] | Mapping[str, float] | None = None,
         weighted: bool = False,
+        dst: StrPath | None = None,
+        resume: bool = False,
+        force: bool = False,
         progress: Watcher | bool | None = None,
     ) -> npt.NDArray[np.float64]:
         """The rank of each vertex; they sum to 1. Iterations end when ranks change by less than
@@ -228,15 +266,26 @@ class Graph:
             tolerance=tol,
             iterations=max_iter,
             weighted=weighted,
+            dst=dst,
+            resume=resume,
+            force=force,
             progress=progress,
         )
 
     def label_propagation(
-        self, *, max_iter: SupportsIndex = 100, progress: Watcher | bool | None = None
+        self,
+        *,
+        max_iter: SupportsIndex = 100,
+        dst: StrPath | None = None,
+        resume: bool = False,
+        force: bool = False,
+        progress: Watcher | bool | None = None,
     ) -> npt.NDArray[np.uint32]:
         """The smallest vertex of the community of each vertex, in which each vertex has the label
         that most of its neighbours have, as far as `max_iter` rounds reach that."""
-        return self._values("lp", rounds=max_iter, progress=progress)
+        return self._values(
+            "lp", rounds=max_iter, dst=dst, resume=resume, force=force, progress=progress
+        )
 
     def louvain_communities(
         self,
@@ -244,12 +293,22 @@ class Graph:
         resolution: float = 1.0,
         threshold: float = 1e-7,
         seed: SupportsIndex = SEED,
+        dst: StrPath | None = None,
+        resume: bool = False,
+        force: bool = False,
         progress: Watcher | bool | None = None,
     ) -> npt.NDArray[np.uint32]:
         """The smallest vertex of the community of each vertex, by Louvain's method, for undirected
         graphs, with weights if there are any. A `resolution` above 1 makes smaller communities."""
         return self._values(
-            "louvain", resolution=resolution, threshold=threshold, seed=seed, progress=progress
+            "louvain",
+            resolution=resolution,
+            threshold=threshold,
+            seed=seed,
+            dst=dst,
+            resume=resume,
+            force=force,
+            progress=progress,
         )
 
     def hits(
@@ -271,12 +330,17 @@ class Graph:
         sources: SupportsIndex = 256,
         *,
         seed: SupportsIndex = 1,
+        dst: StrPath | None = None,
+        resume: bool = False,
+        force: bool = False,
         progress: Watcher | bool | None = None,
     ) -> npt.NDArray[np.float64]:
         """How near each vertex is to the vertices that reach it, as in networkx: the fraction of
         the other vertices that reach it, divided by their mean distance in edges. It is estimated
         from `sources` random vertices, and exact if these are all vertices."""
-        return self._values("closeness", sources=sources, seed=seed, progress=progress)
+        return self._values(
+            "closeness", sources=sources, seed=seed, dst=dst, resume=resume, force=force, progress=progress
+        )
 
     def strongly_connected_components(
         self, *, progress: Watcher | bool | None = None
@@ -292,15 +356,27 @@ class Graph:
         self,
         source: SupportsIndex | str | Iterable[SupportsIndex | str],
         *,
+        dst: StrPath | None = None,
+        resume: bool = False,
+        force: bool = False,
         progress: Watcher | bool | None = None,
     ) -> npt.NDArray[np.float64]:
         """The smallest sum of weights on a path from `source`, or the nearest of several, to each
         vertex; infinity if there is none. Edges without weights count 1."""
-        return self._values("sssp", vertices=self._starts(source), progress=progress)
+        return self._values(
+            "sssp", vertices=self._starts(source), dst=dst, resume=resume, force=force, progress=progress
+        )
 
-    def core_number(self, *, progress: Watcher | bool | None = None) -> npt.NDArray[np.uint32]:
+    def core_number(
+        self,
+        *,
+        dst: StrPath | None = None,
+        resume: bool = False,
+        force: bool = False,
+        progress: Watcher | bool | None = None,
+    ) -> npt.NDArray[np.uint32]:
         """The largest k for which each vertex is in the k-core."""
-        return self._values("kcore", progress=progress)
+        return self._values("kcore", dst=dst, resume=resume, force=force, progress=progress)
 
     def k_core(
         self, k: SupportsIndex, *, progress: Watcher | bool | None = None

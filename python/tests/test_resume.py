@@ -92,3 +92,29 @@ def test_a_compressed_output_is_rejected() -> None:
     with pytest.raises(outcore.UsageError, match="compressed output"):
         outcore.sort("lines", "out.gz", lines=True, resume=True)
     assert not Path("out.gz").exists()
+
+
+def test_a_killed_algorithm_on_a_graph_is_continued() -> None:
+    edges = numpy.random.default_rng(7).integers(0, 20_000, (300_000, 2), dtype="<u4")
+    edges.tofile("edges.u32")
+    graph = outcore.graph.convert("edges.u32", "g.graph", dtype="u32", memory="256MiB")
+    plain = graph.pagerank(tol=0, max_iter=150)
+    call = "import outcore; outcore.graph.Graph('g.graph').pagerank(tol=0, max_iter=150, dst='r.npy', resume=True)"
+    said: list[str] = []
+    for wait_s in (0.0, 0.02, 0.05):
+        child = subprocess.Popen([sys.executable, "-c", call])
+        while child.poll() is None and not list(Path().glob(".outcore-*/resume")):
+            time.sleep(0.001)
+        time.sleep(wait_s)
+        child.kill()
+        child.wait()
+        with warnings.catch_warnings(record=True) as told:
+            warnings.simplefilter("always")
+            ranks = graph.pagerank(tol=0, max_iter=150, dst="r.npy", resume=True, force=True)
+        said += [str(warning.message) for warning in told]
+        assert (ranks == plain).all()
+        assert sorted(path.name for path in Path().iterdir()) == ["edges.u32", "g.graph", "r.npy"]
+        Path("r.npy").unlink()
+    assert any("continues the run that was killed" in text for text in said), said
+    with pytest.raises(outcore.UsageError, match="in a file"):
+        graph.pagerank(resume=True)

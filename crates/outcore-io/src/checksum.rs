@@ -50,7 +50,7 @@ pub fn bytes_checksum(bytes: &[u8]) -> u64 {
 }
 
 /// Checksum of bytes that continue others, whose checksum is `seed`.
-pub(crate) fn seeded_checksum(seed: u64, bytes: &[u8]) -> u64 {
+pub fn seeded_checksum(seed: u64, bytes: &[u8]) -> u64 {
     XxHash3_64::oneshot_with_seed(seed, bytes)
 }
 

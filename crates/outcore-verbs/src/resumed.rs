@@ -11,8 +11,10 @@ use outcore::{ANOTHER_JOB, Error, Kind, Result};
 use outcore_front::content::Recognition;
 use outcore_front::inputs::{self, Source};
 use outcore_front::output::Target;
+use outcore_io::drive::objects::is_object;
 use outcore_io::output::parent_of;
 use outcore_io::units;
+use outcore_store::dataset::Named;
 
 use crate::host::Host;
 
@@ -105,6 +107,47 @@ pub(crate) fn may_exist(is_asked: bool, output: Option<&Path>) -> Result<bool> {
         None => Ok(false),
     }
 }
+
+/// Says of a job in passes that begins anew if a killed run with its `output` is kept.
+pub(crate) fn tell_kept(host: &dyn Host, output: Option<&Path>) {
+    if let Some(output) = output {
+        let target = Target::File(output.to_path_buf());
+        let resuming = Resuming {
+            is_asked: false,
+            target: &target,
+        };
+        resuming.begin(host);
+    }
+}
+
+/// Fails for the output of a job in passes that is not a plain file.
+///
+/// # Errors
+/// Usage.
+pub(crate) fn check_plain(output: &Path) -> Result<()> {
+    match Named::is_mark(output) || is_object(output) {
+        false => Ok(()),
+        true => {
+            let cause = "only a job that writes a plain file can be resumed";
+            Err(refused(cause, "write a file first, or leave --resume out").path(output))
+        }
+    }
+}
+
+/// The options of a verb, for the comparison with a killed job: a field of the verb's arguments
+/// per option, each named. A field that is not listed does not compile.
+macro_rules! job_options {
+    ($args:ident: $($field:ident $(as $name:literal)?),* $(; without $($other:ident),*)?) => {{
+        let Self { $($field,)* journal: _, $($($other: _,)*)? } = $args;
+        vec![$(outcore::passes::JobOption {
+            name: job_options!(@name $field $(, $name)?),
+            value: format!("{:?}", $field),
+        }),*]
+    }};
+    (@name $field:ident) => { stringify!($field) };
+    (@name $field:ident, $name:literal) => { $name };
+}
+pub(crate) use job_options;
 
 /// The error for a job that keeps no journal.
 pub(crate) fn refused(cause: &str, hint: &str) -> Error {

@@ -17,6 +17,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 pub use crate::layout::{InputPlace, Layout, OutputPlaces};
+use crate::states::{PassState, States};
 use outcore_io::config::IoMode;
 use outcore_io::drive::os::OsDevice;
 use outcore_io::drive::rates::bits;
@@ -458,6 +459,8 @@ pub struct Job {
     pub budget: Budget,
     /// Observes and stops it.
     pub control: Arc<Control>,
+    /// The place for its state between passes; see [`crate::passes::KeptPasses`].
+    pub states: Option<Arc<States>>,
 }
 
 impl Job {
@@ -474,6 +477,29 @@ impl Job {
             device,
             budget,
             control: Arc::new(Control::default()),
+            states: None,
+        }
+    }
+
+    /// Gives `state` what a killed run of this job has kept; whether there is anything.
+    ///
+    /// # Errors
+    /// [`Kind::Corrupt`] for a damaged state; the device's error; a request to stop.
+    pub fn restore_state<S: PassState>(&self, state: &mut S) -> Result<bool> {
+        match &self.states {
+            Some(states) => states.restore(|| self.control.check(), state),
+            None => Ok(false),
+        }
+    }
+
+    /// Keeps `state` after a pass, if the job can be resumed and that is due.
+    ///
+    /// # Errors
+    /// [`Kind::NoSpace`]; the device's error; a request to stop.
+    pub fn keep_state<S: PassState>(&self, state: &mut S) -> Result<()> {
+        match &self.states {
+            Some(states) => states.keep(|| self.control.check(), state),
+            None => Ok(()),
         }
     }
 

@@ -117,6 +117,7 @@
 //! | [`key`] | records, lines and their order, checkers, NumPy headers |
 //! | [`read`] | input as blocks and whole records, samples |
 //! | [`job`] | the resources of a run, and how it is observed and stopped |
+//! | [`states`], [`passes`] | jobs in passes that continue after a kill |
 //!
 //! Two crates are below these modules: `outcore-io`, the drives of one machine, and
 //! `outcore-store`, volumes and stored datasets. `ARCHITECTURE.md` follows a block through all of
@@ -130,11 +131,13 @@ pub mod key;
 mod layout;
 mod merge;
 mod partition;
+pub mod passes;
 pub mod primitives;
 pub mod read;
 pub mod runs;
 pub mod shuffle;
 pub mod sort;
+pub mod states;
 pub mod verify;
 mod writer;
 
@@ -150,7 +153,8 @@ pub use layout::Bound;
 pub use outcore_io::config::IoMode;
 pub use outcore_io::drive::Device;
 pub use outcore_io::{Error, Kind, Result};
-pub use partition::resume::{ANOTHER_JOB, resumable, was_published};
+pub use partition::restored::ANOTHER_JOB;
+pub use partition::resume::{resumable, was_published};
 pub use primitives::{Inclusion, Sequence};
 pub use runs::{BuildOptions, SortedView, build as build_view};
 pub use shuffle::{ShuffleOptions, ShuffleSummary, Unit, shuffle};

@@ -7,6 +7,7 @@
 
 mod lines;
 mod others;
+mod passes;
 mod published;
 mod tables;
 

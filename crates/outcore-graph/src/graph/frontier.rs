@@ -13,6 +13,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use outcore::states::Column;
 use outcore::{Job, Result};
 use outcore_io::memory::Reservation;
 
@@ -37,6 +38,22 @@ impl VertexSet {
                 .map(|_| AtomicU64::new(0))
                 .collect(),
         )
+    }
+
+    /// Its bits, for a state that is kept.
+    pub(crate) fn column(&self) -> Column<'_> {
+        Column::Atomic64(&self.0)
+    }
+
+    /// Its vertices, in order.
+    pub(crate) fn vertices(&self) -> impl Iterator<Item = u32> {
+        let words = self.0.iter().zip((0..).step_by(64));
+        words.flat_map(|(word, first)| {
+            let word = word.load(Ordering::Relaxed);
+            (0..64)
+                .filter(move |bit| word >> bit & 1 == 1)
+                .map(move |bit| first + bit)
+        })
     }
 
     /// Whether it contains `vertex`.

@@ -112,6 +112,17 @@ impl Graph {
         self.files.place()
     }
 
+    /// The files that kernels read, with the one that names them all.
+    pub fn inputs(&self) -> Vec<Input> {
+        let own = self.files.is_packed().then(|| Input::raw(self.dir()));
+        let manifest = own.unwrap_or_else(|| self.files.input(GraphFiles::MANIFEST));
+        let parts = [Part::Tiles, Part::Out, Part::In].into_iter();
+        let parts = parts.filter(|part| *part != Part::In || self.sources.is_some());
+        std::iter::once(manifest)
+            .chain(parts.map(|part| self.part_input(part)))
+            .collect()
+    }
+
     /// Bytes of its tiles, which a pass over all edges reads.
     pub fn tile_bytes(&self) -> u64 {
         self.manifest.chunks * CHUNK_BYTES as u64

@@ -10,9 +10,11 @@
 //!
 //! Bounds: one read of the tiles, or of the lists; memory is the engine's window of pieces.
 
+use std::ops::Range;
+
 use outcore::primitives::batch::{Source, Yield};
 use outcore::primitives::{self, Batch, Sequence};
-use outcore::{Job, Result};
+use outcore::{Input, Job, Result};
 use outcore_io::units;
 
 use super::plan::{LISTS, TILES};
@@ -22,9 +24,10 @@ use crate::format::Part;
 use crate::format::list::{BlockOf, LIST_BLOCK_BYTES, List, read_block};
 use crate::format::tile::{CHUNK_BYTES, ChunkOf, Segment, read_chunk};
 
-/// The chunks of a graph's tiles. Each yields its number of edges, after `visit` has seen them.
+/// Chunks of a graph's tiles. Each yields its number of edges, after `visit` has seen them.
 struct Chunks<'g, F> {
     graph: &'g Graph,
+    numbers: Range<u64>,
     visit: F,
 }
 
@@ -52,8 +55,15 @@ impl<F: Fn(Segment<'_>) -> Result<()> + Sync> Sequence for Chunks<'_, F> {
     const YIELD: Yield = Yield::One;
 
     fn sources(&self, into: &mut Vec<Source>) {
+        let all = self.graph.part_input(Part::Tiles);
+        let bytes = |chunks: u64| chunks * CHUNK_BYTES as u64;
+        let input = Input {
+            header_bytes: all.header_bytes + bytes(self.numbers.start),
+            data_bytes: Some(bytes(self.numbers.end - self.numbers.start)),
+            ..all
+        };
         into.push(Source {
-            inputs: vec![self.graph.part_input(Part::Tiles)],
+            inputs: vec![input],
             element_bytes: CHUNK_BYTES,
             align_bytes: align_of::<u32>(),
             count: 0,
@@ -66,7 +76,8 @@ impl<F: Fn(Segment<'_>) -> Result<()> + Sync> Sequence for Chunks<'_, F> {
 
     fn iter<'b>(&'b self, batch: Batch<'b>) -> impl Iterator<Item = u64> {
         let chunks = batch.bytes(0).chunks_exact(CHUNK_BYTES);
-        (batch.first..).zip(chunks).map(|(number, chunk)| {
+        let first = self.numbers.start + batch.first;
+        (first..).zip(chunks).map(|(number, chunk)| {
             self.edges_of(number, chunk)
                 .unwrap_or_else(|error| fail(error))
         })
@@ -220,13 +231,41 @@ impl Graph {
     /// # Errors
     /// [`outcore::Kind::Corrupt`] for a damaged chunk; errors of `visit` and of reading.
     pub fn scan(&self, job: &Job, visit: impl Fn(Segment<'_>) -> Result<()> + Sync) -> Result<()> {
-        if self.manifest.chunks == 0 {
-            return Ok(());
+        let edges = self.scan_chunks(job, 0..self.manifest.chunks, visit)?;
+        self.check_edges(edges)
+    }
+
+    /// Passes the edges of these chunks to `visit`; returns their number.
+    ///
+    /// # Errors
+    /// As [`Graph::scan`].
+    pub(crate) fn scan_chunks(
+        &self,
+        job: &Job,
+        numbers: Range<u64>,
+        visit: impl Fn(Segment<'_>) -> Result<()> + Sync,
+    ) -> Result<u64> {
+        if numbers.is_empty() {
+            return Ok(0);
         }
-        let chunks = Chunks { graph: self, visit };
+        let is_all = numbers == (0..self.manifest.chunks);
+        let chunks = Chunks {
+            graph: self,
+            numbers,
+            visit,
+        };
         let add = |a, b| a + b;
         let (edges, done) = primitives::fold_with_summary(job, &chunks, 0, add, add)?;
-        self.note_read(TILES, Some(self.plan_pass(job)), &done);
+        let planned = is_all.then(|| self.plan_pass(job));
+        self.note_read(TILES, planned, &done);
+        Ok(edges)
+    }
+
+    /// Fails unless all chunks had this many edges.
+    ///
+    /// # Errors
+    /// [`outcore::Kind::Corrupt`].
+    pub(crate) fn check_edges(&self, edges: u64) -> Result<()> {
         match edges == self.manifest.edges {
             true => Ok(()),
             false => {

@@ -14,7 +14,9 @@
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Mutex, PoisonError};
 
+use outcore::states::{Column, PassState};
 use outcore::{Error, Job, Result};
+use serde::{Deserialize, Serialize};
 
 use crate::format::NO_VERTEX;
 use crate::graph::frontier::Frontiers;
@@ -34,6 +36,56 @@ pub struct Search {
     pub levels: Vec<u32>,
     /// The previous vertex on a shortest path.
     pub parents: Vec<u32>,
+}
+
+/// A search between two levels.
+struct Searching {
+    levels: Vec<AtomicU32>,
+    parents: Vec<AtomicU32>,
+    reached: Reached,
+}
+
+/// The last level that a search has reached.
+#[derive(Debug, Clone, Copy, Serialize, Deserialize)]
+struct Reached {
+    level: u32,
+}
+
+impl PassState for Searching {
+    const NAME: &'static str = KERNEL;
+    type Facts = Reached;
+
+    fn facts(&self) -> Reached {
+        self.reached
+    }
+
+    fn take(&mut self, facts: Reached) {
+        self.reached = facts;
+    }
+
+    fn columns(&mut self) -> Vec<Column<'_>> {
+        vec![
+            Column::Atomic32(&self.levels),
+            Column::Atomic32(&self.parents),
+        ]
+    }
+}
+
+impl Searching {
+    /// Begins at `sources`, which ascend.
+    fn from(vertices: usize, sources: &[u32]) -> Self {
+        let levels = numbers(vertices, |_| NO_VERTEX);
+        let parents = numbers(vertices, |_| NO_VERTEX);
+        for source in sources {
+            levels[*source as usize].store(0, Ordering::Relaxed);
+            parents[*source as usize].store(*source, Ordering::Relaxed);
+        }
+        Searching {
+            levels,
+            parents,
+            reached: Reached { level: 0 },
+        }
+    }
 }
 
 /// Searches from `source`.
@@ -68,20 +120,18 @@ pub fn bfs_from(job: &Job, graph: &Graph, sources: &[u32]) -> Result<Search> {
         StateBytes::new(12, beside_bytes),
     )?;
     let mut frontiers = Frontiers::new(job, graph)?;
-    let levels = numbers(vertices, |_| NO_VERTEX);
-    let parents = numbers(vertices, |_| NO_VERTEX);
     let mut frontier = sources.to_vec();
     frontier.sort_unstable();
     frontier.dedup();
-    for source in &frontier {
-        levels[*source as usize].store(0, Ordering::Relaxed);
-        parents[*source as usize].store(*source, Ordering::Relaxed);
+    let mut search = Searching::from(vertices, &frontier);
+    if job.restore_state(&mut search)? {
+        frontier = at_level(&search.levels, search.reached.level);
     }
-    let mut level = 0;
     while !frontier.is_empty() {
         job.control.begin_phase("search", graph.tile_bytes());
-        level += 1;
+        let level = search.reached.level + 1;
         let next = Next::new(vertices);
+        let (levels, parents) = (&search.levels, &search.parents);
         frontiers.edges_of(&frontier, Direction::Out, |from, to| {
             let place = &levels[to as usize];
             let found = place.load(Ordering::Relaxed);
@@ -101,12 +151,20 @@ pub fn bfs_from(job: &Job, graph: &Graph, sources: &[u32]) -> Result<Search> {
                 parent.fetch_min(from, Ordering::Relaxed);
             }
         })?;
-        frontier = next.in_order(&levels, level);
+        frontier = next.in_order(levels, level);
+        search.reached.level = level;
+        job.keep_state(&mut search)?;
     }
     Ok(Search {
-        levels: values(levels),
-        parents: values(parents),
+        levels: values(search.levels),
+        parents: values(search.parents),
     })
+}
+
+/// The vertices of a level, in order.
+fn at_level(levels: &[AtomicU32], level: u32) -> Vec<u32> {
+    let is_here = |vertex: &u32| levels[*vertex as usize].load(Ordering::Relaxed) == level;
+    (0..levels.len() as u32).filter(is_here).collect()
 }
 
 /// The vertices that a level reaches.
@@ -138,9 +196,7 @@ impl Next {
 
     fn in_order(self, levels: &[AtomicU32], level: u32) -> Vec<u32> {
         if self.are_more.into_inner() {
-            let all = 0..levels.len() as u32;
-            let is_here = |vertex: &u32| levels[*vertex as usize].load(Ordering::Relaxed) == level;
-            return all.filter(is_here).collect();
+            return at_level(levels, level);
         }
         let mut noted = self
             .noted

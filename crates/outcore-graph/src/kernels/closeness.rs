@@ -16,7 +16,9 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use outcore::states::{Column, PassState};
 use outcore::{Error, Job, Result};
+use outcore_io::journal::Progress;
 
 use super::sampling::{Draw, without_repeats};
 use crate::graph::frontier::Frontiers;
@@ -64,20 +66,30 @@ pub fn closeness(job: &Job, graph: &Graph, options: ClosenessOptions) -> Result<
     let _state = State::planned(job, graph, KERNEL, EdgeReads::Frontiers, state)?;
     let mut draw = Draw::of(options.seed, 0, 0);
     let sources = without_repeats(&mut draw, vertices as u32, options.sources_count);
-    let mut distances = vec![0_u64; vertices];
-    let mut found = vec![0_u32; vertices];
+    let mut summed = Summed {
+        distances: vec![0; vertices],
+        found: vec![0; vertices],
+        batches: 0,
+        batches_count: sources.len().div_ceil(SEARCHES),
+    };
+    job.restore_state(&mut summed)?;
     let mut searches = Searches {
         frontiers: Frontiers::new(job, graph)?,
         seen: vec![0; vertices],
         newest: vec![0; vertices],
         next: sums(vertices),
     };
-    for batch in sources.chunks(SEARCHES) {
+    for batch in sources.chunks(SEARCHES).skip(summed.batches) {
         searches.run(job, graph, batch, |vertex, searches, level| {
-            distances[vertex] += u64::from(searches) * u64::from(level);
-            found[vertex] += searches;
+            summed.distances[vertex] += u64::from(searches) * u64::from(level);
+            summed.found[vertex] += searches;
         })?;
+        summed.batches += 1;
+        job.keep_state(&mut summed)?;
     }
+    let Summed {
+        distances, found, ..
+    } = summed;
     let mut is_source = sources.iter().peekable();
     let measures = (0..vertices).map(|vertex| {
         let own = is_source.next_if(|source| **source as usize == vertex);
@@ -89,6 +101,41 @@ pub fn closeness(job: &Job, graph: &Graph, options: ClosenessOptions) -> Result<
         }
     });
     Ok(measures.collect())
+}
+
+/// The sums of all searches so far.
+struct Summed {
+    /// The sum of the distances of the sources that reach each vertex, and their number.
+    distances: Vec<u64>,
+    found: Vec<u32>,
+    /// Batches of searches that have ended, and all.
+    batches: usize,
+    batches_count: usize,
+}
+
+impl PassState for Summed {
+    const NAME: &'static str = KERNEL;
+    /// The batches of searches that have ended.
+    type Facts = usize;
+
+    fn facts(&self) -> usize {
+        self.batches
+    }
+
+    fn take(&mut self, facts: usize) {
+        self.batches = facts;
+    }
+
+    fn columns(&mut self) -> Vec<Column<'_>> {
+        vec![Column::of(&mut self.distances), Column::of(&mut self.found)]
+    }
+
+    fn progress(&self) -> Progress {
+        Progress {
+            done_bytes: self.batches as u64,
+            total_bytes: self.batches_count as u64,
+        }
+    }
 }
 
 /// Searches from up to 64 sources at once: bit i of a vertex's word belongs to the search from

@@ -13,8 +13,11 @@
 use std::path::Path;
 use std::sync::atomic::{AtomicU32, Ordering};
 
+use outcore::states::{Column, PassState};
 use outcore::{Job, Kind, Result};
+use outcore_io::journal::Progress;
 use outcore_io::memory::prefetch;
+use serde::{Deserialize, Serialize};
 
 use super::contraction::{LabelFile, components_by_bundles};
 use crate::graph::Graph;
@@ -22,6 +25,8 @@ use crate::graph::plan::EdgeReads;
 use crate::graph::state::{State, StateBytes, numbers, values};
 
 const KERNEL: &str = "connected components";
+/// The stretches of the pass after which the state of a job that can be resumed may be kept.
+const STRETCHES: u64 = 64;
 
 /// The smallest vertex of each vertex's component, in memory or on scratch.
 #[derive(Debug)]
@@ -60,25 +65,82 @@ pub fn components(job: &Job, graph: &Graph) -> Result<Vec<u32>> {
         EdgeReads::Passes(1),
         StateBytes::new(4, 0),
     )?;
-    let parents = numbers(graph.vertices(), |vertex| vertex);
+    let mut united = United {
+        parents: numbers(graph.vertices(), |vertex| vertex),
+        read: Read::default(),
+        chunks: graph.manifest().chunks,
+    };
+    job.restore_state(&mut united)?;
     job.control.begin_phase("components", graph.tile_bytes());
-    graph.scan(job, |segment| {
-        let edges = segment.edges_ahead(|source| prefetch(&parents[source]));
-        for (target, source) in edges {
-            // Most edges are in the largest component, where parents soon are the root.
-            let of = |vertex: usize| parents[vertex].load(Ordering::Relaxed);
-            if of(target) != of(source) {
-                unite(&parents, target as u32, source as u32);
+    let stretch = match job.states {
+        Some(_) => united.chunks.div_ceil(STRETCHES),
+        None => united.chunks,
+    };
+    while united.read.chunks < united.chunks {
+        let from = united.read.chunks;
+        let to = united.chunks.min(from + stretch);
+        let parents = &united.parents;
+        let edges = graph.scan_chunks(job, from..to, |segment| {
+            let edges = segment.edges_ahead(|source| prefetch(&parents[source]));
+            for (target, source) in edges {
+                // Most edges are in the largest component, where parents soon are the root.
+                let of = |vertex: usize| parents[vertex].load(Ordering::Relaxed);
+                if of(target) != of(source) {
+                    unite(parents, target as u32, source as u32);
+                }
             }
-        }
-        Ok(())
-    })?;
+            Ok(())
+        })?;
+        united.read.chunks = to;
+        united.read.edges += edges;
+        job.keep_state(&mut united)?;
+    }
+    graph.check_edges(united.read.edges)?;
     // A parent is not larger than its children, so it is final first.
-    let mut labels = values(parents);
+    let mut labels = values(united.parents);
     for vertex in 0..labels.len() {
         labels[vertex] = labels[labels[vertex] as usize];
     }
     Ok(labels)
+}
+
+/// A union of vertices between two stretches of the pass.
+struct United {
+    parents: Vec<AtomicU32>,
+    read: Read,
+    /// All chunks of the tiles.
+    chunks: u64,
+}
+
+/// How much of the tiles was read.
+#[derive(Debug, Clone, Copy, Default, Serialize, Deserialize)]
+struct Read {
+    chunks: u64,
+    edges: u64,
+}
+
+impl PassState for United {
+    const NAME: &'static str = KERNEL;
+    type Facts = Read;
+
+    fn facts(&self) -> Read {
+        self.read
+    }
+
+    fn take(&mut self, facts: Read) {
+        self.read = facts;
+    }
+
+    fn columns(&mut self) -> Vec<Column<'_>> {
+        vec![Column::Atomic32(&self.parents)]
+    }
+
+    fn progress(&self) -> Progress {
+        Progress {
+            done_bytes: self.read.chunks,
+            total_bytes: self.chunks,
+        }
+    }
 }
 
 /// Returns the root of `vertex`, and halves the path to it.

@@ -15,8 +15,10 @@
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Mutex, PoisonError};
 
+use outcore::states::{Column, PassState};
 use outcore::{Error, Job, Result};
 use outcore_io::units;
+use serde::{Deserialize, Serialize};
 
 use crate::graph::frontier::Frontiers;
 use crate::graph::plan::EdgeReads;
@@ -32,13 +34,63 @@ struct Peeling<'g> {
     job: &'g Job,
     graph: &'g Graph,
     frontiers: Frontiers<'g>,
-    /// The number of edges to remaining vertices.
-    degrees: Vec<AtomicU32>,
+    peeled: Peeled,
     _state: State,
 }
 
+/// The rest of a graph, and the results of the vertices that have gone.
+struct Peeled {
+    /// The number of edges to remaining vertices.
+    degrees: Vec<AtomicU32>,
+    /// The result of each vertex.
+    found: Vec<u32>,
+    /// The vertices that go next, in order.
+    going: Vec<u32>,
+    /// The most edges of a vertex that goes.
+    most: u32,
+}
+
+/// The numbers of a graph that is being peeled, for a state that is kept.
+#[derive(Debug, Clone, Copy, Serialize, Deserialize)]
+struct Peak {
+    going_count: usize,
+    most: u32,
+}
+
+impl PassState for Peeled {
+    const NAME: &'static str = KERNEL;
+    type Facts = Peak;
+
+    fn facts(&self) -> Peak {
+        Peak {
+            going_count: self.going.len(),
+            most: self.most,
+        }
+    }
+
+    fn take(&mut self, facts: Peak) {
+        self.going = vec![0; facts.going_count];
+        self.most = facts.most;
+    }
+
+    fn columns(&mut self) -> Vec<Column<'_>> {
+        vec![
+            Column::Atomic32(&self.degrees),
+            Column::of(&mut self.found),
+            Column::of(&mut self.going),
+        ]
+    }
+}
+
+impl Peeled {
+    fn degree(&self, vertex: u32) -> u32 {
+        self.degrees[vertex as usize].load(Ordering::Relaxed)
+    }
+}
+
 impl<'g> Peeling<'g> {
-    fn new(job: &'g Job, graph: &'g Graph) -> Result<Self> {
+    /// Begins with the result `found` for each vertex, or continues a killed run.
+    fn new(job: &'g Job, graph: &'g Graph, found: u32) -> Result<Self> {
         let manifest = graph.manifest();
         if manifest.loops > 0 {
             let cause = format!(
@@ -58,38 +110,39 @@ impl<'g> Peeling<'g> {
             StateBytes::new(16, beside_bytes),
         )?;
         let degrees = graph.degrees(job, Direction::Both)?;
+        let mut peeled = Peeled {
+            degrees: degrees.into_iter().map(AtomicU32::new).collect(),
+            found: vec![found; graph.vertices()],
+            going: Vec::new(),
+            most: 0,
+        };
+        job.restore_state(&mut peeled)?;
         Ok(Peeling {
             job,
             graph,
             frontiers: Frontiers::new(job, graph)?,
-            degrees: degrees.into_iter().map(AtomicU32::new).collect(),
+            peeled,
             _state: state,
         })
     }
 
-    fn degree(&self, vertex: u32) -> u32 {
-        self.degrees[vertex as usize].load(Ordering::Relaxed)
-    }
-
-    /// Removes `going`, and then all vertices with at most `most` edges; reports each to `gone`.
-    fn take_out(
-        &mut self,
-        mut going: Vec<u32>,
-        most: u32,
-        mut gone: impl FnMut(u32),
-    ) -> Result<()> {
-        while !going.is_empty() {
+    /// Removes the vertices that go, and then all vertices with at most as many edges; each gets
+    /// the result `found`.
+    fn take_out(&mut self, found: u32) -> Result<()> {
+        while !self.peeled.going.is_empty() {
             self.job
                 .control
                 .begin_phase("peel", self.graph.tile_bytes());
-            for vertex in &going {
-                self.degrees[*vertex as usize].store(GONE, Ordering::Relaxed);
-                gone(*vertex);
+            let most = self.peeled.most;
+            let peeled = &mut self.peeled;
+            for vertex in &peeled.going {
+                peeled.degrees[*vertex as usize].store(GONE, Ordering::Relaxed);
+                peeled.found[*vertex as usize] = found;
             }
             let next = Mutex::new(Vec::new());
-            let degrees = &self.degrees;
+            let degrees = &self.peeled.degrees;
             self.frontiers
-                .edges_of(&going, Direction::Both, |_, other| {
+                .edges_of(&self.peeled.going, Direction::Both, |_, other| {
                     let less = |degree: u32| (degree != GONE).then(|| degree.saturating_sub(1));
                     let before = degrees[other as usize].fetch_update(
                         Ordering::Relaxed,
@@ -101,8 +154,10 @@ impl<'g> Peeling<'g> {
                         next.push(other);
                     }
                 })?;
-            going = next.into_inner().unwrap_or_else(PoisonError::into_inner);
+            let mut going = next.into_inner().unwrap_or_else(PoisonError::into_inner);
             going.sort_unstable();
+            self.peeled.going = going;
+            self.job.keep_state(&mut self.peeled)?;
         }
         Ok(())
     }
@@ -114,21 +169,20 @@ impl<'g> Peeling<'g> {
 /// [`outcore::Kind::Usage`] for a graph with edges from a vertex to itself,
 /// [`outcore::Kind::Memory`] if the state does not fit; errors of reading.
 pub fn core_numbers(job: &Job, graph: &Graph) -> Result<Vec<u32>> {
-    let mut peeling = Peeling::new(job, graph)?;
-    let mut cores = vec![0; graph.vertices()];
+    let mut peeling = Peeling::new(job, graph, 0)?;
     let mut left: Vec<u32> = (0..graph.vertices() as u32).collect();
-    let mut core = 0;
     loop {
-        left.retain(|vertex| peeling.degree(*vertex) != GONE);
-        let Some(least) = left.iter().map(|vertex| peeling.degree(*vertex)).min() else {
-            return Ok(cores);
+        // A killed run may have left vertices that go.
+        peeling.take_out(peeling.peeled.most)?;
+        let peeled = &mut peeling.peeled;
+        left.retain(|vertex| peeled.degree(*vertex) != GONE);
+        let Some(least) = left.iter().map(|vertex| peeled.degree(*vertex)).min() else {
+            return Ok(peeling.peeled.found);
         };
-        core = least.max(core);
+        peeled.most = least.max(peeled.most);
         let going = left.iter().copied();
-        let going = going
-            .filter(|vertex| peeling.degree(*vertex) <= core)
-            .collect();
-        peeling.take_out(going, core, |vertex| cores[vertex as usize] = core)?;
+        let going = going.filter(|vertex| peeled.degree(*vertex) <= peeled.most);
+        peeled.going = going.collect();
     }
 }
 
@@ -137,14 +191,18 @@ pub fn core_numbers(job: &Job, graph: &Graph) -> Result<Vec<u32>> {
 /// # Errors
 /// As [`core_numbers`].
 pub fn k_core(job: &Job, graph: &Graph, k: u32) -> Result<Vec<u32>> {
-    let mut peeling = Peeling::new(job, graph)?;
-    let mut members = vec![1; graph.vertices()];
+    let mut peeling = Peeling::new(job, graph, 1)?;
     if let Some(most) = k.checked_sub(1) {
+        peeling.take_out(0)?;
+        let peeled = &mut peeling.peeled;
+        peeled.most = most;
         let all = 0..graph.vertices() as u32;
-        let going = all
-            .filter(|vertex| peeling.degree(*vertex) <= most)
-            .collect();
-        peeling.take_out(going, most, |vertex| members[vertex as usize] = 0)?;
+        let is_going = |vertex: &u32| {
+            let degree = peeled.degree(*vertex);
+            degree != GONE && degree <= most
+        };
+        peeled.going = all.filter(is_going).collect();
+        peeling.take_out(0)?;
     }
-    Ok(members)
+    Ok(peeling.peeled.found)
 }

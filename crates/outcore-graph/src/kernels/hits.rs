@@ -22,8 +22,12 @@
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
+use outcore::states::{Column, PassState};
 use outcore::{Error, Job, Result};
+use outcore_io::drive::rates::bits;
+use outcore_io::journal::Progress;
 use outcore_io::memory::prefetch;
+use serde::{Deserialize, Serialize};
 
 use crate::graph::Graph;
 use crate::graph::plan::EdgeReads;
@@ -98,18 +102,27 @@ pub fn hits(job: &Job, graph: &Graph, options: HitsOptions) -> Result<Hits> {
         most: iterations_max,
     };
     let _state = State::planned(job, graph, KERNEL, reads, StateBytes::new(24, 0))?;
-    let mut hubs = vec![1.0 / vertices.max(1) as f64; vertices];
+    let mut found = Iterated {
+        hubs: vec![1.0 / vertices.max(1) as f64; vertices],
+        done: Done {
+            iterations: 0,
+            parallel: 1.0,
+        },
+        iterations_max,
+    };
+    job.restore_state(&mut found)?;
     let mut flows = vec![0u64; vertices];
     let arrived = sums(vertices);
     let mut passes = Passes {
         job,
         graph,
-        parallel: 1.0,
+        parallel: found.done.parallel,
     };
-    for iteration in 1..=iterations_max {
+    for iteration in found.done.iterations + 1..=iterations_max {
+        let hubs = &mut found.hubs;
         job.control.begin_phase("HITS", 2 * graph.tile_bytes());
         let unit = passes.unit(hubs.iter().copied());
-        for (flow, hub) in flows.iter_mut().zip(&hubs) {
+        for (flow, hub) in flows.iter_mut().zip(&*hubs) {
             *flow = (hub * unit) as u64;
         }
         passes.add(&mut flows, &arrived, To::Target)?;
@@ -132,7 +145,7 @@ pub fn hits(job: &Job, graph: &Graph, options: HitsOptions) -> Result<Hits> {
             hubs.fill(0.0);
             let authorities = vec![0.0; vertices];
             return Ok(Hits {
-                hubs,
+                hubs: found.hubs,
                 authorities,
                 iterations: iteration,
             });
@@ -148,15 +161,60 @@ pub fn hits(job: &Job, graph: &Graph, options: HitsOptions) -> Result<Hits> {
             let whole = sum_of(&flows);
             let authorities = flows.into_iter().map(|flow| flow as f64 / whole).collect();
             return Ok(Hits {
-                hubs,
+                hubs: found.hubs,
                 authorities,
                 iterations: iteration,
             });
         }
+        found.done = Done {
+            iterations: iteration,
+            parallel: passes.parallel,
+        };
+        job.keep_state(&mut found)?;
     }
     let cause =
         format!("hubs still change by more than {tolerance} after {iterations_max} iterations");
     Err(Error::usage(KERNEL, cause).hint("allow more iterations, or a larger tolerance"))
+}
+
+/// The hubs between two iterations, from which the authorities follow.
+struct Iterated {
+    hubs: Vec<f64>,
+    done: Done,
+    iterations_max: u32,
+}
+
+/// The iterations so far, and a figure that they have found.
+#[derive(Debug, Clone, Copy, Serialize, Deserialize)]
+struct Done {
+    iterations: u32,
+    /// See [`Passes::parallel`].
+    #[serde(with = "bits")]
+    parallel: f64,
+}
+
+impl PassState for Iterated {
+    const NAME: &'static str = KERNEL;
+    type Facts = Done;
+
+    fn facts(&self) -> Done {
+        self.done
+    }
+
+    fn take(&mut self, facts: Done) {
+        self.done = facts;
+    }
+
+    fn columns(&mut self) -> Vec<Column<'_>> {
+        vec![Column::of(&mut self.hubs)]
+    }
+
+    fn progress(&self) -> Progress {
+        Progress {
+            done_bytes: self.done.iterations.into(),
+            total_bytes: self.iterations_max.into(),
+        }
+    }
 }
 
 fn sum_of(flows: &[u64]) -> f64 {

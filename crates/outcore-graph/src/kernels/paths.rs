@@ -20,6 +20,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 
+use outcore::states::{Column, PassState};
 use outcore::{Error, Job, Result};
 
 use crate::format::weight::{WHOLE_MAX, WeightType};
@@ -62,17 +63,13 @@ pub fn shortest_paths_from(job: &Job, graph: &Graph, sources: &[u32]) -> Result<
         StateBytes::new(20, beside_bytes),
     )?;
     let mut frontiers = Frontiers::new(job, graph)?;
-    // The bits of nonnegative floats are in the order of the floats.
-    let infinity = f64::INFINITY.to_bits();
-    let distances: Vec<AtomicU64> = (0..vertices).map(|_| AtomicU64::new(infinity)).collect();
-    for source in sources {
-        distances[*source as usize].store(0, Ordering::Relaxed);
-    }
-    let mut waiting = Waiting::new(vertices, sources);
+    let mut search = Searching::from(vertices, sources);
+    job.restore_state(&mut search)?;
     let weights = WeightCheck::default();
-    while let Some(frontier) = waiting.next(&distances, frontiers.mean_weight()) {
+    while let Some(frontier) = search.next(frontiers.mean_weight()) {
         job.control.begin_phase("paths", graph.tile_bytes());
         let next = Mutex::new(Vec::new());
+        let Searching { distances, waiting } = &search;
         let (fallen, queued) = (&waiting.fallen, &waiting.queued);
         frontiers.weighted_edges_of(&frontier, Direction::Out, |from, to, weight| {
             if !weights.accepts(from as usize, to as usize, weight) {
@@ -91,12 +88,64 @@ pub fn shortest_paths_from(job: &Job, graph: &Graph, sources: &[u32]) -> Result<
         let hint = "convert the edges again with weights of 0 or more";
         weights.finish(job, graph, KERNEL, hint)?;
         let next = next.into_inner().unwrap_or_else(PoisonError::into_inner);
-        waiting.take(&distances, next);
+        search.met(next);
+        job.keep_state(&mut search)?;
     }
-    let distances = distances.into_iter().map(AtomicU64::into_inner);
+    let distances = search.distances.into_iter().map(AtomicU64::into_inner);
     let distances: Vec<f64> = distances.map(f64::from_bits).collect();
     check_whole(graph, &distances)?;
     Ok(distances)
+}
+
+/// A search between two rounds.
+struct Searching {
+    /// The bits of the distances; those of nonnegative floats are in the order of the floats.
+    distances: Vec<AtomicU64>,
+    waiting: Waiting,
+}
+
+impl PassState for Searching {
+    const NAME: &'static str = KERNEL;
+    type Facts = ();
+
+    fn facts(&self) {}
+
+    /// In which order vertices notify their neighbours does not matter, so all go first.
+    fn take(&mut self, (): ()) {
+        self.waiting.near.clear();
+        self.waiting.is_restored = true;
+    }
+
+    fn columns(&mut self) -> Vec<Column<'_>> {
+        vec![
+            Column::Atomic64(&self.distances),
+            self.waiting.fallen.column(),
+        ]
+    }
+}
+
+impl Searching {
+    fn from(vertices: usize, sources: &[u32]) -> Self {
+        let infinity = f64::INFINITY.to_bits();
+        let distances: Vec<AtomicU64> = (0..vertices).map(|_| AtomicU64::new(infinity)).collect();
+        for source in sources {
+            distances[*source as usize].store(0, Ordering::Relaxed);
+        }
+        Searching {
+            distances,
+            waiting: Waiting::new(vertices, sources),
+        }
+    }
+
+    /// The vertices of the next round; see [`Waiting::next`].
+    fn next(&mut self, step: Option<f64>) -> Option<Vec<u32>> {
+        self.waiting.next(&self.distances, step)
+    }
+
+    /// Takes the vertices that a round has met.
+    fn met(&mut self, vertices: Vec<u32>) {
+        self.waiting.take(&self.distances, vertices);
+    }
 }
 
 /// The vertices whose distance fell since they last notified their neighbours.
@@ -109,6 +158,8 @@ struct Waiting {
     far: Vec<u32>,
     is_far: VertexSet,
     bound: f64,
+    /// Whether all vertices whose distance fell are to be queued, after a kill.
+    is_restored: bool,
 }
 
 impl Waiting {
@@ -125,12 +176,16 @@ impl Waiting {
             far: Vec::new(),
             is_far: VertexSet::new(vertices),
             bound: f64::INFINITY,
+            is_restored: false,
         }
     }
 
     /// Returns the vertices of the next round, in order; with a step, those below the bound, which
     /// grows by the step.
     fn next(&mut self, distances: &[AtomicU64], step: Option<f64>) -> Option<Vec<u32>> {
+        if std::mem::take(&mut self.is_restored) {
+            self.near = self.fallen.vertices().collect();
+        }
         let distance =
             |vertex: &u32| f64::from_bits(distances[*vertex as usize].load(Ordering::Relaxed));
         // If all weights are 0, any step will do.

@@ -24,7 +24,9 @@
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use outcore::states::{Column, PassState};
 use outcore::{Job, Result};
+use outcore_io::journal::Progress;
 use outcore_io::threads;
 
 use crate::format::NO_VERTEX;
@@ -69,25 +71,25 @@ pub fn label_propagation(job: &Job, graph: &Graph, rounds_max: u32) -> Result<Co
     let _sets = job.budget.reserve("vertices to look at", set_bytes)?;
     let degrees = graph.degrees(job, Direction::Both)?;
     let mut holder = ListHolder::new(job, graph, Direction::Both, false)?;
-    let mut labels: Vec<u32> = (0..vertices as u32).collect();
-    // The vertices to visit: the rest of those of this round, and those of the next round.
-    let waiting = VertexSet::new(vertices);
-    let mut looking: Vec<u32> = (0..vertices as u32)
-        .filter(|vertex| degrees[*vertex as usize] > 0)
-        .collect();
-    looking
-        .iter()
-        .for_each(|vertex| _ = waiting.insert(*vertex));
-    let mut rounds = 0;
-    while !looking.is_empty() && rounds < rounds_max {
+    let mut labelling = Labelling::new(&degrees, rounds_max);
+    job.restore_state(&mut labelling)?;
+    let mut looking: Vec<u32> = labelling.waiting.vertices().collect();
+    while !looking.is_empty() && labelling.rounds < rounds_max {
+        let Labelling {
+            labels,
+            waiting,
+            rounds,
+            ..
+        } = &mut labelling;
         job.control
             .begin_phase("propagate labels", graph.tile_bytes());
         for run in runs(&looking, &degrees) {
             job.control.check()?;
             let lists = holder.read(run.to_vec())?;
             for class in [0, 1] {
-                let is_now = |vertex| waiting.contains(vertex) && class_of(vertex, rounds) == class;
-                let changed = wanted(job, &lists, &labels, &is_now)?;
+                let is_now =
+                    |vertex| waiting.contains(vertex) && class_of(vertex, *rounds) == class;
+                let changed = wanted(job, &lists, labels, &is_now)?;
                 for &vertex in lists.vertices() {
                     if is_now(vertex) {
                         waiting.remove(vertex);
@@ -101,11 +103,13 @@ pub fn label_propagation(job: &Job, graph: &Graph, rounds_max: u32) -> Result<Co
                 }
             }
         }
-        rounds += 1;
-        looking = (0..vertices as u32)
-            .filter(|vertex| waiting.contains(*vertex))
-            .collect();
+        *rounds += 1;
+        looking = waiting.vertices().collect();
+        job.keep_state(&mut labelling)?;
     }
+    let Labelling {
+        mut labels, rounds, ..
+    } = labelling;
     let is_stable = looking.is_empty();
     drop(looking);
     let count = call_by_smallest(&mut labels);
@@ -115,6 +119,59 @@ pub fn label_propagation(job: &Job, graph: &Graph, rounds_max: u32) -> Result<Co
         rounds,
         is_stable,
     })
+}
+
+/// Labels between two rounds.
+struct Labelling {
+    labels: Vec<u32>,
+    /// The vertices to visit: the rest of those of this round, and those of the next round.
+    waiting: VertexSet,
+    rounds: u32,
+    rounds_max: u32,
+}
+
+impl PassState for Labelling {
+    const NAME: &'static str = KERNEL;
+    /// The rounds that were made.
+    type Facts = u32;
+
+    fn facts(&self) -> u32 {
+        self.rounds
+    }
+
+    fn take(&mut self, facts: u32) {
+        self.rounds = facts;
+    }
+
+    fn columns(&mut self) -> Vec<Column<'_>> {
+        vec![Column::of(&mut self.labels), self.waiting.column()]
+    }
+
+    fn progress(&self) -> Progress {
+        Progress {
+            done_bytes: self.rounds.into(),
+            total_bytes: self.rounds_max.into(),
+        }
+    }
+}
+
+impl Labelling {
+    /// Each vertex has its own label; those with neighbours are visited.
+    fn new(degrees: &[u32], rounds_max: u32) -> Self {
+        let waiting = VertexSet::new(degrees.len());
+        let vertices = 0..degrees.len() as u32;
+        for vertex in vertices.clone() {
+            if degrees[vertex as usize] > 0 {
+                waiting.insert(vertex);
+            }
+        }
+        Labelling {
+            labels: vertices.collect(),
+            waiting,
+            rounds: 0,
+            rounds_max,
+        }
+    }
 }
 
 /// One of two classes, drawn anew in each round (SplitMix64).

@@ -36,6 +36,7 @@ use outcore::primitives::producer::{Emit, Maker, Produced, Producer};
 use outcore::primitives::sorted::sort_made;
 use outcore::primitives::{Batch, Summary};
 use outcore::sort::SortOptions;
+use outcore::states::{Column, PassState};
 use outcore::{Error, Job, MakeHeader, Output, Result};
 use outcore_io::checksum::{BlockLocation, block_checksum, bytes_checksum};
 use outcore_io::memory::Reservation;
@@ -44,7 +45,7 @@ use outcore_io::units;
 
 use super::{BaseFacts, Built, FORM, HEADER_BYTES, NAME, Noted, modified_ns};
 use crate::format::{Container, Element, LIST_HEADER_BYTES, VectorFile, source_of, start};
-use crate::kmeans::{Batches, KmeansOptions, LabelSpace, Labeller, kmeans};
+use crate::kmeans::{Batches, Clustering, KmeansOptions, LabelSpace, Labeller, kmeans};
 
 /// The most lists.
 const LISTS_MAX: usize = 1 << 16;
@@ -129,7 +130,12 @@ pub fn build_lists(
         is_spherical: options.is_spherical,
         ..KmeansOptions::new(lists)
     };
-    let clustering = kmeans(job, base, &clusters)?;
+    let mut clustered = Clustered::empty(lists, base.dimension, options.is_spherical);
+    if !job.restore_state(&mut clustered)? {
+        clustered.clustering = kmeans(job, base, &clusters)?;
+        job.keep_state(&mut clustered)?;
+    }
+    let clustering = clustered.clustering;
     let held_bytes = 2 * tables_bytes(lists, base.dimension);
     let _held = job.budget.reserve("lists", held_bytes)?;
     let mut tables: Vec<u8> = Vec::new();
@@ -197,6 +203,47 @@ pub fn build_lists(
         },
         index_bytes: header_bytes + base.rows * item_bytes as u64,
     })
+}
+
+/// The centroids of an index, before its rows are grouped.
+struct Clustered {
+    clustering: Clustering,
+}
+
+impl Clustered {
+    fn empty(lists: usize, dimension: usize, is_spherical: bool) -> Self {
+        Clustered {
+            clustering: Clustering {
+                centroids: vec![0.0; lists * dimension],
+                row_counts: vec![0; lists],
+                inertia: f64::NAN,
+                iterations: 0,
+                has_converged: false,
+                is_spherical,
+                passes: 0,
+                read_bytes: 0,
+                phases: Vec::new(),
+            },
+        }
+    }
+}
+
+impl PassState for Clustered {
+    const NAME: &'static str = "index with lists";
+    type Facts = ();
+
+    fn facts(&self) {}
+
+    fn take(&mut self, (): ()) {}
+
+    fn columns(&mut self) -> Vec<Column<'_>> {
+        let Clustering {
+            centroids,
+            row_counts,
+            ..
+        } = &mut self.clustering;
+        vec![Column::of(centroids), Column::of(row_counts)]
+    }
 }
 
 /// Rows, with their lists before them.

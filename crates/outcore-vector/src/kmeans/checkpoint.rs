@@ -12,8 +12,10 @@
 use std::path::Path;
 
 use outcore::primitives::write::stage_together;
+use outcore::states::{Column, PassState};
 use outcore::{Error, Job, Result};
 use outcore_io::checksum::bytes_checksum;
+use outcore_io::drive::rates::bits;
 use outcore_io::metadata::{Form, Owner};
 use outcore_io::output::parent_of;
 use serde::{Deserialize, Serialize};
@@ -85,9 +87,46 @@ impl Facts {
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Resumed {
     pub(super) centroids: Vec<f64>,
+    pub(super) done: Done,
+}
+
+/// The iterations of a run so far.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub(super) struct Done {
     pub(super) iterations: u32,
     /// The run ends when the squares of moves sum to less than this.
+    #[serde(with = "bits")]
     pub(super) enough: f64,
+}
+
+impl Resumed {
+    /// The place for a run with this many numbers of centroids.
+    pub(super) fn empty(numbers: usize) -> Self {
+        Resumed {
+            centroids: vec![0.0; numbers],
+            done: Done {
+                iterations: 0,
+                enough: 0.0,
+            },
+        }
+    }
+}
+
+impl PassState for Resumed {
+    const NAME: &'static str = "k-means";
+    type Facts = Done;
+
+    fn facts(&self) -> Done {
+        self.done
+    }
+
+    fn take(&mut self, facts: Done) {
+        self.done = facts;
+    }
+
+    fn columns(&mut self) -> Vec<Column<'_>> {
+        vec![Column::of(&mut self.centroids)]
+    }
 }
 
 /// The place where a run stores its centroids.
@@ -171,8 +210,10 @@ impl<'a> Checkpoint<'a> {
                 .iter()
                 .map(|number| f64::from_le_bytes(*number))
                 .collect(),
-            iterations: found.iterations,
-            enough: f64::from_bits(found.enough_bits),
+            done: Done {
+                iterations: found.iterations,
+                enough: f64::from_bits(found.enough_bits),
+            },
         };
         Ok((checkpoint, Some(resumed)))
     }

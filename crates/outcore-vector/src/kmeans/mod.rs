@@ -40,7 +40,7 @@ use crate::format::VectorFile;
 use crate::scan::{Piece, Scan, Tile, add_phase, load, plan_at_most};
 
 use centroids::{Centroids, Space, TakeNearest};
-use checkpoint::{Checkpoint, Resumed};
+use checkpoint::{Checkpoint, Done, Resumed};
 use found::{Assigned, Found};
 use parallel::{Reads, Seeding};
 use seed::Sample;
@@ -189,6 +189,10 @@ pub fn kmeans(job: &Job, base: &VectorFile, options: &KmeansOptions) -> Result<C
         Some((checkpoint, resumed)) => (Some(checkpoint), resumed),
         None => (None, None),
     };
+    if resumed.is_none() && options.batches.is_none() && options.runs <= 1 {
+        let mut kept = Resumed::empty(options.k * base.dimension);
+        resumed = job.restore_state(&mut kept)?.then_some(kept);
+    }
     let mut best: Option<Clustering> = None;
     let (mut passes, mut read_bytes, mut phases) = (0, 0, Vec::new());
     for run in 0..options.runs.max(1) {
@@ -304,7 +308,7 @@ impl<'a> Run<'a> {
             passes: 0,
             read_bytes,
             phases: Vec::new(),
-            before: (resumed.iterations, Some(resumed.enough)),
+            before: (resumed.done.iterations, Some(resumed.done.enough)),
             _held: held,
         })
     }
@@ -403,8 +407,21 @@ impl<'a> Run<'a> {
                 if let Some(checkpoint) = checkpoint.filter(|_| !has_converged) {
                     checkpoint.keep(self.job, &next, iterations, tolerance)?;
                 }
-                self.centroids =
-                    Centroids::new(next, self.base.dimension, self.options.is_spherical);
+                let mut kept = Resumed {
+                    centroids: next,
+                    done: Done {
+                        iterations,
+                        enough: tolerance,
+                    },
+                };
+                if !has_converged && self.options.runs <= 1 {
+                    self.job.keep_state(&mut kept)?;
+                }
+                self.centroids = Centroids::new(
+                    kept.centroids,
+                    self.base.dimension,
+                    self.options.is_spherical,
+                );
             }
         }
         self.end(iterations, has_converged, last)

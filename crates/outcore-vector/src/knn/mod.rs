@@ -22,6 +22,7 @@ mod bits;
 mod cut;
 mod hits;
 mod indexed;
+mod kept;
 mod lists;
 mod nearest;
 mod queries;
@@ -36,13 +37,15 @@ use outcore_io::memory::Reservation;
 use outcore_io::units;
 
 use crate::format::{Element, VectorFile};
-use crate::index::AnyIndex;
+use crate::index::lists::ListFile;
+use crate::index::{AnyIndex, IndexFile};
 pub use crate::results::NO_ROW;
 use crate::scan::{Piece, Scan, TILE_ROWS, Tile, add_phase};
 use cut::RowBound;
 
 use bits::Bits;
 pub use hits::{Hit, Hits, TakeHits};
+use kept::KeptNeighbours;
 pub use lists::Recall;
 use lists::{ListScan, Probes};
 use nearest::{Nearest, Worst};
@@ -214,20 +217,13 @@ pub fn knn_each(
     let job = &job.steady();
     check(base, queries, options)?;
     let allowed = options.subset.as_deref();
-    if let Some(subset) = allowed {
-        subset.check(base)?;
-    }
+    allowed.map_or(Ok(()), |subset| subset.check(base))?;
     let (k, count) = (options.k, queries.rows as usize);
     let mut found = Neighbours::none_yet(k);
-    let index = options.index.as_deref();
-    let index = index
-        .map(|path| AnyIndex::open(job, path, base))
-        .transpose()?;
-    let (index, lists) = match index {
-        Some(AnyIndex::Records(index)) => (Some(index), None),
-        Some(AnyIndex::Lists(lists)) => (None, Some(lists)),
-        None => (None, None),
-    };
+    let Indexes {
+        records: index,
+        lists,
+    } = Indexes::open(job, base, options)?;
     let probes = lists::check(options, lists.as_ref())?;
     let recall_count = match &lists {
         Some(lists) if probes < lists.count() => options.recall_queries.min(count),
@@ -235,6 +231,13 @@ pub fn knn_each(
     };
     let mut first_ids = Vec::new();
     let (mut from, mut group_max) = (0, count);
+    let mut kept = KeptNeighbours::begin(job, count, k)?;
+    if let Some(kept) = kept.as_ref().filter(|kept| kept.is_begun()) {
+        found = kept.figures();
+        from = kept.found.ids.len() / k;
+        first_ids.extend(kept.found.ids.iter().take(recall_count * k));
+        take(&kept.found)?;
+    }
     while from < count {
         let index = index.as_ref().filter(|_| !found.index_failed);
         let memory = |group: usize| {
@@ -258,11 +261,7 @@ pub fn knn_each(
         let (group, scan) = plan(job, read, (count - from).min(group_max), memory)?;
         let steps = format!(
             "read {} -> the {k} nearest rows of each query ({group} of {count} queries in this pass)",
-            match (index, &lists) {
-                (Some(_), _) => "the index, then what it leaves of the base",
-                (None, Some(_)) => "the lists of the index that are nearest",
-                (None, None) => "the base",
-            }
+            what_is_read(index.is_some(), lists.is_some())
         );
         let part = queries.part(from as u64, group as u64);
         let group = Group {
@@ -305,6 +304,10 @@ pub fn knn_each(
         let missing = (recall_count * k).saturating_sub(first_ids.len());
         first_ids.extend(found.ids.iter().take(missing));
         take(&found)?;
+        if let Some(kept) = &mut kept {
+            kept.add(&found);
+            job.keep_state(kept)?;
+        }
         found.ids.clear();
         found.distances.clear();
     }
@@ -312,6 +315,35 @@ pub fn knn_each(
         lists::Recall::measure(job, base, queries, options, &first_ids, &mut found)?;
     }
     Ok(found)
+}
+
+/// The index of a search, of either kind.
+struct Indexes {
+    records: Option<IndexFile>,
+    lists: Option<ListFile>,
+}
+
+impl Indexes {
+    /// Opens the index, if there is one.
+    fn open(job: &Job, base: &VectorFile, options: &KnnOptions) -> Result<Self> {
+        let path = options.index.as_deref();
+        let index = path.map(|path| AnyIndex::open(job, path, base));
+        let (records, lists) = match index.transpose()? {
+            Some(AnyIndex::Records(records)) => (Some(records), None),
+            Some(AnyIndex::Lists(lists)) => (None, Some(lists)),
+            None => (None, None),
+        };
+        Ok(Indexes { records, lists })
+    }
+}
+
+/// The input of a search, in words.
+fn what_is_read(has_index: bool, has_lists: bool) -> &'static str {
+    match (has_index, has_lists) {
+        (true, _) => "the index, then what it leaves of the base",
+        (false, true) => "the lists of the index that are nearest",
+        (false, false) => "the base",
+    }
 }
 
 /// Chooses the queries of the next pass, and the pass: as many queries as leave memory for all

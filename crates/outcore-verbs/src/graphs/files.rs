@@ -7,6 +7,7 @@ use std::fmt::Display;
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 
+use outcore::passes::{JobOption, KeptPasses, PassRequest};
 use outcore::{Error, Job, Output, Result};
 use outcore_front::inputs::{Streams, is_stdout};
 use outcore_front::output::{Consent, Holds, Target, check_terminal, file_or_pipe};
@@ -15,6 +16,7 @@ use outcore_graph::graph::files::GraphFiles;
 use outcore_graph::graph::names::Names;
 use outcore_graph::graph::{Direction, Graph};
 use outcore_graph::results::WriteOptions;
+use outcore_io::checksum::bytes_checksum;
 use outcore_io::output::parent_of;
 use outcore_io::units;
 
@@ -22,6 +24,7 @@ use crate::columns;
 use crate::host::{Host, Kept, begin};
 use crate::option::{DriveArgs, ResourceArgs, RunArgs, SEED, resources_request};
 use crate::report::{JobSummary, Moved, Phase, Stopwatch};
+use crate::resumed::{Resuming, check_plain, may_exist, refused, tell_kept};
 
 /// The resources of a job that needs no scratch of its own.
 pub(super) fn load(host: &dyn Host, resources: &ResourceArgs) -> Result<Resources> {
@@ -57,6 +60,15 @@ pub(super) fn open(
     Ok((job, graph))
 }
 
+/// The rules for the name of a result.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Naming {
+    /// Whether lines have the original ids, whatever the ending of the output.
+    pub(super) by_name: bool,
+    /// Whether a killed run may have left the output.
+    pub(super) is_resumed: bool,
+}
+
 /// A graph that a verb reads, and the destination of its result.
 pub(super) struct Opened<'a> {
     pub(super) host: &'a dyn Host,
@@ -67,6 +79,8 @@ pub(super) struct Opened<'a> {
     pub(super) resources: Resources,
     pub(super) job: Job,
     pub(super) graph: Graph,
+    /// The output of a job that keeps its state.
+    kept: Option<Target>,
 }
 
 impl<'a> Opened<'a> {
@@ -75,7 +89,7 @@ impl<'a> Opened<'a> {
         host: &'a dyn Host,
         inputs: &[&Path],
         output: Option<&Path>,
-        by_name: bool,
+        naming: Naming,
         args: &RunArgs,
     ) -> Result<Self> {
         let stopwatch = Stopwatch::start();
@@ -83,12 +97,23 @@ impl<'a> Opened<'a> {
         let how = WriteOptions {
             replace: args.force,
             names: None,
-            by_name,
+            by_name: naming.by_name,
         };
-        let named = output.map(|name| Destination::named(host, name, graph, how));
+        let may_replace = args.force || may_exist(naming.is_resumed, output)?;
+        let how_found = WriteOptions {
+            replace: may_replace,
+            ..how
+        };
+        output
+            .filter(|_| naming.is_resumed)
+            .map_or(Ok(()), check_plain)?;
+        let named = output.map(|name| Destination::named(host, name, graph, how_found));
         let named = named.transpose()?;
         let graph_files = files_of(host, graph)?;
         let path = named.as_ref().and_then(Destination::path);
+        if !naming.is_resumed {
+            tell_kept(host, path);
+        }
         let files: Vec<PathBuf> = path.iter().map(|path| path.to_path_buf()).collect();
         let kept = Kept {
             files: &files,
@@ -110,7 +135,65 @@ impl<'a> Opened<'a> {
             resources,
             job,
             graph,
+            kept: None,
         })
+    }
+
+    /// Keeps the state of the job, which has these `options`, or continues a killed run of it.
+    ///
+    /// # Errors
+    /// The output is not a file; the errors of [`KeptPasses::begin`].
+    pub(super) fn keep_passes(&mut self, mut options: Vec<JobOption>) -> Result<KeptPasses> {
+        let Some(Destination::File(output)) = &self.output else {
+            let cause = "only a job that writes one file can be resumed";
+            return Err(refused(cause, "write one file, or leave --resume out"));
+        };
+        options.push(JobOption {
+            name: "lines by name",
+            value: self.how.by_name.to_string(),
+        });
+        for name in ["vertices", "weights"] {
+            let given = self.host.arrays().and_then(|arrays| arrays.given(name));
+            options.push(JobOption {
+                name,
+                value: given.map_or(0, bytes_checksum).to_string(),
+            });
+        }
+        let target = Target::File(output.clone());
+        let resuming = Resuming {
+            is_asked: true,
+            target: &target,
+        };
+        resuming.begin(self.host);
+        let resume = self
+            .resources
+            .resume_options(self.host.call(), String::new());
+        self.job.options.resume = Some(resume);
+        let inputs = self.graph.inputs();
+        let request = PassRequest {
+            output,
+            replace: self.how.replace,
+            inputs: &inputs,
+            options: &options,
+        };
+        let kept = KeptPasses::begin(&mut self.job, &request);
+        let kept = kept.map_err(|error| resuming.explain(self.host, error))?;
+        self.kept = Some(target);
+        Ok(kept)
+    }
+
+    /// Says of an error if the job can be continued.
+    pub(super) fn explain(&self, error: Error) -> Error {
+        match &self.kept {
+            None => error,
+            Some(target) => {
+                let resuming = Resuming {
+                    is_asked: true,
+                    target,
+                };
+                resuming.explain(self.host, error)
+            }
+        }
     }
 
     /// The cost of the job for this many records.

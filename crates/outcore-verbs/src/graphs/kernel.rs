@@ -9,6 +9,7 @@ use std::marker::PhantomData;
 use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueHint};
+use outcore::passes::{JobOption, KeptPasses};
 use outcore::{Context, Error, Job, Result};
 use outcore_front::inputs::is_stdout;
 use outcore_front::resources::default_scratch_dir;
@@ -21,7 +22,7 @@ use outcore_io::output::parent_of;
 use outcore_io::units;
 use serde::Serialize;
 
-use super::files::{Destination, Opened, vertices_given, vertices_of};
+use super::files::{Destination, Naming, Opened, vertices_given, vertices_of};
 use crate::columns::{self, NewTable};
 use crate::host::{Array, Host, Weight, watch};
 use crate::option::{RunArgs, parse_count};
@@ -104,6 +105,11 @@ pub(crate) trait Kernel: Args + Send + 'static {
     /// Its report.
     type Report: KernelReport;
 
+    /// Its options, if its state is kept so that a killed run continues.
+    fn kept_options(&self) -> Option<Vec<JobOption>> {
+        None
+    }
+
     /// The values.
     fn compute(&self, on: &On<'_>) -> Result<Found<Self::Report>>;
 }
@@ -183,6 +189,24 @@ impl Computed {
             }
         }
         Ok(())
+    }
+
+    /// Writes them in the directory of a job in passes, and gives the file its name.
+    fn publish(
+        &self,
+        host: &dyn Host,
+        job: &Job,
+        kept: KeptPasses,
+        options: WriteOptions<'_>,
+    ) -> Result<()> {
+        if !kept.is_finished() {
+            let options = WriteOptions {
+                replace: true,
+                ..options
+            };
+            self.write(host, job, &Destination::File(kept.result()), options)?;
+        }
+        kept.publish(job)
     }
 
     /// The same as an array.
@@ -303,7 +327,14 @@ fn run<K: Kernel>(host: &dyn Host, args: &KernelArgs<K>) -> Result<K::Report> {
                 .hint("write them with -o values.npy or -o values.csv, or print the largest with --top 20"),
         );
     }
-    let opened = Opened::begin(host, &[&args.graph], named, args.names, &args.run)?;
+    let kept_options = args.own.kept_options();
+    let naming = Naming {
+        by_name: args.names,
+        is_resumed: kept_options.is_some(),
+    };
+    let mut opened = Opened::begin(host, &[&args.graph], named, naming, &args.run)?;
+    let kept = kept_options.map(|options| opened.keep_passes(options));
+    let kept = kept.transpose()?;
     let (job, graph, output) = (&opened.job, &opened.graph, &opened.output);
     let path = output.as_ref().and_then(Destination::path);
     // Original numbers take memory that a kernel may need.
@@ -324,7 +355,7 @@ fn run<K: Kernel>(host: &dyn Host, args: &KernelArgs<K>) -> Result<K::Report> {
         beside: named.filter(|name| !is_stdout(name)).unwrap_or(&args.graph),
         are_looked_at: args.names || top_count > 0 || is_csv && names.is_some(),
     };
-    let (values_count, top, report) = watch(host, &job.control, K::PHASES, || {
+    let done = watch(host, &job.control, K::PHASES, || {
         let found = args.own.compute(&on)?;
         let values_count = found.values.count();
         let top = match &found.values {
@@ -338,7 +369,10 @@ fn run<K: Kernel>(host: &dyn Host, args: &KernelArgs<K>) -> Result<K::Report> {
                     names,
                     ..opened.how
                 };
-                found.values.write(host, job, output, options)?;
+                match kept {
+                    Some(kept) => found.values.publish(host, job, kept, options)?,
+                    None => found.values.write(host, job, output, options)?,
+                }
             }
             (None, Some(arrays)) => {
                 arrays.take("values", found.values.array(job)?);
@@ -349,7 +383,8 @@ fn run<K: Kernel>(host: &dyn Host, args: &KernelArgs<K>) -> Result<K::Report> {
             (None, None) => {}
         }
         Ok((values_count, top, found.report))
-    })?;
+    });
+    let (values_count, top, report) = done.map_err(|error| opened.explain(error))?;
     Ok(report(KernelSummary {
         used: opened.used(values_count)?,
         output: args.output.clone().map(Place),

@@ -4,6 +4,7 @@
 
 use clap::Args;
 use outcore::Result;
+use outcore::passes::JobOption;
 use outcore_graph::graph::plan::EdgeReads;
 use outcore_graph::graph::state::{State, StateBytes};
 use outcore_graph::kernels::{
@@ -15,7 +16,9 @@ use outcore_io::units;
 use super::files::direction_of;
 use super::kernel::{Computed, Found, Kernel, KernelReport, KernelSummary, On};
 use crate::host::Weight;
+use crate::option::PassResumeArgs;
 use crate::report::report;
+use crate::resumed::job_options;
 
 /// Defines the report of an algorithm that has fields of its own, and its text for people.
 macro_rules! kernel_report {
@@ -89,7 +92,10 @@ Examples:
 /// The directions of edges do not matter.
 #[derive(Debug, Args)]
 #[command(after_long_help = CC_EXAMPLES)]
-pub(crate) struct ConnectedComponents {}
+pub(crate) struct ConnectedComponents {
+    #[command(flatten)]
+    journal: PassResumeArgs,
+}
 
 impl Kernel for ConnectedComponents {
     const NAME: &'static str = "graph cc";
@@ -97,8 +103,24 @@ impl Kernel for ConnectedComponents {
     const PHASES: &'static [Weight] = &[("components", 1.0)];
     type Report = KernelSummary;
 
+    fn kept_options(&self) -> Option<Vec<JobOption>> {
+        let options = job_options!(self: );
+        self.journal.of(Self::NAME, options)
+    }
+
     /// Labels that do not fit in memory go to scratch, next to the output.
     fn compute(&self, on: &On<'_>) -> Result<Found<KernelSummary>> {
+        if self.journal.resume {
+            // Bundles of vertices have no state between two passes.
+            let labels = kernels::components(on.job, on.graph).map_err(|error| {
+                let more = error
+                    .next_step()
+                    .unwrap_or("allow more with --memory")
+                    .to_owned();
+                error.hint(format!("{more}, or leave --resume out"))
+            });
+            return Ok(Found::of(Computed::Held(Values::Vertices(labels?))));
+        }
         if on.are_looked_at {
             // Labels on scratch can neither be shown by name nor ordered by size.
             let labels = kernels::components(on.job, on.graph).map_err(|error| {
@@ -163,6 +185,8 @@ pub(crate) struct Search {
     /// smallest, if there are several)
     #[arg(long)]
     parents: bool,
+    #[command(flatten)]
+    journal: PassResumeArgs,
 }
 
 impl Kernel for Search {
@@ -170,6 +194,11 @@ impl Kernel for Search {
     const TITLE: &'static str = "search";
     const HAS_SOURCES: bool = true;
     type Report = KernelSummary;
+
+    fn kept_options(&self) -> Option<Vec<JobOption>> {
+        let options = job_options!(self: source, parents);
+        self.journal.of(Self::NAME, options)
+    }
 
     fn compute(&self, on: &On<'_>) -> Result<Found<KernelSummary>> {
         let found = kernels::bfs_from(on.job, on.graph, &on.vertices(&self.source)?)?;
@@ -197,6 +226,8 @@ pub(crate) struct ShortestPaths {
     /// several at once
     #[arg(long, value_name = "VERTEX", required = true)]
     source: Vec<String>,
+    #[command(flatten)]
+    journal: PassResumeArgs,
 }
 
 impl Kernel for ShortestPaths {
@@ -204,6 +235,11 @@ impl Kernel for ShortestPaths {
     const TITLE: &'static str = "shortest paths";
     const HAS_SOURCES: bool = true;
     type Report = KernelSummary;
+
+    fn kept_options(&self) -> Option<Vec<JobOption>> {
+        let options = job_options!(self: source);
+        self.journal.of(Self::NAME, options)
+    }
 
     fn compute(&self, on: &On<'_>) -> Result<Found<KernelSummary>> {
         let sources = on.vertices(&self.source)?;
@@ -246,6 +282,8 @@ pub(crate) struct PageRank {
     /// Follow edges in proportion to their weights, which must be 0 or more
     #[arg(long)]
     weighted: bool,
+    #[command(flatten)]
+    journal: PassResumeArgs,
 }
 
 kernel_report! {
@@ -268,6 +306,11 @@ impl Kernel for PageRank {
     const TITLE: &'static str = "PageRank";
     const HAS_SOURCES: bool = true;
     type Report = PageRankSummary;
+
+    fn kept_options(&self) -> Option<Vec<JobOption>> {
+        let options = job_options!(self: alpha, tolerance, iterations, source, weighted);
+        self.journal.of(Self::NAME, options)
+    }
 
     fn compute(&self, on: &On<'_>) -> Result<Found<PageRankSummary>> {
         let options = PageRankOptions {
@@ -320,6 +363,8 @@ pub(crate) struct Hits {
     /// Maximum number of iterations
     #[arg(long, value_name = "N", default_value_t = 1000, value_parser = clap::value_parser!(u32).range(1..))]
     iterations: u32,
+    #[command(flatten)]
+    journal: PassResumeArgs,
 }
 
 kernel_report! {
@@ -335,6 +380,11 @@ impl Kernel for Hits {
     const NAME: &'static str = "graph hits";
     const TITLE: &'static str = "HITS";
     type Report = HitsSummary;
+
+    fn kept_options(&self) -> Option<Vec<JobOption>> {
+        let options = job_options!(self: authorities, tolerance, iterations);
+        self.journal.of(Self::NAME, options)
+    }
 
     fn compute(&self, on: &On<'_>) -> Result<Found<HitsSummary>> {
         let options = HitsOptions {
@@ -376,6 +426,8 @@ pub(crate) struct Closeness {
     /// Random seed of the sources
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
+    #[command(flatten)]
+    journal: PassResumeArgs,
 }
 
 kernel_report! {
@@ -391,6 +443,11 @@ impl Kernel for Closeness {
     const NAME: &'static str = "graph closeness";
     const TITLE: &'static str = "closeness";
     type Report = ClosenessSummary;
+
+    fn kept_options(&self) -> Option<Vec<JobOption>> {
+        let options = job_options!(self: sources, seed);
+        self.journal.of(Self::NAME, options)
+    }
 
     fn compute(&self, on: &On<'_>) -> Result<Found<ClosenessSummary>> {
         let options = ClosenessOptions {
@@ -420,6 +477,8 @@ pub(crate) struct LabelPropagation {
     /// Maximum number of rounds; labels may still change after the last one
     #[arg(long, value_name = "N", default_value_t = 100)]
     rounds: u32,
+    #[command(flatten)]
+    journal: PassResumeArgs,
 }
 
 kernel_report! {
@@ -448,6 +507,11 @@ impl Kernel for LabelPropagation {
     const TITLE: &'static str = "label propagation";
     const HAS_TOTAL: bool = true;
     type Report = LabelPropagationSummary;
+
+    fn kept_options(&self) -> Option<Vec<JobOption>> {
+        let options = job_options!(self: rounds);
+        self.journal.of(Self::NAME, options)
+    }
 
     fn compute(&self, on: &On<'_>) -> Result<Found<LabelPropagationSummary>> {
         let found = kernels::label_propagation(on.job, on.graph, self.rounds)?;
@@ -484,6 +548,8 @@ pub(crate) struct Louvain {
     /// Random seed of the orders in which vertices move
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
+    #[command(flatten)]
+    journal: PassResumeArgs,
 }
 
 kernel_report! {
@@ -509,6 +575,11 @@ impl Kernel for Louvain {
     const TITLE: &'static str = "communities";
     const HAS_TOTAL: bool = true;
     type Report = LouvainSummary;
+
+    fn kept_options(&self) -> Option<Vec<JobOption>> {
+        let options = job_options!(self: resolution, threshold, seed);
+        self.journal.of(Self::NAME, options)
+    }
 
     /// With scratch next to the output if the edges between communities do not fit in memory.
     fn compute(&self, on: &On<'_>) -> Result<Found<LouvainSummary>> {
@@ -583,12 +654,19 @@ pub(crate) struct Cores {
     /// Write 1 for the vertices of the K-core and 0 for others, which is faster
     #[arg(short, value_name = "K")]
     k: Option<u32>,
+    #[command(flatten)]
+    journal: PassResumeArgs,
 }
 
 impl Kernel for Cores {
     const NAME: &'static str = "graph kcore";
     const TITLE: &'static str = "cores";
     type Report = KernelSummary;
+
+    fn kept_options(&self) -> Option<Vec<JobOption>> {
+        let options = job_options!(self: k);
+        self.journal.of(Self::NAME, options)
+    }
 
     fn compute(&self, on: &On<'_>) -> Result<Found<KernelSummary>> {
         Ok(Found::of(Computed::Held(Values::Numbers(match self.k {

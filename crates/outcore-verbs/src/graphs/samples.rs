@@ -15,7 +15,7 @@ use outcore_graph::{ids, kernels, results};
 use outcore_io::output::parent_of;
 use outcore_io::units;
 
-use super::files::{Opened, direction_of, vertex_of, vertices_given, vertices_of};
+use super::files::{Naming, Opened, direction_of, vertex_of, vertices_given, vertices_of};
 use crate::columns::{self, NewTable};
 use crate::host::{Array, Host, watch};
 use crate::option::RunArgs;
@@ -296,7 +296,7 @@ impl<'a> Rows<'a> {
         output: Option<&Path>,
         args: &RunArgs,
     ) -> Result<Self> {
-        let opened = Opened::begin(host, inputs, output, false, args)?;
+        let opened = Opened::begin(host, inputs, output, Naming::default(), args)?;
         // Arrays have numbers of vertices.
         let names = match output {
             Some(_) => opened.graph.names(&opened.job)?,

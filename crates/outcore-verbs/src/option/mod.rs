@@ -15,6 +15,7 @@ use clap::{Args, ValueEnum, ValueHint};
 use outcore::IoMode;
 use outcore::key::RecordFormat;
 use outcore::key::column::{listed, quoted};
+use outcore::passes::JobOption;
 use outcore::{Error, Result};
 use outcore_front::inputs::is_stdout;
 use outcore_front::records::TypeRequest;
@@ -320,6 +321,30 @@ pub(crate) struct ResumeArgs {
     /// outcore keeps what it has done for 7 days (OUTCORE_RESUME_DAYS)
     #[arg(long, help_heading = "Files")]
     pub(crate) resume: bool,
+}
+
+/// Whether a job in passes keeps its state.
+#[derive(Debug, Clone, Copy, Default, Args)]
+pub(crate) struct PassResumeArgs {
+    /// Keep the state after passes, next to the output. If the job is killed or fails, the same
+    /// command with --resume continues after the last state and writes the same bytes. outcore
+    /// keeps the state for 7 days (OUTCORE_RESUME_DAYS)
+    #[arg(long, help_heading = "Files", requires = "output")]
+    pub(crate) resume: bool,
+}
+
+impl PassResumeArgs {
+    /// The `options` of the verb `name` if its state is kept, with the name.
+    pub(crate) fn of(self, name: &str, mut options: Vec<JobOption>) -> Option<Vec<JobOption>> {
+        options.insert(
+            0,
+            JobOption {
+                name: "command",
+                value: name.to_owned(),
+            },
+        );
+        self.resume.then_some(options)
+    }
 }
 
 /// Whether plans are shown.

@@ -6,6 +6,7 @@
 use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueHint};
+use outcore::passes::JobOption;
 use outcore::{Error, Result};
 use outcore_front::output::Holds;
 use outcore_front::what::{Asked, What};
@@ -17,8 +18,11 @@ use outcore_vector::index::{self, ListOptions};
 use super::run::{Files, RawArgs, Run, VectorInputArgs, check_input, rate_text};
 use crate::columns::{self, NewTable};
 use crate::host::{Host, Weight};
-use crate::option::{DriveArgs, ResourceArgs, RunArgs, SEED, parse_count, resources_request};
+use crate::option::{
+    DriveArgs, PassResumeArgs, ResourceArgs, RunArgs, SEED, parse_count, resources_request,
+};
 use crate::report::{JobSummary, Moved, Phase, Place, Stopwatch, report};
+use crate::resumed::job_options;
 use crate::verb::{Inputs, Verb, Words};
 
 const CONVERT_EXAMPLES: &str = "\
@@ -295,7 +299,10 @@ impl Verb for VectorInfo {
 /// and takes as much space as BASE. `knn --index --nprobe P` reads only the P nearest lists of each
 /// query. It is exact within them, may miss neighbours in others, and reports how many it missed.
 #[derive(Debug, Args)]
-#[command(after_long_help = INDEX_EXAMPLES)]
+#[command(
+    after_long_help = INDEX_EXAMPLES,
+    mut_arg("resume", |option| option.requires("nlist")),
+)]
 pub(crate) struct VectorIndexArgs {
     /// File of vectors: f32, f16 or f64; with --nlist also i8 or u8
     #[arg(value_name = "BASE", value_hint = ValueHint::FilePath)]
@@ -316,9 +323,22 @@ pub(crate) struct VectorIndexArgs {
     #[command(flatten)]
     raw: RawArgs,
     #[command(flatten)]
+    journal: PassResumeArgs,
+    #[command(flatten)]
     drives: DriveArgs,
     #[command(flatten)]
     run: RunArgs,
+}
+
+impl VectorIndexArgs {
+    /// Its options, if its state is kept.
+    fn kept_options(&self) -> Option<Vec<JobOption>> {
+        let options = job_options!(
+            self: nlist, spherical, seed, raw as "type of raw numbers";
+            without base, output, drives, run
+        );
+        self.journal.of(VectorIndex::NAME, options)
+    }
 }
 
 report! {
@@ -351,8 +371,12 @@ impl Verb for VectorIndex {
     const PHASES: &'static [Weight] = &[("write", 1.0)];
 
     fn run(host: &dyn Host, args: &VectorIndexArgs) -> Result<VectorIndexSummary> {
-        let files: Files<'_> = Files::of([Some(args.base.as_path())], [Some(&*args.output)]);
-        let run = Run::begin(host, &args.run, Some(&args.drives), &files)?;
+        let files: Files<'_> = Files {
+            is_resumed: args.journal.resume,
+            ..Files::of([Some(args.base.as_path())], [Some(&*args.output)])
+        };
+        let mut run = Run::begin(host, &args.run, Some(&args.drives), &files)?;
+        run.keep_passes(&args.output, &files.read, args.kept_options())?;
         let base = run.open(&args.base, args.raw.name())?;
         let path: &Path = run.place_of(&args.output);
         let built = run.watch(|job| match args.nlist {

@@ -7,6 +7,7 @@ use std::mem;
 use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueHint};
+use outcore::passes::JobOption;
 use outcore::{Error, Job, Kind, Result};
 use outcore_front::output::is_same_place;
 use outcore_io::units;
@@ -19,8 +20,9 @@ use outcore_vector::scan::load;
 use super::run::{Files, RawArgs, Run, rate_text, written_by};
 use crate::columns;
 use crate::host::{self, Host};
-use crate::option::{RunArgs, parse_count};
+use crate::option::{PassResumeArgs, RunArgs, parse_count};
 use crate::report::{JobSummary, Moved, Phase, Place, report};
+use crate::resumed::job_options;
 use crate::verb::{Inputs, Verb, Words};
 
 const KMEANS_EXAMPLES: &str = "\
@@ -37,7 +39,10 @@ Examples:
 /// farthest from its own. The result is byte for byte the same on any processor, for any number of
 /// threads and any memory. To continue a run that was too short, pass its centroids: --init FILE.
 #[derive(Debug, Args)]
-#[command(after_long_help = KMEANS_EXAMPLES)]
+#[command(
+    after_long_help = KMEANS_EXAMPLES,
+    mut_arg("resume", |option| option.conflicts_with_all(["labels", "batch", "runs", "checkpoint"])),
+)]
 pub(crate) struct KmeansArgs {
     /// File of the vectors to cluster
     #[arg(value_name = "BASE", value_hint = ValueHint::FilePath)]
@@ -92,6 +97,8 @@ pub(crate) struct KmeansArgs {
     #[command(flatten)]
     raw: RawArgs,
     #[command(flatten)]
+    journal: PassResumeArgs,
+    #[command(flatten)]
     run: RunArgs,
 }
 
@@ -135,11 +142,17 @@ impl Verb for Kmeans {
             args.check_init()?;
         }
         let init_file = named.is_none().then_some(args.init.as_path());
-        let files = Files::of(
-            [Some(args.base.as_path()), init_file],
-            [args.output.as_deref(), args.labels.as_deref()],
-        );
-        let run = Run::begin(host, &args.run, None, &files)?;
+        let files = Files {
+            is_resumed: args.journal.resume,
+            ..Files::of(
+                [Some(args.base.as_path()), init_file],
+                [args.output.as_deref(), args.labels.as_deref()],
+            )
+        };
+        let mut run = Run::begin(host, &args.run, None, &files)?;
+        if let Some(output) = &args.output {
+            run.keep_passes(output, &files.read, args.kept_options())?;
+        }
         let base = run.open(&args.base, args.raw.name())?;
         let init = match named {
             Some(init) => init,
@@ -205,6 +218,16 @@ fn cluster(run: &Run<'_>, base: &VectorFile, options: &KmeansOptions) -> Result<
 }
 
 impl KmeansArgs {
+    /// Its options, if its state is kept.
+    fn kept_options(&self) -> Option<Vec<JobOption>> {
+        let options = job_options!(
+            self: k, init, patience, max_iterations as "maximum number of iterations",
+            tolerance, seed, spherical, raw as "type of raw numbers";
+            without base, output, labels, batch, runs, checkpoint, run
+        );
+        self.journal.of(Kmeans::NAME, options)
+    }
+
     /// The start of the centroids, unless that is a file.
     fn named_init(&self) -> Option<Init> {
         match self.init.to_str()? {

@@ -64,10 +64,14 @@ impl Verb for Knn {
 /// The nearest vectors of each query.
 fn nearest(host: &dyn Host, args: &KnnArgs) -> Result<KnnSummary> {
     let options = args.options();
-    let run = Run::begin(host, &args.run, Some(&args.drives), &args.files(None))?;
+    let files = args.files(None);
+    let mut run = Run::begin(host, &args.run, Some(&args.drives), &files)?;
     let (base, queries) = run.base_and_queries(args)?;
     knn::check(&base, &queries, &options)?;
     args.check_outputs()?;
+    if let Some(output) = &args.output {
+        run.keep_passes(output, &files.read, args.kept_options(Knn::NAME))?;
+    }
     let found = run.watch(|job| {
         let options = KnnOptions {
             subset: run.subset(args, &base)?,

@@ -7,9 +7,10 @@ use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueHint};
 use outcore::job::OutputPlaces;
-use outcore::{Error, Job, Phase as EnginePhase, Result, ScratchDrive};
+use outcore::passes::{JobOption, KeptPasses, PassRequest};
+use outcore::{Error, Input, Job, Phase as EnginePhase, Result, ScratchDrive};
 use outcore_front::inputs::{self, Streams};
-use outcore_front::output::{Holds, refuse_inputs};
+use outcore_front::output::{Holds, Target, refuse_inputs};
 use outcore_front::resources::{Resources, default_scratch_dir};
 use outcore_io::output::parent_of;
 use outcore_io::units;
@@ -20,6 +21,7 @@ use crate::columns;
 use crate::host::{Host, Kept, begin, watch};
 use crate::option::{DriveArgs, RunArgs, SEED, resources_request};
 use crate::report::{JobSummary, Moved, Stopwatch};
+use crate::resumed::{Resuming, check_plain, may_exist, tell_kept};
 
 /// A file of vectors.
 #[derive(Debug, Args)]
@@ -57,6 +59,8 @@ pub(super) const NO_DISTANCES: Array<'static> = Array::Floats {
 pub(super) struct Files<'a> {
     pub(super) read: Vec<&'a Path>,
     pub(super) written: Vec<&'a Path>,
+    /// Whether a killed run may have left the output.
+    pub(super) is_resumed: bool,
 }
 
 impl<'a> Files<'a> {
@@ -68,6 +72,7 @@ impl<'a> Files<'a> {
         Files {
             read: read.into_iter().flatten().collect(),
             written: written.into_iter().flatten().collect(),
+            is_resumed: false,
         }
     }
 }
@@ -81,6 +86,13 @@ pub(super) struct Run<'a> {
     stopwatch: Stopwatch,
     resources: Resources,
     outputs: Vec<Output>,
+    kept: Option<KeptRun>,
+}
+
+/// A job that keeps its state, and its output.
+struct KeptRun {
+    passes: KeptPasses,
+    target: Target,
 }
 
 /// An output: its name, and the path at which it is made.
@@ -97,10 +109,18 @@ impl<'a> Run<'a> {
         host: &'a dyn Host,
         args: &RunArgs,
         drives: Option<&DriveArgs>,
-        Files { read, written }: &Files<'_>,
+        Files {
+            read,
+            written,
+            is_resumed,
+        }: &Files<'_>,
     ) -> Result<Self> {
         let stopwatch = Stopwatch::start();
-        let outputs = settled(host, args, read, written)?;
+        let may_exist = may_exist(*is_resumed, written.first().copied())?;
+        let outputs = settled(host, args.force || may_exist, read, written)?;
+        if !is_resumed {
+            tell_kept(host, outputs.first().map(|output| output.path.as_path()));
+        }
         let written: Vec<&Path> = outputs.iter().map(|output| output.path.as_path()).collect();
         let none = DriveArgs::default();
         let named_drives = drives.unwrap_or(&none);
@@ -149,7 +169,64 @@ impl<'a> Run<'a> {
             stopwatch,
             resources,
             outputs,
+            kept: None,
         })
+    }
+
+    /// Keeps the state of the job, which has these `options` and writes `name`, or continues a
+    /// killed run of it.
+    ///
+    /// # Errors
+    /// The errors of [`KeptPasses::begin`].
+    pub(super) fn keep_passes(
+        &mut self,
+        name: &Path,
+        read: &[&Path],
+        options: Option<Vec<JobOption>>,
+    ) -> Result<()> {
+        let Some(options) = options else {
+            return Ok(());
+        };
+        check_plain(name)?;
+        let output = self.place_of(name).to_path_buf();
+        let target = Target::File(output.clone());
+        let resuming = Resuming {
+            is_asked: true,
+            target: &target,
+        };
+        resuming.begin(self.host);
+        let resume = self
+            .resources
+            .resume_options(self.host.call(), String::new());
+        self.job.options.resume = Some(resume);
+        let inputs: Vec<Input> = read.iter().map(Input::raw).collect();
+        let request = PassRequest {
+            output: &output,
+            replace: self.force,
+            inputs: &inputs,
+            options: &options,
+        };
+        let passes = KeptPasses::begin(&mut self.job, &request);
+        let passes = passes.map_err(|error| resuming.explain(self.host, error))?;
+        // The result appears when it is published.
+        let mut outputs = self.outputs.iter_mut();
+        if let Some(output) = outputs.find(|output| output.name == name) {
+            output.path = passes.result();
+        }
+        self.force = true;
+        self.kept = Some(KeptRun { passes, target });
+        Ok(())
+    }
+
+    /// Gives the result its name, if the job keeps its state.
+    ///
+    /// # Errors
+    /// The errors of [`KeptPasses::publish`].
+    pub(super) fn publish(&self) -> Result<()> {
+        match &self.kept {
+            Some(kept) => kept.passes.publish(&self.job),
+            None => Ok(()),
+        }
     }
 
     /// Opens a file of vectors; `type_name` is for files without a type of their own.
@@ -175,7 +252,21 @@ impl<'a> Run<'a> {
 
     /// Works while progress is shown.
     pub(super) fn watch<T>(&self, work: impl FnOnce(&Job) -> Result<T>) -> Result<T> {
-        watch(self.host, &self.job.control, &[], || work(&self.job))
+        let done = watch(self.host, &self.job.control, &[], || {
+            let done = work(&self.job)?;
+            self.publish()?;
+            Ok(done)
+        });
+        done.map_err(|error| match &self.kept {
+            None => error,
+            Some(kept) => {
+                let resuming = Resuming {
+                    is_asked: true,
+                    target: &kept.target,
+                };
+                resuming.explain(self.host, error)
+            }
+        })
     }
 
     /// The cost of the run.
@@ -196,12 +287,7 @@ pub(super) fn rate_text(bytes: u64, seconds: f64) -> String {
 }
 
 /// The outputs, none of which is an input, or exists without permission to replace it.
-fn settled(
-    host: &dyn Host,
-    args: &RunArgs,
-    read: &[&Path],
-    written: &[&Path],
-) -> Result<Vec<Output>> {
+fn settled(host: &dyn Host, force: bool, read: &[&Path], written: &[&Path]) -> Result<Vec<Output>> {
     for path in read {
         // Tables may be several files.
         if !columns::is_several(path) {
@@ -221,7 +307,7 @@ fn settled(
     let outputs = written.iter().map(|name| {
         Ok(Output {
             name: name.to_path_buf(),
-            path: host.output(name, args.force)?.into_owned(),
+            path: host.output(name, force)?.into_owned(),
         })
     });
     let outputs: Vec<Output> = outputs.collect::<Result<_>>()?;
@@ -233,7 +319,7 @@ fn settled(
     let paths: Vec<&Path> = places.iter().map(|(_, path)| *path).collect();
     columns::check_not_read_again(read, &paths)?;
     for Output { name, path } in &outputs {
-        let (cause, hint) = match (path.is_dir(), path.exists() && !args.force) {
+        let (cause, hint) = match (path.is_dir(), path.exists() && !force) {
             (true, _) => ("the output is a directory", "name a file in it"),
             (false, true) => ("it exists", "replace it with --force, or name another file"),
             (false, false) => continue,

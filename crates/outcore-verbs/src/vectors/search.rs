@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use clap::{Args, ValueEnum, ValueHint};
+use outcore::passes::JobOption;
 use outcore::{Error, Result};
 use outcore_vector::format::VectorFile;
 use outcore_vector::knn::{KnnOptions, Metric, RECALL_QUERIES, Subset};
@@ -13,8 +14,9 @@ use outcore_vector::results::{self, Array};
 
 use super::run::{Files, NO_DISTANCES, Run, check_table};
 use crate::columns;
-use crate::option::{DriveArgs, RunArgs, parse_count};
+use crate::option::{DriveArgs, PassResumeArgs, RunArgs, parse_count};
 use crate::report::{JobSummary, Phase, Place, report};
+use crate::resumed::job_options;
 
 const KNN_EXAMPLES: &str = "\
 Examples:
@@ -57,7 +59,10 @@ impl From<MetricName> for Metric {
 /// comparing all pairs in double precision, with equal distances ordered by row. It is byte for
 /// byte the same on any processor, for any number of threads and any memory.
 #[derive(Debug, Args)]
-#[command(after_long_help = KNN_EXAMPLES)]
+#[command(
+    after_long_help = KNN_EXAMPLES,
+    mut_arg("resume", |option| option.conflicts_with_all(["radius", "distances", "condition"])),
+)]
 pub(crate) struct KnnArgs {
     /// File of the vectors to search
     #[arg(value_name = "BASE", value_hint = ValueHint::FilePath)]
@@ -134,6 +139,8 @@ pub(crate) struct KnnArgs {
     #[arg(long = "type", value_name = "TYPE")]
     pub(super) type_name: Option<String>,
     #[command(flatten)]
+    pub(super) journal: PassResumeArgs,
+    #[command(flatten)]
     pub(super) drives: DriveArgs,
     #[command(flatten)]
     pub(super) run: RunArgs,
@@ -183,7 +190,20 @@ impl KnnArgs {
         let tables = self.tables.iter().map(|path| Some(path.as_path()));
         let read = read.into_iter().chain(tables);
         let written = [self.output.as_deref(), limits, self.distances.as_deref()];
-        Files::of(read.chain([self.index.as_deref()]), written)
+        Files {
+            is_resumed: self.journal.resume,
+            ..Files::of(read.chain([self.index.as_deref()]), written)
+        }
+    }
+
+    /// The options of the verb `name`, if its state is kept.
+    pub(super) fn kept_options(&self, name: &str) -> Option<Vec<JobOption>> {
+        let options = job_options!(
+            self: k, metric, edges, is_self, nprobe, type_name as "type of raw numbers";
+            without base, queries, radius, limits, output, distances, subset, condition, tables,
+            index, no_recall, drives, run
+        );
+        self.journal.of(name, options)
     }
 
     /// Whether the output is a table.

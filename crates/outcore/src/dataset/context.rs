@@ -153,6 +153,7 @@ impl Context {
             device: Arc::clone(&self.device),
             budget: self.budget.clone(),
             control: Arc::clone(&self.control),
+            states: None,
         }
     }
 }

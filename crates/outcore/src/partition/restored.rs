@@ -15,7 +15,7 @@
 
 use std::collections::HashMap;
 use std::ops::Range;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
 use bytemuck::{Pod, Zeroable};
@@ -25,6 +25,7 @@ use super::bucket::{Counts, InputRun, Location, Out};
 use crate::job::JobSize;
 use crate::read::longest::Longest;
 use crate::read::source::InputPart;
+use crate::states::STATE;
 use crate::writer::{EdgeBlock, Ranges};
 use outcore_io::drive::os::plain_facts;
 use outcore_io::drive::{FileFacts, PrivateDir};
@@ -33,8 +34,19 @@ use outcore_io::memory::{BLOCK_BYTES, block_ceil};
 use outcore_io::scratch::ScratchAddress;
 use outcore_io::{Error, Result};
 
+/// The operation of errors.
+pub(crate) const RESUME: &str = "resume";
+/// The advice of the error for a job that is not the killed one.
+pub const ANOTHER_JOB: &str = "resume it with its own inputs and options, or begin anew";
+
+/// The error for a killed job in `dir` that is another one.
+pub(crate) fn another_job(dir: PathBuf, difference: &str) -> Error {
+    let cause = format!("the killed job with this output is another one: {difference}");
+    Error::usage(RESUME, cause).path(dir).hint(ANOTHER_JOB)
+}
+
 /// Kinds of records.
-pub(super) const IDENTITY: u32 = KINDS_FROM;
+pub(crate) const IDENTITY: u32 = KINDS_FROM;
 pub(super) const SETTLED: u32 = KINDS_FROM + 1;
 pub(super) const RESUMED: u32 = KINDS_FROM + 2;
 pub(super) const BLOCKS: u32 = KINDS_FROM + 3;
@@ -44,7 +56,7 @@ pub(super) const RANGES: u32 = KINDS_FROM + 6;
 pub(super) const EDGES: u32 = KINDS_FROM + 7;
 pub(super) const RUNS: u32 = KINDS_FROM + 8;
 pub(super) const KEPT: u32 = KINDS_FROM + 9;
-pub(super) const FINISHED: u32 = KINDS_FROM + 10;
+pub(crate) const FINISHED: u32 = KINDS_FROM + 10;
 
 /// Bytes of an edge block in a record: its file, its number, its contents.
 pub(super) const EDGE_BYTES: usize = 16 + BLOCK_BYTES;
@@ -339,6 +351,10 @@ impl Restored {
     pub(crate) fn read(dir: &PrivateDir) -> Result<Option<Self>> {
         let mut reading = Reading::default();
         let end = journal::read(dir, |record| reading.take(&record))?;
+        if reading.reads_in_passes {
+            let difference = "it read its data in passes, and this one divides them";
+            return Err(another_job(dir.path().to_path_buf(), difference));
+        }
         let Some((end, (identity, settled))) = end.zip(reading.identity.zip(reading.settled))
         else {
             return Ok(None);
@@ -501,6 +517,8 @@ struct Reading {
     finished: Option<Finished>,
     ranges: Ranges,
     edges: Vec<EdgeBlock>,
+    /// Whether it is the journal of a job in passes.
+    reads_in_passes: bool,
 }
 
 /// The words in a payload.
@@ -582,6 +600,7 @@ impl Reading {
                     });
                 }
             }
+            STATE => self.reads_in_passes = true,
             _ => return Err(foreign()),
         }
         Ok(())

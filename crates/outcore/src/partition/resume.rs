@@ -11,7 +11,9 @@
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
-use super::restored::{Finished, Identity, IdentityOption, Restored};
+use super::restored::{
+    FINISHED, Finished, Identity, IdentityOption, RESUME, Restored, another_job,
+};
 use crate::ends::{Output, refuse_existing, scratch_drives};
 use crate::job::{Job, JobOptions, ResumeOptions};
 use outcore_io::drive::PrivateDir;
@@ -21,10 +23,6 @@ use outcore_io::output::{STAGED_PREFIX, parent_of};
 use outcore_io::port::ScratchDrive;
 use outcore_io::scratch::has_logs;
 use outcore_io::{Error, Result, journal};
-
-const RESUME: &str = "resume";
-/// The advice of the error for a job that is not the killed one.
-pub const ANOTHER_JOB: &str = "resume it with its own inputs and options, or begin anew";
 
 /// The directory of a dead job's output, and what its journal says.
 pub(crate) struct Found {
@@ -57,17 +55,30 @@ pub(crate) struct Resuming {
 }
 
 /// What names the private directory of a job that writes `output`.
-fn key_of(output: &Path) -> OsString {
+pub(crate) fn key_of(output: &Path) -> OsString {
     let mut key = output.file_name().unwrap_or_default().to_os_string();
     key.push(" (resume)");
     key
 }
 
+/// The private directory next to `output` of a job that writes it.
+pub(crate) fn dir_of(output: &Path) -> PathBuf {
+    claimed_path(parent_of(output), &key_of(output))
+}
+
+/// The mark for the directories of a job whose journal is in `dir`.
+///
+/// # Errors
+/// The system's error.
+pub(crate) fn mark_of(options: &ResumeOptions, dir: &PrivateDir) -> Result<Resumable> {
+    let journal = journal::path_in(dir.path());
+    Resumable::new(&journal, options.keep, &options.command)
+}
+
 /// The mark of a dead job that wrote `output` and can be resumed.
 pub fn resumable(output: &Path) -> Option<Resumable> {
     let output = file_behind(RESUME, output).ok()?;
-    let path = claimed_path(parent_of(&output), &key_of(&output));
-    outcore_io::drive::private_dir::resumable_at(&path)
+    outcore_io::drive::private_dir::resumable_at(&dir_of(&output))
 }
 
 /// Whether a dead job had finished the file that is at `output`, and left its journal. Whether the
@@ -82,9 +93,16 @@ pub fn was_published(output: &Path) -> Result<bool> {
     if !output.exists() {
         return Ok(false);
     }
-    let dir = reopened(&claimed_path(parent_of(&output), &key_of(&output)))?;
-    let restored = dir.as_ref().map(Restored::read).transpose()?.flatten();
-    let finished = restored.and_then(|restored| restored.finished);
+    let Some(dir) = reopened(&dir_of(&output))? else {
+        return Ok(false);
+    };
+    let mut finished: Option<Finished> = None;
+    journal::read(&dir, |record| {
+        if record.kind == FINISHED {
+            finished = Some(record.value()?);
+        }
+        Ok(())
+    })?;
     Ok(finished.is_some_and(|finished| finished.is_at(&output)))
 }
 
@@ -97,8 +115,7 @@ pub(crate) fn forget(job: &Job, output: &Output) -> Result<()> {
         return Ok(());
     };
     let path = file_behind(RESUME, path)?;
-    let dir = claimed_path(parent_of(&path), &key_of(&path));
-    let dir = job.device.reopen_private_dir(&dir)?;
+    let dir = job.device.reopen_private_dir(&dir_of(&path))?;
     // Dropping it removes it.
     dir.iter().for_each(PrivateDir::release);
     Ok(())
@@ -198,10 +215,7 @@ impl Resuming {
     }
 
     fn refused(&self, difference: &str) -> Error {
-        let cause = format!("the killed job with this output is another one: {difference}");
-        Error::usage(RESUME, cause)
-            .path(claimed_path(&self.parent, &self.key))
-            .hint(ANOTHER_JOB)
+        another_job(claimed_path(&self.parent, &self.key), difference)
     }
 
     /// Fails unless the job that is resumed is the one that `identity` describes. If it is, and its
@@ -307,8 +321,7 @@ impl Resuming {
     /// # Errors
     /// The system's error.
     pub(crate) fn mark(&self, dir: &PrivateDir) -> Result<Resumable> {
-        let journal = journal::path_in(dir.path());
-        Resumable::new(&journal, self.options.keep, &self.options.command)
+        mark_of(&self.options, dir)
     }
 
     /// The options of a job that follows the plan of the dead one.

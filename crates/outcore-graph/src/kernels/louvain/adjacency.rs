@@ -184,6 +184,16 @@ impl Draws {
         draws
     }
 
+    /// Draws that go on after a kill.
+    pub(super) fn after(state: u64) -> Self {
+        Draws(state)
+    }
+
+    /// What the next draws follow from.
+    pub(super) fn state(&self) -> u64 {
+        self.0
+    }
+
     fn next(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
         let mut number = self.0;

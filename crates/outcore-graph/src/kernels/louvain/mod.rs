@@ -30,7 +30,11 @@ mod adjacency;
 
 use std::path::Path;
 
+use outcore::states::{Column, PassState};
 use outcore::{Error, Job, Result};
+use outcore_io::drive::rates::bits;
+use outcore_io::journal::Progress;
+use serde::{Deserialize, Serialize};
 
 use super::propagation::call_by_smallest;
 use crate::format::NO_VERTEX;
@@ -95,7 +99,8 @@ pub fn louvain(
 ) -> Result<Partition> {
     check(graph, options)?;
     let vertices = graph.vertices();
-    let set_bytes = vertices.div_ceil(8) as u64;
+    // One for single vertices, one for communities.
+    let set_bytes = 2 * vertices.div_ceil(8) as u64;
     let beside_bytes = ListHolder::bytes(graph, true) + set_bytes + CONTRACTING_BYTES;
     let _state = State::planned(
         job,
@@ -109,43 +114,120 @@ pub fn louvain(
     let units = Units::of_graph(job, graph)?;
     let mut found = Found {
         labels: (0..vertices as u32).collect(),
-        modularity: f64::NEG_INFINITY,
-        levels: 0,
+        waiting: VertexSet::new(vertices),
+        at: At {
+            passes: 0,
+            levels: 0,
+            modularity: f64::NEG_INFINITY,
+            is_last: false,
+            round: None,
+        },
     };
-    for _ in 0..PASSES_MAX {
-        let before = found.modularity;
-        let setting = Setting {
-            job,
-            graph,
-            scratch,
-            units,
-            options,
-        };
-        found = setting.pass(found)?;
+    job.restore_state(&mut found.state())?;
+    let setting = Setting {
+        job,
+        graph,
+        scratch,
+        units,
+        options,
+    };
+    while !found.at.is_last {
+        let before = found.at.modularity;
+        setting.pass(&mut found)?;
         let least = options.threshold.max(PASS_GROWTH_MIN);
-        if found.modularity - before <= least {
-            break;
-        }
+        let at = &mut found.at;
+        at.passes += 1;
+        at.is_last = at.modularity - before <= least || at.passes == PASSES_MAX;
+        job.keep_state(&mut found.state())?;
     }
-    let Found {
-        mut labels,
-        modularity,
-        levels,
-    } = found;
+    let Found { mut labels, at, .. } = found;
     let count = call_by_smallest(&mut labels);
     Ok(Partition {
         labels,
         count,
-        modularity,
-        levels,
+        modularity: at.modularity,
+        levels: at.levels,
     })
 }
 
 /// An intermediate partition.
 struct Found {
     labels: Vec<u32>,
-    modularity: f64,
+    /// Within a pass, single vertices to visit in the next round.
+    waiting: VertexSet,
+    at: At,
+}
+
+/// How far the search is.
+#[derive(Debug, Clone, Copy, Serialize, Deserialize)]
+struct At {
+    /// Passes that have ended.
+    passes: u32,
     levels: u32,
+    /// That of the last pass.
+    #[serde(with = "bits")]
+    modularity: f64,
+    is_last: bool,
+    /// If single vertices are moved, the round that has ended.
+    round: Option<Round>,
+}
+
+/// A round in which vertices have moved.
+#[derive(Debug, Clone, Copy, Serialize, Deserialize)]
+struct Round {
+    /// The state of the draws.
+    draws: u64,
+    /// Whether a vertex has moved since the first round.
+    has_moved: bool,
+}
+
+/// The state that is kept: communities of single vertices.
+struct Kept<'s> {
+    labels: &'s mut [u32],
+    waiting: &'s VertexSet,
+    at: &'s mut At,
+}
+
+impl PassState for Kept<'_> {
+    const NAME: &'static str = KERNEL;
+    type Facts = At;
+
+    fn facts(&self) -> At {
+        *self.at
+    }
+
+    fn take(&mut self, facts: At) {
+        *self.at = facts;
+    }
+
+    fn columns(&mut self) -> Vec<Column<'_>> {
+        vec![Column::of(self.labels), self.waiting.column()]
+    }
+
+    fn progress(&self) -> Progress {
+        Progress {
+            done_bytes: self.at.passes.into(),
+            total_bytes: PASSES_MAX.into(),
+        }
+    }
+}
+
+impl Found {
+    fn state(&mut self) -> Kept<'_> {
+        Kept {
+            labels: &mut self.labels,
+            waiting: &self.waiting,
+            at: &mut self.at,
+        }
+    }
+}
+
+/// The rounds of a level.
+struct Rounds<'w> {
+    /// The vertices to visit: the rest of those of this round, and those of the next round.
+    waiting: &'w VertexSet,
+    draws: Draws,
+    has_moved: bool,
 }
 
 /// The inputs of all passes.
@@ -158,9 +240,9 @@ struct Setting<'s> {
 }
 
 impl Setting<'_> {
-    /// Runs all levels, starting from the communities of `found`. The partition does not become
-    /// worse.
-    fn pass(&self, found: Found) -> Result<Found> {
+    /// Runs all levels, starting from the communities of `found`, or continues a killed run. The
+    /// partition does not become worse.
+    fn pass(&self, found: &mut Found) -> Result<()> {
         let &Setting {
             job,
             graph,
@@ -169,30 +251,31 @@ impl Setting<'_> {
             options,
         } = self;
         let mut level = Level::of(units.strengths(job, graph)?, options.resolution);
-        let Found {
-            mut labels,
-            mut levels,
-            ..
-        } = found;
-        level.join(&labels);
-        labels
-            .iter_mut()
-            .zip(0..)
-            .for_each(|(label, vertex)| *label = vertex);
+        level.join(&found.labels);
         let mut adjacency = Adjacency::OnDrives {
             lists: ListHolder::new(job, graph, Direction::Out, true)?,
             degrees: graph.degrees(job, Direction::Out)?,
             units,
         };
         let mut modularity = f64::NEG_INFINITY;
+        let mut is_first = true;
         loop {
             job.control.begin_phase("move vertices", graph.tile_bytes());
-            let draws = Draws::new(options.seed, levels);
-            let has_moved = level.move_all(job, &mut adjacency, draws, options.threshold)?;
+            let has_moved = match std::mem::take(&mut is_first) {
+                true => self.move_single(&mut level, &mut adjacency, found)?,
+                false => {
+                    let waiting = VertexSet::new(level.community.len());
+                    let draws = Draws::new(options.seed, found.at.levels);
+                    let mut rounds = level.rounds(&waiting, draws);
+                    let threshold = options.threshold;
+                    level.move_all(job, &mut adjacency, &mut rounds, threshold, |_, _| Ok(()))?;
+                    rounds.has_moved
+                }
+            };
             job.control
                 .begin_phase("contract communities", graph.tile_bytes());
             level.number_communities();
-            for label in &mut labels {
+            for label in &mut found.labels {
                 *label = level.community[*label as usize];
             }
             let inner = &mut level.inner;
@@ -203,17 +286,61 @@ impl Setting<'_> {
                 })?;
             level = level.contracted();
             let now = level.modularity();
-            levels += 1;
+            found.at.levels += 1;
             let growth = now - std::mem::replace(&mut modularity, now);
             if !has_moved || growth <= options.threshold {
                 break;
             }
         }
-        Ok(Found {
+        found.at.modularity = modularity;
+        found.at.round = None;
+        Ok(())
+    }
+
+    /// Moves single vertices, and keeps the state after a round; whether any has moved. The labels
+    /// of `found` then are the vertices themselves.
+    fn move_single(
+        &self,
+        level: &mut Level,
+        adjacency: &mut Adjacency<'_>,
+        found: &mut Found,
+    ) -> Result<bool> {
+        let Found {
             labels,
-            modularity,
-            levels,
-        })
+            waiting,
+            at,
+        } = found;
+        let mut rounds = match at.round {
+            Some(Round { draws, has_moved }) => Rounds {
+                waiting,
+                draws: Draws::after(draws),
+                has_moved,
+            },
+            None => level.rounds(waiting, Draws::new(self.options.seed, at.levels)),
+        };
+        let keep = |level: &mut Level, rounds: &Rounds<'_>| {
+            at.round = Some(Round {
+                draws: rounds.draws.state(),
+                has_moved: rounds.has_moved,
+            });
+            self.job.keep_state(&mut Kept {
+                labels: &mut level.community,
+                waiting: rounds.waiting,
+                at,
+            })
+        };
+        level.move_all(
+            self.job,
+            adjacency,
+            &mut rounds,
+            self.options.threshold,
+            keep,
+        )?;
+        labels
+            .iter_mut()
+            .zip(0..)
+            .for_each(|(label, vertex)| *label = vertex);
+        Ok(rounds.has_moved)
     }
 }
 
@@ -280,28 +407,36 @@ impl Level {
         }
     }
 
-    /// Moves vertices until no move gains modularity, or a round gains no more than `threshold`;
-    /// returns whether any vertex moved.
+    /// The rounds before the first one: all vertices with edges are visited; others cannot move.
+    fn rounds<'w>(&self, waiting: &'w VertexSet, draws: Draws) -> Rounds<'w> {
+        for vertex in 0..self.community.len() {
+            match self.strengths[vertex] > self.inner[vertex] {
+                true => _ = waiting.insert(vertex as u32),
+                false => waiting.remove(vertex as u32),
+            }
+        }
+        Rounds {
+            waiting,
+            draws,
+            has_moved: false,
+        }
+    }
+
+    /// Moves vertices until no move gains modularity, or a round gains no more than `threshold`.
+    /// Calls `keep` after each round that is not the last.
     fn move_all(
         &mut self,
         job: &Job,
         adjacency: &mut Adjacency<'_>,
-        mut draws: Draws,
+        rounds: &mut Rounds<'_>,
         threshold: f64,
-    ) -> Result<bool> {
-        let waiting = VertexSet::new(self.community.len());
-        // Vertices without edges cannot move.
-        let vertices = 0..self.community.len() as u32;
-        let with_edges =
-            |vertex: &u32| self.strengths[*vertex as usize] > self.inner[*vertex as usize];
-        let mut looking: Vec<u32> = vertices.clone().filter(with_edges).collect();
-        looking
-            .iter()
-            .for_each(|vertex| _ = waiting.insert(*vertex));
-        let mut has_moved = false;
+        mut keep: impl FnMut(&mut Level, &Rounds<'_>) -> Result<()>,
+    ) -> Result<()> {
+        let waiting = rounds.waiting;
+        let mut looking: Vec<u32> = waiting.vertices().collect();
         while !looking.is_empty() {
             let mut gain = 0.0;
-            let order = Some(&mut draws);
+            let order = Some(&mut rounds.draws);
             adjacency.each(job, &looking, order, |vertex, neighbours| {
                 waiting.remove(vertex);
                 let gained = self.move_one(vertex, &neighbours);
@@ -315,14 +450,15 @@ impl Level {
                     });
                 }
             })?;
-            has_moved |= gain > 0.0;
+            rounds.has_moved |= gain > 0.0;
             if gain <= threshold {
                 break;
             }
             looking.clear();
-            looking.extend(vertices.clone().filter(|vertex| waiting.contains(*vertex)));
+            looking.extend(waiting.vertices());
+            keep(self, rounds)?;
         }
-        Ok(has_moved)
+        Ok(())
     }
 
     /// Moves a vertex to the community with the largest gain, and returns the growth of modularity.

@@ -24,9 +24,13 @@ mod spread;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use bytemuck::Pod;
+use outcore::states::{Column, PassState};
 use outcore::{Error, Job, Result};
+use outcore_io::journal::Progress;
 use outcore_io::memory::prefetch;
 use outcore_io::threads;
+use serde::{Deserialize, Serialize};
 
 use crate::format::tile::Segment;
 use crate::graph::Graph;
@@ -196,7 +200,78 @@ fn ranked(
     }
 }
 
-/// Iterates from equal ranks; `incoming` is one sum per vertex, all 0.
+/// The ranks between two iterations.
+struct Ranking<F> {
+    /// The flow along each edge of a vertex, or along an edge of weight 1; the whole rank of a
+    /// vertex without edges.
+    flows: Vec<F>,
+    done: Done,
+    iterations_max: u32,
+}
+
+/// The figures of the iterations so far, besides the ranks.
+#[derive(Debug, Clone, Copy, Serialize, Deserialize)]
+struct Done {
+    iterations: u32,
+    /// The rank of vertices without edges.
+    dangling: u128,
+    /// The sum of the changes of all ranks in the last iteration.
+    change: u128,
+}
+
+impl<F: Pod> PassState for Ranking<F> {
+    const NAME: &'static str = KERNEL;
+    type Facts = Done;
+
+    fn facts(&self) -> Done {
+        self.done
+    }
+
+    fn take(&mut self, facts: Done) {
+        self.done = facts;
+    }
+
+    fn columns(&mut self) -> Vec<Column<'_>> {
+        vec![Column::of(&mut self.flows)]
+    }
+
+    fn progress(&self) -> Progress {
+        Progress {
+            done_bytes: self.done.iterations.into(),
+            total_bytes: self.iterations_max.into(),
+        }
+    }
+}
+
+impl<F: Pod> Ranking<F> {
+    /// Equal ranks.
+    fn equal<S: Spread<Flow = F>>(spread: &S, vertices: usize, iterations_max: u32) -> Self {
+        let rank = (WHOLE / vertices as f64) as u64;
+        let mut dangling = 0u128;
+        let flows = (0..vertices).map(|vertex| {
+            if spread.is_dangling(vertex) {
+                dangling += u128::from(rank);
+            }
+            spread.flow_of(vertex, rank)
+        });
+        Ranking {
+            flows: flows.collect(),
+            done: Done {
+                iterations: 0,
+                dangling,
+                change: 0,
+            },
+            iterations_max,
+        }
+    }
+
+    fn change(&self) -> f64 {
+        self.done.change as f64 / WHOLE
+    }
+}
+
+/// Iterates from equal ranks, or from those of a killed run; `incoming` is one sum per vertex, all
+/// 0.
 fn iterate<S: Spread>(
     job: &Job,
     graph: &Graph,
@@ -209,53 +284,51 @@ fn iterate<S: Spread>(
         alpha, tolerance, ..
     } = options;
     let vertices = incoming.len();
-    let share = 1.0 / vertices as f64;
     let most = tolerance.map_or(CHANGE_DEFAULT, |tolerance| tolerance * vertices as f64);
-    let mut last = 0.0;
     let locks = StretchLocks::new(vertices);
-    // The flow along each edge of a vertex, or along an edge of weight 1; the whole rank of a
-    // vertex without edges.
-    let mut flows = vec![S::Flow::default(); vertices];
-    let mut dangling = 0u128;
-    for (vertex, flow) in flows.iter_mut().enumerate() {
-        let rank = (share * WHOLE) as u64;
-        *flow = spread.flow_of(vertex, rank);
-        if spread.is_dangling(vertex) {
-            dangling += u128::from(rank);
+    let mut ranking = Ranking::equal(spread, vertices, options.iterations_max);
+    job.restore_state(&mut ranking)?;
+    loop {
+        let iterations = ranking.done.iterations;
+        let is_last = iterations == options.iterations_max;
+        if iterations > 0 && (ranking.change() < most || is_last && tolerance == Some(0.0)) {
+            return Ok(Ranks {
+                change: ranking.change(),
+                ranks: ranks(ranking.flows, spread),
+                iterations,
+            });
         }
-    }
-    for iteration in 1..=options.iterations_max {
+        if is_last {
+            break;
+        }
         job.control.begin_phase("PageRank", graph.tile_bytes());
-        let is_directed = graph.manifest().directed;
+        let (is_directed, flows) = (graph.manifest().directed, &ranking.flows);
         graph.scan(job, |segment| {
             match is_directed {
-                true => locks.flow_to_targets::<S>(segment, &flows, &incoming),
-                false => flow_both_ways::<S>(segment, &flows, &incoming),
+                true => locks.flow_to_targets::<S>(segment, flows, &incoming),
+                false => flow_both_ways::<S>(segment, flows, &incoming),
             }
             Ok(())
         })?;
-        let jumping = 1.0 - alpha + alpha * (dangling as f64 / WHOLE);
+        let jumping = 1.0 - alpha + alpha * (ranking.done.dangling as f64 / WHOLE);
         let jumps = Jumps {
             all: jumping,
-            each: jumping * share,
+            each: jumping * (1.0 / vertices as f64),
             targets,
         };
-        let change;
-        (change, dangling) = arrive(job, &mut flows, spread, &incoming, alpha, jumps)?;
-        let is_over = tolerance == Some(0.0) && iteration == options.iterations_max;
-        last = change as f64 / WHOLE;
-        if is_over || last < most {
-            return Ok(Ranks {
-                ranks: ranks(flows, spread),
-                iterations: iteration,
-                change: last,
-            });
-        }
+        let flows = &mut ranking.flows;
+        let (change, dangling) = arrive(job, flows, spread, &incoming, alpha, jumps)?;
+        ranking.done = Done {
+            iterations: iterations + 1,
+            dangling,
+            change,
+        };
+        job.keep_state(&mut ranking)?;
     }
     let cause = format!(
-        "after {} iterations, the ranks still change by {last:.3e} in total; the limit is \
-         {most:.3e}",
-        options.iterations_max
+        "after {} iterations, the ranks still change by {:.3e} in total; the limit is {most:.3e}",
+        options.iterations_max,
+        ranking.change()
     );
     Err(Error::usage(KERNEL, cause).hint("allow more iterations, or a larger tolerance"))
 }

@@ -15,6 +15,7 @@
 use std::ops::RangeInclusive;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use bytemuck::Pod;
 use outcore::{Job, Result};
 
 use super::KERNEL;
@@ -26,7 +27,7 @@ use crate::graph::{Direction, Graph};
 /// How rank is spread over edges.
 pub(super) trait Spread: Sync {
     /// The stored form of a vertex's rank, which its edges read.
-    type Flow: Copy + Default + Send + Sync;
+    type Flow: Pod + Send + Sync;
     /// The part of an edge's weight that is used.
     type Weight: Copy;
 

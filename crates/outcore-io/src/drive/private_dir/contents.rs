@@ -19,18 +19,18 @@ use super::{LOCK, is_private_name};
 
 /// First words of our files' names, which are `WORD` or `WORD-NUMBER`, with or without an
 /// extension.
-const WORDS: [&str; 26] = [
+const WORDS: [&str; 27] = [
     "bench", "commit", "copy", "file", "input", "io-trace", "items", "journal", "keep", "log",
     "manifest", "made", "marker", "output", "part", "plain", "probe", "record", "replaced",
-    "resume", "scratch", "share", "sorted", "trace", "view", "volume",
+    "resume", "scratch", "share", "sorted", "state", "trace", "view", "volume",
 ];
 const ENDINGS: [&str; 4] = ["bin", "json", "npy", "outcore.json"];
 /// Prefix of the extension of a run of a view.
 const RUN: &str = "run";
 /// First words of the names of files that are useless before they have left the directory.
-const STAGED: [&str; 12] = [
+const STAGED: [&str; 13] = [
     "bench", "copy", "input", "items", "journal", "output", "part", "plain", "probe", "scratch",
-    "share", "sorted",
+    "share", "sorted", "state",
 ];
 /// First words of the names of hidden files.
 const HIDDEN: [&str; 2] = [".fuse_hidden", ".nfs"];
@@ -163,6 +163,7 @@ mod tests {
             "3",
             "io-trace",
             "items-4",
+            "state-1",
             ".outcore-0123456789ab",
             ".fuse_hidden0000000300000001",
             ".nfs000000000029015c00000001",

@@ -31,7 +31,10 @@ impl PrivateDir {
 
     /// Makes a directory below this one with the default mode of new directories. `name` is the
     /// relative path; its parent directories exist.
-    pub(crate) fn make_folder(&self, name: &Path) -> Result<()> {
+    ///
+    /// # Errors
+    /// The system's error; a device without directories.
+    pub fn make_folder(&self, name: &Path) -> Result<()> {
         let failed =
             |errno: Errno| Error::errno(MAKE, errno.raw_os_error()).path(self.path.join(name));
         let Owner::Lock(_, held) = &self.owner else {

@@ -1,0 +1,378 @@
+//! Jobs in passes that are killed and continued: kernels of graphs, k-means, indexes and
+//! neighbours.
+//!
+//! Contract: as for sorts. A job continues after the last state that its journal vouches for.
+
+use super::*;
+
+/// Jobs in passes in one directory in memory, and the names of their inputs.
+struct Passes {
+    place: TestDir,
+    inputs: Vec<String>,
+}
+
+/// A job, and the bytes that it must write.
+struct Job<'p> {
+    passes: &'p Passes,
+    command: Vec<String>,
+    expected: Vec<u8>,
+}
+
+const OUTPUT: &str = "out.npy";
+
+impl Passes {
+    /// An undirected graph with a long path, and random edges with weights near it.
+    fn of_graph() -> Self {
+        let place = TestDir::in_memory();
+        let mut numbers = Numbers(51);
+        let mut edges = String::new();
+        for vertex in 0..2_000_u64 {
+            let far = vertex + 1 + numbers.next() % 50;
+            let weight = 1 + numbers.next() % 90;
+            edges += &format!("{vertex} {} {weight}\n", vertex + 1);
+            edges += &format!("{vertex} {far} {weight}\n");
+            edges += &format!("{far} {} 9\n", numbers.next() % 300);
+        }
+        place.write("edges.txt", edges.as_bytes());
+        let convert = "graph convert edges.txt -o g.graph --undirected --weights --drop-loops";
+        place.run(&words(convert)).ok();
+        Passes::in_place(place)
+    }
+
+    /// Random vectors.
+    fn of_vectors() -> Self {
+        let place = TestDir::in_memory();
+        let mut numbers = Numbers(52);
+        let floats = (0..2_500 * 8).flat_map(|_| ((numbers.next() % 4096) as f32).to_le_bytes());
+        let header = [2_500_u32.to_le_bytes(), 8_u32.to_le_bytes()].concat();
+        let floats: Vec<u8> = floats.collect();
+        place.write("base.fbin", &[header, floats].concat());
+        Passes::in_place(place)
+    }
+
+    fn in_place(place: TestDir) -> Self {
+        let inputs = place.names();
+        Passes { place, inputs }
+    }
+
+    fn job(&self, command: &str) -> Job<'_> {
+        let plain = words(command);
+        self.place.run(&plain).ok();
+        let expected = self.place.read(OUTPUT);
+        std::fs::remove_file(self.place.path(OUTPUT)).unwrap();
+        let resume = std::iter::once("--resume".to_owned());
+        Job {
+            passes: self,
+            command: plain.into_iter().chain(resume).collect(),
+            expected,
+        }
+    }
+}
+
+fn words(command: &str) -> Vec<String> {
+    command.split_whitespace().map(str::to_owned).collect()
+}
+
+impl Job<'_> {
+    fn run_with(&self, fault: &str) -> Answer {
+        let mut command = self.passes.place.command(&self.command);
+        command.env("OUTCORE_FAULT", fault);
+        Answer::of(command.output().unwrap())
+    }
+
+    fn resume(&self) -> Answer {
+        self.passes.place.run(&self.command)
+    }
+
+    fn with(&self, more: &[&str]) -> Answer {
+        let words = self.command.iter().map(String::as_str);
+        let words: Vec<&str> = words.chain(more.iter().copied()).collect();
+        self.passes.place.run(&words)
+    }
+
+    /// The output is there and right, and nothing else is; removes it.
+    #[track_caller]
+    fn is_whole(&self, when: &str) {
+        let place = &self.passes.place;
+        let mut names = place.names();
+        names.retain(|name| name != OUTPUT);
+        assert_eq!(names, self.passes.inputs, "{when}");
+        assert!(place.read(OUTPUT) == self.expected, "{when}: wrong");
+        std::fs::remove_file(place.path(OUTPUT)).unwrap();
+    }
+
+    /// Kills the job at an operation further and further on, and then the run that continues it;
+    /// gives how many runs continued another.
+    fn walk(&self) -> u32 {
+        let (mut continued, mut nth) = (0, 1);
+        let mut numbers = Numbers(7);
+        loop {
+            let when = format!("{:?} kill@{nth}", self.command);
+            let answer = self.run_with(&format!("kill@{nth}"));
+            if answer.code == Some(0) {
+                assert!(!answer.stderr.contains("continues"), "{when} {answer:?}");
+                self.is_whole(&when);
+                return continued;
+            }
+            assert!(answer.code.is_none(), "{when} {answer:?}");
+            let second = format!("kill@{}", 1 + numbers.next() % (nth + 40));
+            let mut answer = self.run_with(&second);
+            if answer.code.is_none() {
+                continued += u32::from(answer.stderr.contains("continues"));
+                answer = self.resume();
+            }
+            let answer = answer.ok();
+            continued += u32::from(answer.stderr.contains("continues"));
+            self.is_whole(&format!("{when}, then {second}"));
+            nth = after(nth);
+        }
+    }
+
+    /// Leaves what a run has kept that is killed as late as possible before its output appears.
+    fn killed_late(&self) {
+        let (mut nth, mut last) = (8, None);
+        loop {
+            let answer = self.run_with(&format!("kill@{nth}"));
+            let is_over = answer.code.is_some() || self.passes.place.path(OUTPUT).exists();
+            if answer.code.is_none() && !is_over && self.is_kept() {
+                last = Some(nth);
+            }
+            self.give_up();
+            if is_over {
+                break;
+            }
+            nth += nth / 8 + 1;
+        }
+        let last = last.expect("no kill leaves a state");
+        // The number of operations varies with the time that they take, since states do.
+        for nth in (1..=last).rev() {
+            let is_killed = self.run_with(&format!("kill@{nth}")).code.is_none();
+            if is_killed && self.is_kept() && !self.passes.place.path(OUTPUT).exists() {
+                return;
+            }
+            self.give_up();
+        }
+        panic!("no kill leaves a state");
+    }
+
+    fn is_kept(&self) -> bool {
+        let listed = self.passes.place.run(&["scratch", "list", "."]).ok().text();
+        listed.contains("resumable")
+    }
+
+    /// Removes what a killed run has left, and the output.
+    fn give_up(&self) {
+        let clean = ["scratch", "clean", ".", "--resumable"];
+        self.passes.place.run(&clean).ok();
+        std::fs::remove_file(self.passes.place.path(OUTPUT)).ok();
+    }
+}
+
+#[test]
+fn kernels_of_graphs_that_are_killed_anywhere_resume_to_the_same_bytes() {
+    let passes = Passes::of_graph();
+    for (kernel, least) in [
+        ("pagerank g.graph --tolerance 0 --iterations 30", 5),
+        ("pagerank g.graph --weighted --source 5 --source 9", 2),
+        ("hits g.graph --iterations 40 --tolerance 0", 5),
+        ("bfs g.graph --source 1999 --parents", 2),
+        ("sssp g.graph --source 1999", 2),
+        ("lp g.graph", 1),
+        ("louvain g.graph --seed 3", 1),
+        ("kcore g.graph", 2),
+        ("kcore g.graph -k 4", 1),
+        ("cc g.graph", 1),
+        ("closeness g.graph --sources 300", 2),
+    ] {
+        let mut continued = 0;
+        for threads in [1, 2] {
+            let command = format!("graph {kernel} -o {OUTPUT} --threads {threads}");
+            continued += passes.job(&command).walk();
+        }
+        assert!(continued >= least, "{kernel}: {continued}");
+    }
+}
+
+#[test]
+fn jobs_on_vectors_that_are_killed_anywhere_resume_to_the_same_bytes() {
+    let passes = Passes::of_vectors();
+    for (command, least) in [
+        ("kmeans base.fbin -k 20 --max-iterations 12", 3),
+        (
+            "kmeans base.fbin -k 9 --spherical --init random --tolerance 0",
+            3,
+        ),
+        ("knn base.fbin --self -k 20 --memory 5MiB --edges", 2),
+    ] {
+        let mut continued = 0;
+        for threads in [1, 2] {
+            let command = format!("{command} -o {OUTPUT} --threads {threads}");
+            continued += passes.job(&command).walk();
+        }
+        assert!(continued >= least, "{command}: {continued}");
+    }
+}
+
+#[test]
+fn an_index_with_lists_that_is_killed_does_not_cluster_again() {
+    let passes = Passes::of_vectors();
+    let index = format!("vector index base.fbin -o {OUTPUT} --nlist 30 --threads 2");
+    // The name of an array would be rejected.
+    let index = index.replace(OUTPUT, "out.vindex");
+    passes.place.run(&words(&index)).ok();
+    let expected = passes.place.read("out.vindex");
+    std::fs::remove_file(passes.place.path("out.vindex")).unwrap();
+    let resume = words(&format!("{index} --resume"));
+    let mut continued = 0;
+    for nth in 1.. {
+        let mut command = passes.place.command(&resume);
+        command.env("OUTCORE_FAULT", format!("kill@{}", 7 * nth));
+        let killed = Answer::of(command.output().unwrap());
+        if killed.code.is_none() {
+            let answer = passes.place.run(&resume).ok();
+            continued += u32::from(answer.stderr.contains("continues"));
+        }
+        assert!(passes.place.read("out.vindex") == expected, "{nth}");
+        std::fs::remove_file(passes.place.path("out.vindex")).unwrap();
+        assert_eq!(passes.place.names(), passes.inputs);
+        if killed.code == Some(0) {
+            break;
+        }
+    }
+    assert!(continued > 2, "{continued}");
+}
+
+#[test]
+fn another_job_in_passes_is_refused_with_the_difference() {
+    let passes = Passes::of_graph();
+    let command = format!("graph pagerank g.graph -o {OUTPUT} --iterations 60 --tolerance 0");
+    let job = passes.job(&command);
+    job.killed_late();
+    let kept = passes.place.names();
+    job.with(&["--alpha", "0.5"]).fails(
+        2,
+        &["another one", "its alpha was 0.85, and is 0.5 now"],
+        "begin anew",
+    );
+    let run = |command: &str| passes.place.run(&words(command));
+    run("graph hits g.graph -o out.npy --resume").fails(
+        2,
+        &["its command was graph pagerank, and is graph hits now"],
+        "begin anew",
+    );
+    passes.place.write("numbers", &random_u64(700_000, 3));
+    run("sort numbers -o out.npy --type u64 --memory 4MiB --resume --drive .").fails(
+        2,
+        &["another one", "passes"],
+        "begin anew",
+    );
+    std::fs::remove_file(passes.place.path("numbers")).unwrap();
+    // The same edges again are another graph.
+    run("graph convert edges.txt -o g.graph --undirected --weights --drop-loops --force").ok();
+    job.resume()
+        .fails(2, &["another one", "g.graph"], "begin anew");
+    assert_eq!(passes.place.names(), kept, "nothing is removed");
+    job.give_up();
+    job.resume().ok();
+}
+
+#[test]
+fn a_state_that_can_continue_is_listed_with_its_command() {
+    let passes = Passes::of_graph();
+    let command = format!("graph pagerank g.graph -o {OUTPUT} --iterations 60 --tolerance 0");
+    let job = passes.job(&command);
+    job.killed_late();
+    let listed = passes.place.run(&["scratch", "list", "."]).ok().text();
+    assert!(listed.contains("resumable at "), "{listed}");
+    assert!(listed.contains(&format!("{command} --resume")), "{listed}");
+    // Without the option the state stays, and the run begins anew.
+    let answer = passes.place.run(&words(&command)).ok();
+    assert!(answer.stderr.contains("is continued with: "), "{answer:?}");
+    std::fs::remove_file(passes.place.path(OUTPUT)).unwrap();
+    assert!(job.is_kept());
+    let answer = job.resume().ok();
+    assert!(answer.stderr.contains("continues"), "{answer:?}");
+    job.is_whole("late");
+}
+
+#[test]
+fn a_damaged_state_is_found_and_a_damaged_journal_continues_nothing() {
+    let passes = Passes::of_graph();
+    let command = format!("graph pagerank g.graph -o {OUTPUT} --iterations 60 --tolerance 0");
+    let job = passes.job(&command);
+    let private = || {
+        let mut names = passes.place.names();
+        names.retain(|name| name.starts_with(".outcore-"));
+        passes.place.path(&names[0])
+    };
+    job.killed_late();
+    for name in ["state-0", "state-1"] {
+        let path = private().join(name);
+        if let Ok(mut bytes) = std::fs::read(&path) {
+            bytes[4321] ^= 1;
+            std::fs::write(&path, bytes).unwrap();
+        }
+    }
+    job.resume().fails(4, &["state", "damaged"], "begin anew");
+    job.give_up();
+    job.killed_late();
+    let journal = private().join("journal");
+    let mut bytes = std::fs::read(&journal).unwrap();
+    bytes[40] ^= 1;
+    std::fs::write(&journal, bytes).unwrap();
+    // Nothing is vouched for any more.
+    job.resume().ok();
+    job.is_whole("damaged journal");
+}
+
+#[test]
+fn a_finished_output_is_not_written_again_and_another_job_needs_force() {
+    let passes = Passes::of_graph();
+    let command = format!("graph lp g.graph -o {OUTPUT} --rounds 20");
+    let job = passes.job(&command);
+    let published = (1..300).find(|nth| {
+        job.give_up();
+        let answer = job.run_with(&format!("kill@{nth}:control"));
+        answer.code.is_none() && passes.place.path(OUTPUT).exists() && job.is_kept()
+    });
+    assert!(
+        published.is_some(),
+        "no kill leaves an output and a journal"
+    );
+    let inode = || {
+        use std::os::unix::fs::MetadataExt;
+        std::fs::metadata(passes.place.path(OUTPUT)).unwrap().ino()
+    };
+    let before = inode();
+    let other = words(&format!("graph lp g.graph -o {OUTPUT} --rounds 7 --resume"));
+    passes.place.run(&other).fails(2, &["exists"], "--force");
+    let answer = job.resume().ok();
+    assert!(answer.stderr.contains("nothing is written"), "{answer:?}");
+    assert_eq!(inode(), before);
+    job.is_whole("published");
+}
+
+#[test]
+fn what_keeps_no_state_rejects_the_option() {
+    let passes = Passes::of_graph();
+    for (command, cause) in [
+        ("graph degrees g.graph -o o.npy --resume", "--resume"),
+        ("graph triangles g.graph -o o.npy --resume", "--resume"),
+        ("graph pagerank g.graph --top 3 --resume", "--output"),
+        ("graph pagerank g.graph -o - --resume", "one file"),
+        ("graph pagerank g.graph -o @ranks --resume", "plain file"),
+        (
+            "kmeans g.graph -o o.npy --labels l.npy --resume",
+            "--labels",
+        ),
+        ("kmeans g.graph -o o.npy --batch 100 --resume", "--batch"),
+        (
+            "knn g.graph --self -o o.npy --distances d.npy --resume",
+            "--distances",
+        ),
+        ("vector index g.graph -o o.vindex --resume", "--nlist"),
+    ] {
+        passes.place.run(&words(command)).fails(2, &[cause], "");
+    }
+    assert_eq!(passes.place.names(), passes.inputs);
+}
