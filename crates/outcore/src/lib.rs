@@ -132,6 +132,7 @@ mod merge;
 mod partition;
 pub mod primitives;
 pub mod read;
+mod read_back;
 pub mod runs;
 pub mod shuffle;
 pub mod sort;

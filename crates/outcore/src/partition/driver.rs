@@ -19,6 +19,7 @@ use crate::ends::{
 use crate::forecast::PhasePlan;
 use crate::job::{Job, Layout, OutputPlaces};
 use crate::read::source::InputPart;
+use crate::read_back::{self, VERIFY_OUTPUT};
 use crate::writer::Writer;
 use outcore_io::drive::{Access, PrivateDir};
 use outcore_io::output::{Room, StagedOutput};
@@ -45,16 +46,22 @@ pub(crate) struct Written {
     pub(crate) bytes: u64,
 }
 
+/// Reads a staged output back and fails if it is not what the job wrote.
+pub(crate) type ReadBack<'a> =
+    Box<dyn FnOnce(&Job, &Volume, read_back::Written<'_>) -> Result<()> + 'a>;
+
 /// A written output that has no name yet.
-pub(crate) struct Unnamed {
+pub(crate) struct Unnamed<'a> {
     pub(crate) staged: Option<StagedOutput>,
     pub(crate) written: Written,
     /// The journal, and the items that the job has read, if it can be resumed.
     pub(crate) journal: Option<LastRecord>,
     pub(crate) items_in: u64,
+    /// The check of the output, if it is asked for.
+    pub(crate) read_back: Option<ReadBack<'a>>,
 }
 
-impl Unnamed {
+impl Unnamed<'_> {
     /// The output of a job without a journal.
     pub(crate) fn of(staged: Option<StagedOutput>, written: Written) -> Self {
         Unnamed {
@@ -62,7 +69,20 @@ impl Unnamed {
             written,
             journal: None,
             items_in: written.items,
+            read_back: None,
         }
+    }
+
+    /// Reads the output back, if that is asked for; returns whether it was.
+    fn verify(&mut self, job: &Job, volume: &Volume) -> Result<bool> {
+        let (Some(read_back), Some(staged)) = (self.read_back.take(), &self.staged) else {
+            return Ok(false);
+        };
+        job.control.begin_phase(VERIFY_OUTPUT, self.written.bytes);
+        staged.sync(volume)?;
+        let data_bytes = self.written.bytes;
+        read_back(job, volume, read_back::Written { staged, data_bytes })?;
+        Ok(true)
     }
 
     /// Gives the output its name; returns the private directories to remove.
@@ -72,6 +92,7 @@ impl Unnamed {
             written,
             journal,
             items_in,
+            ..
         } = self;
         let Some(staged) = staged else {
             return Ok(Vec::new());
@@ -235,13 +256,13 @@ impl<'o> Ends<'o> {
         Ok(written)
     }
 
-    /// Returns scratch and publishes the staged output if the inputs are unchanged; `is_consumed`
+    /// Returns scratch, reads the staged output back if asked, and publishes it if the inputs are unchanged; `is_consumed`
     /// if this job has freed their blocks. Phases are shown with their predictions in `planned`.
     pub(crate) fn close(
         &self,
         job: &Job,
         mut phases: Phases,
-        unnamed: Unnamed,
+        mut unnamed: Unnamed<'_>,
         (scratch, is_consumed): (Option<Scratch>, bool),
         planned: &[PhasePlan],
     ) -> Result<Served> {
@@ -257,6 +278,9 @@ impl<'o> Ends<'o> {
             }
             other => other,
         };
+        if unnamed.verify(job, &self.volume)? {
+            phases.end(VERIFY_OUTPUT, &self.volume);
+        }
         let dirs = match unnamed.staged.is_some() {
             true => {
                 job.control.begin_phase("publish", 0);

@@ -26,14 +26,14 @@ use super::sort_task::sort_buckets;
 use super::split::split_oversized;
 use super::splitters::{LineSplitters, SplitterSize};
 use super::table::{Table, Tables};
-use super::{LineSortOptions, LineSummary};
+use super::{LineSortOptions, LineSummary, Places};
 use crate::ends::{Input, Output, Phases, check_unchanged, input_places, open_inputs};
 use crate::forecast::Forecast;
 use crate::job::{Job, JobSize, OutputPlaces};
 use crate::key::sort_key::SortKey;
 use crate::partition::Partition;
 use crate::partition::checkpoint::{Checkpoints, LastRecord};
-use crate::partition::driver::{Ends, Served, Unnamed, Written};
+use crate::partition::driver::{Ends, ReadBack, Served, Unnamed, Written};
 use crate::partition::restored::{Division, Finished, IdentityOption};
 use crate::partition::resume::forget;
 use crate::partition::resumed::{
@@ -43,6 +43,7 @@ use crate::read::framing::ItemFraming;
 use crate::read::longest::{Longest, located, measure};
 use crate::read::regions::LINE_BYTES_LIMIT;
 use crate::read::source::InputPart;
+use crate::read_back::{self, ExpectedLines, LineOrder, Tally, VERIFY_OUTPUT};
 use outcore_io::drive::Access;
 use outcore_io::output::StagedOutput;
 use outcore_io::port::Volume;
@@ -227,9 +228,11 @@ pub(super) fn sort_from<S: ItemSource>(
         Ending::Output(output) => (output, None),
         Ending::Rows(rows) => (&nowhere, Some(rows)),
     };
+    let tally = tally_of(job, options, rows)?;
     let resumed = Resumed::begin(job, output, identity_of(job, options))?;
     let longest = source.longest().or(resumed.longest());
-    let job = &resumed.job(job);
+    let whole_job = &resumed.job(job);
+    let job = whole_job;
     let ends = Ends::open(job, source.files(), output, 1, Access::Read)?;
     let data_bytes = source.data_bytes(&ends);
     let beside_bytes = source
@@ -268,7 +271,8 @@ pub(super) fn sort_from<S: ItemSource>(
     let plan = plan_for(source, rows, longest, size.marked(options.mark_bytes()))?;
     job.control.show_plan(&plan);
     check_memory(job, &plan.ledger())?;
-    let job = &job.under(&plan.ledger())?;
+    let planned = job.under(&plan.ledger())?;
+    let job = &planned;
     let (scratch_bytes, is_needed) = (plan.scratch_bytes, plan.scratch_bytes > 0);
     let scratch = resumed.scratch(job, &ends, scratch_bytes, is_needed)?;
     let (volume, threads) = (&ends.volume, plan.size.threads);
@@ -283,6 +287,8 @@ pub(super) fn sort_from<S: ItemSource>(
         rows,
         skipped: AtomicU64::new(0),
         sides: Default::default(),
+        read: tally.as_ref().filter(|_| !options.is_thinned()),
+        kept: tally.as_ref().filter(|_| options.is_thinned()),
     };
     let splitters = choose_splitters(&context, &sample);
     if let (Some(staged), true) = (&staged, plan.distributions > 0) {
@@ -314,10 +320,63 @@ pub(super) fn sort_from<S: ItemSource>(
     )?;
     let journal = context.partition.checkpoints.take().map(Checkpoints::end);
     drop(context);
-    let unnamed = sorted.unnamed(staged, journal);
+    let read_back = tally
+        .as_ref()
+        .map(|tally| read_back_of(tally, order, options));
+    let unnamed = Unnamed {
+        read_back,
+        ..sorted.unnamed(staged, journal)
+    };
     let scratch = (scratch.into_made(), false);
-    let served = ends.close(job, phases, unnamed, scratch, &plan.phases)?;
+    // Its memory is free for the check of the output.
+    drop(planned);
+    let served = ends.close(whole_job, phases, unnamed, scratch, &plan.phases)?;
     Ok(sorted.summary(served, plan))
+}
+
+/// The tally of a job that reads its output back; rows of a sink are not an output.
+///
+/// # Errors
+/// Usage: the output has other lines than the input, or a killed run has written a part of it.
+fn tally_of(
+    job: &Job,
+    options: LineSortOptions,
+    rows: Option<&dyn RowSink>,
+) -> Result<Option<Tally>> {
+    if !job.options.verify_output || rows.is_some() {
+        return Ok(None);
+    }
+    let cause = match options.adds_bytes() || options.places != Places::None {
+        true => "a sort that adds bytes to lines cannot be verified",
+        false if job.options.resume.is_some() => {
+            "an output that a killed run has begun cannot be verified"
+        }
+        false => {
+            let drops_blanks = options.drops_blanks;
+            return Ok(Some(Tally::of_lines(options.terminator, drops_blanks)));
+        }
+    };
+    Err(Error::usage(VERIFY_OUTPUT, cause).hint("leave out the check of the output"))
+}
+
+/// The check of the sorted output.
+fn read_back_of<'a>(
+    tally: &'a Tally,
+    order: &'a dyn SortKey,
+    options: LineSortOptions,
+) -> ReadBack<'a> {
+    let order = LineOrder {
+        order,
+        unique: options.unique,
+    };
+    Box::new(move |job, volume, written| {
+        let expected = ExpectedLines {
+            tally,
+            terminator: options.terminator,
+            order: Some(order),
+        };
+        read_back::lines(job, volume, written, &expected)
+    })
 }
 
 /// The result of a sort whose output a dead run had put in place.
@@ -343,12 +402,17 @@ struct Sorted {
 
 impl Sorted {
     /// The output, which may have been `staged` before, with its `journal`.
-    fn unnamed(&mut self, staged: Option<StagedOutput>, journal: Option<LastRecord>) -> Unnamed {
+    fn unnamed(
+        &mut self,
+        staged: Option<StagedOutput>,
+        journal: Option<LastRecord>,
+    ) -> Unnamed<'static> {
         Unnamed {
             staged: staged.or(self.counted.take()),
             written: self.written,
             journal,
             items_in: self.lines_in,
+            read_back: None,
         }
     }
 
