@@ -26,9 +26,10 @@ use crate::read::regions::{Chunks, Region, RegionReader, RegionSizes, Terminated
 use crate::read::source::InputPart;
 use crate::read::terminators::Terminators;
 use crate::verify::check_parts;
-use outcore_io::memory::{Ledger, Pool};
+use outcore_io::memory::{Ledger, Pool, block_ceil};
 use outcore_io::output::StagedOutput;
-use outcore_io::port::Volume;
+use outcore_io::port::{Port, Volume};
+use outcore_io::transfers::{Arrival, ReadRange, Transfers};
 use outcore_io::units;
 use outcore_io::{Error, Kind, Result};
 
@@ -45,7 +46,7 @@ const READ_BYTES: [u64; 2] = [1 << 20, 16 << 10];
 /// Chunks of lines, at most.
 const CHUNKS_MAX: u64 = 1024;
 /// The shortest chunk of lines.
-const CHUNK_BYTES_MIN: u64 = 8 << 20;
+const CHUNK_BYTES_MIN: u64 = 1 << 20;
 
 /// Number and checksum of the items of a job.
 #[derive(Debug)]
@@ -217,6 +218,45 @@ impl<'a> Written<'a> {
     }
 }
 
+/// Reads the header of the first file back.
+///
+/// # Errors
+/// [`Kind::Corrupt`] if it is not `expected`; the errors of the device; [`Kind::Memory`].
+pub(crate) fn header(
+    job: &Job,
+    volume: &Volume,
+    written: Written<'_>,
+    expected: &[u8],
+) -> Result<()> {
+    if expected.is_empty() {
+        return Ok(());
+    }
+    let len_bytes = block_ceil(expected.len() as u64) as usize;
+    let pool = Pool::new(&job.budget, BLOCKS, len_bytes, 1)?;
+    let mut is_asked = false;
+    let next = |_: &Port| {
+        let is_first = !std::mem::replace(&mut is_asked, true);
+        is_first.then(|| ReadRange {
+            file: &written.staged.shards()[0].file,
+            at_bytes: 0,
+            len_bytes,
+            what: (),
+        })
+    };
+    let take = |read: Arrival<()>| {
+        let found = &read.buf[..read.len_bytes.min(expected.len())];
+        let same = found.iter().zip(expected).take_while(|(a, b)| a == b);
+        match same.count() {
+            same if same == expected.len() => Ok(()),
+            same => {
+                let cause = "what is on the drive differs from what was written, in the header";
+                Err(differs(written.path(0), cause).offset(same as u64))
+            }
+        }
+    };
+    Transfers::new(volume)?.read_each(&pool, || job.control.check(), next, take)
+}
+
 /// The records that an output must hold.
 pub(crate) struct ExpectedRecords<'a> {
     pub(crate) tally: &'a Tally,
@@ -324,17 +364,29 @@ struct LineSizes {
 
 impl LineSizes {
     /// For `data_bytes` whose longest line has `longest_bytes`, in the job's memory.
-    fn of(job: &Job, data_bytes: u64, longest_bytes: u64) -> Self {
+    fn of(job: &Job, data_bytes: u64, longest_bytes: u64, order: Option<LineOrder<'_>>) -> Self {
         let memory_bytes = job.budget.free_bytes();
-        // A line that is assembled, a line before it and a key of each, which may be longer.
-        let each_bytes = 8 * (longest_bytes + 64);
-        let useful = data_bytes.div_ceil(CHUNK_BYTES_MIN).max(1);
-        let mut threads = (job.options.threads as u64).min(useful);
-        threads = threads.min(memory_bytes / 4 / each_bytes).max(1);
-        let slot_bytes = memory_bytes / 2 / threads / (WINDOW as u64 + 1);
-        let block_bytes = slot_bytes.saturating_sub(32 << 10) & !4095;
+        let line_bytes = longest_bytes + 64;
+        // Keys may be longer than their lines.
+        let keyed_bytes = match order {
+            None => 0,
+            Some(order) if order.order.is_item() => line_bytes,
+            Some(_) => 3 * line_bytes,
+        };
+        // A line that is assembled, and the lines before and after a border with their keys.
+        let thread_bytes = line_bytes + 2 * keyed_bytes;
+        let chunk_bytes = 2 * keyed_bytes;
+        let useful = data_bytes.div_ceil(CHUNK_BYTES_MIN).clamp(1, CHUNKS_MAX);
+        let chunks = (memory_bytes / 8 / chunk_bytes.max(1)).clamp(1, useful);
+        let threads = (job.options.threads as u64).min(chunks);
+        let threads = threads.min(memory_bytes / 4 / thread_bytes).max(1);
+        // The first line of the only chunk follows none.
+        let edges_bytes = if chunks > 1 { chunks * chunk_bytes } else { 0 };
+        let kept_bytes = threads * thread_bytes + edges_bytes;
+        let left_bytes = memory_bytes.saturating_sub(kept_bytes);
+        let slot_bytes = left_bytes / 2 / threads / (WINDOW as u64 + 1);
+        let block_bytes = slot_bytes.saturating_sub(16 << 10) & !4095;
         let [most_bytes, least_bytes] = READ_BYTES;
-        let chunks = (memory_bytes / 8 / each_bytes).clamp(1, CHUNKS_MAX);
         LineSizes {
             threads: threads as usize,
             regions: RegionSizes {
@@ -343,8 +395,8 @@ impl LineSizes {
                 reads_a_chunk: WINDOW,
                 record_bytes_max: longest_bytes as usize + 1,
             },
-            chunk_bytes: data_bytes.div_ceil(chunks).max(CHUNK_BYTES_MIN),
-            kept_bytes: each_bytes * (threads + chunks.min(useful)),
+            chunk_bytes: data_bytes.div_ceil(chunks).max(1),
+            kept_bytes,
         }
     }
 }
@@ -374,7 +426,7 @@ pub(crate) fn lines(
     } = *expected;
     job.control.begin_phase(VERIFY_OUTPUT, written.data_bytes);
     let longest_bytes = tally.longest_bytes.load(Atomic::Relaxed) as u64;
-    let sizes = LineSizes::of(job, written.data_bytes, longest_bytes);
+    let sizes = LineSizes::of(job, written.data_bytes, longest_bytes, order);
     let slots = sizes.regions.slots() * sizes.threads;
     let pool_bytes = Pool::total_bytes(sizes.regions.slot_bytes(), slots);
     let ledger = Ledger::new("check of lines")
@@ -395,6 +447,7 @@ pub(crate) fn lines(
             written,
             terminator,
             order,
+            has_borders: sizes.chunk_bytes < written.data_bytes,
             key: Vec::new(),
         };
         read_regions(volume, &mut reader, &thread_group, |region| {
@@ -460,6 +513,8 @@ struct LinePass<'a> {
     written: Written<'a>,
     terminator: u8,
     order: Option<LineOrder<'a>>,
+    /// Whether there are several chunks.
+    has_borders: bool,
     key: Vec<u8>,
 }
 
@@ -490,9 +545,10 @@ impl LinePass<'_> {
                     line: before.unwrap_or(&edges.last.line),
                     key: &edges.last.key,
                 };
-                if !edges.is_begun {
-                    edges.first.set(region.part, at_bytes, keyed);
-                    edges.is_begun = true;
+                if !std::mem::replace(&mut edges.is_begun, true) {
+                    if self.has_borders {
+                        edges.first.set(region.part, at_bytes, keyed);
+                    }
                 } else if !order.follows(&rank, last, keyed) {
                     return Err(self.written.out_of_order(region.part, at_bytes));
                 }

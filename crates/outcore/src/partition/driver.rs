@@ -2,8 +2,8 @@
 //!
 //! Contract: [`Ends`] are a job's opened and checked inputs, and the destinations of its output and
 //! scratch. [`Ends::write`] writes the staged output with its header and its edges. [`Ends::close`]
-//! publishes it after checking that the inputs are unchanged. After an earlier failure, nothing
-//! remains.
+//! publishes it after checking that the inputs are unchanged and, if asked, that the output on the
+//! drive is what was written. After an earlier failure, nothing remains.
 
 use std::io::Write;
 use std::sync::{Arc, PoisonError};
@@ -73,15 +73,18 @@ impl Unnamed<'_> {
         }
     }
 
-    /// Reads the output back, if that is asked for; returns whether it was.
-    fn verify(&mut self, job: &Job, volume: &Volume) -> Result<bool> {
+    /// Reads the output, which begins with this header, back, if that is asked for; returns whether
+    /// it was.
+    fn verify(&mut self, job: &Job, volume: &Volume, header: &[u8]) -> Result<bool> {
         let (Some(read_back), Some(staged)) = (self.read_back.take(), &self.staged) else {
             return Ok(false);
         };
         job.control.begin_phase(VERIFY_OUTPUT, self.written.bytes);
         staged.sync(volume)?;
         let data_bytes = self.written.bytes;
-        read_back(job, volume, read_back::Written { staged, data_bytes })?;
+        let written = read_back::Written { staged, data_bytes };
+        read_back::header(job, volume, written, header)?;
+        read_back(job, volume, written)?;
         Ok(true)
     }
 
@@ -237,16 +240,7 @@ impl<'o> Ends<'o> {
         };
         if let Some(writer) = &writer {
             let mut port = self.volume.port()?;
-            let shard = staged.and_then(|staged| staged.shards().first());
-            let header = match self.output {
-                Output::File { header, .. } => header.as_ref(),
-                _ => None,
-            };
-            if let Some((shard, make)) = shard.zip(header) {
-                let mut header = make(written.items);
-                header.resize(shard.plan.header.len(), b' ');
-                writer.write_header(&mut port, &header);
-            }
+            writer.write_header(&mut port, &self.header_of(staged, written.items));
             writer.finish(&mut port, written.bytes)?;
         }
         if let Output::Pipe(pipe) = self.output {
@@ -256,8 +250,24 @@ impl<'o> Ends<'o> {
         Ok(written)
     }
 
-    /// Returns scratch, reads the staged output back if asked, and publishes it if the inputs are unchanged; `is_consumed`
-    /// if this job has freed their blocks. Phases are shown with their predictions in `planned`.
+    /// The header of an output with this many items, in its planned length; empty if it has none.
+    fn header_of(&self, staged: Option<&StagedOutput>, items: u64) -> Vec<u8> {
+        let shard = staged.and_then(|staged| staged.shards().first());
+        let make = match self.output {
+            Output::File { header, .. } => header.as_ref(),
+            _ => None,
+        };
+        let made = shard.zip(make).map(|(shard, make)| {
+            let mut header = make(items);
+            header.resize(shard.plan.header.len(), b' ');
+            header
+        });
+        made.unwrap_or_default()
+    }
+
+    /// Returns scratch, reads the staged output back if asked, and publishes it if the inputs are
+    /// unchanged; `is_consumed` if this job has freed their blocks. Phases are shown with their
+    /// predictions in `planned`.
     pub(crate) fn close(
         &self,
         job: &Job,
@@ -278,7 +288,8 @@ impl<'o> Ends<'o> {
             }
             other => other,
         };
-        if unnamed.verify(job, &self.volume)? {
+        let header = self.header_of(unnamed.staged.as_ref(), unnamed.written.items);
+        if unnamed.verify(job, &self.volume, &header)? {
             phases.end(VERIFY_OUTPUT, &self.volume);
         }
         let dirs = match unnamed.staged.is_some() {
