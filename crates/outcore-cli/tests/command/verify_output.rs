@@ -92,7 +92,7 @@ fn a_flipped_bit_of_lines_is_found_and_named() {
         "sort in -u -k 1,1 --memory 64MiB",
         "sort in -R --seed 3 --memory 64MiB",
         "unique in --memory 64MiB",
-        "unique in -s 3 -d --memory 64MiB",
+        "unique in -w 3 -d --memory 64MiB",
         "shuffle in --memory 64MiB",
     ] {
         assert!(walk(&place, line, "out").output > 0, "{line}");
@@ -221,8 +221,8 @@ fn what_cannot_be_verified_rejects_the_option() {
             "cannot be used with",
         ),
         (
-            "shuffle in --record 100000 -o out --verify-output",
-            "100000 bytes",
+            "shuffle in --record 1600000 -o out --verify-output",
+            "1600000 bytes",
         ),
     ] {
         let words: Vec<&str> = line.split(' ').collect();
