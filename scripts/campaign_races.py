@@ -49,10 +49,10 @@ RACES = [
     ("sort {in} --type u64 -o out --memory 8MiB --drive .",),
     ("sort {in} --type u64 -o out",),
     ("sort {lines} -o out", "shuffle {lines} -o out"),
-    ("sort {rows}.csv --csv --by k -o out.csv --memory 8MiB",),
+    ("sort {rows}.csv --csv --by k -o out.csv --memory 16MiB",),
     ("sort {rows}.csv --by k -o out.parquet",),
     ("sort {in} --type u64 -o {{drive}}/out --drive a --drive b",),
-    ("convert {rows}.csv -o parts --parts 3 --to parquet",),
+    ("convert {rows}.csv -o parts --parts 3",),
     ("convert {rows}.csv -o out.parquet",),
     ("view build {in} -o w.view --type u64",),
     ("graph convert {edges} -o h.graph --type u32",),
@@ -208,8 +208,19 @@ class Yard:
         return self.known[line]
 
     def look(self) -> dict[str, bytes]:
-        """The state of the directory."""
-        return shown(self.place, self.command)
+        """The state of the directory. Of the volume's files, which have other names each time, it has
+        the number and what each dataset holds."""
+        found = shown(self.place, self.command)
+        files = [name for name in found if "/outcore-volume/" in name and not name.endswith("/")]
+        datasets = {Path(name).stem for name in files if Path(name).parent.name == "datasets"}
+        found = {name: content for name, content in found.items() if name not in files}
+        found["volume"] = str(len(files)).encode()
+        for name in sorted(datasets):
+            with tempfile.TemporaryDirectory(dir=self.place.parent) as folder:
+                answer = self.run(f"volume get @{name} {folder}/got --volume drives.toml")
+                path = Path(folder) / "got"
+                found[f"@{name}"] = path.read_bytes() if answer.code == 0 else answer.said.encode()
+        return found
 
     def is_state(self, now: dict[str, bytes], whole: dict[str, bytes], varying: set[str]) -> bool:
         """Whether the directory is in a state, but for what varies."""

@@ -31,7 +31,7 @@ use self::elements::{Elements, Records, Scalars, Wholes};
 use self::plan::{SortPlan, SortSize, plan_sort};
 use self::radix::Item;
 use self::shared::Shared;
-use self::source::{Files, Source};
+use self::source::{Amount, Files, Source};
 use self::split::split_oversized;
 use self::splitters::KeySplitters;
 use self::task::sort_buckets;
@@ -251,15 +251,7 @@ where
     let amount = source.amount(job, &ends)?;
     let data_bytes = amount.data_bytes;
     let _beside = job.budget.reserve(BESIDE, amount.beside_bytes)?;
-    let asked = StageRequest {
-        replace: options.replace,
-        room: match options.unique || !amount.is_exact() {
-            true => Room::AtMost,
-            false => Room::Exactly,
-        },
-        data_bytes: amount.most_bytes,
-    };
-    let (staged, mut resumed) = resumed.stage(job, &ends, asked)?;
+    let (staged, mut resumed) = resumed.stage(job, &ends, request_of(&amount, options))?;
     if let Some(finished) = resumed.finished {
         return Ok(SortSummary {
             records: finished.items,
@@ -333,6 +325,18 @@ where
     drop(planned);
     let served = ends.close(whole_job, phases, unnamed, scratch, &plan.phases)?;
     Ok(summary(served, written.items, splits, plan))
+}
+
+/// The request for the output of a sort of this amount.
+fn request_of(amount: &Amount, options: SortOptions) -> StageRequest {
+    StageRequest {
+        replace: options.replace,
+        room: match options.unique || !amount.is_exact() {
+            true => Room::AtMost,
+            false => Room::Exactly,
+        },
+        data_bytes: amount.most_bytes,
+    }
 }
 
 /// The tally of a job that reads its output back.

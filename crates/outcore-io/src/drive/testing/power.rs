@@ -341,7 +341,10 @@ impl Queue for PowerQueue {
         for completion in &mut done[before..] {
             let is_write = completion.request.op == Op::Write;
             // A write that was under way may have reached the drive.
-            if is_write && completion.result.is_ok() && state.seen <= state.off_after.saturating_add(1) {
+            if is_write
+                && completion.result.is_ok()
+                && state.seen <= state.off_after.saturating_add(1)
+            {
                 state.note_write(&completion.request);
             }
             if state.count("transfer").is_err() {

@@ -292,19 +292,14 @@ pub(super) fn sort_from<S: ItemSource>(
     };
     let splitters = choose_splitters(&context, &sample);
     if let (Some(staged), true) = (&staged, plan.distributions > 0) {
-        let division = Division {
-            sample_sum: sum_of(sample.keys.each()),
-            bucket_count: splitters.bucket_count(),
-            is_reversed: order.is_descending(),
-            longest,
-        };
         context.partition.checkpoints = checkpoints_of(
             &mut resumed,
             &context,
             staged,
             job_size,
-            division,
+            &sample,
             &splitters,
+            longest,
         )?;
     }
     drop(sample);
@@ -320,13 +315,9 @@ pub(super) fn sort_from<S: ItemSource>(
     )?;
     let journal = context.partition.checkpoints.take().map(Checkpoints::end);
     drop(context);
-    let read_back = tally
-        .as_ref()
-        .map(|tally| read_back_of(tally, order, options));
-    let unnamed = Unnamed {
-        read_back,
-        ..sorted.unnamed(staged, journal)
-    };
+    let tally = tally.as_ref();
+    let read_back = tally.map(|tally| read_back_of(tally, order, options));
+    let unnamed = sorted.unnamed(staged, journal, read_back);
     let scratch = (scratch.into_made(), false);
     // Its memory is free for the check of the output.
     drop(planned);
@@ -401,18 +392,19 @@ struct Sorted {
 }
 
 impl Sorted {
-    /// The output, which may have been `staged` before, with its `journal`.
-    fn unnamed(
+    /// The output, which may have been `staged` before, with its `journal` and its check.
+    fn unnamed<'a>(
         &mut self,
         staged: Option<StagedOutput>,
         journal: Option<LastRecord>,
-    ) -> Unnamed<'static> {
+        read_back: Option<ReadBack<'a>>,
+    ) -> Unnamed<'a> {
         Unnamed {
             staged: staged.or(self.counted.take()),
             written: self.written,
             journal,
             items_in: self.lines_in,
-            read_back: None,
+            read_back,
         }
     }
 
@@ -502,9 +494,16 @@ fn checkpoints_of<'s>(
     context: &Context<'s>,
     staged: &'s StagedOutput,
     size: JobSize,
-    division: Division,
+    sample: &LineSample,
     splitters: &LineSplitters,
+    longest: Option<Longest>,
 ) -> Result<Option<Checkpoints<'s>>> {
+    let division = Division {
+        sample_sum: sum_of(sample.keys.each()),
+        bucket_count: splitters.bucket_count(),
+        is_reversed: context.order.is_descending(),
+        longest,
+    };
     let reading = Reading {
         is_counted: |bucket| context.is_whole() && splitters.equal_key(bucket).is_some(),
         // The lines in tables are nowhere else.
