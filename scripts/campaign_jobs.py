@@ -31,7 +31,7 @@ SHELL = re.compile(r"[|<>;&$`(*?{]|^(?!outcore )")
 LEFT_OUT = ("bench", "demo", "replay", "sim", "drives", "chart", "traces", "view mount", "scratch")
 # How directories whose file names differ each time are shown.
 SHOWN = {"view.json": "view cat {}"}
-# Jobs whose results are compared with no earlier run, since they are random or hold times.
+# Lists of files, which hold times.
 MANIFEST = re.compile(r"\.outcore\.json$")
 
 
@@ -57,7 +57,7 @@ class Answer:
 
 @dataclass
 class Verdict:
-    """What is wrong with a directory, and whether all outputs are there."""
+    """The faults of a directory, and whether all outputs are there."""
 
     faults: list[str] = field(default_factory=list)
     is_whole: bool = False

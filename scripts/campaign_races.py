@@ -44,7 +44,7 @@ CHECKSUMMED = [
     "graph export g.graph -o out.npz",
     "volume get @d out --volume drives.toml",
 ]
-# What two jobs write at once; NAME is `in` or `in2`, `rows` or `rows2`, and so on.
+# Jobs that run at once with one output; {in} is `in` or `in2`, {rows} is `rows` or `rows2`, and so on.
 RACES = [
     ("sort {in} --type u64 -o out --memory 8MiB --drive .",),
     ("sort {in} --type u64 -o out",),
@@ -223,7 +223,7 @@ class Yard:
         return found
 
     def is_state(self, now: dict[str, bytes], whole: dict[str, bytes], varying: set[str]) -> bool:
-        """Whether the directory is in a state, but for what varies."""
+        """Whether the directory is in a state, except for names whose contents vary."""
         fixed = lambda state: {name: content for name, content in state.items()  # noqa: E731
                                if name not in varying}
         return fixed(now) == fixed(whole)
@@ -305,7 +305,7 @@ class Races(InYard):
             processes.append(self.yard.start(line))
             time.sleep(draw.choice([0, 0, 0.001, 0.005, 0.02]))
         answers = [self.yard.finish(process) for process in processes]
-        what = f"{lines[0]} beside {lines[1]}"
+        what = f"{lines[0]} together with {lines[1]}"
         said = [f"exit code {answer.code}: {answer.said.strip()}" for answer in answers]
         for answer in answers:
             if answer.code < 0 or answer.code and "error" not in answer.said:

@@ -1,8 +1,8 @@
 //! Power losses: the power goes off after a drawn operation, and any subset of the blocks that were
 //! not synced is lost.
 //!
-//! Contract: expected bytes are those of naive sorts, or of an undisturbed shuffle. What has its
-//! name after a loss is whole. A job with a journal is continued or begun anew, and writes the same
+//! Contract: expected bytes are those of a run without a loss. An output that has its name
+//! after a loss is whole. A job with a journal is continued or begun anew, and writes the same
 //! bytes. `OUTCORE_POWER_SEEDS` sets how many losses each test tries (divided by 50 on files of the
 //! system), `OUTCORE_POWER_FROM` the first seed. A failure names the seed.
 
