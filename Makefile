@@ -6,6 +6,12 @@ RANDOM_DRIVES ?= 2000
 RANDOM_SEED ?= 1
 SCHEMAS ?= 3000
 VOLUME_STEPS ?= 3000
+# Of a campaign: it ends with what is reached first, and continues from FROM.
+SEED ?= 1
+FROM ?= 0
+CASES ?= 100000
+SECONDS ?= 600
+CAMPAIGNS = kill faults flips races change soak power
 TARGET_DIR = $(or $(CARGO_TARGET_DIR),target)
 COMMAND = $(TARGET_DIR)/release/outcore
 # What `outcore bench`, `replay` and `sim` start.
@@ -13,7 +19,7 @@ LAB = $(TARGET_DIR)/release/outcore-lab
 export PYTHON
 
 .DEFAULT_GOAL := help
-.PHONY: help build demo test docs lint deny wheel release install uninstall fuzz mutations sanitize kill volumes random-drives test-parquet test-tables clean
+.PHONY: help build demo test docs lint deny wheel release install uninstall fuzz mutations sanitize $(CAMPAIGNS) resume-kills volumes random-drives test-parquet test-tables clean
 
 help:
 	@echo 'make demo      generate 1 GiB, sort it in 256 MiB of memory, verify it, say how fast'
@@ -28,8 +34,15 @@ help:
 	@echo 'make fuzz      every fuzz target for FUZZ_SECONDS=$(FUZZ_SECONDS) (needs nightly, cargo-fuzz)'
 	@echo 'make mutations damaged files and text through the checks of the fuzz targets, where there is no cargo-fuzz (minutes)'
 	@echo 'make sanitize  what has unsafe or pure logic, under AddressSanitizer and Miri (needs nightly; minutes)'
-	@echo 'make kill      a kill at every operation of small jobs that resume, and at others of the runs that continue them (an hour or more)'
 	@echo 'make volumes   VOLUME_STEPS=$(VOLUME_STEPS) random commands on volumes, disturbed by kills, faults and lost drives (some ten minutes)'
+	@echo 'make kill      SIGKILL after an operation of each command that writes; SEED=, CASES=, SECONDS=, FROM= as for the next ones'
+	@echo 'make faults    EIO or ENOSPC in an operation of each command that writes'
+	@echo 'make flips     a flipped bit of a write with --verify-output, or of a read of checksummed data'
+	@echo 'make races     two jobs on one output, of any shape'
+	@echo 'make change    inputs that change while they are read'
+	@echo 'make power     power losses: on drives in memory (CASES), then snapshots of ext4, XFS and btrfs (root)'
+	@echo 'make soak      all of these in turn, beside one volume that stays'
+	@echo 'make resume-kills  a kill at every operation of small jobs that resume, and at others of the runs that continue them (an hour or more)'
 	@echo 'make random-drives  RANDOM_DRIVES=$(RANDOM_DRIVES) drives and workloads that nobody would build, through the simulator (minutes)'
 	@echo 'make test-parquet  what --features parquet adds (its library takes a minute or two to compile)'
 	@echo 'make test-tables  every job on SCHEMAS=$(SCHEMAS) generated tables beside DuckDB and pyarrow (BENCH_PYTHON has both; minutes)'
@@ -48,7 +61,20 @@ build:
 	@scripts/setup.sh rust
 	scripts/build.sh --package outcore-cli --package outcore-lab
 
-kill:
+CAMPAIGN = .venv/bin/python scripts/campaigns.py $@ --command $(TARGET_DIR)/debug/outcore \
+	--seed $(SEED) --from $(FROM) --cases $(CASES) --seconds $(SECONDS)
+
+power: LOSSES = OUTCORE_POWER_SEEDS=$(CASES) OUTCORE_POWER_FROM=$(FROM) \
+	cargo test --workspace --test engine -- --nocapture power::
+
+$(CAMPAIGNS):
+	@scripts/setup.sh
+	@cargo build --quiet --package outcore-cli --package outcore-lab
+	@VIRTUAL_ENV='$(CURDIR)/.venv' .venv/bin/maturin develop --quiet --manifest-path python/Cargo.toml
+	$(LOSSES)
+	$(CAMPAIGN)
+
+resume-kills:
 	@scripts/setup.sh rust
 	RESUME_KILLS=all cargo test --workspace --test command -- resumes
 

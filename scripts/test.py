@@ -208,8 +208,8 @@ def python() -> Tally:
 
 
 def pages() -> Tally:
-    """Every code block of the README and the guides, and every example of a help text, with the
-    commands that the tests built."""
+    """Every code block of the README and the guides, every example of a help text, and a slice of
+    each campaign, with the commands that the tests built."""
     target = Path(environment().get("CARGO_TARGET_DIR") or ROOT / "target")
     if not all((target / "debug" / name).is_file() for name in ("outcore", "outcore-lab")):
         build = ["cargo", "build", "--quiet", "--package", "outcore-cli", "--package", "outcore-lab"]
@@ -217,9 +217,10 @@ def pages() -> Tally:
         if tally.failed:
             return tally
     tally = Tally()
-    for script in ("scripts/pages.py", "scripts/help_examples.py"):
+    scripts = ("scripts/pages.py", "scripts/help_examples.py", "scripts/campaigns.py slice")
+    for script in scripts:
         lines: list[str] = []
-        exit_code = run(["python", script], lambda line: lines.append(line) is None)
+        exit_code = run(["python", *script.split()], lambda line: lines.append(line) is None)
         tally.add(pages_tally(lines, exit_code, script))
     return tally
 

@@ -86,6 +86,7 @@ _OPTIONS: dict[str, Option] = {
     "train": Option("value", "--train", None),
     "union": Option("flag", "--union", False),
     "unique": Option("flag", "--unique", False),
+    "verify_output": Option("flag", "--verify-output", False),
     "with_replacement": Option("flag", "--with-replacement", False),
     "zero_terminated": Option("flag", "--zero-terminated", False),
 }
@@ -105,7 +106,8 @@ def sort(
     memory: Size | None = None, threads: SupportsIndex | None = None, io: str | None = None,
     drives: Paths = (), scratch_limit: Size | None = None, record_io: StrPath | None = None,
     force: bool = False, replace: bool = False, explain: bool = False, seed: SupportsIndex | None = None,
-    resume: bool = False, volume: StrPath | None = None, progress: Watcher | bool | None = None,
+    resume: bool = False, verify_output: bool = False, volume: StrPath | None = None,
+    progress: Watcher | bool | None = None,
 ) -> SortSummary: ...
 
 
@@ -123,7 +125,8 @@ def sort(
     memory: Size | None = None, threads: SupportsIndex | None = None, io: str | None = None,
     drives: Paths = (), scratch_limit: Size | None = None, record_io: StrPath | None = None,
     force: bool = False, replace: bool = False, explain: bool = False, seed: SupportsIndex | None = None,
-    resume: bool = False, volume: StrPath | None = None, progress: Watcher | bool | None = None,
+    resume: bool = False, verify_output: bool = False, volume: StrPath | None = None,
+    progress: Watcher | bool | None = None,
 ) -> Table: ...
 
 
@@ -140,7 +143,8 @@ def sort(
     memory: Size | None = None, threads: SupportsIndex | None = None, io: str | None = None,
     drives: Paths = (), scratch_limit: Size | None = None, record_io: StrPath | None = None,
     force: bool = False, replace: bool = False, explain: bool = False, seed: SupportsIndex | None = None,
-    resume: bool = False, volume: StrPath | None = None, progress: Watcher | bool | None = None,
+    resume: bool = False, verify_output: bool = False, volume: StrPath | None = None,
+    progress: Watcher | bool | None = None,
 ) -> SortSummary | Table:
     """Sort files of lines or records, larger than memory if need be.
 
@@ -243,6 +247,9 @@ def sort(
         resume: Keep a journal. If the job is killed or fails, the same command with resume= continues it and
             writes the same bytes. For lines, records and tables that go from files to one file. outcore keeps
             what it has done for 7 days (OUTCORE_RESUME_DAYS).
+        verify_output: Read the output back from its drive before it gets its name, and compare number,
+            checksum and order with what was read. After a difference, there is no output. For lines and
+            records that go from files to a plain file or shards.
         volume: The drives file of a volume: where a file is taken, `"@name"` is a dataset on it. By default
             that of `OUTCORE_VOLUME`.
         progress: `True` for a bar, or a function that is called with a `Progress` a few times a second. What
@@ -274,7 +281,8 @@ def unique(
     on_error: Literal["fail", "skip", "null"] | None = None, memory: Size | None = None,
     threads: SupportsIndex | None = None, io: str | None = None, drives: Paths = (),
     scratch_limit: Size | None = None, record_io: StrPath | None = None, explain: bool = False,
-    resume: bool = False, volume: StrPath | None = None, progress: Watcher | bool | None = None,
+    resume: bool = False, verify_output: bool = False, volume: StrPath | None = None,
+    progress: Watcher | bool | None = None,
 ) -> UniqueSummary: ...
 
 
@@ -293,7 +301,8 @@ def unique(
     on_error: Literal["fail", "skip", "null"] | None = None, memory: Size | None = None,
     threads: SupportsIndex | None = None, io: str | None = None, drives: Paths = (),
     scratch_limit: Size | None = None, record_io: StrPath | None = None, explain: bool = False,
-    resume: bool = False, volume: StrPath | None = None, progress: Watcher | bool | None = None,
+    resume: bool = False, verify_output: bool = False, volume: StrPath | None = None,
+    progress: Watcher | bool | None = None,
 ) -> Table: ...
 
 
@@ -311,7 +320,8 @@ def unique(
     on_error: Literal["fail", "skip", "null"] | None = None, memory: Size | None = None,
     threads: SupportsIndex | None = None, io: str | None = None, drives: Paths = (),
     scratch_limit: Size | None = None, record_io: StrPath | None = None, explain: bool = False,
-    resume: bool = False, volume: StrPath | None = None, progress: Watcher | bool | None = None,
+    resume: bool = False, verify_output: bool = False, volume: StrPath | None = None,
+    progress: Watcher | bool | None = None,
 ) -> UniqueSummary | Table:
     """Keep one of each line or record, in order, or count them.
 
@@ -347,8 +357,8 @@ def unique(
         check_chars: Compare at most N bytes of a line.
         force, dtype, record, key, order, descending, separator, lines, zero_terminated, header_lines,
             comment, csv, jsonl, fastq, by, header, columns, union, codec, group_rows, bloom, schema, infer,
-            null, on_error, memory, threads, io, drives, scratch_limit, record_io, explain, resume, volume,
-            progress: As in `sort`.
+            null, on_error, memory, threads, io, drives, scratch_limit, record_io, explain, resume,
+            verify_output, volume, progress: As in `sort`.
 
     Raises: What `sort` raises.
     """
@@ -458,7 +468,7 @@ def shuffle(
     on_error: Literal["fail", "skip", "null"] | None = None, parts: SupportsIndex | None = None,
     memory: Size | None = None, threads: SupportsIndex | None = None, io: str | None = None,
     drives: Paths = (), scratch_limit: Size | None = None, record_io: StrPath | None = None,
-    explain: bool = False, resume: bool = False, volume: StrPath | None = None,
+    explain: bool = False, resume: bool = False, verify_output: bool = False, volume: StrPath | None = None,
     progress: Watcher | bool | None = None,
 ) -> ShuffleSummary: ...
 
@@ -477,7 +487,7 @@ def shuffle(
     on_error: Literal["fail", "skip", "null"] | None = None, parts: SupportsIndex | None = None,
     memory: Size | None = None, threads: SupportsIndex | None = None, io: str | None = None,
     drives: Paths = (), scratch_limit: Size | None = None, record_io: StrPath | None = None,
-    explain: bool = False, resume: bool = False, volume: StrPath | None = None,
+    explain: bool = False, resume: bool = False, verify_output: bool = False, volume: StrPath | None = None,
     progress: Watcher | bool | None = None,
 ) -> Table: ...
 
@@ -495,7 +505,7 @@ def shuffle(
     on_error: Literal["fail", "skip", "null"] | None = None, parts: SupportsIndex | None = None,
     memory: Size | None = None, threads: SupportsIndex | None = None, io: str | None = None,
     drives: Paths = (), scratch_limit: Size | None = None, record_io: StrPath | None = None,
-    explain: bool = False, resume: bool = False, volume: StrPath | None = None,
+    explain: bool = False, resume: bool = False, verify_output: bool = False, volume: StrPath | None = None,
     progress: Watcher | bool | None = None,
 ) -> ShuffleSummary | Table:
     """Shuffle lines or records into a uniformly random order.
@@ -525,7 +535,7 @@ def shuffle(
         key, separator: As in `comm`.
         force, replace, dtype, record, lines, zero_terminated, header_lines, comment, header, columns, union,
             codec, group_rows, bloom, schema, infer, null, on_error, parts, memory, threads, io, drives,
-            scratch_limit, record_io, explain, resume, volume, progress: As in `sort`.
+            scratch_limit, record_io, explain, resume, verify_output, volume, progress: As in `sort`.
         src, dst: As in `unique`.
 
     Raises: What `sort` raises.

@@ -30,6 +30,7 @@ NEUTRAL = {
     "force": "whether a file that is there may be replaced, and none is",
     "replace": "whether an input may be the output, and it is not",
     "resume": "how a killed run goes on, not what is made",
+    "verify_output": "checks what is made",
     "progress": "tells how far the job is",
     "record_io": "records the I/O of the run in a file of its own",
     "explain": "prints the plan",
@@ -79,6 +80,7 @@ VALUES: dict[str, Any] = {
     "volume": "drives.toml",
     "replace": True,
     "resume": True,
+    "verify_output": True,
     "record_io": "new.iotrace",
     "explain": True,
 }

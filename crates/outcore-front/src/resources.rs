@@ -371,6 +371,7 @@ impl Resources {
             outputs: self.outputs.clone(),
             costs,
             resume: None,
+            verify_output: false,
         };
         let budget = Budget::holding(options.memory_bytes, self.held_bytes);
         Job {

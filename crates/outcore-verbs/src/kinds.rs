@@ -100,7 +100,7 @@ const SAYS_WHAT: [&str; 7] = [
 ];
 
 /// The first rule that names a command and an option counts.
-static RULES: [Rule; 58] = [
+static RULES: [Rule; 59] = [
     // Options that make records of bytes, and that only records take.
     rule(&["keys"], RECORDS.and(LINES), "records and lines")
         .of(&["sort", "unique", "view build"])
@@ -117,6 +117,14 @@ static RULES: [Rule; 58] = [
         "lines, CSV, JSON lines, records and tables",
     )
     .instead("FASTQ begins anew after a kill"),
+    rule(
+        &["verify_output"],
+        ROWS.and(RECORDS),
+        "lines, CSV, JSON lines and records",
+    )
+    .instead(
+        "`outcore verify OUT --against IN` compares tables; --csv and --jsonl sort rows of text",
+    ),
     rule(&["ties", "explain"], RECORDS, "records").of(&["verify"]),
     rule(&["zip"], RECORDS, "records").instead("join tables with `outcore join`"),
     rule(

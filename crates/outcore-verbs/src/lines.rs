@@ -23,7 +23,7 @@ use outcore_front::text::fastq_files::{RECORD_END, framed};
 use outcore_front::text::header::HeaderRule;
 use outcore_front::text::header_files::take_headers;
 use outcore_front::text::json_files::skip_marks;
-use outcore_front::text::output::{self as text_output, Dress, Pending, not_one_file};
+use outcore_front::text::output::{self as text_output, Dress, Pending, PlainFor, not_one_file};
 use outcore_front::text::reader::Frame;
 use outcore_front::what::{Asked, What};
 use outcore_io::units;
@@ -33,7 +33,7 @@ use crate::host::{Host, Kept, check_output_named, watch};
 use crate::option::RecordingArgs;
 use crate::option::lines::{FormatArgs, LineArgs, Rows};
 use crate::report::{Moved, Phase, Place, Plan, Stopwatch, WriteSummary};
-use crate::resumed::{Resuming, may_exist, refuse_copies, refused};
+use crate::resumed::{Resuming, may_exist, refuse_copies};
 use crate::scratch::{note_scratch, scratch_drives};
 
 /// The request of a command on lines.
@@ -52,8 +52,8 @@ pub(crate) struct LineRequest<'a> {
     pub takes_records: bool,
     /// Whether the input is FASTQ, whose records are framed on scratch.
     pub frames_fastq: bool,
-    /// Whether the job keeps a journal, for which its inputs must stay.
-    pub keeps_journal: bool,
+    /// The option for which inputs are read where they are, and the output is a plain file.
+    pub plain_for: Option<PlainFor>,
     /// The other kinds of data that may be taken for lines.
     pub recognition: Recognition,
 }
@@ -231,8 +231,8 @@ impl LineJob {
         } = settled;
         // Wrong drives are reported before the command waits for a stream.
         resources.named_drives(0)?;
-        if request.keeps_journal {
-            refuse_copies(&sources, request.lines())?;
+        if let Some(plain_for) = request.plain_for {
+            refuse_copies(&sources, request.lines(), plain_for)?;
         }
         let resources = request.start_recording(host, resources, (&sources, &target))?;
         let (files, spool) = match (request.frames_fastq, is_copied) {
@@ -278,8 +278,12 @@ impl LineJob {
     ///
     /// # Errors
     /// Usage: it must be compressed, or is not a file.
-    pub(crate) fn open_file(&self, dress: &Dress) -> Result<(Output, Pending)> {
-        text_output::open_file(&self.target, dress)
+    pub(crate) fn open_file(
+        &self,
+        dress: &Dress,
+        plain_for: PlainFor,
+    ) -> Result<(Output, Pending)> {
+        text_output::open_file(&self.target, dress, plain_for)
     }
 
     /// The same, with something before a pipe.
@@ -298,22 +302,31 @@ impl LineJob {
         text_output::set_aside(&self.job, &self.target, dress)
     }
 
-    /// Keeps a journal for a job whose lines have this `order`, if that is asked for, and says
-    /// whether a killed run is continued or could be.
+    /// Prepares the job for the option for which it needs plain files, if one is given. For a
+    /// journal, the lines have this `order`, and a note says whether a killed run is continued or
+    /// could be.
     ///
     /// # Errors
     /// Usage: copies of the inputs had to be made.
-    pub(crate) fn keep_journal(
+    pub(crate) fn keep_plain(
         &mut self,
         host: &dyn Host,
-        is_asked: bool,
+        plain_for: Option<PlainFor>,
         order: impl FnOnce() -> Result<String>,
     ) -> Result<()> {
-        if is_asked && self.spool.is_some() {
-            let cause =
-                "records that span lines are copied to scratch, which a killed run takes along";
-            return Err(refused(cause, "leave --resume out"));
+        if let Some(plain_for) = plain_for.filter(|_| self.spool.is_some()) {
+            let cause = match plain_for {
+                PlainFor::Resume => {
+                    "records that span lines are copied to scratch, which a killed run takes along"
+                }
+                PlainFor::VerifyOutput => {
+                    "records that span lines are copied to scratch, and only the copy is known"
+                }
+            };
+            return Err(plain_for.refuse(cause, ""));
         }
+        let is_asked = plain_for == Some(PlainFor::Resume);
+        self.job.options.verify_output = plain_for == Some(PlainFor::VerifyOutput);
         self.resuming(is_asked).begin(host);
         if is_asked {
             let options = self.resources.resume_options(host.call(), order()?);
@@ -723,7 +736,7 @@ fn choose_target(
     let is_input = key.is_some() && sources.iter().any(|source| source.key == key);
     let consent = Consent {
         force: matches!(request.overwrite, Overwrite::Anything | Overwrite::Others)
-            || may_exist(request.keeps_journal, Some(&name))?,
+            || may_exist(request.plain_for == Some(PlainFor::Resume), Some(&name))?,
         replace: is_input && matches!(request.overwrite, Overwrite::Anything | Overwrite::Input),
     };
     let how = (host.streams(), holds);

@@ -193,7 +193,7 @@ impl<'a> LinePass<'a> {
             force: files.force,
             takes_records: false,
             frames_fastq: false,
-            keeps_journal: false,
+            plain_for: None,
             recognition: request.lines.recognition(request.rows.separator()),
         };
         let types = request.record.to_request_without_keys();

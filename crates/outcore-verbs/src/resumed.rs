@@ -1,4 +1,4 @@
-//! The common parts of commands with `--resume`.
+//! The common parts of commands with `--resume` and `--verify-output`.
 //!
 //! Contract: a command looks for a killed run with the same output before it opens anything, and
 //! says so whether it continues that run or not. If a run fails for a reason that may pass, it says
@@ -11,6 +11,7 @@ use outcore::{ANOTHER_JOB, Error, Kind, Result};
 use outcore_front::content::Recognition;
 use outcore_front::inputs::{self, Source};
 use outcore_front::output::Target;
+use outcore_front::text::output::PlainFor;
 use outcore_io::drive::objects::is_object;
 use outcore_io::output::parent_of;
 use outcore_io::units;
@@ -154,22 +155,40 @@ pub(crate) fn refused(cause: &str, hint: &str) -> Error {
     Error::usage("resume", cause).hint(hint)
 }
 
-/// Rejects inputs of which the job would make copies: a killed run takes these with it.
+/// Rejects inputs of which the job would make copies. A killed run takes these with it, and a check
+/// of the output would know only the copy.
 ///
 /// # Errors
 /// Usage: a stream, or a compressed file that is read as lines. The errors of the inputs.
-pub(crate) fn refuse_copies(sources: &[Source], lines: Option<Recognition>) -> Result<()> {
-    const HINT: &str = "make a file of it first, or leave --resume out";
+pub(crate) fn refuse_copies(
+    sources: &[Source],
+    lines: Option<Recognition>,
+    plain_for: PlainFor,
+) -> Result<()> {
+    const HINT: &str = "make a file of it first";
+    let refuse = |cause, source: &Source| Err(plain_for.refuse(cause, HINT).path(&source.name));
     for source in sources {
         if source.is_stream() {
-            let cause = "a stream cannot be read again by the run that continues";
-            return Err(refused(cause, HINT).path(&source.name));
+            let cause = match plain_for {
+                PlainFor::Resume => "a stream cannot be read again by the run that continues",
+                PlainFor::VerifyOutput => {
+                    "a stream is copied to scratch, and only the copy is known"
+                }
+            };
+            return refuse(cause, source);
         }
         let Some(recognition) = lines else { continue };
         let input = inputs::look_at_lines(source.clone(), recognition)?;
         if recognition.packed(&source.name, input.content).is_some() {
-            let cause = "a compressed input is unpacked to scratch, which a killed run takes along";
-            return Err(refused(cause, HINT).path(&source.name));
+            let cause = match plain_for {
+                PlainFor::Resume => {
+                    "a compressed input is unpacked to scratch, which a killed run takes along"
+                }
+                PlainFor::VerifyOutput => {
+                    "a compressed input is unpacked to scratch, and only the copy is known"
+                }
+            };
+            return refuse(cause, source);
         }
     }
     Ok(())

@@ -55,6 +55,10 @@ pub struct JobOptions {
     /// Whether the job keeps a journal, by which another run of it continues if it is killed. Sorts
     /// of records and lines into one file follow it.
     pub resume: Option<ResumeOptions>,
+    /// Whether the output is read back, and compared with what the job has read, before it gets its
+    /// name. Sorts and shuffles of records and lines into files follow it, except for those that
+    /// keep a journal.
+    pub verify_output: bool,
 }
 
 /// How a job can be resumed.
@@ -91,6 +95,7 @@ impl Default for JobOptions {
             outputs: OutputPlaces::Unknown,
             costs: ComputeCosts::ASSUMED,
             resume: None,
+            verify_output: false,
         }
     }
 }

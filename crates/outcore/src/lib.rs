@@ -134,6 +134,7 @@ mod partition;
 pub mod passes;
 pub mod primitives;
 pub mod read;
+mod read_back;
 pub mod runs;
 pub mod shuffle;
 pub mod sort;

@@ -72,6 +72,34 @@ pub fn verify(
     let volume = Volume::new(Arc::clone(&job.device), &[])?;
     let parts = open_inputs(&volume, inputs, format.record_bytes(), Access::Read)?;
     let data_bytes: u64 = parts.iter().map(|part| part.data_len_bytes).sum();
+    let check = check_parts(job, &volume, parts.clone(), format, options)?;
+    check_unchanged(&volume, &parts, false)?;
+    phases.end(VERIFY, &volume);
+    let reads = data_bytes as f64 / block_bytes(job, format.record_bytes())? as f64;
+    let amounts = Amounts::of_files(data_bytes.into(), Forecast::NOTHING, reads);
+    let layout = job.layout(&input_places(&parts), &OutputPlaces::Unknown);
+    let plan = PhasePlan::new(VERIFY, amounts, &layout);
+    Ok(VerifyReport {
+        check,
+        seconds: phases.started.elapsed().as_secs_f64(),
+        read_bytes: volume.traffic_bytes().0,
+        drives: traffic_by_drive(&volume),
+        phases: phases.beside(&[plan]),
+    })
+}
+
+/// Checks all records of open files, in this order, as one stream.
+///
+/// # Errors
+/// The errors of [`verify`], except for a file that changes.
+pub(crate) fn check_parts(
+    job: &Job,
+    volume: &Volume,
+    parts: Vec<InputPart>,
+    format: &RecordFormat,
+    options: CheckOptions,
+) -> Result<CheckReport> {
+    let data_bytes: u64 = parts.iter().map(|part| part.data_len_bytes).sum();
     job.control.begin_phase(VERIFY, data_bytes);
     let block_bytes = block_bytes(job, format.record_bytes())?;
     let blocks = Blocks::new(parts, format.record_bytes(), block_bytes);
@@ -88,31 +116,18 @@ pub fn verify(
         let read_bytes = blocks.read_bytes_max();
         let pool = Pool::new(&job.budget, BLOCKS, read_bytes, WINDOW)?;
         blocks.read_each(
-            &volume,
+            volume,
             &pool,
             || thread_group.check(),
             |block, elements| {
                 checked.check(block, elements);
                 job.control.advance(block.payload_bytes as u64);
-                job.control.watch(&volume);
+                job.control.watch(volume);
                 Ok(())
             },
         )
     })?;
-    check_unchanged(&volume, blocks.parts(), false)?;
-    let check = checked.into_report(blocks.parts())?;
-    phases.end(VERIFY, &volume);
-    let reads = data_bytes as f64 / block_bytes as f64;
-    let amounts = Amounts::of_files(data_bytes.into(), Forecast::NOTHING, reads);
-    let layout = job.layout(&input_places(blocks.parts()), &OutputPlaces::Unknown);
-    let plan = PhasePlan::new(VERIFY, amounts, &layout);
-    Ok(VerifyReport {
-        check,
-        seconds: phases.started.elapsed().as_secs_f64(),
-        read_bytes: volume.traffic_bytes().0,
-        drives: traffic_by_drive(&volume),
-        phases: phases.beside(&[plan]),
-    })
+    checked.into_report(blocks.parts())
 }
 
 /// Count and checksum of the records of `inputs`, independent of their order: two inputs with equal

@@ -65,6 +65,7 @@ mod traffic;
 mod unique;
 mod vectors;
 mod verify;
+mod verify_output;
 mod view;
 mod view_csv;
 mod view_lines;

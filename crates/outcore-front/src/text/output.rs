@@ -395,21 +395,66 @@ pub fn open(
     Ok((Output::Pipe(Mutex::new(Box::new(feeder))), pending))
 }
 
-/// An output that the engine writes itself, with its header: a plain file.
+/// The option for which the engine writes one plain file itself.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum PlainFor {
+    /// A journal, with which another run continues.
+    Resume,
+    /// A check of the output, which is read back.
+    VerifyOutput,
+}
+
+impl PlainFor {
+    /// The operation that errors name.
+    pub fn operation(self) -> &'static str {
+        match self {
+            PlainFor::Resume => "resume",
+            PlainFor::VerifyOutput => "verify output",
+        }
+    }
+
+    /// The option as a user types it.
+    pub fn option(self) -> &'static str {
+        match self {
+            PlainFor::Resume => "--resume",
+            PlainFor::VerifyOutput => "--verify-output",
+        }
+    }
+
+    /// The error for a job that does not take the option.
+    pub fn refuse(self, cause: &str, hint: &str) -> Error {
+        let option = self.option();
+        let hint = match hint.is_empty() {
+            true => format!("leave {option} out"),
+            false => format!("{hint}, or leave {option} out"),
+        };
+        Error::usage(self.operation(), cause).hint(hint)
+    }
+
+    /// The error for an output that is not one file.
+    pub fn not_one_file(self) -> Error {
+        let cause = match self {
+            PlainFor::Resume => "only a job that writes one file can be resumed",
+            PlainFor::VerifyOutput => "only an output that is a file can be verified",
+        };
+        self.refuse(cause, "name a file with -o")
+    }
+}
+
+/// The engine's output for a plain file, which the engine writes itself, with its header.
 ///
 /// # Errors
-/// Usage: its lines must be compressed or unframed, its header is long, or it is not one file.
-pub fn open_file(target: &Target, dress: &Dress) -> Result<(Output, Pending)> {
-    const RESUME: &str = "resume";
+/// Usage: a pipe, shards, a compressed file, or lines that are changed while they are written.
+pub fn open_file(target: &Target, dress: &Dress, plain_for: PlainFor) -> Result<(Output, Pending)> {
     let Target::File(path) = target else {
-        let cause = "only a job that writes one file can be resumed";
-        return Err(Error::usage(RESUME, cause).hint("name a file with -o"));
+        return Err(plain_for.not_one_file());
     };
-    let cause = match dress.compression(path) {
-        Some(_) => "a compressed output cannot be continued",
-        None if dress.is_framed => "records that span lines are copied to scratch",
-        None if dress.header.len() > HEADER_BYTES_MAX => "the header is longer than 1 MiB",
-        None => {
+    let cause = match (dress.compression(path), plain_for) {
+        (Some(_), PlainFor::Resume) => "a compressed output cannot be continued",
+        (Some(_), PlainFor::VerifyOutput) => "a compressed output cannot be verified",
+        _ if dress.is_framed => "records that span lines are copied to scratch",
+        _ if dress.header.len() > HEADER_BYTES_MAX => "the header is longer than 1 MiB",
+        _ => {
             let path = std::path::absolute(path).unwrap_or_else(|_| path.clone());
             let header = dress.header.clone();
             let make = (!header.is_empty()).then(|| -> MakeHeader {
@@ -420,8 +465,7 @@ pub fn open_file(target: &Target, dress: &Dress) -> Result<(Output, Pending)> {
             return Ok((output, Pending::default()));
         }
     };
-    let hint = "write a plain file, or leave --resume out";
-    Err(Error::usage(RESUME, cause).path(path).hint(hint))
+    Err(plain_for.refuse(cause, "write a plain file").path(path))
 }
 
 impl Pending {

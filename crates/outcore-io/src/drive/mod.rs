@@ -17,6 +17,7 @@
 //! - [`steady::SteadyDevice`]: a wrapper that detects changed inputs
 //! - [`testing::RamDevice`], for tests: in memory, seeded completion order, virtual clock
 //! - [`testing::FaultDevice`], for tests: a wrapper that injects faults
+//! - [`testing::PowerDevice`], for tests: a wrapper that forgets what was not synced
 //!
 //! [`probe`] measures a drive with the loads of [`load`].
 //!

@@ -159,7 +159,7 @@ fn of_lines(host: &dyn Host, args: &CommArgs, inputs: &[PathBuf; 2]) -> Result<C
         force: args.force,
         takes_records: false,
         frames_fastq: false,
-        keeps_journal: false,
+        plain_for: None,
         recognition: args.lines.recognition(None),
     };
     if args.dry_run {

@@ -20,6 +20,7 @@ use outcore::{Error, Result};
 use outcore_front::inputs::is_stdout;
 use outcore_front::records::TypeRequest;
 use outcore_front::resources::ResourcesRequest;
+use outcore_front::text::output::PlainFor;
 use outcore_front::text::said_twice;
 use outcore_front::what::What;
 use outcore_io::config::Flags;
@@ -344,6 +345,25 @@ impl PassResumeArgs {
             },
         );
         self.resume.then_some(options)
+    }
+}
+
+/// Whether the output is checked before it appears.
+#[derive(Debug, Clone, Copy, Default, Args)]
+pub(crate) struct VerifyOutputArgs {
+    /// Read the output back from its drive before it gets its name, and compare number, checksum
+    /// and order with what was read. After a difference, there is no output. For lines and records
+    /// that go from files to a plain file or shards
+    #[arg(long, help_heading = "Files", conflicts_with = "resume")]
+    pub(crate) verify_output: bool,
+}
+
+/// The option for which a job needs plain files, if one is given.
+pub(crate) fn plain_for(journal: ResumeArgs, check: VerifyOutputArgs) -> Option<PlainFor> {
+    match (journal.resume, check.verify_output) {
+        (true, _) => Some(PlainFor::Resume),
+        (_, true) => Some(PlainFor::VerifyOutput),
+        _ => None,
     }
 }
 

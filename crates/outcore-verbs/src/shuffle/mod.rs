@@ -14,12 +14,12 @@ use outcore::shuffle::{ShuffleOptions, ShuffleSize, Unit, plan_shuffle, shuffle}
 use outcore::{Input, Output, Result};
 use outcore_front::cost::DriveTraffic;
 use outcore_front::inputs::{ResolvedInput, look, refuse_streams};
-use outcore_front::output::{Consent, check_room, header_for, loses_header};
+use outcore_front::output::{Consent, Target, check_room, header_for, loses_header};
 use outcore_front::records;
 use outcore_front::resources::Resources;
 use outcore_front::text::csv_files::Look;
 use outcore_front::text::fastq_files::{self, RECORD_END};
-use outcore_front::text::output::{Dress, Pending};
+use outcore_front::text::output::{Dress, Pending, PlainFor};
 use outcore_front::text::sample::choose_in_random_order;
 use outcore_front::what::Asked;
 use serde_json::json;
@@ -29,6 +29,7 @@ use page::{ShuffleArgs, ShuffleSummary};
 use crate::host::{Host, Weight};
 use crate::lines::{LineDone, LineJob, LineRequest, Overwrite, find, format_beside, what_is_moved};
 use crate::option::lines::Rows;
+use crate::option::plain_for;
 use crate::pass::{LinePass, PassRequest, Taken};
 use crate::report::{Phase, Plan, WriteSummary};
 use crate::verb::{Inputs, Verb, Words};
@@ -152,6 +153,7 @@ fn shuffle_files(
     rows: &Rows,
     resources: Resources,
 ) -> Result<WriteSummary> {
+    let plain_for = plain_for(args.journal, args.check_output);
     let types = args.record.to_request_without_keys();
     let recognition = args.lines.recognition(rows.separator());
     let sources = find(host, &args.files.inputs)?;
@@ -170,7 +172,7 @@ fn shuffle_files(
         force: args.files.force,
         takes_records: has_type,
         frames_fastq: matches!(rows, Rows::Fastq),
-        keeps_journal: args.journal.resume,
+        plain_for,
         recognition,
     };
     let is_resumed = args.journal.resume;
@@ -195,7 +197,7 @@ fn shuffle_files(
         replace: job.replace,
     };
     let header = &args.header;
-    job.keep_journal(host, is_resumed, || {
+    job.keep_plain(host, plain_for, || {
         Ok(format!("{}, {header:?}", prepared.what))
     })?;
     job.begin(
@@ -252,9 +254,9 @@ fn prepare_lines(
             (terminator, dress)
         }
     };
-    let (output, pending) = match args.journal.resume {
-        true => job.open_file(&dress)?,
-        false => job.open_output(host, &dress)?,
+    let (output, pending) = match plain_for(args.journal, args.check_output) {
+        Some(plain_for) => job.open_file(&dress, plain_for)?,
+        None => job.open_output(host, &dress)?,
     };
     Ok(Prepared {
         unit: Unit::Lines {
@@ -283,6 +285,9 @@ fn prepare_records(host: &dyn Host, args: &ShuffleArgs, job: &LineJob) -> Result
     let header = header_for(&job.target, &inputs, &decided)?;
     if let Some(lost) = loses_header(&job.target, &inputs, header.as_ref()) {
         host.note(&lost);
+    }
+    if args.check_output.verify_output && matches!(job.target, Target::Pipe(_)) {
+        return Err(PlainFor::VerifyOutput.not_one_file());
     }
     let open = |path: Option<&std::path::Path>| host.open_pipe(path, &job.job.control);
     Ok(Prepared {

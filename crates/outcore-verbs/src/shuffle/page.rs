@@ -7,7 +7,7 @@ use clap::Args;
 
 use crate::option::lines::{HeaderArgs, LineArgs, RowArgs};
 use crate::option::tables::TableArgs;
-use crate::option::{FileArgs, JobArgs, ResumeArgs, TypeArgs, parse_count};
+use crate::option::{FileArgs, JobArgs, ResumeArgs, TypeArgs, VerifyOutputArgs, parse_count};
 use crate::report::{WriteSummary, report};
 
 const SHUFFLE_EXAMPLES: &str = "\
@@ -28,6 +28,7 @@ Examples:
 #[command(
     after_long_help = SHUFFLE_EXAMPLES,
     mut_arg("resume", |option| option.conflicts_with("records")),
+    mut_arg("verify_output", |option| option.conflicts_with_all(["records"])),
 )]
 pub(crate) struct ShuffleArgs {
     #[command(flatten)]
@@ -37,6 +38,8 @@ pub(crate) struct ShuffleArgs {
     pub(crate) replace: bool,
     #[command(flatten)]
     pub(crate) journal: ResumeArgs,
+    #[command(flatten)]
+    pub(crate) check_output: VerifyOutputArgs,
     #[command(flatten)]
     pub(crate) record: TypeArgs,
     /// Write only this many lines, records or rows, chosen at random, as `shuf -n` does. The chosen

@@ -30,17 +30,16 @@ use outcore_front::text::fastq_files;
 use outcore_front::text::gnu::debug::Debug;
 use outcore_front::text::gnu::{GnuOrder, GnuSort};
 use outcore_front::text::json::JsonFields;
-use outcore_front::text::output::Dress;
+use outcore_front::text::output::{Dress, PlainFor};
 use outcore_front::volumes::fresh_seed;
 use serde_json::json;
 
 use super::page::{SortArgs, SortSummary};
 use crate::host::Host;
 use crate::lines::{LineDone, LineJob, LineRequest, Overwrite, fastq_options};
-use crate::option::OnError;
 use crate::option::lines::{CheckHow, FormatArgs};
+use crate::option::{OnError, plain_for};
 use crate::report::Phase as ReportedPhase;
-use crate::resumed::refused;
 
 /// Bytes of a line that a message shows.
 const SHOWN_BYTES: usize = 4096;
@@ -65,7 +64,8 @@ pub(super) fn sort(
     // An invalid option is reported before anything is read.
     let seed = random_seed(host, args)?;
     let order = order_of(args, text, seed)?;
-    check_resume(args)?;
+    let plain_for = plain_for(args.journal, args.check_output);
+    plain_for.map_or(Ok(()), |plain_for| check_plain(args, plain_for))?;
     let inputs = input_names(host, args)?;
     refuse_several(args, &inputs)?;
     note_locale(host);
@@ -86,7 +86,7 @@ pub(super) fn sort(
         force: args.force,
         takes_records: false,
         frames_fastq: text.fastq,
-        keeps_journal: args.journal.resume,
+        plain_for,
         recognition: recognition_of(host, args, text)?,
     };
     let unit = if text.fastq { "read" } else { "line" };
@@ -135,7 +135,7 @@ pub(super) fn sort(
         }
         host.show_plan(&plan);
     }
-    lines.keep_journal(host, is_resumed, || identity_of(host, args, text))?;
+    lines.keep_plain(host, plain_for, || identity_of(host, args, text))?;
     lines.begin(host, json!({}));
     let run = |lines: &LineJob, dress: &Dress, order: &dyn SortKey, options| {
         run(host, args, lines, dress, order, options, debug.as_ref())
@@ -168,9 +168,9 @@ fn run(
     options: LineSortOptions,
     debug: Option<&Arc<Debug>>,
 ) -> Result<LineSummary> {
-    let (output, pending) = match args.journal.resume {
-        true => lines.open_file(dress)?,
-        false => lines.open_output_through(host, dress, |sink| match debug {
+    let (output, pending) = match plain_for(args.journal, args.check_output) {
+        Some(plain_for) => lines.open_file(dress, plain_for)?,
+        None => lines.open_output_through(host, dress, |sink| match debug {
             Some(debug) => Underlined::before(sink, debug, options.terminator),
             None => sink,
         })?,
@@ -185,33 +185,36 @@ fn run(
     })
 }
 
-/// Rejects forms of a sort that cannot be resumed.
-fn check_resume(args: &SortArgs) -> Result<()> {
-    if !args.journal.resume {
-        return Ok(());
-    }
-    let (cause, hint) = if args.gnu.merge {
+/// Rejects forms of a sort that cannot be resumed, or whose output cannot be verified.
+fn check_plain(args: &SortArgs, plain_for: PlainFor) -> Result<()> {
+    let is_resumed = plain_for == PlainFor::Resume;
+    let is_to_stdout = match args.output.as_deref() {
+        Some(output) => inputs::is_stdout(output),
+        None => !args.replace,
+    };
+    let has_seed = args.seed.is_some() || args.gnu.random_source.is_some();
+    let (cause, hint) = if args.gnu.merge && is_resumed {
         ("a merge cannot be resumed", "leave -m out")
-    } else if args.gnu.debug {
+    } else if args.gnu.merge {
+        ("the output of a merge cannot be verified", "leave -m out")
+    } else if args.gnu.debug && is_resumed {
         (
             "--debug goes to a pipe, which cannot be continued",
             "leave --debug out",
         )
-    } else if args
-        .output
-        .as_deref()
-        .map_or(!args.replace, inputs::is_stdout)
-    {
+    } else if args.gnu.debug {
         (
-            "only a job that writes one file can be resumed",
-            "name a file with -o",
+            "--debug writes more than the lines of the input",
+            "leave --debug out",
         )
-    } else if is_random(args) && args.seed.is_none() && args.gnu.random_source.is_none() {
+    } else if is_to_stdout {
+        return Err(plain_for.not_one_file());
+    } else if is_resumed && is_random(args) && !has_seed {
         ("-R has another order in each run", "choose one with --seed")
     } else {
         return Ok(());
     };
-    Err(refused(cause, hint))
+    Err(plain_for.refuse(cause, hint))
 }
 
 /// Whether the order may be random.
@@ -277,8 +280,9 @@ fn overwrite_of(host: &dyn Host, args: &SortArgs, text: &FormatArgs) -> Overwrit
 fn look_at(args: &SortArgs, lines: &LineJob) -> Look {
     let is_only_sorted = !args.is_check() && !args.gnu.merge && !args.explain && !args.dry_run;
     // A resumed sort must not find records that span lines where the killed one did not look.
-    let is_repeatable =
-        matches!(lines.target, Target::File(_)) && !args.gnu.debug && !args.journal.resume;
+    let is_repeatable = matches!(lines.target, Target::File(_))
+        && !args.gnu.debug
+        && plain_for(args.journal, args.check_output).is_none();
     match is_only_sorted && is_repeatable && args.tables.on_error != Some(OnError::Skip) {
         true => Look::Ends,
         false => Look::Whole,

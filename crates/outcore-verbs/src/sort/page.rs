@@ -9,7 +9,7 @@ use clap::{Args, ValueHint};
 
 use crate::option::lines::{CheckHow, FormatArgs, GnuArgs, HeaderArgs, LineArgs, OrderArgs};
 use crate::option::tables::TableArgs;
-use crate::option::{JobArgs, ResumeArgs, TypeArgs};
+use crate::option::{JobArgs, ResumeArgs, TypeArgs, VerifyOutputArgs};
 use crate::report::{WriteSummary, report};
 
 const SORT_EXAMPLES: &str = "\
@@ -46,6 +46,7 @@ errors exit with 2, inputs are lines, and file names say nothing about contents 
 #[command(
     after_long_help = SORT_EXAMPLES,
     mut_arg("resume", |option| option.conflicts_with_all(["delete_input", "check", "check_silently"])),
+    mut_arg("verify_output", |option| option.conflicts_with_all(["check", "check_silently"])),
 )]
 pub(crate) struct SortArgs {
     /// Files to sort, in order: lines, raw records, .npy, or a manifest (.outcore.json) of
@@ -108,6 +109,8 @@ pub(crate) struct SortArgs {
     pub(crate) delete_input: bool,
     #[command(flatten)]
     pub(crate) journal: ResumeArgs,
+    #[command(flatten)]
+    pub(crate) check_output: VerifyOutputArgs,
     /// Print the plan (passes, buffers, predicted traffic and time), then run
     #[arg(long, help_heading = "Plan")]
     pub(crate) explain: bool,

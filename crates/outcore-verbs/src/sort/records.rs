@@ -21,12 +21,14 @@ use outcore_front::records::{self, Decided};
 use outcore_front::resources::Resources;
 use outcore_front::spool::Spool;
 use outcore_front::staging::sealed_error;
+use outcore_front::text::output::PlainFor;
 use outcore_io::units;
 use serde_json::{Value, json};
 
 use super::consumed::{self, Consumed};
 use super::page::{SortArgs, SortSummary};
 use crate::host::{Host, Kept, Weight, is_closed, watch};
+use crate::option::plain_for;
 use crate::records::open_all;
 use crate::report::{Moved, Phase, Place, Plan, Stopwatch, WriteSummary};
 use crate::resumed::{Resuming, may_exist, refuse_copies};
@@ -175,8 +177,11 @@ fn prepare(host: &dyn Host, args: &SortArgs, resources: Resources) -> Result<Pre
             output::choose(name.as_deref(), &sources, resources.specs(), consent, how)?
         }
     };
-    if args.journal.resume {
-        refuse_copies(&sources, None)?;
+    if let Some(plain_for) = plain_for(args.journal, args.check_output) {
+        refuse_copies(&sources, None, plain_for)?;
+    }
+    if args.check_output.verify_output && matches!(target, Target::Pipe(_)) && !args.dry_run {
+        return Err(PlainFor::VerifyOutput.not_one_file());
     }
     // Wrong drives are reported before the command waits for a stream.
     resources.named_drives(0)?;
@@ -222,6 +227,7 @@ fn prepare(host: &dyn Host, args: &SortArgs, resources: Resources) -> Result<Pre
     if args.journal.resume {
         job.options.resume = Some(resources.resume_options(host.call(), String::new()));
     }
+    job.options.verify_output = args.check_output.verify_output;
     note_scratch(host, &resources, &target, &job);
     let spooled_bytes = spool.as_ref().map_or(0, |spool| spool.bytes);
     job.options.scratch_limit_bytes -= spooled_bytes.min(job.options.scratch_limit_bytes);

@@ -148,7 +148,7 @@ fn split_files(host: &dyn Host, args: &SplitArgs, rows: &RowArgs) -> Result<Spli
         force: args.force,
         takes_records: holds == Holds::Records,
         frames_fastq: false,
-        keeps_journal: false,
+        plain_for: None,
         recognition,
     };
     let resources = resources.measuring(args.explain);

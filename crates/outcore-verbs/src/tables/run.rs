@@ -12,6 +12,7 @@ use outcore_front::inputs::{Source, is_stdout};
 use outcore_front::output::{Consent, Holds, Target, check_replaced, check_terminal, is_stream};
 use outcore_front::resources::{Resources, default_scratch_dir};
 use outcore_front::staging::sealed_error;
+use outcore_front::text::output::PlainFor;
 use outcore_table::input::check_not_read_again;
 use outcore_table::jobs::TableEnds;
 use outcore_table::output::{FileRows, OutputOptions, TableStream, list_of};
@@ -254,7 +255,7 @@ fn check_resume(
         let is_text =
             request.text.kind.is_some() || TextKind::of_table_name(&source.name).is_some();
         let lines = is_text.then(Recognition::default);
-        refuse_copies(std::slice::from_ref(source), lines)?;
+        refuse_copies(std::slice::from_ref(source), lines, PlainFor::Resume)?;
     }
     Ok(())
 }

@@ -34,8 +34,8 @@ use page::UniqueArgs;
 
 use crate::host::{Host, Weight};
 use crate::lines::{LineDone, LineJob, LineRequest, Overwrite, fastq_options, find, format_of};
-use crate::option::SEED;
 use crate::option::lines::FormatArgs;
+use crate::option::{SEED, plain_for};
 use crate::sequence::args::InputArgs;
 use crate::sequence::group::{self, GroupRequest, UniqueSummary};
 use crate::sort::{self, SortArgs};
@@ -123,6 +123,7 @@ fn said(report: &UniqueSummary) -> Said<'static> {
 
 /// One of each line, or of each record of CSV or JSON lines.
 fn of_lines(host: &dyn Host, args: &UniqueArgs, text: &FormatArgs) -> Result<UniqueSummary> {
+    let plain_for = plain_for(args.journal, args.check_output);
     let request = LineRequest {
         inputs: &args.files.inputs,
         output: args.files.output.as_deref(),
@@ -131,7 +132,7 @@ fn of_lines(host: &dyn Host, args: &UniqueArgs, text: &FormatArgs) -> Result<Uni
         force: args.files.force,
         takes_records: false,
         frames_fastq: text.fastq,
-        keeps_journal: args.journal.resume,
+        plain_for,
         recognition: args.lines.recognition(args.order.separator()?),
     };
     // An invalid order is reported before anything is read.
@@ -174,11 +175,11 @@ fn of_lines(host: &dyn Host, args: &UniqueArgs, text: &FormatArgs) -> Result<Uni
         }
         host.show_plan(&plan);
     }
-    lines.keep_journal(host, is_resumed, || identity_of(args, text))?;
+    lines.keep_plain(host, plain_for, || identity_of(args, text))?;
     lines.begin(host, json!({}));
-    let (output, pending) = match is_resumed {
-        true => lines.open_file(&dress)?,
-        false => lines.open_output(host, &dress)?,
+    let (output, pending) = match plain_for {
+        Some(plain_for) => lines.open_file(&dress, plain_for)?,
+        None => lines.open_output(host, &dress)?,
     };
     let done = lines.watch(host, || {
         let (job, inputs) = (&lines.job, lines.inputs());
@@ -317,7 +318,8 @@ fn resources_of(host: &dyn Host, args: &UniqueArgs) -> Result<Resources> {
 
 /// One of each record.
 fn of_records(host: &dyn Host, args: &UniqueArgs, format: &RecordFormat) -> Result<UniqueSummary> {
-    if !format.is_all_key() || args.descending || args.journal.resume {
+    let is_plain = plain_for(args.journal, args.check_output).is_some();
+    if !format.is_all_key() || args.descending || is_plain {
         let counting = [
             ("--count", args.count),
             ("--repeated", args.occurrence.repeated),
@@ -325,7 +327,7 @@ fn of_records(host: &dyn Host, args: &UniqueArgs, format: &RecordFormat) -> Resu
         ];
         if let Some((option, _)) = counting.iter().find(|(_, is_given)| *is_given) {
             let cause = format!(
-                "{option} cannot be combined with --descending, --resume, or a key that is only part of the record"
+                "{option} cannot be combined with --descending, --resume, --verify-output, or a key that is only part of the record"
             );
             return Err(Error::usage("read arguments", cause)
                 .hint("use count-by to count values of a part of the record, and sort to order the counts"));
@@ -370,6 +372,7 @@ fn to_sort(args: &UniqueArgs) -> SortArgs {
         job: args.job.clone(),
         force: args.files.force,
         journal: args.journal,
+        check_output: args.check_output,
         seed: Some(SEED),
         ..SortArgs::default()
     }

@@ -8,7 +8,7 @@ use outcore_front::text::part::LinePart;
 
 use crate::option::lines::{FormatArgs, HeaderArgs, LineArgs, OrderArgs};
 use crate::option::tables::TableArgs;
-use crate::option::{FileArgs, JobArgs, ResumeArgs, TypeArgs};
+use crate::option::{FileArgs, JobArgs, ResumeArgs, TypeArgs, VerifyOutputArgs};
 
 const UNIQUE_EXAMPLES: &str = "\
 Examples:
@@ -40,12 +40,15 @@ Examples:
     mut_arg("ignore_nonprinting", |option| option.short(None)),
     mut_arg("ignore_case", |option| option.short('i')),
     mut_arg("resume", |option| option.conflicts_with_all(["count", "keep_order"])),
+    mut_arg("verify_output", |option| option.conflicts_with_all(["count", "keep_order"])),
 )]
 pub(crate) struct UniqueArgs {
     #[command(flatten)]
     pub(crate) files: FileArgs,
     #[command(flatten)]
     pub(crate) journal: ResumeArgs,
+    #[command(flatten)]
+    pub(crate) check_output: VerifyOutputArgs,
     #[command(flatten)]
     pub(crate) record: TypeArgs,
     /// Put the number of equal lines before each line, or the number of equal records after

@@ -26,6 +26,31 @@ use outcore_io::{Error, Result, units};
 /// Records compared at a time: their first words fit in the first-level cache.
 const BATCH: usize = 512;
 
+/// Number and checksum of items, independent of their order.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct PartTotals {
+    /// Number of items.
+    pub items: u64,
+    /// Sum of the hashes of all items.
+    pub checksum: u128,
+}
+
+impl PartTotals {
+    /// Adds the items of another part, or one item with its hash.
+    pub fn add(&mut self, other: PartTotals) {
+        self.items += other.items;
+        self.checksum = self.checksum.wrapping_add(other.checksum);
+    }
+
+    /// The totals of one line without its terminator.
+    pub fn of_line(line: &[u8]) -> Self {
+        PartTotals {
+            items: 1,
+            checksum: XxHash3_64::oneshot(line).into(),
+        }
+    }
+}
+
 /// Which records count as unordered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct CheckOptions {
@@ -57,6 +82,14 @@ pub struct CheckReport {
 }
 
 impl CheckReport {
+    /// Number and checksum of the records.
+    pub(crate) fn totals(&self) -> PartTotals {
+        PartTotals {
+            items: self.records,
+            checksum: self.checksum,
+        }
+    }
+
     /// True if no record is unordered.
     pub fn is_ordered(&self) -> bool {
         self.unordered == 0

@@ -2,8 +2,8 @@
 //!
 //! Contract: [`Ends`] are a job's opened and checked inputs, and the destinations of its output and
 //! scratch. [`Ends::write`] writes the staged output with its header and its edges. [`Ends::close`]
-//! publishes it after checking that the inputs are unchanged. After an earlier failure, nothing
-//! remains.
+//! publishes it after checking that the inputs are unchanged and, if asked, that the output on the
+//! drive is what was written. After an earlier failure, nothing remains.
 
 use std::io::Write;
 use std::sync::{Arc, PoisonError};
@@ -19,6 +19,7 @@ use crate::ends::{
 use crate::forecast::PhasePlan;
 use crate::job::{Job, Layout, OutputPlaces};
 use crate::read::source::InputPart;
+use crate::read_back::{self, VERIFY_OUTPUT};
 use crate::writer::Writer;
 use outcore_io::drive::{Access, PrivateDir};
 use outcore_io::output::{Room, StagedOutput};
@@ -45,16 +46,22 @@ pub(crate) struct Written {
     pub(crate) bytes: u64,
 }
 
+/// Reads a staged output back and fails if it is not what the job wrote.
+pub(crate) type ReadBack<'a> =
+    Box<dyn FnOnce(&Job, &Volume, read_back::Written<'_>) -> Result<()> + 'a>;
+
 /// A written output that has no name yet.
-pub(crate) struct Unnamed {
+pub(crate) struct Unnamed<'a> {
     pub(crate) staged: Option<StagedOutput>,
     pub(crate) written: Written,
     /// The journal, and the items that the job has read, if it can be resumed.
     pub(crate) journal: Option<LastRecord>,
     pub(crate) items_in: u64,
+    /// The check of the output, if it is asked for.
+    pub(crate) read_back: Option<ReadBack<'a>>,
 }
 
-impl Unnamed {
+impl Unnamed<'_> {
     /// The output of a job without a journal.
     pub(crate) fn of(staged: Option<StagedOutput>, written: Written) -> Self {
         Unnamed {
@@ -62,7 +69,23 @@ impl Unnamed {
             written,
             journal: None,
             items_in: written.items,
+            read_back: None,
         }
+    }
+
+    /// Reads the output, which begins with this header, back, if that is asked for; returns whether
+    /// it was.
+    fn verify(&mut self, job: &Job, volume: &Volume, header: &[u8]) -> Result<bool> {
+        let (Some(read_back), Some(staged)) = (self.read_back.take(), &self.staged) else {
+            return Ok(false);
+        };
+        job.control.begin_phase(VERIFY_OUTPUT, self.written.bytes);
+        staged.sync(volume)?;
+        let data_bytes = self.written.bytes;
+        let written = read_back::Written { staged, data_bytes };
+        read_back::header(job, volume, written, header)?;
+        read_back(job, volume, written)?;
+        Ok(true)
     }
 
     /// Gives the output its name; returns the private directories to remove.
@@ -72,6 +95,7 @@ impl Unnamed {
             written,
             journal,
             items_in,
+            ..
         } = self;
         let Some(staged) = staged else {
             return Ok(Vec::new());
@@ -216,16 +240,7 @@ impl<'o> Ends<'o> {
         };
         if let Some(writer) = &writer {
             let mut port = self.volume.port()?;
-            let shard = staged.and_then(|staged| staged.shards().first());
-            let header = match self.output {
-                Output::File { header, .. } => header.as_ref(),
-                _ => None,
-            };
-            if let Some((shard, make)) = shard.zip(header) {
-                let mut header = make(written.items);
-                header.resize(shard.plan.header.len(), b' ');
-                writer.write_header(&mut port, &header);
-            }
+            writer.write_header(&mut port, &self.header_of(staged, written.items));
             writer.finish(&mut port, written.bytes)?;
         }
         if let Output::Pipe(pipe) = self.output {
@@ -235,13 +250,29 @@ impl<'o> Ends<'o> {
         Ok(written)
     }
 
-    /// Returns scratch and publishes the staged output if the inputs are unchanged; `is_consumed`
-    /// if this job has freed their blocks. Phases are shown with their predictions in `planned`.
+    /// The header of an output with this many items, in its planned length; empty if it has none.
+    fn header_of(&self, staged: Option<&StagedOutput>, items: u64) -> Vec<u8> {
+        let shard = staged.and_then(|staged| staged.shards().first());
+        let make = match self.output {
+            Output::File { header, .. } => header.as_ref(),
+            _ => None,
+        };
+        let made = shard.zip(make).map(|(shard, make)| {
+            let mut header = make(items);
+            header.resize(shard.plan.header.len(), b' ');
+            header
+        });
+        made.unwrap_or_default()
+    }
+
+    /// Returns scratch, reads the staged output back if asked, and publishes it if the inputs are
+    /// unchanged; `is_consumed` if this job has freed their blocks. Phases are shown with their
+    /// predictions in `planned`.
     pub(crate) fn close(
         &self,
         job: &Job,
         mut phases: Phases,
-        unnamed: Unnamed,
+        mut unnamed: Unnamed<'_>,
         (scratch, is_consumed): (Option<Scratch>, bool),
         planned: &[PhasePlan],
     ) -> Result<Served> {
@@ -257,6 +288,10 @@ impl<'o> Ends<'o> {
             }
             other => other,
         };
+        let header = self.header_of(unnamed.staged.as_ref(), unnamed.written.items);
+        if unnamed.verify(job, &self.volume, &header)? {
+            phases.end(VERIFY_OUTPUT, &self.volume);
+        }
         let dirs = match unnamed.staged.is_some() {
             true => {
                 job.control.begin_phase("publish", 0);

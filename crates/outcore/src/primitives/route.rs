@@ -26,6 +26,7 @@ use super::summary::Summary;
 use super::table::Table;
 use crate::job::Job;
 use crate::key::RecordFormat;
+pub use crate::key::check::PartTotals;
 use crate::key::check::{CheckOptions, Checker};
 use crate::key::order::{Order, OrderOptions};
 use crate::key::sort_key::{NoKey, SortKey, Tie};
@@ -34,31 +35,6 @@ use outcore_io::{Error, Result};
 const ROUTE: &str = "route to parts";
 /// Up to this many splitters are scanned; more are searched.
 const SCANNED_MAX: usize = 32;
-
-/// Number and checksum of the items of a part, independent of their order.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct PartTotals {
-    /// Number of items.
-    pub items: u64,
-    /// Sum of the hashes of all items.
-    pub checksum: u128,
-}
-
-impl PartTotals {
-    /// Adds the items of another part, or one item with its hash.
-    pub fn add(&mut self, other: PartTotals) {
-        self.items += other.items;
-        self.checksum = self.checksum.wrapping_add(other.checksum);
-    }
-
-    /// The totals of one line without its terminator.
-    pub fn of_line(line: &[u8]) -> Self {
-        PartTotals {
-            items: 1,
-            checksum: XxHash3_64::oneshot(line).into(),
-        }
-    }
-}
 
 /// The random part, of `parts`, of the item at `position` of its input.
 pub fn random_part(seed: u64, position: u64, parts: usize) -> usize {

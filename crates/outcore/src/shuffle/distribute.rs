@@ -83,6 +83,9 @@ pub(super) fn distribute_input<R: Records>(
                 let mut rest = rest.as_mut().filter(|_| region.is_repeated);
                 mover.route().open_chunk(worker, region.chunk);
                 for bytes in region.slices() {
+                    if let Some(tally) = shared.tally {
+                        tally.take(bytes);
+                    }
                     let run = Run {
                         bytes,
                         position: 0,

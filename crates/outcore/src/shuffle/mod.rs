@@ -36,9 +36,11 @@ use self::records::{Fixed, Lines, Numbers, Records};
 use self::tree::{Tree, fan_out};
 use crate::ends::{Input, Output, Phase, Phases, check_unchanged, interleave, open_inputs};
 use crate::job::{Job, JobSize};
+use crate::key::check::CheckOptions;
+use crate::key::record::RecordFormat;
 use crate::partition::Partition;
 use crate::partition::checkpoint::Checkpoints;
-use crate::partition::driver::{Ends, Served, Unnamed, Written};
+use crate::partition::driver::{Ends, ReadBack, Served, Unnamed, Written};
 use crate::partition::large::{LARGE_BYTES, copy_records};
 use crate::partition::restored::{Division, IdentityOption};
 use crate::partition::resume::forget;
@@ -46,6 +48,8 @@ use crate::partition::resumed::{Reading, Resumed, StageRequest, check_memory, re
 use crate::partition::task::{take_over, tasks_in_order};
 use crate::read::longest::{Longest, located, measure};
 use crate::read::regions::{Chunks, LINE_BYTES_LIMIT};
+use crate::read_back::{self, ExpectedLines, ExpectedRecords, Tally, VERIFY_OUTPUT};
+use crate::sort::tally_of as tally_of_records;
 use outcore_io::drive::Access;
 use outcore_io::output::{Room, StagedOutput};
 use outcore_io::port::Volume;
@@ -110,6 +114,8 @@ pub(super) struct Shared<'a, R> {
     plan: &'a ShufflePlan,
     tree: Tree,
     records: &'a R,
+    /// Sums the records that are read, if the output is read back.
+    tally: Option<&'a Tally>,
 }
 
 impl<'a, R> Deref for Shared<'a, R> {
@@ -192,6 +198,10 @@ fn shuffle_large(
 ) -> Result<ShuffleSummary> {
     if job.options.resume.is_some() {
         return Err(refused("a shuffle of large records cannot be resumed"));
+    }
+    if job.options.verify_output {
+        let cause = format!("a shuffle of records of {record_bytes} bytes cannot be verified");
+        return Err(Error::usage(VERIFY_OUTPUT, cause).hint("leave out the check of the output"));
     }
     let mut phases = Phases::start();
     let ends = Ends::open(job, inputs, output, record_bytes, Access::Read)?;
@@ -289,7 +299,9 @@ fn run<R: Records>(
     }
     let resumed = Resumed::begin(job, output, identity_of(job, options))?;
     let longest = long.longest.or(resumed.longest());
-    let job = &resumed.job(job);
+    let whole_job = &resumed.job(job);
+    let job = whole_job;
+    let tally = tally_of(job, options.unit)?;
     let element_bytes = record_bytes.unwrap_or(1);
     let ends = Ends::open(job, inputs, output, element_bytes, Access::Read)?;
     let data_bytes = ends.data_bytes;
@@ -319,7 +331,8 @@ fn run<R: Records>(
     }
     job.control.show_plan(&plan);
     check_memory(job, &plan.ledger())?;
-    let job = &job.under(&plan.ledger())?;
+    let planned = job.under(&plan.ledger())?;
+    let job = &planned;
     let (scratch_bytes, is_needed) = (plan.scratch_bytes, plan.distributions > 0);
     let scratch = resumed.scratch(job, &ends, scratch_bytes, is_needed)?;
     phases.end("prepare", &ends.volume);
@@ -331,6 +344,7 @@ fn run<R: Records>(
         plan: &plan,
         tree: Tree::new(seed, epoch, data_bytes, element_bytes as u64),
         records,
+        tally: tally.as_ref().map(|(tally, _)| tally),
     };
     if let (Some(staged), true) = (&staged, plan.distributions > 0) {
         let division = Division {
@@ -360,11 +374,63 @@ fn run<R: Records>(
     drop(shared);
     let unnamed = Unnamed {
         journal,
+        read_back: tally
+            .as_ref()
+            .map(|(tally, format)| read_back_of(tally, format, options.unit)),
         ..Unnamed::of(staged, written)
     };
     let scratch = (scratch.into_made(), false);
-    let served = ends.close(job, phases, unnamed, scratch, &plan.phases)?;
+    // Its memory is free for the check of the output.
+    drop(planned);
+    let served = ends.close(whole_job, phases, unnamed, scratch, &plan.phases)?;
     Ok(summary(served, written.items, written.bytes, plan))
+}
+
+/// The tally of a job that reads its output back, and the format of records.
+///
+/// # Errors
+/// Usage: a resumed run has not read everything itself.
+fn tally_of(job: &Job, unit: Unit) -> Result<Option<(Tally, RecordFormat)>> {
+    let record_bytes = match unit {
+        Unit::Records { record_bytes } => record_bytes,
+        Unit::Lines { .. } => 1,
+    };
+    let format = RecordFormat::without_order(record_bytes)?;
+    let tally = tally_of_records(job, &format)?;
+    let tally = tally.map(|records| match unit {
+        Unit::Records { .. } => records,
+        Unit::Lines {
+            terminator,
+            drops_blanks,
+        } => Tally::of_lines(terminator, drops_blanks),
+    });
+    Ok(tally.map(|tally| (tally, format)))
+}
+
+/// The check of the shuffled output, whose order is not checked.
+fn read_back_of<'a>(tally: &'a Tally, format: &'a RecordFormat, unit: Unit) -> ReadBack<'a> {
+    Box::new(move |job, volume, written| match unit {
+        Unit::Records { .. } => {
+            let options = CheckOptions {
+                unordered: true,
+                ..CheckOptions::default()
+            };
+            let expected = ExpectedRecords {
+                tally,
+                format,
+                options,
+            };
+            read_back::records(job, volume, written, &expected)
+        }
+        Unit::Lines { terminator, .. } => {
+            let expected = ExpectedLines {
+                tally,
+                terminator,
+                order: None,
+            };
+            read_back::lines(job, volume, written, &expected)
+        }
+    })
 }
 
 /// The result of a shuffle that followed `plan`.

@@ -94,6 +94,9 @@ pub(crate) fn distribute_input<E: Elements>(
         read_all(&mut inlet.worker, &mut reader, |worker, (block, buf)| {
             let start = align_payload(elements, block, buf);
             let payload = &mut buf[start..start + block.payload_bytes];
+            if let Some(tally) = shared.read {
+                tally.take(payload);
+            }
             take_run(elements, worker, mover, payload, block.position, None)?;
             free_input(shared, &blocks, block)?;
             worker.checkpoint(thread, Some(block.position), block.payload_bytes as u64)

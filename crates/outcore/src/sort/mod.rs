@@ -31,12 +31,13 @@ use self::elements::{Elements, Records, Scalars, Wholes};
 use self::plan::{SortPlan, SortSize, plan_sort};
 use self::radix::Item;
 use self::shared::Shared;
-use self::source::{Files, Source};
+use self::source::{Amount, Files, Source};
 use self::split::split_oversized;
 use self::splitters::KeySplitters;
 use self::task::sort_buckets;
 use crate::ends::{Input, Output, Phase, Phases};
 use crate::job::{Job, JobSize, Layout};
+use crate::key::check::CheckOptions;
 use crate::key::order::{Order, OrderOptions};
 use crate::key::record::RecordFormat;
 use crate::key::scalar::{ScalarClass, ScalarOrder};
@@ -44,11 +45,12 @@ use crate::key::sort_key::Tie;
 use crate::key::whole::WholeOrder;
 use crate::partition::Partition;
 use crate::partition::checkpoint::Checkpoints;
-use crate::partition::driver::{Ends, Served, Unnamed};
+use crate::partition::driver::{Ends, ReadBack, Served, Unnamed};
 use crate::partition::restored::{Division, IdentityOption};
 use crate::partition::resumed::{
     Reading, Resumed, StageRequest, Staged, check_memory, refused, sum_of,
 };
+use crate::read_back::{self, ExpectedRecords, Tally};
 use outcore_io::consumed::Consumed;
 use outcore_io::drive::Access;
 use outcore_io::output::{Room, StagedOutput};
@@ -123,10 +125,6 @@ pub(crate) fn sort_from(
     options: SortOptions,
 ) -> Result<SortSummary> {
     format.check_order()?;
-    let identity = match job.options.resume {
-        Some(_) => options_of(format, options),
-        None => Vec::new(),
-    };
     match scalar_order(format, options) {
         Some(order) => match order.class() {
             ScalarClass::U32 => run(
@@ -134,7 +132,7 @@ pub(crate) fn sort_from(
                 source,
                 output,
                 options,
-                identity,
+                format,
                 &Scalars::<u32>::new(order),
             ),
             ScalarClass::U64 => run(
@@ -142,7 +140,7 @@ pub(crate) fn sort_from(
                 source,
                 output,
                 options,
-                identity,
+                format,
                 &Scalars::<u64>::new(order),
             ),
             ScalarClass::U128 => run(
@@ -150,13 +148,13 @@ pub(crate) fn sort_from(
                 source,
                 output,
                 options,
-                identity,
+                format,
                 &Scalars::<u128>::new(order),
             ),
         },
         None => {
             if let Some(order) = whole_order(format, options) {
-                return run(job, source, output, options, identity, &Wholes::new(order));
+                return run(job, source, output, options, format, &Wholes::new(order));
             }
             let tie = if options.stable {
                 Tie::Position
@@ -170,7 +168,7 @@ pub(crate) fn sort_from(
                     tie,
                 },
             );
-            run(job, source, output, options, identity, &Records::new(order))
+            run(job, source, output, options, format, &Records::new(order))
         }
     }
 }
@@ -218,7 +216,7 @@ fn run<E>(
     source: &impl Source,
     output: &Output,
     options: SortOptions,
-    identity: Vec<IdentityOption>,
+    format: &RecordFormat,
     elements: &E,
 ) -> Result<SortSummary>
 where
@@ -237,8 +235,14 @@ where
     if job.options.resume.is_some() && options.delete_input {
         return Err(refused("a sort that frees its inputs cannot be resumed"));
     }
+    let identity = match job.options.resume {
+        Some(_) => options_of(format, options),
+        None => Vec::new(),
+    };
+    let tally = tally_of(job, format)?;
     let resumed = Resumed::begin(job, output, identity)?;
-    let job = &resumed.job(job);
+    let whole_job = &resumed.job(job);
+    let job = whole_job;
     let access = match options.delete_input {
         true => Access::Update,
         false => Access::Read,
@@ -247,15 +251,7 @@ where
     let amount = source.amount(job, &ends)?;
     let data_bytes = amount.data_bytes;
     let _beside = job.budget.reserve(BESIDE, amount.beside_bytes)?;
-    let asked = StageRequest {
-        replace: options.replace,
-        room: match options.unique || !amount.is_exact() {
-            true => Room::AtMost,
-            false => Room::Exactly,
-        },
-        data_bytes: amount.most_bytes,
-    };
-    let (staged, mut resumed) = resumed.stage(job, &ends, asked)?;
+    let (staged, mut resumed) = resumed.stage(job, &ends, request_of(&amount, options))?;
     if let Some(finished) = resumed.finished {
         return Ok(SortSummary {
             records: finished.items,
@@ -278,7 +274,8 @@ where
     }
     job.control.show_plan(&plan);
     check_memory(job, &plan.ledger())?;
-    let job = &job.under(&plan.ledger())?;
+    let planned = job.under(&plan.ledger())?;
+    let job = &planned;
     let scratch = resumed.scratch(job, &ends, plan.scratch_bytes, plan.distributions > 0)?;
     // Freeing the blocks of data that stay in memory saves no room, and a kill would lose the data.
     let is_consumed = options.delete_input && plan.distributions > 0;
@@ -292,6 +289,8 @@ where
         elements,
         plan: &plan,
         consumed: consumed.map(|consumed| (consumed, staged.as_ref())),
+        read: tally.as_ref().filter(|_| !options.unique),
+        kept: tally.as_ref().filter(|_| options.unique),
     };
     job.control.begin_phase("sample", 0);
     let sample = source.sample(&shared, &ends)?;
@@ -316,11 +315,64 @@ where
     drop(shared);
     let unnamed = Unnamed {
         journal,
+        read_back: tally
+            .as_ref()
+            .map(|tally| read_back_of(tally, format, options)),
         ..Unnamed::of(staged, written)
     };
     let scratch = (scratch.into_made(), is_consumed);
-    let served = ends.close(job, phases, unnamed, scratch, &plan.phases)?;
+    // Its memory is free for the check of the output.
+    drop(planned);
+    let served = ends.close(whole_job, phases, unnamed, scratch, &plan.phases)?;
     Ok(summary(served, written.items, splits, plan))
+}
+
+/// The request for the output of a sort of this amount.
+fn request_of(amount: &Amount, options: SortOptions) -> StageRequest {
+    StageRequest {
+        replace: options.replace,
+        room: match options.unique || !amount.is_exact() {
+            true => Room::AtMost,
+            false => Room::Exactly,
+        },
+        data_bytes: amount.most_bytes,
+    }
+}
+
+/// The tally of a job that reads its output back.
+///
+/// # Errors
+/// Usage: a resumed run has not read everything itself.
+pub(crate) fn tally_of(job: &Job, format: &RecordFormat) -> Result<Option<Tally>> {
+    let options = &job.options;
+    if options.verify_output && options.resume.is_some() {
+        let cause = "an output that a killed run has begun cannot be verified";
+        return Err(refused(cause));
+    }
+    Ok(options.verify_output.then(|| Tally::of_records(format)))
+}
+
+/// The check of the sorted output.
+fn read_back_of<'a>(
+    tally: &'a Tally,
+    format: &'a RecordFormat,
+    options: SortOptions,
+) -> ReadBack<'a> {
+    let options = CheckOptions {
+        descending: options.descending,
+        ties: !options.stable && !options.unique,
+        unique: options.unique,
+        unordered: false,
+        order_only: false,
+    };
+    Box::new(move |job, volume, written| {
+        let expected = ExpectedRecords {
+            tally,
+            format,
+            options,
+        };
+        read_back::records(job, volume, written, &expected)
+    })
 }
 
 /// The result of a sort that followed `plan` and distributed data again `splits` times.

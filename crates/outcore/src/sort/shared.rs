@@ -5,6 +5,7 @@ use std::ops::{Deref, Range};
 
 use super::plan::SortPlan;
 use crate::partition::Partition;
+use crate::read_back::Tally;
 use outcore_io::Result;
 use outcore_io::consumed::Consumed;
 use outcore_io::drive::PrivateDir;
@@ -19,6 +20,10 @@ pub(crate) struct Shared<'a, E> {
     /// The inputs whose blocks are freed once they are distributed, and the output, which will
     /// contain their data.
     pub(crate) consumed: Option<(Consumed, Option<&'a StagedOutput>)>,
+    /// Sums the elements that are read, if the output is read back and has all of them.
+    pub(crate) read: Option<&'a Tally>,
+    /// The same for those that are kept, if one per key is.
+    pub(crate) kept: Option<&'a Tally>,
 }
 
 impl<'a, E> Deref for Shared<'a, E> {

@@ -199,8 +199,16 @@ where
         self.shared
             .elements
             .decode(&mut area[start..start + total])?;
+        self.note_kept(&area[start..start + total]);
         let spot = worker.place(&loaded, |_| total as u64)?;
         worker.emit_area(spot, area, start)
+    }
+
+    /// Sums elements that are kept and will be written, if the output is read back.
+    fn note_kept(&self, elements: &[u8]) {
+        if let Some(tally) = self.shared.kept {
+            tally.take(elements);
+        }
     }
 
     /// Writes a bucket of equal elements that were only counted.
@@ -226,6 +234,7 @@ where
         self.shared
             .elements
             .decode(&mut area[start..start + total])?;
+        self.note_kept(&area[start..start + total]);
         let spot = worker.place(&loaded, |_| total as u64)?;
         worker.emit_area(spot, area, start)
     }
@@ -266,6 +275,10 @@ where
             entries.dedup_by(|b, a| elements.is_same_key(record(a), record(b)));
         }
         let spot = self.place(worker, &loaded, &area, &mut entries)?;
+        for entry in entries.iter().filter(|_| self.shared.kept.is_some()) {
+            let at = entry.at_bytes as usize;
+            self.note_kept(&area[at..at + element_bytes]);
+        }
         // The next byte to write: an entry and an offset inside its record.
         let mut next = (0, 0);
         let range = |entry: Entry| (entry.at_bytes as usize, element_bytes);

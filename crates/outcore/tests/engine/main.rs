@@ -11,6 +11,8 @@ mod support;
 
 mod lines;
 mod npy_interop;
+mod power;
+mod read_back;
 mod sequence;
 mod sort;
 mod view;

@@ -3,7 +3,8 @@
 //! Contract: wraps any device and counts its operations (reads and writes as they complete, and
 //! every call that changes a file or a name), with one counter for all threads. When the count
 //! reaches the chosen number, the chosen fault happens once: an error number, a flipped bit in the
-//! data read, or SIGKILL or SIGSTOP to the own process. A test that waits for the stop can change
+//! data read or written, or SIGKILL or SIGSTOP to the own process. Writes whose bit may be flipped
+//! are counted when they are submitted. A test that waits for the stop can change
 //! files at that point before it sends SIGCONT. Tests walk the number from 1 to the end of a small
 //! job, so each I/O of a job is tried. Faults are written as text: `eio@12`, `eio@3:write`,
 //! `enospc@5:write`, `flip@7:read`, `kill@9`, `stop@2:read`.
@@ -27,7 +28,7 @@ use crate::error::{Error, Result};
 pub enum Fault {
     /// The operation fails with this error number.
     Errno(i32),
-    /// One bit of the data read is flipped.
+    /// One bit of the data read or written is flipped.
     FlipBit,
     /// The process is killed right after the operation.
     Kill,
@@ -116,6 +117,11 @@ impl Trigger {
         }
         let number = self.seen.fetch_add(1, Ordering::SeqCst) + 1;
         (number == self.plan.nth).then_some(self.plan.fault)
+    }
+
+    /// Whether the fault is a flipped bit.
+    fn flips(&self) -> bool {
+        self.plan.fault == Fault::FlipBit
     }
 
     fn control<T>(
@@ -282,13 +288,27 @@ impl Device for FaultDevice {
     }
 }
 
+/// Flips the first bit of a transfer.
+fn flip(request: &mut Request) {
+    let mut slices = request.buf.slices_mut();
+    if let Some(byte) = slices.next().and_then(|slice| slice.first_mut()) {
+        *byte ^= 1;
+    }
+}
+
 struct FaultQueue {
     inner: Box<dyn Queue>,
     trigger: Arc<Trigger>,
 }
 
 impl Queue for FaultQueue {
-    fn submit(&mut self, request: Request) {
+    fn submit(&mut self, mut request: Request) {
+        if request.op == Op::Write
+            && self.trigger.flips()
+            && self.trigger.count(Counted::Write).is_some()
+        {
+            flip(&mut request);
+        }
         self.inner.submit(request);
     }
 
@@ -300,14 +320,12 @@ impl Queue for FaultQueue {
                 Op::Read => Counted::Read,
                 Op::Write => Counted::Write,
             };
+            if kind == Counted::Write && self.trigger.flips() {
+                continue;
+            }
             match self.trigger.count(kind) {
                 Some(Fault::Errno(errno)) => completion.result = Err(errno),
-                Some(Fault::FlipBit) if kind == Counted::Read => {
-                    let mut slices = completion.request.buf.slices_mut();
-                    if let Some(byte) = slices.next().and_then(|slice| slice.first_mut()) {
-                        *byte ^= 1;
-                    }
-                }
+                Some(Fault::FlipBit) => flip(&mut completion.request),
                 Some(fault @ (Fault::Kill | Fault::Stop)) => signal_self(fault),
                 _ => {}
             }

@@ -5,7 +5,6 @@
 //!
 //! Bounds: reads the input once; [`BLOCKS`] blocks and two lines of memory.
 
-use std::cmp::Ordering;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -17,6 +16,7 @@ use crate::ends::{check_unchanged, open_inputs};
 use crate::job::Job;
 use crate::key::sort_key::Rank;
 use crate::key::sort_key::SortKey;
+use crate::read_back::{Keyed, LineOrder};
 use outcore_io::Result;
 use outcore_io::drive::Access;
 use outcore_io::memory::{BLOCK_BYTES, Ledger};
@@ -68,6 +68,10 @@ pub fn check_lines(
     let job = &job.under(&ledger)?;
     let is_whole = order.is_item();
     let rank = Rank::new(order);
+    let wanted = LineOrder {
+        order,
+        unique: options.unique,
+    };
     let (mut last, mut last_key) = (Vec::new(), Vec::new());
     let mut key = Vec::new();
     let mut is_first = true;
@@ -84,14 +88,11 @@ pub fn check_lines(
                 }
             }
             let line = file.line();
-            let is_behind = is_first || {
-                let by_key = rank.by_key((&last, &last_key), (line, &key));
-                match (by_key, options.unique) {
-                    (Ordering::Equal, true) => false,
-                    (Ordering::Equal, false) => rank.by_tie(&last, line) != Ordering::Greater,
-                    (by_key, _) => by_key == Ordering::Less,
-                }
+            let before = Keyed {
+                line: &last,
+                key: &last_key,
             };
+            let is_behind = is_first || wanted.follows(&rank, before, Keyed { line, key: &key });
             if !is_behind {
                 return Ok(Some(Disorder {
                     path: file.part().file.path.to_path_buf(),

@@ -14,6 +14,7 @@ use crate::key::sort_key::{NoKey, SortKey, Tie};
 use crate::partition::Partition;
 use crate::read::framing::ItemFraming;
 use crate::read::source::InputPart;
+use crate::read_back::Tally;
 use outcore_io::memory::{Budget, Pool, block_ceil, block_floor};
 use outcore_io::port::{Port, Volume};
 use outcore_io::transfers::{Arrival, ReadRange, Transfers};
@@ -34,6 +35,10 @@ pub(super) struct Context<'a> {
     pub(super) skipped: AtomicU64,
     /// For two compared sides: lines only in the first, only in the second, in both.
     pub(super) sides: [AtomicU64; 3],
+    /// Sums the lines that are read, if the output is read back and has all of them.
+    pub(super) read: Option<&'a Tally>,
+    /// The same for those that are kept, if lines are omitted.
+    pub(super) kept: Option<&'a Tally>,
 }
 
 impl<'a> Deref for Context<'a> {

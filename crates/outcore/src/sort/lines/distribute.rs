@@ -120,6 +120,9 @@ impl<const HAS_KEYS: bool> VaryingItems for Lines<'_, HAS_KEYS> {
                     _ => place.map(|(part, at)| (part, at + u64::from(line.at))),
                 };
                 context.no_key(place, &why)?;
+                if let Some(tally) = context.read {
+                    tally.leave_out(line.bytes(run.bytes));
+                }
                 continue;
             }
             keys.refs.push(Ref::to(at, keys.area.len()));
@@ -367,6 +370,9 @@ fn take_region(
     for bytes in region.slices() {
         if let Some(separator) = context.options.csv_separator {
             check_records(context, region, at, bytes, separator)?;
+        }
+        if let Some(tally) = context.read {
+            tally.take(bytes);
         }
         let mut from = 0;
         while from < bytes.len() {

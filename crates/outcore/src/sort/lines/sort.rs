@@ -27,14 +27,14 @@ use super::sort_task::sort_buckets;
 use super::split::split_oversized;
 use super::splitters::{LineSplitters, SplitterSize};
 use super::table::{Table, Tables};
-use super::{LineSortOptions, LineSummary};
+use super::{LineSortOptions, LineSummary, Places};
 use crate::ends::{Input, Output, Phases, check_unchanged, input_places, open_inputs};
 use crate::forecast::Forecast;
 use crate::job::{Job, JobSize, OutputPlaces};
 use crate::key::sort_key::SortKey;
 use crate::partition::Partition;
 use crate::partition::checkpoint::{Checkpoints, LastRecord};
-use crate::partition::driver::{Ends, Served, Unnamed, Written};
+use crate::partition::driver::{Ends, ReadBack, Served, Unnamed, Written};
 use crate::partition::restored::{Division, Finished, IdentityOption};
 use crate::partition::resume::forget;
 use crate::partition::resumed::{
@@ -44,6 +44,7 @@ use crate::read::framing::ItemFraming;
 use crate::read::longest::{Longest, located, measure};
 use crate::read::regions::LINE_BYTES_LIMIT;
 use crate::read::source::InputPart;
+use crate::read_back::{self, ExpectedLines, LineOrder, Tally, VERIFY_OUTPUT};
 use outcore_io::drive::Access;
 use outcore_io::output::StagedOutput;
 use outcore_io::port::Volume;
@@ -252,8 +253,10 @@ pub(super) fn sort_from<S: ItemSource>(
         Some(_) => Resumed::none(),
         None => Resumed::begin(job, output, identity_of(job, options))?,
     };
+    let tally = tally_of(job, options, rows)?;
     let longest = source.longest().or(resumed.longest());
-    let job = &resumed.job(job);
+    let whole_job = &resumed.job(job);
+    let job = whole_job;
     let ends = Ends::open(job, source.files(), output, 1, Access::Read)?;
     let data_bytes = source.data_bytes(&ends);
     let beside_bytes = source
@@ -292,7 +295,8 @@ pub(super) fn sort_from<S: ItemSource>(
     let plan = plan_for(source, rows, longest, size.marked(options.mark_bytes()))?;
     job.control.show_plan(&plan);
     check_memory(job, &plan.ledger())?;
-    let job = &job.under(&plan.ledger())?;
+    let planned = job.under(&plan.ledger())?;
+    let job = &planned;
     let (scratch_bytes, is_needed) = (plan.scratch_bytes, plan.scratch_bytes > 0);
     let scratch = resumed.scratch(job, &ends, scratch_bytes, is_needed)?;
     let (volume, threads) = (&ends.volume, plan.size.threads);
@@ -307,20 +311,21 @@ pub(super) fn sort_from<S: ItemSource>(
         rows,
         skipped: AtomicU64::new(0),
         sides: Default::default(),
+        read: tally.as_ref().filter(|_| !options.is_thinned()),
+        kept: tally.as_ref().filter(|_| options.is_thinned()),
     };
     let splitters = choose_splitters(&context, &sample);
     let kept = journal.as_ref().and(rows).and_then(RowSink::staged);
     if let (Some(staged), true) = (staged.as_ref().or(kept), plan.distributions > 0) {
-        let division = division_of(&sample, &splitters, order, longest);
-        let made = checkpoints_of(
+        context.partition.checkpoints = checkpoints_of(
             &mut resumed,
             &context,
             staged,
             job_size,
-            division,
+            &sample,
             &splitters,
-        );
-        context.partition.checkpoints = made?;
+            longest,
+        )?;
     }
     drop(sample);
     phases.end("sample", &ends.volume).seconds += sample_cost.seconds;
@@ -338,8 +343,12 @@ pub(super) fn sort_from<S: ItemSource>(
     let end = sorted.rows_end(&ends, record, scratch.into_made());
     let scratch_bytes = end.scratch.as_ref().map_or(0, Scratch::peak_bytes);
     let (record, scratch) = end.kept_by(journal);
-    let unnamed = sorted.unnamed(staged, record);
-    let mut served = ends.close(job, phases, unnamed, (scratch, false), &plan.phases)?;
+    let tally = tally.as_ref();
+    let read_back = tally.map(|tally| read_back_of(tally, order, options));
+    let unnamed = sorted.unnamed(staged, record, read_back);
+    // Its memory is free for the check of the output.
+    drop(planned);
+    let mut served = ends.close(whole_job, phases, unnamed, (scratch, false), &plan.phases)?;
     served.scratch_bytes = scratch_bytes;
     Ok(sorted.summary(served, plan))
 }
@@ -357,6 +366,51 @@ fn part_bounds(context: &Context<'_>, buckets: &[LineBucket]) -> Option<Vec<u64>
         Some(*end)
     });
     Some(ends.collect())
+}
+
+/// The tally of a job that reads its output back; rows of a sink are not an output.
+///
+/// # Errors
+/// Usage: the output has other lines than the input, or a killed run has written a part of it.
+fn tally_of(
+    job: &Job,
+    options: LineSortOptions,
+    rows: Option<&dyn RowSink>,
+) -> Result<Option<Tally>> {
+    if !job.options.verify_output || rows.is_some() {
+        return Ok(None);
+    }
+    let cause = match options.adds_bytes() || options.places != Places::None {
+        true => "a sort that adds bytes to lines cannot be verified",
+        false if job.options.resume.is_some() => {
+            "an output that a killed run has begun cannot be verified"
+        }
+        false => {
+            let drops_blanks = options.drops_blanks;
+            return Ok(Some(Tally::of_lines(options.terminator, drops_blanks)));
+        }
+    };
+    Err(Error::usage(VERIFY_OUTPUT, cause).hint("leave out the check of the output"))
+}
+
+/// The check of the sorted output.
+fn read_back_of<'a>(
+    tally: &'a Tally,
+    order: &'a dyn SortKey,
+    options: LineSortOptions,
+) -> ReadBack<'a> {
+    let order = LineOrder {
+        order,
+        unique: options.unique,
+    };
+    Box::new(move |job, volume, written| {
+        let expected = ExpectedLines {
+            tally,
+            terminator: options.terminator,
+            order: Some(order),
+        };
+        read_back::lines(job, volume, written, &expected)
+    })
 }
 
 /// The result of a sort whose output a dead run had put in place.
@@ -381,13 +435,19 @@ struct Sorted {
 }
 
 impl Sorted {
-    /// The output, which may have been `staged` before, with its `journal`.
-    fn unnamed(&mut self, staged: Option<StagedOutput>, journal: Option<LastRecord>) -> Unnamed {
+    /// The output, which may have been `staged` before, with its `journal` and its check.
+    fn unnamed<'a>(
+        &mut self,
+        staged: Option<StagedOutput>,
+        journal: Option<LastRecord>,
+        read_back: Option<ReadBack<'a>>,
+    ) -> Unnamed<'a> {
         Unnamed {
             staged: staged.or(self.counted.take()),
             written: self.written,
             journal,
             items_in: self.lines_in,
+            read_back,
         }
     }
 
@@ -488,30 +548,22 @@ fn stage(
     resumed.stage(job, ends, asked)
 }
 
-/// How a sort divides its data.
-fn division_of(
-    sample: &LineSample,
-    splitters: &LineSplitters,
-    order: &dyn SortKey,
-    longest: Option<Longest>,
-) -> Division {
-    Division {
-        sample_sum: sum_of(sample.keys.each()),
-        bucket_count: splitters.bucket_count(),
-        is_reversed: order.is_descending(),
-        longest,
-    }
-}
-
 /// The checkpoints of a sort that keeps a journal.
 fn checkpoints_of<'s>(
     resumed: &mut Staged,
     context: &Context<'s>,
     staged: &'s StagedOutput,
     size: JobSize,
-    division: Division,
+    sample: &LineSample,
     splitters: &LineSplitters,
+    longest: Option<Longest>,
 ) -> Result<Option<Checkpoints<'s>>> {
+    let division = Division {
+        sample_sum: sum_of(sample.keys.each()),
+        bucket_count: splitters.bucket_count(),
+        is_reversed: context.order.is_descending(),
+        longest,
+    };
     let reading = Reading {
         is_counted: |bucket| context.is_whole() && splitters.equal_key(bucket).is_some(),
         // The lines in tables are nowhere else.

@@ -379,6 +379,9 @@ impl BucketWork<TableLines> for Sorting<'_, '_> {
                 self.hand_on(worker, &loaded, parts, rows, count, bytes)
             }
             None => {
+                if let Some(tally) = self.context.kept {
+                    refs.iter().for_each(|r| tally.take_line(r.bytes(&area), 1));
+                }
                 let counts = self.context.options.counts();
                 let gather = Gather::new(&area, framing, &refs, count, counts)
                     .without_marks(self.context.options.hidden_bytes());
@@ -668,6 +671,9 @@ impl<'p> Sorting<'_, 'p> {
             let mut copies = (0..lines).map(|_| framing.content(line));
             let bytes = lines * line.len() as u64;
             return self.hand_on(worker, loaded, parts, &mut copies, lines, bytes);
+        }
+        if let Some(tally) = self.context.kept {
+            tally.take_line(framing.content(line), lines);
         }
         let refs = vec![copy; lines.min(COPIES_MAX) as usize];
         let gather = Gather::new(line, framing, &refs, lines, self.context.options.counts())
