@@ -223,6 +223,13 @@ impl DatasetVolume {
     /// # Errors
     /// A drive was replaced after the volume was opened; I/O.
     pub(super) fn lock_names(&self) -> Result<fs::File> {
+        let locked = self.lock_unchecked();
+        self.check_not_replaced()?;
+        locked
+    }
+
+    /// The same, whatever the labels say.
+    pub(super) fn lock_unchecked(&self) -> Result<fs::File> {
         // While the first drive is missing, nothing is written except for what replaces it.
         let index = self.present().next().unwrap_or(0);
         let dir = self.folder(index).join(DATASETS);
@@ -232,7 +239,6 @@ impl DatasetVolume {
             rustix::fs::flock(&file, rustix::fs::FlockOperation::LockExclusive)?;
             Ok(file)
         });
-        self.check_not_replaced()?;
         locked.map_err(|error| {
             Error::io("lock volume", &error)
                 .drive(&self.drives[index].name)

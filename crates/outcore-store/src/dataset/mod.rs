@@ -45,6 +45,7 @@ pub mod replace;
 mod rescue;
 pub mod risk;
 mod scrub;
+mod settle;
 mod stage;
 pub mod throttle;
 pub mod transfer;

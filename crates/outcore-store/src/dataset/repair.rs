@@ -9,7 +9,7 @@
 
 use std::path::PathBuf;
 
-use super::label::{path_of, read_label, refusal};
+use super::label::{path_of, refusal};
 use super::membership::Standing;
 use super::{DATA, DATASETS, DatasetVolume, copies};
 use outcore_io::drive::folder;
@@ -57,10 +57,8 @@ impl DatasetVolume {
     /// Rewrites labels from before the last change of the set of drives: that change was
     /// interrupted, and its record is lost.
     fn repair_old_labels(&self) -> Result<Vec<(usize, PathBuf)>> {
-        let is_old = |index: &usize| {
-            read_label(&self.drives[*index]).is_ok_and(|label| label.changes < self.changes)
-        };
-        let old: Vec<usize> = self.present().filter(is_old).collect();
+        let old = self.present().filter(|index| self.has_old_label(*index));
+        let old: Vec<usize> = old.collect();
         if old.is_empty() || self.missing().next().is_some() || self.is_being_changed()? {
             return Ok(Vec::new());
         }

@@ -90,22 +90,13 @@ impl DatasetVolume {
         budget: &Budget,
         watch: Watch<'_>,
     ) -> Result<Replaced> {
-        let index = self.index_of(REPLACE, wanted.drive)?;
-        if self.standings[index] == Standing::Lost {
-            return Err(Error::usage(REPLACE, "the drive is being removed")
-                .drive(wanted.drive)
-                .hint("finish with `outcore volume remove`, then add the directory"));
-        }
-        let mut others = self
-            .missing()
-            .filter(|(drive, _)| drive.name != wanted.drive);
-        if let Some((drive, error)) = others.next() {
-            return Err(label::refusal(REPLACE, drive, error));
-        }
+        let index = self.index_to_replace(wanted.drive)?;
+        let volume = &self.settled(index)?;
+        let index = volume.index_to_replace(wanted.drive)?;
         let dir = std::path::absolute(wanted.dir)
             .map_err(|error| Error::io(REPLACE, &error).path(wanted.dir))?;
         let mut work = Work {
-            volume: self,
+            volume,
             index,
             gives_up: wanted.gives_up,
             replaced: Replaced {
@@ -123,6 +114,21 @@ impl DatasetVolume {
         })?;
         Ok(work.replaced)
     }
+
+    /// The number of a drive that can be replaced now.
+    fn index_to_replace(&self, drive: &str) -> Result<usize> {
+        let index = self.index_of(REPLACE, drive)?;
+        if self.standings[index] == Standing::Lost {
+            return Err(Error::usage(REPLACE, "the drive is being removed")
+                .drive(drive)
+                .hint("finish with `outcore volume remove`, then add the directory"));
+        }
+        let mut others = self.missing().filter(|(other, _)| other.name != drive);
+        match others.next() {
+            Some((other, error)) => Err(label::refusal(REPLACE, other, error)),
+            None => Ok(index),
+        }
+    }
 }
 
 impl Work<'_> {
@@ -132,11 +138,6 @@ impl Work<'_> {
             return Ok(());
         }
         self.check_aside()?;
-        // Finishes what a killed command has committed.
-        for other in volume.present().filter(|other| *other != self.index) {
-            let swept = volume.device.sweep_private_dirs(&volume.folder(other));
-            swept.map_err(|error| error.drive(&volume.drives[other].name))?;
-        }
         let _lock = self.begin()?;
         for share in self.names_in(DATA)? {
             let path = self.in_progress().join(DATA).join(share);
@@ -170,7 +171,7 @@ impl Work<'_> {
 
     /// Removes what this run has rebuilt if another one has replaced the drive in the meantime.
     fn clean_up(&self) {
-        if self.volume.check_not_replaced().is_err() {
+        if self.volume.is_replaced_since(self.index) {
             // The error is reported already; what stays is only in the way.
             let _ = folder::remove_dirs(&self.in_progress());
         }
