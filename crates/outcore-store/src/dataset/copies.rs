@@ -17,11 +17,12 @@ use rustix::io::Errno;
 use super::manifest::Manifest;
 use super::stage::Stage;
 use super::{DATA, DATASETS, DatasetVolume, check_name, place_of};
-use outcore_io::drive::{PrivateDir, folder, private_dir};
+use outcore_io::drive::{PrivateDir, private_dir};
 use outcore_io::error::{Error, Kind, Result};
 
 const READ: &str = "read dataset";
 const REMOVE: &str = "remove dataset";
+const LOCK: &str = "lock volume";
 const SUFFIX: &str = ".json";
 /// Name of a copy in a private directory before it is published, or after it is removed.
 const STAGED: &str = "manifest";
@@ -233,14 +234,15 @@ impl DatasetVolume {
         // While the first drive is missing, nothing is written except for what replaces it.
         let index = self.present().next().unwrap_or(0);
         let dir = self.folder(index).join(DATASETS);
-        // Only the folder itself: without the one above it, the drive is another one or away.
-        let _ = folder::make_dir(&dir);
         let locked = fs::File::open(&dir).and_then(|file| {
             rustix::fs::flock(&file, rustix::fs::FlockOperation::LockExclusive)?;
             Ok(file)
         });
         locked.map_err(|error| {
-            Error::io("lock volume", &error)
+            if error.kind() == io::ErrorKind::NotFound {
+                return self.lost_folder(LOCK, index, &dir);
+            }
+            Error::io(LOCK, &error)
                 .drive(&self.drives[index].name)
                 .path(&dir)
         })
@@ -360,7 +362,7 @@ impl DatasetVolume {
     }
 
     /// Whether the data are there, or can be computed.
-    fn has_enough_shares(&self, manifest: &Manifest) -> bool {
+    pub(super) fn has_enough_shares(&self, manifest: &Manifest) -> bool {
         let shares = 0..manifest.shares.len();
         let used = shares.filter(|index| manifest.shares[*index].is_used());
         let is_lost = |index: &usize| {

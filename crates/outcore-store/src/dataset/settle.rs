@@ -18,6 +18,8 @@ impl DatasetVolume {
     /// # Errors
     /// A drive was replaced, joined or left after the volume was opened; I/O.
     pub(super) fn settled(&self, index: usize) -> Result<Self> {
+        self.check_not_overtaken()?;
+        self.repair_manifest_folders()?;
         // Nobody else changes labels meanwhile, so what changes now is an interrupted commit.
         let names = self.lock_unchecked();
         self.check_not_overtaken()?;

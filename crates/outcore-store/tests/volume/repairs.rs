@@ -42,6 +42,12 @@ fn replace(place: &TestDir, drive: &str, dir: &str) -> outcore_io::Result<Replac
     open(place).replace(wanted, &place.budget, Watch::NOBODY)
 }
 
+fn scrub(place: &TestDir) -> outcore_io::Result<usize> {
+    let damages = open(place).scrub(&[], &place.budget, Watch::NOBODY)?;
+    assert!(damages.iter().all(|damage| damage.is_repaired));
+    Ok(damages.len())
+}
+
 /// Takes a drive away and leaves its mount point.
 fn pull(place: &TestDir, drive: &str) {
     fs::rename(place.path(drive), place.path("away")).unwrap();
@@ -121,4 +127,53 @@ fn a_removal_of_a_missing_drive_that_fails_anywhere_goes_on_at_once() {
         assert_eq!(volume.drives().len(), 3, "{case}");
         assert!(place.get(&volume, "x").unwrap() == wanted, "{case}");
     });
+}
+
+#[test]
+fn a_lost_folder_of_manifests_is_only_made_again_with_what_was_in_it() {
+    for drive in ["d0", "d1"] {
+        let place = TestDir::in_memory(3);
+        let wanted = bytes(300_000, 5);
+        let volume = create(&place, 1 << 14, Redundancy::Parity);
+        place.put(&volume, "x", &wanted).unwrap();
+        let dir = place.path(drive).join("outcore-volume/datasets");
+        let before = fs::read(dir.join("x.json")).unwrap();
+        let lose = || fs::remove_dir_all(&dir).unwrap();
+        lose();
+        let volume = open(&place);
+        volume.status().unwrap();
+        assert_eq!(volume.orphans().unwrap(), []);
+        let damaged: Vec<_> = volume.damaged_drives().collect();
+        assert!(damaged.len() == 1 && damaged[0].0.name == drive && damaged[0].1 == dir);
+        let told = |error: outcore_io::Error| {
+            assert!(error.to_string().contains("folder of the drive is lost"));
+            assert_eq!(error.drive_name(), Some(drive));
+        };
+        told(place.put(&volume, "y", b"y").unwrap_err());
+        told(volume.remove("x").unwrap_err());
+        told(volume.remove_orphans().unwrap_err());
+        told(volume.rebalance(&place.budget, Watch::NOBODY).unwrap_err());
+        assert!(!dir.exists(), "{drive}");
+        assert_eq!(scrub(&place).unwrap(), 2);
+        assert!(fs::read(dir.join("x.json")).unwrap() == before);
+        assert_eq!(scrub(&place).unwrap(), 0);
+        // A scrub that was killed in between leaves it unfinished under another name.
+        lose();
+        let unfinished = place
+            .path(drive)
+            .join("outcore-volume/datasets.in-progress");
+        fs::create_dir(&unfinished).unwrap();
+        fs::write(unfinished.join("gone.json"), "").unwrap();
+        assert!(place.put(&open(&place), "y", b"y").is_err());
+        assert_eq!(scrub(&place).unwrap(), 2);
+        assert!(!unfinished.exists() && !dir.join("gone.json").exists());
+        // While another drive is missing, a scrub cannot: the replacement of that one does.
+        lose();
+        pull(&place, "d2");
+        assert!(scrub(&place).is_err() && !dir.exists());
+        replace(&place, "d2", "d2").unwrap();
+        assert!(fs::read(dir.join("x.json")).unwrap() == before);
+        assert_eq!(scrub(&place).unwrap(), 0);
+        assert!(place.get(&open(&place), "x").unwrap() == wanted);
+    }
 }
