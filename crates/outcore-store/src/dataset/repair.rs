@@ -1,9 +1,10 @@
 //! Conditions for writing to a volume, and repairs of its labels and folders.
 //!
 //! Contract: a drive without one of its folders is damaged, not absent. Only a scrub, a
-//! replacement and the removal of a drive make the folder again. It rewrites a label that is damaged, or missing from an otherwise complete folder, if the
-//! copies of manifests there identify the drive. It also rewrites a label from before the last
-//! change of the set of drives.
+//! replacement and the removal of a drive make the folder again. A scrub rewrites a label that is
+//! damaged, or missing from an otherwise complete folder, if the manifests there agree with those
+//! of the other drives. It also rewrites a label from before the last change of the set of drives,
+//! or from before a drive was replaced.
 //!
 //! Bounds: one label per drive.
 
@@ -19,6 +20,7 @@ use outcore_io::error::{Error, Kind, Result};
 /// Folder of manifests that does not have all of them yet, and the name of one that is written.
 const DATASETS_IN_PROGRESS: &str = "datasets.in-progress";
 const STAGED: &str = "staged";
+const SCRUB: &str = "scrub volume";
 
 impl DatasetVolume {
     /// Fails while a drive is absent or has lost one of its folders, for callers that need all of
@@ -131,14 +133,17 @@ impl DatasetVolume {
         }
     }
 
-    /// Rewrites labels from before the last change of the set of drives: that change was
-    /// interrupted, and its record is lost.
+    /// Rewrites labels from before the last change of the set of drives, or from before a drive was
+    /// replaced: that change was interrupted, and its record is lost.
     fn repair_old_labels(&self) -> Result<Vec<(usize, PathBuf)>> {
         let old = self.present().filter(|index| self.has_old_label(*index));
         let old: Vec<usize> = old.collect();
         if old.is_empty() || self.missing().next().is_some() || self.is_being_changed()? {
             return Ok(Vec::new());
         }
+        // While the folder with the lock is lost, nobody else can lock it either.
+        let _names = self.lock_unchecked().ok();
+        self.check_not_overtaken()?;
         self.write_labels(&old)?;
         Ok(old
             .into_iter()
@@ -155,13 +160,27 @@ impl DatasetVolume {
             if self.standings[index] == Standing::Lost {
                 continue;
             }
-            let is_nameless = !path_of(&self.drives[index]).exists();
-            if error.kind() != Kind::Corrupt || !copies::are_of(self, index, is_nameless) {
-                return Err(refusal("scrub volume", &self.drives[index], error));
+            if error.kind() != Kind::Corrupt {
+                return Err(refusal(SCRUB, &self.drives[index], error));
             }
-            self.write_labels(&[index])?;
+            self.restore_label(index)?;
             repaired.push((index, path_of(&self.drives[index])));
+            // The labels have changed; the caller opens the volume again.
+            break;
         }
         Ok(repaired)
+    }
+
+    /// Writes a label anew. If the drive was replaced before, this may be what it was before, so
+    /// all labels count one more replacement: no other directory is this drive from then on.
+    fn restore_label(&self, index: usize) -> Result<()> {
+        let _names = self.lock_names()?;
+        copies::check_agrees(self, index)?;
+        if self.replacements[index] == 0 {
+            return self.write_labels(&[index]);
+        }
+        let others = self.present().filter(|other| *other != index);
+        let all: Vec<usize> = std::iter::once(index).chain(others).collect();
+        self.with_replacement(index).write_labels(&all)
     }
 }

@@ -177,3 +177,92 @@ fn a_lost_folder_of_manifests_is_only_made_again_with_what_was_in_it() {
         assert!(place.get(&open(&place), "x").unwrap() == wanted);
     }
 }
+
+#[test]
+fn a_lost_label_is_not_restored_beside_a_drive_that_is_older() {
+    for is_put_again in [true, false] {
+        let place = TestDir::in_memory(2);
+        let (old, newer) = (bytes(200_000, 5), bytes(200_000, 6));
+        let volume = create(&place, 1 << 14, Redundancy::Mirror);
+        place.put(&volume, "x", &old).unwrap();
+        pull(&place, "d0");
+        fs::create_dir(place.path("e")).unwrap();
+        replace(&place, "d0", "e").unwrap();
+        let volume = open_on(&place, moved(&place, "d0", "e"));
+        volume.remove("x").unwrap();
+        if is_put_again {
+            place.put(&volume, "x", &newer).unwrap();
+        }
+        // The old drive is back, and the only label that counts its replacement is lost.
+        fs::remove_dir(place.path("d0")).unwrap();
+        fs::rename(place.path("away"), place.path("d0")).unwrap();
+        let label = place.path("d1/outcore-volume/volume.json");
+        let kept = fs::read(&label).unwrap();
+        fs::remove_file(&label).unwrap();
+        let files = place.files();
+        let error = scrub(&place).unwrap_err();
+        assert!(error.to_string().contains("its label is lost"), "{error}");
+        assert!(!label.exists() && place.files() == files);
+        // With the new one it is.
+        let volume = open_on(&place, moved(&place, "d0", "e"));
+        let damages = volume.scrub(&[], &place.budget, Watch::NOBODY).unwrap();
+        assert_eq!(damages.len(), 1, "{damages:?}");
+        assert!(fs::read(&label).unwrap() == kept);
+        let volume = open_on(&place, moved(&place, "d0", "e"));
+        assert_eq!(volume.scrub(&[], &place.budget, Watch::NOBODY).unwrap(), []);
+        match is_put_again {
+            true => assert!(place.get(&volume, "x").unwrap() == newer),
+            false => assert_eq!(volume.names().unwrap(), [""; 0]),
+        }
+    }
+}
+
+#[test]
+fn two_directories_are_never_the_same_drive() {
+    let place = TestDir::in_memory(2);
+    let (old, newer) = (bytes(200_000, 5), bytes(200_000, 6));
+    place
+        .put(&create(&place, 1 << 14, Redundancy::Mirror), "x", &old)
+        .unwrap();
+    fs::create_dir(place.path("e")).unwrap();
+    let aside = replace(&place, "d1", "e").unwrap().set_aside.unwrap();
+    // What was replaced gets its place again, and has lost its label.
+    fs::rename(aside, place.path("d1/outcore-volume")).unwrap();
+    fs::remove_file(place.path("d1/outcore-volume/volume.json")).unwrap();
+    assert_eq!(scrub(&place).unwrap(), 1);
+    assert_eq!(scrub(&place).unwrap(), 0);
+    let volume = open(&place);
+    volume.remove("x").unwrap();
+    place.put(&volume, "x", &newer).unwrap();
+    // So the other directory is what the drive was before.
+    let volume = open_on(&place, moved(&place, "d1", "e"));
+    let (drive, reason) = volume.absent().next().unwrap();
+    assert!(drive.name == "d1" && reason.to_string().contains("was replaced"));
+    assert!(place.get(&volume, "x").unwrap() == newer);
+    let error = replace(&place, "d1", "e").unwrap_err();
+    assert!(
+        error.to_string().contains("before it was replaced"),
+        "{error}"
+    );
+}
+
+#[test]
+fn labels_that_disagree_are_told_and_repaired() {
+    let place = TestDir::in_memory(3);
+    let volume = create(&place, 1 << 14, Redundancy::Parity);
+    place.put(&volume, "x", b"x").unwrap();
+    let label = place.path("d0/outcore-volume/volume.json");
+    let old = fs::read(&label).unwrap();
+    pull(&place, "d1");
+    replace(&place, "d1", "d1").unwrap();
+    fs::write(&label, old).unwrap();
+    let error = place.put(&open(&place), "y", b"y").unwrap_err();
+    assert!(
+        error.to_string().contains("from before drive d1"),
+        "{error}"
+    );
+    assert_eq!(error.drive_name(), Some("d0"));
+    assert_eq!(scrub(&place).unwrap(), 1);
+    assert_eq!(scrub(&place).unwrap(), 0);
+    place.put(&open(&place), "y", b"y").unwrap();
+}
