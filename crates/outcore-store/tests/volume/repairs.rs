@@ -7,10 +7,11 @@ use std::fs;
 
 use outcore_io::drive::testing::FaultDevice;
 use outcore_store::dataset::replace::{Replaced, Replacement};
-use outcore_store::dataset::{DatasetVolume, VolumeDrive, Watch};
+use outcore_store::dataset::{DatasetVolume, VolumeDrive, Watch, transfer};
 use outcore_store::mapping::Redundancy;
 
-use super::datasets::{TestDir, bytes};
+use super::datasets::{TestDir, bytes, new};
+use super::devices::HookDevice;
 use super::parity::create;
 use super::*;
 
@@ -265,4 +266,50 @@ fn labels_that_disagree_are_told_and_repaired() {
     assert_eq!(scrub(&place).unwrap(), 1);
     assert_eq!(scrub(&place).unwrap(), 0);
     place.put(&open(&place), "y", b"y").unwrap();
+}
+
+/// Parity of a group that is not complete is computed from what is read back.
+#[test]
+fn a_bit_that_flips_while_parity_is_computed_is_noticed() {
+    let wanted = bytes(1_000_001, 5);
+    let put = |place: &TestDir| {
+        let volume = create(place, 1 << 16, Redundancy::Parity);
+        transfer::put_stream(&volume, &mut &wanted[..], &new("x"), place.resources())
+    };
+    let mut flips = 0;
+    for nth in 1.. {
+        let mut place = TestDir::in_memory(3);
+        let system = Arc::clone(&place.device);
+        let plan = format!("flip@{nth}:read").parse().unwrap();
+        let faulty = Arc::new(FaultDevice::new(Arc::clone(&system), plan));
+        place.device = Arc::clone(&faulty) as Arc<dyn Device>;
+        put(&place).unwrap();
+        place.device = system;
+        // It compares the parity with the data.
+        assert_eq!(scrub(&place).unwrap(), 0, "flip@{nth}");
+        if faulty.operations() < nth {
+            break;
+        }
+        flips += 1;
+    }
+    assert!(flips > 0);
+    // A drive that returns wrong bytes each time.
+    let mut place = TestDir::in_memory(3);
+    let wrong = HookDevice::new(Arc::clone(&place.device), |_, completion| {
+        if completion.request.op == Op::Read {
+            completion.request.buf.copy_in(0, b"other bytes");
+        }
+    });
+    place.device = Arc::new(wrong);
+    let error = put(&place).unwrap_err();
+    assert!(
+        error.to_string().contains("other bytes than were written"),
+        "{error}"
+    );
+    assert!(
+        error
+            .drive_name()
+            .is_some_and(|drive| drive.starts_with('d'))
+    );
+    assert_eq!(open(&place).names().unwrap(), [""; 0]);
 }
