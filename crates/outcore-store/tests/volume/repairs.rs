@@ -313,3 +313,25 @@ fn a_bit_that_flips_while_parity_is_computed_is_noticed() {
     );
     assert_eq!(open(&place).names().unwrap(), [""; 0]);
 }
+
+#[test]
+fn a_share_that_goes_while_it_is_opened_is_computed_from_the_others() {
+    let place = TestDir::in_memory(3);
+    let wanted = bytes(200_000, 5);
+    let volume = create(&place, 1 << 14, Redundancy::Parity);
+    place.put(&volume, "x", &wanted).unwrap();
+    let share = volume.share_path(&volume.manifest("x").unwrap().id, 1);
+    let away = place.path("share");
+    let is_done = std::sync::atomic::AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            while !is_done.load(std::sync::atomic::Ordering::Relaxed) {
+                fs::rename(&share, &away).unwrap();
+                fs::rename(&away, &share).unwrap();
+            }
+        });
+        let got: Vec<_> = (0..2000).map(|_| place.get(&volume, "x")).collect();
+        is_done.store(true, std::sync::atomic::Ordering::Relaxed);
+        assert!(got.into_iter().all(|got| got.unwrap() == wanted));
+    });
+}
