@@ -143,6 +143,8 @@ impl Work<'_> {
             let path = self.in_progress().join(DATA).join(share);
             (resources.watch.advance)(folder::len_bytes(&path).unwrap_or(0));
         }
+        // A drive that is full or read-only fails now, not after the work.
+        drop(volume.stage_labels(&self.others())?);
         self.fill(resources)?;
         // No writer publishes from here on. One that began before finds the drive replaced.
         let _names = volume.lock_names().inspect_err(|_| self.clean_up())?;
@@ -181,6 +183,12 @@ impl Work<'_> {
         Error::usage(REPLACE, cause)
             .drive(&self.volume.drives[self.index].name)
             .path(&self.dir)
+    }
+
+    /// The other drives, whose labels count the replacement.
+    fn others(&self) -> Vec<usize> {
+        let present = self.volume.present();
+        present.filter(|other| *other != self.index).collect()
     }
 
     fn in_progress(&self) -> PathBuf {
@@ -252,6 +260,8 @@ impl Work<'_> {
         for name in self.volume.names()? {
             let manifest = match self.volume.manifest(&name) {
                 Ok(manifest) => manifest,
+                // It was removed in the meantime.
+                Err(_) if !self.volume.contains(&name) => continue,
                 Err(error) if self.gives_up && error.kind() == Kind::Corrupt => continue,
                 Err(error) => return Err(error),
             };
@@ -372,8 +382,7 @@ impl Work<'_> {
             folder::sync(&dir)?;
         }
         folder::sync(&in_progress)?;
-        let others = self.volume.present().filter(|other| *other != self.index);
-        counted.write_labels(&others.collect::<Vec<_>>())?;
+        counted.write_labels(&self.others())?;
         let drive = &self.volume.drives[self.index];
         let (old, aside) = (drive.dir.join(FOLDER), drive.dir.join(FOLDER_REPLACED));
         if old.exists() {

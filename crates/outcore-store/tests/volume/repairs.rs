@@ -5,6 +5,7 @@
 
 use std::fs;
 
+use outcore_io::Kind;
 use outcore_io::drive::testing::FaultDevice;
 use outcore_store::dataset::replace::{Replaced, Replacement};
 use outcore_store::dataset::{DatasetVolume, VolumeDrive, Watch, transfer};
@@ -334,4 +335,46 @@ fn a_share_that_goes_while_it_is_opened_is_computed_from_the_others() {
         is_done.store(true, std::sync::atomic::Ordering::Relaxed);
         assert!(got.into_iter().all(|got| got.unwrap() == wanted));
     });
+}
+
+#[test]
+fn a_replacement_goes_on_if_a_dataset_is_removed_meanwhile() {
+    let mut place = TestDir::in_memory(3);
+    let volume = create(&place, 1 << 14, Redundancy::Parity);
+    for name in ["a", "b"] {
+        place.put(&volume, name, &bytes(200_000, 5)).unwrap();
+    }
+    fs::create_dir(place.path("new")).unwrap();
+    let once = std::sync::Once::new();
+    let hook = HookDevice::new(Arc::clone(&place.device), move |path, _| {
+        if path.ends_with("outcore-volume.in-progress/part") {
+            once.call_once(|| drop(volume.remove("b").unwrap()));
+        }
+    });
+    place.device = Arc::new(hook);
+    replace(&place, "d1", "new").unwrap();
+    let volume = open_on(&place, moved(&place, "d1", "new"));
+    assert_eq!(volume.names().unwrap(), ["a"]);
+    assert_eq!(volume.scrub(&[], &place.budget, Watch::NOBODY).unwrap(), []);
+}
+
+#[test]
+fn a_full_drive_is_named_before_another_one_is_rebuilt() {
+    let mut place = TestDir::in_memory(3);
+    let volume = create(&place, 1 << 14, Redundancy::Parity);
+    place.put(&volume, "x", &bytes(200_000, 5)).unwrap();
+    pull(&place, "d1");
+    fs::create_dir(place.path("new")).unwrap();
+    let system = Arc::clone(&place.device);
+    let plan = "enospc@1:control".parse().unwrap();
+    place.device = Arc::new(FaultDevice::new(Arc::clone(&system), plan));
+    let error = replace(&place, "d1", "new").unwrap_err();
+    assert_eq!(
+        (error.kind(), error.drive_name()),
+        (Kind::NoSpace, Some("d0"))
+    );
+    let rebuilt = place.path("new/outcore-volume.in-progress/data");
+    assert_eq!(fs::read_dir(rebuilt).unwrap().count(), 0);
+    place.device = system;
+    replace(&place, "d1", "new").unwrap();
 }
