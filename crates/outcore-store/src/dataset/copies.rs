@@ -17,6 +17,7 @@ use rustix::io::Errno;
 use super::manifest::Manifest;
 use super::stage::Stage;
 use super::{DATA, DATASETS, DatasetVolume, check_name, place_of};
+use outcore_io::drive::folder::{self, FolderLock};
 use outcore_io::drive::{PrivateDir, private_dir};
 use outcore_io::error::{Error, Kind, Result};
 
@@ -235,28 +236,20 @@ impl DatasetVolume {
     ///
     /// # Errors
     /// A drive was replaced after the volume was opened; I/O.
-    pub(super) fn lock_names(&self) -> Result<fs::File> {
+    pub(super) fn lock_names(&self) -> Result<FolderLock> {
         let locked = self.lock_unchecked();
         self.check_not_replaced()?;
         locked
     }
 
     /// The same, whatever the labels say.
-    pub(super) fn lock_unchecked(&self) -> Result<fs::File> {
+    pub(super) fn lock_unchecked(&self) -> Result<FolderLock> {
         // While the first drive is missing, nothing is written except for what replaces it.
         let index = self.present().next().unwrap_or(0);
         let dir = self.folder(index).join(DATASETS);
-        let locked = fs::File::open(&dir).and_then(|file| {
-            rustix::fs::flock(&file, rustix::fs::FlockOperation::LockExclusive)?;
-            Ok(file)
-        });
-        locked.map_err(|error| {
-            if error.kind() == io::ErrorKind::NotFound {
-                return self.lost_folder(LOCK, index, &dir);
-            }
-            Error::io(LOCK, &error)
-                .drive(&self.drives[index].name)
-                .path(&dir)
+        folder::lock_in_turn(&dir).map_err(|error| match is_missing(&error) {
+            true => self.lost_folder(LOCK, index, &dir),
+            false => error.drive(&self.drives[index].name),
         })
     }
 

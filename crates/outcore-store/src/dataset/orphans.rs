@@ -32,8 +32,8 @@ pub struct Orphan {
 
 impl DatasetVolume {
     /// The files that belong to no dataset, by drive. They include the files of datasets whose
-    /// manifests do not identify them. While a drive is missing or damaged, or after the drives have
-    /// changed, the orphans are unknown, and the list is empty.
+    /// manifests do not identify them. While a drive is missing or damaged, or after the drives
+    /// have changed, the orphans are unknown, and the list is empty.
     ///
     /// # Errors
     /// A drive cannot be read.

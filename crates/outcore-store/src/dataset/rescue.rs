@@ -24,8 +24,6 @@ use outcore_io::error::{Error, Kind, Result};
 use outcore_io::memory::{Budget, Buf, Reservation, block_ceil};
 
 const RECOVER: &str = "read dataset";
-/// Each thread of a job may have a rescue.
-
 /// See the head of this file.
 pub(super) struct Rescue {
     groups: GroupReader,

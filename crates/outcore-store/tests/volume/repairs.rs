@@ -56,8 +56,8 @@ fn pull(place: &TestDir, drive: &str) {
     fs::create_dir(place.path(drive)).unwrap();
 }
 
-/// Calls `act` with a device of which the n-th change of a name fails, and then `again` without, for
-/// each n until `act` succeeds.
+/// Calls `act` with a device of which the n-th change of a name fails, and then `again` without,
+/// for each n until `act` succeeds.
 fn with_each_fault(
     make: impl Fn() -> TestDir,
     act: impl Fn(&TestDir) -> bool,
