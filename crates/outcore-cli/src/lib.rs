@@ -89,7 +89,7 @@ pub fn run(arguments: Vec<OsString>) -> u8 {
     // definition.
     let parsed = parse(definition_of_one, &arguments);
     match parsed.or_else(|_| parse(definition(), &arguments)) {
-        Ok((mut cli, given)) => dispatch(&mut cli, given, (&arguments, &typed)),
+        Ok((mut cli, given)) => dispatch(&mut cli, given, &arguments, &typed),
         Err(said) => answer(&reporter(), &said, &definition(), &arguments),
     }
 }
@@ -127,7 +127,7 @@ fn name_of(command: &Command) -> (&'static str, bool) {
 }
 
 /// Runs a command from its arguments, which may be others than those that were typed.
-fn dispatch(cli: &mut Cli, given: Given, (arguments, typed): (&[OsString], &[OsString])) -> u8 {
+fn dispatch(cli: &mut Cli, given: Given, arguments: &[OsString], typed: &[OsString]) -> u8 {
     let (name, is_stdout_taken) = name_of(&cli.command);
     let session = Session {
         name,

@@ -102,6 +102,12 @@ impl Variables {
                     ),
                 );
             }
+            if !is_address(value) {
+                return refused(
+                    "is not the address of a server",
+                    "write it as https://HOST or https://HOST:PORT".to_owned(),
+                );
+            }
             if value.starts_with("http://") && !self.allows_http() {
                 return refused(
                     "is not encrypted: it begins with http://",
@@ -142,6 +148,26 @@ impl Variables {
     }
 }
 
+/// Whether a text is the address of a server, which a client takes without a look at it.
+fn is_address(text: &str) -> bool {
+    let rest = text.strip_prefix("https://");
+    let Some(rest) = rest.or_else(|| text.strip_prefix("http://")) else {
+        return false;
+    };
+    let server = rest.split(['/', '?']).next().unwrap_or_default();
+    let (host, port) = match server.rsplit_once(':') {
+        // An address of IPv6 stands in brackets.
+        Some((host, port)) if !port.ends_with(']') => (host, Some(port)),
+        _ => (server, None),
+    };
+    let is_of_host = |byte: u8| byte.is_ascii_alphanumeric() || b"-._[]:".contains(&byte);
+    let is_plain = rest.bytes().all(|byte| byte.is_ascii_graphic());
+    is_plain
+        && !host.is_empty()
+        && host.bytes().all(is_of_host)
+        && port.is_none_or(|port| port.parse::<u16>().is_ok())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -166,6 +192,18 @@ mod tests {
         assert!(error.next_step().unwrap().contains("AWS_ALLOW_HTTP=true"));
         assert!(checked(&[plain, ("AWS_ALLOW_HTTP", "true")]).is_ok());
         assert!(checked(&[("AWS_ENDPOINT_URL", "https://minio")]).is_ok());
+        for wrong in [
+            "https://",
+            "https://:9000",
+            "https://h:99999",
+            "https://h:",
+            "https://a b",
+            "ftp://x",
+        ] {
+            let error = checked(&[("AWS_ENDPOINT_URL", wrong)]).unwrap_err();
+            assert!(error.cause().contains("is not the address"), "{wrong}");
+        }
+        assert!(checked(&[("AWS_ENDPOINT_URL", "https://[::1]:9000/path")]).is_ok());
         assert!(checked(&[("AWS_METADATA_ENDPOINT", "http://169.254.169.254")]).is_ok());
     }
 

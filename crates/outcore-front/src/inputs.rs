@@ -27,6 +27,7 @@ use outcore::Input;
 use outcore::key::NpyHeader;
 use outcore::{Error, Kind, Result};
 use outcore_io::consumed;
+use outcore_io::drive::folder;
 use outcore_io::drive::objects::{is_object, no_stores};
 use outcore_io::drive::steady::Identity;
 use outcore_io::metadata::refuse_own_directory;
@@ -423,7 +424,7 @@ fn check_kind(path: &Path, kind: FileType, streams: Streams) -> Result<()> {
     if kind.is_dir() {
         refuse_own_directory(OPEN, path)?;
     }
-    let is_empty = |dir: &Path| fs::read_dir(dir).is_ok_and(|mut files| files.next().is_none());
+    let is_empty = |dir: &Path| folder::names(dir).is_ok_and(|names| names.is_empty());
     let (cause, hint) = if kind.is_dir() && is_empty(path) {
         (
             "the directory is empty",

@@ -522,6 +522,11 @@ fn words_in_the_wrong_place_are_told_where_they_belong() {
         let words: Vec<&str> = line.split(' ').collect();
         refused(&place, &words, code, &[cause], hint);
     }
+}
+
+#[test]
+fn h_of_a_sort_in_a_pipe_is_an_error() {
+    let place = place_with_input();
     let piped = place.run_with_input(&["sort", "-h"], b"2K\n1G\n");
     piped.fails(2, &["-h prints the help"], "--human-numeric-sort");
     let piped = place.run_with_input(&["sort", "-rh"], b"2K\n1G\n");

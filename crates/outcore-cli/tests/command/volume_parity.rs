@@ -389,10 +389,13 @@ fn commands_work_while_a_drive_has_lost_a_folder() {
         for drive in ["d0", "d1"] {
             let place = place_with(&PARITY, 60_000);
             fs::remove_dir_all(place.path(drive).join("outcore-volume").join(folder)).unwrap();
-            for words in [&["volume", "ls"][..], &["volume", "status"]] {
-                run(&place, words).ok();
-            }
+            run(&place, &["volume", "ls"]).ok();
+            let status = run(&place, &["volume", "status"]).ok();
+            let told = format!("drive {drive} is damaged: it has lost");
+            assert!(status.stderr.contains(&told), "{status:?}");
             run(&place, &["volume", "get", "@x", "out"]).ok();
+            let put = run(&place, &["volume", "put", "in", "@y"]);
+            put.fails(4, &[drive, "folder of the drive is lost"], "volume scrub");
             let scrubbed = run(&place, &["volume", "scrub"]);
             assert!(scrubbed.text().contains(drive), "{scrubbed:?}");
             scrubbed.fails(4, &["damaged"], "all damage was repaired");

@@ -267,11 +267,7 @@ impl LineFile {
                     line_end: self.syntax.line_end(),
                 };
                 let header_bytes = self.header_bytes;
-                fail(first_not_an_edge(
-                    &self.syntax,
-                    header_bytes,
-                    (&fault, place),
-                ))
+                fail(first_not_an_edge(&self.syntax, header_bytes, &fault, place))
             }
         }
     }

@@ -61,11 +61,7 @@ impl<T: Item> Lines<'_, T> {
                     line_end: self.syntax.line_end(),
                 };
                 let header_bytes = self.input.header_bytes;
-                fail(first_not_an_edge(
-                    &self.syntax,
-                    header_bytes,
-                    (&fault, place),
-                ))
+                fail(first_not_an_edge(&self.syntax, header_bytes, &fault, place))
             }
         }
         if !items.is_empty() {
@@ -163,7 +159,8 @@ pub(crate) fn not_an_edge(fault: &Fault, place: Place<'_>) -> Error {
 pub(crate) fn first_not_an_edge(
     syntax: &Syntax,
     header_bytes: u64,
-    (fault, place): (&Fault, Place<'_>),
+    fault: &Fault,
+    place: Place<'_>,
 ) -> Error {
     match earlier_fault(syntax, header_bytes, place) {
         Some((at_bytes, fault)) => not_an_edge(&fault, Place { at_bytes, ..place }),

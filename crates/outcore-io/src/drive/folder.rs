@@ -54,6 +54,17 @@ pub fn lock(dir: &Path) -> Result<Option<FolderLock>> {
     Ok(locked.is_ok().then_some(FolderLock { _dir: opened }))
 }
 
+/// Locks a folder; waits while another process has locked it.
+///
+/// # Errors
+/// I/O.
+pub fn lock_in_turn(dir: &Path) -> Result<FolderLock> {
+    let opened = File::open(dir).map_err(failed(dir))?;
+    let locked = flock(&opened, FlockOperation::LockExclusive);
+    locked.map_err(|errno| failed(dir)(errno.into()))?;
+    Ok(FolderLock { _dir: opened })
+}
+
 /// The bytes of a small file; `None` if it is not there.
 ///
 /// # Errors

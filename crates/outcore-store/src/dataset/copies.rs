@@ -17,11 +17,14 @@ use rustix::io::Errno;
 use super::manifest::Manifest;
 use super::stage::Stage;
 use super::{DATA, DATASETS, DatasetVolume, check_name, place_of};
-use outcore_io::drive::{PrivateDir, folder, private_dir};
+use outcore_io::drive::folder::{self, FolderLock};
+use outcore_io::drive::{PrivateDir, private_dir};
 use outcore_io::error::{Error, Kind, Result};
 
 const READ: &str = "read dataset";
 const REMOVE: &str = "remove dataset";
+const LOCK: &str = "lock volume";
+const RESTORE: &str = "restore label";
 const SUFFIX: &str = ".json";
 /// Name of a copy in a private directory before it is published, or after it is removed.
 const STAGED: &str = "manifest";
@@ -36,33 +39,44 @@ pub(super) struct BadCopy {
     pub(super) is_repaired: bool,
 }
 
-/// Whether everything on a drive belongs to this drive of the volume. A drive without datasets may
-/// belong to a volume without any. If it has also lost its label (`is_nameless`), it may be a drive
-/// that was never used.
-pub(super) fn are_of(volume: &DatasetVolume, index: usize, is_nameless: bool) -> bool {
-    let Ok(mut names) = volume.names_on(index) else {
-        return false;
+/// Fails unless the manifests on a drive without a usable label show that it is this drive of the
+/// volume, and that it is as new as the others: they have the same names, and those that can be
+/// read are the same. A drive without datasets may belong to a volume without any.
+pub(super) fn check_agrees(volume: &DatasetVolume, index: usize) -> Result<()> {
+    let refused = |cause: &str| {
+        Error::corrupt(RESTORE, format!("its label is lost, and {cause}"))
+            .drive(&volume.drives[index].name)
+            .path(volume.folder(index).join(DATASETS))
+            .hint(
+                "if another drive is an older one that was replaced, take that one away; otherwise \
+                 rebuild this one with `outcore volume replace`",
+            )
     };
+    let mut names = volume.names_on(index)?;
     names.sort();
-    // A drive that was replaced may be what it was before. Then it differs from the others, unless
-    // nothing has changed since.
-    let is_current = || {
-        let is_newest = |name: &String| volume.copy(name, index).ok() == volume.manifest(name).ok();
-        volume.names().is_ok_and(|all| all == names) && names.iter().all(is_newest)
-    };
-    if volume.replacements[index] > 0 && !is_current() {
-        return false;
+    if volume.names()? != names {
+        return Err(refused("it lists other datasets than the other drives"));
     }
-    if names.is_empty() && is_nameless && !volume.names().is_ok_and(|all| all.is_empty()) {
-        return false;
+    let mut readable = 0;
+    for name in &names {
+        match (volume.copy(name, index), volume.manifest(name)) {
+            (Ok(own), Ok(newest)) if own == newest => readable += 1,
+            (Err(_), _) if volume.replacements[index] == 0 => {}
+            _ => {
+                let cause = format!("@{name} there is not that of the other drives");
+                return Err(refused(&cause));
+            }
+        }
     }
-    let is_empty = || {
-        let mut data = fs::read_dir(volume.folder(index).join(DATA)).into_iter();
-        data.all(|mut entries| entries.next().is_none())
-    };
-    match names.is_empty() {
+    let mut data = fs::read_dir(volume.folder(index).join(DATA)).into_iter();
+    let mut is_empty = || data.all(|mut entries| entries.next().is_none());
+    let is_known = match names.is_empty() {
         true => is_empty(),
-        false => names.iter().any(|name| volume.copy(name, index).is_ok()),
+        false => readable > 0,
+    };
+    match is_known {
+        true => Ok(()),
+        false => Err(refused("nothing tells which drive it is")),
     }
 }
 
@@ -222,21 +236,20 @@ impl DatasetVolume {
     ///
     /// # Errors
     /// A drive was replaced after the volume was opened; I/O.
-    pub(super) fn lock_names(&self) -> Result<fs::File> {
+    pub(super) fn lock_names(&self) -> Result<FolderLock> {
+        let locked = self.lock_unchecked();
+        self.check_not_replaced()?;
+        locked
+    }
+
+    /// The same, whatever the labels say.
+    pub(super) fn lock_unchecked(&self) -> Result<FolderLock> {
         // While the first drive is missing, nothing is written except for what replaces it.
         let index = self.present().next().unwrap_or(0);
         let dir = self.folder(index).join(DATASETS);
-        // Only the folder itself: without the one above it, the drive is another one or away.
-        let _ = folder::make_dir(&dir);
-        let locked = fs::File::open(&dir).and_then(|file| {
-            rustix::fs::flock(&file, rustix::fs::FlockOperation::LockExclusive)?;
-            Ok(file)
-        });
-        self.check_not_replaced()?;
-        locked.map_err(|error| {
-            Error::io("lock volume", &error)
-                .drive(&self.drives[index].name)
-                .path(&dir)
+        folder::lock_in_turn(&dir).map_err(|error| match is_missing(&error) {
+            true => self.lost_folder(LOCK, index, &dir),
+            false => error.drive(&self.drives[index].name),
         })
     }
 
@@ -354,7 +367,7 @@ impl DatasetVolume {
     }
 
     /// Whether the data are there, or can be computed.
-    fn has_enough_shares(&self, manifest: &Manifest) -> bool {
+    pub(super) fn has_enough_shares(&self, manifest: &Manifest) -> bool {
         let shares = 0..manifest.shares.len();
         let used = shares.filter(|index| manifest.shares[*index].is_used());
         let is_lost = |index: &usize| {

@@ -59,6 +59,11 @@ impl Room {
         columns: 4,
         memory_bytes: 32 << 20,
     };
+    /// For single columns. Each thread of a job may have one.
+    pub(super) const RESCUE: Room = Room {
+        columns: 1,
+        memory_bytes: 4 << 20,
+    };
 }
 
 /// Reads columns. See the head of this file.

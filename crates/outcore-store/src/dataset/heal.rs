@@ -60,10 +60,7 @@ impl DatasetVolume {
         let slot_bytes = manifest.checksum_block_bytes() as usize;
         let mut heal = Heal {
             manifest,
-            sums: SumRange {
-                first_block: 0,
-                sums: &sums,
-            },
+            sums: SumRange::all(&sums),
             patch: Patch::new(self, manifest),
             pool: Pool::new(resources.budget, "repairs", slot_bytes, 64)?,
             damages: Vec::new(),

@@ -84,6 +84,12 @@ fn is_zero(count: &u64) -> bool {
     *count == 0
 }
 
+/// Labels that are written and do not have their names yet.
+pub(super) struct StagedLabels {
+    dirs: Vec<PrivateDir>,
+    renames: Vec<(PathBuf, PathBuf)>,
+}
+
 /// The properties of a new volume.
 #[derive(Debug, Clone, Copy)]
 pub struct NewVolume {
@@ -335,17 +341,13 @@ impl DatasetVolume {
         indexes: &[usize],
         left: Option<&VolumeDrive>,
     ) -> Result<()> {
-        let mut dirs = Vec::with_capacity(indexes.len() + 1);
-        let mut renames = Vec::with_capacity(indexes.len() + 1);
-        for &index in indexes {
-            let drive = &self.drives[index];
-            let staged = self.device.make_private_dir(&self.folder(index))?;
-            staged.write_file(LABEL, &self.seal_label(drive)?)?;
-            renames.push((staged.path().join(LABEL), path_of(drive)));
-            dirs.push(staged);
-        }
+        let StagedLabels {
+            mut dirs,
+            mut renames,
+        } = self.stage_labels(indexes)?;
         if let Some(drive) = left {
-            let gone = self.device.make_private_dir(&drive.dir.join(FOLDER))?;
+            let gone = self.device.make_private_dir(&drive.dir.join(FOLDER));
+            let gone = gone.map_err(|error| error.drive(&drive.name))?;
             renames.push((path_of(drive), gone.path().join(LABEL)));
             dirs.push(gone);
         }
@@ -359,6 +361,24 @@ impl DatasetVolume {
             }
         }
         Ok(())
+    }
+
+    /// Writes the labels of some of the drives into private directories there. Dropping them
+    /// removes them.
+    pub(super) fn stage_labels(&self, indexes: &[usize]) -> Result<StagedLabels> {
+        let mut dirs = Vec::with_capacity(indexes.len() + 1);
+        let mut renames = Vec::with_capacity(indexes.len() + 1);
+        for &index in indexes {
+            let drive = &self.drives[index];
+            let named = |error: Error| error.drive(&drive.name);
+            let staged = self.device.make_private_dir(&self.folder(index));
+            let staged = staged.map_err(named)?;
+            let sealed = self.seal_label(drive)?;
+            staged.write_file(LABEL, &sealed).map_err(named)?;
+            renames.push((staged.path().join(LABEL), path_of(drive)));
+            dirs.push(staged);
+        }
+        Ok(StagedLabels { dirs, renames })
     }
 
     /// The bytes of a drive's label. Without the drive in its list, it is that of a drive that is
@@ -413,16 +433,27 @@ impl DatasetVolume {
     }
 
     /// Fails if a drive was replaced, or the set of drives has changed, after the volume was
-    /// opened. That cannot change while the caller holds the lock on names.
+    /// opened, or if a label is older than others. That cannot change while the caller holds the
+    /// lock on names.
     pub(super) fn check_not_replaced(&self) -> Result<()> {
+        self.check_labels(|found, known| found != known)
+    }
+
+    /// The same, but accepts labels that an interrupted change has not reached.
+    pub(super) fn check_not_overtaken(&self) -> Result<()> {
+        self.check_labels(|found, known| found > known)
+    }
+
+    /// Fails if `is_other` holds for a count in a label and the count that the volume was opened
+    /// with.
+    fn check_labels(&self, is_other: impl Fn(u64, u64) -> bool) -> Result<()> {
         let labels = self.present().map(|index| {
             let drive = &self.drives[index];
             (drive, read_label(drive))
         });
         let labels: Vec<(&VolumeDrive, Result<Label>)> = labels.collect();
         let mut others = labels.iter().filter_map(|(drive, label)| {
-            let is_other = label.as_ref().ok()?.changes != self.changes;
-            is_other.then_some(drive)
+            is_other(label.as_ref().ok()?.changes, self.changes).then_some(drive)
         });
         if let Some(drive) = others.next() {
             let cause = "drives joined or left the volume in the meantime";
@@ -439,14 +470,36 @@ impl DatasetVolume {
                 }
                 Err(error) => return Err(refusal(CHECK, drive, &error)),
             };
-            let mut counts = self.drives.iter().zip(&*self.replacements);
-            let replaced =
-                counts.find(|(drive, count)| label.replacements_of(&drive.name) != **count);
-            if let Some((drive, _)) = replaced {
-                return Err(replaced_meanwhile(drive));
+            for (other, known) in self.drives.iter().zip(&*self.replacements) {
+                let found = label.replacements_of(&other.name);
+                if is_other(found, *known) {
+                    return Err(match found > *known {
+                        true => replaced_meanwhile(other),
+                        false => old_label(drive, other),
+                    });
+                }
             }
         }
         Ok(())
+    }
+
+    /// Whether a label counts more replacements of a drive than when the volume was opened.
+    pub(super) fn is_replaced_since(&self, index: usize) -> bool {
+        let labels = self.present().map(|other| read_label(&self.drives[other]));
+        let name = &self.drives[index].name;
+        labels
+            .flatten()
+            .any(|label| label.replacements_of(name) > self.replacements[index])
+    }
+
+    /// Whether a label is from before the last change of the set of drives, or from before a drive
+    /// was replaced.
+    pub(super) fn has_old_label(&self, index: usize) -> bool {
+        read_label(&self.drives[index]).is_ok_and(|label| {
+            let mut counts = self.drives.iter().zip(&*self.replacements);
+            let is_old = counts.any(|(drive, count)| label.replacements_of(&drive.name) < *count);
+            is_old || label.changes < self.changes
+        })
     }
 }
 
@@ -521,6 +574,18 @@ fn replaced_meanwhile(drive: &VolumeDrive) -> Error {
         .drive(&drive.name)
         .path(path_of(drive))
         .hint("run the command again")
+}
+
+/// The error for a label that does not count a replacement that others count.
+fn old_label(drive: &VolumeDrive, replaced: &VolumeDrive) -> Error {
+    let cause = format!(
+        "the label is from before drive {} was replaced, and others are newer",
+        replaced.name
+    );
+    Error::corrupt(CHECK, cause)
+        .drive(&drive.name)
+        .path(path_of(drive))
+        .hint("`outcore volume scrub` writes it anew")
 }
 
 /// The error for drives that are not a volume.

@@ -45,6 +45,7 @@ pub mod replace;
 mod rescue;
 pub mod risk;
 mod scrub;
+mod settle;
 mod stage;
 pub mod throttle;
 pub mod transfer;
@@ -496,11 +497,22 @@ fn open_shares_without(
             member.is_absent |= folder::is_lost(&member.path);
         }
     }
-    StripedVolume::open_for_reading(
-        Arc::clone(&volume.device),
-        &members,
-        stripe_options(manifest),
-    )
+    loop {
+        let opened = StripedVolume::open_for_reading(
+            Arc::clone(&volume.device),
+            &members,
+            stripe_options(manifest),
+        );
+        // A share may go between the look and the opening, because its drive is being replaced.
+        let is_gone = |error: &&Error| error.raw_errno() == Some(Errno::NOENT.raw_os_error());
+        let error = opened.as_ref().err().filter(is_gone);
+        let gone = error.and_then(|error| error.file_path());
+        let is_of = |member: &&mut Member| !member.is_absent && gone == Some(&member.path);
+        match members.iter_mut().find(is_of) {
+            Some(member) if !manifest.redundancy.is_none() => member.is_absent = true,
+            _ => return opened,
+        }
+    }
 }
 
 /// The `place` of the metadata of one drive of a volume.

@@ -32,8 +32,8 @@ pub struct Orphan {
 
 impl DatasetVolume {
     /// The files that belong to no dataset, by drive. They include the files of datasets whose
-    /// manifests do not identify them. While a drive is missing, or after the drives have changed,
-    /// the orphans are unknown, and the list is empty.
+    /// manifests do not identify them. While a drive is missing or damaged, or after the drives
+    /// have changed, the orphans are unknown, and the list is empty.
     ///
     /// # Errors
     /// A drive cannot be read.
@@ -43,7 +43,7 @@ impl DatasetVolume {
         }
         self.sweep()?;
         let _lock = match self.lock_names() {
-            Err(_) if self.check_not_replaced().is_err() => return Ok(Vec::new()),
+            Err(_) if self.check_complete(LIST).is_err() => return Ok(Vec::new()),
             lock => lock?,
         };
         self.find_orphans(&self.ids()?.0)

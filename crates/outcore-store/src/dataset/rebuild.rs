@@ -67,10 +67,7 @@ impl Rebuild<'_> {
     ) -> Result<Rebuilt> {
         let source = open_shares_without(self.volume, self.manifest, Some(self.index))?;
         let (sums, _reservation) = Rescue::new(self.manifest, &source, budget)?.sums()?;
-        let sums = SumRange {
-            first_block: 0,
-            sums: &sums,
-        };
+        let sums = SumRange::all(&sums);
         let target = self.target()?;
         let mut writes: Transfers<(), Batches> = Transfers::on(Batches::of(target.submitter()?));
         let mut reads = GroupReader::new(&source, self.manifest.full_bytes(), Room::PASS, budget)?;

@@ -65,6 +65,25 @@ impl DatasetVolume {
         if let Some((other, error)) = self.missing().find(|(other, _)| other.name != drive) {
             return Err(label::refusal(REMOVE, other, error));
         }
+        let volume = self.settled(index)?;
+        match volume.index_of(REMOVE, drive) {
+            Ok(index) => volume.remove_settled(index, gives_up, PassResources { budget, watch }),
+            // A killed command had removed it except for its folder.
+            Err(_) => Ok(Removed {
+                left: volume.clear_folder(&self.drives[index])?,
+                ..Removed::default()
+            }),
+        }
+    }
+
+    /// The same, after what killed commands have committed is done.
+    fn remove_settled(
+        &self,
+        index: usize,
+        gives_up: bool,
+        resources: PassResources<'_>,
+    ) -> Result<Removed> {
+        let drive = &self.drives[index].name;
         let leaving = self.with_standing(index, self.standing_to_leave(index));
         leaving.check_layout().map_err(|error| {
             let cause = format!("too few drives would be left: {}", error.cause());
@@ -82,7 +101,6 @@ impl DatasetVolume {
         readable.sort_by_key(Manifest::payload_bytes);
         leaving.check_room(REMOVE, &readable)?;
         self.begin_removal(index, &leaving)?;
-        let resources = PassResources { budget, watch };
         let mut removed = Removed::default();
         loop {
             leaving.empty(index, resources, &mut removed)?;
@@ -170,11 +188,6 @@ impl DatasetVolume {
 
     /// Tells all drives that one is leaving, unless they know it.
     fn begin_removal(&self, index: usize, leaving: &Self) -> Result<()> {
-        // Finishes what a killed command has committed, as far as that can be seen.
-        for other in self.present().filter(|other| *other != index) {
-            let swept = self.device.sweep_private_dirs(&self.folder(other));
-            swept.map_err(|error| error.drive(&self.drives[other].name))?;
-        }
         let _names = self.lock_names()?;
         match self.standings[index] == leaving.standings[index] {
             true => Ok(()),

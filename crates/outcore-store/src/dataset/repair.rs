@@ -1,19 +1,26 @@
 //! Conditions for writing to a volume, and repairs of its labels and folders.
 //!
-//! Contract: a drive without one of its folders is damaged, not absent. A scrub makes the folder
-//! again. It rewrites a label that is damaged, or missing from an otherwise complete folder, if the
-//! copies of manifests there identify the drive. It also rewrites a label from before the last
-//! change of the set of drives.
+//! Contract: a drive without one of its folders is damaged, not absent. Only a scrub, a
+//! replacement and the removal of a drive make the folder again. A scrub rewrites a label that is
+//! damaged, or missing from an otherwise complete folder, if the manifests there agree with those
+//! of the other drives. It also rewrites a label from before the last change of the set of drives,
+//! or from before a drive was replaced.
 //!
 //! Bounds: one label per drive.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
-use super::label::{path_of, read_label, refusal};
+use super::damage::Damage;
+use super::label::{path_of, refusal};
 use super::membership::Standing;
-use super::{DATA, DATASETS, DatasetVolume, copies};
+use super::{DATA, DATASETS, DatasetVolume, VolumeDrive, copies};
 use outcore_io::drive::folder;
 use outcore_io::error::{Error, Kind, Result};
+
+/// Folder of manifests that does not have all of them yet, and the name of one that is written.
+const DATASETS_IN_PROGRESS: &str = "datasets.in-progress";
+const STAGED: &str = "staged";
+const SCRUB: &str = "scrub volume";
 
 impl DatasetVolume {
     /// Fails while a drive is absent or has lost one of its folders, for callers that need all of
@@ -27,12 +34,23 @@ impl DatasetVolume {
         }
         self.check_not_replaced()?;
         self.lost_folders().next().map_or(Ok(()), |(index, path)| {
-            let cause = "a folder of the drive is lost, and with it what it held";
-            Err(Error::corrupt(operation, cause)
-                .drive(&self.drives[index].name)
-                .path(path)
-                .hint("`outcore volume scrub` makes it again, with what other drives can replace"))
+            Err(self.lost_folder(operation, index, &path))
         })
+    }
+
+    /// The error for a folder that a drive has lost.
+    pub(super) fn lost_folder(&self, operation: &str, index: usize, path: &Path) -> Error {
+        let cause = "a folder of the drive is lost, and with it what it held";
+        Error::corrupt(operation, cause)
+            .drive(&self.drives[index].name)
+            .path(path)
+            .hint("`outcore volume scrub` makes it again, with what other drives can replace")
+    }
+
+    /// The drives with a label that have lost a folder, with its path.
+    pub fn damaged_drives(&self) -> impl Iterator<Item = (&VolumeDrive, PathBuf)> {
+        let lost = self.lost_folders();
+        lost.map(|(index, path)| (&self.drives[index], path))
     }
 
     /// The folders that drives with a label have lost.
@@ -43,27 +61,89 @@ impl DatasetVolume {
         paths.filter(|(_, path)| !path.exists())
     }
 
-    /// Makes those folders again; returns them.
-    pub(super) fn repair_folders(&self) -> Result<Vec<(usize, PathBuf)>> {
-        let lost: Vec<_> = self.lost_folders().collect();
-        for (index, path) in &lost {
+    /// Makes those folders again, that of manifests with its files; returns what was lost.
+    pub(super) fn repair_folders(&self) -> Result<Vec<Damage>> {
+        let mut damages = self.repair_manifest_folders()?;
+        for (index, path) in self.lost_folders() {
             // Only the folder itself: without the one above it, the drive is away.
-            let made = folder::make_dir(path);
-            made.map_err(|error| error.drive(&self.drives[*index].name))?;
+            let made = folder::make_dir(&path);
+            made.map_err(|error| error.drive(&self.drives[index].name))?;
+            damages.push(self.repaired("", index, &path));
         }
-        Ok(lost)
+        Ok(damages)
     }
 
-    /// Rewrites labels from before the last change of the set of drives: that change was
-    /// interrupted, and its record is lost.
+    /// Makes the folders of manifests again that are lost. Each appears with all of its files, so a
+    /// kill hides no loss.
+    pub(super) fn repair_manifest_folders(&self) -> Result<Vec<Damage>> {
+        let mut damages = Vec::new();
+        for index in self.present() {
+            if !self.folder(index).join(DATASETS).exists() {
+                let made = self.restore_manifests(index, &mut damages);
+                made.map_err(|error| error.drive(&self.drives[index].name))?;
+            }
+        }
+        Ok(damages)
+    }
+
+    fn restore_manifests(&self, index: usize, damages: &mut Vec<Damage>) -> Result<()> {
+        let (above, dir) = (self.folder(index), self.folder(index).join(DATASETS));
+        let staged = above.join(DATASETS_IN_PROGRESS);
+        // Another command that restores it waits, and finds it there.
+        let _folder = folder::lock_in_turn(&above)?;
+        // On the first drive its loss itself keeps all others from the lock on names.
+        let is_first = self.present().next() == Some(index);
+        let _names = (!is_first).then(|| self.lock_unchecked()).transpose()?;
+        if dir.exists() {
+            return Ok(());
+        }
+        if staged.exists() {
+            folder::remove_dirs(&staged)?;
+        }
+        folder::make_dir(&staged)?;
+        damages.push(self.repaired("", index, &dir));
+        let mut others = self.present();
+        let source = others.find(|other| self.folder(*other).join(DATASETS).exists());
+        let names = source.map_or(Ok(Vec::new()), |_| self.names())?;
+        for name in names {
+            // A scrub reports what cannot be read or has lost its data.
+            let found = self.manifest(&name).ok();
+            let Some(manifest) = found.filter(|found| self.has_enough_shares(found)) else {
+                continue;
+            };
+            let path = self.manifest_path(&name, index);
+            let copy = staged.join(path.file_name().unwrap_or_default());
+            let sealed = manifest.seal(&self.place(index))?;
+            folder::write_durably(&copy, &above.join(STAGED), &sealed)?;
+            let mode = source.and_then(|other| folder::mode(&self.manifest_path(&name, other)));
+            if let Some(mode) = mode {
+                folder::set_mode(&copy, mode)?;
+            }
+            damages.push(self.repaired(&name, index, &path));
+        }
+        folder::sync(&staged)?;
+        folder::rename(&staged, &dir)?;
+        folder::sync(&above)
+    }
+
+    fn repaired(&self, dataset: &str, index: usize, path: &Path) -> Damage {
+        Damage {
+            is_repaired: true,
+            ..Damage::of_file(dataset, &self.drives[index].name, path, 0)
+        }
+    }
+
+    /// Rewrites labels from before the last change of the set of drives, or from before a drive was
+    /// replaced: that change was interrupted, and its record is lost.
     fn repair_old_labels(&self) -> Result<Vec<(usize, PathBuf)>> {
-        let is_old = |index: &usize| {
-            read_label(&self.drives[*index]).is_ok_and(|label| label.changes < self.changes)
-        };
-        let old: Vec<usize> = self.present().filter(is_old).collect();
+        let old = self.present().filter(|index| self.has_old_label(*index));
+        let old: Vec<usize> = old.collect();
         if old.is_empty() || self.missing().next().is_some() || self.is_being_changed()? {
             return Ok(Vec::new());
         }
+        // While the folder with the lock is lost, nobody else can lock it either.
+        let _names = self.lock_unchecked().ok();
+        self.check_not_overtaken()?;
         self.write_labels(&old)?;
         Ok(old
             .into_iter()
@@ -80,13 +160,27 @@ impl DatasetVolume {
             if self.standings[index] == Standing::Lost {
                 continue;
             }
-            let is_nameless = !path_of(&self.drives[index]).exists();
-            if error.kind() != Kind::Corrupt || !copies::are_of(self, index, is_nameless) {
-                return Err(refusal("scrub volume", &self.drives[index], error));
+            if error.kind() != Kind::Corrupt {
+                return Err(refusal(SCRUB, &self.drives[index], error));
             }
-            self.write_labels(&[index])?;
+            self.restore_label(index)?;
             repaired.push((index, path_of(&self.drives[index])));
+            // The labels have changed; the caller opens the volume again.
+            break;
         }
         Ok(repaired)
+    }
+
+    /// Writes a label anew. If the drive was replaced before, this may be what it was before, so
+    /// all labels count one more replacement: no other directory is this drive from then on.
+    fn restore_label(&self, index: usize) -> Result<()> {
+        let _names = self.lock_names()?;
+        copies::check_agrees(self, index)?;
+        if self.replacements[index] == 0 {
+            return self.write_labels(&[index]);
+        }
+        let others = self.present().filter(|other| *other != index);
+        let all: Vec<usize> = std::iter::once(index).chain(others).collect();
+        self.with_replacement(index).write_labels(&all)
     }
 }

@@ -90,22 +90,13 @@ impl DatasetVolume {
         budget: &Budget,
         watch: Watch<'_>,
     ) -> Result<Replaced> {
-        let index = self.index_of(REPLACE, wanted.drive)?;
-        if self.standings[index] == Standing::Lost {
-            return Err(Error::usage(REPLACE, "the drive is being removed")
-                .drive(wanted.drive)
-                .hint("finish with `outcore volume remove`, then add the directory"));
-        }
-        let mut others = self
-            .missing()
-            .filter(|(drive, _)| drive.name != wanted.drive);
-        if let Some((drive, error)) = others.next() {
-            return Err(label::refusal(REPLACE, drive, error));
-        }
+        let index = self.index_to_replace(wanted.drive)?;
+        let volume = &self.settled(index)?;
+        let index = volume.index_to_replace(wanted.drive)?;
         let dir = std::path::absolute(wanted.dir)
             .map_err(|error| Error::io(REPLACE, &error).path(wanted.dir))?;
         let mut work = Work {
-            volume: self,
+            volume,
             index,
             gives_up: wanted.gives_up,
             replaced: Replaced {
@@ -123,6 +114,21 @@ impl DatasetVolume {
         })?;
         Ok(work.replaced)
     }
+
+    /// The number of a drive that can be replaced now.
+    fn index_to_replace(&self, drive: &str) -> Result<usize> {
+        let index = self.index_of(REPLACE, drive)?;
+        if self.standings[index] == Standing::Lost {
+            return Err(Error::usage(REPLACE, "the drive is being removed")
+                .drive(drive)
+                .hint("finish with `outcore volume remove`, then add the directory"));
+        }
+        let mut others = self.missing().filter(|(other, _)| other.name != drive);
+        match others.next() {
+            Some((other, error)) => Err(label::refusal(REPLACE, other, error)),
+            None => Ok(index),
+        }
+    }
 }
 
 impl Work<'_> {
@@ -132,16 +138,13 @@ impl Work<'_> {
             return Ok(());
         }
         self.check_aside()?;
-        // Finishes what a killed command has committed.
-        for other in volume.present().filter(|other| *other != self.index) {
-            let swept = volume.device.sweep_private_dirs(&volume.folder(other));
-            swept.map_err(|error| error.drive(&volume.drives[other].name))?;
-        }
         let _lock = self.begin()?;
         for share in self.names_in(DATA)? {
             let path = self.in_progress().join(DATA).join(share);
             (resources.watch.advance)(folder::len_bytes(&path).unwrap_or(0));
         }
+        // A drive that is full or read-only fails now, not after the work.
+        drop(volume.stage_labels(&self.others())?);
         self.fill(resources)?;
         // No writer publishes from here on. One that began before finds the drive replaced.
         let _names = volume.lock_names().inspect_err(|_| self.clean_up())?;
@@ -170,7 +173,7 @@ impl Work<'_> {
 
     /// Removes what this run has rebuilt if another one has replaced the drive in the meantime.
     fn clean_up(&self) {
-        if self.volume.check_not_replaced().is_err() {
+        if self.volume.is_replaced_since(self.index) {
             // The error is reported already; what stays is only in the way.
             let _ = folder::remove_dirs(&self.in_progress());
         }
@@ -180,6 +183,12 @@ impl Work<'_> {
         Error::usage(REPLACE, cause)
             .drive(&self.volume.drives[self.index].name)
             .path(&self.dir)
+    }
+
+    /// The other drives, whose labels count the replacement.
+    fn others(&self) -> Vec<usize> {
+        let present = self.volume.present();
+        present.filter(|other| *other != self.index).collect()
     }
 
     fn in_progress(&self) -> PathBuf {
@@ -251,6 +260,8 @@ impl Work<'_> {
         for name in self.volume.names()? {
             let manifest = match self.volume.manifest(&name) {
                 Ok(manifest) => manifest,
+                // It was removed in the meantime.
+                Err(_) if !self.volume.contains(&name) => continue,
                 Err(error) if self.gives_up && error.kind() == Kind::Corrupt => continue,
                 Err(error) => return Err(error),
             };
@@ -371,8 +382,7 @@ impl Work<'_> {
             folder::sync(&dir)?;
         }
         folder::sync(&in_progress)?;
-        let others = self.volume.present().filter(|other| *other != self.index);
-        counted.write_labels(&others.collect::<Vec<_>>())?;
+        counted.write_labels(&self.others())?;
         let drive = &self.volume.drives[self.index];
         let (old, aside) = (drive.dir.join(FOLDER), drive.dir.join(FOLDER_REPLACED));
         if old.exists() {

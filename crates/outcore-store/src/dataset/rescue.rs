@@ -24,12 +24,6 @@ use outcore_io::error::{Error, Kind, Result};
 use outcore_io::memory::{Budget, Buf, Reservation, block_ceil};
 
 const RECOVER: &str = "read dataset";
-/// Each thread of a job may have a rescue.
-const ROOM: Room = Room {
-    columns: 1,
-    memory_bytes: 4 << 20,
-};
-
 /// See the head of this file.
 pub(super) struct Rescue {
     groups: GroupReader,
@@ -45,7 +39,15 @@ pub(super) struct SumRange<'a> {
     pub(super) sums: &'a [u64],
 }
 
-impl SumRange<'_> {
+impl<'a> SumRange<'a> {
+    /// All checksums of a dataset.
+    pub(super) fn all(sums: &'a [u64]) -> Self {
+        SumRange {
+            first_block: 0,
+            sums,
+        }
+    }
+
     /// Whether `bytes` are what was written at `at_bytes`.
     pub(super) fn is_of(&self, manifest: &Manifest, at_bytes: u64, bytes: &[u8]) -> bool {
         let number = at_bytes / manifest.checksum_block_bytes();
@@ -63,7 +65,7 @@ impl Rescue {
         budget: &Budget,
     ) -> Result<Self> {
         Ok(Rescue {
-            groups: GroupReader::new(striped, manifest.full_bytes(), ROOM, budget)?,
+            groups: GroupReader::new(striped, manifest.full_bytes(), Room::RESCUE, budget)?,
             striped: striped.clone(),
             manifest: manifest.clone(),
             budget: budget.clone(),

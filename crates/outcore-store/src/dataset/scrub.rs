@@ -51,13 +51,9 @@ impl DatasetVolume {
             damages.extend(opened.scrub(names, budget, watch)?);
             return Ok(damages);
         }
-        for (index, path) in self.repair_folders()? {
-            let drive = &self.drives[index].name;
-            damages.push(Damage {
-                is_repaired: true,
-                ..Damage::of_file("", drive, &path, 0)
-            });
-        }
+        // As far as it can be without the folders.
+        let _ = self.sweep();
+        damages.append(&mut self.repair_folders()?);
         self.sweep()?;
         let all = match names {
             [] => self.names()?,

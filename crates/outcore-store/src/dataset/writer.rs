@@ -18,10 +18,13 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use super::groups::{ColumnQueue, GroupReader, Room, solve};
+use super::damage::Damage;
+use super::groups::{Column, ColumnQueue, GroupReader, Piece, Room, solve};
 use super::manifest::{Contents, Manifest, checksum_block_checksum};
 use super::pack::Attributes;
 use super::parity::{ParityStripe, ParityWriter};
+use super::rebuild::is_written;
+use super::rescue::SumRange;
 use super::stage::Stage;
 use super::{DatasetVolume, stripe_options};
 use crate::batch::Batches;
@@ -296,7 +299,7 @@ impl DatasetWriter {
         let full_bytes = self.unsealed.manifest.full_bytes();
         let mut groups = GroupReader::new(striped, full_bytes, Room::PASS, &self.budget)?;
         let mut columns = ColumnQueue::new(0..striped.map().groups_in(full_bytes));
-        while let Some((_, mut pieces)) = columns.read_next(
+        while let Some((column, mut pieces)) = columns.read_next(
             &mut groups,
             |number| !parity.is_done(number),
             |piece| !piece.is_parity,
@@ -304,6 +307,10 @@ impl DatasetWriter {
         )? {
             if let Some(fault) = pieces.iter().find_map(|piece| piece.fault) {
                 return Err(striped.explain(&fault));
+            }
+            // Nothing else would tell that the parity is wrong.
+            if let Some(wrong) = self.first_wrong(&pieces) {
+                pieces = self.read_again(column, wrong)?;
             }
             let Some(last) = pieces.iter().rposition(|piece| piece.is_parity) else {
                 unreachable!("a column has a piece of parity");
@@ -314,6 +321,42 @@ impl DatasetWriter {
             }
         }
         Ok(())
+    }
+
+    /// The address of the first piece of data that is not what was written.
+    fn first_wrong(&self, pieces: &[Piece]) -> Option<u64> {
+        let (manifest, sums) = (&self.unsealed.manifest, SumRange::all(&self.sums));
+        let is_wrong = |piece: &&Piece| {
+            let bytes = piece.buf.as_deref().filter(|_| !piece.is_parity);
+            bytes.is_some_and(|bytes| !is_written(manifest, piece.address_bytes, bytes, sums))
+        };
+        pieces
+            .iter()
+            .find(is_wrong)
+            .map(|piece| piece.address_bytes)
+    }
+
+    /// Reads a column once more whose bytes at `wrong_at_bytes` were not what was written.
+    fn read_again(&self, column: Column, wrong_at_bytes: u64) -> Result<Vec<Piece>> {
+        let unsealed = &self.unsealed;
+        let full_bytes = unsealed.manifest.full_bytes();
+        let mut groups =
+            GroupReader::new(&unsealed.striped, full_bytes, Room::RESCUE, &self.budget)?;
+        groups.ask(column, |piece| !piece.is_parity)?;
+        let pieces = groups.next()?.map(|(_, pieces)| pieces).unwrap_or_default();
+        if let Some(fault) = pieces.iter().find_map(|piece| piece.fault) {
+            return Err(unsealed.striped.explain(&fault));
+        }
+        let Some(_) = self.first_wrong(&pieces) else {
+            return Ok(pieces);
+        };
+        let damage = Damage::at(&unsealed.manifest, &unsealed.striped, wrong_at_bytes, 1);
+        let cause = "the drive returns other bytes than were written, two times";
+        Err(Error::corrupt(WRITE, cause)
+            .drive(&damage.drive)
+            .path(&damage.path)
+            .offset(damage.offset_bytes)
+            .hint("check the drive; `outcore volume replace` rebuilds it elsewhere"))
     }
 
     /// Completes the dataset; the last `index_bytes` of the pushed bytes are its index.

@@ -16,6 +16,7 @@ mod metadata;
 mod parity;
 mod pressure;
 mod raw;
+mod repairs;
 mod servers;
 
 #[path = "../../../outcore-io/tests/support/devices.rs"]

@@ -88,6 +88,18 @@ fn remark_absent(host: &dyn Host, volume: &DatasetVolume) {
     }
 }
 
+/// Reports which drives have lost a folder.
+fn remark_damaged(host: &dyn Host, volume: &DatasetVolume) {
+    for (drive, path) in volume.damaged_drives() {
+        host.remark(&format!(
+            "drive {} is damaged: it has lost {}. `outcore volume scrub` makes it again; nothing is \
+             written until then",
+            drive.name,
+            path.display()
+        ));
+    }
+}
+
 /// The number and the bytes of the datasets that a rebalance would move.
 fn unequal(moves: &[Manifest]) -> (u64, u64) {
     let bytes = moves.iter().map(Manifest::payload_bytes).sum();

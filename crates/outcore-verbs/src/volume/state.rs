@@ -17,7 +17,9 @@ use super::page::{
     CreateArgs, Damage, DatasetRisk, DriveStatus, Orphan, ScrubArgs, ScrubReport, StatusArgs,
     VolumeReport, VolumeStatus,
 };
-use super::{Orphans, advice, drives_file, named, open, remark_absent, resources, unequal};
+use super::{
+    Orphans, advice, drives_file, named, open, remark_absent, remark_damaged, resources, unequal,
+};
 use crate::host::{Host, Weight, watch};
 use crate::report::{Listed, Moved, Name, Place, Stopwatch};
 use crate::verb::{Verb, Words};
@@ -99,6 +101,7 @@ impl Verb for Status {
             );
         }
         remark_absent(host, volume);
+        remark_damaged(host, volume);
         let names = volume.names()?;
         let manifests: Vec<_> = names.iter().map(|name| volume.manifest(name)).collect();
         let found = || manifests.iter().flatten();

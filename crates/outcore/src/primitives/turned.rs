@@ -302,7 +302,10 @@ fn merge_at_once(
     merge_runs(
         &one_thread(job),
         volume,
-        (&runs, checked.collect()),
+        Opened {
+            passes: &runs,
+            checked: checked.collect(),
+        },
         merger.as_mut(),
         format,
         options.replace,
@@ -465,10 +468,16 @@ fn slices<'r>(runs: &'r [Run<'_>]) -> Vec<&'r [u8]> {
     bytes.collect()
 }
 
+/// The inputs of a merge, each with the check of its order.
+struct Opened<'p, 'r> {
+    passes: &'p [Pass<'r>],
+    checked: Vec<Checked<'r>>,
+}
+
 fn merge_runs(
     job: &Job,
     volume: Arc<Volume>,
-    (passes, checked): (&[Pass<'_>], Vec<Checked<'_>>),
+    opened: Opened<'_, '_>,
     merger: &mut dyn Merge,
     format: &RecordFormat,
     replace: bool,
@@ -478,7 +487,7 @@ fn merge_runs(
     let nothing = Source::generated(0);
     let demand = result_demand(job);
     let result = Pass::open_on(volume, job, &[nothing], Lanes::Stretches(1), demand)?;
-    let count: u64 = passes.iter().map(Pass::count).sum();
+    let count: u64 = opened.passes.iter().map(Pass::count).sum();
     let mut left_bytes = count * record_bytes as u64;
     let room = Room::AtMost;
     let staged = stage_output(
@@ -495,7 +504,7 @@ fn merge_runs(
         (None, _) => return Ok(result.summary(0, 0)),
     };
     result.begin_reading(MERGE, left_bytes.into(), left_bytes.into());
-    let begun = passes.iter().zip(checked);
+    let begun = opened.passes.iter().zip(opened.checked);
     let begun = begun.map(|(pass, checked)| Run::begin(pass, checked));
     let mut runs: Vec<Run<'_>> = begun.collect::<Result<_>>()?;
     runs.iter_mut().try_for_each(Run::advance)?;
@@ -533,7 +542,7 @@ fn merge_runs(
     writer.drain()?;
     drop(writer);
     let lens = appender.finish(&result.volume, header_of(output), record_bytes)?;
-    passes.iter().try_for_each(Pass::check_sources)?;
+    opened.passes.iter().try_for_each(Pass::check_sources)?;
     let piped_bytes = match staged {
         Some(staged) => {
             result.publish(|volume| staged.publish_each(volume, &lens))?;

@@ -143,7 +143,8 @@ impl Job<'_> {
             }
             nth += nth / 8 + 1;
         }
-        let last = last.expect("no kill leaves a state");
+        assert!(last.is_some(), "no kill leaves a state");
+        let last = last.unwrap();
         // The number of operations varies with the time that they take, since states do.
         for nth in (1..=last).rev() {
             let is_killed = self.run_with(&format!("kill@{nth}")).code.is_none();

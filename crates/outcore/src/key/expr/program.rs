@@ -45,6 +45,13 @@ pub struct Program {
     has_index: bool,
 }
 
+/// A program, and the vector that makes it a program over vectors.
+struct Compiled {
+    program: Program,
+    /// Its name and its number of elements.
+    vector: Option<(String, usize)>,
+}
+
 impl Program {
     /// Compiles `expr` for records of `schema`: one value per record.
     ///
@@ -56,9 +63,9 @@ impl Program {
     }
 
     /// The program, unless a vector makes it a program over vectors.
-    fn without_vector((program, vector): (Self, Option<(String, usize)>)) -> Result<Self> {
-        let Some((name, count)) = vector else {
-            return Ok(program);
+    fn without_vector(compiled: Compiled) -> Result<Self> {
+        let Some((name, count)) = compiled.vector else {
+            return Ok(compiled.program);
         };
         let cause = format!(
             "`{name}` is a vector of {}, but one value is needed",
@@ -76,15 +83,15 @@ impl Program {
     /// # Errors
     /// The errors of [`Program::compile`], and vectors of different lengths.
     pub(crate) fn compile_elementwise(expr: &Expr, schema: &Schema) -> Result<Self> {
-        Self::compiled(expr, schema).map(|(program, _)| program)
+        Self::compiled(expr, schema).map(|compiled| compiled.program)
     }
 
     /// The program, and the vector that makes it a program over vectors.
-    fn compiled(expr: &Expr, schema: &Schema) -> Result<(Self, Option<(String, usize)>)> {
+    fn compiled(expr: &Expr, schema: &Schema) -> Result<Compiled> {
         let mut compiler = Compiler::new(schema);
         let operand = compiler.expression(expr)?;
         let result = compiler.settle(operand)?;
-        Ok(compiler.finish(result))
+        Ok(compiler.finish(result.0, result.1))
     }
 
     /// As [`Program::compile`], for a condition.
@@ -96,10 +103,10 @@ impl Program {
         let operand = compiler.expression(expr)?;
         if compiler.vector.is_some() {
             let result = compiler.settle(operand)?;
-            return Self::without_vector(compiler.finish(result));
+            return Self::without_vector(compiler.finish(result.0, result.1));
         }
         let result = compiler.truth(operand)?;
-        Ok(compiler.finish((result, ColumnType::Bool)).0)
+        Ok(compiler.finish(result, ColumnType::Bool).program)
     }
 
     /// The type of its results.
@@ -240,7 +247,7 @@ impl<'a> Compiler<'a> {
     }
 
     /// The program with its result, and the vector that it is over.
-    fn finish(self, (result, kind): (usize, ColumnType)) -> (Program, Option<(String, usize)>) {
+    fn finish(self, result: usize, kind: ColumnType) -> Compiled {
         let width = self.vector.as_ref().map_or(1, |(_, count)| *count);
         let program = Program {
             result,
@@ -248,7 +255,10 @@ impl<'a> Compiler<'a> {
             width,
             ..self.program
         };
-        (program, self.vector)
+        Compiled {
+            program,
+            vector: self.vector,
+        }
     }
 
     pub(super) fn expression(&mut self, expr: &Expr) -> Result<Operand> {

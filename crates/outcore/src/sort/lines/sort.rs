@@ -259,9 +259,8 @@ pub(super) fn sort_from<S: ItemSource>(
     let job = whole_job;
     let ends = Ends::open(job, source.files(), output, 1, Access::Read)?;
     let data_bytes = source.data_bytes(&ends);
-    let beside_bytes = source
-        .memory_bytes()
-        .max(rows.map_or(0, |rows| rows.memory_bytes()));
+    let rows_bytes = rows.map_or(0, |rows| rows.memory_bytes());
+    let beside_bytes = source.memory_bytes().max(rows_bytes);
     let _beside = job.budget.reserve("making and taking rows", beside_bytes)?;
     let is_unique = options.is_unique();
     let (staged, mut resumed) = match &mut journal {
@@ -297,10 +296,8 @@ pub(super) fn sort_from<S: ItemSource>(
     check_memory(job, &plan.ledger())?;
     let planned = job.under(&plan.ledger())?;
     let job = &planned;
-    let (scratch_bytes, is_needed) = (plan.scratch_bytes, plan.scratch_bytes > 0);
-    let scratch = resumed.scratch(job, &ends, scratch_bytes, is_needed)?;
-    let (volume, threads) = (&ends.volume, plan.size.threads);
-    let sizes = plan.segment_sizes();
+    let scratch = resumed.scratch(job, &ends, plan.scratch_bytes, plan.scratch_bytes > 0)?;
+    let (volume, threads, sizes) = (&ends.volume, plan.size.threads, plan.segment_sizes());
     let mut context = Context {
         partition: Partition::new(job, volume, &scratch, sizes, threads, data_bytes)?,
         order,
@@ -343,8 +340,7 @@ pub(super) fn sort_from<S: ItemSource>(
     let end = sorted.rows_end(&ends, record, scratch.into_made());
     let scratch_bytes = end.scratch.as_ref().map_or(0, Scratch::peak_bytes);
     let (record, scratch) = end.kept_by(journal);
-    let tally = tally.as_ref();
-    let read_back = tally.map(|tally| read_back_of(tally, order, options));
+    let read_back = (tally.as_ref()).map(|tally| read_back_of(tally, order, options));
     let unnamed = sorted.unnamed(staged, record, read_back);
     // Its memory is free for the check of the output.
     drop(planned);
