@@ -187,7 +187,7 @@ class AdditionReport(JobSummary):
     """Drives that joined a volume."""
 
     #: Their names.
-    drives: tuple[str, ...]
+    added: tuple[str, ...]
     #: The number of datasets that `rebalance` would move.
     unequal: int
     #: Bytes of data of these datasets.

@@ -240,7 +240,7 @@ def test_drives_join_and_leave_and_datasets_follow(volume: outcore.Volume, tmp_p
     assert [risk.risk for risk in volume.status().risks] == ["single"]
     (tmp_path / "d3").mkdir()
     added = volume.add(tmp_path / "d3")
-    assert (added.drives, added.unequal) == (("d3",), 1)
+    assert (added.added, added.unequal) == (("d3",), 1)
     assert volume.read("x") == data
     seen: list[outcore.Progress] = []
     moved = volume.rebalance(limit="30MB/s", progress=seen.append)

@@ -574,6 +574,16 @@ impl Job {
         }
     }
 
+    /// The same job without a state that is kept, for a step that is another job in passes: it
+    /// must not take or replace the state of the whole.
+    #[must_use]
+    pub fn without_states(&self) -> Job {
+        Job {
+            states: None,
+            ..self.clone()
+        }
+    }
+
     /// The same job with the memory that `ledger` names, all of which is reserved now.
     ///
     /// # Errors

@@ -41,6 +41,9 @@ const ASSUMED_BYTES_PER_S: f64 = 1e9;
 const AREAS: usize = 4;
 const AREA_BYTES_MIN: u64 = 64 << 10;
 const AREA_BYTES_MAX: u64 = 1 << 20;
+/// Bytes of a step of a checksum. Areas are multiples of it, since their length depends on the
+/// memory, which may differ in the run that continues.
+const CHECKED_BYTES: usize = AREA_BYTES_MIN as usize;
 const AREAS_LINE: &str = "state on its way to its file";
 const RESUME: &str = "resume";
 
@@ -158,6 +161,13 @@ fn pieces(start_bytes: u64, len_bytes: usize, area_bytes: usize) -> impl Iterato
         })
 }
 
+/// The checksum of a column that goes on with `bytes`, which begin at a multiple of
+/// [`CHECKED_BYTES`].
+fn continued_checksum(checksum: u64, bytes: &[u8]) -> u64 {
+    let steps = bytes.chunks(CHECKED_BYTES);
+    steps.fold(checksum, seeded_checksum)
+}
+
 struct Piece {
     /// Its place in the column.
     at_bytes: usize,
@@ -234,6 +244,7 @@ impl States {
     pub(crate) fn new(keeping: Keeping, budget: &Budget) -> Result<Self> {
         let share_bytes = budget.free_bytes() / 64;
         let area_bytes = share_bytes.clamp(AREA_BYTES_MIN, AREA_BYTES_MAX) as usize;
+        let area_bytes = area_bytes - area_bytes % CHECKED_BYTES;
         let Keeping {
             volume,
             mark,
@@ -359,7 +370,7 @@ impl States {
                     return Err(damaged("its file is too short").path(&file.path));
                 }
                 let bytes = &arrival.buf[..piece.len_bytes];
-                checksum = seeded_checksum(checksum, bytes);
+                checksum = continued_checksum(checksum, bytes);
                 column.copy_from(piece.at_bytes, bytes);
                 Ok(())
             },
@@ -428,7 +439,7 @@ impl States {
                 let whole_bytes = piece.len_bytes.next_multiple_of(BLOCK_BYTES);
                 column.copy_to(piece.at_bytes, &mut area[..piece.len_bytes]);
                 area[piece.len_bytes..whole_bytes].fill(0);
-                checksum = seeded_checksum(checksum, &area[..piece.len_bytes]);
+                checksum = continued_checksum(checksum, &area[..piece.len_bytes]);
                 let area = area.split_to(whole_bytes);
                 transfers.write_behind(file, piece.in_file_bytes, area)?;
             }

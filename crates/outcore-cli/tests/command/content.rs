@@ -110,9 +110,13 @@ fn formats_that_are_known_are_refused_by_name_in_files_and_streams() {
     }
     let place = TestDir::new();
     place.write("v.parquet", b"PAR1\x15\x04\x15\0");
-    for verb in [&["sort", "-o", "out"][..], &["head"], &["reduce", "sum"]] {
+    for (verb, hint) in [
+        (&["sort", "-o", "out"][..], "convert"),
+        (&["head"], "convert"),
+        (&["reduce", "sum"], "group-by"),
+    ] {
         let refused = place.run(&[verb, &["v.parquet", "--type", "u64"]].concat());
-        refused.fails(2, &["Parquet", "v.parquet"], "convert");
+        refused.fails(2, &["Parquet", "v.parquet"], hint);
     }
     // Under a name that says nothing, a type is believed.
     place.write("v.bin", b"PAR1\x15\x04\x15\0");

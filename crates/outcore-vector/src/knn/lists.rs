@@ -52,7 +52,8 @@ impl Recall {
             probes: None,
             ..options.clone()
         };
-        let exact = knn(job, base, &queries.part(0, count as u64), &exact)?;
+        let queries = queries.part(0, count as u64);
+        let exact = knn(&job.without_states(), base, &queries, &exact)?;
         let each = exact.ids.chunks(options.k).zip(ids.chunks(options.k));
         let hits: usize = each
             .map(|(exact, found)| exact.iter().filter(|id| found.contains(id)).count())
@@ -175,7 +176,7 @@ impl Probes {
         }
         let near = loop {
             let options = KnnOptions::new(wanted, metric);
-            let near = knn(job, &lists.centroids, &queries, &options)?;
+            let near = knn(&job.without_states(), &lists.centroids, &queries, &options)?;
             found.read_bytes += near.read_bytes;
             add_phases(&mut found.phases, "find lists", near.phases.clone());
             let rows_of = |near: &[u64]| -> u64 {

@@ -58,15 +58,19 @@ impl Verb for Add {
             check: &|| control.check(),
             ..Watch::NOBODY
         };
-        let mut drives = Vec::with_capacity(args.drives.len());
+        let mut added = Vec::with_capacity(args.drives.len());
         for wanted in &args.drives {
-            let added = volumes::add_drive(&device, drives_file(host)?, wanted, watch)?;
-            drives.push(added);
+            added.push(volumes::add_drive(
+                &device,
+                drives_file(host)?,
+                wanted,
+                watch,
+            )?);
         }
         let (unequal, unequal_bytes) = unequal(&open(host, &device)?.moves()?);
         Ok(AdditionReport {
             used: stopwatch.stop(Moved::default(), &[], &resources, None),
-            drives,
+            added,
             unequal,
             unequal_bytes,
         })
@@ -78,7 +82,7 @@ impl Verb for Add {
     }
 
     fn headline(report: &AdditionReport) -> String {
-        match &report.drives[..] {
+        match &report.added[..] {
             [one] => format!("drive {one} is part of the volume"),
             drives => format!("drives {} are part of the volume", drives.join(", ")),
         }

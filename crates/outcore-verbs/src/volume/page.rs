@@ -255,7 +255,7 @@ report! {
     pub(crate) struct AdditionReport {
         [used: JobSummary],
         /// Their names.
-        drives: Vec<String>,
+        added: Vec<String>,
         /// The number of datasets that `rebalance` would move.
         unequal: u64,
         /// Bytes of data of these datasets.

@@ -377,3 +377,55 @@ fn what_keeps_no_state_rejects_the_option() {
     }
     assert_eq!(passes.place.names(), passes.inputs);
 }
+
+#[test]
+fn a_state_is_whole_for_a_run_with_other_memory() {
+    let place = TestDir::in_memory();
+    let edges = (0..60_000_u64).map(|vertex| format!("{vertex} {}\n", (vertex * 7 + 1) % 60_000));
+    place.write("edges.txt", edges.collect::<String>().as_bytes());
+    let convert = "graph convert edges.txt -o g.graph --memory 64MiB";
+    place.run(&words(convert)).ok();
+    let passes = Passes::in_place(place);
+    let command = format!("graph pagerank g.graph -o {OUTPUT} --iterations 40 --tolerance 0");
+    let expected = passes.job(&command).expected;
+    for [first, second] in [["16MiB", "256MiB"], ["256MiB", "16MiB"]] {
+        let job = passes.job(&format!("{command} --memory {first}"));
+        job.killed_late();
+        let command = format!("{command} --memory {second} --resume");
+        let answer = passes.place.run(&words(&command)).ok();
+        assert!(answer.stderr.contains("continues"), "{answer:?}");
+        assert!(passes.place.read(OUTPUT) == expected, "{first} {second}");
+        job.is_whole(&format!("{first} {second}"));
+    }
+}
+
+#[test]
+fn a_search_of_lists_keeps_the_state_of_the_whole_alone() {
+    let passes = Passes::of_vectors();
+    passes
+        .place
+        .run(&words("gen f32x8 -n 30000 --seed 4 -o many.npy"))
+        .ok();
+    passes
+        .place
+        .run(&words("gen f32x8 -n 3000 --seed 9 -o queries.npy"))
+        .ok();
+    let index = "vector index many.npy -o many.vindex --nlist 40";
+    passes.place.run(&words(index)).ok();
+    let passes = Passes::in_place(passes.place);
+    let command = "knn many.npy queries.npy --index many.vindex --nprobe 3 -k 100 --memory 8MiB";
+    let job = passes.job(&format!("{command} -o {OUTPUT} --threads 1 --json"));
+    let plain: Vec<&String> = job
+        .command
+        .iter()
+        .filter(|word| *word != "--resume")
+        .collect();
+    let recall = passes.place.run(&plain).ok().event("summary")["recall"].clone();
+    std::fs::remove_file(passes.place.path(OUTPUT)).unwrap();
+    let resumed = job.resume().ok();
+    assert_eq!(resumed.event("summary")["recall"], recall);
+    job.is_whole("not killed");
+    job.killed_late();
+    job.resume().ok();
+    job.is_whole("killed");
+}
