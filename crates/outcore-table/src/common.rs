@@ -43,6 +43,7 @@ use outcore_io::{Error, Result};
 
 use crate::equal::plain_type;
 use crate::fault;
+use crate::notation::notation;
 use crate::schema::{is_same_type, retyped};
 
 /// Returns a type that holds the values of both; see the module.
@@ -288,7 +289,9 @@ pub(crate) fn cast_to(
     };
     let misfit = |why: &str| {
         let cause = format!(
-            "column `{name}` is {own}, and some of its values do not fit {data_type}: {why}"
+            "column `{name}` is {}, and some of its values do not fit {}: {why}",
+            notation(own),
+            notation(data_type)
         );
         Error::usage(operation, cause)
             .hint("convert the column with `outcore map` first, or leave it out with --columns")
@@ -368,9 +371,9 @@ pub(crate) fn united(schemas: &[(SchemaRef, &Path)]) -> Result<SchemaRef> {
                 let cause = format!(
                     "column `{}` is {}, but in {} it is {}",
                     field.name(),
-                    field.data_type(),
+                    notation(field.data_type()),
                     first_path.display(),
-                    known.data_type()
+                    notation(known.data_type())
                 );
                 return Err(Error::usage("unite tables", cause).path(path).hint(
                     "no type can hold all values of both: convert one of them first, or leave the \

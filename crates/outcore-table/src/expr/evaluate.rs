@@ -225,7 +225,7 @@ fn opposite(of: &BooleanArray) -> Result<BooleanArray> {
 
 /// The error of an operand of `or` that is a text, which `||` joins in SQL.
 fn joins(operator: Binary, error: Error) -> Error {
-    let is_text = error.cause().ends_with("Utf8") || error.cause().ends_with("Utf8View");
+    let is_text = error.cause().ends_with("found text");
     match operator == Binary::Or && is_text {
         true => error.hint("|| is a logical or; `a + b` or concat(a, b) joins texts"),
         false => error,

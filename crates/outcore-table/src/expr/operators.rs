@@ -20,14 +20,17 @@ use crate::equal::with_one_zero;
 
 use super::value::{Value, alike, common_type, failed, is_text, kernel, numbers_of, rows_of};
 use super::{whole, wrong};
+use crate::notation::notation;
 
 /// Keeps truth values, and converts nulls to null truth values.
 pub(super) fn truth(value: Value) -> Result<Value> {
     match value.data_type() {
         DataType::Boolean => Ok(value),
         DataType::Null => value.cast(&DataType::Boolean),
-        other => Err(wrong(format!("expected a truth value, found {other}"))
-            .hint("compare it with something, for example n > 0")),
+        other => Err(
+            wrong(format!("expected a truth value, found {}", notation(other)))
+                .hint("compare it with something, for example n > 0"),
+        ),
     }
 }
 
@@ -171,7 +174,7 @@ pub(super) fn inverted(value: Value) -> Result<Value> {
             let ones = Value::integer(-1)?;
             arithmetic(Binary::BitXor, &value.cast(&DataType::Int64)?, &ones)
         }
-        kind => Err(wrong(format!("`~` does not work on {kind}"))
+        kind => Err(wrong(format!("`~` does not work on {}", notation(kind)))
             .hint("it works on whole numbers and truth values")),
     }
 }
@@ -295,7 +298,7 @@ fn of_times(operator: Binary, one: &Value, other: &Value) -> Result<Value> {
 }
 
 pub(super) fn no_number(operator: Binary, a: &DataType, b: &DataType) -> outcore_io::Error {
-    let sign = operator.sign();
+    let (sign, a, b) = (operator.sign(), notation(a), notation(b));
     wrong(format!("`{sign}` does not work on {a} and {b}"))
         .hint("cast the operand that contains numbers, for example i64(name) or f64(name)")
 }

@@ -24,6 +24,7 @@ use outcore::key::record::NumberType;
 use outcore_io::{Error, Result};
 
 use super::wrong;
+use crate::notation::notation;
 
 /// Digits of the widest decimals of 128 and 256 bits.
 const DIGITS_128: u8 = 38;
@@ -253,7 +254,7 @@ pub(super) fn element(value: &Value, place: usize) -> Result<Value> {
             cast(&value.array, &DataType::LargeList(Arc::clone(item)))?
         }
         kind => {
-            let cause = format!("elements exist only in lists; this is {kind}");
+            let cause = format!("elements exist only in lists; this is {}", notation(kind));
             return Err(wrong(cause).hint("write substr(name, 1, 1) for a character of a text"));
         }
     };
@@ -304,8 +305,8 @@ pub(super) fn alike(one: Value, other: Value) -> Result<(Value, Value)> {
     let common = common_type(&one, &other).ok_or_else(|| {
         wrong(format!(
             "{} and {} cannot be compared",
-            one.data_type(),
-            other.data_type()
+            notation(one.data_type()),
+            notation(other.data_type())
         ))
         .hint("cast one of them, for example i64(name) or text(name)")
     })?;

@@ -24,6 +24,7 @@ use super::rows_in::{ReadShape, parts_of, position_of};
 use super::sort::read_shape;
 use crate::fault;
 use crate::input::{InputOptions, Piece, PieceQueue, TableInput};
+use crate::notation::notation;
 use crate::schema::column_index;
 
 const READ: &str = "read columns";
@@ -283,7 +284,10 @@ fn plain_type(input: &TableInput, name: &str, is_number: bool) -> Result<PlainTy
                 true => "numbers",
                 false => "whole numbers or strings",
             };
-            let cause = format!("column `{name}` is {other}, but {wanted} are needed");
+            let cause = format!(
+                "column `{name}` is {}, but {wanted} are needed",
+                notation(other)
+            );
             Err(Error::usage(READ, cause).hint("name another column"))
         }
     }

@@ -31,6 +31,7 @@ use outcore_io::{Error, Result};
 use super::node::{Form, Node};
 use super::{Layout, PREFIX_BYTES, cut_short, key_of};
 use crate::fault;
+use crate::notation::notation;
 
 const DECODE: &str = "decode rows";
 
@@ -562,7 +563,7 @@ fn keyed<K: ArrowDictionaryKeyType>(keys: &[Option<usize>], values: &ArrayRef) -
         let cause = format!(
             "{} distinct values of a dictionary, for keys of type {}",
             values.len(),
-            K::DATA_TYPE
+            notation(&K::DATA_TYPE)
         );
         return Err(too_many(&cause));
     }

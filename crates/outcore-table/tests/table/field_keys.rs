@@ -398,10 +398,7 @@ fn what_is_no_field_is_named() {
         ("st.a.b", ["no field `st.a.b`", "did you mean `st.a`?"]),
         (
             "lists.item",
-            [
-                "no column `lists.item`",
-                "only objects (Struct) have fields",
-            ],
+            ["no column `lists.item`", "only structs have fields"],
         ),
         ("rwo", ["no column `rwo`", "did you mean `row`?"]),
     ] {

@@ -197,10 +197,10 @@ fn columns_of_any_name_and_times_with_zones_are_split_by_and_read_back() {
 fn what_names_no_directories_is_refused_and_leaves_nothing() {
     let batch = visits(20_000);
     for (keys, cause) in [
-        (&["weight"][..], "Float64"),
+        (&["weight"][..], "f64"),
         (&["plaec"], "`place`"),
         (&["id"], "more than 10,000"),
-        (&["id", "place", "day", "weight"], "Float64"),
+        (&["id", "place", "day", "weight"], "f64"),
     ] {
         let dir = tempfile::tempdir().unwrap();
         let error = split(&dir, &batch, (64 << 20, 2), keys).unwrap_err();

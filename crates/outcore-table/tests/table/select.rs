@@ -360,7 +360,7 @@ fn what_means_nothing_is_named_before_a_row_is_read() {
         ("3x > 1", "not a number"),
         ("nn > 3", "no column `nn`"),
         ("n > 'a'", "cannot be compared"),
-        ("s + 1", "`+` does not work on Utf8 and Int64"),
+        ("s + 1", "`+` does not work on text and i64"),
         ("uper(s)", "no function `uper`"),
         ("contains(s)", "takes 2 values"),
         ("contains(n, 'a')", "needs text"),

@@ -8,6 +8,7 @@ use clap::{Args, ValueHint};
 use outcore::{Kind, Result};
 use outcore_io::units;
 use outcore_table::input::{InputOptions, TableInput};
+use outcore_table::notation::notation;
 
 use super::{check_tables, reading, reads, text, unpacked};
 use crate::host::{Host, Weight};
@@ -44,7 +45,7 @@ report! {
     pub(crate) struct TableColumn {
         /// Its name.
         name: String,
-        /// Its type, as Arrow writes it.
+        /// Its type, as `--schema` reads it.
         r#type: String,
         /// Whether it may have nulls.
         nullable: bool,
@@ -115,7 +116,7 @@ impl Verb for Info {
         let pieces = input.pieces();
         let columns = input.schema().fields().iter().map(|field| TableColumn {
             name: field.name().clone(),
-            r#type: field.data_type().to_string(),
+            r#type: notation(field.data_type()),
             nullable: field.is_nullable(),
         });
         let mut notes = text.take_notes();

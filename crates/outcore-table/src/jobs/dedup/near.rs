@@ -37,6 +37,7 @@ use crate::jobs::journal::scratch_dir;
 use crate::jobs::rows_in::ReadShape;
 use crate::jobs::sort::{open, read_shape};
 use crate::jobs::{TableEnds, TableSummary};
+use crate::notation::notation;
 use crate::output::OutputOptions;
 use crate::schema::FieldPlace;
 
@@ -141,7 +142,10 @@ pub(super) fn check_text(schema: &SchemaRef, name: &str) -> Result<()> {
         DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View => Ok(()),
         other => Err(Error::usage(
             DEDUP,
-            format!("column `{name}` is {other}, but near duplicates are found in text"),
+            format!(
+                "column `{name}` is {}, but near duplicates are found in text",
+                notation(other)
+            ),
         )
         .hint("name a column of texts")),
     }
