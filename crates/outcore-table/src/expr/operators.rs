@@ -160,10 +160,23 @@ fn without_signs(value: Value) -> Value {
 pub(super) fn negative(value: &Value) -> Result<Value> {
     let value = match value.data_type().is_integer() {
         true => value.cast(&DataType::Int64)?,
+        false if !value.data_type().is_numeric() && !is_span(value.data_type()) => {
+            let kind = notation(value.data_type());
+            return Err(wrong(format!("`-` does not work on {kind}"))
+                .hint("it works on numbers, durations and intervals"));
+        }
         false => value.clone(),
     };
     let made = neg(&value.array).map_err(|error| failed(&error))?;
     Ok(Value::computed(made, value.is_scalar))
+}
+
+/// Whether values are spans of time or nulls, which have a sign.
+fn is_span(data_type: &DataType) -> bool {
+    matches!(
+        data_type,
+        DataType::Duration(_) | DataType::Interval(_) | DataType::Null
+    )
 }
 
 /// `~`: inverts the bits, or the truth value.
@@ -289,7 +302,7 @@ fn of_times(operator: Binary, one: &Value, other: &Value) -> Result<Value> {
             of_times(operator, &one.cast(&time)?, other)
         }
         (_, DataType::Duration(_) | DataType::Interval(_)) => kernel(operator, one, other),
-        _ if operator == Binary::Subtract => {
+        _ if operator == Binary::Subtract && common_type(one, other).is_some() => {
             let (one, other) = alike(one.clone(), other.clone())?;
             kernel(operator, &one, &other)
         }
@@ -298,9 +311,13 @@ fn of_times(operator: Binary, one: &Value, other: &Value) -> Result<Value> {
 }
 
 pub(super) fn no_number(operator: Binary, a: &DataType, b: &DataType) -> outcore_io::Error {
+    let is_time = (a.is_temporal() && b.is_numeric()) || (a.is_numeric() && b.is_temporal());
     let (sign, a, b) = (operator.sign(), notation(a), notation(b));
-    wrong(format!("`{sign}` does not work on {a} and {b}"))
-        .hint("cast the operand that contains numbers, for example i64(name) or f64(name)")
+    wrong(format!("`{sign}` does not work on {a} and {b}")).hint(match operator {
+        _ if is_time => "add or subtract a duration: interval '1 hour', interval '2 days'",
+        Binary::BitXor => "it is the exclusive or of whole numbers; a power is x ** 2",
+        _ => "cast the operand that contains numbers, for example i64(name) or f64(name)",
+    })
 }
 
 /// Applies one of the engine's operators to floats.

@@ -127,6 +127,14 @@ impl Value {
         self.array.data_type()
     }
 
+    /// The number in a literal text, which was probably not meant to be a text.
+    fn quoted_number(&self) -> Option<String> {
+        let is_quoted = self.is_literal() && is_text(self.data_type());
+        let text = is_quoted.then(|| arrow_cast::display::array_value_to_string(&self.array, 0));
+        let text = text.and_then(std::result::Result::ok)?;
+        text.trim().parse::<f64>().is_ok().then_some(text)
+    }
+
     /// Whether it is a literal of the expression.
     pub(super) fn is_literal(&self) -> bool {
         self.origin != Origin::Computed
@@ -308,9 +316,22 @@ pub(super) fn alike(one: Value, other: Value) -> Result<(Value, Value)> {
             notation(one.data_type()),
             notation(other.data_type())
         ))
-        .hint("cast one of them, for example i64(name) or text(name)")
+        .hint(how_to_compare(&one, &other))
     })?;
     Ok((cast_alike(&one, &common)?, cast_alike(&other, &common)?))
+}
+
+/// The next step for two values that cannot be compared.
+fn how_to_compare(one: &Value, other: &Value) -> String {
+    let quoted = match (one.data_type().is_numeric(), other.data_type().is_numeric()) {
+        (true, _) => other.quoted_number(),
+        (_, true) => one.quoted_number(),
+        _ => None,
+    };
+    match quoted {
+        Some(number) => format!("write the number without quotes: {number}"),
+        None => "cast one of them, for example i64(name) or text(name)".to_owned(),
+    }
 }
 
 /// Casts a value to the type in which it is compared.

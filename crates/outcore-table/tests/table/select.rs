@@ -372,6 +372,22 @@ fn what_means_nothing_is_named_before_a_row_is_read() {
         assert_eq!(error.kind(), Kind::Usage, "{text}");
         assert!(error.to_string().contains(cause), "{text}: {error}");
     }
+    for (text, step) in [
+        ("\"s\" = 'de'", "without quotes, or in backquotes"),
+        ("'s' in ('de', 'fr')", "without quotes, or in backquotes"),
+        ("n > '3'", "without quotes: 3"),
+        ("'2.5' < n", "without quotes: 2.5"),
+        ("n in (1, '3')", "without quotes: 3"),
+        ("-s = 'a'", "it works on numbers"),
+        ("1.5 ^ 2 > 2", "a power is x ** 2"),
+        ("timestamp('2024-01-01') - 1 is null", "interval '1 hour'"),
+    ] {
+        let error = Expr::parse(text)
+            .and_then(|expr| expr.check(&schema))
+            .unwrap_err();
+        let given = error.next_step().unwrap_or_default();
+        assert!(given.contains(step), "{text}: {error}");
+    }
     let deep = "(".repeat(5_000);
     assert!(
         Expr::parse(&deep)

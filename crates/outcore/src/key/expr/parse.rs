@@ -195,6 +195,9 @@ impl<'a> Parser<'a> {
             }
             // Powers bind from the right: 2 ** 3 ** 2 is 2 ** 9.
             let right = self.expression(if binds == POWER { SIGN } else { binds + 1 })?;
+            if binds == COMPARE {
+                self.check_compared(&left, &right)?;
+            }
             left = Expr::Binary(operator, Box::new(left), Box::new(right));
         }
         self.depth -= 1;
@@ -205,6 +208,19 @@ impl<'a> Parser<'a> {
     fn is_at_pattern(&self) -> bool {
         let pattern = self.cursor.rest().strip_prefix('~');
         pattern.is_some_and(|pattern| pattern.trim_start().starts_with(['\'', '"']))
+    }
+
+    /// Rejects a comparison of two texts, whose result is the same in every row: in SQL, double
+    /// quotes are for names.
+    fn check_compared(&self, one: &Expr, other: &Expr) -> Result<()> {
+        let (Expr::Text(one), Expr::Text(_)) = (one, other) else {
+            return Ok(());
+        };
+        let cause = format!("`{one}` is a text here, not a column, and is compared with a text");
+        Err(self
+            .cursor
+            .wrong(&cause)
+            .hint("write a column's name without quotes, or in backquotes: `a b`"))
     }
 
     fn note_comparison(&mut self, is_compared: &mut bool) -> Result<()> {
@@ -240,6 +256,9 @@ impl<'a> Parser<'a> {
         if self.cursor.take_word("in") {
             self.expect("(")?;
             let values = self.list()?;
+            for value in &values {
+                self.check_compared(&left, value)?;
+            }
             return Ok(Expr::In(Box::new(left), values, is_so));
         }
         if self.cursor.take_word("between") {
