@@ -30,7 +30,7 @@ class Preview:
 
     @staticmethod
     def of(schema: Mapping[str, str], lines: bytes) -> Preview:
-        """Of rows as JSON lines."""
+        """The preview of rows as JSON lines."""
         rows = [json.loads(line) for line in lines.splitlines()]
         return Preview(schema, [[_cell(row.get(name)) for name in schema] for row in rows])
 

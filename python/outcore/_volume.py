@@ -76,7 +76,7 @@ class Volume(VolumeVerbs):
         return volume
 
     def read(self, name: str, offset: SupportsIndex = 0, size: SupportsIndex | None = None) -> bytes:
-        """Bytes of a dataset from `offset` on; fewer than `size` at its end; without `size`, all
+        """Bytes of a dataset that start at `offset`; fewer than `size` at its end; without `size`, all
         bytes to the end.
 
         Raises:

@@ -63,7 +63,7 @@ class Graph:
 
     @property
     def vertices(self) -> int:
-        """Number of vertices; they are the numbers from 0 on."""
+        """Number of vertices; vertices are numbered from 0."""
         return int(self._facts["vertices"])
 
     @property
@@ -361,8 +361,8 @@ class Graph:
         force: bool = False,
         progress: Watcher | bool | None = None,
     ) -> npt.NDArray[np.float64]:
-        """The smallest sum of weights on a path from `source`, or the nearest of several, to each
-        vertex; infinity if there is none. Edges without weights count 1."""
+        """The smallest sum of weights on a path to each vertex from `source`, or from the nearest of
+        several sources; infinity if there is no path. Edges without weights count 1."""
         return self._values(
             "sssp", vertices=self._starts(source), dst=dst, resume=resume, force=force, progress=progress
         )

@@ -61,7 +61,7 @@ impl Order {
         self.header.as_ref().map(|header| PyBytes::new(py, header))
     }
 
-    /// The bytes of `count` records from place `start` on.
+    /// The bytes of `count` records that start at place `start`.
     fn read<'py>(
         &self,
         py: Python<'py>,

@@ -78,7 +78,7 @@ pub(crate) fn write(new: &NewDataset<'_>, bytes: &[u8], run: &Run) -> Result<Tra
     })
 }
 
-/// `len_bytes` of a dataset from `from_bytes` on, or all to its end.
+/// `len_bytes` of a dataset that start at `from_bytes`, or all bytes to its end.
 pub(crate) fn read(
     drives_file: &Path,
     name: &str,

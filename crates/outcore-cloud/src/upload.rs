@@ -235,7 +235,7 @@ struct FileReader {
 }
 
 impl FileReader {
-    /// The bytes from `at_bytes` on, as many as a buffer of `pool` has.
+    /// The bytes that start at `at_bytes`, as many as a buffer of `pool` holds.
     fn read(&mut self, pool: &Pool, at_bytes: u64) -> Result<Bytes> {
         let left_bytes = self.len_bytes - at_bytes;
         let wanted = left_bytes.min(pool.slot_bytes() as u64) as usize;

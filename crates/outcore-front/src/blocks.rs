@@ -58,7 +58,7 @@ impl fmt::Debug for BlockReader {
 }
 
 impl BlockReader {
-    /// Opens the file at `path`, to be read from `from_bytes` on. Reads nothing yet.
+    /// Opens the file at `path`, to be read from `from_bytes` to its end. Reads nothing yet.
     ///
     /// # Errors
     /// The budget has no room for its blocks; the file cannot be opened.

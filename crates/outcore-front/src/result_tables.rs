@@ -28,7 +28,7 @@ pub use outcore_table::jobs::{has_columns, is_table_name};
 /// Rows that are processed together.
 const ROWS_AT_ONCE: usize = 1 << 16;
 
-/// The columns of vertices, from `first` on.
+/// The columns of vertices that start at `first`.
 fn vertices_of(
     job: &Job,
     (first, count): (usize, usize),

@@ -386,7 +386,7 @@ impl Sealed {
         (volume, bytes_checksum(self.manifest.id.as_bytes()))
     }
 
-    /// Up to `len_bytes` bytes from `from_bytes` on.
+    /// Up to `len_bytes` bytes that start at `from_bytes`.
     ///
     /// # Errors
     /// A failed read; damage.
@@ -509,7 +509,7 @@ pub fn put_bytes(
     Ok(Moved::from(&manifest))
 }
 
-/// Bytes of a dataset, or of a file packed in it, from `from_bytes` on. Returns fewer than
+/// Bytes of a dataset, or of a file packed in it, that start at `from_bytes`. Returns fewer than
 /// `len_bytes` at its end, and all bytes to the end without a length.
 ///
 /// # Errors

@@ -117,7 +117,7 @@ impl Journal {
         })
     }
 
-    /// Appends a record, which counts from the next commit on.
+    /// Appends a record, which counts after the next commit.
     ///
     /// # Errors
     /// The device's error.

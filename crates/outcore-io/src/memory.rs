@@ -399,7 +399,7 @@ impl Pool {
             .len()
     }
 
-    /// Takes a slot, or `None` if all are taken. The bytes are those of its last user.
+    /// Takes a slot, or `None` if all are taken. The slot still holds the bytes of its last user.
     pub fn take(&self) -> Option<Buf> {
         let index = self
             .0

@@ -199,8 +199,8 @@ impl Blocks {
         self.threads.len()
     }
 
-    /// Passes `len_bytes` bytes from `offset_bytes` on to `take`, fewer at the end of the file. An
-    /// error has already been reported.
+    /// Passes the `len_bytes` bytes that start at `offset_bytes` to `take`, fewer at the end of the
+    /// file. An error has already been reported.
     pub(crate) fn with_bytes<T>(
         &self,
         offset_bytes: u64,

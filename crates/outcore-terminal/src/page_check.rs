@@ -125,7 +125,7 @@ impl Check<'_> {
         }
     }
 
-    /// Checks a line: the part from `outcore` on is a command line.
+    /// Checks a line: the part that starts with `outcore` is a command line.
     fn line(&mut self, path: &str, line: &str) {
         match words_of(line).map(self.take) {
             Some(Ok(())) => {}

@@ -451,7 +451,8 @@ impl Rows<'_> {
         file.element.decode_f64(&bytes[file.lead_bytes()..], out);
     }
 
-    /// Fails for the first row, from `at` on, with numbers that distances cannot be computed from.
+    /// Fails for the first row at or after `at` with numbers from which distances cannot be
+    /// computed.
     fn check(&self, at: usize, wide: &mut [f64]) -> Result<()> {
         for index in at..self.matrix.rows {
             if self.squares[index].is_finite() && self.squares[index] != 0.0 {

@@ -545,7 +545,7 @@ pub struct Moved {
     pub passes: u32,
 }
 
-/// Measures the cost of a job from its creation on.
+/// Measures the cost of a job since its creation.
 #[derive(Debug, Clone, Copy)]
 pub struct Stopwatch {
     started: Instant,

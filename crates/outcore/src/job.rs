@@ -68,7 +68,7 @@ pub struct ResumeOptions {
     pub command: String,
     /// The order and the form of lines, as text. A job with another text is another job.
     pub order: String,
-    /// How long the directories of a job that has died are kept, from its last checkpoint on.
+    /// How long the directories of a dead job are kept after its last checkpoint.
     pub keep: Duration,
 }
 
@@ -179,7 +179,7 @@ struct DriveLoad {
     waiting: f64,
 }
 
-/// Weight of an earlier sample of a drive's waiting requests relative to a later one.
+/// Weight of a sample of a drive's waiting requests, relative to the next sample.
 const LOAD_DECAY: f64 = 0.98;
 /// A drive is reported as the slowest if its waiting requests exceed the mean by this factor.
 const SLOW_RATIO: f64 = 1.25;

@@ -173,7 +173,8 @@ impl Writer {
         Ok(())
     }
 
-    /// Copies bytes of any length inside one file, from output byte `at_bytes` on, block by block.
+    /// Copies bytes of any length inside one file, starting at output byte `at_bytes`, block by
+    /// block.
     pub(crate) fn write_copied(
         &self,
         port: &mut Port,

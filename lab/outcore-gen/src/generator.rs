@@ -28,8 +28,8 @@
 //! counts exactly (255 for `u8`, 2^24 for `f32`). R-MAT is that of Chakrabarti, Zhan and Faloutsos
 //! (SDM 2004) with the probabilities of Graph500 (0.57, 0.19, 0.19, 0.05); `kronecker` permutes its
 //! vertices by the seed, as Graph500 does. Elements of a vector are drawn one by one. `sorted` and
-//! `reversed` repeat their value in every element and reverse it in descending fields. A number in
-//! a byte key is its big-endian form in the key's last bytes.
+//! `reversed` repeat their value in every element and reverse it in descending fields. A byte key
+//! holds a number in big-endian form in its last bytes.
 
 use crate::distribution::Distribution;
 use crate::gensort::{self, Gensort, GensortOptions};
@@ -127,7 +127,8 @@ impl Generator {
         &self.format
     }
 
-    /// Writes the records from `first_record` on. Panics if `out` does not hold whole records.
+    /// Writes the records that start with `first_record`. Panics if `out` does not hold whole
+    /// records.
     pub fn fill(&self, first_record: u64, out: &mut [u8]) {
         let record_bytes = self.format.record_bytes();
         assert!(out.len().is_multiple_of(record_bytes), "whole records");
@@ -273,7 +274,7 @@ impl Field {
         })
     }
 
-    /// Writes the values from number `first` on; a record has `values_per_record` of them.
+    /// Writes the values that start with number `first`; a record has `values_per_record` of them.
     fn fill(&self, first: u64, values_per_record: u64, out: &mut [u8]) {
         let number = match self.kind {
             KeyKind::Bytes => return self.fill_bytes(first, values_per_record, out),

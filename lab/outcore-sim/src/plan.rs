@@ -1,8 +1,8 @@
 //! Predicts how long a sort would take on drives that the user does not own.
 //!
 //! Contract: the plan is the engine's ([`outcore::sort::plan`]) for the rates of simulated drives,
-//! with everything spread evenly over them. A size that the engine cannot sort in the memory is the
-//! engine's error. A phase takes the longest of three times: that of the drives, whose reads and
+//! with everything spread evenly over them. If the engine cannot sort the size in the memory, its
+//! error is returned. A phase takes the longest of three times: that of the drives, whose reads and
 //! writes overlap and which may share a ceiling; the computation; and the time in which the memory
 //! bus moves the data.
 //!
@@ -74,8 +74,8 @@ pub struct SortPlan {
     pub phases: Vec<Phase>,
     /// How often data go to scratch.
     pub distributions: u32,
-    /// Memory with which one distribution is enough; `None` if there is at most one already, or
-    /// none of up to 64 times this memory is.
+    /// Memory with which one distribution is enough; `None` if there is at most one already, or if
+    /// 64 times this memory is not enough.
     pub one_distribution_memory_bytes: Option<u64>,
     /// Total time.
     pub seconds: f64,

@@ -336,8 +336,9 @@ impl Preset {
         let f = &full.flash;
         let planes = u64::from(f.channels) * u64::from(f.chips * f.dies * f.planes);
         let pages = flash_bytes / (planes * f.page.0).max(1);
-        // Keeps blocks rather than pages. Collection needs many blocks more than long ones, and
-        // with few blocks its reserve is a larger share than on the drive itself.
+        // Keeps the number of blocks rather than their pages. For collection, many blocks matter
+        // more than long blocks. With few blocks, its reserve is a larger share than on the drive
+        // itself.
         let blocks = (pages / 32).clamp(128, u64::from(f.blocks));
         let a_block = pages.div_ceil(blocks).clamp(32, u64::from(f.pages));
         self.scaled(blocks as u32, a_block as u32)
@@ -357,8 +358,8 @@ const HARD_FREE_BLOCKS: f64 = 3.0;
 
 /// Share of a plane's blocks that can be full of data at a time: all except for those that
 /// collection keeps free, the two that are being written, and one that is being collected. With
-/// this rule, simulated write amplification is independent of the size from 256 blocks per plane
-/// on, to a tenth; with 128 blocks it is a sixth lower.
+/// this rule and at least 256 blocks per plane, simulated write amplification depends on the size
+/// by at most a tenth. With 128 blocks it is a sixth lower.
 fn usable_share(config: &DriveConfig) -> f64 {
     const IN_USE: f64 = 3.0;
     let blocks = f64::from(config.flash.blocks);
@@ -454,7 +455,7 @@ pub fn measure(config: &DriveConfig, figure: Figure) -> Result<f64> {
         _ => 0,
     };
     let mut config = config.clone();
-    // Data sheets measure sequential writes on a fresh drive, random ones on a full one.
+    // Data sheets measure sequential writes on a fresh drive, and random writes on a full drive.
     config.precondition = figure != Figure::SequentialWrite;
     let load = Load {
         reads,

@@ -49,7 +49,7 @@ pub(crate) fn parse_time(text: &str) -> Result<Ps> {
     units::parse_in(&TIME_UNITS, "time", text, "500ps, 75us, 3.5ms or 2s")
 }
 
-/// Reads a bus rate such as `1200MT/s` as transfers a second.
+/// Reads a bus rate such as `1200MT/s` as transfers per second.
 ///
 /// Errors (usage): no number, a missing or unknown unit.
 pub(crate) fn parse_transfers(text: &str) -> Result<u64> {

@@ -645,7 +645,7 @@ fn unknown(head: &[u8], path: &Path) -> Error {
 }
 
 /// The per-CPU files of the blktrace run that `path` belongs to, packed or not; empty if there is
-/// none. Of a file that is there in several forms, the plain one counts.
+/// none. If a file exists in several forms, the plain form counts.
 fn per_cpu_files(path: &Path) -> Result<Vec<PathBuf>> {
     let Some(name) = path.file_name().and_then(|name| name.to_str()) else {
         return Ok(Vec::new());

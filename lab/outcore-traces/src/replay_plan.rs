@@ -36,7 +36,7 @@ pub struct Batch {
 
 /// Releases requests at the trace's times.
 ///
-/// A batch holds the requests of `window_ns` from its first one on, at most `requests_max`. It is
+/// A batch holds the requests within `window_ns` of its first one, at most `requests_max`. It is
 /// released at the time of its last request, so no request starts early. Times must have been
 /// rebased (`adapt`). A request with an earlier time than the one before it is released together
 /// with it and counted.
@@ -183,7 +183,7 @@ struct Thread {
     last_release_ns: u64,
     /// Completions before the phase.
     phase_reaped: u64,
-    /// Times of the completions from `kept_from + 1` on; no step waits for earlier ones.
+    /// Times of completion `kept_from + 1` and those after it; no step waits for earlier ones.
     completions: VecDeque<u64>,
     kept_from: u64,
 }

@@ -41,7 +41,7 @@ const NAME: &str = "sort";
 /// The option that lists the keys in the old form, by their positions among all keys.
 const OLD_KEYS: &str = "old_keys";
 const HINT: &str = "see --help";
-/// The versions of POSIX without `+POS1 -POS2`: from the second on, up to the third.
+/// The versions of POSIX without `+POS1 -POS2`: the second, and later ones up to the third.
 const NEW_KEYS_ONLY: std::ops::Range<u32> = 200_112..200_809;
 
 /// The result of reading a command line.

@@ -46,7 +46,7 @@ pub(super) fn writer_bytes(threads: usize) -> u64 {
 pub(crate) struct GzipWriter<W: Write> {
     inner: W,
     threads: usize,
-    /// The text that has not been passed on, after the dictionary.
+    /// The dictionary, followed by the text that no worker has received.
     next: Block,
     is_begun: bool,
     /// Checksum of the written blocks.

@@ -509,7 +509,7 @@ fn framer_of(job: &Job, source: &Source, separator: u8) -> Result<Framer> {
     Ok(Framer::ending(separator, line_end(front, separator)))
 }
 
-/// Reads the bytes of a file from `from_bytes` on into `block`, as many as there are.
+/// Reads the bytes of a file that start at `from_bytes` into `block`, as many as there are.
 fn read_from<'a>(
     job: &Job,
     source: &Source,

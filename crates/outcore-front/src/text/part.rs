@@ -38,7 +38,7 @@ impl LinePart {
     }
 }
 
-/// The text from the first byte on for which `is_begin` is true.
+/// The text that starts at the first byte for which `is_begin` is true.
 fn from_first(text: &[u8], is_begin: impl Fn(u8) -> bool) -> &[u8] {
     let at = text.iter().position(|byte| is_begin(*byte));
     &text[at.unwrap_or(text.len())..]

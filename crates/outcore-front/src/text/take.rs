@@ -25,7 +25,7 @@ const RECORD_OVERHEAD_BYTES: u64 = 64;
 pub enum Counted {
     /// All of them.
     All,
-    /// At least this many at the end.
+    /// At least this many records at the end.
     Last(u64),
 }
 

@@ -51,8 +51,8 @@ pub(crate) struct ListPacker {
     first: u32,
     /// (vertex, number of neighbours) of the entries in the open block.
     entries: Vec<(u32, u16)>,
-    /// The neighbours in the block; from `open_from` on, those of the current list that no block
-    /// has yet.
+    /// The neighbours in the block. Those at `open_from` and after belong to the current list, and
+    /// no block has them yet.
     neighbours: Vec<u32>,
     /// The bits of their weights, if there are any.
     weights: Vec<u64>,
@@ -258,8 +258,8 @@ fn item_bytes(weights: Option<WeightType>) -> usize {
     WORD_BYTES * (1 + weights.map_or(0, WeightType::words))
 }
 
-/// The most neighbours of one vertex in a block. A list longer than a block has this many in each
-/// block except for the last.
+/// The most neighbours of one vertex in a block. A list longer than a block has this many
+/// neighbours in each block except for the last.
 pub(crate) fn alone_max(weights: Option<WeightType>) -> usize {
     (LIST_BLOCK_BYTES - HEAD_BYTES - ENTRY_BYTES) / item_bytes(weights)
 }

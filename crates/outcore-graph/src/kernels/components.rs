@@ -25,7 +25,7 @@ use crate::graph::plan::EdgeReads;
 use crate::graph::state::{State, StateBytes, numbers, values};
 
 const KERNEL: &str = "connected components";
-/// The stretches of the pass after which the state of a job that can be resumed may be kept.
+/// The number of stretches of the pass. A job that can be resumed may keep its state after each.
 const STRETCHES: u64 = 64;
 
 /// The smallest vertex of each vertex's component, in memory or on scratch.

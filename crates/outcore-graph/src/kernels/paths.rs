@@ -1,9 +1,9 @@
 //! Shortest paths from one or several sources, by the weights of edges.
 //!
-//! Contract: each vertex gets the least sum of weights of a path from a source, added from the
-//! source on in 64-bit floats; infinity if there is no path. In a graph without weights, edges have
-//! weight 1. Edges are followed in their direction. A weight that is negative or not a number is an
-//! error that reports the edge, if the search meets it.
+//! Contract: each vertex gets the least sum of weights of a path from a source, added in 64-bit
+//! floats from the source outwards; infinity if there is no path. In a graph without weights, edges
+//! have weight 1. Edges are followed in their direction. A weight that is negative or not a number
+//! is an error that reports the edge, if the search meets it.
 //!
 //! Source: Bellman-Ford by frontiers, as in Ligra (Shun, Blelloch, PPoPP 2013, section 4.5):
 //! vertices whose distance fell notify their neighbours, until no distance falls. Once the lists

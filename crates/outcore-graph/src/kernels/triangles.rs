@@ -143,8 +143,8 @@ fn parts_of(degrees: &[u32], bytes_max: u64) -> Vec<Range<usize>> {
     parts
 }
 
-/// Returns a range of vertices from `from` on whose lists take at most this many bytes, or a single
-/// vertex.
+/// Returns a range of vertices that starts at `from` and whose lists take at most this many bytes,
+/// or a single vertex.
 fn part_of(degrees: &[u32], from: usize, bytes_max: u64) -> Range<usize> {
     let mut bytes = 0;
     let mut end = from;
@@ -382,7 +382,8 @@ fn bit_of(rank: u32) -> u64 {
 /// matches per neighbour. Each thread has one.
 struct Marks {
     list: Vec<u32>,
-    /// For each rank: its place in the list, from [`BEYOND`] on, or 0 if it is not in the list.
+    /// For each rank: its place in the list, counted from [`BEYOND`], or 0 if it is not in the
+    /// list.
     places: Vec<u32>,
     /// A bit for each hub.
     hubs: Vec<u64>,

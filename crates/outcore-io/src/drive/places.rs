@@ -194,7 +194,7 @@ fn walk(dir: &Arc<OwnedFd>, from: &Path, path: &Path) -> Result<Arc<OwnedFd>> {
 /// Renames if the target does not exist.
 ///
 /// # Errors
-/// `EXIST` if it does.
+/// `EXIST` if the target exists.
 pub(super) fn rename_new(from: &At, to: &At) -> Result<()> {
     use rustix::fs::{RenameFlags, linkat, renameat, renameat_with, unlinkat};
     let (old, new) = (from.dir(), to.dir());

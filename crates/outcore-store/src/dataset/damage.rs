@@ -11,7 +11,7 @@ use crate::mapping::StripeExtent;
 use crate::striped::StripedVolume;
 use outcore_io::error::Error;
 
-/// A checksum block that is damaged or unreadable; or the rest of a file from some byte on.
+/// A checksum block that is damaged or unreadable; or the rest of a file after some byte.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Damage {
     /// The dataset.
@@ -30,7 +30,8 @@ pub struct Damage {
 }
 
 impl Damage {
-    /// The damage of `len_bytes` from `offset_bytes` on of a dataset stored on `striped`.
+    /// The damage of the `len_bytes` bytes that start at `offset_bytes`, in a dataset stored on
+    /// `striped`.
     pub(super) fn at(
         manifest: &Manifest,
         striped: &StripedVolume,

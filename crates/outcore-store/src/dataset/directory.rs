@@ -152,7 +152,8 @@ impl Stream<'_> {
     }
 }
 
-/// Fills every [`READERS`]th chunk from `number` on, and sends each when it is requested.
+/// Fills chunk `number` and every [`READERS`]th chunk after it, and sends each when it is
+/// requested.
 fn fill_chunks(
     stream: &Stream<'_>,
     number: usize,

@@ -71,7 +71,7 @@ pub(super) struct Label {
     /// Drives that are being removed.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     leaving: Vec<String>,
-    /// Those of them that were missing: nothing is read from them any more.
+    /// Those of them that were missing. outcore reads nothing from them any more.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     lost: Vec<String>,
 }

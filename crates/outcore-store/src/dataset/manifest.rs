@@ -4,8 +4,8 @@
 //! is also detected. It belongs to a dataset of its own name, on a drive of its own volume. It
 //! contains everything that reading needs: the layout at the time of writing (a volume's weights
 //! may change later), lengths, and the positions of index and checksums. The data are followed by
-//! the index of a packed directory and then, from the next checksum block on, by the checksums, 8
-//! bytes per checksum block.
+//! the index of a packed directory. The checksums start at the next checksum block, with 8 bytes
+//! per checksum block.
 
 use std::path::Path;
 

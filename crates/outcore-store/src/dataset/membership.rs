@@ -3,8 +3,8 @@
 //! Contract: a drive joins at the end of the list of drives, and leaves it from any place. All
 //! labels that are present change by one commit, and count the change. A drive that is to leave is
 //! first [`Standing::Leaving`]: new datasets do without it. If it is missing, it is
-//! [`Standing::Lost`]: nothing is read from it any more, also if it comes back, so the others can
-//! be written. The set does not change while a job is seen to write. A command that opened the
+//! [`Standing::Lost`]: outcore reads nothing from it any more, even if it comes back, and can write
+//! to the others. The set does not change while a job is seen to write. A command that opened the
 //! volume before, and writes later, publishes nothing.
 //!
 //! Bounds: one label per drive.

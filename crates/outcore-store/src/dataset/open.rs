@@ -135,7 +135,7 @@ impl Sealed {
         }
     }
 
-    /// Checks the checksum blocks from `offset_bytes` on; returns the first damaged one.
+    /// Checks the checksum blocks that start at `offset_bytes`; returns the first damaged one.
     pub(super) fn check(&self, offset_bytes: u64, bytes: &[u8]) -> std::result::Result<(), Error> {
         let checksum_block_bytes = self.manifest.checksum_block_bytes();
         let mut at_bytes = offset_bytes;

@@ -271,7 +271,7 @@ impl NumberSet {
         }
     }
 
-    /// Removes all numbers from `end` on.
+    /// Removes all numbers that are at least `end`.
     fn truncate(&mut self, end: u64) {
         for (index, word) in self.words.iter_mut().enumerate() {
             let first = index as u64 * 64;

@@ -63,7 +63,7 @@ enum Flight {
     Parity(u32),
     /// A part of a request, with the offset in the dataset of each of its segments.
     Part { parent: u32, places: Vec<u64> },
-    /// A checksum block, whose bytes from `from` on are copied to `wanted`.
+    /// A checksum block. Its bytes that start at `from` are copied to `wanted`.
     Side {
         parent: u32,
         place: u64,
@@ -102,7 +102,7 @@ struct Coverage {
 }
 
 impl Coverage {
-    /// Coverage of `len_bytes` of data from `from_bytes` on, a block boundary.
+    /// Coverage of `len_bytes` of data that start at `from_bytes`, a block boundary.
     fn of(manifest: &Manifest, from_bytes: u64, len_bytes: usize) -> Self {
         let end_bytes = block_ceil(from_bytes + len_bytes as u64);
         let checksum_block_at = |place: u64| {
@@ -333,7 +333,8 @@ impl DatasetQueue {
         parent
     }
 
-    /// Reads a whole checksum block for a request that needs `wanted_bytes` from `from_bytes` on.
+    /// Reads a whole checksum block for a request that needs the `wanted_bytes` bytes that start at
+    /// `from_bytes`.
     fn start_side(
         &mut self,
         parent: u32,

@@ -70,7 +70,7 @@ impl DatasetVolume {
         self.range_reader(manifest, 0, manifest.len_bytes, budget)
     }
 
-    /// A reader of `len_bytes` of data and index from `from_bytes` on.
+    /// A reader of the `len_bytes` bytes of data and index that start at `from_bytes`.
     ///
     /// # Errors
     /// The errors of [`DatasetVolume::reader`]; usage for a range that the dataset does not have.

@@ -2,8 +2,8 @@
 //!
 //! Contract: the drive first takes no more new data. Each dataset that uses it is written anew
 //! without it ([`super::rebalance`]), from its own bytes or, if the drive is missing, from those of
-//! the others. When no dataset uses it any more, the labels of the other drives forget it, its own
-//! label goes in the same commit, and then its folder. The same call continues what was
+//! the others. When no dataset uses it any more, one commit removes it from the labels of the other
+//! drives, and removes its own label. Then its folder is removed. The same call continues what was
 //! interrupted; adding the drive again takes it back. A missing drive that is being removed no
 //! longer prevents writes, and is not read any more if it comes back.
 //!
@@ -120,7 +120,7 @@ impl DatasetVolume {
         Ok(removed)
     }
 
-    /// Removes what a drive has left that is not of the volume any more, or not yet.
+    /// Removes files on a drive that do not belong to the volume any more, or not yet.
     ///
     /// # Errors
     /// Usage: what it has is not certainly of this volume. I/O.

@@ -199,7 +199,8 @@ impl Work<'_> {
         folder::names(&self.in_progress().join(inner))
     }
 
-    /// Rejects a directory that cannot take the drive's place; true if it already has.
+    /// Rejects a directory that cannot take the drive's place; true if the directory has already
+    /// taken it.
     fn is_done(&self) -> Result<bool> {
         if !folder::is_dir(&self.dir)? {
             return Err(self.refused("not a directory, but a drive of a volume must be one"));
@@ -372,8 +373,8 @@ impl Work<'_> {
         self.write_file(&self.in_progress().join(LABEL), &sealed)
     }
 
-    /// Counts the replacement in all labels, so that the old drive is known as such wherever it
-    /// appears, and gives the folder its name.
+    /// Counts the replacement in all labels, and gives the folder its name. The count identifies
+    /// the old drive wherever it appears.
     fn publish(&mut self) -> Result<()> {
         let in_progress = self.in_progress();
         let counted = self.volume.with_replacement(self.index);

@@ -157,7 +157,7 @@ impl Mailbox {
 struct Clients {
     mailboxes: Mutex<HashMap<u32, Arc<Mailbox>>>,
     next: AtomicU32,
-    /// Why there are no servers any more.
+    /// The reason why the servers have ended.
     failure: Mutex<Option<(Kind, String)>>,
 }
 

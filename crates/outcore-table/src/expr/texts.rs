@@ -123,7 +123,8 @@ fn substring(function: Function, values: &[Value], rows_count: usize) -> Result<
     made(texts, &values[0], is_scalar)
 }
 
-/// Returns `count` characters from `first` on, or those before `first` if `count` is negative.
+/// Returns the `count` characters that start at `first`, or those before `first` if `count` is
+/// negative.
 fn slice(text: &str, first: i64, count: Option<i64>) -> &str {
     let chars = text.chars().count() as i64;
     let from = match first {

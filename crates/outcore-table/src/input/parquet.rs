@@ -314,8 +314,8 @@ impl ParquetFile {
             let page_bytes = pages.held_bytes().saturating_add(context_bytes);
             need.pages_bytes = need.pages_bytes.saturating_add(page_bytes);
             need.windows_bytes = need.windows_bytes.saturating_add(stored.min(STRETCH_BYTES));
-            // While a long page is decompressed, its stored form and the previous page are held
-            // too.
+            // While a long page is decompressed, its stored form and the previous page are also
+            // held.
             if pages.stored_bytes.max(pages.opened_bytes) > PAGE_BYTES {
                 let next_bytes = if pages.is_single {
                     0

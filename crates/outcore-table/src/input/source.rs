@@ -361,7 +361,7 @@ impl Fetched {
         bytes.map_err(|error| fault::parquet(READ, &error))
     }
 
-    /// Returns the bytes that were read from `start` on.
+    /// Returns the bytes that were read, starting at `start`.
     fn from(&self, start: u64) -> parquet::errors::Result<Bytes> {
         let behind = self.ranges.partition_point(|(at, _)| *at <= start);
         let (at, bytes) = behind
@@ -440,7 +440,7 @@ impl Windows {
         wrapped(error)
     }
 
-    /// Returns the bytes from `start` on: at least `least_bytes`, or up to the column's end.
+    /// Returns the bytes that start at `start`: at least `least_bytes`, or up to the column's end.
     fn stretch(&self, start: u64, least_bytes: u64) -> parquet::errors::Result<Bytes> {
         let index = self
             .columns

@@ -27,11 +27,11 @@ pub(super) struct Node {
 pub(super) enum Form {
     /// Nothing.
     Null,
-    /// One bit each, the first in the lowest bit.
+    /// One bit per value, the first in the lowest bit.
     Bool,
-    /// This many bytes each, as in Arrow's buffer.
+    /// This many bytes per value, as in Arrow's buffer.
     Fixed { width_bytes: usize },
-    /// A length and the bytes of each.
+    /// A length and the bytes of each value.
     Bytes,
     /// The length of each; then the elements of all.
     List { child: Box<Node> },

@@ -27,7 +27,7 @@ pub(crate) fn facts_of(job: &Job, path: &Path) -> Result<FileFacts> {
     Ok(facts)
 }
 
-/// Reads `len_bytes` existing bytes of a file, from `at_bytes` on.
+/// Reads the `len_bytes` existing bytes of a file that start at `at_bytes`.
 ///
 /// # Errors
 /// Errors of reading.

@@ -201,7 +201,7 @@ pub(super) fn interval(
     }
 }
 
-/// Finds the first row, from `from` on, that is not ruled out for every query; `products` has the
+/// Finds the first row at or after `from` that is not ruled out for every query; `products` has the
 /// products of a row side by side.
 pub(super) fn next_kept(
     Cuts { factors, levels }: Cuts<'_>,

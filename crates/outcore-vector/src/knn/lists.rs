@@ -31,7 +31,7 @@ use crate::scan::{Piece, Scan, Tile, add_phase};
 pub struct Recall {
     /// The share of the exact neighbours that was found.
     pub share: f64,
-    /// The number of queries for which this was measured, from the first one on.
+    /// The number of queries for which this was measured, which are the first ones.
     pub queries: u64,
 }
 

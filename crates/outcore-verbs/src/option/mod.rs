@@ -467,8 +467,8 @@ pub(crate) fn parse_head_count(text: &str) -> Result<RecordCount> {
     })
 }
 
-/// The same with a plus: all records from this number on, counted from 1, as in GNU `tail`. A minus
-/// has no effect.
+/// The same for `tail`. With a plus, as in GNU `tail`, the number is that of the first record,
+/// counted from 1. A minus has no effect.
 pub(crate) fn parse_tail_count(text: &str) -> Result<RecordCount> {
     let from = text.strip_prefix('+');
     let count = parse_count(from.or(text.strip_prefix('-')).unwrap_or(text))?;

@@ -1,4 +1,4 @@
-//! `tail`: the last lines, records or rows, or all from one on.
+//! `tail`: the last lines, records or rows, or all after a given number.
 //!
 //! Contract: if records can be found from the end of a file, only its end is read; CSV and
 //! compressed files are read twice. For a stream, the last records are held in memory. The header

@@ -147,8 +147,8 @@ impl Order {
         self.compare_from_word(a, b, 0)
     }
 
-    /// Compares the strings from word `depth` on, for callers that know that the words before are
-    /// equal. `depth >= words()` gives `Equal`.
+    /// Compares the strings in word `depth` and those after it, for callers that know that the
+    /// words before are equal. `depth >= words()` gives `Equal`.
     #[inline]
     pub(crate) fn compare_from_word(&self, a: &[u8], b: &[u8], depth: usize) -> Ordering {
         for depth in depth..self.tail_depth {

@@ -196,7 +196,7 @@ impl<'a> Checkpoints<'a> {
     }
 
     /// Records what a thread has distributed: its blocks, and the segments in `outs`, of which no
-    /// write is in flight. It counts from the next commit on.
+    /// write is in flight. It counts after the next commit.
     pub(crate) fn record_moved(&self, thread: usize, outs: &[Out]) -> Result<()> {
         let mut moved = lock(&self.moved[thread]);
         let mut journal = lock(&self.journal);

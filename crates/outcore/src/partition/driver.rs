@@ -279,8 +279,8 @@ impl<'o> Ends<'o> {
         // Once the output has its name, there may be no other copy.
         check_unchanged(&self.volume, &self.parts, is_consumed)?;
         let scratch_bytes = scratch.as_ref().map_or(0, Scratch::peak_bytes);
-        // Publishing needs its space for names and records, unless scratch holds data that the
-        // inputs no longer have, or a journal vouches for it.
+        // Publishing needs the space of scratch for names and records. Scratch stays if it holds
+        // data that the inputs no longer have, or if a journal vouches for it.
         let kept = match scratch {
             Some(scratch) if !is_consumed && !scratch.is_kept() => {
                 scratch.remove();

@@ -326,8 +326,8 @@ impl Scatter {
             // SAFETY: `check` showed that `bucket` is a valid index of cursors and lines, and
             // `index` is a valid index of `bytes`. `next` points at room for one key in the buffer
             // (an invariant between calls; below, a full buffer ends the call). Buffers begin at a
-            // line, and keys are their size apart, which divides the line's size. So the key's
-            // place in the line, at the same distance from the line's start, is inside it.
+            // line, and keys follow without gaps; the size of a key divides that of a line. So the
+            // key's place in the line, at the same distance from the line's start, is inside it.
             unsafe {
                 let cursor = cursors.add(bucket);
                 let next = (*cursor).next;

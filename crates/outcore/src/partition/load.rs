@@ -34,7 +34,8 @@ pub(crate) struct Load {
 }
 
 impl Load {
-    /// Starts reading `segments` into `area`, from its byte `loaded_from` on (a multiple of 4 KiB).
+    /// Starts reading `segments` into `area`, starting at its byte `loaded_from` (a multiple of 4
+    /// KiB).
     ///
     /// # Panics
     /// If the area is too short.
@@ -96,7 +97,7 @@ impl Load {
         Ok(load)
     }
 
-    /// Reads a range of scratch, from segment `first` on, to the end of the loaded part.
+    /// Reads a range of scratch that starts with segment `first`, to the end of the loaded part.
     fn read_run(
         &mut self,
         partition: &Partition<'_>,

@@ -29,7 +29,7 @@ pub(crate) trait Reader {
     fn next(&mut self, port: &mut Port) -> Result<Option<Self::Read>>;
     /// Takes back a successful read.
     fn settle(&mut self, transfer: Transfer) -> Result<()>;
-    /// Whether nothing more comes, once there is no next result.
+    /// Whether the input has ended, if there is no next result.
     fn is_done(&self) -> bool;
     /// Progress in the input that a result represents.
     fn advance_bytes(read: &Self::Read) -> u64;

@@ -244,7 +244,7 @@ impl PartitionPlan {
         (each_bytes / self.segment_payload_bytes.max(1) as u64) as usize
     }
 
-    /// Of these, the number that a bucket almost certainly gets.
+    /// The number of these that a bucket almost certainly gets.
     fn sure_segments(&self) -> usize {
         let expected = self.expected_segments();
         expected - expected.div_ceil(8)

@@ -7,8 +7,8 @@
 //! lost: a thread reads its blocks again and moves only these ([`Rest`]). Items have ranks per
 //! thread and bucket, in the order in which the thread moved them, so the filter needs no keys.
 //!
-//! A run that resumes counts only the items that were not vouched for before it. Its records give
-//! ranks among these, and [`Restored`] translates them.
+//! A run that resumes counts only the items for which the journal did not vouch before. Its records
+//! give ranks among these items, and [`Restored`] translates the ranks.
 //!
 //! Bounds: a description per segment, in place of those that the plan has memory for; a word per
 //! block of the input, two words per gap of ranks.
@@ -119,7 +119,7 @@ pub(crate) struct Finished {
 }
 
 impl Finished {
-    /// A file with these `facts`, which nothing changes any more.
+    /// A file with these `facts`, which are final.
     pub(crate) fn of(facts: &FileFacts, items: u64, items_in: u64) -> Self {
         Finished {
             inode: facts.inode,

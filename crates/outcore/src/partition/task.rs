@@ -465,8 +465,7 @@ impl<'a, K> TaskWorker<'a, K> {
         })
     }
 
-    /// Emits the contents of `area` from `start` on, without a copy if it is aligned like the
-    /// output.
+    /// Emits the contents of `area` after `start`, without a copy if it is aligned like the output.
     pub(crate) fn emit_area(&mut self, spot: Spot<'a>, mut area: Buf, start: usize) -> Result<()> {
         let total = spot.bytes as usize;
         match &self.tasks.sink {

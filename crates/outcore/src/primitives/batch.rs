@@ -68,7 +68,8 @@ pub struct Batch<'b> {
 }
 
 impl<'b> Batch<'b> {
-    /// A batch of `count` positions from `first` on; `slices` are the elements of each source.
+    /// A batch of `count` positions that start at `first`; `slices` are the elements of each
+    /// source.
     pub fn new(first: u64, count: usize, slices: &[&'b [u8]]) -> Self {
         let mut all: [&[u8]; SOURCES_MAX] = [&[]; SOURCES_MAX];
         for (place, slice) in all.iter_mut().zip(slices) {
@@ -93,7 +94,7 @@ impl<'b> Batch<'b> {
         self
     }
 
-    /// `count` positions from position `from` on.
+    /// `count` positions that start at `from`.
     pub fn part(&self, from: usize, count: usize) -> Self {
         let mut slices = self.slices;
         for slice in &mut slices {

@@ -184,7 +184,7 @@ impl Left {
 /// The result of [`Files::claim`].
 enum Claim {
     File(Loading),
-    /// No memory before another thread has finished a file.
+    /// There is no memory until another thread has finished a file.
     Later,
     Never,
 }

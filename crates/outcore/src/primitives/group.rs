@@ -59,9 +59,9 @@ const SAMPLE_POSITIONS: u64 = 512;
 /// Method of finding distinct items.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum GroupedBy {
-    /// With tables in memory.
+    /// Hash tables in memory.
     Hash,
-    /// With a sort.
+    /// A sort.
     Sort,
 }
 

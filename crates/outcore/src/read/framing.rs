@@ -146,8 +146,8 @@ impl ItemFraming {
         item.into()
     }
 
-    /// Calls `found` with the range of the content of each of at most `items_max` whole items from
-    /// `from` on. Returns the start of the next item, or the end of `bytes`.
+    /// Calls `found` with the range of the content of each of at most `items_max` whole items that
+    /// start at `from`. Returns the start of the next item, or the end of `bytes`.
     #[inline]
     pub(crate) fn find(
         self,

@@ -45,8 +45,8 @@ pub trait MergeDevice {
 
 /// The merged file.
 pub trait MergeStream {
-    /// Reads from `offset_bytes` on; returns the number of bytes, less than the length of `buffer`
-    /// only at the end.
+    /// Reads the bytes that start at `offset_bytes`; returns the number of bytes, less than the
+    /// length of `buffer` only at the end.
     ///
     /// # Errors
     /// The errors of reading the runs.

@@ -17,7 +17,7 @@
 //!
 //! Bounds: memory of the job. The index takes 24 bytes per block of 16 KiB to 1 MiB, 88 for lines;
 //! a reader takes at least two blocks per run. A seek reads one block of each run, and occasionally
-//! a second one.
+//! a second block.
 
 mod build;
 mod copy;
@@ -574,8 +574,9 @@ impl ViewReader {
         selector.records_before(&cut)
     }
 
-    /// Reads the bytes of the sorted file from `offset_bytes` on; returns their number, less than
-    /// the length of `out` only at the end. Sequential reads are cheap; any other read is a seek.
+    /// Reads the bytes of the sorted file that start at `offset_bytes`; returns their number, less
+    /// than the length of `out` only at the end. Sequential reads are cheap; any other read is a
+    /// seek.
     ///
     /// # Errors
     /// The errors of reading.

@@ -36,7 +36,7 @@ use outcore_io::{Error, Result};
 const MERGE: &str = "merge";
 /// The name under which buffers for merged records are reserved.
 const MERGED: &str = "merged records";
-/// Buffers of a writer, and their size unless records are longer.
+/// Number of buffers of a writer, and their size, which is larger if records are longer.
 const BUFFERS: usize = 4;
 const BUFFER_BYTES: usize = 1 << 20;
 const BUFFER_BYTES_MIN: usize = 64 << 10;

@@ -107,7 +107,7 @@ impl RunSet {
         self.block_behind(run, unit + 1).saturating_sub(1)
     }
 
-    /// `blocks` blocks of a run from `first_block` on, or the remaining ones.
+    /// `blocks` blocks of a run that start at `first_block`, or the remaining ones.
     pub(crate) fn stretch(&self, run: usize, first_block: u64, blocks: u64) -> Stretch {
         let (shape, facts) = (&self.shape, &self.runs[run]);
         let blocks = blocks.min(shape.blocks_of(facts.units) - first_block);

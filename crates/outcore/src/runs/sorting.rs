@@ -288,8 +288,8 @@ impl Worker<'_> {
         Some(self.loading.remove(at))
     }
 
-    /// Begins to fill an area, if there is a free one and a run left, from the drive with the
-    /// fewest requests; true if it did.
+    /// If there is a free area and a run left, begins to fill the area from the drive with the
+    /// fewest requests, and returns true.
     fn start_load(&mut self) -> bool {
         if self.loading.len() >= self.sorting.loads_max || self.sorting.is_all_taken() {
             return false;

@@ -171,8 +171,8 @@ impl Shuffled {
         Ok(ends)
     }
 
-    /// Fills `out` with the records of the output from position `from` on; `out` is a whole number
-    /// of records long.
+    /// Fills `out` with the records of the output that start at position `from`; `out` is a whole
+    /// number of records long.
     ///
     /// # Errors
     /// [`Kind::Usage`] beyond the end, [`Kind::Memory`] for more than

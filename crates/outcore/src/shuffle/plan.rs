@@ -320,8 +320,8 @@ fn plan_copies(size: ShuffleSize) -> ShufflePlan {
 fn candidates(size: ShuffleSize, distributions: u32) -> impl Iterator<Item = ShufflePlan> {
     let tree_levels = size.tree().levels;
     let all_levels = (0..=tree_levels.min(LEVELS_MAX)).flat_map(move |levels| {
-        // The first distribution goes down as far as it can, the later ones only as far as they
-        // must.
+        // The first distribution covers as many levels as it can. Later distributions cover only
+        // the levels that they must.
         let least = levels * (distributions - 1) + u32::from(distributions > 1);
         let drawn = least.max(levels)..=(levels * distributions).min(tree_levels);
         drawn.map(move |drawn_levels| (levels, drawn_levels))

@@ -44,7 +44,7 @@ pub(crate) trait Elements: Sync {
     ) -> Result<&'a [Self::Key]>;
     /// How elements are moved to their buckets.
     fn items(&self) -> Self::Items;
-    /// Compares two elements from `depth` on.
+    /// Compares two elements in the word at `depth` and those after it.
     fn compare_from(&self, a: &[u8], b: &[u8], depth: usize) -> Ordering;
     /// Whether two elements have the same key in the sense of `--unique`.
     fn is_same_key(&self, a: &[u8], b: &[u8]) -> bool;

@@ -1,8 +1,8 @@
 //! Pages of text, some of which repeat others.
 //!
-//! Contract: as in [`super`]. Of a hundred documents, about five are copies of an earlier one, and
-//! fifteen differ from one in about one word of thirty. Copies have addresses of their own, so that
-//! only the text identifies them.
+//! Contract: as in [`super`]. About 5 % of the documents are copies of an earlier document. About
+//! 15 % differ from an earlier document in about one word of thirty. Copies have addresses of their
+//! own, so that only the text identifies them.
 
 use std::ops::Range;
 use std::sync::Arc;

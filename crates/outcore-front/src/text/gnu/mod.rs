@@ -372,7 +372,7 @@ impl Compare {
     }
 }
 
-/// The text from its first nonblank byte on.
+/// The text from its first nonblank byte to its end.
 pub(crate) fn past_blanks(text: &[u8]) -> &[u8] {
     let first = text.iter().position(|byte| !is_blank(*byte));
     &text[first.unwrap_or(text.len())..]

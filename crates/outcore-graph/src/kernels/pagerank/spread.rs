@@ -188,7 +188,7 @@ impl Spread for ByWeight {
 
 /// The range of nonzero weights.
 const WEIGHTS: RangeInclusive<f64> = 1e-250..=1e250;
-/// Bits of the largest weight before the point, in units.
+/// The binary exponent of the largest weight, counted in units.
 const UNIT_BITS: i32 = 93;
 /// Bits of a float after the leading one, and the bias of its exponent.
 const FRACTION_BITS: u32 = f64::MANTISSA_DIGITS - 1;

@@ -1,4 +1,4 @@
-//! Changes of drives files that keep everything else in them, comments too.
+//! Changes of drives files that keep everything else in them, including comments.
 //!
 //! Contract: a changed file replaces the old one as a whole, durably; a link to it stays a link. A
 //! change is done only if the file means what it should afterwards; otherwise it is an error and
@@ -32,7 +32,7 @@ struct DirSpan {
 
 impl DriveSet {
     /// The drives file `text` with another directory for the drive `name`; everything else,
-    /// comments too, stays as it is.
+    /// including comments, stays as it is.
     ///
     /// Errors (usage): there is no such drive; errors of [`DriveSet::parse`].
     pub(super) fn with_dir(text: &str, path: &Path, name: &str, dir: &Path) -> Result<String> {

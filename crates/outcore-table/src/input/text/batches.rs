@@ -211,7 +211,7 @@ struct CsvRecords<'r> {
 }
 
 impl CsvRecords<'_> {
-    /// Parses records from byte `at` on, and returns their number.
+    /// Parses the records that start at byte `at`, and returns their number.
     fn take(
         &mut self,
         (bytes, from_bytes): (&[u8], u64),
@@ -403,7 +403,7 @@ impl Probe {
     }
 }
 
-/// Parses nonempty lines from byte `at` on, and returns their number.
+/// Parses the nonempty lines that start at byte `at`, and returns their number.
 fn take_lines(
     (rows, mut probe): (&mut Rows, Option<(&mut Probe, &mut Tally)>),
     (bytes, from_bytes): (&[u8], u64),

@@ -31,9 +31,9 @@ const AREA_STEPS: usize = 1000;
 /// The units into which a text is cut.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Shingles {
-    /// Of this many words each.
+    /// Shingles of this many words.
     Words(usize),
-    /// Of this many characters each.
+    /// Shingles of this many characters.
     Chars(usize),
 }
 

@@ -46,8 +46,8 @@ pub(super) struct Passages {
     unit: PassageUnit,
     units_count: usize,
     bases: [u64; 2],
-    /// Powers of each base, from `units_count - CHAR_BYTES_MAX` on; for tokens, from `units_count -
-    /// 1` on.
+    /// Powers of each base. The first exponent is `units_count - CHAR_BYTES_MAX`; for tokens,
+    /// `units_count - 1`.
     powers: [[u64; 2 * CHAR_BYTES_MAX]; 2],
 }
 

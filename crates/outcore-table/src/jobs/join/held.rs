@@ -141,7 +141,8 @@ impl<'s> Held<'s> {
     /// # Errors
     /// I/O; no space.
     pub(super) fn push(&mut self, row: &[u8]) -> Result<()> {
-        // After one row has been spilled, all later ones are too, so that the order is kept.
+        // After one row has been spilled, all later rows are also spilled, so that the order is
+        // kept.
         let has_spilled = self
             .spilled
             .as_ref()

@@ -61,7 +61,7 @@ impl<'a> Keys<'a> {
         bytes_of(job, (self.path, self.inputs))
     }
 
-    /// `count` keys from the `first` on.
+    /// `count` keys that start with key `first`.
     pub(super) fn read(&self, job: &Job, first: u64, count: u64) -> Result<Vec<u8>> {
         let key_bytes = self.key_bytes as u64;
         let (mut skip_bytes, mut left_bytes) = (first * key_bytes, count * key_bytes);

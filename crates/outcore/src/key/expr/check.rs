@@ -1,4 +1,4 @@
-//! Operands without a result, and rows in which that matters.
+//! Operations without a result, and the rows in which a result is needed.
 //!
 //! Contract: integers have no result for a division by zero or for a negative power, and records
 //! have no null for it. A [`Guard`](super::registers::Guard) is a condition of the row under which

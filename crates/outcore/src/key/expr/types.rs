@@ -58,7 +58,7 @@ pub(super) fn folded(operator: Binary, a: i128, b: i128) -> Option<i128> {
     }
 }
 
-/// Two literals with a float result, which is as untyped as they are.
+/// Two literals with a float result, which is untyped like the literals.
 pub(super) fn floats(operator: Binary, a: Operand, b: Operand) -> Option<(f64, f64)> {
     use Binary::{Add, Divide, FloorDivide, Greatest, Least, Modulo, Multiply, Power, Subtract};
     let (Operand::Constant(a), Operand::Constant(b)) = (a, b) else {

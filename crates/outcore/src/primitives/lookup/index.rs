@@ -453,7 +453,7 @@ impl Sorted<'_> {
     }
 
     /// Narrows the ranks of a key to the blocks between two elements of an index, or to one rank in
-    /// an edge; returns its stretch. `None` if no element counts, so that the rank is known.
+    /// an edge; returns its stretch. `None` if the rank is known without an element.
     fn narrow_by(&self, index: &Index, key: &mut Wanted<'_>) -> Option<(usize, u64)> {
         let Some((stretch, number)) = self.place_of(index, key.key) else {
             key.ranks = 0..0;

@@ -170,7 +170,7 @@ fn is_equal(area: &[u8], a: &Ref, b: &Ref) -> bool {
 pub(super) struct Times(Slots);
 
 impl Times {
-    /// Takes the words of references that are above one.
+    /// Takes those words of the references that are above 1.
     ///
     /// # Panics
     /// If a word has more than 32 bits; a bucket has fewer strings than that.

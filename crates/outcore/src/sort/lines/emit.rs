@@ -107,7 +107,7 @@ impl<'a> Gather<'a> {
         self.left == 0 && self.line_from == self.line_to && self.head_from == self.head_to
     }
 
-    /// Fills `out` from the start; returns how far.
+    /// Fills `out` from the start; returns the number of bytes filled.
     pub(crate) fn fill(&mut self, out: &mut [u8]) -> usize {
         let mut filled = 0;
         while filled < out.len() {

@@ -43,7 +43,7 @@ const KEYS: [u64; 9] = [
     0x9216_D5D9_8979_FB1B,
 ];
 
-/// A hash of `len_bytes` bytes of `area` from `at` on.
+/// A hash of the `len_bytes` bytes of `area` that start at `at`.
 ///
 /// # Panics
 /// If the area is shorter.
@@ -58,7 +58,7 @@ pub(super) fn hash(area: &[u8], at: usize, len_bytes: usize) -> u64 {
     mix(hash, words_at(area, at, left))
 }
 
-/// Whether `len_bytes` bytes of two areas, each from an offset on, are equal.
+/// Whether `len_bytes` bytes of two areas, each after an offset, are equal.
 ///
 /// # Panics
 /// If one of the areas is shorter.

@@ -135,7 +135,7 @@ fn agreed_bytes(code: u64) -> usize {
     units as usize * UNIT_BYTES
 }
 
-/// The first byte from `from` on in which two strings differ, or the end of the shorter one.
+/// The first byte at or after `from` in which two strings differ, or the end of the shorter one.
 #[inline(always)]
 fn first_difference(a: &[u8], b: &[u8], from: usize) -> usize {
     let len = a.len().min(b.len());

@@ -25,7 +25,7 @@ pub(crate) const REF_BYTES: u64 = 2 * size_of::<Ref>() as u64;
 const _: () = assert!(size_of::<Ref>() >= 2 * size_of::<u64>());
 
 impl Ref {
-    /// The string from `depth` on.
+    /// The part of the string after `depth` bytes.
     #[inline(always)]
     fn suffix<'a>(&self, area: &'a [u8], depth: usize) -> &'a [u8] {
         let bytes = self.bytes(area);
@@ -175,7 +175,7 @@ fn load_words(area: &[u8], group: &mut [Ref], depth: usize) -> usize {
     }
 }
 
-/// Number of bytes from `depth` on in which all strings of a group agree, rounded down to whole
+/// Number of bytes after `depth` in which all strings of a group agree, rounded down to whole
 /// words.
 fn agreeing(area: &[u8], group: &[Ref], depth: usize, shortest: usize) -> usize {
     let Some(first) = group.first() else { return 0 };

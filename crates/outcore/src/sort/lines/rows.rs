@@ -288,8 +288,8 @@ pub trait RowSink: Sync {
         false
     }
 
-    /// Begins part `number`; each number from 0 on occurs once. `rows_before` rows precede it, if
-    /// that is known; with [`unique`](super::RowSortOptions::unique) it is not.
+    /// Begins part `number`; each number occurs once, and the first is 0. `rows_before` rows
+    /// precede it, if that is known; with [`unique`](super::RowSortOptions::unique) it is not.
     ///
     /// # Errors
     /// The error that keeps it from taking rows.

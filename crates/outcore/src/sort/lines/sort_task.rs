@@ -49,7 +49,7 @@ struct TaskSizes {
 }
 
 impl TaskSizes {
-    /// Room for the largest bucket if every thread can have it; otherwise as planned.
+    /// Room for the largest bucket if there is enough for every thread; otherwise the planned room.
     fn of(context: &Context<'_>, spaces: &[Space]) -> Self {
         let plan = context.plan;
         let largest = spaces.iter().copied().reduce(Space::and);

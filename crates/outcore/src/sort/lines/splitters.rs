@@ -53,7 +53,7 @@ pub(super) struct LineSplitters {
     words: Classifier<u64>,
     /// For each bucket of the words: the range of splitters to compare with.
     candidates: Vec<(u16, u16)>,
-    /// For each position among the splitters: bucket of keys below, bucket of keys equal.
+    /// For each splitter, and for the end: the bucket of the keys below, and that of equal keys.
     buckets: Vec<[u16; 2]>,
     /// For each bucket: the heavy splitter that its keys are equal to.
     equal: Vec<Option<u16>>,
