@@ -1,8 +1,8 @@
 //! Objects of stores as inputs.
 //!
-//! Contract: an [`ObjectSource`] is an object that was found: it knows the length, reads the head,
-//! and reads everything in order for what is not read by the engine (compressed text). The engine
-//! opens the object by its name on the job's device.
+//! Contract: an [`ObjectSource`] is an object that was found: it knows the length and reads the
+//! head. If the engine does not read the object (compressed text), it reads all bytes in order. The
+//! engine opens the object by its name on the job's device.
 //!
 //! Bounds: [`READ_BYTES`] times [`READS_COUNT`] per reader.
 

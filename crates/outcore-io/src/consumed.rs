@@ -12,10 +12,10 @@
 //! of another file is ignored; a marker that cannot be read counts. A file with several names (hard
 //! links) is never freed ([`check_links`]).
 //!
-//! If the job ends before its output is in place, killed or by an error, both stay: the file has
-//! holes, and scratch has the parts that were written. Data that the job held in memory are lost
-//! with it, so nothing can be restored automatically. Once the output is in place, the code that
-//! removes the input calls [`unmark`].
+//! If the job fails or is killed before its output is in place, the marker and the directories
+//! stay: the file has holes, and scratch has the parts that were written. Data that the job held in
+//! memory are lost with it, so nothing can be restored automatically. Once the output is in place,
+//! the code that removes the input calls [`unmark`].
 //!
 //! Files in private directories belong to the job and need no marker.
 

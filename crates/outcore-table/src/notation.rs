@@ -1,10 +1,10 @@
 //! The notation for column types: `time:timestamp,bytes:i64,price:decimal(12,2),tags:list<text>`.
 //!
 //! Contract: [`parse`] reads a list of names and types. [`notation`] writes a type in a form that
-//! [`parse`] reads, or in the same manner. Type names are those of expressions (`i8` to `u64`, `f32`, `f64`, `bool`,
-//! `text`, `date`, `timestamp`) and those of Arrow (`int64`, `double`, `string`). A name may
-//! contain colons; the last one separates the type. In backquotes, a name may contain anything, or
-//! be empty. Pure.
+//! [`parse`] reads, or for other types in the same manner. Type names are those of expressions
+//! (`i8` to `u64`, `f32`, `f64`, `bool`, `text`, `date`, `timestamp`) and those of Arrow (`int64`,
+//! `double`, `string`). A name may contain colons; the last one separates the type. In backquotes,
+//! a name may contain anything, or be empty. Pure.
 
 use std::sync::Arc;
 

@@ -5,8 +5,8 @@
 //! lock admits one run at a time. Another job is rejected with the difference, and removes nothing.
 //! From then on the job keeps its state ([`crate::states`]). The result is written to a file below
 //! the private directory ([`KeptPasses::result`]). [`KeptPasses::publish`] records which file that
-//! is, and gives it the output's name; the directory goes last. A run that finds that very file at
-//! the output's name repeats the passes after the last state, and its result is dropped.
+//! is, and gives it the output's name; the directory is removed last. A run that finds that very
+//! file at the output's name repeats the passes after the last state, and its result is dropped.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;

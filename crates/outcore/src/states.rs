@@ -2,11 +2,11 @@
 //!
 //! Contract: a job of this kind has a [`PassState`], such as a value per vertex, that is all that
 //! its next pass needs. [`States::keep`] writes it to one of two files in the job's private
-//! directory, in turn, and syncs it; then the journal vouches for it, with a checksum. So the state
-//! before it is whole until the new one counts. [`States::restore`] reads the last state that the
-//! journal vouches for; another checksum is an error. A state is kept if [`COST_PARTS`] times the
-//! time that the last one took has passed, so states take about 2 % of the time. For the first one
-//! that time is an estimate.
+//! directory, in turn, and syncs it; then the journal vouches for it, with a checksum. So the
+//! previous state is whole until the new one counts. [`States::restore`] reads the last state that
+//! the journal vouches for; another checksum is an error. A state is kept if [`COST_PARTS`] times
+//! the duration of the last one has passed, so states take about 2 % of the time. For the first
+//! state, that duration is an estimate.
 //!
 //! With the first state the directory is marked: from then on it stays if the job fails or is
 //! killed.

@@ -48,8 +48,8 @@ fn mat_vec(a: &Matrix, v: &[i64; 3], m: i64) -> [i64; 3] {
     out
 }
 
-/// `(A12 * a - A13N * b) mod M1`. MQSim computes it in doubles. They are exact unless the start of
-/// a seed has numbers of two signs, and then its rounding leads to other numbers, as here.
+/// `(A12 * a - A13N * b) mod M1`. MQSim computes it in doubles. These are exact unless the start of
+/// a seed has numbers of both signs. Then MQSim rounds, and this function rounds in the same way.
 #[inline]
 fn first_step(a: i64, b: i64) -> i64 {
     let sum = A12 * a - A13N * b;

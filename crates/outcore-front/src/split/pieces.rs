@@ -6,8 +6,8 @@
 //! begins the next part. A longer record of CSV or JSON, which cannot be cut, gets a part of its
 //! own.
 //!
-//! Bounds: a record is held until it is known to fit, up to [`HELD_BYTES`]; a longer one begins a
-//! part.
+//! Bounds: a record of up to [`HELD_BYTES`] is held until it is known to fit; a longer record
+//! begins a part.
 
 use outcore::Result;
 

@@ -78,7 +78,7 @@ pub(super) fn convert_once(
         return convert_lines(job, lines, dir, options);
     }
     match item_files(inputs, &options.read)? {
-        // If the number of vertices is given, the other way also reads pairs only once.
+        // If the number of vertices is given, a conversion in several passes also reads pairs once.
         Some(edges) if options.vertices.is_none() => convert_items(job, &edges, dir, options),
         _ => Ok(None),
     }

@@ -8,11 +8,12 @@
 //! components.
 //!
 //! A bundle is a range of vertices whose state fits into memory. Its edges are those whose larger
-//! end is in it. Edges inside the bundle unite its vertices. An edge to a vertex below becomes the
-//! *link* of its set. If the set already has a link, it becomes an edge between the two vertices
-//! below, which belongs to an earlier bundle. After all bundles are removed, they are labelled from
-//! the smallest vertex up. A set without a link gets its smallest vertex as label. A set with a
-//! link gets the link's label, which it requested when its bundle was removed.
+//! end is in it. Edges inside the bundle unite its vertices. An edge to a vertex below the bundle
+//! becomes the *link* of its set. If the set already has a link, the new edge is replaced by an
+//! edge between the ends of both below the bundle. That edge belongs to a bundle further down.
+//! After all bundles are removed, they are labelled from the smallest vertex up. A set without a
+//! link gets its smallest vertex as label. A set with a link gets the link's label, which it
+//! requested when its bundle was removed.
 //!
 //! Bounds: eight bytes per vertex of a bundle. I/O is one read of the tiles, eight bytes per edge
 //! to scratch and back for each bundle to which the edge moves, and twice eight bytes per set. In

@@ -1,9 +1,9 @@
 //! Small files and folders that a caller keeps and changes by path.
 //!
-//! Contract: for what must outlive its maker under a name of its own, which a private directory
-//! ([`super::PrivateDir`]) is not meant for: a folder that one command fills and another continues.
-//! A file that [`write_durably`] has written is whole or absent. Errors name the path; "not there"
-//! is not an error where a function says so.
+//! Contract: these folders have names of their own and outlive the command that makes them, so that
+//! another command can continue to fill them. A private directory ([`super::PrivateDir`]) cannot do
+//! that. A file that [`write_durably`] has written is whole or absent. Errors name the path; "not
+//! there" is not an error where a function says so.
 
 use std::ffi::OsString;
 use std::fs::{self, File, Permissions};

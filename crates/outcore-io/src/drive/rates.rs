@@ -13,8 +13,8 @@
 //!
 //! A drive is probed until two rounds agree, at most [`ROUNDS_MAX`] times, and the best of each
 //! figure counts, because other work on the machine only makes drives look slower. Results of a
-//! busy machine are kept for an hour. A caller whose job took another time than its plan drops the
-//! results ([`RatesCache::forget`]).
+//! busy machine are kept for an hour. If a job took another time than its plan predicted, its
+//! caller drops the results ([`RatesCache::forget`]).
 //!
 //! The cache is one small file. If the file is damaged, or cannot be read or written, nothing is
 //! remembered; that is never an error.

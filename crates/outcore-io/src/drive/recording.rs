@@ -12,9 +12,9 @@
 //! the same bytes.
 //!
 //! A *thread* of the trace is a thread of the process from its first queue (or sync) until it has
-//! none; if it returns, it is a new one. A *phase* begins when a thread joins while nothing is in
-//! flight; its start is the time when the last earlier operation completed. A *file* is one inode
-//! of one file system, however often it is opened.
+//! no queue. If it makes a queue later, it counts as a new thread. A *phase* begins when a thread
+//! joins while nothing is in flight; its start is the time when the last earlier operation
+//! completed. A *file* is one inode of one file system, however often it is opened.
 //!
 //! Recording never fails the job: [`RecordingDevice::finish`] reports errors of the trace. All
 //! threads share one lock, about 100 ns per request. Memory: a buffer of 256 KiB and about 100

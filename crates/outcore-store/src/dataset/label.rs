@@ -9,11 +9,11 @@
 //! at all.
 //!
 //! All labels count the changes of the set of drives. The label with the highest count says which
-//! drives the volume has; the drives file may name more, which are left alone. A lower count is
-//! that of a drive whose part in the last change was interrupted.
+//! drives the volume has; the drives file may name more, which are left alone. A label with a lower
+//! count belongs to a drive whose part in the last change was interrupted.
 //!
 //! All labels count the replacements of each drive. A drive whose own count is lower than that in
-//! another label is what it was before it was replaced, and counts as absent.
+//! another label has the contents from before it was replaced, and counts as absent.
 //!
 //! A scrub rewrites labels that are damaged, missing or old ([`super::repair`]).
 

@@ -171,8 +171,9 @@ impl DatasetVolume {
         Ok(repaired)
     }
 
-    /// Writes a label anew. If the drive was replaced before, this may be what it was before, so
-    /// all labels count one more replacement: no other directory is this drive from then on.
+    /// Writes a label anew. If the drive was replaced before, this directory may be the replaced
+    /// one. All labels therefore count one more replacement, so that no other directory is this
+    /// drive from then on.
     fn restore_label(&self, index: usize) -> Result<()> {
         let _names = self.lock_names()?;
         copies::check_agrees(self, index)?;

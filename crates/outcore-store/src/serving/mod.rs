@@ -101,8 +101,8 @@ impl Route {
         self.own.keep(pool);
     }
 
-    /// Chooses the side that serves a batch that brings the requests in flight to `requests`;
-    /// `requests_done` have completed.
+    /// Chooses the side that serves a batch. With the batch, `requests` are in flight;
+    /// `requests_done` have completed so far.
     pub(super) fn choose(&mut self, requests: usize, requests_done: u64, now_ns: u64) {
         self.is_to_be_served = requests > self.low_mark
             && match self.servers {

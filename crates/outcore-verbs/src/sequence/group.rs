@@ -403,7 +403,7 @@ fn text_output(
 enum To {
     Pipe(Sink),
     Summary(Arc<Mutex<Vec<ValueCount>>>),
-    /// Held to be drawn; written as lines once there are too many.
+    /// Values are held, to be drawn as bars. Once there are too many, they are written as lines.
     Terminal {
         held: Arc<Mutex<Vec<ValueCount>>>,
         pipe: Sink,

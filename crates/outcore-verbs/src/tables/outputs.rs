@@ -1,7 +1,7 @@
 //! The outputs of tables: names of files, formats, directories of parts.
 //!
-//! Contract: the ending of the name decides on the format; for standard output it is `--to`, or
-//! else the first input. Nothing is created here.
+//! Contract: the ending of the name determines the format. Standard output has the format of
+//! `--to`, or else that of the first input. Nothing is created here.
 
 use std::path::{Path, PathBuf};
 

@@ -1,6 +1,6 @@
 //! `window`: columns that depend on a row's place in its group.
 //!
-//! Contract: rows come in the order of the groups, and within a group in that of `--order`.
+//! Contract: rows are in the order of the groups, and within a group in the order of `--order`.
 
 use clap::Args;
 use outcore::Result;

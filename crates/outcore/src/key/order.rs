@@ -5,8 +5,8 @@
 //!   (NaNs last and all equal; -0.0 before 0.0), complemented if the field is descending
 //! - unless positions break ties, the floats of the key once more by all their bits, so that bits
 //!   decide between NaNs
-//! - under [`Tie::Bytes`], the whole record's raw bytes ascending; only under
-//!   [`Tie::BytesDescending`], complemented
+//! - the whole record's raw bytes: under [`Tie::Bytes`] as they are, under [`Tie::BytesDescending`]
+//!   complemented
 //!
 //! Strings compare as unsigned bytes. A descending job reverses every field, so a field marked
 //! `desc` becomes ascending in it. The raw part omits bytes of key fields: when it is reached the

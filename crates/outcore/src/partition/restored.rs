@@ -1,11 +1,11 @@
 //! What the journal of a dead job vouches for, and who the job was.
 //!
 //! Contract: [`Identity`] says which job a journal belongs to; [`Identity::difference`] names the
-//! first difference from another. [`Restored`] is the content of a journal. It has the blocks of
-//! the input that each thread had distributed, in order. For each bucket of a thread it has the
-//! ranks of the items that are on scratch. The other items of these blocks were in memory and are
-//! lost: a thread reads its blocks again and moves only these ([`Rest`]). Items have ranks per
-//! thread and bucket, in the order in which the thread moved them, so the filter needs no keys.
+//! first difference from another identity. [`Restored`] is the content of a journal. It has the
+//! blocks of the input that each thread had distributed, in order. For each bucket of a thread it
+//! has the ranks of the items that are on scratch. The other items of these blocks were in memory
+//! and are lost: a thread reads its blocks again and moves only these ([`Rest`]). Items have ranks
+//! per thread and bucket, in the order in which the thread moved them, so the filter needs no keys.
 //!
 //! A run that resumes counts only the items for which the journal did not vouch before. Its records
 //! give ranks among these items, and [`Restored`] translates the ranks.

@@ -4,9 +4,9 @@
 //! opened. Its directory is next to the output, under a number that follows from the output's name.
 //! It holds the lock, so of two runs that resume one job the second fails. If the journal vouches
 //! for nothing, or the unfinished output is gone, what is left is removed and the job begins anew.
-//! [`Resuming::check`] rejects a job that is not the same; only after that a job whose scratch is
-//! gone begins anew. [`Resuming::finished`] answers for a job that had put its output in place: the
-//! file with that name must be the one that its journal names.
+//! [`Resuming::check`] rejects a job that is not the same. A job whose scratch is gone begins anew
+//! only after this check. [`Resuming::finished`] answers for a job that had put its output in
+//! place: the file with that name must be the one that its journal names.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};

@@ -2,7 +2,7 @@
 //!
 //! Contract: as [`reduce`](mod@super::reduce), grain by grain, so the result has the same bits for
 //! any threads and memory. Sums of integers are exact (128 bits); sums of floats are `f64` in eight
-//! lanes. Minimum and maximum of floats are NaN if there is one. An expression of `a` and `b`
+//! lanes. Minimum and maximum of floats are NaN if there is a NaN. An expression of `a` and `b`
 //! reduces adjacent values, pair by pair, and must be associative.
 
 use std::fmt;

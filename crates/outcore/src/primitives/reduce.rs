@@ -247,7 +247,7 @@ where
     best(job, sequence, S::Item::least)
 }
 
-/// The largest item; NaN if there is one; `None` for an empty sequence.
+/// The largest item; NaN if there is a NaN; `None` for an empty sequence.
 ///
 /// # Errors
 /// The errors of [`reduce`].

@@ -3,8 +3,8 @@
 //! Contract: [`SortedView::copy_to`] writes a range while it is merged. Short records take longer
 //! to merge than to write, so several threads merge. Each takes every n-th *segment* of the range
 //! and fills its own buffers, which hold a whole segment, while the segments before it are written.
-//! The writing thread takes the segments alternately from the threads. The copy ends early if the
-//! reader of the stream goes away.
+//! The writing thread takes a segment from each thread in turn. The copy ends early if the reader
+//! of the stream goes away.
 //!
 //! Bounds: the blocks at a segment's borders, which two threads read, and those that are read to
 //! find them, are at most a hundredth of the segment. If memory has no room for such long segments,

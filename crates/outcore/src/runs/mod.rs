@@ -1,9 +1,9 @@
 //! Sorted views: a sorted file whose last merge happens while it is read.
 //!
 //! Model: ActiveSort (Lee et al., "Accelerating External Sorting via On-the-fly Data Merge in
-//! Active SSDs"): after the runs are formed, data that are read once take two reads and one write,
-//! while a sort that writes its result takes three and two. Here the host merges; [`MergeDevice`]
-//! is the interface for a drive that could merge.
+//! Active SSDs"): after the runs are formed, data that are read once take two reads and one write.
+//! A sort that writes its result takes three reads and two writes. Here the host merges;
+//! [`MergeDevice`] is the interface for a drive that could merge.
 //!
 //! Contract: a view is a directory with a manifest and sorted runs, spread over drives. [`build`]
 //! makes it and [`SortedView::open`] opens it. Reads through a [`ViewReader`], in any order, return

@@ -1,10 +1,10 @@
 //! The plan of a view: runs, areas, blocks, preceding merges, predicted traffic. Pure.
 //!
 //! Contract: [`plan_view`] turns sizes into a [`ViewPlan`] before anything is read; `--explain`
-//! prints it. Every run fits in an *area*. One round of areas is one per thread that sorts, and per
-//! drive one that is filled and one that is written. A second round lets none of them wait for
-//! another; it is omitted if such small areas would make so many runs that merging them would be
-//! hard. There is a third round if runs of numbers stay as long even so.
+//! prints it. Every run fits in an *area*. One round of areas has one area per thread that sorts,
+//! and two per drive: one that is filled and one that is written. With a second round, no thread
+//! and no drive waits for another. The plan omits it if such small areas would make too many runs
+//! for an easy merge. The plan adds a third round if runs of numbers do not become shorter by it.
 //!
 //! Up to 64 runs of numbers are shorter than memory would allow, because a reader merges that many
 //! easily. The sort's own space, the index and, if runs stay in memory for a first read, a reader

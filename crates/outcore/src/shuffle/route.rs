@@ -1,10 +1,10 @@
 //! The route of a shuffle: every item goes where the random draws of its chunk's walk lead.
 //!
-//! Contract: draws are a function of a chunk and of the number of its items before
-//! ([`super::tree`]), so a [`RandomRoute`] is told where chunks begin and continue. Positions of
-//! runs contain the chunk and the number of its items before, in the node that is being
-//! distributed. The order inside a bucket is therefore the order of the input, whichever worker
-//! wrote what.
+//! Contract: a draw is a function of the chunk of an item and of the number of items before it in
+//! the chunk ([`super::tree`]), so the owner tells a [`RandomRoute`] where chunks begin and
+//! continue. The position of a run has its chunk, and the number of the chunk's items before it in
+//! the node that is being distributed. The order inside a bucket is therefore the order of the
+//! input, whichever worker wrote what.
 //!
 //! Bounds: the walks of a few chunks, one word per node each.
 

@@ -6,7 +6,7 @@
 //! digit (Knuth, TAOCP 3, 5.2.5) of just enough leading bits to distinguish their items, and
 //! finished by insertion.
 //!
-//! Contract: [`sort`] sorts items by their words and keeps the order of equal ones, in a space of
+//! Contract: [`sort`] sorts items by their words and keeps the order of equal items, in a space of
 //! the caller that can be reused for the next call. Digits are counted from the smallest word,
 //! because items of a bucket are close together but may straddle a power of two. If the data are
 //! larger than the caches, parts are prefetched with their destinations. Numbers that are split
@@ -22,8 +22,8 @@
 //! at least 1.4 times. Unchecked indices in the three loops that move items save 6 %, which is not
 //! worth `unsafe`. Limiting splits to 10 bits and omitting the prefetch of parts takes 1.1 times as
 //! long if the data fit in the second-level cache, and 1.2 to 1.8 times otherwise. With plain
-//! stores, a split into more than 1,024 parts takes 1.5 times as long; with fewer parts, writing
-//! past the caches does (docs/decisions/0022).
+//! stores, a split into more than 1,024 parts takes 1.5 times as long. With fewer parts, writing
+//! past the caches takes 1.5 times as long (docs/decisions/0022).
 
 use crate::partition::classify::Key;
 use crate::partition::kernel::bounds::{bounds_u32, bounds_u64};

@@ -13,7 +13,8 @@ const BEGINNINGS: [&str; 20] = [
 ];
 const MIDDLES: [&str; 10] = ["a", "e", "i", "o", "u", "ai", "ea", "io", "ou", "ua"];
 const ENDINGS: [&str; 10] = ["", "", "l", "m", "n", "r", "s", "t", "nd", "rk"];
-/// Ranks up to the first number have one syllable, those up to the second two, and so on.
+/// Words of ranks up to the first number have one syllable, those of ranks up to the second number
+/// have two, and so on.
 const LAST_RANKS: [u64; 3] = [300, 4000, 20_000];
 /// Seed of the words, which are the same for every table.
 const WORDS_SEED: u64 = 0x77_6F72_6473;

@@ -306,8 +306,8 @@ impl SortKey for GnuOrder {
 
 impl Compare {
     /// Resolves the comparison of a key. `is_turned` means that its direction is opposite to that
-    /// of the order as a whole, `is_last` that no further part follows; `seed` selects the order of
-    /// `-R`.
+    /// of the order as a whole. `is_last` means that no further part follows. `seed` selects the
+    /// order of `-R`.
     ///
     /// # Errors
     /// Usage for incompatible options.

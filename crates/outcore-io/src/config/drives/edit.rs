@@ -1,7 +1,7 @@
 //! Changes of drives files that keep everything else in them, including comments.
 //!
 //! Contract: a changed file replaces the old one as a whole, durably; a link to it stays a link. A
-//! change is done only if the file means what it should afterwards; otherwise it is an error and
+//! change is written only if the new text has the intended meaning; otherwise it is an error and
 //! the file stays as it is.
 
 use std::fs;

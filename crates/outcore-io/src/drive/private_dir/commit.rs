@@ -10,10 +10,10 @@
 //!   or changed since is not overwritten: the new file is put next to it, under the name followed
 //!   by [`ASIDE`], and the process that swept reports it.
 //!
-//! The coordinator is removed only when all members are done or gone, a member only when it has
-//! seen the coordinator. If a directory cannot be seen (a drive that is not mounted: the parent has
-//! another inode number), everything stays as it is. Device numbers are not part of a record,
-//! because they change with the order in which drives are found.
+//! The coordinator is removed only when all members are done or gone. A member is removed only when
+//! it has seen the coordinator. If the drive of a directory is not mounted, the parent has another
+//! inode number; everything then stays as it is. Device numbers are not part of a record, because
+//! they change with the order in which drives are found.
 //!
 //! See decisions 0002 and 0012.
 

@@ -39,10 +39,9 @@ pub enum AggregateKind {
     ArgMax,
     /// The number of distinct values that are not null.
     CountDistinct,
-    /// The value below which this part (from 0 to 1) of the values are, interpolated linearly
-    /// between two values. The result is a float; for decimals and times it has their type. A
-    /// decimal is truncated after its last digit, a time is rounded, and a date becomes a
-    /// timestamp.
+    /// The value that exceeds this part (from 0 to 1) of the values, interpolated linearly between
+    /// two values. The result is a float; for decimals and times it has their type. A decimal is
+    /// truncated after its last digit, a time is rounded, and a date becomes a timestamp.
     Quantile(f64),
     /// The first value, in ascending order, that at least this part of the values do not exceed. It
     /// works for any type with an order.

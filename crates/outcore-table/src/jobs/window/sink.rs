@@ -251,7 +251,7 @@ impl WindowPart<'_> {
         usize::try_from(count).unwrap_or(usize::MAX).max(1)
     }
 
-    /// The held rows, after the first row of the first one's group if that is kept.
+    /// The held rows. If the first row of the first group is kept, it comes before them.
     fn decoded(&self) -> Result<RecordBatch> {
         let held = &self.held;
         let front = self.has_front().then_some(&self.first_row[..]);

@@ -168,7 +168,8 @@ fn find_ranks(
 }
 
 /// Predicted read bytes of a lookup of `keys` keys in files of `data_bytes` of elements of
-/// `element_bytes`: three blocks per key, or one with an index; at most each block once.
+/// `element_bytes`: three blocks per key, or one block with an index, but no more than the files
+/// have.
 pub fn lookup_read_bytes(keys: u64, data_bytes: u64, element_bytes: usize, has_index: bool) -> u64 {
     let blocks = if has_index { 1 } else { 3 };
     let block_bytes = BLOCK_BYTES.max(element_bytes) as u64;

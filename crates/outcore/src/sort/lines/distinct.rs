@@ -11,7 +11,7 @@
 //! of its copies have freed. A few probes of the table per reference.
 //!
 //! N.B. if many lines are duplicates, this saves a large part of the processor time of `sort -u`.
-//! If no line occurs twice, it is wasted, so the next buckets are then left unchanged
+//! If no line occurs twice, the time is wasted, so the next buckets are then left unchanged
 //! (docs/decisions/0022).
 
 use super::line_bytes::{hash, is_same};

@@ -5,7 +5,7 @@
 //! it has the threads, the seed and the memory of that run, so that its parts are the same.
 //! [`RowJournal::claim`] compares the jobs and gives the directory for the output;
 //! [`super::sort_rows_with`] makes the checkpoints; [`RowJournal::publish`] gives the output its
-//! name. Scratch goes after that, and the journal last.
+//! name. Then scratch is removed, and the journal last.
 
 use std::path::Path;
 use std::sync::Arc;
