@@ -1,9 +1,9 @@
-//! The checks of the fuzz targets of expressions, of text and of what guards users' data, on a
-//! fixed number of inputs.
+//! The checks of the fuzz targets for expressions, for text and for the code that guards users'
+//! data, on a fixed number of inputs.
 //!
-//! Contract: inputs are well-formed ones with a few bytes changed, cut out or doubled, from a seed
-//! that is printed where one fails; each target gets as many as take about a second. `make fuzz`
-//! looks further.
+//! Contract: inputs are well-formed, with a few bytes changed, cut out or doubled. They come from a
+//! seed, which a failure prints. Each target gets inputs for about a second. `make fuzz` tests more
+//! of them.
 
 #![allow(clippy::unwrap_used)]
 

@@ -1,13 +1,14 @@
-//! Lines in GNU sort's order: byte for byte what `sort` itself gives, over a generated corpus.
+//! Lines in GNU sort's order: byte for byte the output of `sort` itself, for a generated corpus.
 //!
 //! Contract: each case is a set of options and a small odd file, drawn from a seed that is printed
-//! with a failure. `sort` runs once a case under `LC_ALL=C`; without it the test is skipped
-//! visibly. `-R` is not compared, since its order is another on each run; that equal keys stay
-//! together is.
+//! with a failure. `sort` runs once per case under `LC_ALL=C`; without `sort`, the test is skipped
+//! visibly. The order of `-R` differs in each run, so the tests only check that its equal keys stay
+//! together.
 //!
-//! Under `-V`, coreutils 9.1 alone takes a name that is all suffix (`.a`) for one without a stem;
-//! 9.0 and 9.2 do not ("ls -v and sort -V go back to sorting .0 before .A", its NEWS); and under
-//! `-g` it compares NaNs by bytes that nobody has set. With 9.1 such words are left out.
+//! coreutils 9.1 differs from 9.0 and 9.2 in two points, so words that show them are left out for
+//! 9.1. Under `-V`, it takes a name that is all suffix (`.a`) for one without a stem (its NEWS: "ls
+//! -v and sort -V go back to sorting .0 before .A"). Under `-g`, it compares NaNs by uninitialised
+//! bytes.
 
 #![allow(clippy::unwrap_used, reason = "helpers of tests")]
 

@@ -1,7 +1,7 @@
 //! Every case of the conformance kit through the command.
 //!
-//! Contract: the cases and their oracle are those of the engine's tests; what is printed counts as
-//! what is written.
+//! Contract: the cases and their oracle are those of the engine's tests. A printed result counts
+//! like a written one.
 
 use self::kit::{Case, cases};
 use crate::support::*;

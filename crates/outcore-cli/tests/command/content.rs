@@ -1,7 +1,8 @@
-//! What inputs hold and what outputs promise: told by content, refused by name.
+//! The content of inputs and the names of outputs: outcore recognises the content, and rejects
+//! names that do not match.
 //!
-//! Contract: every command on lines meets binary data, known formats and compressed text, in files
-//! and on standard input; what is refused leaves nothing behind.
+//! Contract: every command on lines gets binary data, known formats and compressed text, in files
+//! and on standard input. A rejected command leaves nothing behind.
 
 use std::os::unix::process::CommandExt;
 use std::process::Command;

@@ -1,6 +1,6 @@
 //! Block devices as drives of a volume: datasets take their file systems, not the devices.
 //!
-//! Contract: as of [`crate::loops`]; what cannot be made is said, and the test passes.
+//! Contract: as in [`crate::loops`]. If a device cannot be made, the test says so and passes.
 
 use crate::loops::*;
 use crate::support::*;

@@ -1,5 +1,5 @@
-//! Wrong requests and hostile surroundings: each a clear error that names cause, place and remedy,
-//! with its exit code, nothing left behind and the input untouched.
+//! Wrong requests and hostile surroundings: each gives a clear error with cause, place, remedy and
+//! exit code. Nothing is left behind, and the input is unchanged.
 //!
 //! Contract: [`refused`] checks all of that for one request.
 

@@ -1,7 +1,8 @@
 //! The list of expressions of the conformance kit through the command.
 //!
-//! Contract: records are an array of NumPy, a run for each expression; tables are CSV, all
-//! expressions that give values in one run. Numbers count as numbers, whatever their text.
+//! Contract: for records, the input is an array of NumPy, and each expression has a run of its own.
+//! For tables, the input is CSV, and one run has all expressions that give values. Numbers are
+//! compared as numbers, whatever their text.
 
 use self::list::{A, B, Line, N, X, Y, lines};
 use crate::npy::{header, parts};

@@ -1,7 +1,7 @@
 //! FASTQ: records of four lines through every verb that takes them, compared with a naive reader.
 //!
-//! Contract: the reader of this file takes four lines at a time. Qualities begin with `@` and `+`
-//! as often as chance has it.
+//! Contract: the reader of this file takes four lines at a time. Random qualities may also begin
+//! with `@` or `+`.
 
 use crate::support::*;
 

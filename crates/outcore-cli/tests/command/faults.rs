@@ -1,8 +1,8 @@
-//! A fault in every single I/O of a small job: a named error or a right result, never a hang,
-//! nothing left behind; after a kill the input is whole and the next run sweeps.
+//! A fault in every single I/O of a small job. The job ends with an error or a right result, never
+//! hangs, and leaves nothing behind. After a kill, the input is whole and the next run sweeps.
 //!
-//! Contract: faults come from the device that `OUTCORE_FAULT` puts in front of the files; each test
-//! walks the number of the operation until a run ends without meeting it.
+//! Contract: faults come from the device that `OUTCORE_FAULT` puts in front of the files. Each test
+//! raises the number of the operation until a run has fewer operations.
 
 use std::process::Command;
 

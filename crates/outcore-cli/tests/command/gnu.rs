@@ -1,8 +1,8 @@
-//! Called by the name of GNU `sort`: its command line, output, exit codes and the sense of its
-//! errors.
+//! The command under the name of GNU `sort`: it has the command line, output and exit codes of GNU
+//! `sort`, and errors of the same meaning.
 //!
-//! Contract: a table of own cases (`fixtures/gnu_sort.tsv`) holds what is expected, so that it is
-//! tested where there is no GNU sort; where there is, it must agree with the table too.
+//! Contract: a table of cases (`fixtures/gnu_sort.tsv`) has the expected results, so that the tests
+//! need no GNU sort. If GNU sort is installed, it must also agree with the table.
 
 use std::os::unix::process::CommandExt;
 use std::path::Path;

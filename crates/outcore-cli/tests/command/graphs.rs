@@ -1,7 +1,7 @@
-//! What `outcore graph` says of small graphs.
+//! The output of `outcore graph` for small graphs.
 //!
-//! Contract: values are known by hand; vertices are called by their original ids where these were
-//! relabelled.
+//! Contract: expected values were computed by hand. If ids were relabelled, vertices have their
+//! original ids.
 
 use std::sync::Arc;
 

@@ -1,7 +1,7 @@
 //! Header lines and comments of lines: they stay in front, once, and are never records.
 //!
-//! Contract: what comes out is what a shell makes with the GNU tools of the lines after the header,
-//! behind the header. Without GNU sort these comparisons are skipped visibly.
+//! Contract: the expected output is the header, followed by what the GNU tools make of the lines
+//! after it. Without GNU sort, the tests skip these comparisons visibly.
 
 use std::process::{Command, Stdio};
 

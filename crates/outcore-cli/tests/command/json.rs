@@ -1,4 +1,4 @@
-//! The events of `--json`: one object a line, with the keys that programs rely on.
+//! The events of `--json`: one object per line, with the keys that programs rely on.
 //!
 //! Contract: every command ends with a summary that has the same keys.
 

@@ -1,8 +1,9 @@
 //! SIGKILL in the middle of jobs on tables, graphs and vectors, and of lookups: each output is
 //! absent or whole, and nothing else is left once scratch is cleaned.
 //!
-//! Contract: as [`crate::kills`]; what is whole is said by a run that nobody kills. Results of a
-//! search of vectors appear together; other outputs of one job may appear one after another.
+//! Contract: as [`crate::kills`]. An output is whole if it equals that of an undisturbed run.
+//! Results of a search of vectors appear together; other outputs of one job may appear one after
+//! another.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};

@@ -1,9 +1,9 @@
 //! SIGKILL in the middle of shuffles, of lines, and of the primitives: the output is absent or
-//! whole, and what the next run sweeps is all that was left.
+//! whole, and the next run sweeps everything that was left.
 //!
-//! Contract: the process kills itself after an operation that `OUTCORE_FAULT` numbers; each test
-//! walks that number to the end of a small job, in growing steps where it has many, and cleans up
-//! after every kill.
+//! Contract: the process kills itself after the operation with the number in `OUTCORE_FAULT`. Each
+//! test raises that number to the end of a small job, in growing steps if the job has many
+//! operations, and cleans up after every kill.
 
 use crate::support::*;
 

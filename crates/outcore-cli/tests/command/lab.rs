@@ -1,6 +1,7 @@
 //! `bench`, `replay` and `sim`, which the program `outcore-lab` has.
 //!
-//! Contract: what is started is a script of the test; the tests of `outcore-lab` start that.
+//! Contract: the command starts a script of the test in place of `outcore-lab`. The tests of
+//! `outcore-lab` start the program itself.
 
 use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt;

@@ -1,7 +1,7 @@
 //! Lines: `outcore sort` in the place of GNU `sort`, byte for byte; the other commands on lines.
 //!
-//! Contract: the orders are compared with GNU `sort` in depth where they are defined
-//! (`outcore-front`); here the command lines are, some dozens. Without GNU sort they are skipped
+//! Contract: the tests of `outcore-front`, which defines the orders, compare them with GNU `sort`
+//! in depth. Here, some dozens of command lines are compared. Without GNU sort, the tests skip them
 //! visibly.
 
 use std::process::{Command, Stdio};

@@ -1,4 +1,4 @@
-//! Lookups of keys in sorted files and views, and gathers of what stands at positions.
+//! Lookups of keys in sorted files and views, and gathers of the records at positions.
 //!
 //! Contract: expected ranks and records come from searches over the whole data.
 

@@ -1,7 +1,7 @@
 //! The command as its users meet it: a process with arguments, files, pipes and signals.
 //!
-//! Contract: every test runs the built binary in a directory of its own, with no settings of the
-//! user's, and looks at exit code, streams and files. One binary holds all of them.
+//! Contract: every test runs the built binary in a directory of its own, without settings of the
+//! user, and checks exit code, streams and files. One binary holds all of them.
 
 #![allow(clippy::unwrap_used, reason = "helpers of tests")]
 

@@ -1,10 +1,10 @@
-//! Tables of Parquet and Arrow whose values, pages and dictionaries are long, at every verb, and
-//! text with a long line, in little memory.
+//! Every verb, with little memory, on Parquet and Arrow tables with long values, pages and
+//! dictionaries, and on text with a long line.
 //!
-//! Contract: a verb that gets 64 MiB ends in a cgroup of 64 MiB more, or fails with an error of
-//! memory that names an amount with which it ends, in a cgroup of 64 MiB more than that. Nothing is
-//! killed. Where no cgroup of version 1 can be made, the cap is not checked, and the test says so.
-//! `MEMORY_GRID=all` runs every verb on every table.
+//! Contract: a verb that gets 64 MiB succeeds in a cgroup of 64 MiB more, or fails with an error
+//! that names an amount of memory. With that amount, it succeeds in a cgroup of 64 MiB more than
+//! the amount. Nothing is killed. If no cgroup of version 1 can be made, the test does not check
+//! the cap, and says so. `MEMORY_GRID=all` runs every verb on every table.
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -1,7 +1,7 @@
 //! CSV and JSON lines as people have them, through every command that takes them.
 //!
-//! Contract: lines that end with CR alone are records, blank lines are none, counts are a column,
-//! and bad rows are left out or read as null where that is asked for, and counted.
+//! Contract: lines that end with CR alone are records, blank lines are not, and counts are a
+//! column. On request, bad rows are left out or read as null, and counted.
 
 use crate::support::*;
 

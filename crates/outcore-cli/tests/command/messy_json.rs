@@ -1,7 +1,7 @@
 //! JSON lines as people have them, through every command that takes them as lines.
 //!
-//! Contract: a byte order mark belongs to its file, and blank lines are no rows, however the
-//! command reads its input; neither is in any output.
+//! Contract: a byte order mark belongs to its file, and blank lines are not rows, however the
+//! command reads its input. No output has either of them.
 
 use crate::support::*;
 

@@ -1,6 +1,6 @@
 //! Arrays of NumPy: types from headers, headers on outputs, keys by the names of fields.
 //!
-//! Contract: headers are written here by hand, as NumPy's format description says.
+//! Contract: the tests write headers by hand, according to NumPy's description of the format.
 
 use crate::support::*;
 

@@ -1,8 +1,8 @@
-//! Text that is none: binary garbage as lines, what only calls itself gzip, outputs that are full
-//! or have no reader.
+//! Input that is not text, and outputs that cannot be written: binary garbage as lines, false gzip
+//! files, full outputs, outputs without a reader.
 //!
-//! Contract: bytes are kept whatever they are; what cannot be read or written is an error with the
-//! name of the file, and nothing of the output is there.
+//! Contract: bytes are kept, whatever they are. If a file cannot be read or written, the error
+//! names it, and no part of the output exists.
 
 use std::collections::BTreeMap;
 use std::fs::OpenOptions;

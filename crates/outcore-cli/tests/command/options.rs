@@ -1,9 +1,9 @@
-//! Every option of every command on every kind of input: it changes what comes out, or is rejected
-//! by its name.
+//! Every option of every command on every kind of input: it changes the output, or is rejected by
+//! its name.
 //!
 //! Contract: options are those of the definition of the flags, so none can be forgotten: one that
-//! has no sample value here fails the test. What changes nothing is in `samples::NEUTRAL` or
-//! `samples::NEUTRAL_FOR`, each with its reason.
+//! has no sample value here fails the test. Options that change nothing are listed in
+//! `samples::NEUTRAL` or `samples::NEUTRAL_FOR`, each with its reason.
 
 use std::collections::BTreeMap;
 use std::fs;

@@ -1,6 +1,6 @@
 //! Scratch, settings, documentation, the demo.
 //!
-//! Contract: texts are looked at for what users look for in them, not letter by letter.
+//! Contract: texts are checked for the facts that users look for, not letter by letter.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;

@@ -1,7 +1,8 @@
-//! What jobs predict with `--explain` and `--dry-run`, and the table that stands behind each of
-//! them.
+//! The predictions of jobs with `--explain` and `--dry-run`, and the table of phases after each
+//! job.
 //!
-//! Contract: every job that moves data says so, with the same words and the same table as a sort.
+//! Contract: every job that moves data prints them, with the same words and the same table as a
+//! sort.
 
 use crate::support::{TestDir, parse_events, random_u64};
 

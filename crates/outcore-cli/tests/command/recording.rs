@@ -1,7 +1,7 @@
-//! `--record-io`: what a run reads and writes, in a file that is absent or whole.
+//! `--record-io`: the reads and writes of a run, in a file that is absent or whole.
 //!
-//! Contract: traces account for exactly the bytes that the JSON summary tells. The tests of
-//! `outcore-lab` replay a trace of every family of commands.
+//! Contract: traces account for exactly the bytes in the JSON summary. The tests of `outcore-lab`
+//! replay a trace of every family of commands.
 
 use std::path::Path;
 

@@ -1,9 +1,9 @@
 //! Jobs that are killed, stopped or fail, and are continued with `--resume`: the bytes are those of
 //! a run without a fault, and nothing is left.
 //!
-//! Contract: the process kills itself after an operation that `OUTCORE_FAULT` numbers. Each test
-//! walks that number to the end of a small job; `RESUME_KILLS=all` tries each number, otherwise the
-//! steps grow. Another operation of the run that resumes is then hit as well.
+//! Contract: the process kills itself after the operation with the number in `OUTCORE_FAULT`. Each
+//! test raises that number to the end of a small job; `RESUME_KILLS=all` tries each number,
+//! otherwise the steps grow. A fault then also hits an operation of the run that resumes.
 
 mod lines;
 mod others;

@@ -1,7 +1,8 @@
 //! `split --splitters` and `split --random`: each item is in the part of its key, parts keep the
 //! order of the input, and their totals add up to those that `verify` finds.
 //!
-//! Contract: all kinds of input are compared with naive oracles; what is rejected leaves nothing.
+//! Contract: all kinds of input are compared with naive oracles. A rejected command leaves nothing
+//! behind.
 
 use serde_json::Value;
 

@@ -1,8 +1,8 @@
-//! CSV and JSON lines in the commands that move lines, and input beyond all measure: one line of
-//! hundreds of MiB, millions of empty ones, more files than may be open.
+//! CSV and JSON lines in the commands that move lines, and extreme input: one line of hundreds of
+//! MiB, millions of empty lines, more files than may be open.
 //!
 //! Contract: records of CSV stay whole and their header comes first, in every output; memory stays
-//! within 64 MiB of what is allowed, and work within a multiple of the input, whatever the input
+//! within 64 MiB of the allowed amount, and work within a multiple of the input, whatever the input
 //! is.
 
 use std::fmt::Write as _;

@@ -1,9 +1,9 @@
-//! Files that are not ours, sets that two jobs want, inputs that are half gone: nothing of it is
-//! lost or mixed in silence.
+//! Files that are not ours, sets that two jobs write, inputs that are partly freed: nothing is lost
+//! or mixed silently.
 //!
-//! Contract: what is removed is certainly ours; a set of shards is one job's; a file of which
-//! `--delete-input` has freed parts is refused by name and what is left of the rest is kept; a
-//! limit of file sizes is an error.
+//! Contract: outcore removes only what is certainly ours. A set of shards belongs to one job.
+//! outcore rejects a file of which `--delete-input` has freed parts, names it, and keeps the rest.
+//! A limit of file sizes is an error.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;

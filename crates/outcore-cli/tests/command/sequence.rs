@@ -1,4 +1,4 @@
-//! The primitives as commands: what they write and print, pipes, plans, refusals.
+//! The primitives as commands: their outputs, pipes, plans and errors.
 //!
 //! Contract: expected results come from iterators over the whole data.
 

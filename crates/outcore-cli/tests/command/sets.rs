@@ -1,9 +1,8 @@
-//! Directories that hold a set of files: parts and partitions, replaced, moved, damaged and cut
-//! short.
+//! Directories that hold a set of files: parts and partitions that are replaced, moved, damaged or
+//! interrupted.
 //!
 //! Contract: every reader of a directory with a list gets the rows of that set, or an error with
-//! the name of the file that is not as it was written. `COUNT` rows go in, so `COUNT` rows come
-//! out.
+//! the name of the file that is not as it was written. The input and the output have `COUNT` rows.
 
 use std::fs;
 use std::path::Path;

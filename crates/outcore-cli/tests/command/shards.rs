@@ -1,6 +1,7 @@
-//! One shard a drive: names, manifest, and shards as input again.
+//! One shard per drive: names, manifest, and shards as an input.
 //!
-//! Contract: the shards in order are the sorted data; the manifest stands for all of them.
+//! Contract: the shards in order are the sorted data; commands accept the manifest in place of all
+//! of them.
 
 use std::fs;
 

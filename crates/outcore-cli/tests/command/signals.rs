@@ -1,5 +1,5 @@
-//! Being stopped: SIGINT, SIGTERM and SIGHUP clean up, SIGKILL leaves no output and what it
-//! leaves on scratch the next run sweeps.
+//! Stopped jobs: after SIGINT, SIGTERM and SIGHUP they clean up. After SIGKILL there is no output,
+//! and the next run sweeps the scratch.
 //!
 //! Contract: jobs are stopped at many different moments; after each the input is whole and the
 //! output absent.

@@ -1,7 +1,7 @@
 //! `split` by length and through commands, compared with GNU split.
 //!
-//! Contract: pieces of so many bytes, and of whole lines in so many bytes, are those of GNU split;
-//! a command gets what would be in the files.
+//! Contract: parts of a number of bytes, and of whole lines within a number of bytes, are those of
+//! GNU split. A command gets what the files would have.
 
 use std::process::Command;
 

@@ -1,9 +1,9 @@
-//! Standard output that cannot take what is printed: an error of every command, never exit code 0.
+//! Standard output that cannot be written: every command fails, and none ends with exit code 0.
 //!
 //! Contract: the commands are those of the definition of the flags, so none can be forgotten; each
 //! is run with a full device in place of standard output, printing for people and for programs.
-//! Those that would measure for long, or need what a test has not, are listed with the reason, and
-//! print their help.
+//! Commands that would measure for long, or need something that a test lacks, are listed with the
+//! reason, and print their help.
 
 use std::fs::OpenOptions;
 use std::path::Path;

@@ -1,8 +1,8 @@
-//! What the tests share: a directory, the command, its answer, and naive oracles.
+//! The common parts of the tests: a directory, the command, its answer, and naive oracles.
 //!
-//! Contract: [`TestDir`] is removed with all in it when dropped. [`Answer`] is what a finished run
-//! said; its methods fail with everything that was said. The command is `crate::PROGRAM`, so that
-//! the tests of another command share this file.
+//! Contract: [`TestDir`] is removed with its contents when it is dropped. [`Answer`] has the output
+//! of a finished run; if one of its checks fails, the message has all of that output. The command
+//! is `crate::PROGRAM`, so that the tests of another command share this file.
 
 use std::ffi::OsStr;
 use std::fs::{self, Permissions};

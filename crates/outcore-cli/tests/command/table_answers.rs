@@ -1,7 +1,7 @@
-//! A few generated tables through every job, beside the answers of DuckDB and pyarrow.
+//! A few generated tables through every job, compared with the answers of DuckDB and pyarrow.
 //!
 //! Contract: as `benches/peers/table_answers.py`, which does the same with thousands of them (`make
-//! test-tables`). Skips, saying so, where `PYTHON` has no DuckDB or no pyarrow.
+//! test-tables`). If `PYTHON` has no DuckDB or no pyarrow, the tests are skipped with a message.
 
 use std::path::Path;
 use std::process::Command;

@@ -1,6 +1,6 @@
-//! What commands refuse to do with tables, and tables that cannot be read.
+//! Requests on tables that commands reject, and tables that cannot be read.
 //!
-//! Contract: as in [`crate::tables`]: what is wrong is named, and nothing is left behind.
+//! Contract: as in [`crate::tables`]: the error names the fault, and nothing is left behind.
 
 use std::sync::Arc;
 

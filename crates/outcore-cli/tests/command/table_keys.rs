@@ -1,4 +1,4 @@
-//! Tables whose rows are put together by keys: joined, and grouped.
+//! Tables whose rows are joined or grouped by keys.
 //!
 //! Contract: as [`crate::tables`].
 

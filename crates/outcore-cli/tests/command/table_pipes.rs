@@ -1,6 +1,6 @@
 //! Tables from standard input and to standard output.
 //!
-//! Contract: as [`crate::tables`]; what a pipe carries is what a file would hold.
+//! Contract: as [`crate::tables`]. A pipe carries what a file would hold.
 
 use std::io::Read;
 

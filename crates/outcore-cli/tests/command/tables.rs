@@ -1,6 +1,7 @@
-//! Tables: what sort, shuffle, unique, convert and info do with Parquet and Arrow.
+//! Tables: sort, shuffle, unique, convert and info on Parquet and Arrow.
 //!
-//! Contract: files are made and read by the Parquet library; what is refused leaves nothing behind.
+//! Contract: the Parquet library writes and reads the files. A rejected command leaves nothing
+//! behind.
 
 use std::path::Path;
 use std::sync::Arc;

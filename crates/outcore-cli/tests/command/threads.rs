@@ -1,7 +1,8 @@
-//! Threads that the system refuses: a named error or a right result, never a panic, never a hang.
+//! Threads that the system refuses: the command ends with an error or a right result, and never
+//! panics or hangs.
 //!
-//! Contract: a user of its own for the test may have so many processes and no more, from one on.
-//! With one thread asked for, a command needs no more than its first.
+//! Contract: a user that only the test has may have a limited number of processes, beginning with
+//! one. With `--threads 1`, a command needs only its first thread.
 
 use crate::support::*;
 

@@ -1,4 +1,4 @@
-//! Vectors from the command line: converted, searched, and what is wrong with them.
+//! Vectors from the command line: conversions, searches and errors.
 //!
 //! Contract: results are those of loops over all pairs, in integers, which are exact.
 

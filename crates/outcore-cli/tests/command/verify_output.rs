@@ -1,8 +1,8 @@
-//! `--verify-output`: a flipped bit in what is written of the output is an error that names it, and
+//! `--verify-output`: a flipped bit in the written output is an error that names the output, and
 //! there is no output.
 //!
-//! Contract: a bit of the write that `OUTCORE_FAULT` numbers is flipped, for growing numbers until
-//! the end of a small job. A flipped bit of scratch is found by the checksums of scratch.
+//! Contract: a bit of the write with the number in `OUTCORE_FAULT` is flipped, for growing numbers
+//! until the end of a small job. The checksums of scratch find a flipped bit of scratch.
 
 use crate::support::*;
 

@@ -1,5 +1,5 @@
-//! `outcore view`: what is read through a view is what `outcore sort` writes; mounts go with their
-//! server, however that ends.
+//! `outcore view`: a view gives the bytes that `outcore sort` writes. Mounts end with their server,
+//! however it ends.
 
 use std::fs;
 use std::os::unix::fs::FileExt;

@@ -1,5 +1,5 @@
-//! `outcore view` on CSV: what is read through a view, by any command, is what `outcore sort --csv`
-//! writes, header first; ranks count records.
+//! `outcore view` on CSV: through any command, a view gives the bytes that `outcore sort --csv`
+//! writes, header first. Ranks count records.
 
 use crate::support::*;
 use crate::view::check_mounted;

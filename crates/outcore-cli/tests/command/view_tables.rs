@@ -1,7 +1,7 @@
 //! Views of tables from the command line: built, read by number and by key, added to, written out,
 //! killed.
 //!
-//! Contract: as [`crate::tables`]; what is read is compared with `outcore sort`.
+//! Contract: as [`crate::tables`]. The rows of a view are compared with those of `outcore sort`.
 
 use std::sync::Arc;
 

@@ -1,6 +1,6 @@
-//! Volumes of which something is missing: a drive, a manifest, or the end of a command.
+//! Volumes that lack a drive, a manifest, or the end of a command.
 //!
-//! Contract: as in `volume`; what is whole is read, what is not has a name, and nothing stays
+//! Contract: as in `volume`. Whole datasets are read, errors name the others, and nothing stays
 //! behind.
 
 use std::fs;

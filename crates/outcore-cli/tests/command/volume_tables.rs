@@ -1,7 +1,7 @@
 //! Tables in datasets of a volume, read where they are and written as one dataset.
 //!
-//! Contract: a verb on tables gives the same of `@name` as of a file of the same bytes, in every
-//! format; an output is whole or absent.
+//! Contract: a verb on tables has the same result for `@name` as for a file of the same bytes, in
+//! every format. An output is whole or absent.
 
 use std::fs;
 

@@ -1,5 +1,4 @@
-//! What an input is: decided by what is said of it, its content and its name, and what separates
-//! the fields of CSV.
+//! The kind of an input, which options, content and name determine, and the separator of CSV.
 //!
 //! Contract: as in [`crate::support`].
 

@@ -1,8 +1,8 @@
 //! Sorts of lines that are killed and continued.
 //!
 //! Contract: as for numbers, for each way in which lines are distributed and written: whole lines
-//! and keys, counted and kept, short and long, once and again. A sort that cannot be continued is
-//! rejected by its name before anything is read.
+//! and keys, counted and kept lines, short and long lines, one distribution and several. A sort
+//! that cannot be continued is rejected by its name before anything is read.
 
 use super::*;
 
