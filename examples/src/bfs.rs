@@ -1,8 +1,8 @@
 //! Breadth-first search over edges that do not fit in memory; the vertices do.
 //!
-//! Semi-external: a depth a vertex in memory, the edges on the drives in any order. Each level
-//! reads all edges once and keeps those that leave the frontier for a vertex that was not seen: a
-//! map, a filter and a collect in one pass.
+//! The search is semi-external: memory holds a depth per vertex, and the edges are on the drives in
+//! any order. Each level reads all edges once, and keeps those from the frontier to a vertex that
+//! was not seen. It is a map, a filter and a collect in one pass.
 
 use std::path::Path;
 

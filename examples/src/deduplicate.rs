@@ -1,7 +1,7 @@
-//! One document of each kind: training data without those that say the same again.
+//! Training data without repeated documents.
 //!
-//! Contract: documents are lines of JSON; of those with equal values in a field, the first in the
-//! input is kept, whatever else it says. The result is in the order of that field.
+//! Contract: documents are lines of JSON. For each value of a field, the first document in the
+//! input is kept, whatever its other fields are. The result is in the order of that field.
 
 use std::path::Path;
 

@@ -1,6 +1,6 @@
-//! A histogram of equal bins: once for the range, once for the counts.
+//! A histogram of equal bins: one read for the range, one for the counts.
 //!
-//! Contract: two reads, nothing written.
+//! Contract: two reads; nothing is written.
 
 use std::path::Path;
 

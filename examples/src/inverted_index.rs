@@ -1,7 +1,7 @@
 //! An inverted index of a text: for each word, the lines that have it.
 //!
-//! Pairs of word and line, sorted by word and then by number, each once, are the postings; one more
-//! look at them puts those of a word on one line. Memory is that of the sort.
+//! The postings are pairs of word and line number, sorted by word and then by number, each pair
+//! once. One more read puts the postings of a word on one line. Memory is that of the sort.
 
 use std::path::{Path, PathBuf};
 

@@ -1,7 +1,8 @@
 //! The k-th largest number, without sorting: four histograms of 16 bits each.
 //!
-//! Each pass counts the numbers that share the bits known so far by their next 16 bits, from the
-//! top, and keeps the bucket of the k-th largest. The filter is fused into the count.
+//! The bits of the k-th largest number become known from the top. Each pass selects the numbers
+//! that share the known bits, counts them by their next 16 bits, and keeps the bucket of the k-th
+//! largest. The filter is fused into the count.
 
 use std::path::Path;
 

@@ -1,9 +1,9 @@
-//! Connected components of a graph by label propagation: a kernel of one's own in a page.
+//! Connected components of a graph by label propagation: a kernel of your own on one page.
 //!
-//! A number a vertex in memory, the edges on the drives. Each vertex begins with its own number as
-//! its label; every pass gives both ends of each edge the smaller of their labels, until a pass
-//! changes nothing. Passes see labels that the same pass has made smaller, so most graphs take a
-//! few.
+//! Memory holds a number per vertex, and the edges are on the drives. Each vertex begins with its
+//! own number as its label; every pass gives both ends of each edge the smaller of their labels,
+//! until a pass changes nothing. A pass also sees labels that it has itself made smaller, so most
+//! graphs take only a few passes.
 
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -1,4 +1,4 @@
-//! Prefix sums: where each item of a variable length begins, say.
+//! Prefix sums, for example the places where items of variable length begin.
 //!
 //! One read and one write, whatever the size (PALID, SPAA 2025, section 4: scan).
 

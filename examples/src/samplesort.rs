@@ -1,8 +1,8 @@
 //! Samplesort, spelled out with the primitives (PALID, SPAA 2025, section 4).
 //!
-//! Sample, choose splitters, distribute, sort each bucket in memory, and put them one after the
-//! other. `outcore::sort` does the same with its passes fused, buckets kept in memory and
-//! oversized ones split; this is what it does in a page.
+//! The algorithm samples, chooses splitters, distributes, sorts each bucket in memory, and writes
+//! the buckets one after the other. `outcore::sort` does the same. It also fuses passes, keeps
+//! buckets in memory, and splits buckets that are too large.
 
 use std::path::Path;
 

@@ -1,10 +1,10 @@
-//! Semisort: rows of one key side by side, keys in no order (Gu, Shun, Sun, Blelloch, "A Top-Down
-//! Parallel Semisort", SPAA 2015), by scatter and gather.
+//! Semisort: rows of one key are adjacent, and keys are in no order (Gu, Shun, Sun, Blelloch, "A
+//! Top-Down Parallel Semisort", SPAA 2015), by scatter and gather.
 //!
-//! A sample says which keys are heavy. Each of those gets a bucket of its own, which is never
-//! looked at again; the others are spread over buckets by a hash of the key, and such a bucket fits
-//! in memory, where it is put in order by itself. One read for the sample, one read and write to
-//! distribute, one of each for the light buckets and for the result.
+//! A sample finds the heavy keys. Each heavy key gets a bucket of its own, which needs no further
+//! work. A hash spreads the other keys over buckets that fit in memory, where each is put in order.
+//! The sample takes one read, and the distribution one read and one write. The light buckets and
+//! the result take one of each.
 
 use std::collections::HashMap;
 use std::path::Path;

@@ -1,6 +1,7 @@
-//! A global shuffle for training: every epoch another order, the same on every machine.
+//! A global shuffle for training: every epoch has another order, which is the same on every
+//! machine.
 //!
-//! Contract: two reads and two writes of what does not fit in memory.
+//! Contract: two reads and two writes of the data that do not fit in memory.
 
 use std::path::Path;
 

@@ -1,8 +1,9 @@
-//! How often each word of a text occurs: the "hello world" of map and reduce.
+//! Counts the words of a text: the "hello world" of map and reduce.
 //!
-//! `tr A-Z a-z | tr -c a-z '\n' | sort | uniq -c`, as two steps: a map from text to one word a
-//! line, which is one pass over the bytes, and a sort of lines that counts equal ones. While the
-//! words that differ fit in memory they are counted in a table; more are sorted on scratch.
+//! `tr A-Z a-z | tr -c a-z '\n' | sort | uniq -c`, as two steps. The first is a map from text to
+//! one word per line, in one pass over the bytes. The second is a sort of lines that counts equal
+//! lines. It counts distinct words in a table as long as they fit in memory, and sorts further ones
+//! on scratch.
 
 use std::path::Path;
 

@@ -1,6 +1,6 @@
 //! Every example against the standard library.
 //!
-//! Contract: inputs are generated, larger than the memory that the job gets where that is possible.
+//! Contract: inputs are generated. If possible, they are larger than the memory of the job.
 
 #![allow(clippy::unwrap_used)]
 

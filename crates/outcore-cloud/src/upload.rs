@@ -12,8 +12,8 @@
 //! The file is read through the device below. The client sends a checksum with each part, which the
 //! store verifies (S3: SHA-256, unless `AWS_CHECKSUM_ALGORITHM` says otherwise).
 //!
-//! N.B. a kill between the first request of an upload and its marker's leaves an upload that no
-//! marker names: a rule of the bucket that aborts old uploads frees it.
+//! N.B. a kill between the first request of an upload and the request for its marker leaves an
+//! upload that no marker names. A rule of the bucket that aborts old uploads removes it.
 //!
 //! Bounds: [`ROOM_BYTES`] of parts in flight, or one longer part, within the memory that the caller
 //! allows.

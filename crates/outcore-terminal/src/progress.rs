@@ -3,8 +3,8 @@
 //! Contract: [`watch`] runs the work on the calling thread; a signal cancels the job, and a panic
 //! is an error. If progress is shown, a second thread draws a bar at 10 Hz or, with `--json`,
 //! prints one `progress` event per second; it ends with the work. If the system cannot start the
-//! thread, a note says so and the work goes on. The estimate of the time left takes the phases'
-//! weights as given and the speed so far as constant.
+//! thread, a note says so and the work goes on. The estimate of the time left uses the given
+//! weights of the phases, and assumes that the speed stays constant.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};

@@ -1,7 +1,8 @@
 //! The steps of a measurement, shown one after the other.
 //!
-//! Contract: with `--json` each step is a `progress` event; on a terminal a spinner shows it;
-//! otherwise it is a line for users who asked for more. The spinner is removed with its [`Steps`].
+//! Contract: with `--json`, each step is a `progress` event. On a terminal, a spinner shows it.
+//! Otherwise it is a line, if the user asked for more messages. The spinner is removed with its
+//! [`Steps`].
 
 use indicatif::{ProgressBar, ProgressStyle};
 use serde_json::json;

@@ -1,7 +1,7 @@
 //! The host that runs a verb, as the verb sees it: names of files, progress, messages.
 //!
-//! Contract: the command and Python each implement [`Host`]. A verb sees no difference between them
-//! except for the presence of streams. A verb first makes all checks that need no work, then calls
+//! Contract: the command and Python each implement [`Host`]. For a verb, the two differ only in
+//! whether there are streams. A verb first makes all checks that need no work, then calls
 //! [`Host::start`], works inside [`watch`], and ends with [`Host::end_trace`].
 
 use std::borrow::Cow;

@@ -1,8 +1,8 @@
 //! Reports of verbs that write, in words.
 //!
 //! Contract: the result for a table is always reported. The result for lines and records is
-//! reported on a terminal, or if the user asks for more: in a pipeline these verbs are as silent as
-//! the tools that they replace. All functions are pure.
+//! reported on a terminal, or if the user asks for more messages. In a pipeline, these verbs are as
+//! silent as the tools that they replace. All functions are pure.
 
 use outcore_io::units;
 

@@ -3,9 +3,10 @@
 //! ```text
 //! cargo run --release -p outcore --example view_rates -- DIR MEMORY THREADS SEEKS
 //! ```
-//! Prints one JSON object: seconds to open the view and to read the first record; records per
-//! second of a full read by THREADS threads, each of which merges a part (nothing is written);
-//! seeks per second between random ranks on one thread; and blocks read per run and seek.
+//! Prints one JSON object. It has the seconds to open the view and to read the first record, and
+//! the blocks read per run and seek. It also has two rates: records per second of a full read by
+//! THREADS threads, each of which merges a part without writing it; and seeks per second between
+//! random ranks on one thread.
 
 use std::path::PathBuf;
 use std::time::Instant;

@@ -5,7 +5,8 @@
 //! [`SortBenchOptions::memory_bytes`], and removed again. The comparison is a plain sort in memory:
 //! read the file, sort with all threads (one key range per thread, with voracious_radix_sort, the
 //! fastest library that we know), write the file and sync. The time of its sorting alone is also
-//! reported. It is omitted for data larger than the given memory, where its line ends.
+//! reported. The comparison is omitted for data larger than the given memory, so its line ends
+//! there.
 //!
 //! Source: PALID (Li, Khan, Dhulipala, SPAA 2025): Fig. 9 (distributions x SSDs against a sort in
 //! memory) and Fig. 10 (time against size across the memory limit).

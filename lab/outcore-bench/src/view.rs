@@ -1,5 +1,5 @@
-//! `outcore bench view`: compares a sorted view with a sort that writes its result and one in
-//! memory.
+//! `outcore bench view`: compares a sorted view with two other methods: a sort that writes its
+//! result, and a sort in memory.
 //!
 //! Contract: records of 4 KiB with 10-byte keys are generated on the drives. Each method ends when
 //! all sorted data has been read once:

@@ -15,8 +15,8 @@
 //! Random reads at depths between the first and the last are held back: no value is fitted to them.
 //! They show whether the fitted drive also has the rates that it was not fitted to.
 //!
-//! Values without a measurement stay unchanged. A measurement of a file in memory or through the
-//! page cache describes these, not a drive.
+//! Values without a measurement stay unchanged. A measurement of a file in memory, or through the
+//! page cache, describes memory and not a drive.
 
 use std::collections::BTreeMap;
 

@@ -1,8 +1,8 @@
 //! Writes a column of vectors, such as embeddings, as a file of vectors.
 //!
-//! Contract: a [`VectorColumn`] is a column of number lists of equal length: the named one, or the
-//! only one in the table. [`VectorColumn::write`] copies it ([`copy`](super::copy())) to a file, in
-//! the order of the rows, absent or whole.
+//! Contract: a [`VectorColumn`] is a column of number lists of equal length: the named column, or
+//! the only such column in the table. [`VectorColumn::write`] copies it ([`copy`](super::copy()))
+//! to a file, in the order of the rows, absent or whole.
 //!
 //! Bounds: those of a copy of one column. If the type of the lists does not give their length, one
 //! row is read in addition.

@@ -1,8 +1,8 @@
 //! The neighbours that a search has found so far, which are kept so that a killed run continues.
 //!
-//! Contract: the state of a search after a group of queries is the neighbours of all queries
-//! before. A run that continues passes them on again, and searches for the other queries. How
-//! queries are grouped does not matter.
+//! Contract: the state of a search after a group of queries is the neighbours of all queries so
+//! far. A run that continues passes these neighbours on again, and searches for the other queries.
+//! The grouping of queries does not matter.
 //!
 //! Bounds: sixteen bytes per neighbour of the whole result.
 

@@ -2,8 +2,8 @@
 //!
 //! Contract: [`Consumed`] remembers how much room the inputs occupied before the job; the
 //! difference afterwards has been freed, and reads as zeros. Once the output is in place, it
-//! removes the consumed inputs: only files that still are the ones that were opened, whatever their
-//! names are, so never the output. Then it removes the markers next to them (see
+//! removes the consumed inputs. It removes only files that are still those that were opened,
+//! whatever their names are, so never the output. Then it removes the markers next to them (see
 //! [`outcore_io::consumed`]). Only metadata is read.
 
 use std::os::unix::fs::MetadataExt;

@@ -1,4 +1,4 @@
-//! The reference of JSON: a table of each report.
+//! The reference of JSON: a table for each report.
 //!
 //! Contract: a report has the fields that its struct has, in their order, with their comments.
 

@@ -1,7 +1,8 @@
 //! Keywords of Python's functions: the options of a verb, with types, defaults and words.
 //!
 //! Contract: a keyword is an option of the verb, under the same name except for those of [`NAMES`].
-//! Its type follows from the type that the option reads, its documentation is the option's help.
+//! Its type follows from the type that the option reads, and its documentation is the option's
+//! help.
 
 use std::any::TypeId;
 use std::fmt::Write as _;

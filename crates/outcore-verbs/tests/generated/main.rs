@@ -1,4 +1,5 @@
-//! Files that are made from the definition of the verbs: each must be as it would be made now.
+//! Files that are made from the definition of the verbs. A test fails if a file differs from what
+//! would be made now.
 //!
 //! Contract: nothing is written unless `OUTCORE_GENERATE` is set:
 //! `OUTCORE_GENERATE=1 cargo test --workspace --test generated` makes them anew.

@@ -1,8 +1,8 @@
-//! Help of the command as Python's documentation says it.
+//! Translates the help of the command to Python's documentation.
 //!
-//! Contract: [`plain`] says options as keywords, values by the names of parameters and verbs as
-//! functions, and leaves out what is only for a shell. [`wrong`] has the texts that still have
-//! words of a shell, so that they, or [`PHRASES`], get better words.
+//! Contract: [`plain`] writes options as keywords, values as names of parameters and verbs as
+//! functions, and leaves out what is only for a shell. [`wrong`] returns the texts that still have
+//! words of a shell; improve these texts, or [`PHRASES`].
 
 use std::sync::Mutex;
 

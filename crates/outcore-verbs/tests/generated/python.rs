@@ -1,4 +1,4 @@
-//! Python's modules of verbs: a function of each, as its options and its rules say.
+//! Python's modules of verbs: a function for each verb, made from its options and rules.
 //!
 //! Contract: every verb has a function, or is a method of the class of its group, except for those
 //! of [`OF_COMMAND`]. Its parameters are the [`Keyword`]s of its options. A keyword that several

@@ -1,8 +1,8 @@
-//! Python's modules of reports: a dataclass of each.
+//! Python's modules of reports: a dataclass for each report.
 //!
 //! Contract: a class has the fields of its report, in their order, with their comments. The
 //! parts of a report come before it; its base is the report that it extends. A report that lists
-//! something is a sequence of that.
+//! items is a sequence of these items.
 
 use std::fmt::Write as _;
 

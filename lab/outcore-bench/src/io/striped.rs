@@ -1,8 +1,9 @@
 //! The engine's striped volume under load: one submitting thread, whole requests, meters per drive.
 //!
 //! Contract: the loads are those of [`outcore_store::load`]. The stripe sweep measures sequential
-//! 64 KiB requests over stripes from 4 KiB on, with and without merging of neighbours (Falcon Fig.
-//! 17). Small stripes cost nothing only if neighbours are merged again before they reach a drive.
+//! 64 KiB requests over stripes of 4 KiB or more, with and without merging of neighbours (Falcon
+//! Fig. 17). Small stripes cost nothing only if neighbours are merged again before they reach a
+//! drive.
 //!
 //! Bounds: memory is the number of requests in flight times their length.
 

@@ -64,7 +64,7 @@ pub struct GpuArgs {
     /// The GPU: t4, v100, a100 or h100. A trace needs one with the limits of where it was recorded.
     #[arg(long, default_value = "t4")]
     pub gpu: String,
-    /// Cores of the GPU, where they are not that one's.
+    /// Cores of the GPU, if their number differs from that of the named GPU.
     #[arg(long)]
     pub cores: Option<u32>,
     /// Send requests through the host's processor and memory instead.

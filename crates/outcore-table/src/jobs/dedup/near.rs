@@ -1,8 +1,8 @@
 //! Removes rows whose texts are nearly the same.
 //!
 //! Contract: two rows are in one set if their texts share a band ([`minhash`](super::minhash)), or
-//! if a third row is in a set with both. One row of each set is kept, the first or the last. Rows
-//! without text, or without a word in it, are kept. The result depends only on the rows, the
+//! if both are in one set with a third row. One row of each set is kept, the first or the last.
+//! Rows without text, or without a word in it, are kept. The result depends only on the rows, the
 //! options and the seed.
 //!
 //! The bands of all texts are sorted with their row numbers, 16 bytes each. Rows with equal bands
