@@ -477,7 +477,7 @@ class DedupSummary(WriteSummary):
     cut_bytes: int | None
     #: Tokens that were cut.
     cut_tokens: int | None
-    #: The table of what was left out; none where none was named.
+    #: The table of removed rows; none if no file was named.
     removed_output: Path | None
     #: Its length in bytes.
     removed_bytes: int | None

@@ -31,7 +31,7 @@ fn run(place: &TestDir, words: &str) -> Vec<u8> {
     place.run(&words).ok().stdout
 }
 
-/// Some of few lines, of which some are empty or long, without a terminator at the end.
+/// A random choice among a few lines, some of them empty or long. The last line has no terminator.
 fn random_lines(seed: u64, count: usize, end: u8) -> Vec<u8> {
     let mut numbers = Numbers(seed);
     let lines: Vec<Vec<u8>> = (0..count)
@@ -303,7 +303,7 @@ fn records_of_one_column_are_those_of_a_naive_comparison() {
     run(&place, "map x b --type u32 -o b.npy");
     run(&place, "comm -12 a.npy b.npy -o both.npy");
     assert!(run(&place, "map x both.npy") == bytes(&wanted[2]));
-    // Matched by a part: the first two bytes of four.
+    // Records are matched by the first two of their four bytes.
     let by_part = run(&place, "comm -12 a b --record 4 --key 0:2:u16");
     assert!(by_part.len() >= bytes(&wanted[2]).len());
     place.run(&words("comm a b --type u32")).fails(

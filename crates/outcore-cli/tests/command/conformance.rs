@@ -11,7 +11,7 @@ mod joins;
 #[path = "../../../outcore/tests/conformance/primitives.rs"]
 mod kit;
 
-/// Runs a case; gives what it wrote or printed.
+/// Runs a case; returns its written or printed output.
 fn run(case: &Case) -> Vec<u8> {
     let place = TestDir::new();
     let drives: Vec<String> = (0..case.number("drives"))
@@ -79,7 +79,7 @@ fn run(case: &Case) -> Vec<u8> {
     outputs.iter().flat_map(|name| place.read(name)).collect()
 }
 
-/// The subcommand and what is its own.
+/// The subcommand and its own options.
 fn words_of(case: &Case) -> Vec<String> {
     let number = |key| case.number(key).to_string();
     let words = |words: &[&str]| words.iter().map(ToString::to_string).collect::<Vec<_>>();
@@ -117,7 +117,7 @@ fn words_of(case: &Case) -> Vec<String> {
     }
 }
 
-/// What was printed; of a histogram the counts.
+/// The printed output; for a histogram, the counts.
 fn printed(case: &Case, answer: Answer) -> Vec<u8> {
     if case.text("do") == "find" && answer.stdout.is_empty() {
         assert_eq!(answer.code, Some(1), "{}", answer.stderr);

@@ -9,7 +9,7 @@ use std::process::Command;
 
 use crate::support::{TestDir, random_u64, sorted_u64};
 
-/// What every command on lines is called with, before the input.
+/// The words of every command on lines, before the input.
 const VERBS: [&[&str]; 9] = [
     &["sort", "-o", "out"],
     &["sort", "-m", "-o", "out"],
@@ -72,7 +72,7 @@ fn binary_data_is_no_text_unless_its_user_insists() {
     place.write("nul.txt", b"b\0x\na\0y\n");
     let sorted = place.run(&["sort", "-t", "\\0", "-k2,2", "nul.txt"]).ok();
     assert_eq!(sorted.stdout, b"b\0x\na\0y\n");
-    // A stream is what its producer says.
+    // The user's options decide what a stream holds.
     let sorted = place.run_with_input(&["sort"], b"b\0\na\0\n").ok();
     assert_eq!(sorted.stdout, b"a\0\nb\0\n");
     let sorted = place
@@ -119,7 +119,7 @@ fn formats_that_are_known_are_refused_by_name_in_files_and_streams() {
         let refused = place.run(&[verb, &["v.parquet", "--type", "u64"]].concat());
         refused.fails(2, &["Parquet", "v.parquet"], hint);
     }
-    // Under a name that says nothing, a type is believed.
+    // If the name gives no type, the given type counts.
     place.write("v.bin", b"PAR1\x15\x04\x15\0");
     place
         .run(&["sort", "v.bin", "-o", "out", "--type", "u64"])
@@ -191,14 +191,14 @@ fn what_is_compressed_is_told_by_content_under_any_name_and_on_streams() {
             let answer = place.run_with_input(verb, torn);
             answer.fails(4, &["ends in the middle", "standard input"], "copy");
         }
-        // Records are not unpacked, and not lines inside of what is.
+        // Compressed records are rejected. So is a compressed file inside another one.
         place.write("packed", &packed);
         let refused = place.run(&["reduce", "sum", "packed"]);
         refused.fails(2, &["compressed", "packed"], "decompress");
         let twice = place.run(&["sort", "--lines", &format!("x.{end}"), "-o", "once"]);
         twice.ok();
     }
-    // What is inside is looked at, too.
+    // The decompressed content is also checked.
     place.run(&["gen", "u64", "-n", "100", "-o", "n.npy"]).ok();
     place.write("n.bin", &random_u64(100, 1));
     for (name, cause) in [("n.npy", "NumPy"), ("n.bin", "NUL bytes")] {
@@ -346,12 +346,12 @@ fn a_terminal_shows_few_counts_as_bars_and_many_as_lines() {
         many.starts_with("0\t3\r\n") && !many.contains('█'),
         "{many}"
     );
-    // Pipes have the same lines as ever.
+    // In a pipe, the lines are unchanged.
     let piped = place.run(&["count-by", "x % 4", "--integers", "1001"]).ok();
     assert_eq!(piped.text(), "0\t251\n1\t250\n2\t250\n3\t250\n");
 }
 
-/// The header of an array of so many `<u8`, as text.
+/// The header of an array of `<u8`, as text, and the data after it.
 fn shape(bytes: &[u8]) -> (String, Vec<u8>) {
     let len_bytes = 10 + usize::from(u16::from_le_bytes([bytes[8], bytes[9]]));
     let text = String::from_utf8_lossy(&bytes[10..len_bytes]);
@@ -387,7 +387,7 @@ fn parts_of_records_are_even_and_arrays_have_their_own_shapes() {
         }
         assert!(all == data);
     }
-    // From a stream, raw records, and so many a part.
+    // Other inputs are a stream and raw records; another option is the number per part.
     let array = place.read("v.npy");
     place
         .run_with_input(
@@ -432,7 +432,7 @@ fn parts_of_records_are_even_and_arrays_have_their_own_shapes() {
     assert_eq!(rows, 10);
     let sum = |input: &str| place.run(&["reduce", "sum", input]).ok().text();
     assert_eq!(sum("p.npy.outcore.json"), sum("v.npy"));
-    // A part that nothing falls into is an array of nothing.
+    // A part without records is an empty array.
     place
         .run(&["partition", "x < 0", "v.npy", "-o", "q-{part}.npy"])
         .ok();
@@ -492,7 +492,7 @@ fn a_last_record_of_csv_is_ended_as_the_others_are() {
         let sorted = place.run_with_input(&[&sort[..4], flags].concat(), text.as_bytes());
         assert_eq!(sorted.ok().text(), wanted, "{text:?}");
     }
-    // A file with nothing but a header, and one that says how lines end.
+    // A file with only a header, and one that shows how lines end.
     place.write("head.csv", b"k,v");
     place.write("tail.csv", b"k,v\r\nb,1\r\na,2");
     let sorted = place

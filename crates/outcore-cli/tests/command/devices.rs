@@ -51,7 +51,7 @@ fn datasets_lie_on_the_file_systems_of_devices_and_not_on_devices() {
     for device in &mut devices {
         device.unmount();
     }
-    // Where not one label is left, nothing tells it from a volume that was never made: the hint
-    // says both.
+    // If no label is left, the volume cannot be distinguished from one that was never made. The
+    // hint covers both cases.
     run(&["volume", "scrub"]).fails(2, &["no volume", "x"], "mounted");
 }

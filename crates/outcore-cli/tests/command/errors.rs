@@ -254,7 +254,7 @@ fn replace_and_delete_input_where_they_make_no_sense() {
         "--delete-input",
     );
     refused(&place, &delete("-"), 2, &["not a file"], "--delete-input");
-    // Freed blocks would be zeros under the other name, too.
+    // Freed blocks would also be zeros under the other name.
     std::fs::hard_link(place.path("in"), place.path("twin")).unwrap();
     let words = &["2 names", "hard links"];
     refused(&place, &delete("other"), 2, words, "--delete-input");

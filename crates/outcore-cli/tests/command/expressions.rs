@@ -79,7 +79,7 @@ fn check(line: &Line, found: &[String], wrong: &mut Vec<String>) {
     }
 }
 
-/// The error is one of usage, says the cause, and has a hint.
+/// The error is a usage error with a cause and a hint.
 fn check_error(line: &Line, answer: &Answer, cause: &str, wrong: &mut Vec<String>) {
     let said = &answer.stderr;
     if answer.code != Some(2) || !said.contains(cause) || !said.contains("hint: ") {

@@ -214,7 +214,7 @@ fn fastq_is_recognised_by_name_content_and_option_and_read_from_anywhere() {
     assert_eq!(made.stdout, b"");
     let all = place.run(&words("head -n 1000 all.fq.zst")).ok().text();
     assert!(all.ends_with("@zy\r\nA\r\n+\r\n@\r\n@zz\n\n+\n\n"), "{all}");
-    // Lines stay lines for those who say so.
+    // With `--lines`, the input is read as lines.
     let lines = place.run(&words("sort --lines a.fastq")).ok().text();
     assert!(lines.starts_with('\n') || lines.starts_with('!'), "{lines}");
     place.write("empty.fq", b"");

@@ -51,7 +51,7 @@ impl Small {
     }
 }
 
-/// Walks a fault through a job in steps; gives how many runs met it.
+/// Moves a fault through the operations of a job in steps; returns how many runs it hit.
 fn walk(small: &Small, fault: &str, counted: &str, step: u32, code: i32) -> u32 {
     let mut met = 0;
     let mut nth = 1;
@@ -59,7 +59,7 @@ fn walk(small: &Small, fault: &str, counted: &str, step: u32, code: i32) -> u32 
         let answer = small.run(&format!("{fault}@{nth}{counted}"));
         if answer.code == Some(0) {
             small.is_right();
-            // Some faults are absorbed; the walk ends where the job has no more operations.
+            // Some faults are absorbed; the walk ends when the job has no more operations.
             let quiet = small.run(&format!("{fault}@{}{counted}", nth + 7 * step));
             if quiet.code == Some(0) {
                 small.is_right();
@@ -97,11 +97,11 @@ fn a_full_drive_is_an_error_of_its_own_that_names_the_drive() {
 fn a_flipped_bit_on_scratch_is_found_and_named() {
     let small = Small::new(TestDir::in_memory());
     let mut found = 0;
-    // The first reads are of the sample and the input.
+    // The first reads are those of the sample and of the input.
     for nth in (1..600).step_by(6) {
         let answer = small.run(&format!("flip@{nth}:read"));
         match answer.code {
-            // A flip in what was read of the input cannot be told from the input.
+            // A bit that is flipped while the input is read cannot be distinguished from the input.
             Some(0) => std::fs::remove_file(small.place.path("out")).unwrap(),
             _ => {
                 found += 1;

@@ -85,7 +85,7 @@ fn unescaped(text: &str) -> Vec<u8> {
     bytes
 }
 
-/// The files that the cases read; what a case before has written is gone.
+/// Makes the files that the cases read, and removes those that earlier cases wrote.
 fn lay_out(place: &TestDir) {
     let long = |letters: &[&str]| -> Vec<u8> {
         let lines = letters
@@ -140,7 +140,7 @@ fn cases() -> Vec<Case> {
     lines.map(Case::parse).collect()
 }
 
-/// What a sort says of each case that is not as in the table.
+/// The output of a sort for each case in which it differs from the table.
 fn differences(program: &Path, is_ours: bool) -> Vec<String> {
     let place = TestDir::in_memory();
     let mut differences = Vec::new();
@@ -279,12 +279,12 @@ fn called_sort_the_name_of_a_file_says_nothing() {
     ] {
         assert_eq!(run(&["-o", name, "in"]).code, Some(0), "{name}");
         assert_eq!(place.read(name), b"a\nb\n", "{name}");
-        // As an input too, and in its own place.
+        // The output may also be an input, and may replace it.
         assert_eq!(run(&["-r", name]).ok().stdout, b"b\na\n", "{name}");
         run(&["-r", name, "-o", name]).ok();
         assert_eq!(place.read(name), b"b\na\n", "{name}");
     }
-    // What GNU sort knows nothing of has the habits of all other commands.
+    // Features that GNU sort lacks behave as in all other commands.
     place.write("t.csv", b"k\nb\na\n");
     run(&["--csv", "--by", "k", "t.csv", "-o", "t.gz"]).ok();
     assert_eq!(place.run(&["sort", "-m", "t.gz"]).ok().stdout, b"k\na\nb\n");

@@ -213,7 +213,7 @@ fn without_an_output_verbs_write_to_standard_output_in_the_format_of_their_input
     assert_eq!(doubled, [2_u64, 4].map(u64::to_le_bytes).concat());
     let made = place.run(&["gen", "u8", "-n", "5"]).ok().stdout;
     assert_eq!(made.len(), 5);
-    // Events leave standard output to the data.
+    // Events do not go to standard output if it carries the data.
     let events = place.run(&["filter", "id>1", "a.csv", "--json"]).ok();
     assert!(
         events.stderr.contains("\"event\":\"summary\""),

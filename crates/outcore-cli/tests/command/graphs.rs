@@ -12,7 +12,7 @@ use crate::support::*;
 use crate::tables::write;
 use crate::volume::volume_in;
 
-/// Two triangles that share vertex 20, a tail behind them, all ids apart; directed.
+/// A directed graph of two triangles that share vertex 20, and a tail. Its ids have gaps.
 fn place() -> TestDir {
     let place = TestDir::new();
     let edges = b"0 10\n10 20\n20 0\n20 30\n30 40\n40 20\n40 50\n";
@@ -88,7 +88,7 @@ fn vertices_are_called_by_names_where_ids_are_names() {
     assert!(info.text().contains("ids are names"), "{}", info.text());
     let found = lines(&place, "graph sssp g.graph --source z\u{fc}ri");
     assert_eq!(found, ["ann,2", "bo,5", "\"lee, c\",6", "z\u{fc}ri,0"]);
-    // By name, values that are vertices are names, too, whatever the file is called.
+    // With `--names`, values that are vertices are also names, for any extension of the file.
     let parents = "graph bfs g.graph --source ann --parents -o p.txt --names";
     run(&place, parents).ok();
     let text = String::from_utf8(place.read("p.txt")).unwrap();
@@ -111,7 +111,7 @@ fn vertices_are_called_by_names_where_ids_are_names() {
     assert_eq!(found, ["bo,\"lee, c\",-1"]);
     run(&place, "graph bfs g.graph --source bob --top 1").fails(2, &["bob"], "--source");
     run(&place, "graph cc g.graph --names").fails(2, &["--output"], "");
-    // Numbers are names, too.
+    // Numbers are also names.
     let numbers = self::place();
     run(&numbers, "graph scc d.graph -o s --names").ok();
     let text = String::from_utf8(numbers.read("s")).unwrap();
@@ -268,7 +268,7 @@ fn a_graph_is_a_dataset_on_all_drives_of_a_volume_with_the_same_results() {
     }
     on("graph verify @g").ok();
     assert!(on("graph info @g").ok().text().contains("ids are names"));
-    // Results are datasets, too.
+    // Results can also be datasets.
     on("graph cc @g -o @labels").ok();
     on("graph cc @nobody -o x.npy").fails(2, &["@nobody"], "");
     on("graph cc @labels -o x.npy").fails(2, &["@labels"], "");
@@ -357,7 +357,8 @@ fn ranks_by_weight_follow_the_weights() {
 #[test]
 fn communities_hubs_and_authorities_go_by_original_ids() {
     let place = place();
-    // The two triangles and what hangs on them; how many communities there are is told.
+    // The two triangles with their neighbours are communities; the report has the number of
+    // communities.
     let run_lp = run(&place, "graph lp u.graph --json").ok();
     let summary = run_lp.event("summary");
     assert_eq!(summary["stable"], json!(true));
@@ -417,7 +418,7 @@ fn values_that_would_be_written_nowhere_are_not_computed() {
     }
     // The number of all triangles is a result.
     run(&place, "graph triangles u.graph").ok();
-    // The edges of a table are not read as ids.
+    // A table of edges is not read as a list of ids.
     place.write("t.parquet", &[&b"PAR1"[..], &[1; 64], b"PAR1"].concat());
     let answer = run(&place, "graph convert t.parquet --type u32 -o t.graph");
     answer.fails(2, &["the file is a Parquet file"], "");

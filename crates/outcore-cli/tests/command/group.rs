@@ -131,7 +131,7 @@ fn distinct_records_are_found_by_hash_where_there_are_few_and_whole_records_are_
         .flat_map(|key| key.to_le_bytes())
         .collect();
     assert!(place.read("down") == down);
-    // Of each key one record: the first in the order of whole records.
+    // The result has one record per key: the first in the order of whole records.
     let by_key = [
         "unique", "in", "--record", "8", "--key", "0:1", "--force", "-o", "out",
     ];

@@ -22,7 +22,7 @@ fn words(line: &str) -> Vec<&str> {
     line.split(' ').collect()
 }
 
-/// What a shell makes of the records in `rest`; none without GNU sort.
+/// The output of a shell command on the records in `rest`; none without GNU sort.
 fn by_gnu(place: &TestDir, line: &str) -> Option<Vec<u8>> {
     let script = format!("sort --version | grep -q GNU && {line}");
     let output = Command::new("sh")

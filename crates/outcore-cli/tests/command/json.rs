@@ -70,7 +70,7 @@ fn every_command_ends_with_a_summary() {
     assert_eq!(summary["event"], "summary");
 }
 
-/// Every key of an event, those inside others too.
+/// Every key of an event, including those inside others.
 fn keys_of(event: &Value, keys: &mut Vec<String>) {
     match event {
         Value::Object(fields) => {
@@ -213,7 +213,7 @@ fn an_error_is_an_event_too() {
 #[test]
 fn a_long_job_tells_its_progress() {
     let place = TestDir::new();
-    // Waiting for input is as good as work, and lasts as long as we like.
+    // A wait for input counts as work, and lasts as long as the test needs.
     let mut child = place.spawn(&["sort", "-", "-o", "out", "--type", "u64", "--json"]);
     let mut stdin = child.stdin.take().unwrap();
     stdin.write_all(&random_u64(1000, 109)).unwrap();

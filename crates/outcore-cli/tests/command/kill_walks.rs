@@ -11,8 +11,8 @@ use std::path::{Path, PathBuf};
 use crate::support::*;
 use crate::tables::{batch, write};
 
-/// The files below a directory with their bytes, but those of private directories, which cleaning
-/// removes.
+/// The files below a directory with their bytes, except for those of private directories, which
+/// cleaning removes.
 fn files(dir: &Path, found: &mut BTreeMap<PathBuf, Vec<u8>>) {
     for entry in std::fs::read_dir(dir).unwrap() {
         let path = entry.unwrap().path();
@@ -40,7 +40,7 @@ fn clean(place: &TestDir, command: &str) {
         .ok();
 }
 
-/// Removes what was not there before.
+/// Removes all files that did not exist before.
 fn remove(place: &TestDir, before: &BTreeMap<PathBuf, Vec<u8>>, names: &[String]) {
     for path in all(place).keys().filter(|path| !before.contains_key(*path)) {
         std::fs::remove_file(path).unwrap();
@@ -50,7 +50,7 @@ fn remove(place: &TestDir, before: &BTreeMap<PathBuf, Vec<u8>>, names: &[String]
     }
 }
 
-/// Kills a command after operations further and further on.
+/// Kills a command after an operation, and repeats this with later and later operations.
 fn walk(place: &TestDir, command: &str) {
     let (before, names) = (all(place), place.names());
     let words: Vec<&str> = command.split(' ').collect();

@@ -23,20 +23,20 @@ impl Killed<'_> {
         names
     }
 
-    /// All outputs are there, and nothing else; removes them.
+    /// All outputs exist, and nothing else; removes them.
     #[track_caller]
     fn is_whole(&self, when: &str) {
         assert_eq!(self.place.names(), self.names(), "{when}");
         for (name, expected) in &self.outputs {
-            // Of a manifest that it is there is enough.
+            // For a manifest, it is enough that it exists.
             let is_right = expected.is_empty() || self.place.read(name) == *expected;
             assert!(is_right, "{when}: {name} is not whole");
             std::fs::remove_file(self.place.path(name)).unwrap();
         }
     }
 
-    /// Kills the job after operations further and further on, by this part of their number and one;
-    /// gives how often, and how often it was too late.
+    /// Kills the job after later and later operations. The number grows by this part of itself plus
+    /// one. Returns how many runs were killed, and how many ended before.
     fn walk(&self, growth: f64) -> (u32, u32) {
         let (mut killed, mut published) = (0, 0);
         let next = |nth: &u64| Some(nth + 1 + (*nth as f64 * growth) as u64);
@@ -94,7 +94,7 @@ fn a_killed_shuffle_leaves_its_output_whole_or_absent() {
         "--threads",
         "1",
     ];
-    // The same seed gives the same bytes, so the first run tells what is right.
+    // The same seed gives the same bytes, so the first run gives the expected result.
     place.run(&command).ok();
     let expected = place.read("out");
     assert!(expected != input && sorted_u64(&expected) == sorted_u64(&input));

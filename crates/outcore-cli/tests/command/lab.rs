@@ -14,13 +14,13 @@ use crate::support::*;
 /// The commands that `outcore-lab` has.
 pub(crate) const COMMANDS: [&str; 3] = ["bench", "replay", "sim"];
 
-/// Says where it is and what it was given, and ends with a code of its own.
+/// Prints its place and its arguments, and ends with an exit code of its own.
 const SCRIPT: &str = "#!/bin/sh\necho \"$0\"\nfor word; do echo \"<$word>\"; done\n\
                       echo \"$OUTCORE_MEMORY\"\n/bin/cat\necho heard >&2\nexit 77\n";
 
 /// A folder that has `outcore`, under a name of its own, and nothing next to it.
 fn folder() -> tempfile::TempDir {
-    // On the file system of the command: a link is enough.
+    // The folder is on the file system of the command, so a link is enough.
     let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
     let copy = folder.path().join("outcore");
     if fs::hard_link(PROGRAM, &copy).is_err() {

@@ -267,7 +267,7 @@ fn head_and_sample_take_some_in_the_order_of_the_input() {
     assert_eq!(numbers.len(), 100);
     assert!(numbers.is_sorted());
     let mean = numbers.iter().sum::<u32>() / 100;
-    // Eight standard deviations of the mean of so many.
+    // The bound is eight standard deviations of the mean of this many numbers.
     assert!(mean.abs_diff(2500) < 1155, "{mean}");
     assert_eq!(place.run(&sample).ok().stdout, first);
     assert_ne!(place.run(&["sample", "-n", "100", "in"]).ok().stdout, first);
@@ -330,7 +330,7 @@ fn a_shuffle_takes_the_place_of_its_input_only_where_that_is_asked_for() {
             let rejected = shuffle(&[&["-o", name], force].concat());
             rejected.fails(2, &["one of the inputs", name], "another name");
         }
-        // No other file is replaced by that.
+        // This replaces no other file.
         shuffle(&["-o", "other", "--replace"]).fails(2, &["exists", "other"], "--force");
         assert_eq!(place.read(name), before);
         shuffle(&["-o", name, "--replace"]).ok();
@@ -361,7 +361,7 @@ fn parts_take_the_place_of_all_old_ones_or_of_none_and_never_of_an_input() {
     assert_eq!(place.read("own-02"), b"1\n2\n3\n");
 }
 
-/// A run ends well, or its plan refuses it before anything is read, with a memory that is enough.
+/// A run succeeds, or its plan rejects it before anything is read and names enough memory.
 fn runs_or_names_the_memory(place: &TestDir, arguments: &[&str], memory: &str) -> bool {
     let run = |memory: &str| place.run(&[arguments, &["--memory", memory]].concat());
     let answer = run(memory);

@@ -41,7 +41,8 @@ fn ranks_of_keys_are_found_and_gather_the_records() {
             place.read("ranks") == bytes(wanted.iter().map(rank)),
             "{side}"
         );
-        // Made by the first, read by the second: one block a key at most, and the index.
+        // The first lookup makes the index, and the second reads it: at most one block per key, and
+        // the index.
         let read = done["read_bytes"].as_u64().unwrap();
         let most = (wanted.len() as u64 + 2) * 4096 + place.read("sorted.index").len() as u64;
         assert!(!is_right || read <= most, "{read} of {most}");
@@ -99,7 +100,7 @@ fn ranks_of_keys_are_found_and_gather_the_records() {
 fn keys_and_what_they_find_may_exceed_the_memory() {
     const KEYS: u64 = 200_000;
     let place = TestDir::new();
-    // Each of these thrice; every other key is not there.
+    // Each of these keys occurs three times; every second key does not occur.
     let sorted: Vec<u64> = (0..3 * KEYS).map(|at| at / 3 * 2).collect();
     place.write("sorted", &bytes(sorted.clone()));
     let wanted: Vec<u64> = (0..KEYS).map(|at| at * 7919 % KEYS * 2 + at % 2).collect();
@@ -127,12 +128,12 @@ fn keys_and_what_they_find_may_exceed_the_memory() {
     assert!(place.read("found") == found);
     run("lookup sorted --keys wanted -o by-index --values --index i").ok();
     assert!(place.read("by-index") == found);
-    // Few keys may find much, too.
+    // A few keys may also find many records.
     place.write("equal", &bytes(vec![5; 600_000]));
     place.write("one", &bytes([5]));
     run("lookup equal --keys one -o all --values").ok();
     assert!(place.read("all") == place.read("equal"));
-    // Of large records, few are gathered at a time.
+    // Only a few large records are gathered at a time.
     place.write("large", &vec![7; 2_000 * 4_096]);
     place.write("its-key", &vec![7; 4_096]);
     let large =
@@ -149,7 +150,7 @@ fn more_positions_than_the_memory_holds_are_gathered_in_their_order() {
     let count = 300_000_u64;
     let records: Vec<u64> = (0..count).map(|at| at * 7_907 % 1_000_003).collect();
     place.write("in", &bytes(records.clone()));
-    // Each record, in an order that is none of them, and one again and again.
+    // Each record in an arbitrary order, and one record repeatedly.
     let at = (0..2 * count).map(|place| match place % 5 {
         0 => 7,
         _ => place * 7_919 % count,
@@ -164,7 +165,7 @@ fn more_positions_than_the_memory_holds_are_gathered_in_their_order() {
         run(&line).ok();
         assert!(place.read(memory) == expected, "{memory}");
     }
-    // An error names the place of a wrong position among all of them.
+    // An error names the place of a wrong position in the whole list.
     let mut wrong = at;
     wrong[400_000] = count;
     place.write("wrong", &bytes(wrong));
@@ -282,7 +283,7 @@ fn lines_and_views_are_looked_up_and_what_is_found_may_be_written() {
         &["wild.txt", "ascending"],
         "sort",
     );
-    // Records by key: all that have it.
+    // A lookup by key finds all records with the key.
     let records: Vec<[u8; 8]> = (0..5_000u32)
         .map(|n| (u64::from(n / 3) << 32 | u64::from(n)).to_le_bytes())
         .collect();
@@ -294,7 +295,7 @@ fn lines_and_views_are_looked_up_and_what_is_found_may_be_written() {
         place.read("found.bin"),
         [&records[21..24], &records[0..3]].concat().concat()
     );
-    // Of a view of several runs, too, and as an array.
+    // The same from a view of several runs, and as an array.
     run("view build r.bin -o r.view --record 8 --key 4:4:u32").ok();
     place.write("more.bin", &[records[22], records[4]].concat());
     run("view append r.view more.bin").ok();

@@ -11,7 +11,7 @@ use crate::support::*;
 pub(crate) const MIB: usize = 1 << 20;
 pub(crate) const DEVICE_BYTES: usize = 24 * MIB;
 
-/// Whether a tool of the system did what it was asked; what it printed.
+/// Runs a tool of the system; returns its output, or why it failed.
 fn system(tool: &str, arguments: &[&str]) -> Result<String, String> {
     match Command::new(tool).args(arguments).output() {
         Ok(done) if done.status.success() => Ok(String::from_utf8(done.stdout).unwrap()),
@@ -55,7 +55,7 @@ impl Loop {
         }
     }
 
-    /// What is on it, past the cache of the device.
+    /// The contents of the device, read past its cache.
     pub(crate) fn bytes(&self) -> Vec<u8> {
         system("blockdev", &["--flushbufs", &self.node]).unwrap();
         std::fs::read(&self.image).unwrap()
@@ -70,7 +70,7 @@ impl Drop for Loop {
     }
 }
 
-/// Two devices, where the system has them.
+/// Two devices, if the system has them.
 pub(crate) fn two_devices(place: &TestDir) -> Option<[Loop; 2]> {
     let pair = Loop::over(&place.path("a.img"))
         .and_then(|first| Ok([first, Loop::over(&place.path("b.img"))?]));

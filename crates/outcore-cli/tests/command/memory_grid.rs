@@ -22,7 +22,7 @@ use parquet::file::properties::WriterProperties;
 use crate::support::{Answer, TestDir};
 
 const MIB: u64 = 1 << 20;
-/// What a job may take beyond its memory.
+/// The bytes that a job may take beyond its memory.
 const BESIDE_BYTES: u64 = 64 * MIB;
 /// The exit code of an error of memory.
 const MEMORY: i32 = 6;
@@ -129,7 +129,7 @@ static NEXT: AtomicUsize = AtomicUsize::new(0);
 struct Cgroup(PathBuf);
 
 impl Cgroup {
-    /// None where this system or this user has none.
+    /// `None` if the system or the user has no cgroups.
     fn new(limit_bytes: u64) -> Option<Self> {
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
         let name = format!("outcore-test-{}-{number}", std::process::id());
@@ -141,7 +141,7 @@ impl Cgroup {
         Some(group)
     }
 
-    /// The command, which enters the group before it is anything else.
+    /// The command, which enters the group before it does anything else.
     fn command(&self, inner: &Command) -> Command {
         let mut command = Command::new("sh");
         command.arg("-c").arg("echo $$ > \"$0\" && exec \"$@\"");
@@ -178,7 +178,7 @@ fn noise(seed: u64, len: usize) -> String {
     (0..len).map(letter).collect()
 }
 
-/// Rows `id`, `k`, `v`, of which the last is what `value` gives.
+/// Rows `id`, `k`, `v`; the values of `v` come from `value`.
 fn table(rows: i64, value: impl Fn(i64) -> String) -> RecordBatch {
     let id = Int64Array::from_iter_values((0..rows).map(|row| row * 7919 % rows));
     let k: StringArray = (0..rows).map(|row| Some(format!("k{}", row % 3))).collect();
@@ -246,7 +246,8 @@ fn named_bytes(answer: &Answer) -> u64 {
     number * unit
 }
 
-/// Runs verbs on one table: each must end, with what it asks for where that is more than 64 MiB.
+/// Runs verbs on one table: each must succeed, if necessary with the amount above 64 MiB that its
+/// error names.
 fn all_end(name: &str, batch: &RecordBatch, properties: WriterProperties, verbs: &[&str]) {
     let place = TestDir::new();
     write(&place.path("in.parquet"), batch, properties);
@@ -466,7 +467,8 @@ fn compressed_batches_of_long_values_say_how_long_they_are() {
     all_end_on(&place, "compressed", "in.arrow", &verbs);
 }
 
-/// Verbs of text, with a directory `in` for `IN`, and how often they hold the long line.
+/// Verbs of text, with a directory `in` for `IN`, and the number of copies of the long line that
+/// they hold.
 const TEXT_VERBS: [(&str, u64); 9] = [
     ("sort in/a.txt -o o.txt", 1),
     ("sort -r in/a.txt -o o.txt", 1),
@@ -475,7 +477,7 @@ const TEXT_VERBS: [(&str, u64); 9] = [
     ("shuffle in/a.txt -o o.txt", 1),
     ("sort -m in/b.txt in/c.txt -o o.txt", 1),
     ("sort -c in/b.txt", 1),
-    // The line, and its key, which may be as long.
+    // The line, and its key, which may be equally long.
     ("sort -s -k2,2n in/a.txt -o o.txt", 2),
     // Half of the memory may be blocks of the files.
     ("sort -m -k1,1 in/b.txt in/c.txt -o o.txt", 3),

@@ -193,7 +193,7 @@ fn arrays_of_any_numbers_and_dimensions_are_moved_whole() {
         ("'>c16'", "(40,)", 16),
         ("'<f16'", "(40,)", 16),
         ("'|u1'", "(40, 2, 3, 5)", 30),
-        // Images, whose rows are too long for a key.
+        // Images have rows that are too long for a key.
         ("'<f4'", "(40, 160, 160, 3)", 307_200),
     ] {
         let place = TestDir::new();

@@ -11,7 +11,7 @@ use std::process::Stdio;
 
 use crate::support::*;
 
-/// Lines of any bytes but their end, which the last one lacks.
+/// Lines of any bytes except for the line end. The last line has no end.
 fn garbage(terminator: u8, seed: u64) -> (Vec<u8>, Vec<Vec<u8>>) {
     let mut text = Numbers(seed).bytes(300_000);
     text.extend_from_slice(b"\xff\xfe\xc3\x28\xed\xa0\x80\r");

@@ -165,7 +165,7 @@ fn write_numbers(place: &TestDir) {
     volume::run(place, &["volume", "put", "lines.txt", "@lines"]).ok();
 }
 
-/// What a run made: its exit code, what it printed, and all files that it wrote.
+/// The result of a run: its exit code, its printed output, and all files that it wrote.
 #[derive(PartialEq, Eq)]
 struct Made {
     code: Option<i32>,
@@ -173,7 +173,7 @@ struct Made {
     files: BTreeMap<String, Vec<u8>>,
 }
 
-/// Runs a sample with more words, and takes away what it wrote.
+/// Runs a sample with more words, and removes the files that it wrote.
 fn run(place: &TestDir, (sample, given): (&Sample, &str), more: &[String]) -> (Made, String) {
     let mut words: Vec<String> = sample.command.split(' ').map(str::to_owned).collect();
     words.extend(given.split(' ').map(str::to_owned));
@@ -218,7 +218,7 @@ fn run(place: &TestDir, (sample, given): (&Sample, &str), more: &[String]) -> (M
             files.insert(name, fs::read(&path).unwrap());
             fs::remove_file(path).unwrap();
         } else {
-            // Of a view, what it holds; of parts, all.
+            // For a view, its contents; for parts, all files.
             let held = place.run(&["view", "cat", &name]).stdout;
             let names = crate::support::names_in(&path).join(" ");
             files.insert(name, [held, names.into_bytes()].concat());
@@ -282,7 +282,7 @@ fn words_of(sample: &Sample, option: &Arg) -> Option<Vec<String>> {
     Some(words)
 }
 
-/// Fails for every option of these samples that is taken without a word and changes nothing.
+/// Fails for every option of these samples that is accepted silently and changes nothing.
 fn check(samples: &[Sample]) {
     let root = outcore_cli::definition();
     let place = place();

@@ -210,7 +210,7 @@ report! {
     /// Walks that were drawn.
     pub(crate) struct GraphWalkSummary {
         [used: JobSummary],
-        /// The file with the walks; none where none was named.
+        /// The file with the walks; none if no file was named.
         output: Option<Place>,
         /// Number of steps in a walk.
         length: u32,

@@ -156,7 +156,7 @@ report! {
         cut_bytes: Option<u64>,
         /// Tokens that were cut.
         cut_tokens: Option<u64>,
-        /// The table of what was left out; none where none was named.
+        /// The table of removed rows; none if no file was named.
         removed_output: Option<Place>,
         /// Its length in bytes.
         removed_bytes: Option<u64>,

@@ -106,7 +106,7 @@ report! {
     /// Vectors that were clustered.
     pub(crate) struct KmeansSummary {
         [used: JobSummary],
-        /// The file with the centroids; none where none was named.
+        /// The file with the centroids; none if no file was named.
         output: Option<Place>,
         /// Numbers of a vector.
         dimension: usize,
