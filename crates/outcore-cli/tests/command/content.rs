@@ -72,7 +72,7 @@ fn binary_data_is_no_text_unless_its_user_insists() {
     place.write("nul.txt", b"b\0x\na\0y\n");
     let sorted = place.run(&["sort", "-t", "\\0", "-k2,2", "nul.txt"]).ok();
     assert_eq!(sorted.stdout, b"b\0x\na\0y\n");
-    // The user's options decide what a stream holds.
+    // outcore does not check a stream for NULs: its producer knows its content.
     let sorted = place.run_with_input(&["sort"], b"b\0\na\0\n").ok();
     assert_eq!(sorted.stdout, b"a\0\nb\0\n");
     let sorted = place
@@ -119,7 +119,7 @@ fn formats_that_are_known_are_refused_by_name_in_files_and_streams() {
         let refused = place.run(&[verb, &["v.parquet", "--type", "u64"]].concat());
         refused.fails(2, &["Parquet", "v.parquet"], hint);
     }
-    // If the name gives no type, the given type counts.
+    // If the name does not confirm the magic number, the given type counts.
     place.write("v.bin", b"PAR1\x15\x04\x15\0");
     place
         .run(&["sort", "v.bin", "-o", "out", "--type", "u64"])
@@ -191,7 +191,7 @@ fn what_is_compressed_is_told_by_content_under_any_name_and_on_streams() {
             let answer = place.run_with_input(verb, torn);
             answer.fails(4, &["ends in the middle", "standard input"], "copy");
         }
-        // Compressed records are rejected. So is a compressed file inside another one.
+        // Compressed records are rejected. A file that was compressed twice is decompressed once.
         place.write("packed", &packed);
         let refused = place.run(&["reduce", "sum", "packed"]);
         refused.fails(2, &["compressed", "packed"], "decompress");
@@ -387,7 +387,7 @@ fn parts_of_records_are_even_and_arrays_have_their_own_shapes() {
         }
         assert!(all == data);
     }
-    // Other inputs are a stream and raw records; another option is the number per part.
+    // The same for a stream, for raw records, and for a number of records per part.
     let array = place.read("v.npy");
     place
         .run_with_input(

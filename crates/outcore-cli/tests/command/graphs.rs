@@ -357,8 +357,7 @@ fn ranks_by_weight_follow_the_weights() {
 #[test]
 fn communities_hubs_and_authorities_go_by_original_ids() {
     let place = place();
-    // The two triangles with their neighbours are communities; the report has the number of
-    // communities.
+    // The communities of the two triangles and their neighbours; the report has their number.
     let run_lp = run(&place, "graph lp u.graph --json").ok();
     let summary = run_lp.event("summary");
     assert_eq!(summary["stable"], json!(true));

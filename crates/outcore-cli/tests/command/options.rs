@@ -202,7 +202,7 @@ fn run(place: &TestDir, (sample, given): (&Sample, &str), more: &[String]) -> (M
         .collect();
     let answer = place.run(&words);
     let mut files = BTreeMap::new();
-    // An input that is removed counts, and is there again for the next run.
+    // A removed input counts as a change, and is restored for the next run.
     for (name, bytes) in &inputs {
         if fs::read(place.path(name)).ok().as_ref() != Some(bytes) {
             files.insert(format!("{name} before"), Vec::new());

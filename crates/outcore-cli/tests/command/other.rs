@@ -18,7 +18,7 @@ fn left_over_scratch_is_listed_and_cleaned_and_nothing_else_is_touched() {
     fs::write(left.join("scratch-0"), [0; 10_000]).unwrap();
     place.make_dir("kept");
     place.make_dir(".other");
-    // Open to others, who may have made it.
+    // This directory is open to others, who may have made it.
     place.make_dir(".outcore-aabbccddeeff");
     let listed = place.run(&["scratch", "list"]).ok().text();
     assert!(
@@ -202,7 +202,7 @@ fn man_pages_and_completions_come_from_the_flags() {
     }
     let page = fs::read_to_string(dir.join("outcore-sort.1")).unwrap();
     assert!(page.contains("scratch\\-limit") && page.contains("unique"));
-    // Examples are not filled, and no command goes without.
+    // Examples are not wrapped, and every command has some.
     assert!(page.contains("outcore sort keys.bin \\-o sorted.bin \\-\\-type u64"));
     let page = fs::read_to_string(dir.join("outcore-zip.1")).unwrap();
     let (_, examples) = page.split_once(".SH EXAMPLES\n.PP\n.nf\n").unwrap();

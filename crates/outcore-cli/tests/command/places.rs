@@ -82,7 +82,7 @@ fn a_link_in_the_name_of_an_output_is_followed_alike_by_every_command() {
             &["link to a file that does not exist", &name],
             "another name",
         );
-        // To a file in another directory.
+        // The output is a file in another directory.
         place.make_dir("inside");
         place.write("inside/real", b"before");
         place.run(&words).ok();
@@ -250,7 +250,7 @@ fn few_descriptors_leave_no_scratch_and_no_output() {
             let answer = Answer::of(command.output().unwrap());
             match answer.code {
                 Some(0) => remove_all_but(&place, &before),
-                // Too few for the program to be loaded.
+                // The program cannot be loaded with so few descriptors.
                 Some(127) => {}
                 _ => {
                     failed += 1;

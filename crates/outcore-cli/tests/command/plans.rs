@@ -146,7 +146,7 @@ fn every_pass_is_planned_with_the_rates_of_the_drives() {
         let said = answer.text();
         assert!(said.contains("predicted: "), "{arguments:?}: {said}");
         assert!(said.contains(wanted), "{arguments:?}: {said}");
-        // A drive is measured for it; what lies in memory is none.
+        // Drives are measured for the plan; a file system in memory is not a drive.
         let is_told = said.contains("measured on") || said.contains("assumed");
         assert!(
             is_told && said.contains("computing not counted"),
@@ -215,7 +215,7 @@ fn plans_of_parts_count_the_blocks_that_are_read() {
     place
         .run(&["view", "build", "in", "-o", "view", "--type", "u64"])
         .ok();
-    // Of a part of a view, the blocks that it begins and ends in are read whole.
+    // The blocks in which a part of a view begins and ends are read whole.
     for range in ["..", "..100", "1000..9000"] {
         let view = ["view", "cat", "view", "--range", range, "--json"];
         let events = parse_events(&place.run(&view).ok().stderr);
@@ -224,7 +224,7 @@ fn plans_of_parts_count_the_blocks_that_are_read() {
             ["read_bytes", "predicted_read_bytes"].map(|key| phase[key].as_u64().unwrap());
         assert!((read / 2..=read * 2).contains(&planned), "{phase}");
     }
-    // What is picked out of a file is a part of it.
+    // Picked records are a part of the file.
     place.run(&["gen", "u64", "-n", "10", "-o", "at"]).ok();
     for picks in [
         &["gather", "in", "--at", "at"][..],

@@ -10,8 +10,8 @@ use serde_json::Value;
 use crate::support::*;
 use crate::traffic::traffic;
 
-/// Bytes that the summary tells are those of the trace. A read asks for whole blocks, also of the
-/// last one of a file; of each of these `tails`, the summary counts what there was.
+/// The bytes in the summary are those of the trace. A read asks for whole blocks, also for the last
+/// block of a file. For each of these `tails`, the summary counts only the bytes that exist.
 #[track_caller]
 fn accounts_for(summary: &Value, trace: &Path, tails: u64) {
     let traffic = traffic(trace);
@@ -79,7 +79,7 @@ fn the_trace_of_a_view_never_takes_the_place_of_its_files() {
     let build = ["view", "build", "in", "--type", "u64", "-o", "keys.view"];
     place.run(&build).ok();
     let before = place.run(&["view", "cat", "keys.view"]).ok().stdout;
-    // Nothing of a view becomes a trace, even when that is forced.
+    // A file of a view cannot become a trace, even with `--force`.
     for name in names_in(&place.path("keys.view")) {
         let trace = format!("keys.view/{name}");
         for command in ["cat", "verify"] {
@@ -193,7 +193,7 @@ fn the_trace_of_a_run_that_fails_is_absent() {
         assert_eq!(place.read("trace"), b"the last one");
         assert!(!place.path("out").exists());
     }
-    // What the killed one left is swept.
+    // The files of the killed run are swept.
     place.run(&sort).ok();
     assert_eq!(place.names(), ["in", "out", "trace"]);
 }
@@ -215,7 +215,7 @@ fn a_failure_that_has_eaten_of_the_input_says_so() {
         let left = place.read("in");
         assert_eq!(left.len(), input.len());
         let is_whole = left == input;
-        // Only what a file has lost parts to stays, and goes with its marker.
+        // Only the directory that holds freed parts of a file stays. It is removed with the marker.
         let marker = place.path(".in.outcore-consumed");
         assert!(is_whole || marker.exists());
         if marker.exists() {
@@ -228,7 +228,7 @@ fn a_failure_that_has_eaten_of_the_input_says_so() {
             false => "in kept the length, but parts are zeros now",
         };
         if is_whole && !answer.stderr.contains(words) {
-            // Only what was not aligned to blocks is still there: nothing that was freed shows.
+            // Only the parts that were not aligned to blocks are left; no freed data are visible.
             assert!(answer.stderr.contains("--delete-input had freed"));
         } else {
             assert!(answer.stderr.contains(words), "{fault}: {answer:?}");

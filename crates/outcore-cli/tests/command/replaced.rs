@@ -13,7 +13,7 @@ use crate::sequence::bytes;
 use crate::support::*;
 use crate::volume;
 
-/// Reads after which a job is stopped, at most; small jobs have fewer.
+/// The most reads after which a job is stopped; small jobs have fewer.
 const STOPS_MAX: u64 = 60;
 
 /// A job and the input that is replaced.
@@ -41,7 +41,7 @@ fn copy(place: &TestDir, from: &str, to: &str) {
     fs::copy(place.path(from), place.path(to)).unwrap();
 }
 
-/// What is in the outputs, and what was printed.
+/// The contents of the outputs, and the printed text.
 fn result(place: &TestDir, outputs: &[&str], printed: &[u8]) -> Vec<Vec<u8>> {
     let mut all = vec![printed.to_vec()];
     for name in outputs {
@@ -77,8 +77,8 @@ fn is_stopped(process: &Child) -> bool {
     }
 }
 
-/// Runs a command, with `change` while it is stopped after its `nth` read, if it has so many; and
-/// whether it has.
+/// Runs a command, and calls `change` while the command is stopped after its `nth` read. Returns
+/// whether it had that many reads.
 fn stopped(place: &TestDir, (line, nth): (&str, u64), change: impl FnOnce()) -> (Answer, bool) {
     let mut command = place.command(&words(line));
     command.env("OUTCORE_FAULT", format!("stop@{nth}:read"));
@@ -251,7 +251,7 @@ fn what_is_added_to_a_view_is_of_one_file_and_readers_see_one_view() {
             break;
         }
     }
-    // A reader of a view that grows sees what was there, or all.
+    // A reader of a growing view sees the old runs, or all.
     copy(&place, "more.old", "more");
     for nth in 1..=STOPS_MAX {
         build();

@@ -59,7 +59,7 @@ fn numbers() -> Resumed {
     sort_of(random_u64(700_000, 5), "--type u64 --threads 1")
 }
 
-/// The next number of a walk.
+/// The next number of an operation to try.
 fn after(nth: u64) -> u64 {
     match std::env::var("RESUME_KILLS").as_deref() {
         Ok("all") => nth + 1,
@@ -78,7 +78,7 @@ impl Resumed {
         self.place.run(&self.command)
     }
 
-    /// The output is there and right, and nothing else is; removes it.
+    /// Checks that the output is right and that nothing else exists; removes it.
     #[track_caller]
     fn is_whole(&self, when: &str) {
         let [source, output] = self.names;
@@ -98,8 +98,8 @@ impl Resumed {
         listed.contains("resumable")
     }
 
-    /// Disturbs the job at an operation further and further on, and then the run that continues it;
-    /// gives how often something was kept, and the number of operations.
+    /// Disturbs the job at later and later operations, and then the run that continues it. Returns
+    /// how often something was kept, and the number of operations.
     fn walk(&self, fault: &str) -> (u32, u64) {
         let (mut kept, mut nth) = (0, 1);
         let mut numbers = Numbers(nth);
@@ -222,7 +222,7 @@ fn a_sort_that_fails_keeps_its_checkpoints_and_resumes() {
     }
 }
 
-/// Leaves what a run has kept that is killed after this part of its operations.
+/// Kills a run after this part of its operations, and leaves what it has kept.
 fn killed_at(job: &Resumed, part: f64) {
     let mut nth = 1024_u64;
     while job.run_with(&format!("kill@{nth}")).code.is_none() {
@@ -307,7 +307,7 @@ fn another_job_with_the_same_output_is_refused_with_the_difference() {
     job.place.write("in", &job.input[8..]);
     with(&[]).fails(2, &["had 5600000 bytes, and has 5599992 now"], "begin anew");
     assert_eq!(job.place.names(), kept, "nothing is removed");
-    // Without --resume it is another run, which leaves the killed one alone.
+    // A run without --resume leaves the killed run alone.
     let words: Vec<&String> = job
         .command
         .iter()
@@ -418,7 +418,7 @@ fn an_interrupted_sort_resumes() {
     job.is_whole("interrupted");
 }
 
-/// The files of the killed run with this beginning of their names.
+/// The files of the killed run whose names begin in this way.
 fn files(job: &Resumed, beginning: &str) -> Vec<std::path::PathBuf> {
     let dirs = job
         .place

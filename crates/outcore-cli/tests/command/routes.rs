@@ -19,8 +19,8 @@ fn checksum(event: &Value) -> u128 {
     u128::from_str_radix(event["checksum"].as_str().unwrap(), 16).unwrap()
 }
 
-/// Fails unless the totals of `split` add up to what `verify` finds in the input, and each is what
-/// `verify` finds in its part.
+/// Fails unless the totals of `split` add up to those that `verify` finds in the input, and each
+/// total is the one that `verify` finds in its part.
 fn check_totals(place: &TestDir, split: &Value, input: &str, how: &str) {
     let parts = split["parts"].as_array().unwrap();
     let (mut sum, mut items) = (0_u128, 0);
@@ -129,7 +129,7 @@ fn rows_go_to_the_range_of_their_columns_nulls_last() {
         "split t.parquet --by name,number --splitters borders.parquet -o p-{part}.parquet",
     );
     let rows = tables::read(&place.path("t.parquet"));
-    // Nulls come last: of the names, and of the number in the last splitter.
+    // Nulls come last: null names, and the null number in the last splitter.
     let part_of = |(name, number): &(Option<String>, i64)| match name.as_deref() {
         Some("a") => 0,
         Some("b") if *number < 2000 => 1,

@@ -11,7 +11,7 @@ use std::process::{Command, Stdio};
 
 use crate::support::{Answer, TestDir};
 
-/// The most that a command may have resident that is given 64 MiB.
+/// The most resident memory of a command with `--memory 64MiB`.
 const RSS_BYTES_MAX: u64 = 128 << 20;
 
 /// Records of CSV by definition, byte by byte, each with its end.
@@ -28,7 +28,7 @@ fn records(text: &[u8]) -> Vec<Vec<u8>> {
     found
 }
 
-/// A table of so many records, every third of which spans lines, and no two are the same.
+/// A table of different records, every third of which spans lines.
 fn table(count: usize) -> Vec<u8> {
     let mut text = String::from("id,\"the\nname\",city\r\n");
     for id in 0..count {
@@ -163,7 +163,7 @@ fn each_part_of_csv_is_a_table_of_its_own() {
         body.extend_from_slice(&got[1..]);
     }
     assert_eq!(body, all[1..]);
-    // More parts than records: each has its header all the same.
+    // With more parts than records, each part still has its header.
     place.write("short.csv", b"a,b\n1,2\n");
     place
         .run(&[
@@ -282,7 +282,7 @@ fn csv_that_is_sorted_as_lines_is_noted_and_flags_that_contradict_are_refused() 
     }
 }
 
-/// A child with a line of so many bytes behind `front` on its standard input.
+/// A child that reads `front`, followed by one long line, on its standard input.
 fn fed_one_long_line(
     place: &TestDir,
     arguments: &[&str],
@@ -295,7 +295,7 @@ fn fed_one_long_line(
         let block = vec![b'x'; 1 << 20];
         let _ = stdin.write_all(front);
         for _ in 0..line_bytes >> 20 {
-            // A command that has seen enough does not read it all.
+            // A command that needs only the beginning does not read all of it.
             if stdin.write_all(&block).is_err() {
                 return;
             }
@@ -328,7 +328,7 @@ fn a_line_longer_than_the_memory_is_copied_in_pieces_or_named() {
     let sample = ["sample", "-n", "1", "--memory", "64MiB"];
     let taken = fed_one_long_line(&place, &sample, b"", LINE_BYTES);
     taken.fails(6, &["exceeds", "64MiB"], "--memory");
-    // What is not taken may be of any length: a seed that keeps the first of two lines.
+    // Lines that are not taken may have any length: this seed keeps the first of two lines.
     let passed = (1..64).find_map(|seed| {
         let seed = format!("{seed}");
         let sample = ["sample", "-n", "1", "--seed", &seed];
@@ -359,7 +359,7 @@ fn empty_lines_in_millions_are_sorted_in_few_passes_within_the_memory() {
     place
         .run(&["split", "in", "--by-lines", "8000000", "-o", "{part}.gz"])
         .ok();
-    // As much as is read and written at most, a multiple of the input.
+    // The most bytes that may be read and written, a multiple of the input.
     for (how, most) in [(&[][..], 4), (&["-k1,1"], 6), (&["-s", "-n"], 12)] {
         let sort = ["sort", "00.gz", "-o", "out", "--memory", "64MiB", "--json"];
         let summary = place.run(&[&sort[..], how].concat()).ok().event("summary");
@@ -372,7 +372,7 @@ fn empty_lines_in_millions_are_sorted_in_few_passes_within_the_memory() {
     }
 }
 
-/// The command where no more than so many files may be open.
+/// The command with a limit on its open files.
 fn with_few_files(place: &TestDir, limit: u32, arguments: &[&str]) -> Answer {
     let limited = format!("ulimit -n {limit}; exec \"$0\" \"$@\"");
     let output = Command::new("sh")
@@ -434,8 +434,7 @@ fn there_may_be_more_inputs_than_files_may_be_open() {
     assert_eq!(place.read("numbers").len(), 200 * 8);
 }
 
-/// Long files, of which the ends alone are looked at first, and which are read again where that was
-/// too little.
+/// Long files. outcore first examines only their ends, and reads them again if that was not enough.
 #[test]
 fn long_csv_is_sorted_alike_whatever_its_middle_holds() {
     let place = TestDir::in_memory();
@@ -470,10 +469,10 @@ fn long_csv_is_sorted_alike_whatever_its_middle_holds() {
     for text in texts {
         to_file(&text).ok();
         let by_file = place.read("out.csv");
-        // Records of all are looked at before anything goes to a pipe.
+        // The records of all files are examined before anything goes to a pipe.
         let by_pipe = place.run(&sort).ok();
         assert!(by_file == by_pipe.stdout, "{}", &text[..20]);
-        // A last record that is not ended is ended like those before it.
+        // An unterminated last record gets the end of the records before it.
         let end_bytes = match (text.ends_with('\n'), text.contains('\r')) {
             (true, _) => 0,
             (false, is_crlf) => 1 + usize::from(is_crlf),
@@ -488,11 +487,11 @@ fn long_csv_is_sorted_alike_whatever_its_middle_holds() {
         .map(|line| line.split(',').next().unwrap().parse().unwrap())
         .collect();
     assert!(ids.len() == 60_000 && ids.is_sorted());
-    // Errors are those of a look at all records: they name the line that a reader counts.
+    // Errors are the same as after a scan of all records: they name the line as a reader counts it.
     let open = to_file(&table("\"open"));
     let cause = "the record at line 40002 has a quote that is not closed";
     open.fails(4, &[cause], "close the quote");
-    // What the ends alone show is told at once.
+    // An error that the ends show is reported at once.
     let by_nothing = ["sort", "--csv", "--by", "u", "in.csv", "-o", "last.csv"];
     place
         .run(&by_nothing)

@@ -23,7 +23,8 @@ const SHARDS: [&str; 6] = ["sort", "in", "-o", "s-{drive}.bin", "--type", "u64"]
 fn a_directory_of_the_users_own_is_never_removed_whatever_it_is_called() {
     let place = TestDir::new();
     place.write("in", &random_u64(1_000, 5));
-    // Of another name, without our lock, and with our lock and a file that we never make.
+    // Directories with another name, without our lock, and with our lock and a file that we never
+    // make.
     for (name, lock) in [
         (".outcore-results", LOCK_TEXT),
         (".outcore-0123456789ab", ""),
@@ -99,7 +100,7 @@ fn an_input_that_a_killed_job_has_freed_parts_of_is_refused_and_the_rest_is_kept
             place.run(&SMALL_SORT).fails(4, &words, next[0]);
             let verify = ["verify", "in", "--type", "u64"];
             place.run(&verify).fails(4, &words, next[0]);
-            // Nothing sweeps what is kept, and it is said what for.
+            // Nothing sweeps a kept directory, and the list gives the reason.
             place.run(&["scratch", "clean", "."]).ok();
             let listed = place.run(&["scratch", "list", "."]).ok().text();
             assert!(listed.contains("kept for"), "{fault}: {listed}");
@@ -122,7 +123,7 @@ fn a_marker_of_a_file_that_is_gone_does_not_refuse_another() {
     let place = TestDir::new();
     let input = random_u64(2_000_000, 19);
     place.write("in", &input);
-    // How many operations come before the first block is freed depends on the threads.
+    // The number of operations before the first block is freed depends on the threads.
     let killed_at = |nth: u64| {
         let mut command = place.command(&SMALL_SORT);
         command
@@ -297,7 +298,7 @@ fn a_shard_of_another_generation_is_found_and_named() {
     place.run(&[&SHARDS[..], &DRIVES].concat()).ok();
     let manifest = "a/s.bin.outcore.json";
     place.run(&["verify", manifest, "--type", "u64"]).ok();
-    // Of the same length and in order, but of another run.
+    // A shard of the same length and in order, but of another run.
     let mut again = [&SHARDS[..], &DRIVES].concat();
     (again[1], again[3]) = ("other", "t-{drive}.bin");
     place.run(&again).ok();

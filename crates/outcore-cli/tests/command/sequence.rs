@@ -443,7 +443,7 @@ fn no_expression_is_too_long_to_be_refused() {
             assert!(answer.stderr.len() < 1000);
         }
     }
-    // Steps call each other, on the stack of a thread too.
+    // Steps call each other, also on the stack of a thread.
     let wheres = |count| ["--where", "x > 0"].repeat(count);
     let count = ["reduce", "count", "in", "--type", "u64"];
     assert_eq!(
@@ -588,7 +588,7 @@ fn results_of_big_endian_numbers_are_big_endian() {
         .map(|rest| format!("{rest}\t{}\n", count(rest)))
         .collect();
     assert_eq!(text(run("count-by x%7 in --type u32be")), lines);
-    // An array says which it is.
+    // The header of an array shows the byte order.
     run("map f64(x) in -o real.npy --type u32be").ok();
     assert!(String::from_utf8_lossy(&place.read("real.npy")[..128]).contains("'>f8'"));
     assert_eq!(text(run("reduce max in --type u32be")), "96\n");
@@ -613,7 +613,7 @@ fn nans_of_different_bits_are_one_key_wherever_equality_counts() {
         assert!(place.read("out") == distinct, "{command}");
     }
     run("verify out --type f64 --unique").ok();
-    // Bits break ties, unless places do.
+    // Bits break ties, unless the position does.
     run("sort in -o out --force --type f64").ok();
     assert!(place.read("out") == bytes([one, one, quiet, quiet, other, other]));
     run("sort in -o out --force --type f64 --stable").ok();

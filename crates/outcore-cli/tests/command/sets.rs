@@ -22,7 +22,7 @@ fn words(line: &str) -> Vec<&str> {
     line.split(' ').collect()
 }
 
-/// How many rows a reader of `name` gets.
+/// The number of rows that a reader of `name` gets.
 fn rows_in(place: &TestDir, name: &str) -> usize {
     let out = place.path("read.parquet");
     let _ = fs::remove_file(&out);
@@ -149,7 +149,7 @@ fn a_directory_with_a_list_is_read_as_that_set_or_rejected() {
     let place = place();
     place.run(&words("convert t.parquet -o p --parts 3")).ok();
     assert_eq!(rows_in(&place, "p"), COUNT);
-    // The list, too, means its files.
+    // The name of the list also means its files.
     assert_eq!(rows_in(&place, "p/_parts.outcore.json"), COUNT);
     let part = |number: usize| place.path(&format!("p/part-0000{number}.parquet"));
     let aside = place.path("aside");
@@ -173,7 +173,7 @@ fn a_directory_with_a_list_is_read_as_that_set_or_rejected() {
     place
         .run(&words("head p/*.parquet"))
         .fails(4, &["not part of the set"], "move it");
-    // Without the list, a directory is whatever lies in it.
+    // Without the list, a directory is all files in it.
     let list = place.path("p/_parts.outcore.json");
     let text = fs::read(&list).unwrap();
     fs::remove_file(&list).unwrap();
@@ -193,7 +193,7 @@ fn a_set_may_be_moved_and_copied_and_its_folders_are_read_alone() {
     assert_eq!(rows_in(&place, "copy"), COUNT);
     let folders = names_in(&place.path("copy"));
     let folders: Vec<_> = folders.iter().filter(|name| name.contains('=')).collect();
-    // A column of nothing but nulls has no type that the oracle reads: those of every seventh row.
+    // The oracle reads no type from a column of nulls, as in every seventh row.
     let folders: Vec<_> = folders
         .into_iter()
         .filter(|name| !name.contains("__HIVE"))
@@ -263,7 +263,7 @@ fn a_set_whose_publishing_was_cut_short_is_never_read_in_part() {
                 Some(4) => unpublished += 1,
                 _ => assert!(matches!(before.code, Some(2 | 3)), "{before:?}"),
             }
-            // Done again without a look at what is there, or found whole.
+            // The command makes the set, or finds it whole and rejects it.
             let again = place.run(&words(line));
             assert!(matches!(again.code, Some(0 | 2)), "{line} {nth}: {again:?}");
             assert_eq!(rows_in_again(&place), COUNT, "{line} {nth}");
@@ -370,7 +370,7 @@ fn of_two_jobs_with_the_same_two_outputs_one_fails_and_nothing_is_left() {
         let (train, test) = ("h-train.parquet", "h-test.parquet");
         let rows = read(&place.path(train)).len() + read(&place.path(test)).len();
         assert_eq!(rows, COUNT);
-        // The next command finds nothing to complain about.
+        // The next command finds no fault.
         place
             .run(&words("sort t.parquet --by number -o s.parquet --force"))
             .ok();
@@ -407,7 +407,7 @@ fn an_input_that_is_replaced_before_it_is_opened_again_is_an_error() {
     place.write("data", &sorted_u64(&random_u64(10_000, 1)));
     place.write("new", &sorted_u64(&random_u64(10_000, 2)));
     let mut job = place.spawn(&words("sort - data -o found --type u64"));
-    // Some of the records come by a pipe, which the job reads once it has looked at its files.
+    // Some records come through a pipe, which the job reads after it has examined its files.
     let has_begun = || {
         place
             .names()

@@ -73,7 +73,7 @@ fn vectors_are_sorted_element_by_element() {
 #[test]
 fn records_are_sorted_by_their_keys_and_then_by_their_bytes() {
     let mut numbers = Numbers(5);
-    // Keys of few values, so that the bytes behind them count.
+    // Keys have few values, so that the bytes after them count.
     let bytes: Vec<u8> = (0..2_000)
         .flat_map(|_| {
             let mut record = numbers.bytes(12);
@@ -87,7 +87,7 @@ fn records_are_sorted_by_their_keys_and_then_by_their_bytes() {
     assert_eq!(sorted(&bytes, &flags), wanted);
     let flags = ["--type", "12/2:1,7:1:u8:desc"];
     assert_eq!(sorted(&bytes, &flags), wanted);
-    // Without a key the whole record is one.
+    // Without a key, the whole record is the key.
     let wanted = sorted_by(&bytes, 12, |r| r.to_vec());
     assert_eq!(sorted(&bytes, &["--record", "12"]), wanted);
 }
@@ -223,7 +223,8 @@ fn scratch_goes_to_the_named_drives_and_to_those_of_a_drives_file() {
         .collect();
     assert_eq!(names, ["fast", "slow"]);
     let summary = answer.event("summary");
-    // Both directories, input and output lie on one file system, which the first drive stands for.
+    // Both directories, the input and the output are on one file system, which counts as the first
+    // drive.
     assert!(
         summary["bandwidth_fraction"].as_f64().unwrap() > 0.0,
         "{summary}"
@@ -310,7 +311,7 @@ fn what_the_output_has_replaced_is_never_deleted_whatever_it_is_called() {
             .ok();
         assert!(place.read("in") == sorted_u64(&bytes), "{input} {output}");
     }
-    // What has another name is not deleted, and not freed, even if the output takes that name.
+    // A file with a second name is neither deleted nor freed, even if the output takes that name.
     place.write("in", &bytes);
     fs::hard_link(place.path("in"), place.path("other")).unwrap();
     let replace = ["--replace", "--delete-input", "--type", "u64"];
@@ -343,7 +344,7 @@ fn check_names_the_first_unordered_record_and_exits_with_1() {
     check(&["--unique"]).fails(1, &["record 2"], "");
     check(&["--descending"]).fails(1, &["record 1"], "");
     check(&["more"]).fails(1, &["record 3", "(more, at byte 0)"], "");
-    // Equal keys: the bytes behind them must be in order too, unless the sort was stable.
+    // If keys are equal, the bytes after them must also be in order, unless the sort was stable.
     place.write("pairs", &[1, 9, 1, 2]);
     let pairs = ["sort", "pairs", "--check", "--record", "2", "--key", "0:1"];
     place.run(&pairs).fails(1, &["record 1"], "");
@@ -370,7 +371,7 @@ fn a_plan_is_printed_and_followed_or_only_printed() {
         .ok();
     assert!(answer.text().is_empty(), "{answer:?}");
     assert!(answer.stderr.contains("predicted"), "{answer:?}");
-    // What each phase did stands beside what was planned of it.
+    // The table shows the result of each phase next to its plan.
     let mut lines = answer.stderr.lines();
     let is_header = |line: &&str| line.contains("phase") && line.contains("planned");
     assert!(lines.any(|line| is_header(&line)), "{answer:?}");
@@ -419,7 +420,7 @@ fn colours_come_when_asked_for_only() {
 struct Mount(std::path::PathBuf);
 
 impl Mount {
-    /// Mounts so many bytes at `dir`; nothing where that is not allowed.
+    /// Mounts a file system of `size_bytes` at `dir`; `None` if that is not allowed.
     fn make(dir: std::path::PathBuf, size_bytes: u64) -> Option<Self> {
         let size = format!("size={size_bytes}");
         let made = std::process::Command::new("mount")
@@ -497,7 +498,7 @@ fn a_full_drive_is_refused_before_the_start_or_cleaned_up_after() {
     );
     assert!(names_in(&place.path("small")).is_empty());
     assert_eq!(place.names(), ["in", "small"]);
-    // A limit on a pipe's copy is known too late to refuse, and what was copied goes.
+    // A pipe exceeds the limit on its copy only while it is copied. The copy is then removed.
     let spool = ["sort", "-", "-o", "-", "--type", "u64", "--drive", "small"];
     let answer = place.run_with_input(&spool, &random_u64(800_000, 139));
     answer.fails(5, &["No space left"], "");

@@ -32,7 +32,7 @@ fn by_gnu(place: &TestDir, words: &[&str]) -> Option<Vec<Vec<u8>>> {
     Some(parts)
 }
 
-/// The parts that are there, in order; they are gone then.
+/// Returns the parts in order, and removes them.
 fn parts(place: &TestDir) -> Vec<Vec<u8>> {
     let names = place.names();
     let names: Vec<&String> = names.iter().filter(|name| name.starts_with("p-")).collect();
@@ -111,7 +111,7 @@ fn pieces_of_bytes_are_cut_of_any_file_and_make_it_again() {
         [102_400, 102_400, 95_201]
     );
     assert!(found.concat() == bytes[..300_001]);
-    // A last line without its end stays so, and CSV is cut as it is.
+    // A last line without an end stays unchanged, and CSV is cut as bytes.
     place.write("t.csv", b"a,b\n1,2\n3,4");
     place
         .run(&["split", "t.csv", "-b", "6", "-o", "p-{part}"])

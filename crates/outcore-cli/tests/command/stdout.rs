@@ -17,7 +17,7 @@ use How::{Help, With};
 
 const LONG: &str = "it measures for seconds or more, and prints as all others do";
 
-/// All commands, in an order in which each finds what it needs.
+/// All commands, in an order in which each finds the files that it needs.
 const COMMANDS: &[(&str, How)] = &[
     (
         "gen",
@@ -306,7 +306,7 @@ const COMMANDS: &[(&str, How)] = &[
     ("man", With(&[""])),
 ];
 
-/// A place with what the commands read.
+/// A place with the inputs of the commands.
 fn place() -> TestDir {
     let place = TestDir::in_memory();
     for drive in ["d0", "d1"] {
@@ -354,7 +354,7 @@ fn a_closed_standard_stream_is_an_error_where_it_is_used() {
             "{line}: {answer:?}"
         );
     }
-    // What is not used may be closed.
+    // Streams that are not used may be closed.
     let answer = in_shell(&place, "\"$0\" sort text <&- 2>&-");
     assert_eq!(
         (answer.code, answer.text().as_str()),
@@ -374,7 +374,7 @@ fn what_is_discarded_is_no_closed_stream() {
             .open(Path::new(path))
     };
     let place = place();
-    // As programs that discard the output of their children do.
+    // This is how programs discard the output of their children.
     let mut command = place.command(&["reduce", "sum", "in", "--type", "u64"]);
     let status = command.stdout(null("/dev/null").unwrap()).status().unwrap();
     assert!(status.success());

@@ -37,7 +37,8 @@ impl TestDir {
         TestDir(tempfile::tempdir().unwrap())
     }
 
-    /// A directory in memory where there is one: for many runs, each of which waits for its syncs.
+    /// A directory in memory, if there is one. It is for many runs, because each waits for its
+    /// syncs.
     pub(crate) fn in_memory() -> Self {
         let memory = tempfile::tempdir_in("/dev/shm");
         TestDir(memory.or_else(|_| tempfile::tempdir()).unwrap())
@@ -67,7 +68,7 @@ impl TestDir {
         path
     }
 
-    /// All names here, hidden ones too, in order.
+    /// All names here in order, including hidden ones.
     pub(crate) fn names(&self) -> Vec<String> {
         names_in(self.dir())
     }
@@ -110,7 +111,7 @@ impl TestDir {
         let mut stdin = child.stdin.take().unwrap();
         let input = input.to_vec();
         let feeder = std::thread::spawn(move || {
-            // A command that refuses its input does not read it all.
+            // A command that rejects its input does not read all of it.
             let _ = stdin.write_all(&input);
         });
         let output = child.wait_with_output().unwrap();
@@ -155,7 +156,7 @@ fn user() -> u32 {
     1_000_000 + std::process::id()
 }
 
-/// Runs a command of a user who may have so many processes; none where that cannot be tried.
+/// Runs a command of a user with a limited number of processes; `None` if that cannot be tried.
 pub(crate) fn run_with_processes(
     place: &TestDir,
     processes: u32,
@@ -273,7 +274,8 @@ pub(crate) fn parse_events(text: &str) -> Vec<Value> {
     text.lines().map(parse).collect()
 }
 
-/// What takes longer hangs; far beyond what anything here takes on a busy machine.
+/// A run that takes longer hangs. The limit is far above the time of any run here on a busy
+/// machine.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 /// Waits for a child that must end.
@@ -318,7 +320,7 @@ impl Numbers {
     }
 }
 
-/// So many random u64 in little endian.
+/// Random u64 in little-endian order.
 pub(crate) fn random_u64(count: usize, seed: u64) -> Vec<u8> {
     let mut numbers = Numbers(seed);
     (0..count)

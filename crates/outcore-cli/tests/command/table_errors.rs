@@ -169,7 +169,7 @@ fn tables_that_cannot_be_read_or_sorted_are_named_and_nothing_is_left() {
     let place = TestDir::new();
     let dir = place.make_dir("logs");
     write(&dir.join("1.parquet"), &batch(2_000));
-    // A file of other columns: named, and with --union null where they are missing.
+    // A file with other columns: the error names it. With --union, missing columns are null.
     let more: ArrayRef = Arc::new(Int64Array::from_iter_values(0..50));
     let other = batch(50);
     let columns = [
@@ -198,7 +198,7 @@ fn tables_that_cannot_be_read_or_sorted_are_named_and_nothing_is_left() {
         .ok();
     assert_eq!(read(&place.path("s.parquet")).len(), 2_050);
     std::fs::remove_file(place.path("s.parquet")).unwrap();
-    // Types that differ: both are named.
+    // If types differ, the error names both.
     let texts: ArrayRef = Arc::new(StringArray::from(vec!["a", "b"]));
     let columns = [("name", Arc::clone(&texts)), ("number", texts)];
     write(
@@ -238,7 +238,7 @@ fn tables_that_cannot_be_read_or_sorted_are_named_and_nothing_is_left() {
         }
         std::fs::remove_file(place.path(&name)).unwrap();
     }
-    // A row group that is above what the memory has room for.
+    // A row group that exceeds the memory.
     let wide: ArrayRef = Arc::new(StringArray::from_iter_values((0..60).map(|row| {
         let mut text = String::new();
         for word in 0..200_000_u64 {
@@ -359,7 +359,7 @@ fn a_view_a_graph_and_a_volume_are_named_where_a_table_is_expected() {
         let group = format!("group-by {name} --by number -o o.parquet");
         run(&group).fails(2, &[cause, name], hint);
     }
-    // A view among tables is none of them, whatever the file that describes it is called.
+    // A view among tables is not a table, whatever the name of its manifest is.
     run("convert all -o all.csv").ok();
     assert_eq!(place.read("all.csv"), b"number\n1\n2\n");
 }

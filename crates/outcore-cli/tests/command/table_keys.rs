@@ -120,7 +120,7 @@ fn rows_whose_texts_are_nearly_the_same_are_removed() {
         };
         (0..200).map(word).collect::<Vec<_>>().join(" ")
     };
-    // Three texts of each of forty families.
+    // Forty families of three texts each.
     let texts = (0..120).map(|row| words(row % 40, row));
     let number: ArrayRef = Arc::new(Int64Array::from_iter_values(0..120));
     let text: ArrayRef = Arc::new(StringArray::from_iter_values(texts));
@@ -139,7 +139,7 @@ fn rows_whose_texts_are_nearly_the_same_are_removed() {
     );
     assert!(place.path("r.parquet").is_file());
     let summary = run(&["--near", "text", "--jaccard", "1", "--shingles", "chars:9"]).ok();
-    // Hashes say that texts are the same with some probability only.
+    // Hashes find similar texts only with some probability.
     assert!(summary.event("summary")["records"].as_u64().unwrap() > 100);
     for (arguments, cause, hint) in [
         (&["--near", "txet"][..], "txet", "`text`"),
@@ -387,7 +387,7 @@ fn columns_whose_names_are_empty_or_hold_colons_and_commas_are_named_in_backquot
         .run(&["split", "t.parquet", "--by", "`x,y`", "-o", "parts"])
         .ok();
     assert!(place.path("parts/x,y=2/part-0.parquet").is_file());
-    // Lines of CSV are named alike.
+    // Columns of rows of CSV have the same notation.
     let lines = of(&["sort", "--csv", "t.csv", "--by", "`a:desc`"]);
     assert_eq!(lines, ",a:desc,\"x,y\"\n3,a,2\n2,b,1\n1,c,1\n");
 }

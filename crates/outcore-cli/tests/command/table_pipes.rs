@@ -157,7 +157,7 @@ fn tables_go_through_pipes_with_tabs_between_fields() {
         .run(&["convert", "t.csv", "-o", "-", "--to", "tsv"])
         .ok();
     assert_eq!(written.text(), "id\tname\n1\ta,b\n2\tc\n");
-    // Two fields, of which a sample would find more with commas.
+    // Rows of two fields; with commas, a sample would find more fields.
     let text = b"id\tname\n1\ta,b,c\n2\td,e,f\n";
     let back = [
         "sort", "-", "--from", "tsv", "-o", "-", "--to", "jsonl", "--by", "id:desc",
@@ -229,7 +229,7 @@ fn a_reader_that_has_seen_enough_ends_a_job_quietly_and_a_signal_one_that_waits(
         String::from_utf8_lossy(&some)
     );
     assert_eq!(wait_for(&mut child).code(), Some(141));
-    // One that waits for a table is stopped as well.
+    // A command that waits for a table is also stopped.
     let mut waiting = place.spawn(&["convert", "-", "-o", "x.parquet"]);
     wait_until("a copy of standard input", || {
         place
@@ -280,7 +280,7 @@ fn a_stream_of_a_job_that_fails_is_rejected_by_whoever_reads_it() {
         assert_ne!(read_it(&answer.stdout).code, Some(0), "{nth}: {answer:?}");
     }
     assert!(begun > 0, "{nth}");
-    // Cut between two messages, as by a kill, and with another stream behind it.
+    // Streams that are cut between two messages, as by a kill, or followed by another stream.
     read_it(&whole[..whole.len() - 8]).fails(4, &["end mark"], "run it again");
     read_it(&[&whole[..], &whole].concat()).fails(4, &["after the end mark"], "of its own");
 }

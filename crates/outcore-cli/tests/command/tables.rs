@@ -16,7 +16,7 @@ use serde_json::json;
 
 use crate::support::TestDir;
 
-/// Rows (name, number): names are few, and null for every seventh row.
+/// Rows (name, number) with few names; the name is null in every seventh row.
 pub(crate) fn batch(rows: i64) -> RecordBatch {
     let names = ["b", "c", "a"];
     let name: StringArray = (0..rows)
@@ -88,7 +88,7 @@ fn a_table_is_sorted_by_columns() {
         (x, y) => y.cmp(x).then(a.1.cmp(&b.1)),
     });
     assert!(read(&place.path("s.parquet")) == expected);
-    // Without keys by all columns; in place where that is asked for.
+    // Without keys, rows are sorted by all columns; with `--replace`, the sort is in place.
     place
         .run(&["sort", "-r", "t.parquet", "-o", "t.parquet"])
         .fails(2, &["t.parquet"], "--replace");
@@ -216,8 +216,8 @@ fn duplicates_are_removed_where_they_stand_and_written_if_asked_for() {
         assert_eq!(summary["removed"], json!(2_996), "{arguments:?}");
         read(&place.path("d.parquet"))
     };
-    // Of each name the first, the last, and the one with the largest number; in the order of the
-    // input.
+    // For each name the first row, the last row, and the row with the largest number, in the order
+    // of the input.
     let naive = |better: &dyn Fn(usize, usize) -> bool| {
         let mut best: Vec<usize> = Vec::new();
         for row in 0..all.len() {
@@ -456,7 +456,7 @@ fn random_words() -> impl Iterator<Item = u64> {
     })
 }
 
-/// Writes a table with row groups of so many rows.
+/// Writes a table with row groups of `group_rows` rows.
 fn write_groups(path: &Path, table: &RecordBatch, group_rows: usize) {
     let groups = WriterProperties::builder()
         .set_max_row_group_row_count(Some(group_rows))
@@ -469,7 +469,7 @@ fn write_groups(path: &Path, table: &RecordBatch, group_rows: usize) {
     writer.close().unwrap();
 }
 
-/// Runs a job with so much memory, which its peak exceeds by 64 MiB at most.
+/// Runs a job with a limit on its memory; its peak exceeds the limit by at most 64 MiB.
 #[track_caller]
 fn check_peak(place: &TestDir, job: &str, memory_mib: u64) {
     let words: Vec<&str> = job.split(' ').collect();
@@ -610,7 +610,7 @@ fn csv_and_json_lines_are_tables_where_types_are_asked_for_or_needed() {
         "{}",
         done.stderr
     );
-    // Rows stay bytes where nobody asks for types.
+    // Rows keep their bytes if no option asks for types.
     run("sort --csv t.csv -o bytes.csv --by number");
     let bytes = std::fs::read_to_string(place.path("bytes.csv")).unwrap();
     assert!(bytes.starts_with("number,name\n10,"), "{bytes}");

@@ -694,7 +694,7 @@ fn neighbours_are_tables_with_a_row_each_that_other_commands_read() {
         let found = table("knn a.fbin --self -k 1", name);
         let wanted = "query,rank,row,distance\n0,0,1,1\n1,0,0,1\n2,0,1,4\n3,0,2,117\n";
         assert_eq!(found.replace(".0\n", "\n"), wanted);
-        // There is no row for a neighbour that there is not.
+        // A missing neighbour has no row.
         let found = table("knn a.fbin --self -k 2 --subset mask.u8", name);
         assert_eq!(found.lines().count(), 4, "{found}");
         let found = table("knn a.fbin --self --radius 1", name);

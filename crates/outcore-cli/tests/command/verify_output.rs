@@ -14,7 +14,7 @@ struct Ends {
     right: u32,
 }
 
-/// Walks a flipped bit through the writes of a job in this directory.
+/// Flips a bit in each write of a job in this directory, one write per run.
 #[track_caller]
 fn walk(place: &TestDir, line: &str, output: &str) -> Ends {
     let words = format!("{line} -o {output} --drive . --threads 1 --verify-output");

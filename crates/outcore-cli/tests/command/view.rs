@@ -241,7 +241,7 @@ impl Small {
         self.change(&[&words[..], &["--run-size", "5KB"]].concat(), fault)
     }
 
-    /// What the view has; nothing if it is not there.
+    /// The contents of the view; `None` if there is no view.
     fn cat(&self) -> Option<Vec<u8>> {
         let answer = self.place.run(&["view", "cat", "v"]);
         match answer.code {
@@ -253,7 +253,7 @@ impl Small {
         }
     }
 
-    /// Only so many runs, and the manifest, are there.
+    /// Checks that the directory has this number of runs, the manifest, and nothing else.
     #[track_caller]
     fn has_only_runs(&self, runs: usize) {
         assert_eq!(names_in(&self.place.path("v")), ["view.json"]);
@@ -263,7 +263,7 @@ impl Small {
 }
 
 /// Kills a change after each operation that makes, cuts, renames or removes a file; calls `check`
-/// after each. Gives how often it was killed.
+/// after each. Returns how often it was killed.
 fn kill_each(change: impl Fn(&str) -> Answer, mut check: impl FnMut()) -> u32 {
     for nth in 1..200 {
         let answer = change(&format!("kill@{nth}:control"));
@@ -376,11 +376,11 @@ fn a_copy_of_a_view_is_read_and_never_touches_the_runs_of_the_original() {
     let build = ["build", "new.bin", "-o", "w", "--type", "u64", "--force"];
     small.change(&build, "").ok();
     assert!(cat("w") == new && cat("v") == old);
-    // Replaced once more, it takes its own runs away and no others.
+    // A second replacement removes only the view's own runs.
     small.change(&build, "").ok();
     assert!(cat("w") == new && cat("v") == old);
     fs::remove_dir_all(small.place.path("w")).unwrap();
-    // The original that is renamed is itself, and its copy, left behind, is none.
+    // A renamed original is still the original, and the copy that stays behind is not.
     copy_dir(&small.place, "v", "w");
     fs::rename(small.place.path("v"), small.place.path("x")).unwrap();
     let renamed = small.change(&["append", "x", "new.bin"], "");
@@ -388,7 +388,7 @@ fn a_copy_of_a_view_is_read_and_never_touches_the_runs_of_the_original() {
         let both = sorted_u64(&[&small.old[..], &small.new].concat());
         assert!(cat("x") == both && cat("w") == old);
     }
-    // Whose the runs are cannot be told while the original is away.
+    // While the original is away, the owner of the runs is unknown.
     small
         .change(&build, "")
         .fails(2, &["replace view", "copied from"], "another directory");
@@ -419,7 +419,7 @@ fn a_view_and_its_copy_that_both_grow_on_one_drive_keep_their_own_runs() {
     place.run(&replace).ok();
     assert!(cat("one/v") == sorted_u64(&data));
     assert!(cat("two/v") == sorted_u64(&[&data[..], &more].concat()));
-    // Those of the copy are left.
+    // The runs of the copy are left.
     let manifest = fs::read_to_string(place.path("two/v/view.json")).unwrap();
     let left = names_in(&place.path("drive"));
     assert!(
@@ -441,7 +441,7 @@ fn mount_as(place: &TestDir, name: &str) -> Option<Child> {
     let mut child = place.spawn(&["view", "mount", "v", "m"]);
     let file = mountpoint.join(name);
     let started = Instant::now();
-    // Of a dead mount the kernel still knows names; only opening asks the server.
+    // The kernel still knows the names of a dead mount; only opening a file asks the server.
     while fs::File::open(&file).is_err() {
         if let Some(status) = child.try_wait().unwrap() {
             let output = child.wait_with_output().unwrap();
@@ -506,7 +506,7 @@ fn a_mount_goes_with_its_server_however_that_ends() {
     child.wait().unwrap();
     wait_unmounted(&place.path("m"));
 
-    // Where its guardian is killed with it, the next mount takes the dead one away.
+    // If its guardian is also killed, the next mount removes the dead one.
     let mut child = mount(&place).unwrap();
     let threads = fs::read_dir(format!("/proc/{}/task", child.id())).unwrap();
     let children = |thread: std::io::Result<fs::DirEntry>| {

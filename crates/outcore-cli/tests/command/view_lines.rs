@@ -16,8 +16,8 @@ fn table(rows: usize) -> Vec<u8> {
     text
 }
 
-/// Builds `v` of `in.txt` with flags of an order, in several runs; gives what sort writes with
-/// them.
+/// Builds `v` of `in.txt` with flags of an order, in several runs; returns the bytes that sort
+/// writes with these flags.
 fn build(place: &TestDir, flags: &[&str]) -> Vec<u8> {
     let sorted = place.run(&[&["sort", "in.txt"], flags].concat()).ok();
     let words = ["view", "build", "in.txt", "-o", "v", "--lines", "--force"];

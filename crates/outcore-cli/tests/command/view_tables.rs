@@ -116,7 +116,7 @@ fn a_view_of_a_table_is_read_as_its_sort_by_number_and_by_key_and_added_to() {
         .run(&words("view materialize t.view -o all.csv --range ..2"))
         .ok();
     assert!(place.read("all.csv").starts_with(b"name,number\n"));
-    // Text is a table where that is asked for.
+    // Text is a table if an option asks for that.
     place.write("t.csv", b"a,b\n2,x\n1,y\n");
     place
         .run(&words("view build t.csv -o c.view --infer --by a"))
@@ -146,7 +146,7 @@ fn times_with_named_zones_are_printed_and_looked_for_in_utc() {
     assert_eq!(found.text(), "time\n1970-01-01T00:00:01.500Z\n");
     let head = place.run(&words("head -n 1 t.parquet")).ok();
     assert_eq!(head.text(), "time\n1970-01-01T00:00:01.500Z\n");
-    // What is not there is not said to be something else.
+    // The error for a missing file does not call it something else.
     place
         .run(&words("sort none.parquet -o s.parquet --by time"))
         .fails(3, &["none.parquet"], "path");
@@ -260,7 +260,7 @@ fn a_view_of_a_table_that_is_killed_is_absent_or_whole_and_one_that_is_added_to_
             let is_done = answer.code == Some(0);
             assert!(is_done || answer.code.is_none(), "{command} {answer:?}");
             killed += u32::from(!is_done);
-            // Whoever comes next finds a view, or none, and can make one.
+            // The next command finds a view or none, and can make one.
             let records = |place: &TestDir| {
                 let verify = place.run(&words("view verify t.view --json"));
                 verify.ok().event("summary")["records"].as_u64().unwrap()

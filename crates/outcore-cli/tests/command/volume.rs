@@ -322,7 +322,7 @@ fn commands_on_lines_read_and_write_large_datasets_too() {
     run(&place, &["sort", "@packed.gz", "-o", "got"]).ok();
     place.run(&["sort", "in", "-o", "out"]).ok();
     assert!(place.read("got") == place.read("out"));
-    // What a dataset holds is told by its content, too.
+    // The content of a dataset also shows its kind.
     place.run(&["sort", "in", "-o", "out.xz"]).ok();
     run(&place, &["volume", "put", "out.xz", "@unnamed"]).ok();
     run(&place, &["sort", "@unnamed", "-o", "got", "--force"]).ok();
@@ -341,7 +341,7 @@ fn csv_is_read_where_it_lies_headers_and_quoted_newlines_too() {
         let mut text = "name,\"price, net\",note\n".to_string();
         for (at, word) in random_u64(140_000, 12).chunks_exact(8).enumerate() {
             let number = u64_of(word);
-            // The first one lies behind what a stand-in has.
+            // The first such record is after the part that the stand-in of the dataset has.
             let note = match has_inner_lines && at > 70_000 && at % 1000 == 0 {
                 true => "\"two\nlines\"",
                 false => "plain",
@@ -438,7 +438,7 @@ fn commands_on_records_read_and_write_large_datasets_in_place() {
         ],
     )
     .ok();
-    // Damage is named where it lies.
+    // The error names the place of the damage.
     let share = fs::read_dir(place.path("d1/outcore-volume/data"))
         .unwrap()
         .flatten()
@@ -491,7 +491,7 @@ fn datasets_are_what_the_flags_call_files_and_are_never_changed() {
         &["verify", "@sorted", "--type", "u64", "--against=@keys"],
     )
     .ok();
-    // A value that is not a file is none, whatever it begins with.
+    // A value that is not a file name does not mean a dataset, whatever it begins with.
     run(
         &place,
         &["view", "build", "names", "-o", "names.view", "--lines"],
@@ -499,7 +499,7 @@ fn datasets_are_what_the_flags_call_files_and_are_never_changed() {
     .ok();
     let from = run(&place, &["view", "cat", "names.view", "--from-key", "@c"]).ok();
     assert_eq!(from.stdout, b"@eve\n");
-    // What a command records of itself is one of its outputs.
+    // The trace of a command is one of its outputs.
     let words = [
         "sort",
         "@keys",
@@ -620,7 +620,7 @@ fn a_dataset_needs_no_room_beside_it_to_be_read() {
     let bytes = random_u64(300_000, 5);
     place.write("in", &bytes);
     run(&place, &["volume", "put", "in", "@in"]).ok();
-    // What is read in place leaves nothing behind, and makes no file that is as long.
+    // A dataset that is read in place leaves nothing behind, and no file of its length is made.
     run(&place, &["head", "-n", "1", "@in", "--type", "u64"]).ok();
     run(
         &place,

@@ -20,7 +20,7 @@ const STEPS_PER_VOLUME: u64 = 30;
 /// Steps of the slice.
 const STEPS: u64 = 60;
 
-/// What happens while a command runs.
+/// The disturbance of a command.
 #[derive(Debug, Clone)]
 enum Disturbance {
     Nothing,
@@ -30,7 +30,7 @@ enum Disturbance {
     Kill(u64),
     /// A drive is away for the rest of the step.
     Pull(String, u64),
-    /// What a drive holds reads as zeros.
+    /// The contents of a drive read as zeros.
     Zero(String, u64),
     /// A bit of each page on a drive is flipped.
     Flip(String, u64),
@@ -42,7 +42,7 @@ struct Campaign {
     place: TestDir,
     is_redundant: bool,
     state: u64,
-    /// What each dataset may hold; nothing if it may be absent.
+    /// The possible contents of each dataset; `None` if it may be absent.
     wanted: BTreeMap<String, Vec<Option<Vec<u8>>>>,
     directories: u64,
 }
@@ -190,7 +190,7 @@ impl Campaign {
         child.wait().unwrap().code()
     }
 
-    /// What the datasets may hold after a command.
+    /// The possible contents of the datasets after a command.
     fn expect(&mut self, words: &[String], code: Option<i32>) {
         let is_certain = code == Some(0);
         let next = match &words[0][..] {
@@ -209,7 +209,7 @@ impl Campaign {
         known.push(next);
     }
 
-    /// Reads all datasets: each is right, or, where that is allowed, refused.
+    /// Reads all datasets: each is right or, where that is allowed, rejected.
     fn check(&mut self, may_refuse: bool, case: &str) {
         let names: Vec<String> = self.wanted.keys().cloned().collect();
         for name in names {

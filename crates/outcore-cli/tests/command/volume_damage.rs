@@ -194,11 +194,11 @@ fn one_damaged_dataset_hides_no_other() {
         status.stderr.contains("1 of them cannot be read"),
         "{status:?}"
     );
-    // Nothing tells which files are its own.
+    // Nothing identifies the files that belong to it.
     run(&place, &["volume", "scrub", "--remove-orphans"]).fails(2, &["@b"], "outcore volume rm @b");
     let removed = run(&place, &["volume", "rm", "@b"]).ok();
     assert!(removed.stderr.contains("--remove-orphans"), "{removed:?}");
-    // Under its old name, which scripts may know.
+    // The command also works under its old name, which scripts may use.
     run(&place, &["volume", "scrub", "--remove-strays"]).ok();
     run(&place, &["volume", "put", "in", "@b"]).ok();
     run(&place, &["volume", "scrub"]).ok();

@@ -133,7 +133,7 @@ fn a_dead_drive_is_removed_and_the_others_can_be_written() {
     is_right(&place, "removed");
     run(&place, &["volume", "put", "in", "@z"]).ok();
     run(&place, &["volume", "scrub"]).ok();
-    // Without redundancy nothing else has what the drive held.
+    // Without redundancy, no other drive has the contents of this one.
     let place = place_with(&[], 100_000);
     fs::rename(place.path("d1"), place.path("away")).unwrap();
     run(&place, &["volume", "remove", "d1"]).fails(4, &["@x cannot be read", "d1"], "give up");
@@ -213,7 +213,7 @@ fn what_is_killed_anywhere_is_whole_and_goes_on() {
             assert_eq!(answer.code, None, "{answer:?}");
             kills += 1;
             let again = place.run(&words);
-            // Nothing was left to do but to take it out of the drives file.
+            // The only remaining step was to take it out of the drives file.
             let is_done = again.code == Some(2) && again.stderr.contains("has no drive");
             assert!(again.code == Some(0) || is_done, "{case}: {again:?}");
             is_right(&place, &case);

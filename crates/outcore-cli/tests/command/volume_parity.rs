@@ -155,7 +155,7 @@ fn a_scrub_that_is_killed_harms_nothing() {
             break;
         }
         kills += 1;
-        // Nothing is left to repair if it was killed at its end.
+        // If it was killed at its end, nothing is left to repair.
         let code = run(&place, &["volume", "scrub"]).code;
         assert!(code == Some(0) || code == Some(4), "{nth}: {code:?}");
         run(&place, &["volume", "scrub"]).ok();
@@ -314,7 +314,7 @@ fn a_replacement_that_is_killed_anywhere_continues() {
         kills += 1;
         is_right(nth);
         let mut is_done = false;
-        // Every second time a second kill, a little further on.
+        // Every second run is killed once more, a little later.
         if nth % 2 == 0 {
             let mut command = place.command(&words);
             let again = Answer::of(command.env("OUTCORE_FAULT", "kill@9").output().unwrap());
@@ -336,7 +336,7 @@ fn a_replacement_that_is_killed_anywhere_continues() {
     run(&place, &["volume", "scrub"]).ok();
 }
 
-/// Each one moves the drive on, and the old directory stays where it is.
+/// Each replacement moves the drive to another directory, and the old directory stays.
 #[test]
 fn a_replacement_of_a_present_drive_that_is_killed_anywhere_continues() {
     let place = place_with(&PARITY, 60_000);

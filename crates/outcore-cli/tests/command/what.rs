@@ -23,7 +23,7 @@ fn a_column_that_is_named_makes_a_table_of_csv_and_json_lines() {
         .ok();
     assert_eq!(place.read("o.jsonl"), b"{\"a\":9}\n{\"a\":10}\n");
     place.run(&["verify", "o.csv", "--by", "price"]).ok();
-    // Rows of text stay as they are, and have the orders of GNU sort.
+    // Rows of text stay unchanged, and have the orders of GNU sort.
     for by in [
         &["--csv", "--by", "price"][..],
         &["--by", "2"],
@@ -38,7 +38,7 @@ fn a_column_that_is_named_makes_a_table_of_csv_and_json_lines() {
     }
     let sorted = place.run(&["sort", "in.jsonl", "--by", ".a"]).ok();
     assert_eq!(sorted.text(), "{\"a\":9}\n{\"a\":10}\n");
-    // Without a column it is what GNU sort sorts.
+    // Without a column, the input is lines, as for GNU sort.
     let lines = place.run(&["sort", "in.csv"]).ok();
     assert_eq!(lines.text(), "\"a, c\",9\nb,10\nd,-2\nname,price\n");
     assert!(lines.stderr.contains("--by"), "{lines:?}");
@@ -112,7 +112,7 @@ fn the_separator_of_csv_follows_from_its_records_and_is_named() {
         assert!(!other.contains("between fields"), "{other}");
         assert!(other.contains(&format!("id{between}price")), "{other}");
     }
-    // The usual one needs no note.
+    // The usual separator needs no note.
     place.write("usual.csv", b"a,b;c\n1,2;3\n");
     for words in [&["head", "usual.csv"][..], &["info", "usual.csv"]] {
         let answer = place.run(words).ok();

@@ -25,7 +25,7 @@ fn any_lines(count: u64) -> Vec<u8> {
     })
 }
 
-/// A number, some text and the place.
+/// A line of a number, some text and its place in the input.
 fn fields(count: u64, values: u64) -> Vec<u8> {
     lines_of(count, 2, |numbers, place| {
         let value = numbers.next() % values;
@@ -76,7 +76,8 @@ fn a_sort_that_keeps_one_line_per_key_is_resumed() {
 
 #[test]
 fn lines_that_tables_hold_are_written_by_a_run_that_resumes() {
-    // A few lines that all are in tables, so no item goes to a bucket; and some among others.
+    // Two inputs: a few distinct lines that all fit in tables, so no item goes to a bucket; and
+    // such lines among others.
     let few = lines_of(600_000, 7, |numbers, _| {
         format!("user{:05}\n", numbers.next() % 3000)
     });
@@ -169,7 +170,7 @@ fn lines_are_resumed_with_other_memory_and_threads_unless_the_memory_is_too_litt
     job.is_whole("more memory");
 }
 
-/// Buckets that are distributed again are divided in another way by each run.
+/// Each run divides buckets that are distributed again in another way.
 #[test]
 fn a_sort_of_several_distributions_is_resumed_from_any_part_of_its_output() {
     let lines = lines_of(600_000, 9, |numbers, _| {

@@ -90,7 +90,7 @@ impl Job<'_> {
         self.passes.place.run(&words)
     }
 
-    /// The output is there and right, and nothing else is; removes it.
+    /// Checks that the output is right and that nothing else exists; removes it.
     #[track_caller]
     fn is_whole(&self, when: &str) {
         let place = &self.passes.place;
@@ -101,8 +101,8 @@ impl Job<'_> {
         std::fs::remove_file(place.path(OUTPUT)).unwrap();
     }
 
-    /// Kills the job at an operation further and further on, and then the run that continues it;
-    /// gives how many runs continued another.
+    /// Kills the job at later and later operations, and then the run that continues it. Returns how
+    /// many runs continued another.
     fn walk(&self) -> u32 {
         let (mut continued, mut nth) = (0, 1);
         let mut numbers = Numbers(7);
@@ -128,7 +128,7 @@ impl Job<'_> {
         }
     }
 
-    /// Leaves what a run has kept that is killed as late as possible before its output appears.
+    /// Kills a run as late as possible before its output appears, and leaves what it has kept.
     fn killed_late(&self) {
         let (mut nth, mut last) = (8, None);
         loop {
@@ -145,7 +145,8 @@ impl Job<'_> {
         }
         assert!(last.is_some(), "no kill leaves a state");
         let last = last.unwrap();
-        // The number of operations varies with the time that they take, since states do.
+        // The number of states depends on the time that they take, and so does the number of
+        // operations.
         for nth in (1..=last).rev() {
             let is_killed = self.run_with(&format!("kill@{nth}")).code.is_none();
             if is_killed && self.is_kept() && !self.passes.place.path(OUTPUT).exists() {
@@ -268,7 +269,7 @@ fn another_job_in_passes_is_refused_with_the_difference() {
         "begin anew",
     );
     std::fs::remove_file(passes.place.path("numbers")).unwrap();
-    // The same edges again are another graph.
+    // A second conversion of the same edges is another graph.
     run("graph convert edges.txt -o g.graph --undirected --weights --drop-loops --force").ok();
     job.resume()
         .fails(2, &["another one", "g.graph"], "begin anew");
@@ -321,7 +322,7 @@ fn a_damaged_state_is_found_and_a_damaged_journal_continues_nothing() {
     let mut bytes = std::fs::read(&journal).unwrap();
     bytes[40] ^= 1;
     std::fs::write(&journal, bytes).unwrap();
-    // Nothing is vouched for any more.
+    // The journal vouches for nothing any more.
     job.resume().ok();
     job.is_whole("damaged journal");
 }

@@ -60,7 +60,8 @@ fn a_job_is_done_only_if_it_is_the_same_and_its_output_is_in_place() {
     assert!(done.stderr.contains(DONE), "{done:?}");
     job.is_whole("done");
 
-    // Another order, another type, another length of the input, another file at that name.
+    // The job has another order, another type, another length of the input, or another file at that
+    // name.
     published(&job);
     with(&job, &["--descending"]).fails(2, &["it exists already"], "--force");
     let answer = with(&job, &["--descending", "--force"]).ok();
@@ -163,7 +164,7 @@ fn the_journal_stays_until_scratch_is_gone() {
     assert_eq!(removed[1], journal.file_name().unwrap().to_string_lossy());
     job.is_whole("after the end");
 
-    // Scratch that is gone changes nothing.
+    // Lost scratch changes nothing.
     published(&job);
     let scratch = files(&job, "scratch-")[0].parent().unwrap().to_path_buf();
     std::fs::remove_dir_all(scratch).unwrap();
@@ -187,7 +188,7 @@ fn a_job_in_place_is_not_done_twice() {
         "shuffle in -o in --replace --drive . --resume --type u64 --memory 6MiB --threads 1";
     shuffle.command = words.split(' ').map(str::to_owned).collect();
     walk_the_end(&shuffle);
-    // More data than the killed run had are another job.
+    // With more data than the killed run had, it is another job.
     published(&shuffle);
     let longer = [&shuffle.expected[..], &[1; 8]].concat();
     shuffle.place.write("in", &longer);
@@ -260,7 +261,7 @@ fn a_log_of_scratch_that_is_gone_or_cut_lets_the_job_begin_anew() {
             false => std::fs::remove_file(log).unwrap(),
             true => std::fs::write(log, b"").unwrap(),
         }
-        // Another job is still refused, and removes nothing.
+        // Another job is still rejected, and removes nothing.
         with(&job, &["--descending"]).fails(2, &["descending order"], "begin anew");
         assert!(job.is_kept());
         let answer = job.resume().ok();
