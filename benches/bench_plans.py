@@ -11,7 +11,7 @@ Contract: builds `--drives` throttled drives (scripts/loop_drives.py) for each n
 Scratch is on all drives. The rates of the drives are those of the throttle, in a file of rates below the folder of the
 run. Each job runs once, and its own report has both times: the sum of its phases' predictions, and that of its phases'
 wall times. A prediction that is only a bound counts as met if the job is not slower; the table marks it. `sim plan`
-predicts the sort of numbers, too, from simulated drives of the same rates. The result is a JSON file and a Markdown
+also predicts the sort of numbers, from simulated drives of the same rates. The result is a JSON file and a Markdown
 table of predicted over actual time with median and worst deviation; `--page` writes the table into a page, between its
 markers. The exit code is 1 if the median deviation exceeds 5 % or the worst exceeds 20 %. Everything that was built is
 removed, however the run ends.

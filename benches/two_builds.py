@@ -30,7 +30,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 REPOSITORY = Path(__file__).resolve().parent.parent
-#: Slower than that in the median of all rounds is said.
+#: A case that is slower than this, in the median of all rounds, is reported.
 SPEED_MIN = 0.97
 
 #: Inputs: a name, and how it is made; N is the number of 8-byte numbers, L the number of 100-byte lines. gensort.txt

@@ -65,7 +65,7 @@ def ratio_of_medians(row: Row) -> float | None:
 
 
 def seconds_text(seconds: float, digits: int | None) -> str:
-    """As many digits as were measured, or so many behind the point."""
+    """As many digits as were measured, or the given number of decimals."""
     if seconds < 0.01:
         return f"{seconds * 1000:g} ms"
     return f"{seconds} s" if digits is None else f"{seconds:.{digits}f} s"

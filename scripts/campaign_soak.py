@@ -1,4 +1,4 @@
-"""The campaign `soak`: jobs and attacks of all kinds in turn, beside one volume that stays.
+"""The campaign `soak`: jobs and attacks of all kinds in turn, next to one volume that stays.
 
 Contract: as `campaigns.py`, except that a case also depends on the volume, which those before it have
 filled; `--from` begins with an empty one. The volume has three drives with parity and lives as long as the

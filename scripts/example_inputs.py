@@ -350,7 +350,7 @@ def _made(folder: Path) -> None:
     outcore.graph.convert(path("links.csv"), path("roads.graph"), weights="bytes")
 
 
-# Inputs that know where they are: name, what they are sorted from, and how.
+# Inputs that store their own place: the name, the file that was sorted, and the options.
 PLACED: dict[str, tuple[str, dict[str, Any]]] = {
     "sorted.bin.outcore.json": ("big.bin", {"dtype": "gensort"}),
     "runs.outcore.json": ("runs.bin", {"record": 100, "key": "0:10"}),

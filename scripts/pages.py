@@ -16,7 +16,7 @@ the shell stay from block to block:
 - `text`, `json`, `toml`, `csv`, `rust`: not run. A block of an unknown language, or of none, is a
   failure, so that no block escapes by its name.
 
-Comparisons ignore sizes, times and rates, and `...` stands for any text. Above a block,
+Comparisons ignore sizes, times and rates, and `...` matches any text. Above a block,
 `<!-- not run: REASON -->` skips it, and the number of such blocks may not exceed `NOT_RUN_CEILING`;
 `<!-- needs: MODULE -->` skips it where Python does not have the module, and `<!-- needs: $NAME, REASON -->`
 where that variable is not set, for blocks that take more than a machine. The last line is
@@ -443,7 +443,7 @@ def arguments(words: list[str]) -> argparse.Namespace:
 
 
 def has_command(options: argparse.Namespace) -> bool:
-    """Whether the command is built; says so if not."""
+    """Whether the command is built; prints a message if it is not."""
     if Path(options.command).is_file():
         return True
     print(f"{options.command} does not exist; try `cargo build -p outcore-cli -p outcore-lab`",

@@ -262,7 +262,7 @@ def sort_something(words: list[str], place: Path) -> None:
 
 
 def build(release: Release, machines: list[Machine], kinds: set[str]) -> list[Path]:
-    """Builds and tries all that is asked for; the files, in the order of their making."""
+    """Builds and tries everything that was requested; returns the files in their order."""
     made: list[Path] = []
     for machine in machines:
         if "program" in kinds:

@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
-"""Everything that must hold before a change goes in: `make test`, or parts of it.
+"""All checks that a change must pass: `make test`, or parts of it.
 
-Contract: runs the parts named (`lint`, `rust`, `python`, `pages`; all by default) one after the other, goes on
-after a failure, and ends with the line `N passed, N failed, N skipped`. If no part is named, Python's tests and then the
-checks of style run beside Rust's tests once these are built, since no part keeps two processors busy; what they print
-follows then. The exit code is 0 only if nothing failed. No step reads standard input; each is stopped, with all that it started,
+Contract: runs the named parts (`lint`, `rust`, `python`, `pages`; all by default) one after the other, continues after
+a failure, and ends with the line `N passed, N failed, N skipped`. If no part is named, Python's tests and then the
+checks of style run at the same time as Rust's tests, once these are built, since no part keeps two processors busy.
+Their output follows at the end. The exit code is 0 only if nothing failed. No step reads standard input; each is
+stopped, with all that it started,
 once it takes longer than its limit. Needs `scripts/setup.sh` to have run.
 """
 
@@ -49,7 +50,7 @@ def environment() -> dict[str, str]:
     variables["PYO3_PYTHON"] = str(VENV / "bin" / "python")
     # For tests that compare with NumPy: without it, or with make's empty one, they would be skipped.
     variables["PYTHON"] = str(VENV / "bin" / "python")
-    # As maturin has it: what cargo checks and what maturin builds is then one and the same.
+    # The same setting as maturin's, so that cargo checks what maturin builds.
     variables["PYO3_BUILD_EXTENSION_MODULE"] = "1"
     variables["PATH"] = f"{VENV / 'bin'}{os.pathsep}{variables.get('PATH', '')}"
     variables["PYTHONDONTWRITEBYTECODE"] = "1"

@@ -17,7 +17,7 @@ use crate::{lines, make};
 /// of the lines, from 1, that have it. Gives the number of words.
 ///
 /// # Errors
-/// What reading, sorting and writing fail with; `to` is not there then.
+/// The errors of reading, sorting and writing; `to` does not exist then.
 pub fn inverted_index(job: &Job, from: &Path, to: &Path) -> Result<u64> {
     let dir = crate::private_dir(job, to)?;
     let step = |name: &str| -> PathBuf { dir.path().join(name) };

@@ -117,8 +117,7 @@ pub fn drives(data: &[u8]) {
     }
 }
 
-/// A configuration file: up to the first line `--`, and an environment behind it, a variable a
-/// line.
+/// A configuration file up to the first line `--`, then an environment with one variable per line.
 pub fn config(data: &[u8]) {
     static FOLDER: OnceLock<Option<TempDir>> = OnceLock::new();
     let Some(folder) = FOLDER.get_or_init(|| tempfile::tempdir().ok()) else {

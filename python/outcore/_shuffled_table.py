@@ -47,8 +47,8 @@ class ShuffledTable:
         src: Parquet files, directories or patterns of them. A directory is read with all below it, except for names
             that begin with `.` or `_`; a directory such as `_day=7` is read. Files are taken in the order of their names.
         seed, epoch: Choose the order.
-        columns: Keep these columns, in this order; the others are not read. Names of directories such as `country=de`
-            are columns, too.
+        columns: Keep these columns, in this order; the others are not read. Names of directories such as
+            `country=de` are also columns.
 
     It can be pickled. pyarrow is needed.
 

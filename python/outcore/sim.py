@@ -101,7 +101,7 @@ class Result:
 
         A structured array: `arrival_ns` (the host wanted it), `enqueue_ns` (it entered the
         submission queue), `complete_ns`; `lba` and `sectors` of 512 bytes; `flow`; `op`, an index
-        of `OPERATIONS`. Empty if the run was told `requests=False`.
+        of `OPERATIONS`. Empty if the run had `requests=False`.
         """
         if self._requests is None:
             from ._numpy import numpy

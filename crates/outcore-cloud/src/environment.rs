@@ -156,7 +156,7 @@ fn is_address(text: &str) -> bool {
     };
     let server = rest.split(['/', '?']).next().unwrap_or_default();
     let (host, port) = match server.rsplit_once(':') {
-        // An address of IPv6 stands in brackets.
+        // An IPv6 address is in brackets.
         Some((host, port)) if !port.ends_with(']') => (host, Some(port)),
         _ => (server, None),
     };

@@ -42,7 +42,7 @@ impl Resuming<'_> {
         }
     }
 
-    /// Whether a killed run is continued; says so, or that it could be.
+    /// Whether a killed run is continued. Prints that, or that the run can be continued.
     pub(crate) fn begin(self, host: &dyn Host) -> bool {
         let [output] = self.target.files() else {
             return false;

@@ -411,7 +411,7 @@ struct Making<'a> {
     speeds: &'a Speeds,
     /// File systems of the drives that a volume would have.
     lanes: Vec<u64>,
-    /// The places of file systems. The kernel is asked once about each.
+    /// The places of file systems. Each file system is looked up in the kernel once.
     known: Vec<Known>,
     drives: Vec<DriveShare>,
 }

@@ -90,7 +90,7 @@ def _of_records(path: str, form: Form, count: int, rng: random.Random) -> bytes:
 
 
 def _places(room: int, count: int, rng: random.Random) -> list[int]:
-    """A random place in each of so many equal stretches, since a file may be in order."""
+    """A random place in each of several equal stretches, since a file may be in order."""
     ends = [number * room // count for number in range(count + 1)]
     return [rng.randrange(start, max(end, start + 1)) for start, end in zip(ends, ends[1:])]
 

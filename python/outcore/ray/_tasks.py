@@ -195,7 +195,7 @@ def _collect(
 ) -> tuple[list[list[str]] | Missing, int]:
     """The paths of all parts on this node, for each side, and the bytes that were fetched."""
     absent: set[int] = set()
-    # A node that does not answer is asked once, since it may take a minute to know that.
+    # A node that does not answer gets only one request, since this may take a minute.
     silent: set[str] = set()
     fetched_bytes = 0
 

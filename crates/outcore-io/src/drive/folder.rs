@@ -65,7 +65,7 @@ pub fn lock_in_turn(dir: &Path) -> Result<FolderLock> {
     Ok(FolderLock { _dir: opened })
 }
 
-/// The bytes of a small file; `None` if it is not there.
+/// The bytes of a small file; `None` if it does not exist.
 ///
 /// # Errors
 /// I/O.

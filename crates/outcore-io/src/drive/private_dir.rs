@@ -19,8 +19,8 @@
 //! Files of several directories appear together by records and a commit ([`commit`]). A sweep of
 //! such a directory finishes the renames first.
 //!
-//! A directory may be told to stay ([`PrivateDir::keep_for`]): it then holds the only copy of some
-//! data, because its job has freed parts of a file. It is swept once that file's marker is gone, or
+//! A job may keep a directory ([`PrivateDir::keep_for`]), which then holds the only copy of some
+//! data, because the job has freed parts of a file. It is swept once that file's marker is gone, or
 //! its set is decided. The directories of a job that can be resumed stay as well
 //! ([`PrivateDir::keep_to_resume`], [`resume`]).
 //!

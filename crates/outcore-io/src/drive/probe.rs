@@ -341,7 +341,7 @@ fn measure_together(
     Ok(())
 }
 
-/// Three significant digits; more would suggest a precision that is not there.
+/// Three significant digits; more digits would suggest a precision that the measurement lacks.
 fn rounded(rate: f64) -> u64 {
     let digits = rate.max(1.0).log10().floor() as i32;
     let unit = 10_f64.powi((digits - 2).max(0));

@@ -125,7 +125,7 @@ impl Label {
     /// The numbers of its drives among `drives`.
     ///
     /// # Errors
-    /// One is not there.
+    /// A directory does not exist.
     fn members_of(&self, drives: &[VolumeDrive]) -> Result<Vec<usize>> {
         let place_of = |name: &String| {
             let place = drives.iter().position(|drive| drive.name == *name);

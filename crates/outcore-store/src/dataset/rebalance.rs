@@ -49,7 +49,7 @@ impl DatasetVolume {
             if !self.is_unequal(manifest) {
                 return false;
             }
-            // Without room it is one of them: the rebalance says so.
+            // A dataset without room is one of them; the rebalance reports that.
             let Some(lens) = self.lens_in(manifest, &free) else {
                 return true;
             };

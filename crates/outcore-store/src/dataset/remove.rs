@@ -123,7 +123,7 @@ impl DatasetVolume {
     /// Removes files on a drive that do not belong to the volume any more, or not yet.
     ///
     /// # Errors
-    /// Usage: what it has is not certainly of this volume. I/O.
+    /// Usage: its files may not belong to this volume. I/O.
     pub fn forget_drive(&self, drive: &VolumeDrive) -> Result<Option<PathBuf>> {
         let is_known = path_of(drive).exists();
         if is_known && !self.is_joining(drive) {

@@ -141,7 +141,7 @@ impl DatasetVolume {
         if old.is_empty() || self.missing().next().is_some() || self.is_being_changed()? {
             return Ok(Vec::new());
         }
-        // While the folder with the lock is lost, nobody else can lock it either.
+        // While the folder with the lock is lost, no other command can lock it either.
         let _names = self.lock_unchecked().ok();
         self.check_not_overtaken()?;
         self.write_labels(&old)?;

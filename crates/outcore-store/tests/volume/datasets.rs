@@ -1,8 +1,8 @@
 //! Datasets: `get` returns what was put, complete or not at all; errors name drive, file and offset
 //! of damage.
 //!
-//! Contract: subdirectories of a temporary directory stand for drives; faults are injected at each
-//! step of a whole `put`.
+//! Contract: subdirectories of a temporary directory take the place of drives; faults are injected
+//! at each step of a whole `put`.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -21,7 +21,7 @@ use tempfile::TempDir;
 
 use super::*;
 
-/// Directories that stand for drives, and a place next to them.
+/// Directories in place of drives, and a place next to them.
 pub(super) struct TestDir {
     dir: TempDir,
     pub(super) device: Arc<dyn Device>,

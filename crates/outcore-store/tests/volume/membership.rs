@@ -573,7 +573,7 @@ fn any_step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// Does a step, if it is possible; what must then be in the volume is in `wanted`.
+/// Does a step, if it is possible. `wanted` has the contents that the volume must have afterwards.
 fn step(place: &TestDir, step: &Step, wanted: &mut BTreeMap<String, Vec<u8>>) {
     let volume = open(place);
     let is_drive = |drive: &str| volume.drives().iter().any(|known| known.name == *drive);

@@ -38,7 +38,7 @@ const AHEAD_PIECES: usize = 64;
 pub(crate) struct PieceQueue {
     next: AtomicUsize,
     readers_count: usize,
-    /// Pieces that nobody takes.
+    /// Pieces that no thread takes.
     left_out: OnceLock<HashSet<usize>>,
 }
 

@@ -210,8 +210,8 @@ impl Verb for Clean {
     }
 }
 
-/// Removes the directories of jobs that can be resumed; what these jobs have left elsewhere is left
-/// over from then on. Returns the directories.
+/// Removes the directories of jobs that can be resumed; files that these jobs have left elsewhere
+/// then count as leftovers. Returns the directories.
 fn forget(places: &[ScratchPlace]) -> Result<Vec<PathBuf>> {
     let mut forgotten = Vec::new();
     for place in places {

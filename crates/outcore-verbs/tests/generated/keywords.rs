@@ -46,8 +46,8 @@ const NAMES: [(&str, &str); 26] = [
 /// Options that say the opposite of their keyword.
 const OPPOSITES: [&str; 2] = ["no_header", "unordered"];
 /// Options of no use to Python: `drives` takes the file of drives too, there are no streams, and a
-/// plan is a value of its own. Python has `tabulate` for numbers that no file holds, and `key` for
-/// keys of lines too; [`ORDER`] stands for the letters of GNU sort.
+/// plan is a value of its own. Python has `tabulate` for numbers that no file holds, and uses `key`
+/// also for keys of lines. [`ORDER`] is the option for the letters of GNU sort.
 const LEFT_OUT: [&str; 31] = [
     "cat",
     "drives_file",
@@ -147,7 +147,8 @@ pub(crate) struct Keyword {
     pub(crate) annotation: String,
     /// Nothing where it has to be given.
     pub(crate) default: Option<String>,
-    /// What makes words of it, and of which option; nothing for files, which stand behind them.
+    /// The function that makes words of it, and the option; none for files, which come after the
+    /// words.
     pub(crate) option: Option<(&'static str, String)>,
     pub(crate) doc: String,
 }
@@ -206,7 +207,7 @@ pub(crate) fn keyword(arg: &Arg, inputs: Inputs) -> Keyword {
     let name = known.map_or(id, |(_, name)| name).to_owned();
     let long = arg.get_long().map(|long| format!("--{long}"));
     let short = || arg.get_short().map(|short| format!("-{short}"));
-    // What stands in front of the files has the keyword's name in messages.
+    // An argument before the files has the keyword's name in messages.
     let flag = long.or_else(short).unwrap_or_else(|| name.clone());
     let (annotation, default, method) = kind_of(arg, &name, inputs);
     let option = (method != "operands").then_some((method, flag));

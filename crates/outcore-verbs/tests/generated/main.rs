@@ -20,7 +20,7 @@ use clap::{Args as _, Command};
 use outcore_verbs::verb::{Verb, VerbVisitor};
 use outcore_verbs::visit_verbs;
 
-/// Fails if the file at `name` of the repository is not `text`; writes it if that is asked for.
+/// Fails if the file at `name` of the repository is not `text`; writes it on request.
 fn check(name: &str, text: &str) {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let path = root.join(name);
@@ -37,8 +37,8 @@ fn check(name: &str, text: &str) {
     );
 }
 
-/// Fails if what stands between the marks of `section` in the file at `name` is not `text`; writes
-/// it if that is asked for. A mark is a comment, between these signs.
+/// Fails if the text between the marks of `section` in the file at `name` is not `text`; writes it
+/// on request. A mark is a comment, between these signs.
 fn check_section(name: &str, section: &str, (open, close): (&str, &str), text: &str) {
     let path = Path::new(env!("CARGO_MANIFEST_DIR"))
         .join("../..")

@@ -280,7 +280,7 @@ const VALUES: [(&str, &str); 4] = [
     ("LEFT", "`left`"),
     ("RIGHT", "`right`"),
 ];
-/// What only a shell has.
+/// Words that only a shell has.
 const OF_SHELLS: [&str; 10] = [
     "--",
     " -",
@@ -347,7 +347,7 @@ fn as_functions(text: &str) -> String {
     said
 }
 
-/// The text with `word` as `other` wherever it stands alone.
+/// The text with `other` in place of each separate `word`.
 fn replace_word(text: &str, word: &str, other: &str) -> String {
     let is_letter = |letter: char| letter.is_alphanumeric() || letter == '_';
     let mut replaced = String::with_capacity(text.len());

@@ -29,7 +29,7 @@ from __future__ import annotations
 "#;
 /// The verb whose function documents what all of them raise.
 const RAISING: &str = "sort";
-/// A verb that reports its result where no output is named, unless it is a table.
+/// A verb that reports its result if no output is named, unless the result is a table.
 const REPORTING: &str = "count-by";
 /// Verbs whose functions have other names: those of these names take what is in memory, or make an
 /// object.
@@ -245,7 +245,7 @@ fn text_of(module: &Module, kind: &str) -> String {
     text + &format!("\n\n__all__ = [\n{names}]\n")
 }
 
-/// Whether `name` stands alone somewhere in `text`.
+/// Whether `name` is a separate word somewhere in `text`.
 fn has_word(text: &str, name: &str) -> bool {
     let is_letter = |letter: char| letter.is_alphanumeric() || letter == '_';
     text.match_indices(name).any(|(at, _)| {
@@ -480,7 +480,7 @@ impl Module {
         }
     }
 
-    /// What a function gives, where this is told by the type of an argument.
+    /// The result of a function, if the type of an argument determines it.
     fn overload(&mut self, name: &str, parameters: &[String], returned: &str) {
         self.line(&format!("\n\n@overload\ndef {name}("));
         self.parameters(parameters);

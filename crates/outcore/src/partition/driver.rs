@@ -57,7 +57,7 @@ pub(crate) struct Unnamed<'a> {
     /// The journal, and the items that the job has read, if it can be resumed.
     pub(crate) journal: Option<LastRecord>,
     pub(crate) items_in: u64,
-    /// The check of the output, if it is asked for.
+    /// The check of the output, if the job requests it.
     pub(crate) read_back: Option<ReadBack<'a>>,
 }
 
@@ -73,8 +73,8 @@ impl Unnamed<'_> {
         }
     }
 
-    /// Reads the output, which begins with this header, back, if that is asked for; returns whether
-    /// it was.
+    /// On request, reads back the output, which begins with this header; returns whether it was
+    /// read back.
     fn verify(&mut self, job: &Job, volume: &Volume, header: &[u8]) -> Result<bool> {
         let (Some(read_back), Some(staged)) = (self.read_back.take(), &self.staged) else {
             return Ok(false);

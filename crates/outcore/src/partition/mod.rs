@@ -77,7 +77,7 @@ impl<'a> LazyScratch<'a> {
         }
     }
 
-    /// Scratch that is there.
+    /// The scratch, if there is any.
     pub(crate) fn of(scratch: Scratch) -> Self {
         LazyScratch {
             made: OnceLock::from(scratch),

@@ -37,7 +37,7 @@ pub(crate) trait Mover {
     /// Determines the buckets.
     type Route: Route;
 
-    /// The route, which is told what comes next.
+    /// The route, which the owner informs of the next items.
     fn route(&mut self) -> &mut Self::Route;
     /// Moves the items of a run.
     fn take(&mut self, worker: &mut ScatterWorker<'_>, run: Run<'_>) -> Result<()>;

@@ -179,8 +179,8 @@ impl Planned for SortPlan {
     }
 
     /// Hundreds of sampled elements per bucket, from a few places per bucket: in sorted input, the
-    /// elements of one place are adjacent and say no more than a single one. Reads at most 1/16 of
-    /// the data.
+    /// elements of one place are adjacent and give no more information than a single one. Reads at
+    /// most 1/16 of the data.
     fn choose_sample(&mut self) -> (f64, f64) {
         let size = &self.size;
         let element_bytes = size.element_bytes as u64;

@@ -58,8 +58,7 @@ fn counts_of(summary: &Value) -> Counts {
     counts
 }
 
-/// A report's value by the id of its table and the first cell of the row; 0 for a row that is not
-/// there.
+/// A report's value by the id of its table and the first cell of the row; 0 for a missing row.
 fn count(report: &Value, table: &str, row: &str) -> u64 {
     let sections = report["sections"].as_array().unwrap();
     let mut tables = sections

@@ -32,7 +32,7 @@ pub enum Stripe {
     /// The files that the job both writes and reads. Inputs and outputs stay whole, each on one
     /// drive, as the engine stores them. Devices of other traces stay whole as well.
     Scratch,
-    /// All, in units of so many bytes.
+    /// All, in units of this many bytes.
     Unit(u64),
 }
 

@@ -243,7 +243,7 @@ pub(crate) struct Array {
     write_bytes: u64,
     stats: FlowStats,
     watch: Watch,
-    /// Steps until `watch` is asked again.
+    /// Steps between two calls of `watch`.
     unwatched: u32,
 }
 

@@ -246,7 +246,7 @@ pub(in crate::jobs) fn sum_type(of: &DataType) -> Option<DataType> {
     })
 }
 
-/// The values that SQL's `distinct` stands before.
+/// The values before which SQL has `distinct`.
 fn of_distinct(inner: &str) -> Option<&str> {
     let (word, of) = inner.split_once(char::is_whitespace)?;
     word.eq_ignore_ascii_case("distinct").then_some(of.trim())

@@ -56,7 +56,7 @@ impl<'a> Keys<'a> {
         })
     }
 
-    /// All keys. If the memory is too small, the error says so.
+    /// All keys. If the memory is too small, an error reports that.
     pub(super) fn read_all(&self, job: &Job) -> Result<Vec<u8>> {
         bytes_of(job, (self.path, self.inputs))
     }

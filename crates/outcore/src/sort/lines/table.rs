@@ -59,7 +59,7 @@ pub(super) struct Table {
     rest: Vec<u8>,
 }
 
-/// What a table has room for.
+/// The room of a table.
 #[derive(Debug)]
 struct Entries {
     terminator: u8,
