@@ -316,8 +316,8 @@ pub trait Host {
         asked.what(self.names())
     }
 
-    /// Fails for an option that does not apply to inputs of this kind, which is the answer to
-    /// `asked`.
+    /// Fails for an option that does not apply to inputs of the kind `what`, which `asked` has
+    /// determined.
     ///
     /// # Errors
     /// Usage, with the option's name.

@@ -17,7 +17,7 @@ const CLOSED_PIPE: i32 = 141;
 
 /// Prints a text unchanged.
 pub(crate) fn text(text: &str) {
-    // Not the library's stream, which treats a closed output as written.
+    // The library's stream is not used, because it treats a closed output as written.
     let stdout = io::stdout().as_fd().try_clone_to_owned();
     let written = stdout.and_then(|stdout| File::from(stdout).write_all(text.as_bytes()));
     match written {

@@ -103,7 +103,7 @@ def _of_lines(path: str, count: int, rng: random.Random) -> bytes:
         each = -(-count // stretches)
         for at in _places(max(file.size_bytes - _STRETCH_BYTES, 0) + 1, stretches, rng):
             lines = file.read_at(_STRETCH_BYTES, at).split(b"\n")
-            # The first line is the rest of one, and the last is cut, unless the file ends there.
+            # The first line may be the rest of a line, and the last one may be cut.
             lines = lines[0 if at == 0 else 1 : -1] or lines[:1]
             lines = [line for line in lines if line.strip() and len(line) < _LINE_BYTES_MAX]
             found += rng.sample(lines, min(each, len(lines)))

@@ -101,7 +101,7 @@ impl IoBuf {
         assert!(bytes.is_empty(), "no more bytes than the transfer has");
     }
 
-    /// The rest from `start`, for a vectored write.
+    /// The bytes after `start`, for a vectored write.
     pub(super) fn io_slices(&self, mut start: usize) -> Vec<IoSlice<'_>> {
         let mut rest = Vec::new();
         for slice in self.slices() {

@@ -560,7 +560,7 @@ mod tests {
                 });
                 let wait = Some(Duration::from_secs(60));
                 queue.complete(wait, &mut done).unwrap();
-                // The other thread has already ended if the write was needed.
+                // If the write was needed, the other thread has already ended.
                 returned.send(()).unwrap_or_default();
             });
             assert_eq!((done.len(), queue.in_flight()), (0, 1));

@@ -150,8 +150,8 @@ impl ChecksumBlock {
 
 /// A queue that handles datasets.
 pub(super) struct DatasetQueue {
-    // Declared first, so dropped first: it waits for the transfers whose memory the parents hold if
-    // it is broken.
+    // Declared first, so dropped first: if the queue is broken, the drop waits for the transfers
+    // whose memory `parents` holds.
     below: Box<dyn Queue>,
     depth_below: usize,
     table: Arc<Table>,

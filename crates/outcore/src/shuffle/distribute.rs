@@ -152,8 +152,8 @@ pub(super) fn split_oversized<R: Records>(
     })
 }
 
-/// Distributes one bucket by as many further levels as its buckets need to fit in an area, if the
-/// buffers allow it.
+/// Distributes one bucket by further levels: as many as it takes until its parts fit in an area, if
+/// the buffers allow it.
 fn split<R: Records>(shared: &Shared<'_, R>, bucket: NodeBucket) -> Result<Vec<NodeBucket>> {
     let plan = shared.plan;
     let left = shared.tree.levels - bucket.kind.level;

@@ -33,7 +33,7 @@ pub(crate) struct KeySplitters<K> {
 
 /// Facts about the elements of a bucket.
 struct Known {
-    /// Number of keys that they share, from the distribution's depth on.
+    /// Number of keys that they share, counted from the distribution's depth.
     shared: usize,
     /// Whether the splitters examined no further keys.
     is_equal: bool,
@@ -43,8 +43,8 @@ struct Known {
 
 /// One classifier of the tree.
 struct Node<K> {
-    /// Number of keys before the prefix, from the distribution's depth on, that all its elements
-    /// share.
+    /// Number of keys before the prefix, counted from the distribution's depth, that all its
+    /// elements share.
     depth: usize,
     /// Keys before the classified one.
     prefix: Vec<K>,
@@ -299,7 +299,8 @@ impl<E: Elements> Ground<'_, E> {
         }
         let from = view.sorted.partition_point(|&other| other < key);
         let to = view.sorted.partition_point(|&other| other <= key);
-        // Rounded to the nearest: one and a half are too large for one.
+        // The share is rounded to the nearest number, since one and a half ranges are too much for
+        // one bucket.
         let share = (2 * ranges * (to - from) / view.sorted.len()).div_ceil(2);
         if share < 2 {
             return None;

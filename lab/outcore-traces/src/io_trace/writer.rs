@@ -27,7 +27,7 @@ impl<W: Write> Writer<W> {
             ..header.clone()
         };
         let mut json = serde_json::to_vec(&header)?;
-        // Blanks are white space in JSON; the line end closes the text for readers who print it.
+        // Blanks are white space in JSON. The line end helps readers who print the text.
         let padded = (PREAMBLE_BYTES + json.len() + 1).next_multiple_of(RECORD_BYTES);
         json.resize(padded - PREAMBLE_BYTES - 1, b' ');
         json.push(b'\n');

@@ -2,7 +2,7 @@
 //!
 //! Contract: no allocation and no branch in the loops, so that the compiler can vectorise them.
 
-/// A register of truth values, and which of them make a result matter.
+/// A register of truth values, and the value for which a result matters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Guard {
     pub(super) register: usize,

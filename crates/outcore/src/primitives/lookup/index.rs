@@ -283,7 +283,7 @@ impl Index {
     /// The index at `path` of the files of `sorted`.
     ///
     /// # Errors
-    /// Usage: it is not an index, or belongs to other files, or to these before they changed.
+    /// Usage: it is not an index, belongs to other files, or to an earlier state of these files.
     /// Corrupt: damage. The errors of reading.
     pub(super) fn open(sorted: &Sorted<'_>, path: &Path, format: &RecordFormat) -> Result<Self> {
         let job = sorted.job;

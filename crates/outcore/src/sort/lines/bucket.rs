@@ -36,7 +36,7 @@ pub(super) struct TableLines {
     pub(super) is_repeated: bool,
     /// Among equal lines that were only counted, those of the second of two sides.
     pub(super) second_side: u64,
-    /// Whether it holds no lines, only the totals of all before it.
+    /// Whether it holds no lines, but only the totals of all buckets before it.
     pub(super) is_total: bool,
 }
 
