@@ -341,7 +341,8 @@ pub fn nearest<'a>(word: &str, known: &[&'a str]) -> Option<&'a str> {
         })
         .min_by_key(|(distance, has_other_letters, _)| (*distance, *has_other_letters))?;
     let longest = wanted.chars().count().max(closest.chars().count());
-    (distance * 3 <= longest.max(3)).then_some(closest)
+    let is_near = distance * 3 <= longest.max(3) && distance < wanted.chars().count().max(1);
+    is_near.then_some(closest)
 }
 
 fn sorted_letters(word: &str) -> Vec<char> {

@@ -308,11 +308,20 @@ pub(super) fn failed(error: &ArrowError) -> Error {
 }
 
 /// Casts both to one type in which they can be compared.
+pub(super) fn comparable(one: Value, other: Value) -> Result<(Value, Value)> {
+    in_one_type(one, other, "cannot be compared")
+}
+
+/// Casts both to one type, of which a column then consists.
 pub(super) fn alike(one: Value, other: Value) -> Result<(Value, Value)> {
+    in_one_type(one, other, "have no common type")
+}
+
+fn in_one_type(one: Value, other: Value, failure: &str) -> Result<(Value, Value)> {
     let (one, other) = (in_utc(one)?, in_utc(other)?);
     let common = common_type(&one, &other).ok_or_else(|| {
         wrong(format!(
-            "{} and {} cannot be compared",
+            "{} and {} {failure}",
             notation(one.data_type()),
             notation(other.data_type())
         ))
@@ -328,7 +337,12 @@ fn how_to_compare(one: &Value, other: &Value) -> String {
         (_, true) => one.quoted_number(),
         _ => None,
     };
+    let are_numbers_and_times = (one.data_type().is_numeric() && other.data_type().is_temporal())
+        || (one.data_type().is_temporal() && other.data_type().is_numeric());
     match quoted {
+        _ if are_numbers_and_times => {
+            "epoch(t) is a time's number of seconds since 1970; a date is written in quotes: '2024-12-01'".to_owned()
+        }
         Some(number) => format!("write the number without quotes: {number}"),
         None => "cast one of them, for example i64(name) or text(name)".to_owned(),
     }

@@ -32,6 +32,11 @@ impl<'a> Cursor<'a> {
         self.at = at;
     }
 
+    /// The text that was read.
+    pub(super) fn before(&self) -> &'a str {
+        &self.text[..self.at]
+    }
+
     /// The unread text.
     pub(super) fn rest(&self) -> &'a str {
         &self.text[self.at..]

@@ -10,6 +10,7 @@ use outcore_io::{Error, Result};
 
 use super::calls::call;
 use super::cursor::{Cursor, is_in_name};
+use super::foreign;
 use super::functions::{Cast, READ};
 use super::tree::{Arm, Between, Binary, Case, Expr, Named, Unary};
 use crate::key::column::quoted;
@@ -118,7 +119,10 @@ impl<'a> Parser<'a> {
         match rest {
             _ if rest.starts_with("::") => error.hint(TYPES_CALLED),
             _ if rest.starts_with(['~', '!']) => error.hint(PATTERNS),
-            _ => error,
+            _ => match foreign::operator(self.cursor.before().trim_end(), rest) {
+                Some(step) => error.hint(step),
+                None => error,
+            },
         }
     }
 
@@ -210,9 +214,15 @@ impl<'a> Parser<'a> {
         pattern.is_some_and(|pattern| pattern.trim_start().starts_with(['\'', '"']))
     }
 
-    /// Rejects a comparison of two texts, whose result is the same in every row: in SQL, double
-    /// quotes are for names.
+    /// Rejects comparisons whose result is the same in every row: with null, and of two texts,
+    /// since SQL puts names in double quotes.
     fn check_compared(&self, one: &Expr, other: &Expr) -> Result<()> {
+        if matches!(one, Expr::Null) || matches!(other, Expr::Null) {
+            let error = self
+                .cursor
+                .wrong("nothing equals null: the comparison ends");
+            return Err(error.hint("write x is null, or x is not null"));
+        }
         let (Expr::Text(one), Expr::Text(_)) = (one, other) else {
             return Ok(());
         };
@@ -299,7 +309,13 @@ impl<'a> Parser<'a> {
                 return Ok(values);
             }
             if !self.cursor.take(",") {
-                return Err(self.cursor.wrong("`)` or `,` is missing"));
+                let error = self.cursor.wrong("`)` or `,` is missing");
+                return Err(match self.cursor.has_word("from") {
+                    true => {
+                        error.hint("year(t), month(t), day(t) and hour(t) are the parts of a time")
+                    }
+                    false => error,
+                });
             }
         }
     }
@@ -364,7 +380,13 @@ impl<'a> Parser<'a> {
             }
         }
         let Some(name) = self.name()? else {
-            return Err(self.cursor.wrong("a value is missing"));
+            let error = self.cursor.wrong("a value is missing");
+            return Err(
+                match foreign::value(self.cursor.before(), self.cursor.rest()) {
+                    Some(step) => error.hint(step),
+                    None => error,
+                },
+            );
         };
         if !is_quoted && self.cursor.take("(") {
             let values = self.list();
@@ -406,9 +428,13 @@ impl<'a> Parser<'a> {
             let element = element.map_err(|_| self.cursor.wrong("no such element"))?;
             return Ok(Expr::Element(Box::new(of), element));
         }
-        Err(self
+        let error = self
             .cursor
-            .wrong("an element is a number in brackets, as in x[0],"))
+            .wrong("an element is a number in brackets, as in x[0],");
+        Err(match self.cursor.rest().starts_with(':') {
+            true => error.hint("substr(s, 1, 2) is a part of a text: its first two characters"),
+            false => error,
+        })
     }
 
     /// Whether the word `case` comes next, followed by text that can only be a value.
