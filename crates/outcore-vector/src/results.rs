@@ -327,5 +327,5 @@ fn too_large(file: &VectorFile, id: u64) -> Error {
     let cause = format!("its format has ids of 32 bits, but {id} does not fit");
     Error::usage("create output", cause)
         .path(&file.path)
-        .hint("write .npy, which has 64 bits")
+        .hint("write .npy, whose ids have 64 bits")
 }

@@ -536,7 +536,7 @@ fn dictionary(data_type: &DataType, values: &ArrayRef) -> Result<ArrayRef> {
 /// A dictionary of type `data_type` with these keys and values.
 ///
 /// # Errors
-/// Usage: more values than keys of their type.
+/// Usage: there are more values than the type of the keys can number.
 pub(crate) fn dictionary_of(
     data_type: &DataType,
     keys: &[Option<usize>],
