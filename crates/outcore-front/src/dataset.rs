@@ -216,11 +216,11 @@ impl LineSource for LineFiles {
     fn unpack(&mut self, job: &Job, beside: &Path) -> Result<()> {
         let mut files = self.files();
         files.beside = beside.to_path_buf();
-        let packed = (std::mem::take(&mut files.inputs), files.recognition);
+        let (inputs, recognition) = (std::mem::take(&mut files.inputs), files.recognition);
         let Files {
             resources, spool, ..
         } = &mut *files;
-        let mut unpacked = unpack_packed(job, resources, beside, packed, spool)?;
+        let mut unpacked = unpack_packed(job, resources, beside, inputs, recognition, spool)?;
         if files.is_json {
             skip_input_marks(&mut unpacked)?;
         }

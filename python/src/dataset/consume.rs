@@ -20,7 +20,6 @@ use outcore::primitives::table::{BatchStep, Numbers};
 use outcore::primitives::tables::Histogram;
 use outcore::primitives::{BucketFiles, Reduction, Scalar, Side, fold};
 use outcore::{Error, Result};
-use outcore_front::cost::DriveTraffic;
 use outcore_front::dataset::LineFiles;
 use outcore_front::inputs::{Source, Streams};
 use outcore_front::output::{self, Holds, Target};
@@ -270,8 +269,14 @@ pub(crate) fn write<'py>(
             false => Holds::Records,
             true => Holds::Lines,
         };
-        let how = (Streams::Refused, holds);
-        let target = output::choose_new(name, &opened.sources, specs, to.force, how)?;
+        let target = output::choose_new(
+            name,
+            &opened.sources,
+            specs,
+            to.force,
+            Streams::Refused,
+            holds,
+        )?;
         opened.execution.set_beside(target.dir());
         opened.execution.take_steps()?;
         let done = match opened.execution.written()? {
@@ -293,7 +298,7 @@ pub(crate) fn write<'py>(
             written_bytes: done.written_bytes,
             passes: done.passes,
         };
-        let traffic: Vec<DriveTraffic> = done.drives.iter().map(DriveTraffic::of).collect();
+        let traffic = done.drives.clone();
         let lens_bytes = opened.sources.iter().map(|source| source.len_bytes());
         let report = WriteSummary {
             used: stopwatch.stop(moved, &traffic, &opened.resources, None),
@@ -483,8 +488,7 @@ pub(crate) fn split_lines(
         let mut reader = line_reader(&opened, &job, csv)?;
         let (inputs, _) = lines_of(&opened)?.inputs();
         let data_bytes = inputs.iter().map(|input| input.data_bytes).sum();
-        let of = (inputs.len(), data_bytes);
-        let (_, names) = split(&job, &mut reader, of, what)?;
+        let (_, names) = split(&job, &mut reader, inputs.len(), data_bytes, what)?;
         drop(reader);
         Ok((names, opened.execution.so_far().skipped))
     })

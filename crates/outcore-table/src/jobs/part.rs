@@ -227,8 +227,10 @@ impl Change for Repeated {
 pub fn halves(
     job: &Job,
     ends: &TableEnds<'_>,
-    (share, seed): (f64, u64),
-    (rest, rest_writes): (&PathBuf, &OutputOptions),
+    share: f64,
+    seed: u64,
+    rest: &PathBuf,
+    rest_writes: &OutputOptions,
 ) -> Result<(TableSummary, TableSummary)> {
     if !(0.0..=1.0).contains(&share) {
         return Err(

@@ -113,7 +113,7 @@ fn a_table_cut_in_two_is_whole_and_appears_whole() {
     let rest = place.dir.path().join("rest.parquet");
     for share in [0.0, 0.25, 0.9, 1.0] {
         let job = job(64 << 20, 2);
-        let (one, other) = halves(&job, &place.ends(), (share, 3), (&rest, &place.writes)).unwrap();
+        let (one, other) = halves(&job, &place.ends(), share, 3, &rest, &place.writes).unwrap();
         assert_eq!(job.budget.used_bytes(), 0);
         assert_eq!(one.rows_out, (12_000.0 * share) as u64);
         assert_eq!(one.rows_out + other.rows_out, 12_000);
@@ -134,8 +134,10 @@ fn a_table_cut_in_two_is_whole_and_appears_whole() {
         halves(
             &job(64 << 20, 2),
             &place.ends(),
-            (1.5, 3),
-            (&rest, &place.writes)
+            1.5,
+            3,
+            &rest,
+            &place.writes
         )
         .is_err()
     );
@@ -144,8 +146,10 @@ fn a_table_cut_in_two_is_whole_and_appears_whole() {
     let failed = halves(
         &job(64 << 20, 2),
         &place.ends(),
-        (0.5, 3),
-        (&missing, &place.writes),
+        0.5,
+        3,
+        &missing,
+        &place.writes,
     );
     assert!(failed.is_err());
     assert_eq!(names(), before);

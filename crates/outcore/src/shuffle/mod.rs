@@ -34,7 +34,9 @@ use self::plan::COPY;
 pub use self::plan::{ShufflePlan, ShuffleSize, plan_shuffle};
 use self::records::{Fixed, Lines, Numbers, Records};
 use self::tree::{Tree, fan_out};
-use crate::ends::{Input, Output, Phase, Phases, check_unchanged, interleave, open_inputs};
+use crate::ends::{
+    DriveTraffic, Input, Output, Phase, Phases, check_unchanged, interleave, open_inputs,
+};
 use crate::job::{Job, JobSize};
 use crate::key::check::CheckOptions;
 use crate::key::record::RecordFormat;
@@ -103,7 +105,7 @@ pub struct ShuffleSummary {
     /// The phases in order.
     pub phases: Vec<Phase>,
     /// (name, bytes read, bytes written) of each drive.
-    pub drives: Vec<(String, u64, u64)>,
+    pub drives: Vec<DriveTraffic>,
     /// The plan it followed.
     pub plan: ShufflePlan,
 }

@@ -35,7 +35,7 @@ use self::source::{Amount, Files, Source};
 use self::split::split_oversized;
 use self::splitters::KeySplitters;
 use self::task::sort_buckets;
-use crate::ends::{Input, Output, Phase, Phases};
+use crate::ends::{DriveTraffic, Input, Output, Phase, Phases};
 use crate::job::{Job, JobSize, Layout};
 use crate::key::check::CheckOptions;
 use crate::key::order::{Order, OrderOptions};
@@ -95,7 +95,7 @@ pub struct SortSummary {
     /// The phases in order.
     pub phases: Vec<Phase>,
     /// (name, bytes read, bytes written) of each drive.
-    pub drives: Vec<(String, u64, u64)>,
+    pub drives: Vec<DriveTraffic>,
     /// The plan it followed.
     pub plan: Option<SortPlan>,
 }

@@ -18,7 +18,9 @@ use super::files::{self, FileReader, FileSizes, LineFile};
 use super::offset_value::Coding;
 use super::sort::check_output;
 use super::{LineSortOptions, LineSummary, OnNoKey};
-use crate::ends::{EDGES, EDGES_BYTES, Input, Output, Phases, merge_to_few, merge_width};
+use crate::ends::{
+    EDGES, EDGES_BYTES, Input, Output, Phases, add_traffic, merge_to_few, merge_width,
+};
 use crate::job::Job;
 use crate::key::sort_key::{Rank, SortKey};
 use crate::partition::driver::{Ends, Unnamed, Written};
@@ -189,17 +191,7 @@ fn with_passes(mut last: LineSummary, before: &[LineSummary], passes: u32) -> Li
         last.seconds += done.seconds;
         last.read_bytes += done.read_bytes;
         last.written_bytes += done.written_bytes;
-        for (name, read_bytes, written_bytes) in &done.drives {
-            match last.drives.iter_mut().find(|drive| drive.0 == *name) {
-                Some((_, read, written)) => {
-                    *read += read_bytes;
-                    *written += written_bytes;
-                }
-                None => last
-                    .drives
-                    .push((name.clone(), *read_bytes, *written_bytes)),
-            }
-        }
+        add_traffic(&mut last.drives, &done.drives);
         for (phase, more) in last.phases.iter_mut().zip(&done.phases) {
             phase.seconds += more.seconds;
             phase.read_bytes += more.read_bytes;
