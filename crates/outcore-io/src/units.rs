@@ -15,19 +15,19 @@ mod show;
 
 pub use show::Unit;
 
-/// A unit's name, and how many of the smallest unit it is.
+/// A unit of a quantity.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct NamedUnit {
     /// As it is written after a number.
     pub name: &'static str,
-    /// Its size.
-    pub size: u64,
+    /// How many of the smallest unit it is.
+    pub factor: u64,
 }
 
 impl NamedUnit {
     /// A unit.
-    pub const fn new(name: &'static str, size: u64) -> Self {
-        NamedUnit { name, size }
+    pub const fn new(name: &'static str, factor: u64) -> Self {
+        NamedUnit { name, factor }
     }
 }
 
@@ -149,10 +149,10 @@ pub fn parse_in(units: &[NamedUnit], what: &str, text: &str, forms: &str) -> Res
 pub fn exact_in(units: &[NamedUnit], value: u64) -> String {
     let unit = units
         .iter()
-        .find(|unit| value >= unit.size && value.is_multiple_of(unit.size))
+        .find(|unit| value >= unit.factor && value.is_multiple_of(unit.factor))
         .or(units.last());
     match unit {
-        Some(unit) => format!("{}{}", value / unit.size, unit.name),
+        Some(unit) => format!("{}{}", value / unit.factor, unit.name),
         None => value.to_string(),
     }
 }
@@ -169,7 +169,7 @@ fn find<'a>(units: &'a [NamedUnit], name: &str) -> Option<&'a u64> {
     units
         .iter()
         .find(|unit| unit.name == name)
-        .map(|unit| &unit.size)
+        .map(|unit| &unit.factor)
 }
 
 /// `number` times `unit`, exactly, rounded down; an error text if it is not a number or too large.
@@ -229,10 +229,10 @@ pub fn bytes(count_bytes: u64) -> String {
 pub fn bytes_exact(count_bytes: u64) -> String {
     let unit = BYTE_UNITS
         .iter()
-        .filter(|unit| count_bytes >= unit.size && count_bytes.is_multiple_of(unit.size))
-        .max_by_key(|unit| unit.size);
+        .filter(|unit| count_bytes >= unit.factor && count_bytes.is_multiple_of(unit.factor))
+        .max_by_key(|unit| unit.factor);
     match unit {
-        Some(unit) => format!("{}{}", count_bytes / unit.size, unit.name),
+        Some(unit) => format!("{}{}", count_bytes / unit.factor, unit.name),
         None => count_bytes.to_string(),
     }
 }
@@ -272,8 +272,8 @@ fn human(value: f64, units: &[NamedUnit], suffix: &str) -> String {
 /// becomes 1.00 GiB and not 1024 MiB; `None` if it is below the smallest unit.
 fn in_unit(value: f64, units: &[NamedUnit]) -> Option<(f64, &'static str)> {
     let is_reached = |unit: u64| value.abs() >= unit as f64 * 0.9995;
-    let unit = units.iter().find(|unit| is_reached(unit.size))?;
-    Some((value / unit.size as f64, unit.name))
+    let unit = units.iter().find(|unit| is_reached(unit.factor))?;
+    Some((value / unit.factor as f64, unit.name))
 }
 
 fn three_digits(value: f64) -> String {

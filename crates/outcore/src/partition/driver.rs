@@ -273,7 +273,8 @@ impl<'o> Ends<'o> {
         job: &Job,
         mut phases: Phases,
         mut unnamed: Unnamed<'_>,
-        (scratch, is_consumed): (Option<Scratch>, bool),
+        scratch: Option<Scratch>,
+        is_consumed: bool,
         planned: &[PhasePlan],
     ) -> Result<Served> {
         // Once the output has its name, there may be no other copy.

@@ -232,8 +232,8 @@ fn shuffle_large(
         copy_records(job, &ends, record_bytes, &positions, sink)
     })?;
     phases.end(COPY, &ends.volume);
-    let (unnamed, scratch) = (Unnamed::of(staged, written), (None, false));
-    let served = ends.close(job, phases, unnamed, scratch, &plan.phases)?;
+    let unnamed = Unnamed::of(staged, written);
+    let served = ends.close(job, phases, unnamed, None, false, &plan.phases)?;
     Ok(summary(served, written.items, written.bytes, plan))
 }
 
@@ -381,10 +381,10 @@ fn run<R: Records>(
             .map(|(tally, format)| read_back_of(tally, format, options.unit)),
         ..Unnamed::of(staged, written)
     };
-    let scratch = (scratch.into_made(), false);
+    let scratch = scratch.into_made();
     // Its memory is free for the check of the output.
     drop(planned);
-    let served = ends.close(whole_job, phases, unnamed, scratch, &plan.phases)?;
+    let served = ends.close(whole_job, phases, unnamed, scratch, false, &plan.phases)?;
     Ok(summary(served, written.items, written.bytes, plan))
 }
 

@@ -320,10 +320,17 @@ where
             .map(|tally| read_back_of(tally, format, options)),
         ..Unnamed::of(staged, written)
     };
-    let scratch = (scratch.into_made(), is_consumed);
+    let scratch = scratch.into_made();
     // Its memory is free for the check of the output.
     drop(planned);
-    let served = ends.close(whole_job, phases, unnamed, scratch, &plan.phases)?;
+    let served = ends.close(
+        whole_job,
+        phases,
+        unnamed,
+        scratch,
+        is_consumed,
+        &plan.phases,
+    )?;
     Ok(summary(served, written.items, splits, plan))
 }
 

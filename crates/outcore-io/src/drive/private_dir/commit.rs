@@ -202,8 +202,8 @@ fn sum_of(name: &str, text: &str) -> u64 {
     bytes_checksum(format!("{name}\n{text}").as_bytes())
 }
 
-/// Decides that `renames` will be done whatever happens next: out of the directories, or into one of them for a file to be removed. With `replace`, existing files may
-/// be overwritten.
+/// Decides that `renames` will be done whatever happens next: out of the directories, or into one
+/// of them for a file to be removed. With `replace`, existing files may be overwritten.
 pub(super) fn decide(locked: &[LockedDir<'_>], renames: &[Rename], replace: bool) -> Result<()> {
     let dirs: Vec<&Held> = locked.iter().map(|dir| dir.held).collect();
     let Some(first) = dirs.first() else {

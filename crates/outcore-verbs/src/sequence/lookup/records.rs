@@ -15,7 +15,7 @@ use outcore::dataset::{ItemType, Summary as Done};
 use outcore::job::Job;
 use outcore::key::RecordFormat;
 use outcore::primitives::gather::InMemory;
-use outcore::primitives::together::Together;
+use outcore::primitives::together::{SizedFile, Together};
 use outcore::primitives::{Side, lookup_read_bytes};
 use outcore::{Error, Forecast, Kind, Output, Result};
 use outcore_front::inputs;
@@ -297,7 +297,7 @@ impl Parts {
             .as_ref()
             .map_or_else(Vec::new, |make_header| make_header(count));
         let len_bytes = head.len() as u64 + count * item_bytes as u64;
-        let files = [(path.as_path(), len_bytes)];
+        let files = [SizedFile { path, len_bytes }];
         let mut parts = Parts {
             together: Together::create(job, &files, force)?,
             count,
