@@ -84,11 +84,7 @@ impl Change for Spans {
 ///
 /// # Errors
 /// As [`copy`](super::copy()).
-pub fn sample(
-    job: &Job,
-    ends: &TableEnds<'_>,
-    (rows_count, seed): (u64, u64),
-) -> Result<TableSummary> {
+pub fn sample(job: &Job, ends: &TableEnds<'_>, rows_count: u64, seed: u64) -> Result<TableSummary> {
     let started = Instant::now();
     let input = TableInput::open(job, ends.inputs, ends.reads)?;
     let drawn = Drawn::new(job, input.pieces(), rows_count, seed)?;

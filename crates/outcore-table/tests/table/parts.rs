@@ -85,7 +85,7 @@ fn drawn_rows_are_as_many_as_asked_for_in_order_and_equally_likely() {
     for count in [0, 1, 77, 11_999, 12_000, 20_000] {
         let mut first = None;
         for threads in [1, 3] {
-            sample(&job(64 << 20, threads), &place.ends(), (count, 7)).unwrap();
+            sample(&job(64 << 20, threads), &place.ends(), count, 7).unwrap();
             let drawn = numbers(&place.outputs[0]);
             assert_eq!(drawn.len() as u64, count.min(rows as u64));
             assert!(drawn.windows(2).all(|pair| pair[0] < pair[1]), "{count}");
@@ -96,7 +96,7 @@ fn drawn_rows_are_as_many_as_asked_for_in_order_and_equally_likely() {
     // within 4.5 deviations.
     let mut tenths = [0_i64; 10];
     for seed in 0..60 {
-        sample(&job(64 << 20, 2), &place.ends(), (1_200, seed)).unwrap();
+        sample(&job(64 << 20, 2), &place.ends(), 1_200, seed).unwrap();
         for number in numbers(&place.outputs[0]) {
             tenths[(number * 10 / rows) as usize] += 1;
         }

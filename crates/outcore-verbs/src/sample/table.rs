@@ -28,7 +28,7 @@ pub(super) fn sample(host: &dyn Host, args: &SampleArgs) -> Result<WriteSummary>
             None if args.with_replacement => {
                 jobs::sample_with_replacement(job, ends, count, args.seed)
             }
-            None => jobs::sample(job, ends, (count, args.seed)),
+            None => jobs::sample(job, ends, count, args.seed),
         }
     })?;
     Ok(ran.report)

@@ -232,8 +232,8 @@ impl<R: Records> Permuting<'_, R> {
         Ok(names)
     }
 
-    /// Fills `out` with the records of a bucket from `next` on; returns where it stopped. Leaves are
-    /// permuted only here, so that they are in the cache when they are used.
+    /// Fills `out` with the records of a bucket from `next` on; returns where it stopped. Leaves
+    /// are permuted only here, so that they are in the cache when they are used.
     fn fill(
         &self,
         bucket: &NodeBucket,

@@ -24,7 +24,8 @@ use crate::fault;
 /// Usage: there is no such type.
 pub(super) fn common_type(
     pair: &ColumnPair,
-    (left, right): (&DataType, &DataType),
+    left: &DataType,
+    right: &DataType,
 ) -> Result<DataType> {
     let both = common::common_type(&plain_type(left), &plain_type(right));
     both.ok_or_else(|| {
