@@ -97,7 +97,11 @@ fn a_damaged_drive_is_read_around_and_a_scrub_repairs_it() {
         &["sort", "@x", "-o", "none", "--type", "u64"][..],
         &["volume", "get", "@x", "none"],
     ] {
-        run(&place, words).fails(4, &["@x", "parity makes up for only one"], "put the dataset again");
+        run(&place, words).fails(
+            4,
+            &["@x", "parity makes up for only one"],
+            "put the dataset again",
+        );
     }
     assert!(!place.path("none").exists());
 }

@@ -442,7 +442,7 @@ fn of_numbers(one: &Value, other: &Value) -> Option<DataType> {
     let is_decimal = scale_of(a).is_some_and(|_| !a.is_integer())
         || scale_of(b).is_some_and(|_| !b.is_integer());
     if is_decimal && let (Some(one), Some(other)) = (one.scale(), other.scale()) {
-        return Some(decimal((a, b), one.max(other)));
+        return Some(decimal(a, b, one.max(other)));
     }
     if a.is_floating() || b.is_floating() {
         let is_narrow = |kind: &DataType| matches!(kind, DataType::Float16 | DataType::Float32);
@@ -462,7 +462,7 @@ fn of_numbers(one: &Value, other: &Value) -> Option<DataType> {
 }
 
 /// Returns the widest decimal of this scale.
-fn decimal((one, other): (&DataType, &DataType), scale: i8) -> DataType {
+fn decimal(one: &DataType, other: &DataType, scale: i8) -> DataType {
     let is_wide = |kind: &DataType| matches!(kind, DataType::Decimal256(..));
     match is_wide(one) || is_wide(other) {
         true => DataType::Decimal256(DIGITS_256, scale),

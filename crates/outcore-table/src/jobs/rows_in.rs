@@ -274,10 +274,7 @@ impl<'a> RowsIn<'a> {
         }
         for (number, row) in rows.iter().enumerate() {
             let (piece, place) = piece_and_place(position + number as u64);
-            let placed = |error| {
-                self.input
-                    .at_row((self.input.pieces()[piece], place), error)
-            };
+            let placed = |error| self.input.at_row(self.input.pieces()[piece], place, error);
             limit.check_row(row).map_err(placed)?;
         }
         Ok(())

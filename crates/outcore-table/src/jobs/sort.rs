@@ -301,8 +301,11 @@ impl Rows<'_> {
         };
         let sample_bytes = self.input.read_bytes();
         let top = self.first.map(|first| {
-            let readers = (reads_shape.readers_count, job.budget.free_bytes());
-            (first, TopIn::new(&source, (first, rows_in), readers))
+            let (readers, free_bytes) = (reads_shape.readers_count, job.budget.free_bytes());
+            (
+                first,
+                TopIn::new(&source, first, rows_in, readers, free_bytes),
+            )
         });
         let data_bytes = match &top {
             None => source.data_bytes(),

@@ -130,8 +130,9 @@ impl VectorColumn {
     pub fn write(
         &self,
         job: &Job,
-        (path, replace): (&Path, bool),
-        (front, lead): (Vec<u8>, Vec<u8>),
+        path: &Path,
+        replace: bool,
+        layout: VectorLayout,
     ) -> Result<TableSummary> {
         let key = |path: &Path| {
             let facts = std::fs::metadata(path).ok()?;
@@ -144,11 +145,7 @@ impl VectorColumn {
         }
         let options = OutputOptions {
             is_replacing: replace,
-            vectors: VectorLayout {
-                dimension: self.dimension,
-                front,
-                lead,
-            },
+            vectors: layout,
             ..OutputOptions::new(TableFormat::Vectors)
         };
         let paths = [path.to_path_buf()];

@@ -237,10 +237,10 @@ impl TableOutput {
             TableFormat::Vectors => vectors::check(&schema)?,
         }
         let volume = Arc::new(Volume::new(Arc::clone(&job.device), &[])?);
-        let listed = (paths, options.directory.as_deref());
+        let (directory, replaces) = (options.directory.as_deref(), options.is_replacing);
         let staged = match &options.stream {
             Some(_) => None,
-            None => Some(stage(job, &volume, listed, options.is_replacing, dir)?),
+            None => Some(stage(job, &volume, paths, directory, replaces, dir)?),
         };
         let pages = options.pages(&schema, group_bytes);
         let mut output = TableOutput {

@@ -33,7 +33,8 @@ pub(super) fn file_rows(paths: &[PathBuf], rows_count: Option<u64>) -> Result<u6
 pub(super) fn stage(
     job: &Job,
     volume: &Volume,
-    (paths, directory): (&[PathBuf], Option<&Path>),
+    paths: &[PathBuf],
+    directory: Option<&Path>,
     is_replacing: bool,
     dir: Option<PrivateDir>,
 ) -> Result<StagedOutput> {
@@ -65,8 +66,15 @@ pub(super) fn stage(
         return StagedOutput::stage_in(volume, plan, is_replacing, Room::AtMost, dir);
     }
     if let Some(directory) = directory {
-        let place = (directory, SET_LIST);
-        return StagedOutput::stage_directory(volume, place, plans, is_replacing, Room::AtMost);
+        let room = Room::AtMost;
+        return StagedOutput::stage_directory(
+            volume,
+            directory,
+            SET_LIST,
+            plans,
+            is_replacing,
+            room,
+        );
     }
     StagedOutput::stage(
         volume,

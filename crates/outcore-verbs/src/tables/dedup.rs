@@ -15,6 +15,7 @@ use outcore_io::units;
 use outcore_table::jobs::{self, Keep, Near, PassageUnit, Shingles, Substring};
 use outcore_table::rows::KeyColumn;
 
+use super::inputs::NoTable;
 use super::outputs::further_output;
 use super::request::Settled;
 use super::{READ, Request, WriteSummary, keys_of, run};
@@ -175,10 +176,10 @@ impl Verb for Dedup {
 
     fn run(host: &dyn Host, args: &DedupArgs) -> Result<DedupSummary> {
         let files = &args.files;
-        let no_table = (
-            "dedup takes only tables (Parquet, Arrow, .csv or .jsonl), but this file is not one",
-            "`outcore unique --by` keeps one line of each key, in key order",
-        );
+        let no_table = NoTable {
+            cause: "dedup takes only tables (Parquet, Arrow, .csv or .jsonl), but this file is not one",
+            hint: "`outcore unique --by` keeps one line of each key, in key order",
+        };
         let settled = Settled::of(host, files, no_table)?;
         let keys = keys_of(&args.by, false)?;
         let keep = match args.keep.as_str() {

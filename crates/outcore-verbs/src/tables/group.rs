@@ -8,6 +8,7 @@ use outcore_front::inputs::is_stdout;
 use outcore_io::units;
 use outcore_table::jobs::{self, Aggregate};
 
+use super::inputs::NoTable;
 use super::request::Settled;
 use super::{Request, WriteSummary, keys_of, run};
 use crate::host::{Host, Weight};
@@ -61,10 +62,10 @@ impl Verb for GroupBy {
     const PHASES: &'static [Weight] = &[("distribute", 1.0), ("sort", 1.0)];
 
     fn run(host: &dyn Host, args: &GroupByArgs) -> Result<WriteSummary> {
-        let no_table = (
-            "group-by takes only tables (Parquet, Arrow, .csv or .jsonl), but this file is not one",
-            "`outcore count-by` counts values of records, and `outcore unique --count` lines",
-        );
+        let no_table = NoTable {
+            cause: "group-by takes only tables (Parquet, Arrow, .csv or .jsonl), but this file is not one",
+            hint: "`outcore count-by` counts values of records, and `outcore unique --count` lines",
+        };
         let settled = Settled::of(host, &args.files, no_table)?;
         let keys = keys_of(&args.by, false)?;
         let mut aggregates = Vec::new();

@@ -13,7 +13,7 @@ use outcore_io::units;
 use outcore_table::input::InputOptions;
 use outcore_table::jobs::{self, AsOf, ColumnPair, Join as Joined, JoinKind, TableEnds};
 
-use super::inputs::check_both_tables;
+use super::inputs::{NoTable, check_both_tables};
 use super::{Request, WriteSummary, run, text};
 use crate::host::{Host, Weight};
 use crate::option::tables::{TableArgs, TextArgs};
@@ -103,12 +103,12 @@ impl Verb for Join {
 
     fn run(host: &dyn Host, args: &JoinArgs) -> Result<WriteSummary> {
         let inputs = [args.left.clone(), args.right.clone()];
-        let no_table = (
-            "join takes only tables (Parquet, Arrow, .csv or .jsonl), but this file is not one",
-            "convert it to a table first, or use `outcore zip` for sequences of equal length",
-        );
+        let no_table = NoTable {
+            cause: "join takes only tables (Parquet, Arrow, .csv or .jsonl), but this file is not one",
+            hint: "convert it to a table first, or use `outcore zip` for sequences of equal length",
+        };
         let flags = args.text.flags()?;
-        check_both_tables(host, &inputs, (&args.tables, &flags), no_table)?;
+        check_both_tables(host, &inputs, &args.tables, &flags, no_table)?;
         text::check_from(&args.tables, &inputs)?;
         let text = text::options(&args.tables, &flags, &[])?;
         let request = args.job.request(SEED)?;

@@ -272,7 +272,7 @@ impl Pairs<'_> {
         let tolerance = plan.asof.as_ref().and_then(|asof| asof.tolerance);
         let mut far = None;
         if let Some((tolerance, [one, other])) = tolerance {
-            let exceeded = plan.too_far(tolerance, (left.column(one), right.column(other)))?;
+            let exceeded = plan.too_far(tolerance, left.column(one), right.column(other))?;
             right = without(&right, &exceeded)?;
             far = Some(exceeded);
         }
@@ -280,7 +280,7 @@ impl Pairs<'_> {
             let places = self.left.iter();
             places.map(|place| Some(place.is_some())).collect()
         };
-        let batch = plan.put_together((&left, &right), is_left)?;
+        let batch = plan.put_together(&left, &right, is_left)?;
         match far {
             Some(far) if plan.kind == JoinKind::Inner => {
                 let near = arrow_arith::boolean::not(&far);

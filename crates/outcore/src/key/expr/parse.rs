@@ -9,7 +9,7 @@
 use outcore_io::{Error, Result};
 
 use super::calls::call;
-use super::cursor::{Cursor, is_in_name};
+use super::cursor::{Cursor, Operator, is_in_name};
 use super::foreign;
 use super::functions::{Cast, READ};
 use super::tree::{Arm, Between, Binary, Case, Expr, Named, Unary};
@@ -24,33 +24,40 @@ const HINT: &str = "write for example x * 2 + 1, x > 10 and x % 2 == 0, or count
 /// What to do about an expression beyond the limits.
 const SPLIT: &str = "split it into several steps, each of which computes a part";
 
-/// Binary operators: text, meaning, binding strength.
-const BINARY: [(&str, Binary, u8); 25] = [
-    ("or", Binary::Or, 1),
-    ("||", Binary::Or, 1),
-    ("and", Binary::And, 2),
-    ("&&", Binary::And, 2),
-    ("<=", Binary::LessEqual, COMPARE),
-    (">=", Binary::GreaterEqual, COMPARE),
-    ("==", Binary::Equal, COMPARE),
-    ("!=", Binary::NotEqual, COMPARE),
-    ("<>", Binary::NotEqual, COMPARE),
-    ("<", Binary::Less, COMPARE),
-    (">", Binary::Greater, COMPARE),
-    ("=", Binary::Equal, COMPARE),
-    ("|", Binary::BitOr, 5),
-    ("^", Binary::BitXor, 6),
-    ("&", Binary::BitAnd, 7),
-    ("<<", Binary::ShiftLeft, 8),
-    (">>", Binary::ShiftRight, 8),
-    ("+", Binary::Add, 9),
-    ("-", Binary::Subtract, 9),
-    ("*", Binary::Multiply, 10),
-    ("//", Binary::FloorDivide, 10),
-    ("/", Binary::Divide, 10),
-    ("%", Binary::Modulo, 10),
-    ("mod", Binary::Modulo, 10),
-    ("**", Binary::Power, POWER),
+const fn binary(text: &'static str, meaning: Binary, strength: u8) -> Operator<Binary> {
+    Operator {
+        text,
+        meaning,
+        strength,
+    }
+}
+
+const BINARY: [Operator<Binary>; 25] = [
+    binary("or", Binary::Or, 1),
+    binary("||", Binary::Or, 1),
+    binary("and", Binary::And, 2),
+    binary("&&", Binary::And, 2),
+    binary("<=", Binary::LessEqual, COMPARE),
+    binary(">=", Binary::GreaterEqual, COMPARE),
+    binary("==", Binary::Equal, COMPARE),
+    binary("!=", Binary::NotEqual, COMPARE),
+    binary("<>", Binary::NotEqual, COMPARE),
+    binary("<", Binary::Less, COMPARE),
+    binary(">", Binary::Greater, COMPARE),
+    binary("=", Binary::Equal, COMPARE),
+    binary("|", Binary::BitOr, 5),
+    binary("^", Binary::BitXor, 6),
+    binary("&", Binary::BitAnd, 7),
+    binary("<<", Binary::ShiftLeft, 8),
+    binary(">>", Binary::ShiftRight, 8),
+    binary("+", Binary::Add, 9),
+    binary("-", Binary::Subtract, 9),
+    binary("*", Binary::Multiply, 10),
+    binary("//", Binary::FloorDivide, 10),
+    binary("/", Binary::Divide, 10),
+    binary("%", Binary::Modulo, 10),
+    binary("mod", Binary::Modulo, 10),
+    binary("**", Binary::Power, POWER),
 ];
 const NOT: u8 = 3;
 const COMPARE: u8 = 4;
@@ -184,9 +191,14 @@ impl<'a> Parser<'a> {
                 left = self.test(left)?;
                 continue;
             }
-            let Some((text, operator, binds)) = self.cursor.operator(&BINARY) else {
+            let Some(operator) = self.cursor.operator(&BINARY) else {
                 break;
             };
+            let Operator {
+                text,
+                meaning,
+                strength: binds,
+            } = operator;
             if binds < least {
                 break;
             }
@@ -202,7 +214,7 @@ impl<'a> Parser<'a> {
             if binds == COMPARE {
                 self.check_compared(&left, &right)?;
             }
-            left = Expr::Binary(operator, Box::new(left), Box::new(right));
+            left = Expr::Binary(meaning, Box::new(left), Box::new(right));
         }
         self.depth -= 1;
         Ok(left)
