@@ -12,6 +12,7 @@ use super::inputs::NoTable;
 use super::request::Settled;
 use super::{Request, WriteSummary, keys_of, run};
 use crate::host::{Host, Weight};
+use crate::option::ResumeArgs;
 use crate::option::tables::TableFileArgs;
 use crate::verb::{Inputs, Verb, Words};
 use crate::wording::{Said, headline, say};
@@ -49,6 +50,8 @@ pub(crate) struct GroupByArgs {
     /// What to compute of each group, as in sum(bytes) or total=sum(bytes). Default: count
     #[arg(long = "agg", value_name = "AGG,...")]
     pub(crate) aggregates: Vec<String>,
+    #[command(flatten)]
+    pub(crate) journal: ResumeArgs,
 }
 
 /// The verb.
@@ -77,7 +80,10 @@ impl Verb for GroupBy {
         }
         let of_aggregates = aggregates.iter().flat_map(Aggregate::columns);
         let text = settled.text.needing_keys(&keys)?.needing(of_aggregates);
-        let request = Request::of(&args.files, &text);
+        let request = Request {
+            keeps_journal: args.journal.resume,
+            ..Request::of(&args.files, &text)
+        };
         let ran = run(host, &request, settled.resources, |job, ends| {
             jobs::group_by(job, ends, &keys, &aggregates)
         })?;
