@@ -493,6 +493,30 @@ fn words_in_the_wrong_place_are_told_where_they_belong() {
             "character 4 of `x>3)or(x>2`",
             "",
         ),
+        (
+            "graph convert words.txt -o s3://b/x.graph",
+            2,
+            "this result is several files",
+            "write it to a drive",
+        ),
+        (
+            "view build in --type u64 -o s3://b/v",
+            2,
+            "this result is several files",
+            "write it to a drive",
+        ),
+        (
+            "sort in -o out --type u64 --drive s3://b/d",
+            2,
+            "must be a directory of this machine",
+            "name a directory",
+        ),
+        (
+            "head abfs://c@a/k.parquet",
+            2,
+            "the account is not the name of a server",
+            "az://container/path",
+        ),
         ("find x>1,7 in --type u64", 2, "character 4 of `x>1,7`", ""),
         (
             "count-by x in --where x --type u64",
