@@ -36,7 +36,7 @@ pub use set::{FileSet, SET_LIST, check_published};
 pub use together::publish_together;
 
 use crate::checksum::bytes_checksum;
-use crate::drive::link::{file_behind, refuse_link};
+use crate::drive::link::{file_behind, real_path, refuse_link};
 pub use crate::drive::parent_of;
 use crate::drive::{Access, PrivateDir, Rename};
 use crate::error::{Error, Kind, Result};
@@ -112,12 +112,6 @@ struct ManifestText<'a> {
     text: &'a [u8],
 }
 
-/// The real name of a directory, for any of its names; unchanged if it does not exist on this
-/// machine.
-fn real_name(dir: &Path) -> PathBuf {
-    std::fs::canonicalize(dir).unwrap_or_else(|_| dir.to_path_buf())
-}
-
 /// Removes what dead jobs have left in the directory of an output; the directory must exist.
 fn sweep(volume: &Volume, parent: &Path) -> Result<()> {
     let swept = volume.device().sweep_private_dirs(parent);
@@ -148,7 +142,7 @@ pub fn replaced_files(list: &Path, files: &[PathBuf]) -> Vec<PathBuf> {
     };
     let name_of = |path: &Path| {
         let name = path.file_name().unwrap_or_default();
-        real_name(parent_of(path)).join(name)
+        real_path(parent_of(path)).join(name)
     };
     let kept: HashSet<PathBuf> = files.iter().map(|path| name_of(path)).collect();
     let replaced = old
@@ -231,7 +225,7 @@ impl StagedOutput {
             let parent = parent_of(manifest).to_path_buf();
             sweep(volume, &parent)?;
             output.dirs.push(device.claim_private_dir(&parent, set)?);
-            output.places.insert(real_name(&parent), 0);
+            output.places.insert(real_path(&parent), 0);
         }
         if let Some(manifest) = &manifest {
             refuse_link(CREATE, manifest)?;
@@ -258,7 +252,7 @@ impl StagedOutput {
         plan.path = file_behind(CREATE, &plan.path)?;
         refuse_link(CREATE, &plan.path)?;
         let mut output = StagedOutput::empty(None, replace);
-        let name = real_name(parent_of(&plan.path));
+        let name = real_path(parent_of(&plan.path));
         output.places.insert(name, 0);
         output.dirs.push(dir);
         output.stage_file(volume, plan, room, 0)?;
@@ -313,7 +307,7 @@ impl StagedOutput {
         let set = set.and_then(Path::file_name);
         let parent = parent_of(path).to_path_buf();
         // A directory with two names counts once.
-        let name = real_name(&parent);
+        let name = real_path(&parent);
         if let Some(&found) = self.places.get(&name) {
             return Ok(found);
         }

@@ -107,6 +107,19 @@ pub fn parse_rate(text: &str) -> Result<u64> {
     }
 }
 
+/// Parses the rate of something that must end.
+///
+/// Errors (usage): those of [`parse_rate`]; 0.
+pub fn parse_positive_rate(text: &str) -> Result<u64> {
+    match parse_rate(text)? {
+        0 => {
+            let hint = "write a rate like 2GB/s or 800MiB/s";
+            Err(wrong("rate", text, "a rate of 0 moves nothing", hint))
+        }
+        bytes_per_s => Ok(bytes_per_s),
+    }
+}
+
 /// Parses a duration: `30s`, `5min`, `100us`, `1.5h`. Fractions of a nanosecond are truncated.
 ///
 /// Errors (usage): no number, no unit or an unknown one, more than 2^64 - 1 ns (584 years).
@@ -465,6 +478,10 @@ mod tests {
         assert_eq!(parse_rate("2GB/s").unwrap(), 2_000_000_000);
         assert_eq!(parse_rate("800 MiB/s").unwrap(), 800 << 20);
         assert_eq!(parse_rate("1000").unwrap(), 1000);
+        for zero in ["0", "0B/s", "0GB/s", "0.4B/s"] {
+            let error = parse_positive_rate(zero).unwrap_err();
+            assert!(error.to_string().contains("moves nothing"), "{error}");
+        }
         assert!(parse_rate("2GB").unwrap_err().to_string().contains("2GB/s"));
         assert!(parse_rate("2G/s").unwrap_err().to_string().contains("2GiB"));
         assert_eq!(parse_duration("30s").unwrap(), Duration::from_secs(30));

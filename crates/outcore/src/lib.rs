@@ -155,7 +155,7 @@ pub use outcore_io::config::IoMode;
 pub use outcore_io::drive::Device;
 pub use outcore_io::{Error, Kind, Result};
 pub use partition::restored::ANOTHER_JOB;
-pub use partition::resume::{resumable, was_published};
+pub use partition::resume::{is_kept, resumable, was_published};
 pub use primitives::{Inclusion, Sequence};
 pub use runs::{BuildOptions, SortedView, build as build_view};
 pub use shuffle::{ShuffleOptions, ShuffleSummary, Unit, shuffle};
@@ -163,4 +163,5 @@ pub use sort::lines::{
     LineSortOptions, LineSummary, OnNoKey, check_lines, merge_lines, sort_lines,
 };
 pub use sort::{SortOptions, SortSummary, sort};
+pub use states::GIVE_UP;
 pub use verify::verify;

@@ -12,7 +12,7 @@ mod run;
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
-use outcore_io::units::{self, parse_bytes, parse_rate};
+use outcore_io::units::{self, parse_bytes, parse_positive_rate};
 use outcore_io::{Error, Result};
 use rayon::{ThreadPool, ThreadPoolBuilder};
 
@@ -195,13 +195,7 @@ fn shared(text: Option<&String>) -> Result<u64> {
     let Some(text) = text else {
         return Ok(0);
     };
-    match parse_rate(text)? {
-        0 => Err(
-            Error::usage("read options", format!("a rate of {text} moves nothing"))
-                .hint("leave the option out for no limit"),
-        ),
-        rate => Ok(rate),
-    }
+    parse_positive_rate(text).map_err(|error| error.hint("leave the option out for no limit"))
 }
 
 /// The cost as given, as recorded, or as measured here. A value that the user did not give is

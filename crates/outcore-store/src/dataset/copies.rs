@@ -43,15 +43,7 @@ pub(super) struct BadCopy {
 /// volume, and that it is as new as the others: they have the same names, and those that can be
 /// read are the same. A drive without datasets may belong to a volume without any.
 pub(super) fn check_agrees(volume: &DatasetVolume, index: usize) -> Result<()> {
-    let refused = |cause: &str| {
-        Error::corrupt(RESTORE, format!("its label is lost, and {cause}"))
-            .drive(&volume.drives[index].name)
-            .path(volume.folder(index).join(DATASETS))
-            .hint(
-                "if another drive is an older one that was replaced, take that one away; otherwise \
-                 rebuild this one with `outcore volume replace`",
-            )
-    };
+    let refused = |cause: &str| in_doubt(volume, index, RESTORE, cause);
     let mut names = volume.names_on(index)?;
     names.sort();
     if volume.names()? != names {
@@ -78,6 +70,18 @@ pub(super) fn check_agrees(volume: &DatasetVolume, index: usize) -> Result<()> {
         true => Ok(()),
         false => Err(refused("nothing tells which drive it is")),
     }
+}
+
+/// The error for a drive without a usable label that differs from the others: either it or one of
+/// them may be from before a replacement.
+fn in_doubt(volume: &DatasetVolume, index: usize, operation: &str, cause: &str) -> Error {
+    Error::corrupt(operation, format!("its label is lost, and {cause}"))
+        .drive(&volume.drives[index].name)
+        .path(volume.folder(index).join(DATASETS))
+        .hint(
+            "if another drive is an older one that was replaced, take that one away; otherwise \
+             rebuild this one with `outcore volume replace`",
+        )
 }
 
 fn is_missing(error: &Error) -> bool {
@@ -188,6 +192,29 @@ impl DatasetVolume {
             Error::usage(READ, format!("dataset @{name} not found"))
                 .hint("`outcore volume ls --volume FILE` lists the datasets")
         }))
+    }
+
+    /// Fails if a drive whose label is lost has another dataset with the name of `manifest`, or
+    /// none: the labels that are left may be older than that drive.
+    ///
+    /// # Errors
+    /// Corrupt.
+    pub(super) fn check_unlabelled(&self, manifest: &Manifest) -> Result<()> {
+        let name = &manifest.name;
+        for index in (0..self.drives.len()).filter(|index| self.has_lost_label(*index)) {
+            if self.names_on(index).is_err() {
+                continue;
+            }
+            let is_doubtful = match self.copy(name, index) {
+                Ok(own) => own != *manifest,
+                Err(error) => is_missing(&error),
+            };
+            if is_doubtful {
+                let cause = format!("@{name} there is not that of the other drives");
+                return Err(in_doubt(self, index, READ, &cause));
+            }
+        }
+        Ok(())
     }
 
     /// Whether there is a dataset of that name.

@@ -498,6 +498,13 @@ impl DatasetVolume {
             .any(|label| label.replacements_of(name) > self.replacements[index])
     }
 
+    /// Whether a drive has no label that can be read, and its folder.
+    pub(super) fn has_lost_label(&self, index: usize) -> bool {
+        let is_lost = |error: &Error| error.kind() == Kind::Corrupt;
+        let is_absent = self.absent[index].as_ref().is_some_and(is_lost);
+        is_absent && read_label(&self.drives[index]).is_err_and(|error| is_lost(&error))
+    }
+
     /// Whether a label is from before the last change of the set of drives, or from before a drive
     /// was replaced.
     pub(super) fn has_old_label(&self, index: usize) -> bool {

@@ -24,13 +24,15 @@ pub(super) fn option(name: &'static str, value: impl ToString) -> RowOption {
     }
 }
 
-/// Finds the killed run of a job with these `options`, if the job keeps a journal.
+/// Finds the killed run of a job of this `kind`, in words, with these `options`, if the job keeps a
+/// journal.
 ///
 /// # Errors
 /// Usage: the output is not one file; another run holds the journal. Memory.
 pub(super) fn begin(
     job: &Job,
     ends: &TableEnds<'_>,
+    kind: &str,
     mut options: Vec<RowOption>,
 ) -> Result<Option<RowJournal>> {
     if job.options.resume.is_none() {
@@ -52,7 +54,7 @@ pub(super) fn begin(
     let form = (writes.format, writes.codec, writes.group_rows_max);
     let filters = &writes.bloom_filters;
     options.push(option("form of output", format!("{form:?} {filters:?}")));
-    RowJournal::begin(job, output, &scratch_dir(ends.outputs), options)
+    RowJournal::begin(job, output, &scratch_dir(ends.outputs), kind, options)
 }
 
 /// The scratch directory for jobs without scratch drives: next to the output, and outside of a

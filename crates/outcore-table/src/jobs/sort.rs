@@ -85,7 +85,8 @@ fn by_columns(
 ) -> Result<TableSummary> {
     let choice = if is_unique { ", one row per key" } else { "" };
     let said = format!("by {}{choice}", said_of(order));
-    let journal = journal::begin(job, ends, vec![journal::option("order", said)])?;
+    let order_said = journal::option("order", said);
+    let journal = journal::begin(job, ends, "sort of a table", vec![order_said])?;
     let job = &journal::job(job, journal.as_ref());
     let input = open(job, ends)?;
     let keys = order.columns_of(input.schema());

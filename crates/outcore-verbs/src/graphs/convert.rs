@@ -22,6 +22,7 @@ use outcore_io::units;
 
 use super::files::refuse_inside;
 use crate::columns;
+use crate::datasets::refuse_object;
 use crate::host::{Host, Kept, Weight, begin, refuse_stdout, watch};
 use crate::option::{
     DriveArgs, PlanArgs, RecordingArgs, ResourceArgs, SEED, parse_count, resources_request,
@@ -192,6 +193,7 @@ impl Verb for GraphConvert {
             None,
             SEED,
         )?)?;
+        refuse_object(&args.output)?;
         let is_table = is_table(host, args)?;
         // Directories of tables have no blocks of their own.
         let sources = match is_table {

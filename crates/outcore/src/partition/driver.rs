@@ -232,7 +232,11 @@ impl<'o> Ends<'o> {
         write: impl FnOnce(Sink<'_>) -> Result<Written>,
     ) -> Result<Written> {
         let edges = edge_pool(job)?;
-        let writer = staged.map(|staged| Writer::new(staged, edges));
+        let is_journaled = job.options.resume.is_some();
+        let writer = staged.map(|staged| match Writer::new(staged, edges) {
+            writer if is_journaled => writer.noting_writes(),
+            writer => writer,
+        });
         let written = match (&writer, self.output) {
             (Some(writer), _) => write(Sink::Files(writer))?,
             (None, Output::Pipe(pipe)) => write(Sink::Pipe(pipe))?,

@@ -466,6 +466,7 @@ fn identity_of(job: &Job, options: ShuffleOptions) -> Vec<IdentityOption> {
         ),
     };
     vec![
+        IdentityOption::kind("shuffle"),
         IdentityOption::of("form of lines", &resume.order),
         IdentityOption::of("unit", unit),
         IdentityOption::of("seed", options.seed),

@@ -403,6 +403,7 @@ fn summary(served: Served, records: u64, splits: u32, plan: SortPlan) -> SortSum
 /// The options that determine the bytes of a sort's output.
 fn options_of(format: &RecordFormat, options: SortOptions) -> Vec<IdentityOption> {
     vec![
+        IdentityOption::kind("sort of records"),
         IdentityOption::of("type", format),
         IdentityOption::of("descending order", options.descending),
         IdentityOption::of("stable order", options.stable),

@@ -131,32 +131,23 @@ impl Job<'_> {
         }
     }
 
-    /// Leaves what a run has kept that is killed as late as possible before its output appears.
+    /// Leaves what a run has kept that is killed after about half of its states or more. Under a
+    /// fault a state is kept after each pass, and each needs two syncs.
     fn killed_late(&self) {
-        let (mut nth, mut last) = (8, None);
-        loop {
-            let answer = self.run_with(&format!("kill@{nth}"));
+        let leaves_a_state = |syncs: u64| {
+            let answer = self.run_with(&format!("kill@{syncs}:sync"));
             let is_over = answer.code.is_some() || self.passes.place.path(OUTPUT).exists();
-            if answer.code.is_none() && !is_over && self.is_kept() {
-                last = Some(nth);
-            }
+            let leaves = !is_over && self.is_kept();
+            assert!(leaves || is_over, "{syncs} {answer:?}");
+            leaves
+        };
+        let mut syncs = 2;
+        while leaves_a_state(2 * syncs) {
             self.give_up();
-            if is_over {
-                break;
-            }
-            nth += nth / 8 + 1;
+            syncs *= 2;
         }
-        assert!(last.is_some(), "no kill leaves a state");
-        let last = last.unwrap();
-        // The number of operations varies with the time that they take, since states do.
-        for nth in (1..=last).rev() {
-            let is_killed = self.run_with(&format!("kill@{nth}")).code.is_none();
-            if is_killed && self.is_kept() && !self.passes.place.path(OUTPUT).exists() {
-                return;
-            }
-            self.give_up();
-        }
-        panic!("no kill leaves a state");
+        self.give_up();
+        assert!(leaves_a_state(syncs), "no kill leaves a state");
     }
 
     fn is_kept(&self) -> bool {
@@ -319,15 +310,29 @@ fn a_damaged_state_is_found_and_a_damaged_journal_continues_nothing() {
             std::fs::write(&path, bytes).unwrap();
         }
     }
-    job.resume().fails(4, &["state", "damaged"], "begin anew");
+    let answer = job.resume();
+    assert!(!answer.stderr.contains("continues"), "{answer:?}");
+    let clean = "begin anew: outcore scratch clean --resumable .";
+    answer.fails(4, &["state", "damaged"], clean);
     job.give_up();
+    job.killed_late();
+    for name in ["state-0", "state-1"] {
+        std::fs::remove_file(private().join(name)).ok();
+    }
+    let answer = job.resume().ok();
+    assert!(!answer.stderr.contains("continues"), "{answer:?}");
+    assert!(
+        answer.stderr.contains("is gone; it begins anew"),
+        "{answer:?}"
+    );
+    job.is_whole("no state");
     job.killed_late();
     let journal = private().join("journal");
     let mut bytes = std::fs::read(&journal).unwrap();
     bytes[40] ^= 1;
     std::fs::write(&journal, bytes).unwrap();
-    // Nothing is vouched for any more.
-    job.resume().ok();
+    let answer = job.resume().ok();
+    assert!(answer.stderr.contains("vouches for nothing"), "{answer:?}");
     job.is_whole("damaged journal");
 }
 

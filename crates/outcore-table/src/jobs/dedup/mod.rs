@@ -109,7 +109,7 @@ pub fn dedup(
         journal::option("key", by.join(",")),
         journal::option("choice of the kept row", keep.said()),
     ];
-    let mut journal = journal::begin(job, ends, options)?;
+    let mut journal = journal::begin(job, ends, "deduplication of a table", options)?;
     let job = &journal::job(job, journal.as_ref());
     let input = open(job, ends)?;
     if input.schema().fields().is_empty() {

@@ -74,7 +74,7 @@ pub fn group_by(
         journal::option("groups", by.collect::<Vec<_>>().join(",")),
         journal::option("aggregates", said_of(aggregates)),
     ];
-    let journal = journal::begin(job, ends, options)?;
+    let journal = journal::begin(job, ends, "groups of a table", options)?;
     let job = &journal::job(job, journal.as_ref());
     let whole = open(job, ends)?;
     let plan = Plan::of(whole.schema(), keys, aggregates)?;

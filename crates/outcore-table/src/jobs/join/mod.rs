@@ -243,7 +243,7 @@ pub fn join(
         "columns on the right",
         format!("{columns:?}"),
     ));
-    let journal = journal::begin(job, ends, options)?;
+    let journal = journal::begin(job, ends, "join of tables", options)?;
     let job = &journal::job(job, journal.as_ref());
     let reading = Job {
         budget: Budget::new(job.budget.free_bytes() / 2),

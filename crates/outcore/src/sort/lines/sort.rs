@@ -588,6 +588,7 @@ fn identity_of(job: &Job, options: LineSortOptions) -> Vec<IdentityOption> {
         return Vec::new();
     };
     vec![
+        IdentityOption::kind("sort of lines"),
         IdentityOption::of("order", &resume.order),
         IdentityOption::of("end of lines", options.terminator),
         IdentityOption::of("choice of one line per key", options.unique),
