@@ -21,6 +21,7 @@ use outcore::{Error, Result};
 use outcore_io::config::{Config, Defaults, DriveSpec, Environment, Flags, Source};
 use outcore_io::drive::Device;
 use outcore_io::drive::os::OsDevice;
+use outcore_io::drive::paths;
 use outcore_io::drive::rates::RatesCache;
 use outcore_io::drive::steady::SteadyDevice;
 use outcore_io::drive::testing::{FaultDevice, FaultPlan};
@@ -527,7 +528,7 @@ pub fn default_scratch_dir(beside: &Path) -> Result<PathBuf> {
 /// # Errors
 /// Usage if it is something else, I/O if it is missing.
 pub fn check_dir(operation: &str, dir: &Path) -> Result<()> {
-    match std::fs::metadata(dir) {
+    match paths::facts(dir) {
         Ok(facts) if facts.is_dir() => Ok(()),
         Ok(_) => Err(Error::usage(operation, "not a directory")
             .path(dir)

@@ -641,7 +641,7 @@ mod tests {
         let found: Vec<_> = source
             .exports
             .iter()
-            .map(|(a, b)| (a.as_str(), b.as_str()))
+            .map(|export| (export.name.as_str(), export.first.as_str()))
             .collect();
         assert_eq!(found, expected);
     }
