@@ -230,8 +230,10 @@ def test_a_volume_with_parity_survives_a_lost_drive(tmp_path: Path) -> None:
     assert replaced.drive == "d1" and replaced.rebuilt_bytes > len(data) // 3
     assert not volume.scrub()
     volume.write("y", data)
+    # Again, as after a kill.
+    assert volume.replace("d1", tmp_path / "new").rebuilt_bytes == 0
     with pytest.raises(outcore.UsageError, match="nothing to replace"):
-        volume.replace("d1", tmp_path / "new")
+        volume.replace("d0", tmp_path / "d0")
 
 
 def test_drives_join_and_leave_and_datasets_follow(volume: outcore.Volume, tmp_path: Path) -> None:

@@ -81,6 +81,12 @@ impl Address {
         if host.is_empty() {
             return Err(refuse("the name has no bucket", like));
         }
+        let account = host.split_once('@').map(|(_, account)| account);
+        if scheme == Scheme::Azure && account.is_some_and(|account| !account.contains('.')) {
+            let hint = "write az://container/path, or \
+                        abfss://container@account.dfs.core.windows.net/path";
+            return Err(refuse("the account is not the name of a server", hint));
+        }
         Ok(Address {
             scheme,
             place: format!("{scheme_text}://{host}"),
@@ -156,6 +162,7 @@ mod tests {
             "ftp://host/x",
             "https://host/x?X-Amz-Signature=1",
             "https://me:secret@host/x",
+            "abfs://container@account/x",
         ] {
             assert!(parse(text).is_err(), "{text}");
         }

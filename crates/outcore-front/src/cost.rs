@@ -12,30 +12,10 @@
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
+use outcore::DriveTraffic;
 use outcore_io::config::{DriveSet, DriveSpec, GroupSpec};
+use outcore_io::drive::paths;
 use rustix::time::{ClockId, clock_gettime};
-
-/// Bytes moved by a drive.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct DriveTraffic {
-    /// Its name in messages.
-    pub name: String,
-    /// Bytes read.
-    pub read_bytes: u64,
-    /// Bytes written.
-    pub written_bytes: u64,
-}
-
-impl DriveTraffic {
-    /// From the engine's tuple (name, bytes read, bytes written).
-    pub fn of(traffic: &(String, u64, u64)) -> Self {
-        DriveTraffic {
-            name: traffic.0.clone(),
-            read_bytes: traffic.1,
-            written_bytes: traffic.2,
-        }
-    }
-}
 
 /// User and system time of this process.
 pub fn cpu_seconds() -> f64 {
@@ -69,7 +49,7 @@ impl ProcessTraffic {
 
 /// What the kernel reports of this process in the file `name`.
 fn of_kernel(name: &str) -> Option<String> {
-    std::fs::read_to_string(format!("/proc/self/{name}")).ok()
+    paths::system_text(format!("/proc/self/{name}"))
 }
 
 /// Largest resident size of this process so far; `None` if the kernel does not report it.
@@ -113,7 +93,7 @@ pub fn bandwidth_fraction(traffic: &[DriveTraffic], seconds: f64, set: &DriveSet
 /// The drive that the engine calls `name`: a name in the set, or a directory on a file system that
 /// holds one of the set's directories.
 fn spec_of<'a>(name: &str, set: &'a DriveSet) -> Option<&'a DriveSpec> {
-    let file_system = |dir: &Path| std::fs::metadata(dir).ok().map(|facts| facts.dev());
+    let file_system = |dir: &Path| paths::facts(dir).ok().map(|facts| facts.dev());
     let by_name = set.drives.iter().find(|spec| spec.name == name);
     by_name.or_else(|| {
         let here = file_system(Path::new(name))?;

@@ -17,7 +17,6 @@
 mod holds;
 pub(crate) mod pattern;
 
-use std::fs::{self, Metadata};
 use std::io::{IsTerminal, Write};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
@@ -31,10 +30,11 @@ use outcore::{MakeHeader, Output};
 use outcore_io::config::DriveSpec;
 use outcore_io::drive::Device;
 use outcore_io::drive::link::file_behind;
+use outcore_io::drive::paths::{self, Metadata};
 use outcore_io::output::{MANIFEST_SUFFIX, parent_of, replaced_files};
 use outcore_io::units;
 
-use crate::inputs::{FileKey, ResolvedInput, Source, Streams, is_manifest, is_stdout, key_of};
+use crate::inputs::{FileKey, ResolvedInput, Source, Streams, is_manifest, is_stdout};
 use crate::records::Decided;
 
 pub use holds::Holds;
@@ -215,7 +215,8 @@ pub fn choose(
     sources: &[Source],
     drives: &[DriveSpec],
     consent: Consent,
-    (streams, holds): (Streams, Holds),
+    streams: Streams,
+    holds: Holds,
 ) -> Result<Target> {
     let is_pattern = holds != Holds::Bytes;
     // For a caller without streams, the name of standard output is not a file.
@@ -251,7 +252,7 @@ fn refuse_manifest(name: &Path) -> Result<()> {
 
 /// Whether the name belongs to a pipe or a character device.
 pub fn is_stream(name: &Path) -> bool {
-    let kind = fs::metadata(name).map(|facts| facts.file_type());
+    let kind = paths::facts(name).map(|facts| facts.file_type());
     kind.is_ok_and(|kind| kind.is_fifo() || kind.is_char_device())
 }
 
@@ -281,7 +282,7 @@ pub(crate) fn file_at(operation: &str, name: &Path) -> Result<PathBuf> {
         let error = Error::usage(operation, cause).path(name);
         Err(error.hint(hint.to_owned()))
     };
-    match fs::metadata(name) {
+    match paths::facts(name) {
         Ok(facts) if facts.is_dir() => refuse("the output is a directory", "name a file in it"),
         Ok(facts) if !facts.is_file() => refuse(
             "the output is not a regular file but a device or socket",
@@ -351,10 +352,10 @@ pub fn check(target: &Target, sources: &[Source], consent: Consent, holds: Holds
     check_terminal(target, holds, consent)?;
     let is_input = |key: FileKey| sources.iter().any(|source| source.key == Some(key));
     if target.is_standard_output() {
-        let facts = fs::metadata("/proc/self/fd/1")
+        let facts = paths::facts("/proc/self/fd/1")
             .ok()
             .filter(Metadata::is_file);
-        if facts.is_some_and(|facts| facts.len() > 0 && is_input(key_of(&facts))) {
+        if facts.is_some_and(|facts| facts.len() > 0 && is_input(FileKey::of(&facts))) {
             return Err(overwrites_input(STDOUT_NAME.as_ref()));
         }
     }
@@ -367,8 +368,10 @@ pub fn check(target: &Target, sources: &[Source], consent: Consent, holds: Holds
     let mut replaces_input = false;
     let manifest = target.manifest();
     for path in target.files().iter().chain(manifest) {
-        let facts = fs::metadata(path).ok();
-        let is_replaced = facts.as_ref().is_some_and(|facts| is_input(key_of(facts)));
+        let facts = paths::facts(path).ok();
+        let is_replaced = facts
+            .as_ref()
+            .is_some_and(|facts| is_input(FileKey::of(facts)));
         // A result that replaces an input has the input's form.
         if manifest != Some(path) && !(is_replaced && consent.replace) {
             holds.check_name(path)?;
@@ -382,7 +385,7 @@ pub fn check(target: &Target, sources: &[Source], consent: Consent, holds: Holds
                 .path(path)
                 .hint("give another name"));
         }
-        let is_input = is_input(key_of(&facts));
+        let is_input = is_input(FileKey::of(&facts));
         replaces_input |= is_input;
         if is_input && !consent.replace {
             return Err(overwrites_input(path));
@@ -407,7 +410,7 @@ pub fn check(target: &Target, sources: &[Source], consent: Consent, holds: Holds
 /// Usage.
 pub fn check_replaced(list: &Path, files: &[PathBuf], sources: &[Source]) -> Result<()> {
     let is_input = |path: &PathBuf| {
-        let key = fs::metadata(path).ok().map(|facts| key_of(&facts));
+        let key = paths::key(path);
         key.is_some() && sources.iter().any(|source| source.key == key)
     };
     match replaced_files(list, files).into_iter().find(is_input) {
@@ -439,11 +442,12 @@ pub fn choose_new(
     sources: &[Source],
     drives: &[DriveSpec],
     force: bool,
-    how: (Streams, Holds),
+    streams: Streams,
+    holds: Holds,
 ) -> Result<Target> {
     let replace = false;
     let consent = Consent { force, replace };
-    choose(name, sources, drives, consent, how).map_err(elsewhere)
+    choose(name, sources, drives, consent, streams, holds).map_err(elsewhere)
 }
 
 /// The same error without the advice to replace an input.
@@ -454,20 +458,28 @@ fn elsewhere(error: Error) -> Error {
     }
 }
 
-/// Rejects outputs that are also read, or named twice. Each output is given by its name and the
-/// place where it is made, which differ for a dataset.
+/// An output and where it is made, which differ for a dataset.
+#[derive(Debug, Clone, Copy)]
+pub struct NamedOutput<'a> {
+    /// The name that the user knows.
+    pub name: &'a Path,
+    /// The place where it is made.
+    pub path: &'a Path,
+}
+
+/// Rejects outputs that are also read, or named twice.
 ///
 /// # Errors
 /// Usage.
-pub fn refuse_inputs(read: &[&Path], written: &[(&Path, &Path)]) -> Result<()> {
-    let key = |path: &Path| fs::metadata(path).ok().map(|facts| key_of(&facts));
-    for (index, (name, path)) in written.iter().enumerate() {
-        let found = key(path);
-        let is_input = |input: &&Path| input == name || found.is_some() && key(input) == found;
+pub fn refuse_inputs(read: &[&Path], written: &[NamedOutput<'_>]) -> Result<()> {
+    for (index, NamedOutput { name, path }) in written.iter().enumerate() {
+        let found = paths::key(path);
+        let is_input =
+            |input: &&Path| input == name || found.is_some() && paths::key(input) == found;
         let mut others = written[..index].iter();
         let cause = if read.iter().any(is_input) {
             "it is an input"
-        } else if others.any(|(_, other)| is_same_place(other, path)) {
+        } else if others.any(|other| is_same_place(other.path, path)) {
             "two outputs have this name"
         } else {
             continue;
@@ -481,10 +493,10 @@ pub fn refuse_inputs(read: &[&Path], written: &[(&Path, &Path)]) -> Result<()> {
 /// Whether two names lead to the same place, whether or not it exists.
 pub fn is_same_place(a: &Path, b: &Path) -> bool {
     let place = |path: &Path| {
-        let dir = fs::canonicalize(parent_of(path)).ok()?;
+        let dir = paths::real(parent_of(path)).ok()?;
         Some(dir.join(path.file_name()?))
     };
-    let key = |path: &Path| fs::metadata(path).ok().map(|facts| key_of(&facts));
+    let key = paths::key;
     a == b || place(a).is_some() && place(a) == place(b) || key(a).is_some() && key(a) == key(b)
 }
 
@@ -508,7 +520,7 @@ pub(crate) fn check_dir_of(operation: &str, path: &Path) -> Result<()> {
     use rustix::fs::{Access, access};
     check_is_file_name(operation, path)?;
     let dir = parent_of(path);
-    match fs::metadata(dir) {
+    match paths::facts(dir) {
         Ok(facts) if facts.is_dir() => {}
         Ok(_) => {
             return Err(Error::usage(operation, "its directory is a file")
@@ -563,7 +575,7 @@ pub fn header_for(
     let Target::File(path) = target else {
         return Ok(None);
     };
-    let key = fs::metadata(path).ok().map(|facts| key_of(&facts));
+    let key = paths::key(path);
     let replaces_npy = inputs
         .iter()
         .any(|input| key.is_some() && input.source.key == key && input.npy.is_some());
@@ -621,7 +633,7 @@ pub fn check_room(device: &dyn Device, target: &Target, data_bytes: u64) -> Resu
     let mut drives: Vec<(u64, &Path, u64)> = Vec::new();
     for file in files {
         let dir = parent_of(file);
-        let facts = fs::metadata(dir).map_err(|error| Error::io(CREATE, &error).path(dir))?;
+        let facts = paths::facts(dir).map_err(|error| Error::io(CREATE, &error).path(dir))?;
         match drives.iter_mut().find(|drive| drive.0 == facts.dev()) {
             Some(drive) => drive.2 += share_bytes,
             None => drives.push((facts.dev(), dir, share_bytes)),
@@ -645,6 +657,8 @@ pub fn check_room(device: &dyn Device, target: &Target, data_bytes: u64) -> Resu
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use super::*;
 
     fn drives() -> Vec<DriveSpec> {
@@ -681,8 +695,8 @@ mod tests {
     #[test]
     fn what_takes_no_streams_rejects_a_pipe_and_takes_a_dash_for_no_name() {
         let choose = |name: &str, streams| {
-            let how = (streams, Holds::Lines);
-            choose(Some(Path::new(name)), &[], &[], Consent::default(), how)
+            let (name, consent) = (Some(Path::new(name)), Consent::default());
+            choose(name, &[], &[], consent, streams, Holds::Lines)
         };
         assert_eq!(choose("-", Streams::Taken).unwrap(), Target::Pipe(None));
         let error = choose("-", Streams::Refused).unwrap_err();

@@ -20,7 +20,9 @@ use outcore::job::{
 use outcore::{Error, Result};
 use outcore_io::config::{Config, Defaults, DriveSpec, Environment, Flags, Source};
 use outcore_io::drive::Device;
+use outcore_io::drive::objects::is_object;
 use outcore_io::drive::os::OsDevice;
+use outcore_io::drive::paths;
 use outcore_io::drive::rates::RatesCache;
 use outcore_io::drive::steady::SteadyDevice;
 use outcore_io::drive::testing::{FaultDevice, FaultPlan};
@@ -527,7 +529,13 @@ pub fn default_scratch_dir(beside: &Path) -> Result<PathBuf> {
 /// # Errors
 /// Usage if it is something else, I/O if it is missing.
 pub fn check_dir(operation: &str, dir: &Path) -> Result<()> {
-    match std::fs::metadata(dir) {
+    if is_object(dir) {
+        let cause = "it must be a directory of this machine, not a place in an object store";
+        return Err(Error::usage(operation, cause)
+            .path(dir)
+            .hint("name a directory, best on an SSD"));
+    }
+    match paths::facts(dir) {
         Ok(facts) if facts.is_dir() => Ok(()),
         Ok(_) => Err(Error::usage(operation, "not a directory")
             .path(dir)

@@ -54,6 +54,15 @@ pub fn seeded_checksum(seed: u64, bytes: &[u8]) -> u64 {
     XxHash3_64::oneshot_with_seed(seed, bytes)
 }
 
+/// Bytes of a step of [`continued_checksum`].
+pub const STEP_BYTES: usize = 64 << 10;
+
+/// Checksum of bytes that continue others, whose checksum is `checksum`. All bytes may come in
+/// pieces of any lengths, as long as each piece begins at a multiple of [`STEP_BYTES`].
+pub fn continued_checksum(checksum: u64, bytes: &[u8]) -> u64 {
+    bytes.chunks(STEP_BYTES).fold(checksum, seeded_checksum)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -36,7 +36,7 @@ pub const BUFFER_BYTES: usize = 256 << 10;
 /// Longest payload of a record.
 const PAYLOAD_BYTES_MAX: usize = 64 << 10;
 
-const VERSION: u32 = 3;
+const VERSION: u32 = 4;
 const HEADER_BYTES: usize = 16;
 /// Seed of the first record's checksum.
 const FIRST_SUM: u64 = 0x6f75_7463_6f72_6521;

@@ -25,6 +25,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap_anonymous, munmap};
 
+use crate::checksum::STEP_BYTES;
 use crate::error::{Error, Kind, Result};
 use crate::units;
 
@@ -36,6 +37,9 @@ pub use loan::{Loan, Segment};
 /// Alignment of offsets, lengths and addresses that every device accepts.
 pub const BLOCK_BYTES: usize = 4096;
 const HUGE_PAGE_BYTES: usize = 2 << 20;
+/// The slots of [`Pool::passing`], and their longest length.
+const PASSING_SLOTS: usize = 4;
+const PASSING_BYTES_MAX: u64 = 1 << 20;
 
 /// Rounds `bytes` up to the next multiple of [`BLOCK_BYTES`].
 pub const fn block_ceil(bytes: u64) -> u64 {
@@ -332,8 +336,19 @@ impl Pool {
         Self::on(reservation, slot_bytes, slot_count)
     }
 
-    /// The same for a caller that can wait until others release memory: `None` if there is no room
-    /// now.
+    /// A few slots for bytes that pass through memory once, whose checksum is computed in steps:
+    /// each is a 64th of the free memory, in whole steps.
+    ///
+    /// # Errors
+    /// The errors of [`Pool::new`].
+    pub fn passing(budget: &Budget, purpose: &str) -> Result<Self> {
+        let share_bytes = (budget.free_bytes() / 64).min(PASSING_BYTES_MAX) as usize;
+        let slot_bytes = (share_bytes - share_bytes % STEP_BYTES).max(STEP_BYTES);
+        Self::new(budget, purpose, slot_bytes, PASSING_SLOTS)
+    }
+
+    /// The same as [`Pool::new`] for a caller that can wait until others release memory: `None` if
+    /// there is no room now.
     pub fn try_new(
         budget: &Budget,
         purpose: &str,

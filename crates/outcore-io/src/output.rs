@@ -36,9 +36,9 @@ pub use set::{FileSet, SET_LIST, check_published};
 pub use together::publish_together;
 
 use crate::checksum::bytes_checksum;
-use crate::drive::link::{file_behind, refuse_link};
+use crate::drive::link::{file_behind, real_path, refuse_link};
 pub use crate::drive::parent_of;
-use crate::drive::{Access, PrivateDir};
+use crate::drive::{Access, PrivateDir, Rename};
 use crate::error::{Error, Kind, Result};
 use crate::memory::{Budget, Pool, block_ceil, block_floor};
 use crate::port::{Volume, VolumeFile};
@@ -105,10 +105,11 @@ pub struct StagedOutput {
     made: MadeDirs,
 }
 
-/// The real name of a directory, for any of its names; unchanged if it does not exist on this
-/// machine.
-fn real_name(dir: &Path) -> PathBuf {
-    std::fs::canonicalize(dir).unwrap_or_else(|_| dir.to_path_buf())
+/// A manifest and its content.
+#[derive(Clone, Copy)]
+struct ManifestText<'a> {
+    path: &'a Path,
+    text: &'a [u8],
 }
 
 /// Removes what dead jobs have left in the directory of an output; the directory must exist.
@@ -141,7 +142,7 @@ pub fn replaced_files(list: &Path, files: &[PathBuf]) -> Vec<PathBuf> {
     };
     let name_of = |path: &Path| {
         let name = path.file_name().unwrap_or_default();
-        real_name(parent_of(path)).join(name)
+        real_path(parent_of(path)).join(name)
     };
     let kept: HashSet<PathBuf> = files.iter().map(|path| name_of(path)).collect();
     let replaced = old
@@ -224,7 +225,7 @@ impl StagedOutput {
             let parent = parent_of(manifest).to_path_buf();
             sweep(volume, &parent)?;
             output.dirs.push(device.claim_private_dir(&parent, set)?);
-            output.places.insert(real_name(&parent), 0);
+            output.places.insert(real_path(&parent), 0);
         }
         if let Some(manifest) = &manifest {
             refuse_link(CREATE, manifest)?;
@@ -251,7 +252,7 @@ impl StagedOutput {
         plan.path = file_behind(CREATE, &plan.path)?;
         refuse_link(CREATE, &plan.path)?;
         let mut output = StagedOutput::empty(None, replace);
-        let name = real_name(parent_of(&plan.path));
+        let name = real_path(parent_of(&plan.path));
         output.places.insert(name, 0);
         output.dirs.push(dir);
         output.stage_file(volume, plan, room, 0)?;
@@ -306,7 +307,7 @@ impl StagedOutput {
         let set = set.and_then(Path::file_name);
         let parent = parent_of(path).to_path_buf();
         // A directory with two names counts once.
-        let name = real_name(&parent);
+        let name = real_path(&parent);
         if let Some(&found) = self.places.get(&name) {
             return Ok(found);
         }
@@ -403,7 +404,11 @@ impl StagedOutput {
         self.cut(volume, lens_bytes)?;
         if let Some(manifest) = self.manifest.clone() {
             let text = self.shards_text(volume, &manifest)?;
-            return self.publish_set(volume, Some((&manifest, &text)));
+            let manifest = ManifestText {
+                path: &manifest,
+                text: &text,
+            };
+            return self.publish_set(volume, Some(manifest));
         }
         if self.shards.len() > 1 {
             return self.publish_set(volume, None);
@@ -489,7 +494,13 @@ impl StagedOutput {
     ) -> Result<()> {
         self.cut(volume, lens_bytes)?;
         match self.manifest.clone() {
-            Some(path) => self.publish_set(volume, Some((&path, manifest))),
+            Some(path) => {
+                let manifest = ManifestText {
+                    path: &path,
+                    text: manifest,
+                };
+                self.publish_set(volume, Some(manifest))
+            }
             None => Err(Error::usage("publish output", "no manifest was staged")),
         }
     }
@@ -544,7 +555,7 @@ impl StagedOutput {
     }
 
     /// Publishes several files at once, with the manifest that names them, if there is one.
-    fn publish_set(self, volume: &Volume, manifest: Option<(&Path, &[u8])>) -> Result<()> {
+    fn publish_set(self, volume: &Volume, manifest: Option<ManifestText<'_>>) -> Result<()> {
         if let (Some(SetDir { path, is_new: true }), Some(manifest)) = (&self.set_dir, manifest) {
             let path = path.clone();
             return self.publish_new_directory(volume, &path, manifest);
@@ -552,20 +563,26 @@ impl StagedOutput {
         let Some(first) = self.dirs.first() else {
             return Ok(());
         };
-        let mut renames: Vec<(PathBuf, PathBuf)> = self
-            .shards
-            .iter()
-            .map(|shard| (shard.staged_path.clone(), shard.plan.path.clone()))
-            .collect();
+        let shards = self.shards.iter().map(|shard| Rename {
+            from: shard.staged_path.clone(),
+            to: shard.plan.path.clone(),
+        });
+        let mut renames: Vec<Rename> = shards.collect();
         let removed = self.removed.iter().enumerate();
         renames.extend(removed.map(|(number, (path, dir_index))| {
             let aside = format!("{REPLACED_PREFIX}{number}");
-            (path.clone(), self.dirs[*dir_index].path().join(aside))
+            Rename {
+                from: path.clone(),
+                to: self.dirs[*dir_index].path().join(aside),
+            }
         }));
         let mut list = Vec::new();
-        if let Some((path, text)) = manifest {
+        if let Some(ManifestText { path, text }) = manifest {
             first.write_file("manifest", text)?;
-            list.push((first.path().join("manifest"), path.to_path_buf()));
+            list.push(Rename {
+                from: first.path().join("manifest"),
+                to: path.to_path_buf(),
+            });
         }
         // The manifest is renamed last. The manifest of a directory is renamed first, so that it
         // does not match the directory until all files are in place.

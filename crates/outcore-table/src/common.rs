@@ -351,14 +351,21 @@ fn inexact(array: &ArrayRef, floats: &ArrayRef) -> Option<String> {
     }
 }
 
+/// The columns of a file.
+#[derive(Debug, Clone)]
+pub(crate) struct FileSchema<'a> {
+    pub(crate) schema: SchemaRef,
+    pub(crate) path: &'a Path,
+}
+
 /// Returns the columns of all `schemas`. A column is nullable if it is nullable in one of them or
 /// missing from one.
 ///
 /// # Errors
 /// Usage: two columns of one name have no common type; the error names both files.
-pub(crate) fn united(schemas: &[(SchemaRef, &Path)]) -> Result<SchemaRef> {
+pub(crate) fn united(schemas: &[FileSchema<'_>]) -> Result<SchemaRef> {
     let mut fields: Vec<(FieldRef, &Path, usize)> = Vec::new();
-    for (schema, path) in schemas {
+    for FileSchema { schema, path } in schemas {
         for field in schema.fields() {
             let known = fields
                 .iter_mut()
@@ -406,7 +413,7 @@ pub(crate) fn united(schemas: &[(SchemaRef, &Path)]) -> Result<SchemaRef> {
         }
     });
     let fields: Vec<FieldRef> = fields.collect();
-    let metadata = schemas.first().map(|(schema, _)| schema.metadata().clone());
+    let metadata = schemas.first().map(|first| first.schema.metadata().clone());
     Ok(Arc::new(Schema::new_with_metadata(
         fields,
         metadata.unwrap_or_default(),
@@ -541,7 +548,17 @@ mod tests {
         let one = schema(&[("a", DataType::Int64)]);
         let other = schema(&[("a", DataType::Int64), ("b", DataType::Utf8)]);
         let (here, there) = (Path::new("1"), Path::new("2"));
-        let all = united(&[(one, here), (other, there)]).unwrap();
+        let all = united(&[
+            FileSchema {
+                schema: one,
+                path: here,
+            },
+            FileSchema {
+                schema: other,
+                path: there,
+            },
+        ])
+        .unwrap();
         assert!(!all.field(0).is_nullable() && all.field(1).is_nullable());
     }
 }

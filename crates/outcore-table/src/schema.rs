@@ -90,7 +90,11 @@ impl FieldPlace {
                 Some((_, column)) => {
                     let (front, data_type) = (column.name(), column.data_type());
                     let kind = notation(data_type);
-                    let hint = format!("`{front}` is {kind}, but only structs have fields");
+                    let part = name[front.len()..].trim_start_matches('.');
+                    let hint = match data_type.is_temporal() {
+                        true => format!("write {part}({front}) for a part of a time"),
+                        false => format!("`{front}` is {kind}, but only structs have fields"),
+                    };
                     Err(Error::usage(operation, format!("there is no column `{name}`")).hint(hint))
                 }
                 None => {

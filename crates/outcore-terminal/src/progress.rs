@@ -43,17 +43,25 @@ pub fn watch<T>(
     control.cancel_with(interrupt.flag());
     let result = control.guarded(|| match reporter.shows_progress() || reporter.is_json() {
         true => work_watched(reporter, control, weights, work),
-        false => work(),
+        false => {
+            // Without a bar, notes are shown as they come.
+            show_notes(reporter, control);
+            let notes = reporter.clone();
+            control.on_note(move |note| notes.note(&note.to_string()));
+            work()
+        }
     });
-    control
-        .take_notes()
-        .iter()
-        .for_each(|note| reporter.note(note));
+    show_notes(reporter, control);
     // A write that was abandoned because of the signal has an error of its own.
     match result {
         Err(_) if control.is_cancelled() => Err(Error::interrupted()),
         other => other,
     }
+}
+
+fn show_notes(reporter: &Reporter, control: &Control) {
+    let notes = control.take_notes();
+    notes.iter().for_each(|note| reporter.note(note));
 }
 
 /// Runs `work` while a second thread shows its progress.
@@ -126,7 +134,8 @@ impl<'a> Watcher<'a> {
         let mut told = self.started;
         while !is_over.load(Ordering::Acquire) {
             std::thread::park_timeout(DRAW_EVERY);
-            if self.bar.is_some() {
+            if let Some(bar) = &self.bar {
+                bar.suspend(|| show_notes(self.reporter, control));
                 self.draw(&control.progress(), control.is_cancelled());
             }
             if self.reporter.is_json() && told.elapsed() >= EVENT_EVERY {

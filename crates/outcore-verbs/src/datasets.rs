@@ -49,6 +49,17 @@ pub trait DatasetHost {
     fn copy(&self, bytes: u64, work: &Work<'_>) -> Result<()>;
 }
 
+/// Fails for the name of an object, where a command writes the files of a directory.
+///
+/// # Errors
+/// Usage.
+pub(crate) fn refuse_object(name: &Path) -> Result<()> {
+    match is_object(name) {
+        true => Err(no_directory(name)),
+        false => Ok(()),
+    }
+}
+
 /// The meaning of the names of files for one command.
 #[derive(Clone)]
 pub struct Files<H> {
@@ -160,9 +171,7 @@ impl<H: DatasetHost> Files<H> {
     /// # Errors
     /// As [`Files::output`].
     pub fn output_dir<'a>(&self, name: &'a Path, replace: bool) -> Result<Cow<'a, Path>> {
-        if is_object(name) {
-            return Err(no_directory(name));
-        }
+        refuse_object(name)?;
         let made = self.ask(name, |staging| staging.output_dir(name, replace))?;
         Ok(made.map_or(Cow::Borrowed(name), Cow::Owned))
     }

@@ -1,18 +1,19 @@
 //! The common parts of commands with `--resume` and `--verify-output`.
 //!
 //! Contract: a command looks for a killed run with the same output before it opens anything, and
-//! says so whether it continues that run or not. If a run fails for a reason that may pass, it says
+//! says so if it does not continue that run; the engine says that it does. If a run fails for a reason that may pass, it says
 //! that it can be continued.
 //! Inputs must be files that can be read again, and the output one file that the engine writes.
 
 use std::path::Path;
 
-use outcore::{ANOTHER_JOB, Error, Kind, Result};
+use outcore::{ANOTHER_JOB, Error, GIVE_UP, Kind, Result};
 use outcore_front::content::Recognition;
 use outcore_front::inputs::{self, Source};
 use outcore_front::output::Target;
 use outcore_front::text::output::PlainFor;
 use outcore_io::drive::objects::is_object;
+use outcore_io::drive::private_dir::is_in_private_dir;
 use outcore_io::output::parent_of;
 use outcore_io::units;
 use outcore_store::dataset::Named;
@@ -37,7 +38,7 @@ impl Resuming<'_> {
     /// Whether a killed run with this output can be continued.
     fn is_kept(self) -> bool {
         match self.target.files() {
-            [output] => outcore::resumable(output).is_some(),
+            [output] => outcore::is_kept(output),
             _ => false,
         }
     }
@@ -54,28 +55,39 @@ impl Resuming<'_> {
         let Some(mark) = outcore::resumable(output) else {
             return false;
         };
-        let ago = mark.age().map(|age| units::seconds(age.as_secs_f64()));
-        let ago = ago.map_or(String::new(), |ago| {
-            format!(", {ago} after its last checkpoint")
-        });
-        match self.is_asked {
-            true => host.note(&format!("continues the run that was killed{ago}")),
-            false => host.note(&format!(
+        if !self.is_asked {
+            let ago = mark.age().map(|age| units::seconds(age.as_secs_f64()));
+            let ago = ago.map_or(String::new(), |ago| {
+                format!(", {ago} after its last checkpoint")
+            });
+            host.note(&format!(
                 "a killed run with this output is kept{ago}; it is continued with: {}",
                 mark.command
-            )),
+            ));
         }
         self.is_asked
     }
 
-    /// The error, with the command that gives up the killed run if that is another job.
+    /// The error, with the command that gives up the killed run if that is another job or if what
+    /// it has left is damaged.
     fn name_way_out(self, error: Error) -> Error {
-        match (error.next_step(), self.target.files()) {
-            (Some(ANOTHER_JOB), [output]) => {
-                let dir = parent_of(output).display();
-                error.hint(format!(
-                    "{ANOTHER_JOB}: outcore scratch clean --resumable {dir}"
-                ))
+        let [output] = self.target.files() else {
+            return error;
+        };
+        let command = format!(
+            "outcore scratch clean --resumable {}",
+            parent_of(output).display()
+        );
+        let is_private = error.file_path().is_some_and(is_in_private_dir);
+        match error.next_step() {
+            Some(step @ (ANOTHER_JOB | GIVE_UP)) => {
+                let hint = format!("{step}: {command}");
+                error.hint(hint)
+            }
+            step if is_private && error.kind() == Kind::Corrupt => {
+                let step = step.map_or(String::new(), |step| format!("{step}; "));
+                let hint = format!("{step}{GIVE_UP}: {command}");
+                error.hint(hint)
             }
             _ => error,
         }
@@ -85,14 +97,15 @@ impl Resuming<'_> {
     pub(crate) fn explain(self, host: &dyn Host, error: Error) -> Error {
         const NEXT: &str = "what is done is kept; the same command with --resume continues";
         match error.kind() {
-            _ if !self.is_continued() => error,
+            _ if !self.is_asked => error,
+            // Resuming would end in the same way.
+            Kind::CheckFailed | Kind::Usage | Kind::Corrupt => self.name_way_out(error),
+            _ if !self.is_kept() => error,
             Kind::Interrupted => error.hint(NEXT),
             Kind::Io | Kind::NoSpace | Kind::Memory => {
                 host.note(NEXT);
                 error
             }
-            // Resuming would end in the same way.
-            Kind::CheckFailed | Kind::Usage | Kind::Corrupt => self.name_way_out(error),
         }
     }
 }

@@ -5,6 +5,7 @@
 //! work, the job rejects an existing output (unless it may be replaced) and drives without the room
 //! that the plan needs. No data are read or written here.
 
+use std::fs::File;
 use std::io::{Read, Write};
 use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
@@ -15,6 +16,7 @@ use std::time::Instant;
 use crate::forecast::PhasePlan;
 use crate::job::{InputPlace, Job, OutputPlaces};
 use crate::read::source::InputPart;
+use outcore_io::drive::paths::{self, Metadata};
 use outcore_io::drive::{Access, PrivateDir};
 use outcore_io::memory::{BLOCK_BYTES, Pool};
 use outcore_io::output::{Room, ShardPlan, StagedOutput, parent_of};
@@ -217,7 +219,7 @@ pub(crate) fn open_inputs(
 /// Fails for a path that exists on the system and is not a plain file. Opening a named pipe would
 /// wait forever, and directories and devices have no length for a plan.
 fn check_is_file(path: &Path) -> Result<()> {
-    let Ok(facts) = std::fs::metadata(path) else {
+    let Ok(facts) = paths::facts(path) else {
         // Opening the file reports what is wrong; names on an in-memory device do not exist on the
         // system.
         return Ok(());
@@ -242,12 +244,9 @@ fn check_is_file(path: &Path) -> Result<()> {
 }
 
 /// Whether a file has bytes but reports a length of 0, as those of /proc do.
-fn has_no_length(path: &Path, facts: &std::fs::Metadata) -> bool {
-    let first = |file: std::fs::File| file.take(1).read(&mut [0]);
-    facts.len() == 0
-        && std::fs::File::open(path)
-            .and_then(first)
-            .is_ok_and(|got| got > 0)
+fn has_no_length(path: &Path, facts: &Metadata) -> bool {
+    let first = |file: File| file.take(1).read(&mut [0]);
+    facts.len() == 0 && File::open(path).and_then(first).is_ok_and(|got| got > 0)
 }
 
 /// Fails if a file has changed since it was opened: its length, or the time of its last change
@@ -341,15 +340,41 @@ pub(crate) fn refuse_existing<'a>(
     }
 }
 
-/// Traffic of each drive: name, bytes read, bytes written.
-pub(crate) fn traffic_by_drive(volume: &Volume) -> Vec<(String, u64, u64)> {
+/// Bytes moved by a drive.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DriveTraffic {
+    /// Its name in messages.
+    pub name: String,
+    /// Bytes read.
+    pub read_bytes: u64,
+    /// Bytes written.
+    pub written_bytes: u64,
+}
+
+/// Traffic of each drive.
+pub(crate) fn traffic_by_drive(volume: &Volume) -> Vec<DriveTraffic> {
     let drives = volume.drives().into_iter().map(|drive| {
         let traffic = drive.traffic();
-        let read_bytes = traffic.read_bytes.load(Ordering::Relaxed);
-        let written_bytes = traffic.written_bytes.load(Ordering::Relaxed);
-        (drive.name.clone(), read_bytes, written_bytes)
+        DriveTraffic {
+            name: drive.name.clone(),
+            read_bytes: traffic.read_bytes.load(Ordering::Relaxed),
+            written_bytes: traffic.written_bytes.load(Ordering::Relaxed),
+        }
     });
     drives.collect()
+}
+
+/// Adds the traffic of a later part of a job, drive by drive.
+pub(crate) fn add_traffic(all: &mut Vec<DriveTraffic>, later: &[DriveTraffic]) {
+    for drive in later {
+        match all.iter_mut().find(|known| known.name == drive.name) {
+            Some(known) => {
+                known.read_bytes += drive.read_bytes;
+                known.written_bytes += drive.written_bytes;
+            }
+            None => all.push(drive.clone()),
+        }
+    }
 }
 
 /// The places of open inputs.

@@ -112,10 +112,11 @@ pub struct Control {
     read_bytes: AtomicU64,
     written_bytes: AtomicU64,
     loads: Mutex<Vec<DriveLoad>>,
-    on_plan: OnPlan,
+    on_plan: Listener,
     /// The first file that the job reads.
     input: OnceLock<PathBuf>,
     notes: Mutex<Notes>,
+    on_note: Listener,
 }
 
 /// Notes from a job to its caller, besides its result.
@@ -125,16 +126,16 @@ struct Notes {
     taken: Vec<String>,
 }
 
-/// Receives a plan, to show it.
-type ShowPlan = dyn Fn(&dyn fmt::Display) + Send + Sync;
+/// Receives a plan or a note, to show it.
+type Show = dyn Fn(&dyn fmt::Display) + Send + Sync;
 
-/// Called with each plan that a job makes.
+/// Called with each plan or note of a job.
 #[derive(Default)]
-struct OnPlan(OnceLock<Box<ShowPlan>>);
+struct Listener(OnceLock<Box<Show>>);
 
-impl fmt::Debug for OnPlan {
+impl fmt::Debug for Listener {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("OnPlan")
+        f.debug_tuple("Listener")
             .field(&self.0.get().is_some())
             .finish()
     }
@@ -271,16 +272,29 @@ impl Control {
         }
     }
 
+    /// Calls `show` with each note from now on, when it is added. Later calls change nothing.
+    pub fn on_note(&self, show: impl Fn(&dyn fmt::Display) + Send + Sync + 'static) {
+        let _ = self.on_note.0.set(Box::new(show));
+    }
+
     /// Adds a note about the job, such as a choice that it made for the caller; repeated notes are
     /// kept once.
     pub fn note(&self, note: String) {
         let mut notes = self.notes.lock().unwrap_or_else(PoisonError::into_inner);
-        if !notes.waiting.contains(&note) && !notes.taken.contains(&note) {
-            notes.waiting.push(note);
+        if notes.waiting.contains(&note) || notes.taken.contains(&note) {
+            return;
+        }
+        match self.on_note.0.get() {
+            Some(show) => {
+                notes.taken.push(note.clone());
+                drop(notes);
+                show(&note);
+            }
+            None => notes.waiting.push(note),
         }
     }
 
-    /// The notes since the last call.
+    /// The notes since the last call that were not shown yet.
     pub fn take_notes(&self) -> Vec<String> {
         let mut notes = self.notes.lock().unwrap_or_else(PoisonError::into_inner);
         let waiting = std::mem::take(&mut notes.waiting);
@@ -492,7 +506,13 @@ impl Job {
     /// [`Kind::Corrupt`] for a damaged state; the device's error; a request to stop.
     pub fn restore_state<S: PassState>(&self, state: &mut S) -> Result<bool> {
         match &self.states {
-            Some(states) => states.restore(|| self.control.check(), state),
+            Some(states) => {
+                let is_restored = states.restore(|| self.control.check(), state)?;
+                if is_restored && let Some(remark) = states.take_remark() {
+                    self.control.note(remark);
+                }
+                Ok(is_restored)
+            }
             None => Ok(false),
         }
     }

@@ -146,7 +146,7 @@ pub use dataset::{
     Buckets, Context, ContextBuilder, Dataset, Field, Lines, Sortable, Step, Summary, TypedDataset,
     field,
 };
-pub use ends::{Input, MakeHeader, Output, Phase};
+pub use ends::{DriveTraffic, Input, MakeHeader, Output, Phase};
 pub use forecast::{Amounts, Forecast, PhasePlan, predicted_text};
 pub use job::{Control, DriveRates, Job, JobOptions, Progress, ResumeOptions, ScratchDrive};
 pub use key::{ByteOrder, NpyHeader, RecordFormat, SortKey, Tie};
@@ -155,7 +155,7 @@ pub use outcore_io::config::IoMode;
 pub use outcore_io::drive::Device;
 pub use outcore_io::{Error, Kind, Result};
 pub use partition::restored::ANOTHER_JOB;
-pub use partition::resume::{resumable, was_published};
+pub use partition::resume::{is_kept, resumable, was_published};
 pub use primitives::{Inclusion, Sequence};
 pub use runs::{BuildOptions, SortedView, build as build_view};
 pub use shuffle::{ShuffleOptions, ShuffleSummary, Unit, shuffle};
@@ -163,4 +163,5 @@ pub use sort::lines::{
     LineSortOptions, LineSummary, OnNoKey, check_lines, merge_lines, sort_lines,
 };
 pub use sort::{SortOptions, SortSummary, sort};
+pub use states::GIVE_UP;
 pub use verify::verify;

@@ -16,7 +16,7 @@ use crate::job::Job;
 use crate::partition::restored::{
     FINISHED, Finished, IDENTITY, Identity, IdentityOption, RESUME, another_job,
 };
-use crate::partition::resume::{dir_of, key_of, mark_of};
+use crate::partition::resume::{NOTHING_VOUCHED, continues, dir_of, key_of, mark_of};
 use crate::states::{Keeping, STATE, StateRecord, States};
 use outcore_io::drive::link::file_behind;
 use outcore_io::drive::{Access, PrivateDir};
@@ -120,6 +120,8 @@ impl KeptPasses {
             refuse_existing(std::iter::once(output.as_path()), request.replace)?;
         }
         let mark = mark_of(&resume, &dir)?;
+        let is_continued = found.is_some() && !is_finished;
+        let remark = is_continued.then(|| continues(mark.age()));
         let journal = match &found {
             Some(found) => Journal::reopen(&volume, &dir, &job.budget, found.end)?,
             None => {
@@ -138,6 +140,7 @@ impl KeptPasses {
             dir,
             journal,
             last: found.and_then(|found| found.last),
+            remark,
         };
         let states = Arc::new(States::new(keeping, &job.budget)?);
         job.states = Some(Arc::clone(&states));
@@ -235,9 +238,15 @@ fn find(
                         let what = "the killed run had put its output in place; nothing is written";
                         job.control.note(what.to_owned());
                     }
-                    return Ok((dir, Some(found)));
+                    if found.last.as_ref().is_none_or(|last| last.is_in(&dir)) {
+                        return Ok((dir, Some(found)));
+                    }
+                    let what = "the state of the killed job is gone; it begins anew";
+                    job.control.note(what.to_owned());
                 }
             }
+        } else {
+            job.control.note(NOTHING_VOUCHED.to_owned());
         }
         // It is of no use. Dropping it removes it.
         dir.release();

@@ -11,10 +11,10 @@
 //! With the first state the directory is marked: from then on it stays if the job fails or is
 //! killed.
 //!
-//! Bounds: [`AREAS`] buffers of at most [`AREA_BYTES_MAX`]; twice the state on the drive of the
-//! output.
+//! Bounds: the buffers of [`Pool::passing`]; twice the state on the drive of the output.
 
 use std::fmt;
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -23,7 +23,7 @@ use bytemuck::Pod;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
-use outcore_io::checksum::seeded_checksum;
+use outcore_io::checksum::continued_checksum;
 use outcore_io::drive::private_dir::Resumable;
 use outcore_io::drive::{Access, PrivateDir};
 use outcore_io::journal::{Journal, KINDS_FROM, Progress};
@@ -38,14 +38,10 @@ pub(crate) const STATE: u32 = KINDS_FROM + 64;
 const COST_PARTS: u32 = 50;
 /// The speed at which the first state is expected to be written.
 const ASSUMED_BYTES_PER_S: f64 = 1e9;
-const AREAS: usize = 4;
-const AREA_BYTES_MIN: u64 = 64 << 10;
-const AREA_BYTES_MAX: u64 = 1 << 20;
-/// Bytes of a step of a checksum. Areas are multiples of it, since their length depends on the
-/// memory, which may differ in the run that continues.
-const CHECKED_BYTES: usize = AREA_BYTES_MIN as usize;
 const AREAS_LINE: &str = "state on its way to its file";
 const RESUME: &str = "resume";
+/// The advice of the error for a killed job that cannot be continued.
+pub const GIVE_UP: &str = "give the killed job up, and begin anew";
 
 /// The state of a job between two passes.
 pub trait PassState {
@@ -161,13 +157,6 @@ fn pieces(start_bytes: u64, len_bytes: usize, area_bytes: usize) -> impl Iterato
         })
 }
 
-/// The checksum of a column that goes on with `bytes`, which begin at a multiple of
-/// [`CHECKED_BYTES`].
-fn continued_checksum(checksum: u64, bytes: &[u8]) -> u64 {
-    let steps = bytes.chunks(CHECKED_BYTES);
-    steps.fold(checksum, seeded_checksum)
-}
-
 struct Piece {
     /// Its place in the column.
     at_bytes: usize,
@@ -194,6 +183,8 @@ struct Kept {
     ended: Instant,
     took: Option<Duration>,
     is_marked: bool,
+    /// The remark on a run that continues another, until it does.
+    remark: Option<String>,
     /// Bytes of states that were read and written.
     moved: Moved,
 }
@@ -220,6 +211,8 @@ pub(crate) struct Keeping {
     pub(crate) journal: Journal,
     /// The state of the dead run.
     pub(crate) last: Option<StateRecord>,
+    /// The remark on a run that continues the dead one.
+    pub(crate) remark: Option<String>,
 }
 
 /// The directory and the journal of a job that has ended.
@@ -242,20 +235,18 @@ impl States {
     /// # Errors
     /// Memory.
     pub(crate) fn new(keeping: Keeping, budget: &Budget) -> Result<Self> {
-        let share_bytes = budget.free_bytes() / 64;
-        let area_bytes = share_bytes.clamp(AREA_BYTES_MIN, AREA_BYTES_MAX) as usize;
-        let area_bytes = area_bytes - area_bytes % CHECKED_BYTES;
         let Keeping {
             volume,
             mark,
             dir,
             journal,
             last,
+            remark,
         } = keeping;
         Ok(States {
             volume,
             mark,
-            pool: Pool::new(budget, AREAS_LINE, area_bytes, AREAS)?,
+            pool: Pool::passing(budget, AREAS_LINE)?,
             kept: Mutex::new(Kept {
                 is_marked: last.is_some(),
                 dir: Some(dir),
@@ -264,6 +255,7 @@ impl States {
                 last,
                 ended: Instant::now(),
                 took: None,
+                remark,
                 moved: Moved::default(),
             }),
         })
@@ -298,6 +290,11 @@ impl States {
     /// The mark of the directory.
     pub(crate) fn mark(&self) -> &Resumable {
         &self.mark
+    }
+
+    /// The remark on the run that this one continues, once.
+    pub(crate) fn take_remark(&self) -> Option<String> {
+        self.kept().remark.take()
     }
 
     /// Bytes of states that were read and written so far.
@@ -395,7 +392,9 @@ impl States {
         let state_bytes: u64 = lens.sum();
         let began = Instant::now();
         let expected = Duration::from_secs_f64(state_bytes as f64 / ASSUMED_BYTES_PER_S);
-        if began < kept.ended + COST_PARTS * kept.took.unwrap_or(expected) {
+        // On a device without the system's clock a job keeps the same states each time.
+        let is_timed = self.volume.device().thread_cpu_ns().is_some();
+        if is_timed && began < kept.ended + COST_PARTS * kept.took.unwrap_or(expected) {
             return Ok(());
         }
         let number = kept.last.as_ref().map_or(0, |last| 1 - last.file);
@@ -483,7 +482,7 @@ impl States {
         let Some(dir) = dir else {
             return Err(Error::usage(RESUME, "the job has ended"));
         };
-        let path = dir.path().join(format!("state-{number}"));
+        let path = path_in(dir, number);
         let access = match is_vouched {
             true => Access::Update,
             false => {
@@ -503,10 +502,22 @@ impl States {
     }
 }
 
+/// The path of one of the two files in the private directory.
+fn path_in(dir: &PrivateDir, number: usize) -> PathBuf {
+    dir.path().join(format!("state-{number}"))
+}
+
+impl StateRecord {
+    /// Whether the file of the state is in `dir`.
+    pub(crate) fn is_in(&self, dir: &PrivateDir) -> bool {
+        path_in(dir, self.file).exists()
+    }
+}
+
 fn damaged(cause: &str) -> Error {
     Error::corrupt(
         RESUME,
         format!("the state of the killed job is damaged: {cause}"),
     )
-    .hint("give the killed job up, and begin anew")
+    .hint(GIVE_UP)
 }

@@ -7,10 +7,13 @@
 //! all threads share; the piece that completes a block writes it. The last block is padded; the
 //! file is truncated when it is published.
 //!
+//! A writer for which a journal vouches notes the checksum of each write ([`written`]).
+//!
 //! Memory: one 4 KiB block for each edge that waits for its other half: at most two per piece in
 //! flight, plus one per shard.
 
 mod ranges;
+mod written;
 
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
@@ -23,6 +26,7 @@ use outcore_io::transfers::{Arrival, ReadRange, Transfers, WRITE_BEHIND, wait_be
 use outcore_io::{Error, Kind, Result};
 
 pub(crate) use ranges::Ranges;
+pub(crate) use written::{WrittenPiece, whole_pieces};
 
 /// Token of the writes made here; callers use others for their own.
 pub(crate) const WRITE_TOKEN: u64 = WRITE_BEHIND;
@@ -60,6 +64,9 @@ pub(crate) struct Writer {
     /// Full edge blocks that found no slot: (target, block number, bytes).
     deferred: Mutex<Vec<(usize, u64, Edge)>>,
     edge_pool: Pool,
+    /// What was submitted since the last call of [`Writer::take_written`], if a journal vouches for
+    /// it.
+    written: Option<Mutex<Vec<WrittenPiece>>>,
 }
 
 impl Writer {
@@ -80,7 +87,36 @@ impl Writer {
             edges: Mutex::new(HashMap::new()),
             deferred: Mutex::default(),
             edge_pool,
+            written: None,
         }
+    }
+
+    /// The same writer to one file, for which a journal vouches: it notes what it writes.
+    pub(crate) fn noting_writes(mut self) -> Self {
+        self.written = Some(Mutex::default());
+        self
+    }
+
+    /// The pieces that were written to the file since the last call, and the length of its header.
+    /// No write may be in flight.
+    pub(crate) fn take_written(&self) -> (u64, Vec<WrittenPiece>) {
+        let header_bytes = self.targets.first().map_or(0, |target| target.header_bytes);
+        let Some(written) = &self.written else {
+            return (header_bytes, Vec::new());
+        };
+        let mut written = written.lock().unwrap_or_else(PoisonError::into_inner);
+        (header_bytes, std::mem::take(&mut *written))
+    }
+
+    /// Submits a write of whole blocks of a file.
+    fn submit(&self, port: &mut Port, index: usize, at_bytes: u64, buf: Buf) {
+        if let Some(written) = &self.written {
+            let piece = WrittenPiece::of(at_bytes, &buf);
+            let mut written = written.lock().unwrap_or_else(PoisonError::into_inner);
+            written.push(piece);
+        }
+        let file = &self.targets[index].file;
+        port.submit(file, Op::Write, at_bytes, buf, WRITE_TOKEN);
     }
 
     /// Offset in its file, modulo 4 KiB, of output byte `at_bytes`: buffers with this alignment are
@@ -157,7 +193,7 @@ impl Writer {
         self.fill_edge(port, index, inner_to, &buf[tail_from..tail_from + tail]);
         drop(buf.split_to(skip_bytes + head));
         let whole = buf.split_to(inner);
-        port.submit(&target.file, Op::Write, inner_from, whole, WRITE_TOKEN);
+        self.submit(port, index, inner_from, whole);
         Ok(())
     }
 
@@ -354,7 +390,7 @@ impl Writer {
             Some(mut buf) => {
                 buf.copy_from_slice(&edge.bytes[..]);
                 let at = block * BLOCK_BYTES as u64;
-                port.submit(&self.targets[index].file, Op::Write, at, buf, WRITE_TOKEN);
+                self.submit(port, index, at, buf);
             }
             None => {
                 let mut deferred = self.deferred.lock().unwrap_or_else(PoisonError::into_inner);

@@ -12,7 +12,8 @@ mod run;
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
-use outcore_io::units::{self, parse_bytes, parse_rate};
+use outcore_io::drive::paths;
+use outcore_io::units::{self, parse_bytes, parse_positive_rate};
 use outcore_io::{Error, Result};
 use rayon::{ThreadPool, ThreadPoolBuilder};
 
@@ -195,13 +196,7 @@ fn shared(text: Option<&String>) -> Result<u64> {
     let Some(text) = text else {
         return Ok(0);
     };
-    match parse_rate(text)? {
-        0 => Err(
-            Error::usage("read options", format!("a rate of {text} moves nothing"))
-                .hint("leave the option out for no limit"),
-        ),
-        rate => Ok(rate),
-    }
+    parse_positive_rate(text).map_err(|error| error.hint("leave the option out for no limit"))
 }
 
 /// The cost as given, as recorded, or as measured here. A value that the user did not give is
@@ -356,8 +351,7 @@ fn drive(path: &PathBuf, compat: Compat, warnings: &mut Vec<String>) -> Result<D
         .extension()
         .is_some_and(|extension| extension.eq_ignore_ascii_case("toml"))
     {
-        let text = std::fs::read_to_string(path)
-            .map_err(|error| Error::io("read drive configuration", &error).path(path))?;
+        let text = paths::read_text("read drive configuration", path)?;
         return DriveConfig::from_toml(&text).map_err(|error| error.path(path));
     }
     import_drive(path, compat, warnings)

@@ -13,6 +13,7 @@ use std::collections::BinaryHeap;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
+use outcore_io::drive::paths;
 use outcore_io::{Error, Result, units};
 
 use crate::formats::blktrace::{self, AHEAD_EVENTS, EventReader};
@@ -21,7 +22,7 @@ use crate::formats::{Clock, Format, LineParser, Names, Parsed, detect, names_of_
 use crate::io_trace::{Entry, Flaw, Frames};
 use crate::lines::{Line, Lines};
 use crate::request::Request;
-use crate::skips::{OnError, Reason, Skips, Tally, cut_short, excerpt};
+use crate::skips::{FormatPart, OnError, Reason, Skips, Tally, cut_short, excerpt};
 use crate::source::{self, Bytes};
 use crate::stages::{Meter, ResponseTimes, Stage, Timing};
 
@@ -461,7 +462,10 @@ impl Source {
         let Source {
             path, format, body, ..
         } = self;
-        let what = (format.part(), format.title());
+        let what = FormatPart {
+            part: format.part(),
+            format: format.title(),
+        };
         if let Body::Text(lines, parser) = body {
             return next_of_text(lines, parser, path, what, shared);
         }
@@ -478,7 +482,7 @@ impl Source {
                     None => shared.tally.ignored += 1,
                 },
                 Err(Reason::Truncated) => {
-                    let error = cut_short(what.0, what.1, next.number, next.start_bytes);
+                    let error = cut_short(what.part, what.format, next.number, next.start_bytes);
                     return Err(error.path(&*path));
                 }
                 Err(reason) => {
@@ -563,7 +567,7 @@ fn next_of_text(
     lines: &mut Lines<Bytes>,
     parser: &mut LineParser,
     path: &Path,
-    what: (&str, &str),
+    what: FormatPart,
     shared: &mut Shared,
 ) -> Result<Option<Item>> {
     loop {
@@ -580,7 +584,7 @@ fn next_of_text(
                 None => shared.tally.ignored += 1,
             },
             Err(Reason::Decimals) => {
-                return Err(decimals(what.1, number, line).path(path).offset(start));
+                return Err(decimals(what.format, number, line).path(path).offset(start));
             }
             Err(reason) => shared.tally.bad(reason, path, number, start, line, what)?,
         }
@@ -661,7 +665,7 @@ fn per_cpu_files(path: &Path) -> Result<Vec<PathBuf>> {
         _ => Path::new("."),
     };
     // If the folder cannot be listed, opening the file itself reports the error.
-    let Ok(entries) = std::fs::read_dir(folder) else {
+    let Ok(entries) = paths::entries(folder) else {
         return Ok(Vec::new());
     };
     let mut files = Vec::new();

@@ -10,16 +10,15 @@
 //! - `-k` and `--key` in one order.
 //!
 //! The definition tells which options take a value, so a value is never taken for an option. `-h`
-//! has GNU's meaning only if the program is called `sort`; in `outcore sort` it prints help. An
-//! unknown option is passed on unchanged. All functions are pure, except that they read two
+//! has GNU's meaning, except in an `outcore sort` that has nothing to sort: without operands and
+//! with a terminal as its input it prints help. An unknown option is passed on unchanged. All functions are pure, except that they read two
 //! environment variables that POSIX defines for `sort`.
 
 mod names;
 
 use std::ffi::{OsStr, OsString};
-use std::io::IsTerminal;
 use std::iter::Peekable;
-use std::os::fd::{AsFd, BorrowedFd};
+use std::os::fd::AsFd;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::vec::IntoIter;
@@ -105,6 +104,9 @@ pub(crate) fn read(words: Vec<OsString>, definition: &mut clap::Command) -> Resu
         return Ok(Read::Version);
     }
     line.settle()?;
+    if line.has_h && !is_gnu && line.operands.is_empty() && !has_piped_input() {
+        line.items.insert(0, Item::Unknown("-h".into()));
+    }
     front.extend(line.into_words());
     Ok(Read::Words(front))
 }
@@ -162,22 +164,20 @@ struct Line<'a> {
     operands: Vec<OsString>,
     /// `c` or `C`.
     check: Option<char>,
+    /// Whether `-h` was read.
+    has_h: bool,
 }
 
-/// Fails if `-h` can only mean GNU's `--human-numeric-sort`: a pipeline would get the help.
-fn check_help() -> Result<()> {
-    if !is_pipe(std::io::stdin().as_fd()) || std::io::stdout().is_terminal() {
-        return Ok(());
-    }
-    let cause = "-h prints the help, which a sort in a pipeline cannot mean";
-    Err(Error::usage(READ, cause)
-        .hint("--human-numeric-sort sorts 2K before 1G; --help prints the help"))
-}
-
-/// Whether a stream is a pipe, which has a writer.
-fn is_pipe(stream: BorrowedFd<'_>) -> bool {
-    let facts = rustix::fs::fstat(stream);
-    facts.is_ok_and(|facts| rustix::fs::FileType::from_raw_mode(facts.st_mode).is_fifo())
+/// Whether standard input is a pipe, a file or a socket, so that a sort without operands has
+/// something to read.
+fn has_piped_input() -> bool {
+    use rustix::fs::FileType;
+    let facts = rustix::fs::fstat(std::io::stdin().as_fd());
+    let kind = facts.map(|facts| FileType::from_raw_mode(facts.st_mode));
+    matches!(
+        kind,
+        Ok(FileType::Fifo | FileType::RegularFile | FileType::Socket)
+    )
 }
 
 fn wrong(cause: impl Into<String>) -> Error {
@@ -192,6 +192,7 @@ impl<'a> Line<'a> {
             items: Vec::new(),
             operands: Vec::new(),
             check: None,
+            has_h: false,
         }
     }
 
@@ -330,15 +331,10 @@ impl<'a> Line<'a> {
                     }
                     return Ok(());
                 }
-                'h' if self.is_gnu => {
-                    self.flag("human_numeric_sort".to_string());
-                    continue;
-                }
-                // Help, also among other letters.
                 'h' => {
-                    check_help()?;
-                    self.items.push(Item::Unknown("-h".into()));
-                    return Ok(());
+                    self.flag("human_numeric_sort".to_string());
+                    self.has_h = true;
+                    continue;
                 }
                 _ => {}
             }

@@ -470,6 +470,55 @@ fn words_in_the_wrong_place_are_told_where_they_belong() {
             "n > 0",
         ),
         (
+            "filter (x>3)-(x>2) in --type u64 -o out",
+            2,
+            "expected a truth value, found u8",
+            "n > 0",
+        ),
+        (
+            "find (x>3)+(x>2) in --type u64",
+            2,
+            "expected a truth value, found u8",
+            "n > 0",
+        ),
+        (
+            "count-by x in --where (x>3)*(x>2) --type u64",
+            2,
+            "expected a truth value, found u8",
+            "n > 0",
+        ),
+        (
+            "find x>3)or(x>2 in --type u64",
+            2,
+            "character 4 of `x>3)or(x>2`",
+            "",
+        ),
+        (
+            "graph convert words.txt -o s3://b/x.graph",
+            2,
+            "this result is several files",
+            "write it to a drive",
+        ),
+        (
+            "view build in --type u64 -o s3://b/v",
+            2,
+            "this result is several files",
+            "write it to a drive",
+        ),
+        (
+            "sort in -o out --type u64 --drive s3://b/d",
+            2,
+            "must be a directory of this machine",
+            "name a directory",
+        ),
+        (
+            "head abfs://c@a/k.parquet",
+            2,
+            "the account is not the name of a server",
+            "az://container/path",
+        ),
+        ("find x>1,7 in --type u64", 2, "character 4 of `x>1,7`", ""),
+        (
             "count-by x in --where x --type u64",
             2,
             "found u64",
@@ -525,13 +574,27 @@ fn words_in_the_wrong_place_are_told_where_they_belong() {
 }
 
 #[test]
-fn h_of_a_sort_in_a_pipe_is_an_error() {
+fn h_of_a_sort_with_something_to_sort_is_the_order_of_gnu() {
     let place = place_with_input();
-    let piped = place.run_with_input(&["sort", "-h"], b"2K\n1G\n");
-    piped.fails(2, &["-h prints the help"], "--human-numeric-sort");
+    place.write("sizes", b"2K\n1G\n10\n");
+    for words in [
+        &["sort", "-h", "sizes"][..],
+        &["sort", "sizes", "-h"],
+        &["sort", "-h", "--", "sizes"],
+    ] {
+        assert_eq!(place.run(words).ok().text(), "10\n2K\n1G\n", "{words:?}");
+    }
+    let turned = place.run(&["sort", "-hr", "-o", "-", "sizes"]).ok();
+    assert_eq!(turned.text(), "1G\n2K\n10\n");
     let piped = place.run_with_input(&["sort", "-rh"], b"2K\n1G\n");
-    piped.fails(2, &["-h prints the help"], "--human-numeric-sort");
-    assert!(place.run(&["sort", "--help"]).ok().text().contains("Usage"));
+    assert_eq!(piped.ok().text(), "1G\n2K\n");
+    let mut redirected = place.command(&["sort", "-h"]);
+    redirected.stdin(std::fs::File::open(place.path("sizes")).unwrap());
+    let answer = Answer::of(redirected.output().unwrap()).ok();
+    assert_eq!(answer.text(), "10\n2K\n1G\n");
+    for words in [&["sort", "-h"][..], &["sort", "--help"]] {
+        assert!(place.run(words).ok().text().contains("Usage"), "{words:?}");
+    }
 }
 
 #[test]

@@ -314,6 +314,29 @@ fn npy_of_rows(rows: usize) -> Vec<u8> {
 }
 
 #[test]
+fn a_merge_that_is_not_stable_checks_the_order_of_equal_keys() {
+    let place = TestDir::new();
+    place.write("a", b"AAAA0002AAAA0001BBBB0000");
+    place.write("b", b"AAAA0000AAAA0003BBBB0009");
+    let run = |line: &str| place.run(&line.split(' ').collect::<Vec<_>>());
+    let key = "--record 8 --key 0:4";
+    run(&format!("merge a b -o out {key}")).fails(
+        4,
+        &["record 2 comes before record 1", "all bytes decide"],
+        "sort this file first",
+    );
+    run(&format!("merge a b -o out {key} --stable")).ok();
+    assert_eq!(
+        place.read("out"),
+        b"AAAA0002AAAA0001AAAA0000AAAA0003BBBB0000BBBB0009"
+    );
+    run(&format!("sort a -o a {key} --replace")).ok();
+    run(&format!("merge a b -o merged {key}")).ok();
+    run(&format!("sort a b -o sorted {key}")).ok();
+    assert!(place.read("merged") == place.read("sorted"));
+}
+
+#[test]
 fn items_are_numbered_merged_turned_round_and_read_in_windows() {
     let (place, keys) = place_with_keys();
     let u64s = ["--type", "u64", "--memory", "64MiB"];

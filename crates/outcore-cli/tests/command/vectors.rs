@@ -274,6 +274,31 @@ fn vectors_are_converted_and_described() {
 }
 
 #[test]
+fn an_ending_of_raw_numbers_is_their_type() {
+    let place = TestDir::new();
+    place.write("a.fbin", &fbin(&[1.0, 2.0, 250.0, 3.0], 2));
+    let convert = |more: &str| {
+        let line = format!("vector convert a.fbin {more}");
+        place.run(&line.split(' ').collect::<Vec<_>>())
+    };
+    convert("-o o.u8").ok();
+    assert_eq!(place.read("o.u8"), [1, 2, 250, 3]);
+    convert("-o o.i64").ok();
+    assert_eq!(place.read("o.i64").len(), 4 * 8);
+    convert("-o o.f64").ok();
+    assert_eq!(place.read("o.f64")[..8], 1.0_f64.to_le_bytes());
+    convert("-o o.bin").ok();
+    assert_eq!(place.read("o.bin").len(), 4 * 4);
+    convert("-o p.i8").fails(4, &["250", "range of i8"], "wider");
+    convert("-o p.u8 --to f32").fails(2, &["for u8, but the vectors are f32"], "npy");
+    for ending in ["u16", "u32", "u64", "i16"] {
+        let told = format!("for {ending}, but the vectors are f32");
+        convert(&format!("-o p.{ending}")).fails(2, &[&told], ".npy");
+    }
+    assert_eq!(place.names(), ["a.fbin", "o.bin", "o.f64", "o.i64", "o.u8"]);
+}
+
+#[test]
 fn what_is_wrong_with_vectors_is_named_and_nothing_is_left() {
     let place = TestDir::new();
     let mut numbers = whole(50, 4, 5);

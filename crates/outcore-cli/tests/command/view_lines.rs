@@ -1,5 +1,5 @@
-//! `outcore view` on lines: in a pipe, a file and a mount, a view gives the bytes that `outcore
-//! sort` writes with the same flags.
+//! `outcore view` on lines: in a pipe, a file and a mount, a view gives the bytes that
+//! `outcore sort` writes with the same flags.
 
 use crate::support::*;
 use crate::view::check_mounted;

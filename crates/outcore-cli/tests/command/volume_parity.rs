@@ -388,6 +388,89 @@ fn an_old_drive_that_comes_back_is_told_from_its_replacement() {
 }
 
 #[test]
+fn a_replaced_drive_beside_a_newer_one_without_label_is_not_read() {
+    let place = TestDir::in_memory();
+    for dir in ["a", "b", "e"] {
+        place.make_dir(dir);
+    }
+    let drives = b"[[drive]]\ndir = \"a\"\n[[drive]]\ndir = \"b\"\n";
+    place.write("drives.toml", drives);
+    run(
+        &place,
+        &["volume", "create", "--mirror", "--stripe", "64KiB"],
+    )
+    .ok();
+    place.write("old", b"old");
+    place.write("new", b"new");
+    run(&place, &["volume", "put", "old", "@x"]).ok();
+    run(&place, &["volume", "put", "old", "@gone"]).ok();
+    run(&place, &["volume", "put", "old", "@same"]).ok();
+    pull(&place, "a");
+    run(&place, &["volume", "replace", "a", "e"]).ok();
+    run(&place, &["volume", "rm", "@x", "@gone"]).ok();
+    run(&place, &["volume", "put", "new", "@x"]).ok();
+    fs::rename(place.path("e"), place.path("dead")).unwrap();
+    fs::rename(place.path("away"), place.path("a")).unwrap();
+    place.write("drives.toml", drives);
+    fs::remove_file(place.path("b/outcore-volume/volume.json")).unwrap();
+    for name in ["@x", "@gone"] {
+        let got = run(&place, &["volume", "get", name, "out"]);
+        got.fails(4, &["its label is lost", name, "drive b"], "take that one");
+        let read = run(&place, &["head", name, "-n", "1"]);
+        read.fails(4, &["its label is lost", name], "take that one away");
+    }
+    run(&place, &["volume", "get", "@same", "out"]).ok();
+    assert_eq!(place.read("out"), b"old");
+    // With the newer drive instead of the older one, everything is read again.
+    fs::rename(place.path("a"), place.path("older")).unwrap();
+    fs::rename(place.path("dead"), place.path("a")).unwrap();
+    run(&place, &["volume", "get", "@x", "out", "--force"]).ok();
+    assert_eq!(place.read("out"), b"new");
+}
+
+#[test]
+fn a_replacement_in_its_own_directory_may_be_repeated_when_it_is_done() {
+    let place = place_with(&PARITY, 60_000);
+    let replace = ["volume", "replace", "d1", "d1"];
+    run(&place, &replace).fails(2, &["there is nothing to replace"], "volume scrub");
+    pull(&place, "d1");
+    let mut kills_at_end = 0;
+    for nth in 1.. {
+        place.make_dir("d1");
+        let words = [&replace[..], &["--volume", "drives.toml"]].concat();
+        let mut command = place.command(&words);
+        let fault = format!("kill@{nth}:control");
+        let killed = Answer::of(command.env("OUTCORE_FAULT", fault).output().unwrap());
+        let again = run(&place, &replace).ok();
+        let is_done = again.stderr.contains("nothing was left to do");
+        kills_at_end += u32::from(is_done && killed.code.is_none());
+        run(&place, &["volume", "scrub"]).ok();
+        run(&place, &["volume", "get", "@x", "out", "--force"]).ok();
+        assert!(place.read("out") == place.read("in"), "{nth}");
+        if killed.code == Some(0) {
+            assert!(is_done, "{again:?}");
+            break;
+        }
+        fs::remove_dir_all(place.path("d1")).unwrap();
+    }
+    println!("{kills_at_end} kills left nothing to do");
+}
+
+#[test]
+fn a_rate_of_zero_is_rejected_before_anything_moves() {
+    let place = place_with(&PARITY, 60_000);
+    place.make_dir("d3");
+    for words in [
+        &["volume", "rebalance", "--limit", "0"][..],
+        &["volume", "remove", "d1", "--limit", "0B/s"],
+        &["volume", "scrub", "--limit", "0"],
+        &["volume", "replace", "d1", "new", "--limit", "0MB/s"],
+    ] {
+        run(&place, words).fails(2, &["a rate of 0 moves nothing"], "2GB/s");
+    }
+}
+
+#[test]
 fn commands_work_while_a_drive_has_lost_a_folder() {
     for folder in ["data", "datasets"] {
         for drive in ["d0", "d1"] {

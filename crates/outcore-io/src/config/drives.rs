@@ -371,7 +371,7 @@ pub(super) mod text {
     }
 
     text_form!(size, parse_bytes, bytes_exact);
-    text_form!(rate, parse_rate, rate_exact);
+    text_form!(rate, parse_positive_rate, rate_exact);
 }
 
 #[cfg(test)]

@@ -55,6 +55,13 @@ pub fn file_behind(operation: &str, name: &Path) -> Result<PathBuf> {
     })
 }
 
+/// The real path of a file or directory, for any of its spellings; absolute in any case, unless the
+/// current directory is unknown. A path that does not exist on this machine keeps its links.
+pub fn real_path(path: &Path) -> PathBuf {
+    let real = std::fs::canonicalize(path).or_else(|_| std::path::absolute(path));
+    real.unwrap_or_else(|_| path.to_path_buf())
+}
+
 /// Fails if the directory `dir` is a link that must not be followed. Other faults surface at its
 /// next use.
 ///

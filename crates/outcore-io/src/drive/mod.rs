@@ -34,6 +34,7 @@ pub mod objects;
 mod open_files;
 pub mod os;
 pub mod owner;
+pub mod paths;
 mod physical;
 mod places;
 pub mod private_dir;
@@ -61,7 +62,7 @@ pub use new_file::NewFile;
 pub use objects::Stores;
 pub use physical::{physical_drive, real_dir};
 pub use places::parent_of;
-pub use private_dir::PrivateDir;
+pub use private_dir::{PrivateDir, Rename};
 pub use queue::QueueLimits;
 
 /// A file that is open on a [`Device`].

@@ -8,7 +8,6 @@
 //!
 //! Only one process at a time adds or removes names, under a lock on the first drive.
 
-use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -18,7 +17,7 @@ use super::manifest::Manifest;
 use super::stage::Stage;
 use super::{DATA, DATASETS, DatasetVolume, check_name, place_of};
 use outcore_io::drive::folder::{self, FolderLock};
-use outcore_io::drive::{PrivateDir, private_dir};
+use outcore_io::drive::{PrivateDir, Rename, paths, private_dir};
 use outcore_io::error::{Error, Kind, Result};
 
 const READ: &str = "read dataset";
@@ -43,15 +42,7 @@ pub(super) struct BadCopy {
 /// volume, and that it is as new as the others: they have the same names, and those that can be
 /// read are the same. A drive without datasets may belong to a volume without any.
 pub(super) fn check_agrees(volume: &DatasetVolume, index: usize) -> Result<()> {
-    let refused = |cause: &str| {
-        Error::corrupt(RESTORE, format!("its label is lost, and {cause}"))
-            .drive(&volume.drives[index].name)
-            .path(volume.folder(index).join(DATASETS))
-            .hint(
-                "if another drive is an older one that was replaced, take that one away; otherwise \
-                 rebuild this one with `outcore volume replace`",
-            )
-    };
+    let refused = |cause: &str| in_doubt(volume, index, RESTORE, cause);
     let mut names = volume.names_on(index)?;
     names.sort();
     if volume.names()? != names {
@@ -68,7 +59,7 @@ pub(super) fn check_agrees(volume: &DatasetVolume, index: usize) -> Result<()> {
             }
         }
     }
-    let mut data = fs::read_dir(volume.folder(index).join(DATA)).into_iter();
+    let mut data = paths::entries(volume.folder(index).join(DATA)).into_iter();
     let mut is_empty = || data.all(|mut entries| entries.next().is_none());
     let is_known = match names.is_empty() {
         true => is_empty(),
@@ -78,6 +69,18 @@ pub(super) fn check_agrees(volume: &DatasetVolume, index: usize) -> Result<()> {
         true => Ok(()),
         false => Err(refused("nothing tells which drive it is")),
     }
+}
+
+/// The error for a drive without a usable label that differs from the others: either it or one of
+/// them may be from before a replacement.
+fn in_doubt(volume: &DatasetVolume, index: usize, operation: &str, cause: &str) -> Error {
+    Error::corrupt(operation, format!("its label is lost, and {cause}"))
+        .drive(&volume.drives[index].name)
+        .path(volume.folder(index).join(DATASETS))
+        .hint(
+            "if another drive is an older one that was replaced, take that one away; otherwise \
+             rebuild this one with `outcore volume replace`",
+        )
 }
 
 fn is_missing(error: &Error) -> bool {
@@ -164,7 +167,7 @@ impl DatasetVolume {
                 .path(&dir)
         };
         let mut names = Vec::new();
-        for entry in fs::read_dir(&dir).map_err(failed)? {
+        for entry in paths::entries(&dir).map_err(failed)? {
             let name = entry.map_err(failed)?.file_name();
             let name = name.to_string_lossy();
             let name = name.strip_suffix(SUFFIX).map(str::to_string);
@@ -188,6 +191,29 @@ impl DatasetVolume {
             Error::usage(READ, format!("dataset @{name} not found"))
                 .hint("`outcore volume ls --volume FILE` lists the datasets")
         }))
+    }
+
+    /// Fails if a drive whose label is lost has another dataset with the name of `manifest`, or
+    /// none: the labels that are left may be older than that drive.
+    ///
+    /// # Errors
+    /// Corrupt.
+    pub(super) fn check_unlabelled(&self, manifest: &Manifest) -> Result<()> {
+        let name = &manifest.name;
+        for index in (0..self.drives.len()).filter(|index| self.has_lost_label(*index)) {
+            if self.names_on(index).is_err() {
+                continue;
+            }
+            let is_doubtful = match self.copy(name, index) {
+                Ok(own) => own != *manifest,
+                Err(error) => is_missing(&error),
+            };
+            if is_doubtful {
+                let cause = format!("@{name} there is not that of the other drives");
+                return Err(in_doubt(self, index, READ, &cause));
+            }
+        }
+        Ok(())
     }
 
     /// Whether there is a dataset of that name.
@@ -222,7 +248,7 @@ impl DatasetVolume {
     /// damaged ones.
     pub(super) fn ids_said_of(&self, name: &str) -> Vec<String> {
         let said = self.present().filter_map(|index| {
-            let text = fs::read(self.manifest_path(name, index)).ok()?;
+            let text = folder::read(&self.manifest_path(name, index)).ok()??;
             Manifest::id_in(&text)
         });
         let mut ids: Vec<String> = said.collect();
@@ -255,15 +281,13 @@ impl DatasetVolume {
 
     /// Stages the copies of a manifest in private directories, one per drive; returns the renames
     /// that publish them.
-    pub(super) fn stage_copies(
-        &self,
-        manifest: &Manifest,
-        stage: &Stage,
-    ) -> Result<Vec<(PathBuf, PathBuf)>> {
+    pub(super) fn stage_copies(&self, manifest: &Manifest, stage: &Stage) -> Result<Vec<Rename>> {
         let staged = stage.iter().map(|(index, dir)| {
             dir.write_file(STAGED, &manifest.seal(&self.place(index))?)?;
-            let to = self.manifest_path(&manifest.name, index);
-            Ok((dir.path().join(STAGED), to))
+            Ok(Rename {
+                from: dir.path().join(STAGED),
+                to: self.manifest_path(&manifest.name, index),
+            })
         });
         staged.collect()
     }
@@ -286,7 +310,7 @@ impl DatasetVolume {
         let id = self.id_of(name);
         let away = |index: usize, path: PathBuf, name: &str| {
             let to = stage.path(index, name);
-            path.exists().then_some((path, to))
+            path.exists().then_some(Rename { from: path, to })
         };
         let mut renames = Vec::with_capacity(2 * self.drives.len());
         for index in self.present() {
@@ -298,12 +322,12 @@ impl DatasetVolume {
             .filter_map(|index| Some((index, id.as_ref()?)))
         {
             let path = self.share_path(id, index);
-            freed_bytes += fs::metadata(&path).map_or(0, |facts| facts.len());
+            freed_bytes += paths::len_or_zero(&path);
             renames.extend(away(index, path, "share"));
         }
         PrivateDir::commit(stage.dirs(), &renames, true)?;
         // From here on it is removed: a sweep that finds the record finishes the renames.
-        let failed = |(from, to): &(PathBuf, PathBuf)| self.device.rename(from, to, true).err();
+        let failed = |rename: &Rename| self.device.rename(&rename.from, &rename.to, true).err();
         let failures: Vec<Error> = renames.iter().filter_map(failed).collect();
         if let Some(error) = failures.into_iter().next() {
             stage.leave();
@@ -333,10 +357,7 @@ impl DatasetVolume {
         };
         // The first `put` of the dataset decided who may read the copies.
         let readable = copies.iter().find(|(_, copy)| !is_bad(newest, copy));
-        let mode = readable.and_then(|(index, _)| {
-            let facts = fs::metadata(self.manifest_path(name, *index)).ok()?;
-            Some(facts.permissions())
-        });
+        let mode = readable.and_then(|(index, _)| folder::mode(&self.manifest_path(name, *index)));
         let is_whole = self.has_enough_shares(newest) && !self.is_being_changed()?;
         let mut found = Vec::new();
         for (index, copy) in copies.iter().filter(|(_, copy)| is_bad(newest, copy)) {
@@ -348,12 +369,12 @@ impl DatasetVolume {
                 continue;
             }
             let path = self.manifest_path(name, *index);
-            let len_bytes = fs::metadata(&path).map_or(0, |facts| facts.len());
+            let len_bytes = paths::len_or_zero(&path);
             if is_whole {
                 self.write_copy(newest, *index, &path)?;
-                if let Some(mode) = &mode {
+                if let Some(mode) = mode {
                     // As far as this user may change it.
-                    let _ = fs::set_permissions(&path, mode.clone());
+                    let _ = folder::set_mode(&path, mode);
                 }
             }
             found.push(BadCopy {

@@ -28,7 +28,7 @@ use super::{
     DATA, DATASETS, DatasetVolume, FOLDER, VolumeDrive, place_of, refuse_what_is_no_directory,
 };
 use crate::mapping::{Redundancy, STRIPE_BYTES_MAX, STRIPE_BYTES_MIN, StripeMap, StripeMember};
-use outcore_io::drive::{Device, PrivateDir};
+use outcore_io::drive::{Device, PrivateDir, Rename, folder, paths};
 use outcore_io::error::{Error, Kind, Result};
 use outcore_io::metadata::{Form, Owner};
 
@@ -87,7 +87,7 @@ fn is_zero(count: &u64) -> bool {
 /// Labels that are written and do not have their names yet.
 pub(super) struct StagedLabels {
     dirs: Vec<PrivateDir>,
-    renames: Vec<(PathBuf, PathBuf)>,
+    renames: Vec<Rename>,
 }
 
 /// The properties of a new volume.
@@ -263,10 +263,9 @@ impl DatasetVolume {
             drives,
         };
         for (index, drive) in volume.drives.iter().enumerate() {
-            let folder = volume.folder(index);
+            let dir = volume.folder(index);
             for inner in [DATA, DATASETS] {
-                std::fs::create_dir_all(folder.join(inner))
-                    .map_err(|error| Error::io(CREATE, &error).drive(&drive.name).path(&folder))?;
+                folder::make_dirs(&dir.join(inner)).map_err(|error| error.drive(&drive.name))?;
             }
         }
         volume.write_labels(&(0..volume.drives.len()).collect::<Vec<_>>())?;
@@ -348,11 +347,14 @@ impl DatasetVolume {
         if let Some(drive) = left {
             let gone = self.device.make_private_dir(&drive.dir.join(FOLDER));
             let gone = gone.map_err(|error| error.drive(&drive.name))?;
-            renames.push((path_of(drive), gone.path().join(LABEL)));
+            renames.push(Rename {
+                from: path_of(drive),
+                to: gone.path().join(LABEL),
+            });
             dirs.push(gone);
         }
         PrivateDir::commit(&dirs, &renames, true)?;
-        for (from, to) in &renames {
+        for Rename { from, to } in &renames {
             if let Err(error) = self.device.rename(from, to, true) {
                 dirs.into_iter().for_each(PrivateDir::leave);
                 return Err(error
@@ -375,7 +377,10 @@ impl DatasetVolume {
             let staged = staged.map_err(named)?;
             let sealed = self.seal_label(drive)?;
             staged.write_file(LABEL, &sealed).map_err(named)?;
-            renames.push((staged.path().join(LABEL), path_of(drive)));
+            renames.push(Rename {
+                from: staged.path().join(LABEL),
+                to: path_of(drive),
+            });
             dirs.push(staged);
         }
         Ok(StagedLabels { dirs, renames })
@@ -492,6 +497,13 @@ impl DatasetVolume {
             .any(|label| label.replacements_of(name) > self.replacements[index])
     }
 
+    /// Whether a drive has no label that can be read, and its folder.
+    pub(super) fn has_lost_label(&self, index: usize) -> bool {
+        let is_lost = |error: &Error| error.kind() == Kind::Corrupt;
+        let is_absent = self.absent[index].as_ref().is_some_and(is_lost);
+        is_absent && read_label(&self.drives[index]).is_err_and(|error| is_lost(&error))
+    }
+
     /// Whether a label is from before the last change of the set of drives, or from before a drive
     /// was replaced.
     pub(super) fn has_old_label(&self, index: usize) -> bool {
@@ -507,7 +519,7 @@ impl DatasetVolume {
 pub(super) fn refuse_datasets(operation: &str, drive: &VolumeDrive) -> Result<()> {
     for folder in [DATA, DATASETS] {
         let path = drive.dir.join(FOLDER).join(folder);
-        let is_empty = match std::fs::read_dir(&path) {
+        let is_empty = match paths::entries(&path) {
             Ok(mut entries) => entries.next().is_none(),
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => true,
             Err(error) => {

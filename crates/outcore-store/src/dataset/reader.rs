@@ -106,6 +106,7 @@ impl DatasetVolume {
         budget: &Budget,
     ) -> Result<DatasetReader> {
         let (from_bytes, end_bytes) = (range.start, range.end);
+        self.check_unlabelled(manifest)?;
         self.check_reachable(manifest, &checksum_blocks)?;
         let striped = open_shares(self, manifest).map_err(|error| {
             error.hint("is the drive mounted and whole? `outcore volume status`")

@@ -57,6 +57,8 @@ pub struct Replaced {
     pub set_aside: Option<PathBuf>,
     /// What was given up.
     pub damages: Vec<Damage>,
+    /// Whether an earlier run had replaced the drive, and nothing was left to do.
+    pub was_done: bool,
 }
 
 /// A replacement in progress.
@@ -104,6 +106,7 @@ impl DatasetVolume {
                 rebuilt_bytes: 0,
                 set_aside: None,
                 damages: Vec::new(),
+                was_done: false,
             },
             dir,
         };
@@ -134,7 +137,8 @@ impl DatasetVolume {
 impl Work<'_> {
     fn run(&mut self, resources: PassResources<'_>) -> Result<()> {
         let volume = self.volume;
-        if self.is_done()? {
+        self.replaced.was_done = self.is_done()?;
+        if self.replaced.was_done {
             return Ok(());
         }
         self.check_aside()?;
@@ -213,6 +217,10 @@ impl Work<'_> {
                 .hint("name a directory on a drive of its own"));
         }
         if is_own && volume.absent[self.index].is_none() {
+            // A run that was killed at its end may be repeated.
+            if volume.replacements[self.index] > 0 {
+                return Ok(true);
+            }
             return Err(self
                 .refused("the drive is there and has its label: there is nothing to replace")
                 .hint("`outcore volume scrub` repairs damage; name another directory to move it"));

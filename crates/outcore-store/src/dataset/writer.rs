@@ -13,9 +13,6 @@
 //! Bounds: [`WINDOW_BYTES`] of buffers, 8 bytes per checksum block, and twice a window for parity,
 //! all from the caller's budget.
 
-use std::fs;
-use std::os::unix::fs::PermissionsExt;
-use std::path::PathBuf;
 use std::sync::Arc;
 
 use super::damage::Damage;
@@ -30,7 +27,8 @@ use super::{DatasetVolume, stripe_options};
 use crate::batch::Batches;
 use crate::striped::StripedVolume;
 use outcore_io::checksum::bytes_checksum;
-use outcore_io::drive::PrivateDir;
+use outcore_io::drive::folder;
+use outcore_io::drive::{PrivateDir, Rename};
 use outcore_io::error::{Error, Kind, Result};
 use outcore_io::memory::{Budget, Buf, Pool, Reservation, block_ceil};
 use outcore_io::transfers::Transfers;
@@ -441,10 +439,10 @@ impl Unsealed {
         self.manifest.generation = volume.generation_of(&name) + 1;
         let is_used = |index: &usize| self.manifest.shares[*index].is_used();
         let used = (0..self.manifest.shares.len()).filter(is_used);
-        let mut renames: Vec<(PathBuf, PathBuf)> = used
-            .map(|index| {
-                let staged = self.stage.path(index, STAGED);
-                (staged, volume.share_path(&self.manifest.id, index))
+        let mut renames: Vec<Rename> = used
+            .map(|index| Rename {
+                from: self.stage.path(index, STAGED),
+                to: volume.share_path(&self.manifest.id, index),
             })
             .collect();
         // After the shares, so that a reader that finds a copy also finds the data.
@@ -456,7 +454,10 @@ impl Unsealed {
             self.stage.iter().filter_map(|(index, dir)| {
                 let gone = dir.path().join(REPLACED);
                 let path = volume.share_path(id, index);
-                path.exists().then_some((path, gone))
+                path.exists().then_some(Rename {
+                    from: path,
+                    to: gone,
+                })
             })
         });
         let all: Vec<_> = renames.iter().cloned().chain(removals).collect();
@@ -464,7 +465,7 @@ impl Unsealed {
         // From here on the dataset exists: a sweep that finds the record finishes the renames.
         let failures: Vec<Error> = renames
             .iter()
-            .filter_map(|(from, to)| volume.device.rename(from, to, true).err())
+            .filter_map(|Rename { from, to }| volume.device.rename(from, to, true).err())
             .collect();
         if let Some(error) = failures.into_iter().next() {
             self.stage.leave();
@@ -472,12 +473,11 @@ impl Unsealed {
                 error.hint("the dataset is whole: the next command on this volume publishes it")
             );
         }
-        for (_, sealed) in &renames {
+        for Rename { to: sealed, .. } in &renames {
             // Read-only permissions are a reminder for people and programs; the owner of the drive
             // can still change the file.
-            if let Ok(facts) = fs::metadata(sealed) {
-                let mode = facts.permissions().mode() & (0o400 | self.readers);
-                let _ = fs::set_permissions(sealed, fs::Permissions::from_mode(mode));
+            if let Some(mode) = folder::mode(sealed) {
+                let _ = folder::set_mode(sealed, mode & (0o400 | self.readers));
             }
         }
         let removed = replaced.map(|id| volume.remove_shares(&id));

@@ -18,7 +18,9 @@ use outcore_io::Result;
 
 use crate::equal::with_one_zero;
 
-use super::value::{Value, alike, common_type, failed, is_text, kernel, numbers_of, rows_of};
+use super::value::{
+    Value, alike, common_type, comparable, failed, is_text, kernel, numbers_of, rows_of,
+};
 use super::{whole, wrong};
 use crate::notation::notation;
 
@@ -68,7 +70,7 @@ pub(super) fn compared(operator: Binary, one: Value, other: Value) -> Result<Val
     if let Some(made) = compared_exactly(operator, &one, &other) {
         return Ok(made);
     }
-    let (one, other) = alike(one, other)?;
+    let (one, other) = comparable(one, other)?;
     let (one, other) = (without_signs(one), without_signs(other));
     let is_scalar = one.is_scalar && other.is_scalar;
     if *one.data_type() == DataType::Null {
@@ -312,9 +314,11 @@ fn of_times(operator: Binary, one: &Value, other: &Value) -> Result<Value> {
 
 pub(super) fn no_number(operator: Binary, a: &DataType, b: &DataType) -> outcore_io::Error {
     let is_time = (a.is_temporal() && b.is_numeric()) || (a.is_numeric() && b.is_temporal());
+    let is_joined = operator == Binary::Add && (is_text(a) || is_text(b));
     let (sign, a, b) = (operator.sign(), notation(a), notation(b));
     wrong(format!("`{sign}` does not work on {a} and {b}")).hint(match operator {
         _ if is_time => "add or subtract a duration: interval '1 hour', interval '2 days'",
+        _ if is_joined => "concat(a, b) joins texts and numbers",
         Binary::BitXor => "it is the exclusive or of whole numbers; a power is x ** 2",
         _ => "cast the operand that contains numbers, for example i64(name) or f64(name)",
     })

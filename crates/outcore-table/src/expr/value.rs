@@ -308,11 +308,20 @@ pub(super) fn failed(error: &ArrowError) -> Error {
 }
 
 /// Casts both to one type in which they can be compared.
+pub(super) fn comparable(one: Value, other: Value) -> Result<(Value, Value)> {
+    in_one_type(one, other, "cannot be compared")
+}
+
+/// Casts both to one type, of which a column then consists.
 pub(super) fn alike(one: Value, other: Value) -> Result<(Value, Value)> {
+    in_one_type(one, other, "have no common type")
+}
+
+fn in_one_type(one: Value, other: Value, failure: &str) -> Result<(Value, Value)> {
     let (one, other) = (in_utc(one)?, in_utc(other)?);
     let common = common_type(&one, &other).ok_or_else(|| {
         wrong(format!(
-            "{} and {} cannot be compared",
+            "{} and {} {failure}",
             notation(one.data_type()),
             notation(other.data_type())
         ))
@@ -328,7 +337,12 @@ fn how_to_compare(one: &Value, other: &Value) -> String {
         (_, true) => one.quoted_number(),
         _ => None,
     };
+    let are_numbers_and_times = (one.data_type().is_numeric() && other.data_type().is_temporal())
+        || (one.data_type().is_temporal() && other.data_type().is_numeric());
     match quoted {
+        _ if are_numbers_and_times => {
+            "epoch(t) is a time's number of seconds since 1970; a date is written in quotes: '2024-12-01'".to_owned()
+        }
         Some(number) => format!("write the number without quotes: {number}"),
         None => "cast one of them, for example i64(name) or text(name)".to_owned(),
     }
@@ -428,7 +442,7 @@ fn of_numbers(one: &Value, other: &Value) -> Option<DataType> {
     let is_decimal = scale_of(a).is_some_and(|_| !a.is_integer())
         || scale_of(b).is_some_and(|_| !b.is_integer());
     if is_decimal && let (Some(one), Some(other)) = (one.scale(), other.scale()) {
-        return Some(decimal((a, b), one.max(other)));
+        return Some(decimal(a, b, one.max(other)));
     }
     if a.is_floating() || b.is_floating() {
         let is_narrow = |kind: &DataType| matches!(kind, DataType::Float16 | DataType::Float32);
@@ -448,7 +462,7 @@ fn of_numbers(one: &Value, other: &Value) -> Option<DataType> {
 }
 
 /// Returns the widest decimal of this scale.
-fn decimal((one, other): (&DataType, &DataType), scale: i8) -> DataType {
+fn decimal(one: &DataType, other: &DataType, scale: i8) -> DataType {
     let is_wide = |kind: &DataType| matches!(kind, DataType::Decimal256(..));
     match is_wide(one) || is_wide(other) {
         true => DataType::Decimal256(DIGITS_256, scale),

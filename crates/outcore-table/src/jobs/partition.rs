@@ -53,7 +53,8 @@ pub fn partition(
     job: &Job,
     ends: &TableEnds<'_>,
     keys: &[String],
-    (dir, file): (&Path, &str),
+    dir: &Path,
+    file: &str,
 ) -> Result<(TableSummary, Vec<PathBuf>)> {
     let input = open(job, ends)?;
     let schema = input.schema();

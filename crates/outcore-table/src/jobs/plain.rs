@@ -97,11 +97,7 @@ impl PlainColumns {
     ///
     /// # Errors
     /// As [`TableInput::open`]. Usage: a column with neither numbers nor strings.
-    pub fn open(
-        job: &Job,
-        paths: &[PathBuf],
-        (names, as_numbers): (&[String], usize),
-    ) -> Result<Self> {
+    pub fn open(job: &Job, paths: &[PathBuf], names: &[String], as_numbers: usize) -> Result<Self> {
         let options = InputOptions {
             columns: Some(names.to_vec()),
             ..InputOptions::default()
@@ -171,7 +167,7 @@ impl PlainColumns {
             };
             let batch = batch?;
             let shown = batch.slice(0, batch.num_rows().min(ROWS_AT_ONCE));
-            self.show(&shown, (pieces[number], self.firsts[number], 0), take)?;
+            self.show(&shown, pieces[number], self.firsts[number], 0, take)?;
         }
         Ok(())
     }
@@ -191,7 +187,7 @@ impl PlainColumns {
             let mut row = self.firsts[number];
             for batch in reader.open(piece)? {
                 for part in parts_of(&batch?, ROWS_AT_ONCE) {
-                    self.show(&part, (piece, row, position), take)?;
+                    self.show(&part, piece, row, position, take)?;
                     row += part.num_rows() as u64;
                     position += part.num_rows() as u64;
                 }
@@ -203,7 +199,9 @@ impl PlainColumns {
     fn show(
         &self,
         batch: &RecordBatch,
-        (piece, first_row, position): (Piece, u64, u64),
+        piece: Piece,
+        first_row: u64,
+        position: u64,
         take: &mut TakePlain<'_>,
     ) -> Result<()> {
         let path = self

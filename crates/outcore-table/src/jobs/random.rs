@@ -81,7 +81,7 @@ fn shuffle_to(
     ];
     let journal = match first {
         Some(_) => None,
-        None => journal::begin(job, ends, options)?,
+        None => journal::begin(job, ends, "shuffle of a table", options)?,
     };
     let seed = mixed(seed, epoch);
     let job = &journal::job(job, journal.as_ref());

@@ -7,12 +7,12 @@
 //! Bounds: those of a copy of one column. If the type of the lists does not give their length, one
 //! row is read in addition.
 
-use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use arrow_array::Array;
 use arrow_schema::DataType;
 use outcore::{Error, Job, Result};
+use outcore_io::drive::paths;
 
 use super::TableSummary;
 use super::copy::{Nothing, copy_changed};
@@ -130,25 +130,19 @@ impl VectorColumn {
     pub fn write(
         &self,
         job: &Job,
-        (path, replace): (&Path, bool),
-        (front, lead): (Vec<u8>, Vec<u8>),
+        path: &Path,
+        replace: bool,
+        layout: VectorLayout,
     ) -> Result<TableSummary> {
-        let key = |path: &Path| {
-            let facts = std::fs::metadata(path).ok()?;
-            Some((facts.dev(), facts.ino()))
-        };
-        if key(path).is_some() && self.input.paths().any(|input| key(input) == key(path)) {
+        let key = paths::key(path);
+        if key.is_some() && self.input.paths().any(|input| paths::key(input) == key) {
             return Err(Error::usage("create output", "it is an input")
                 .path(path)
                 .hint("name another file"));
         }
         let options = OutputOptions {
             is_replacing: replace,
-            vectors: VectorLayout {
-                dimension: self.dimension,
-                front,
-                lead,
-            },
+            vectors: layout,
             ..OutputOptions::new(TableFormat::Vectors)
         };
         let paths = [path.to_path_buf()];

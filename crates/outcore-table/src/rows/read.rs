@@ -453,7 +453,8 @@ impl<'a> Reader<'a> {
                 Ok(Arc::new(list.map_err(|e| told(&e))?))
             }
             DataType::Map(field, is_sorted) => map_of(
-                (field, *is_sorted),
+                field,
+                *is_sorted,
                 offsets_of::<i32>(&ends)?,
                 &elements,
                 nulls,
@@ -469,7 +470,8 @@ impl<'a> Reader<'a> {
 }
 
 fn map_of(
-    (field, is_sorted): (&FieldRef, bool),
+    field: &FieldRef,
+    is_sorted: bool,
     offsets: OffsetBuffer<i32>,
     entries: &ArrayRef,
     nulls: Option<NullBuffer>,

@@ -291,7 +291,8 @@ fn a_field_names_directories_and_the_objects_stay_in_the_files() {
                 ..*ends
             },
             &keys,
-            (&dir, "part.parquet"),
+            &dir,
+            "part.parquet",
         )
     };
     let ((done, paths), _) = folder.run(work).unwrap();

@@ -59,7 +59,7 @@ fn split(
     };
     let job = common::job(memory_bytes, threads);
     let keys: Vec<String> = keys.iter().map(|key| (*key).to_owned()).collect();
-    let done = partition(&job, &ends, &keys, (&out, "part-0.parquet"));
+    let done = partition(&job, &ends, &keys, &out, "part-0.parquet");
     assert_eq!(job.budget.used_bytes(), 0);
     let names = || std::fs::read_dir(&out).unwrap().count();
     let (summary, paths) = done.inspect_err(|_| assert_eq!(names(), 0, "nothing is left"))?;

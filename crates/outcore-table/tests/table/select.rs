@@ -104,7 +104,7 @@ const CONDITIONS: &[(&str, Truth)] = &[
     ("is_null(n + small)", |row| {
         Some(row.n.is_none() || row.small.is_none())
     }),
-    ("n == null", |_| None),
+    ("n == nullif(n, n)", |_| None),
     ("small < 300", |row| row.small.map(|_| true)),
     ("small == 255 or small == -1", |row| {
         row.small.map(|small| small == 255)
@@ -379,6 +379,13 @@ fn what_means_nothing_is_named_before_a_row_is_read() {
         ("'2.5' < n", "without quotes: 2.5"),
         ("n in (1, '3')", "without quotes: 3"),
         ("-s = 'a'", "it works on numbers"),
+        ("s = de", "in quotes: 'de'"),
+        ("n == null", "x is null"),
+        ("s = 'a' or 'b'", "in ('a', 'b')"),
+        ("n > NaN", "isnan(x)"),
+        ("s = 'a' + n", "concat(a, b)"),
+        ("coalesce(s, n) is null", "text(name)"),
+        ("timestamp('2024-01-01') > 1735689600", "epoch(t)"),
         ("1.5 ^ 2 > 2", "a power is x ** 2"),
         ("timestamp('2024-01-01') - 1 is null", "interval '1 hour'"),
     ] {

@@ -65,6 +65,11 @@ const ENDINGS: [(&str, Container, Option<Element>); 9] = [
     ("ibin", Container::Bin, Some(Element::I32)),
 ];
 
+/// Extensions of raw numbers, which name their type.
+const RAW_ENDINGS: [&str; 11] = [
+    "u8", "u16", "u32", "u64", "i8", "i16", "i32", "i64", "f16", "f32", "f64",
+];
+
 /// Extensions of other formats, which must not be used for raw numbers.
 const FOREIGN_ENDINGS: [&str; 18] = [
     "npz",
@@ -396,8 +401,13 @@ impl VectorFile {
                 .path(path)
                 .hint("choose .npy, or a name without a known ending for raw numbers"));
         }
-        if let Some(told) = told.filter(|told| *told != element) {
-            let (told, kind) = (told.name(), element.name());
+        let is_raw = RAW_ENDINGS.contains(&&*ending);
+        // Ids are not negative, so they may be called `u64`.
+        let is_id = ending == "u64" && element == Element::I64;
+        let told = told.map(Element::name);
+        let told = told.or(Some(&*ending).filter(|_| is_raw && !is_id));
+        let kind = element.name();
+        if let Some(told) = told.filter(|told| *told != kind) {
             let cause = format!("this ending is for {told}, but the vectors are {kind}");
             return Err(Error::usage("create output", cause)
                 .path(path)
@@ -437,9 +447,10 @@ impl VectorFile {
         Ok((file.header(), file.lead()))
     }
 
-    /// The number type of an extension, if it has one.
+    /// The number type of an extension, if it has one that vectors can have.
     pub(crate) fn element_of_name(path: &Path) -> Option<Element> {
-        told_by(path).1
+        let raw = || Element::named(&ending_of(path));
+        told_by(path).1.or_else(raw)
     }
 
     /// The bytes before its first row.

@@ -22,6 +22,7 @@ use outcore_io::units;
 
 use super::files::refuse_inside;
 use crate::columns;
+use crate::datasets::refuse_object;
 use crate::host::{Host, Kept, Weight, begin, refuse_stdout, watch};
 use crate::option::{
     DriveArgs, PlanArgs, RecordingArgs, ResourceArgs, SEED, parse_count, resources_request,
@@ -192,6 +193,7 @@ impl Verb for GraphConvert {
             None,
             SEED,
         )?)?;
+        refuse_object(&args.output)?;
         let is_table = is_table(host, args)?;
         // Directories of tables have no blocks of their own.
         let sources = match is_table {
@@ -229,10 +231,9 @@ impl Verb for GraphConvert {
                 return columns::convert_edges(&job, &args.inputs, &dir, &options);
             }
             let are_records = args.format().is_some_and(EdgeFormat::is_binary);
-            let from = (&sources[..], are_records);
             // Copies live until the end.
             let (copies, called, _spool) =
-                spool::edge_files((&job, &resources), parent_of(&dir), from)?;
+                spool::edge_files(&job, &resources, parent_of(&dir), &sources, are_records)?;
             let files: Vec<PathBuf> = copies.iter().map(|copy| copy.path.clone()).collect();
             options.read.called = called;
             convert(&job, &files, &dir, &options).map_err(|error| inputs::explain(&copies, error))

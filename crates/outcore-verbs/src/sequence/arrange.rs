@@ -67,8 +67,9 @@ pub(crate) struct ReverseArgs {
 /// Merge files that are already sorted
 ///
 /// Each input must be in the order that `outcore sort` gives it; the output is all of them in that
-/// order. A merge reads and writes the data once, while a sort does so twice. If an input is not
-/// sorted, the error names the record or row. Lines are merged by `outcore sort -m`.
+/// order. Without --stable, all bytes of a record decide between equal keys, in the inputs too. A
+/// merge reads and writes the data once, while a sort does so twice. If an input is not sorted, the
+/// error names the record or row. Lines are merged by `outcore sort -m`.
 #[derive(Debug, Args)]
 #[command(after_long_help = MERGE_EXAMPLES, mut_arg("inputs", |arg| arg.help(TABLES_TOO)))]
 pub(crate) struct MergeArgs {

@@ -1,7 +1,7 @@
 //! The options and the report of `sort`.
 //!
 //! Contract: each option and each field is defined here alone, with its name, type, default and
-//! help. Short options have the meaning of GNU sort, except for `-h`, which prints help.
+//! help. Short options have the meaning of GNU sort; `-h` without anything to sort prints help.
 
 use std::path::PathBuf;
 

@@ -10,6 +10,7 @@ use outcore_io::units;
 use outcore_table::input::{InputOptions, TableInput};
 use outcore_table::notation::notation;
 
+use super::inputs::NoTable;
 use super::{check_tables, reading, reads, text, unpacked};
 use crate::host::{Host, Weight};
 use crate::option::tables::{TableArgs, TextArgs};
@@ -92,18 +93,18 @@ impl Verb for Info {
             ..TableArgs::from(&args.bad_rows)
         };
         let flags = args.text.flags()?;
-        let no_table = (
-            "info takes only tables (Parquet, Arrow, .csv or .jsonl), but this file is not one",
-            "pass --csv or --jsonl for text; `outcore verify` counts records",
-        );
+        let no_table = NoTable {
+            cause: "info takes only tables (Parquet, Arrow, .csv or .jsonl), but this file is not one",
+            hint: "pass --csv or --jsonl for text; `outcore verify` counts records",
+        };
         check_tables(host, inputs, flags.kind(), no_table)?;
         let text = text::options(&tables, &flags, inputs)?;
         let none = (ResourceArgs::default(), DriveArgs::default());
         let resources = host.load(&resources_request(&none.0, &none.1, None, SEED)?)?;
         let resources = reading(host, inputs, resources)?;
         let job = host.adopt(resources.job(Vec::new()));
-        let of_inputs = (&inputs[..], text.kind);
-        let (copies, _spool) = unpacked(host, (&job, &resources), of_inputs, Path::new("."))?;
+        let beside = Path::new(".");
+        let (copies, _spool) = unpacked(host, &job, &resources, inputs, text.kind, beside)?;
         let reads = InputOptions {
             copies,
             ..reads(&tables, &text)

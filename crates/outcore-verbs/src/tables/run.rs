@@ -13,6 +13,7 @@ use outcore_front::output::{Consent, Holds, Target, check_replaced, check_termin
 use outcore_front::resources::{Resources, default_scratch_dir};
 use outcore_front::staging::sealed_error;
 use outcore_front::text::output::PlainFor;
+use outcore_io::drive::paths;
 use outcore_table::input::check_not_read_again;
 use outcore_table::jobs::TableEnds;
 use outcore_table::output::{FileRows, OutputOptions, TableStream, list_of};
@@ -59,7 +60,8 @@ pub(crate) fn run_to<T: Done>(
     host: &dyn Host,
     request: &Request<'_>,
     resources: Resources,
-    (files, file_rows): (&[PathBuf], FileRows),
+    files: &[PathBuf],
+    file_rows: FileRows,
     work: impl FnOnce(&Job, &TableEnds<'_>) -> Result<T>,
 ) -> Result<Ran<T>> {
     let mut outputs = outputs_of(host, request)?;
@@ -84,7 +86,7 @@ fn check_not_inputs(
     if let Some(dataset) = sealed.next().filter(|_| request.replace) {
         return Err(sealed_error(&dataset.name));
     }
-    let kept = check_inputs_kept(sources, (request.inputs, outputs), request.replace);
+    let kept = check_inputs_kept(sources, request.inputs, outputs, request.replace);
     kept.map_err(|error| match directory {
         Some(dir) => Error::usage("create output", "one of its files is an input")
             .path(dir)
@@ -171,8 +173,10 @@ pub(crate) fn run_with<T: Done>(
     let mut reads = reads(request.tables, request.text);
     let (copies, spool) = unpacked(
         host,
-        (&job, &resources),
-        (request.inputs, request.text.kind),
+        &job,
+        &resources,
+        request.inputs,
+        request.text.kind,
         &target.dir(),
     )?;
     if spool.is_some() && request.keeps_journal {
@@ -281,8 +285,8 @@ impl<T: Done> Ran<T> {
 
 /// The bytes of the files, of datasets and objects, and of the visible files in directories.
 fn stored_bytes(names: &[PathBuf], sources: &[Source]) -> Result<u64> {
-    let of = |path: &Path| std::fs::metadata(path).map_or(0, |facts| facts.len());
-    let files = names.iter().map(|name| match std::fs::read_dir(name) {
+    let of = |path: &Path| paths::len_or_zero(path);
+    let files = names.iter().map(|name| match paths::entries(name) {
         Ok(entries) => entries.flatten().map(|entry| of(&entry.path())).sum(),
         Err(_) => of(name),
     });

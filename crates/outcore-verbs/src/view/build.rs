@@ -22,6 +22,7 @@ use super::found::{self, Found};
 use super::page::{ViewAppendArgs, ViewBuildArgs, ViewPlan, ViewSummary};
 use super::written::{copy_out, refuse_terminal};
 use super::{BUILD, begin, load, recorded, refuse_other_files, type_name};
+use crate::datasets::refuse_object;
 use crate::host::{Host, Kept, Weight, refuse_stdout, watch};
 use crate::option::tables::TableArgs;
 use crate::report::{Moved, Place, Stopwatch};
@@ -41,6 +42,7 @@ impl Verb for Build {
 
     fn run(host: &dyn Host, args: &ViewBuildArgs) -> Result<ViewSummary> {
         refuse_stdout(&args.output, "a view is a directory")?;
+        refuse_object(&args.output)?;
         let resources = load(host, &args.resources, &args.drives)?;
         let tables = args.tables.to_tables();
         let what = what_is_built(host, args, &tables)?;

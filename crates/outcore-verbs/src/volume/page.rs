@@ -111,7 +111,7 @@ pub(crate) struct RebalanceArgs {
 #[derive(Debug, Args)]
 pub(crate) struct RateArgs {
     /// At most so many bytes per second, such as 200MB/s, so that other jobs have the rest
-    #[arg(long = "limit", value_name = "RATE", value_parser = units::parse_rate)]
+    #[arg(long = "limit", value_name = "RATE", value_parser = units::parse_positive_rate)]
     pub(crate) limit_bytes_per_s: Option<u64>,
 }
 

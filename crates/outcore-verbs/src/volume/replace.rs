@@ -59,6 +59,12 @@ impl Verb for Replace {
                 aside.display()
             ));
         }
+        if replaced.was_done {
+            host.remark(
+                "the drive had been replaced and is there: nothing was left to do; `outcore volume \
+                 scrub` looks for damage",
+            );
+        }
         let moved = Moved {
             written_bytes: replaced.rebuilt_bytes,
             passes: 1,

@@ -5,15 +5,15 @@
 //! about 2 % of the time. Then each thread ends its writes in flight and joins the meeting. The
 //! last one to join syncs the files, records the progress of all, and commits the journal; only
 //! then does any of them go on. During a distribution, the records are the blocks that each thread
-//! has distributed and its segments on scratch. Afterwards they are the ranges of the output and
-//! the edge blocks that are not full. The last record names the finished file
+//! has distributed and its segments on scratch. Afterwards they are the ranges of the output, the
+//! checksums of the writes that have ended, and the edge blocks that are not full. The last record names the finished file
 //! ([`LastRecord::finish`]), just before it gets its name.
 //!
 //! With the first commit the directories of the job are marked: from then on they stay if the job
 //! fails or is killed. Segments stay on scratch until the output that contains them is recorded.
 //!
 //! Bounds: the journal's buffer; two words per bucket and thread, and per task since the last
-//! checkpoint, with the addresses of its segments.
+//! checkpoint, with the addresses of its segments; three words per write since then.
 
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -22,11 +22,11 @@ use std::time::{Duration, Instant};
 
 use super::bucket::{Bucket, InputRun, Location, Out, Segment};
 use super::restored::{
-    BLOCKS, Continued, EDGE_BYTES, EDGES, FINISHED, Finished, IDENTITY, Identity, KEPT, RANGES,
-    RESUMED, RUNS, SEGMENTS, SETTLED, SegmentEntry, Settled, TOTALS, Totals,
+    BLOCKS, Continued, EDGE_BYTES, EDGES, FINISHED, Finished, IDENTITY, Identity, KEPT, PIECES,
+    RANGES, RESUMED, RUNS, SEGMENTS, SETTLED, SegmentEntry, Settled, TOTALS, Totals,
 };
 use crate::job::thread_group::ThreadGroup;
-use crate::writer::{Ranges, Writer};
+use crate::writer::{Ranges, Writer, WrittenPiece};
 use outcore_io::Result;
 use outcore_io::drive::Device;
 use outcore_io::drive::private_dir::Resumable;
@@ -341,6 +341,12 @@ impl<'a> Checkpoints<'a> {
 
     fn record_written(&self, written: &Written, writer: &Writer) -> Result<()> {
         let mut journal = lock(&self.journal);
+        let (header_bytes, pieces) = writer.take_written();
+        for pieces in pieces.chunks(RECORD_BYTES / size_of::<WrittenPiece>() - 1) {
+            let mut record = header_bytes.to_le_bytes().to_vec();
+            record.extend_from_slice(bytemuck::cast_slice(pieces));
+            journal.append(self.volume, PIECES, &record)?;
+        }
         if written.replaces {
             journal.append(self.volume, KEPT, &[])?;
         }

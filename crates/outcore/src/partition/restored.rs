@@ -25,8 +25,9 @@ use super::bucket::{Counts, InputRun, Location, Out};
 use crate::job::JobSize;
 use crate::read::longest::Longest;
 use crate::read::source::InputPart;
-use crate::states::STATE;
-use crate::writer::{EdgeBlock, Ranges};
+use crate::states::{GIVE_UP, STATE};
+use crate::writer::{EdgeBlock, Ranges, WrittenPiece};
+use outcore_io::drive::link::real_path;
 use outcore_io::drive::os::plain_facts;
 use outcore_io::drive::{FileFacts, PrivateDir};
 use outcore_io::journal::{self, JournalEnd, KINDS_FROM, Record};
@@ -57,6 +58,7 @@ pub(super) const EDGES: u32 = KINDS_FROM + 7;
 pub(super) const RUNS: u32 = KINDS_FROM + 8;
 pub(super) const KEPT: u32 = KINDS_FROM + 9;
 pub(crate) const FINISHED: u32 = KINDS_FROM + 10;
+pub(super) const PIECES: u32 = KINDS_FROM + 11;
 
 /// Bytes of an edge block in a record: its file, its number, its contents.
 pub(super) const EDGE_BYTES: usize = 16 + BLOCK_BYTES;
@@ -92,6 +94,11 @@ pub(crate) struct IdentityOption {
 }
 
 impl IdentityOption {
+    /// The kind of a job, which comes first: other kinds have other options.
+    pub(crate) fn kind(kind: &str) -> Self {
+        Self::of("kind of job", kind)
+    }
+
     /// An option with this name in words.
     pub(crate) fn of(name: &str, value: impl ToString) -> Self {
         IdentityOption {
@@ -153,9 +160,8 @@ impl Identity {
         let input = |part: &InputPart| {
             let facts = &part.file.facts;
             let path: &Path = &part.file.path;
-            let path = std::path::absolute(path).unwrap_or_else(|_| path.to_path_buf());
             InputIdentity {
-                path: path.as_os_str().as_bytes().to_vec(),
+                path: real_path(path).as_os_str().as_bytes().to_vec(),
                 inode: facts.inode,
                 len_bytes: facts.len_bytes,
                 modified_ns: facts.modified_ns as i64,
@@ -191,7 +197,10 @@ impl Identity {
             }
         }
         let mut pairs = self.options.iter().zip(&now.options);
-        let found = pairs.find_map(|(was, is)| was.difference(is));
+        let found = pairs.find_map(|(was, is)| match was.name == is.name {
+            true => was.difference(is),
+            false => Some(format!("it had another {}", was.name)),
+        });
         let is_other = self.options.len() != now.options.len();
         found.or_else(|| is_other.then(|| "its options were others".to_owned()))
     }
@@ -303,6 +312,9 @@ pub(crate) struct Restored {
     pub(super) ranges: Ranges,
     /// Edge blocks of these that are not.
     pub(super) edges: Vec<EdgeBlock>,
+    /// What was written to that file, and the length of its header.
+    pieces: Vec<WrittenPiece>,
+    header_bytes: u64,
 }
 
 /// The segments that a journal vouches for.
@@ -369,6 +381,8 @@ impl Restored {
             finished: reading.finished,
             ranges: reading.ranges,
             edges: reading.edges,
+            pieces: reading.pieces,
+            header_bytes: reading.header_bytes,
         }))
     }
 
@@ -376,6 +390,12 @@ impl Restored {
     pub(crate) fn begun(&self) -> Vec<u64> {
         let sequences = self.sequences.iter();
         sequences.flat_map(|s| &s.blocks).copied().collect()
+    }
+
+    /// The threads that had begun any block.
+    pub(crate) fn threads_begun(&self) -> usize {
+        let sequences = self.sequences.iter();
+        sequences.filter(|s| !s.blocks.is_empty()).count()
     }
 
     /// For each bucket whether its output has been written. One without bytes counts as not
@@ -422,6 +442,39 @@ impl Restored {
             needs_input: is_read_again || needs_none.contains(&false),
             needs_none,
         }
+    }
+
+    /// The pieces of the unfinished output that its ranges need, in the order of the file.
+    pub(super) fn needed_pieces(&self) -> Vec<WrittenPiece> {
+        let is_needed = |piece: &&WrittenPiece| {
+            let in_file = piece.at_bytes..piece.at_bytes + piece.len_bytes;
+            self.ranges.inside(&self.in_output(&in_file)) > 0
+        };
+        let mut pieces: Vec<WrittenPiece> = self.pieces.iter().filter(is_needed).copied().collect();
+        pieces.sort_unstable();
+        pieces.dedup();
+        pieces
+    }
+
+    /// Keeps those bytes of the output that are in `whole`, ranges of its unfinished file, or in an
+    /// edge block. Returns the number of the others, which are written again.
+    pub(super) fn keep_whole(&mut self, whole: &Ranges) -> u64 {
+        let block_bytes = BLOCK_BYTES as u64;
+        let edges = self.edges.iter().map(|edge| edge.number * block_bytes);
+        let edges = edges.map(|at_bytes| at_bytes..at_bytes + block_bytes);
+        let mut known = Ranges::default();
+        for range in whole.list().iter().cloned().chain(edges) {
+            known.add(self.in_output(&range));
+        }
+        let before_bytes = self.ranges.total();
+        self.ranges = self.ranges.common(&known);
+        before_bytes - self.ranges.total()
+    }
+
+    /// The part of the output in a range of its file.
+    fn in_output(&self, in_file: &Range<u64>) -> Range<u64> {
+        let place = |at_bytes: u64| at_bytes.saturating_sub(self.header_bytes);
+        place(in_file.start)..place(in_file.end)
     }
 
     /// The end of each log, after the last segment that is still needed.
@@ -517,6 +570,8 @@ struct Reading {
     finished: Option<Finished>,
     ranges: Ranges,
     edges: Vec<EdgeBlock>,
+    pieces: Vec<WrittenPiece>,
+    header_bytes: u64,
     /// Whether it is the journal of a job in passes.
     reads_in_passes: bool,
 }
@@ -527,8 +582,7 @@ fn words(payload: &[u8]) -> impl Iterator<Item = u64> {
 }
 
 fn foreign() -> Error {
-    Error::corrupt("read journal", "a record does not fit the others")
-        .hint("remove the directory of the killed job, and begin anew")
+    Error::corrupt("read journal", "a record does not fit the others").hint(GIVE_UP)
 }
 
 impl Reading {
@@ -586,6 +640,13 @@ impl Reading {
                     .for_each(|pair| self.ranges.add(pair[0]..pair[1]));
                 // The edge blocks of a checkpoint replace those of the one before.
                 self.edges.clear();
+            }
+            PIECES => {
+                let (header, pieces) = payload.split_at_checked(8).ok_or_else(foreign)?;
+                self.header_bytes = bytemuck::pod_read_unaligned(header);
+                let pieces = pieces.chunks_exact(size_of::<WrittenPiece>());
+                self.pieces
+                    .extend(pieces.map(bytemuck::pod_read_unaligned::<WrittenPiece>));
             }
             EDGES => {
                 for edge in payload.chunks_exact(EDGE_BYTES) {

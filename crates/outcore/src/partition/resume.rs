@@ -4,31 +4,41 @@
 //! opened. Its directory is next to the output, under a number that follows from the output's name.
 //! It holds the lock, so of two runs that resume one job the second fails. If the journal vouches
 //! for nothing, or the unfinished output is gone, what is left is removed and the job begins anew.
-//! [`Resuming::check`] rejects a job that is not the same. A job whose scratch is gone begins anew
-//! only after this check. [`Resuming::finished`] answers for a job that had put its output in
+//! [`Resuming::check`] rejects a job that is not the same. Only after this check, it reads the
+//! unfinished output back, so that bytes that have changed are written again; and a job whose
+//! scratch is gone begins anew. [`Resuming::finished`] answers for a job that had put its output in
 //! place: the file with that name must be the one that its journal names.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
 
 use super::restored::{
     FINISHED, Finished, Identity, IdentityOption, RESUME, Restored, another_job,
 };
 use crate::ends::{Output, refuse_existing, scratch_drives};
 use crate::job::{Job, JobOptions, ResumeOptions};
-use outcore_io::drive::PrivateDir;
-use outcore_io::drive::link::file_behind;
-use outcore_io::drive::private_dir::{Resumable, claimed_path, reopened};
+use crate::writer::whole_pieces;
+use outcore_io::drive::link::{file_behind, real_path};
+use outcore_io::drive::private_dir::{Resumable, claimed_path, is_marked, reopened, sweep};
+use outcore_io::drive::{Access, PrivateDir};
+use outcore_io::memory::Pool;
 use outcore_io::output::{STAGED_PREFIX, parent_of};
-use outcore_io::port::ScratchDrive;
+use outcore_io::port::{ScratchDrive, Volume};
 use outcore_io::scratch::has_logs;
-use outcore_io::{Error, Result, journal};
+use outcore_io::{Error, Result, journal, units};
+
+/// The line of a job's ledger for the unfinished output that is read back.
+const OUTPUT_LINE: &str = "unfinished output to check";
 
 /// The directory of a dead job's output, and what its journal says.
 pub(crate) struct Found {
     dir: PrivateDir,
     restored: Restored,
     rest: Rest,
+    /// The time since its last checkpoint, if it is known.
+    age: Option<Duration>,
 }
 
 /// The rest that a dead job has left.
@@ -81,6 +91,11 @@ pub fn resumable(output: &Path) -> Option<Resumable> {
     outcore_io::drive::private_dir::resumable_at(&dir_of(&output))
 }
 
+/// Whether what a job that writes `output` has done so far is kept, for a run that continues it.
+pub fn is_kept(output: &Path) -> bool {
+    file_behind(RESUME, output).is_ok_and(|output| is_marked(&dir_of(&output)))
+}
+
 /// Whether a dead job had finished the file that is at `output`, and left its journal. Whether the
 /// job was the same is another question.
 ///
@@ -94,6 +109,8 @@ pub fn was_published(output: &Path) -> Result<bool> {
         return Ok(false);
     }
     let Some(dir) = reopened(&dir_of(&output))? else {
+        // A run that was killed after it had removed its journal may have left its directory.
+        sweep(parent_of(&output))?;
         return Ok(false);
     };
     let mut finished: Option<Finished> = None;
@@ -147,10 +164,14 @@ impl Resuming {
         let Some(dir) = job.device.reopen_private_dir(&dir)? else {
             return Ok(Some(resuming));
         };
+        let age = resuming.mark(&dir)?.age();
         let restored = Restored::read(&dir)?;
         let rest = match &restored {
             Some(restored) => resuming.rest_of(job, &dir, restored)?,
-            None => None,
+            None => {
+                job.control.note(NOTHING_VOUCHED.to_owned());
+                None
+            }
         };
         match restored.zip(rest) {
             Some((restored, rest)) => {
@@ -158,6 +179,7 @@ impl Resuming {
                     dir,
                     restored,
                     rest,
+                    age,
                 });
             }
             // Dropping it removes it.
@@ -175,7 +197,9 @@ impl Resuming {
         if let Some(finished) = finished {
             return Ok(Some(Rest::Output(finished)));
         }
-        if !dir.path().join(format!("{STAGED_PREFIX}0")).exists() {
+        if !staged_in(dir).exists() {
+            let what = "the unfinished output of the killed job is gone; it begins anew";
+            job.control.note(what.to_owned());
             return Ok(None);
         }
         if let Some(difference) = restored.identity.difference_in(&self.place()) {
@@ -207,10 +231,8 @@ impl Resuming {
 
     /// The option of the identity that says where scratch is.
     pub(crate) fn place(&self) -> IdentityOption {
-        let dirs = self.drives.iter().map(|drive| {
-            let dir = std::path::absolute(&drive.dir).unwrap_or_else(|_| drive.dir.clone());
-            dir.display().to_string()
-        });
+        let dirs = self.drives.iter().map(|drive| real_path(&drive.dir));
+        let dirs = dirs.map(|dir| dir.display().to_string());
         IdentityOption::of("place for scratch", dirs.collect::<Vec<_>>().join(", "))
     }
 
@@ -218,19 +240,27 @@ impl Resuming {
         another_job(claimed_path(&self.parent, &self.key), difference)
     }
 
-    /// Fails unless the job that is resumed is the one that `identity` describes. If it is, and its
-    /// scratch is gone, it begins anew.
+    /// Fails unless the job that is resumed is the one that `identity` describes. If it is, what
+    /// its unfinished output has lost is written again. If its scratch is gone, it begins anew.
     ///
     /// # Errors
-    /// Usage, with the first difference.
+    /// Usage, with the first difference. The device's error; memory.
     pub(crate) fn check(&mut self, job: &Job, identity: &Identity) -> Result<()> {
-        let Some(found) = &self.found else {
+        let Some(found) = &mut self.found else {
             return Ok(());
         };
         if let Some(difference) = found.restored.identity.difference(identity, None) {
             return Err(self.refused(&difference));
         }
-        if let Rest::NoScratch = found.rest {
+        let has_scratch = match &found.rest {
+            Rest::Scratch(dirs) => {
+                found.restored.check_output(job, &found.dir)?;
+                has_logs(dirs, &found.restored.log_ends())
+            }
+            Rest::NoScratch => false,
+            Rest::Output(_) => true,
+        };
+        if !has_scratch {
             let what = "the scratch of the killed job is gone; it begins anew";
             job.control.note(what.to_owned());
             self.give_up(job)?;
@@ -262,15 +292,21 @@ impl Resuming {
         }
         self.give_up(job)?;
         if difference.is_none() {
-            // A kill while scratch was removed may have left a directory without a mark.
-            let dirs = self.drives.iter().map(|drive| &drive.dir);
-            for dir in dirs.chain([&self.parent]).filter(|dir| dir.is_dir()) {
-                job.device.sweep_private_dirs(dir)?;
-            }
+            self.sweep(job)?;
             let what = "the killed run had put its output in place; nothing is left to do";
             job.control.note(what.to_owned());
         }
         Ok(difference.is_none().then_some(finished))
+    }
+
+    /// Removes directories without a mark: a killed run had made them beside those of its journal,
+    /// or was removing them.
+    fn sweep(&self, job: &Job) -> Result<()> {
+        let dirs = self.drives.iter().map(|drive| &drive.dir);
+        for dir in dirs.chain([&self.parent]).filter(|dir| dir.is_dir()) {
+            job.device.sweep_private_dirs(dir)?;
+        }
+        Ok(())
     }
 
     /// Removes what a dead job has left, its journal last.
@@ -299,19 +335,21 @@ impl Resuming {
     /// # Errors
     /// It cannot be made.
     pub(crate) fn take_dir(&mut self, job: &Job) -> Result<(PrivateDir, Option<FoundRest>)> {
+        self.sweep(job)?;
         if let Some(Found {
             dir,
             restored,
             rest: Rest::Scratch(scratch_dirs),
+            age,
         }) = self.found.take()
         {
             let rest = FoundRest {
                 scratch_dirs,
                 restored,
+                age,
             };
             return Ok((dir, Some(rest)));
         }
-        job.device.sweep_private_dirs(&self.parent)?;
         let dir = job.device.claim_private_dir(&self.parent, &self.key)?;
         Ok((dir, None))
     }
@@ -341,4 +379,51 @@ impl Resuming {
 pub(crate) struct FoundRest {
     pub(crate) scratch_dirs: Vec<PrivateDir>,
     pub(crate) restored: Restored,
+    /// The time since the last checkpoint, if it is known.
+    pub(crate) age: Option<Duration>,
+}
+
+/// The remark on a job whose journal is damaged, or was never committed.
+pub(crate) const NOTHING_VOUCHED: &str =
+    "the journal of the killed job vouches for nothing; the job begins anew";
+
+/// The remark on a job that continues, this time after its last checkpoint.
+pub(crate) fn continues(age: Option<Duration>) -> String {
+    let ago = age.map(|age| units::seconds(age.as_secs_f64()));
+    let ago = ago.map_or(String::new(), |ago| {
+        format!(", {ago} after its last checkpoint")
+    });
+    format!("continues the run that was killed{ago}")
+}
+
+/// The path of the unfinished output in its private directory.
+fn staged_in(dir: &PrivateDir) -> PathBuf {
+    dir.path().join(format!("{STAGED_PREFIX}0"))
+}
+
+impl Restored {
+    /// Reads back what the unfinished output in `dir` must hold, and forgets what it does not hold
+    /// any more, so that it is written again.
+    ///
+    /// # Errors
+    /// The device's error; memory; a request to stop.
+    fn check_output(&mut self, job: &Job, dir: &PrivateDir) -> Result<()> {
+        let pieces = self.needed_pieces();
+        let bytes = pieces.iter().map(|piece| piece.len_bytes).sum();
+        job.control.begin_phase("check unfinished output", bytes);
+        let volume = Volume::new(Arc::clone(&job.device), &[])?;
+        let file = volume.open(&staged_in(dir), Access::Read)?;
+        let pool = Pool::passing(&job.budget, OUTPUT_LINE)?;
+        let control = &job.control;
+        let whole = whole_pieces(&volume, &file, &pieces, &pool, || control.check());
+        volume.close(&file);
+        let lost_bytes = self.keep_whole(&whole?);
+        if lost_bytes > 0 {
+            control.note(format!(
+                "the unfinished output of the killed job was changed: {} are written again",
+                units::bytes(lost_bytes)
+            ));
+        }
+        Ok(())
+    }
 }

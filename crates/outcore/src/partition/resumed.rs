@@ -8,16 +8,20 @@
 //! [`Staged::finished`].
 
 use std::os::unix::ffi::OsStrExt;
+use std::time::Duration;
 
 use super::checkpoint::{Checkpoints, Setting};
 use super::driver::Ends;
-use super::restored::{Continued, Division, Finished, Identity, IdentityOption, Restored, Settled};
-use super::resume::{FoundRest, Resuming};
+use super::restored::{
+    Continued, Division, Finished, Identity, IdentityOption, RESUME, Restored, Settled,
+};
+use super::resume::{FoundRest, Resuming, continues};
 use super::{LazyScratch, Partition};
 use crate::ends::Output;
 use crate::job::{Job, JobSize};
 use crate::read::longest::Longest;
 use crate::read::source::InputPart;
+use crate::states::GIVE_UP;
 use outcore_io::checksum::bytes_checksum;
 use outcore_io::drive::PrivateDir;
 use outcore_io::drive::private_dir::Resumable;
@@ -45,6 +49,8 @@ pub(crate) struct Staged {
     pub(crate) finished: Option<Finished>,
     rest: Option<FoundRest>,
     restored: Option<Restored>,
+    /// The time since the last checkpoint of the dead run, if it is known.
+    age: Option<Duration>,
     /// The memory that the source and the sink of rows have divided; 0 without these.
     pub(crate) rows_memory_bytes: u64,
     _memory: Option<Reservation>,
@@ -204,7 +210,9 @@ impl Staged {
         let FoundRest {
             scratch_dirs,
             restored,
+            age,
         } = rest;
+        self.age = age;
         let log_ends = restored.log_ends();
         self.restored = Some(restored);
         ends.scratch_again(job, scratch_dirs, &log_ends, scratch_bytes)
@@ -241,9 +249,10 @@ impl Staged {
             .is_some_and(|restored| restored.settled != settled)
         {
             let cause = "the killed job divided its data in another way";
-            return Err(
-                Error::new(Kind::Usage, "resume", cause).hint("begin anew without resuming")
-            );
+            return Err(Error::new(Kind::Usage, RESUME, cause).hint(GIVE_UP));
+        }
+        if restored.is_some() {
+            partition.job.control.note(continues(self.age));
         }
         let continued = restored.map(|restored| Continued {
             left: restored.left(reading.is_counted, reading.is_whole),

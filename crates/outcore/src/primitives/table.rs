@@ -21,7 +21,7 @@ use super::batch::{Batch, SOURCES_MAX, Sequence, Source, Yield};
 use super::expand::{Numbered, expand};
 use super::producer::{Emit, Maker, Produced, Producer};
 use crate::ends::Input;
-use crate::key::expr::{BATCH_ROWS, Expr, Program, Rows, Schema, Space};
+use crate::key::expr::{BATCH_ROWS, Expr, Function, INDEX, Program, Rows, Schema, Space};
 use crate::key::record::{Endian, KeyKind, Number, NumberType, RecordFormat};
 use outcore_io::{Error, Result};
 
@@ -175,6 +175,19 @@ impl Table {
     /// The errors of [`Table::filter`].
     pub fn map(&self, expression: &str) -> Result<Self> {
         self.mapped(&expression.parse()?, expression, self.endian())
+    }
+
+    /// The position of each record for which `condition` is true, and `u64::MAX` for the others.
+    ///
+    /// # Errors
+    /// The errors of [`Table::filter`].
+    pub(super) fn positions_where(&self, condition: &str) -> Result<Self> {
+        let holds: Expr = condition.parse()?;
+        Program::compile_condition(&holds, &self.schema)?;
+        let none = Expr::Int(u64::MAX.into());
+        let values = vec![holds, Expr::Column(INDEX.to_owned()), none];
+        let position = Expr::Call(Function::Where, values);
+        self.mapped(&position, condition, self.endian())
     }
 
     fn mapped(&self, expr: &Expr, text: &str, endian: Endian) -> Result<Self> {

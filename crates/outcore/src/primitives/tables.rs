@@ -224,9 +224,8 @@ pub fn top_by_sort(
 /// # Errors
 /// The errors of [`first`], and usage for an invalid expression.
 pub fn find_table(job: &Job, table: &Table, condition: &str) -> Result<(Option<u64>, Summary)> {
-    let positions = format!("where({condition}, index, {})", u64::MAX);
     let table = table
-        .map(&positions)?
+        .positions_where(condition)?
         .filter(&format!("x != {}", u64::MAX))?;
     first(job, &Numbers::<u64>::of(&table))
 }

@@ -289,6 +289,8 @@ fn merge_at_once(
     }
     let check = CheckOptions {
         descending,
+        // The bytes break ties of a merge that is not stable, in its inputs too.
+        ties: !options.stable,
         order_only: true,
         ..CheckOptions::default()
     };
@@ -387,14 +389,18 @@ impl Checked<'_> {
             return Ok(());
         };
         let cause = format!(
-            "record {} comes before record {} in the{} order of {}",
+            "record {} comes before record {} in the{} order of {}{}",
             units::count(number + 1),
             units::count(number),
             match self.checker.options().descending {
                 true => " descending",
                 false => "",
             },
-            self.format
+            self.format,
+            match self.checker.options().ties && self.scalar.is_none() {
+                true => ", in which all bytes decide between equal keys",
+                false => "",
+            }
         );
         Err(Error::corrupt(MERGE, cause)
             .path(&self.input.path)

@@ -51,6 +51,24 @@ impl Ranges {
         self.0.iter().map(part).sum()
     }
 
+    /// The numbers that are in both sets.
+    pub(crate) fn common(&self, other: &Ranges) -> Ranges {
+        let (mut found, mut others) = (Vec::new(), other.0.iter().peekable());
+        for range in &self.0 {
+            while let Some(next) = others.peek() {
+                let (start, end) = (range.start.max(next.start), range.end.min(next.end));
+                if start < end {
+                    found.push(start..end);
+                }
+                if next.end > range.end {
+                    break;
+                }
+                others.next();
+            }
+        }
+        Ranges(found)
+    }
+
     /// The numbers outside of it that have a place in `places` among all numbers outside.
     pub(crate) fn outside(&self, places: Range<u64>) -> Vec<Range<u64>> {
         let mut found = Vec::new();
@@ -81,7 +99,10 @@ mod tests {
 
     proptest! {
         #[test]
-        fn ranges_are_sets_of_numbers(list in proptest::collection::vec((0u64..60, 0u64..9), 0..20)) {
+        fn ranges_are_sets_of_numbers(
+            list in proptest::collection::vec((0u64..60, 0u64..9), 0..20),
+            others in proptest::collection::vec((0u64..60, 0u64..9), 0..20),
+        ) {
             let mut ranges = Ranges::default();
             let mut set = std::collections::BTreeSet::new();
             for (start, len) in list {
@@ -97,6 +118,15 @@ mod tests {
                     prop_assert_eq!(ranges.covers(&(start..end)), within == end - start);
                 }
             }
+            let mut other = Ranges::default();
+            let mut both = std::collections::BTreeSet::new();
+            for (start, len) in others {
+                other.add(start..start + len);
+                both.extend((start..start + len).filter(|number| set.contains(number)));
+            }
+            let common = ranges.common(&other);
+            prop_assert!(common.0.windows(2).all(|pair| pair[0].end < pair[1].start));
+            prop_assert!(common.0.iter().cloned().flatten().eq(both));
             let outside: Vec<u64> = (0..200).filter(|number| !set.contains(number)).collect();
             for from in 0..20 {
                 let found = ranges.outside(from..from + 7);

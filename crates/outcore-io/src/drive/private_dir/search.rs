@@ -6,6 +6,13 @@ use std::fs::{self, DirEntry};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
+use super::is_private_name;
+
+/// Whether a path leads through a private directory.
+pub fn is_in_private_dir(path: &Path) -> bool {
+    path.iter().any(is_private_name)
+}
+
 /// The readable directories inside `dir` where jobs may have made private directories: those
 /// directly in it, where graphs and views are made, and folders of partitions below them at any
 /// depth. Private directories themselves are left out.

@@ -374,11 +374,10 @@ impl States {
                     return Ok(low);
                 }
                 let high = picked(high.iter().map(Vec::as_slice), of, converter)?;
-                let ends = (&low, &high);
                 let shares = counts
                     .iter()
                     .map(|&count| (count > 0).then(|| part.place(count).1));
-                between::quantiles(ends, shares, result)?
+                between::quantiles(&low, &high, shares, result)?
             }
         })
     }

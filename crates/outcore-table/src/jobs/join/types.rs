@@ -25,7 +25,8 @@ use crate::notation::notation;
 /// Usage: there is no such type.
 pub(super) fn common_type(
     pair: &ColumnPair,
-    (left, right): (&DataType, &DataType),
+    left: &DataType,
+    right: &DataType,
 ) -> Result<DataType> {
     let both = common::common_type(&plain_type(left), &plain_type(right));
     both.ok_or_else(|| {

@@ -309,20 +309,41 @@ impl<'a> Compiler<'a> {
         self.truth(operand)
     }
 
-    /// The register of `operand` as truth values. Files store these as `u8`, so a `u8` is one too:
-    /// false if it is 0.
+    /// The register of `operand` as truth values. Files store these as `u8`, so a field of `u8` is
+    /// one too: false if it is 0.
     pub(super) fn truth(&mut self, operand: Operand) -> Result<usize> {
         let is_literal = matches!(operand, Operand::Constant(_));
         let (register, kind) = self.settle(operand)?;
         match kind {
             ColumnType::Bool => {}
-            ColumnType::Number(NumberType::U8) if !is_literal => {}
+            ColumnType::Number(NumberType::U8) if !is_literal && self.are_truths(register) => {}
             ColumnType::Number(number) => {
                 let cause = format!("expected a truth value, found {}", number.name());
                 return Err(wrong(cause).hint(COMPARED));
             }
         }
         self.as_kind(Operand::Column(register, kind), ColumnType::Bool)
+    }
+
+    /// Whether the bytes in a register are truth values: those of a field, or chosen from such, or
+    /// such with bits combined. Other results of arithmetic are numbers.
+    fn are_truths(&self, register: usize) -> bool {
+        use Binary::{BitAnd, BitOr, BitXor};
+        self.program.steps.iter().any(|step| match step {
+            Step::Load { to, .. } => *to == register,
+            Step::Cast { to, from, .. } => *to == register && *from == ColumnType::Bool,
+            Step::Arithmetic {
+                to,
+                operator: BitAnd | BitOr | BitXor,
+                a,
+                b,
+                ..
+            }
+            | Step::Choose { to, a, b, .. } => {
+                *to == register && self.are_truths(*a) && self.are_truths(*b)
+            }
+            _ => false,
+        })
     }
 
     /// An expression that matters only if `guard` holds.

@@ -85,7 +85,7 @@ impl RowsEnd {
 
 impl RowJournal {
     /// Finds the killed run that wrote `output`; `None` if the job keeps no journal. The job is the
-    /// same if these `options` are.
+    /// same if its `kind`, in words, and these `options` are.
     ///
     /// # Errors
     /// Usage: another run holds the journal. Memory. The system's error.
@@ -93,6 +93,7 @@ impl RowJournal {
         job: &Job,
         output: &Path,
         scratch_dir: &Path,
+        kind: &str,
         options: Vec<RowOption>,
     ) -> Result<Option<Self>> {
         if job.options.resume.is_none() {
@@ -105,6 +106,7 @@ impl RowJournal {
         };
         let options = options.into_iter();
         let options = options.map(|option| IdentityOption::of(option.name, option.value));
+        let options = std::iter::once(IdentityOption::kind(kind)).chain(options);
         let resumed = Resumed::begin(job, &output, options.collect())?;
         let (memory, memory_bytes) = match resumed.rows_memory_bytes() {
             None => (None, job.budget.free_bytes()),
@@ -193,6 +195,13 @@ impl RowJournal {
         }
         drop(dirs);
         Ok(())
+    }
+
+    /// Notes how many rows the job has read and written, if its sort had others.
+    pub fn count(&mut self, rows_in: u64, rows_out: u64) {
+        if let Some(end) = &mut self.end {
+            (end.rows_in, end.rows_out) = (rows_in, rows_out);
+        }
     }
 
     /// What [`RowJournal::claim`] has found.

@@ -344,7 +344,7 @@ pub(super) fn sort_from<S: ItemSource>(
     let unnamed = sorted.unnamed(staged, record, read_back);
     // Its memory is free for the check of the output.
     drop(planned);
-    let mut served = ends.close(whole_job, phases, unnamed, (scratch, false), &plan.phases)?;
+    let mut served = ends.close(whole_job, phases, unnamed, scratch, false, &plan.phases)?;
     served.scratch_bytes = scratch_bytes;
     Ok(sorted.summary(served, plan))
 }
@@ -588,6 +588,7 @@ fn identity_of(job: &Job, options: LineSortOptions) -> Vec<IdentityOption> {
         return Vec::new();
     };
     vec![
+        IdentityOption::kind("sort of lines"),
         IdentityOption::of("order", &resume.order),
         IdentityOption::of("end of lines", options.terminator),
         IdentityOption::of("choice of one line per key", options.unique),
