@@ -68,7 +68,7 @@ pub(crate) fn measure(job: &Job, input: &Path, output: &Path) -> Result<Floor> {
     })
 }
 
-/// A file, and what is done with it.
+/// A file, and the operation on it.
 #[derive(Clone, Copy)]
 struct Side<'a> {
     file: &'a VolumeFile,

@@ -105,8 +105,8 @@ fn all_kinds() -> Result<[(f64, f64); 8]> {
     ])
 }
 
-/// The cost per item and per byte, for both steps: from the costs that `measure` finds for items of
-/// two lengths, the shorter one first.
+/// The cost per item and per byte, for both steps. It follows from the costs that `measure` finds
+/// for items of two lengths, the shorter length first.
 fn by_two(
     lengths_bytes: [u64; 2],
     measure: impl Fn(u64) -> Result<RecordCost>,

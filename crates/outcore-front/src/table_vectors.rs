@@ -23,7 +23,7 @@ use {
 pub struct TablePlace<'a> {
     /// Its file.
     pub path: &'a Path,
-    /// Whether it may exist already.
+    /// Whether the file may exist already.
     pub replace: bool,
 }
 

@@ -18,9 +18,9 @@ pub use show::Unit;
 /// A unit of a quantity.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct NamedUnit {
-    /// As it is written after a number.
+    /// Its name, as written after a number.
     pub name: &'static str,
-    /// How many of the smallest unit it is.
+    /// The number of smallest units that it equals.
     pub factor: u64,
 }
 

@@ -272,7 +272,8 @@ impl Control {
         }
     }
 
-    /// Calls `show` with each note from now on, when it is added. Later calls change nothing.
+    /// Calls `show` with each note that is added after this call. Only the first call of this
+    /// method has an effect.
     pub fn on_note(&self, show: impl Fn(&dyn fmt::Display) + Send + Sync + 'static) {
         let _ = self.on_note.0.set(Box::new(show));
     }
@@ -294,7 +295,7 @@ impl Control {
         }
     }
 
-    /// The notes since the last call that were not shown yet.
+    /// The notes that were added since the last call and have not been shown yet.
     pub fn take_notes(&self) -> Vec<String> {
         let mut notes = self.notes.lock().unwrap_or_else(PoisonError::into_inner);
         let waiting = std::mem::take(&mut notes.waiting);

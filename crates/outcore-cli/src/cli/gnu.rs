@@ -11,8 +11,9 @@
 //!
 //! The definition tells which options take a value, so a value is never taken for an option. `-h`
 //! has GNU's meaning, except in an `outcore sort` that has nothing to sort: without operands and
-//! with a terminal as its input it prints help. An unknown option is passed on unchanged. All functions are pure, except that they read two
-//! environment variables that POSIX defines for `sort`.
+//! with a terminal as its input it prints help. An unknown option is passed on unchanged. All
+//! functions are pure, except that they read two environment variables that POSIX defines for
+//! `sort`.
 
 mod names;
 

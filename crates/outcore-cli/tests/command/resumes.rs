@@ -25,7 +25,7 @@ struct Resumed {
     input: Vec<u8>,
     expected: Vec<u8>,
     command: Vec<String>,
-    /// The operations of a run that nothing disturbs, about.
+    /// The approximate number of operations of a run without a fault.
     operations: OnceCell<u64>,
 }
 

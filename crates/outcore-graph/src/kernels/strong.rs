@@ -180,7 +180,7 @@ impl Round {
         all.filter(|vertex| label(vertex) == NO_VERTEX).collect()
     }
 
-    /// Gives each remaining vertex its own colour; whether there is any.
+    /// Gives each remaining vertex its own colour. Returns whether any vertex remains.
     fn begin_colours(&mut self) -> bool {
         self.frontier = self.left();
         for vertex in &self.frontier {
@@ -203,7 +203,7 @@ impl Round {
         self.facts.step = Step::Gather;
     }
 
-    /// The vertices that were found go next.
+    /// Begins a step that examines the vertices that were found.
     fn begin_trimming(&mut self) {
         self.frontier = std::mem::take(&mut self.found);
         self.frontier.sort_unstable();

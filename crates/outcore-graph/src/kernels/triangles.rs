@@ -50,7 +50,7 @@ const VERTEX_BYTES: u64 = 4 + 8 + 2 * size_of::<Stretch>() as u64;
 const HUBS_MAX: usize = 1 << 15;
 /// Vertices whose lists a thread compares at a time.
 const VERTICES_AT_ONCE: usize = 256;
-/// The passes of a job that keeps its state, if all lists are held.
+/// The number of passes of a job that keeps its state, if it holds all lists.
 const STRETCHES: usize = 64;
 
 /// Returns the number of triangles that contain each vertex.
@@ -139,8 +139,8 @@ struct Counted {
 struct Met {
     /// The lists before this vertex were held and have met all lists.
     held_from: usize,
-    /// Those from there to this vertex are held, and have met the lists of the vertices before
-    /// `passed`.
+    /// The lists from `held_from` to this vertex are held, and have met the lists of the vertices
+    /// before `passed`.
     held_to: usize,
     passed: usize,
 }
@@ -164,8 +164,8 @@ impl Counted {
         }
     }
 
-    /// Ends the pass of the lists up to `passed`; keeps the state unless only some of the lists that
-    /// a killed run held are held now.
+    /// Ends the pass of the lists up to `passed`. Keeps the state, unless this run holds only some
+    /// of the lists that a killed run held.
     fn end_pass(&mut self, job: &Job, part: &Range<usize>, passed: usize) -> Result<()> {
         if part.end < self.met.held_to {
             return Ok(());
@@ -346,8 +346,7 @@ impl Shorter {
         self.neighbours.get(*start..*end)
     }
 
-    /// Counts the triangles of one of these vertices of this set, one of `held`, and a third, by
-    /// rank.
+    /// Counts triangles by rank. One vertex of each is in `vertices`, one in `held`.
     fn count_in(
         &self,
         vertices: Range<usize>,

@@ -1,9 +1,9 @@
-//! What the system says about a path, for callers that decide before a device opens it.
+//! Facts of the system about a path, for callers that decide before a device opens it.
 //!
-//! Contract: crates above this one ask here what has a path, what a directory contains, and what
-//! the system reports in its text files. Nothing is changed and no data of inputs are read. Links
-//! are followed, except for [`link_facts`] and [`link_target`]. Datasets, objects and files of
-//! devices in memory have no paths of the system: [`FileSystem`](super::FileSystem) answers for
+//! Contract: crates above this one ask here which file has a path, what a directory contains, and
+//! what the system reports in its text files. Nothing is changed and no data of inputs are read.
+//! Links are followed, except for [`link_facts`] and [`link_target`]. Datasets, objects and files
+//! of devices in memory have no paths of the system: [`FileSystem`](super::FileSystem) answers for
 //! them. Bounds: [`read_text`] holds at most 256 MiB.
 
 use std::fs::{self, File, ReadDir};
@@ -24,7 +24,7 @@ const TEXT_BYTES_MAX: u64 = 256 << 20;
 pub struct FileKey {
     /// Its file system.
     pub file_system: u64,
-    /// Its number on that.
+    /// Its number in that file system.
     pub inode: u64,
 }
 
@@ -80,7 +80,7 @@ pub fn real(path: impl AsRef<Path>) -> io::Result<PathBuf> {
     fs::canonicalize(path)
 }
 
-/// What is in a directory, in any order.
+/// The entries of a directory, in any order.
 ///
 /// # Errors
 /// It cannot be listed.
@@ -88,7 +88,8 @@ pub fn entries(dir: impl AsRef<Path>) -> io::Result<ReadDir> {
     fs::read_dir(dir)
 }
 
-/// A text in which the system reports about itself, below `/proc` or `/sys`; `None` if it does not.
+/// A text in which the system reports about itself, below `/proc` or `/sys`; `None` if the text
+/// cannot be read.
 pub fn system_text(path: impl AsRef<Path>) -> Option<String> {
     fs::read_to_string(path).ok()
 }

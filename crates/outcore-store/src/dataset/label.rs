@@ -497,7 +497,7 @@ impl DatasetVolume {
             .any(|label| label.replacements_of(name) > self.replacements[index])
     }
 
-    /// Whether a drive has no label that can be read, and its folder.
+    /// Whether a drive has its folder, but no label that can be read.
     pub(super) fn has_lost_label(&self, index: usize) -> bool {
         let is_lost = |error: &Error| error.kind() == Kind::Corrupt;
         let is_absent = self.absent[index].as_ref().is_some_and(is_lost);

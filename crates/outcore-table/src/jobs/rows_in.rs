@@ -542,8 +542,8 @@ impl RowsIn<'_> {
     }
 }
 
-/// Passes on rows, the first of which is row `at` of those made so far of a piece. Those before the
-/// position `end` are repeated.
+/// Passes on rows. The first of them is row `at` of the rows made so far of a piece. Rows before
+/// the position `end` are repeated.
 pub(super) fn take_made(
     rows: &RowBatch,
     at: u64,

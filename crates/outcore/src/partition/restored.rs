@@ -312,7 +312,7 @@ pub(crate) struct Restored {
     pub(super) ranges: Ranges,
     /// Edge blocks of these that are not.
     pub(super) edges: Vec<EdgeBlock>,
-    /// What was written to that file, and the length of its header.
+    /// The pieces that were written to that file, and the length of its header.
     pieces: Vec<WrittenPiece>,
     header_bytes: u64,
 }
@@ -392,7 +392,7 @@ impl Restored {
         sequences.flat_map(|s| &s.blocks).copied().collect()
     }
 
-    /// The threads that had begun any block.
+    /// The number of threads that had begun any block.
     pub(crate) fn threads_begun(&self) -> usize {
         let sequences = self.sequences.iter();
         sequences.filter(|s| !s.blocks.is_empty()).count()
@@ -456,8 +456,8 @@ impl Restored {
         pieces
     }
 
-    /// Keeps those bytes of the output that are in `whole`, ranges of its unfinished file, or in an
-    /// edge block. Returns the number of the others, which are written again.
+    /// Keeps the bytes of the output that are in an edge block or in `whole`, which has ranges of
+    /// its unfinished file. Returns the number of the other bytes, which are written again.
     pub(super) fn keep_whole(&mut self, whole: &Ranges) -> u64 {
         let block_bytes = BLOCK_BYTES as u64;
         let edges = self.edges.iter().map(|edge| edge.number * block_bytes);
@@ -471,7 +471,7 @@ impl Restored {
         before_bytes - self.ranges.total()
     }
 
-    /// The part of the output in a range of its file.
+    /// The part of the output that a range of its file holds.
     fn in_output(&self, in_file: &Range<u64>) -> Range<u64> {
         let place = |at_bytes: u64| at_bytes.saturating_sub(self.header_bytes);
         place(in_file.start)..place(in_file.end)

@@ -91,7 +91,7 @@ pub fn resumable(output: &Path) -> Option<Resumable> {
     outcore_io::drive::private_dir::resumable_at(&dir_of(&output))
 }
 
-/// Whether what a job that writes `output` has done so far is kept, for a run that continues it.
+/// Whether the progress of a job that writes `output` is kept, for a run that continues it.
 pub fn is_kept(output: &Path) -> bool {
     file_behind(RESUME, output).is_ok_and(|output| is_marked(&dir_of(&output)))
 }
@@ -299,8 +299,8 @@ impl Resuming {
         Ok(difference.is_none().then_some(finished))
     }
 
-    /// Removes directories without a mark: a killed run had made them beside those of its journal,
-    /// or was removing them.
+    /// Removes directories without a mark. A killed run had made them in addition to those of its
+    /// journal, or was removing them.
     fn sweep(&self, job: &Job) -> Result<()> {
         let dirs = self.drives.iter().map(|drive| &drive.dir);
         for dir in dirs.chain([&self.parent]).filter(|dir| dir.is_dir()) {

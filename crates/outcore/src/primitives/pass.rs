@@ -229,9 +229,9 @@ impl Geometry {
 /// A sample of evenly spread pieces.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Sample {
-    /// About how many.
+    /// The approximate number of pieces.
     pub(crate) pieces: u64,
-    /// Positions of each.
+    /// The number of positions in each piece.
     pub(crate) positions: u64,
 }
 

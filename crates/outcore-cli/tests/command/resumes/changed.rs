@@ -1,8 +1,8 @@
-//! What changes between a kill and the run that continues: the unfinished output, the spelling of
-//! names, the moment of the kill.
+//! Changes between a kill and the run that continues: of the unfinished output, of the spelling of
+//! names, of the moment of the kill.
 //!
-//! Contract: bytes are taken over only if they are those that were written; the others are written
-//! again, or the job begins anew and says so. A place is the same whatever its spelling.
+//! Contract: a run takes over only bytes that are still as the killed run wrote them. It writes the
+//! others again, or begins anew and says so. A place is the same whatever its spelling.
 
 use super::*;
 
@@ -27,11 +27,12 @@ fn late_sync(job: &Resumed) -> u64 {
             false => after = middle,
         }
     }
-    // Scratch is there for a while.
+    // An eighth before that, scratch still exists.
     before - before / 8
 }
 
-/// Leaves what a run has kept that is killed after this sync. It has recorded a part of its output.
+/// Kills a run after this sync, and leaves what it has kept. The run has recorded a part of its
+/// output.
 fn killed_while_it_writes(job: &Resumed, sync: u64) {
     let answer = job.run_with(&format!("kill@{sync}:sync"));
     assert!(answer.code.is_none(), "{sync}: {}", answer.stderr);

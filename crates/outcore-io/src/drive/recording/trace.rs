@@ -149,7 +149,7 @@ impl Record {
 #[derive(Debug, Clone, Copy, Default)]
 struct Mark {
     time_ns: u64,
-    /// Time that the thread had waited until then.
+    /// Time that the thread had waited until this moment.
     blocked_ns: u64,
 }
 

@@ -29,7 +29,7 @@ const PART_BYTES: u64 = 32 << 20;
 /// Longer keys are kept as hashes.
 const KEPT_KEY_BYTES: usize = 4 << 10;
 
-/// Where the sort of the keys keeps what it does.
+/// The places where the sort of the keys keeps its progress.
 pub(super) struct Keeping<'k> {
     /// Scratch, if the job names no drives.
     pub(super) scratch_dir: &'k Path,

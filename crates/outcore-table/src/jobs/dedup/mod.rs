@@ -142,7 +142,7 @@ pub fn dedup(
         Keep::Best(columns) => [&keys[..], columns].concat(),
         Keep::First | Keep::Last => keys.clone(),
     };
-    // The copy has the same memory after a sort that a killed run had done in part.
+    // The copy has the same memory, even if a killed run had done a part of the sort.
     let copying = Job {
         budget: Budget::new(job.budget.free_bytes()),
         ..job.clone()

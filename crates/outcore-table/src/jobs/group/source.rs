@@ -358,7 +358,8 @@ impl RowSource for GroupSource<'_> {
 }
 
 impl GroupSource<'_> {
-    /// Passes on the states of the groups of a piece; those before the position `end` are repeated.
+    /// Passes on the states of the groups of a piece. States before the position `end` are
+    /// repeated.
     fn make_piece(
         &self,
         (reader, worker): (&mut TableReader<'_>, &mut Worker<'_>),

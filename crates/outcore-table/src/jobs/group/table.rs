@@ -8,9 +8,9 @@ use twox_hash::XxHash3_64;
 /// Approximate memory of a string in addition to its bytes.
 const ENTRY_BYTES: usize = 32;
 
-/// A string.
+/// A string of the table.
 struct Entry {
-    /// Its end in the bytes of all.
+    /// Its end in the bytes of all strings.
     end: usize,
     hash: u64,
 }

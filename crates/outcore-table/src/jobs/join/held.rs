@@ -102,8 +102,8 @@ pub(super) struct Placed {
     pub(super) range: Range<usize>,
 }
 
-/// The transfers of one thread to a file of spilled rows. A part may go on on another thread, which
-/// has its own.
+/// The transfers of one thread to a file of spilled rows. A part may continue on another thread,
+/// which has its own transfers.
 #[derive(Default)]
 pub(super) struct SpillIo {
     transfers: Option<Transfers<u64>>,

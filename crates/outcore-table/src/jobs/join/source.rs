@@ -168,7 +168,7 @@ impl RowSource for JoinSource<'_> {
 }
 
 impl JoinSource<'_> {
-    /// The number of the first piece of a table among those of both.
+    /// The number of the first piece of a table among the pieces of both tables.
     fn first_of(&self, which: Which) -> usize {
         match which {
             Which::Right => 0,

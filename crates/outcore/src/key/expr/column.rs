@@ -493,8 +493,8 @@ struct Field {
     number: Number,
 }
 
-/// The values of a batch: `n` in total and `width` from each record, which are adjacent ones for a
-/// vector and otherwise the same one repeated.
+/// The values of a batch: `n` in total and `width` from each record. For a vector, these are
+/// adjacent values. Otherwise, they are the same value repeated.
 #[derive(Clone, Copy)]
 struct Lanes {
     n: usize,

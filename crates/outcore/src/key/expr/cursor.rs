@@ -13,7 +13,7 @@ const AROUND_MAX: usize = 40;
 pub(super) struct Operator<T> {
     pub(super) text: &'static str,
     pub(super) meaning: T,
-    /// An operator binds its operands before one of less strength does.
+    /// An operator binds its operands before an operator of less strength does.
     pub(super) strength: u8,
 }
 

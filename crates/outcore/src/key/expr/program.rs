@@ -325,8 +325,8 @@ impl<'a> Compiler<'a> {
         self.as_kind(Operand::Column(register, kind), ColumnType::Bool)
     }
 
-    /// Whether the bytes in a register are truth values: those of a field, or chosen from such, or
-    /// such with bits combined. Other results of arithmetic are numbers.
+    /// Whether the bytes in a register are truth values: values of a field, a choice of such
+    /// values, or their combination by bits. Other results of arithmetic are numbers.
     fn are_truths(&self, register: usize) -> bool {
         use Binary::{BitAnd, BitOr, BitXor};
         self.program.steps.iter().any(|step| match step {
