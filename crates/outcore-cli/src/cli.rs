@@ -2,8 +2,7 @@
 //! here.
 //!
 //! Contract: pure definitions and readers of single values, no I/O. Sizes have units (`4GiB`,
-//! `4GB`). In `sort`, short flags have the meaning of GNU sort; `-h` without anything to sort prints
-//! help.
+//! `4GB`). In `sort`, short flags have the meaning of GNU sort; `-h` without an input prints help.
 //! The environment, the file and the defaults set the values that no flag sets (see
 //! [`outcore_io::config`]).
 

@@ -1,5 +1,5 @@
-//! `--verify-output`: a flipped bit in the written output is an error that names the output, and
-//! there is no output.
+//! `--verify-output`: a flipped bit in the written output is an error that names the output. There
+//! is no output.
 //!
 //! Contract: a bit of the write with the number in `OUTCORE_FAULT` is flipped, for growing numbers
 //! until the end of a small job. The checksums of scratch find a flipped bit of scratch.

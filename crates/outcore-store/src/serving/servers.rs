@@ -3,9 +3,9 @@
 //! Contract: [`ServerThreads::start`] starts them once. They sleep while they have nothing to do.
 //! The volume joins them when it ends. A [`Link`] is a submitter's connection: it hands over lists
 //! of pieces, one per server and batch, and takes back finished pieces. Pieces of all submitters
-//! wait in one sorted queue per drive, so adjacent pieces are merged whoever submitted them. A
-//! sleeping thread is woken at most once per batch: by a condition variable while it has nothing in
-//! flight, otherwise by its queue's [`Waker`].
+//! wait in one sorted queue per drive, so adjacent pieces are merged, even those of different
+//! submitters. A sleeping thread is woken at most once per batch: by a condition variable while it
+//! has nothing in flight, otherwise by its queue's [`Waker`].
 //!
 //! Each drive has one server. Servers are assigned to the NUMA nodes of the drives by number of
 //! drives. If the machine has several nodes, a server whose drives are all in one node runs on that
