@@ -93,7 +93,7 @@ def main() -> int:
         tab.click("input[name=query]")
         tab.fill("input[name=query]", "pagerank")
         try:
-            tab.wait_for_selector(".md-search-result__item a[href*=graph]", timeout=20_000)
+            tab.wait_for_selector(".md-search-result__item a[href*=graph]", timeout=60_000)
         except PlaywrightTimeout:
             wrong.append("the search does not find `pagerank`")
         browser.close()

@@ -436,7 +436,7 @@ class TableColumn(Report):
 
     #: Its name.
     name: str
-    #: Its type, as Arrow writes it.
+    #: Its type, as `--schema` reads it.
     type: str
     #: Whether it may have nulls.
     nullable: bool

@@ -52,6 +52,7 @@ _OPTIONS: dict[str, Option] = {
     "parts": Option("number", "--parts", None),
     "record_io": Option("path", "--record-io", None),
     "removed": Option("path", "--removed", None),
+    "resume": Option("flag", "--resume", False),
     "schema": Option("schema", "--schema", None),
     "scratch_limit": Option("size", "--scratch-limit", None),
     "seed": Option("number", "--seed", 1),
@@ -164,7 +165,8 @@ def dedup(
     force: bool = False, explain: bool = False, keep: str = "first", near: str | None = None,
     jaccard: float = 0.8, shingles: str = "words:5", hashes: SupportsIndex = 128, seed: SupportsIndex = 1,
     substring: SupportsIndex | None = None, tokens: bool = False, of: str | None = None,
-    removed: StrPath | None = None, volume: StrPath | None = None, progress: Watcher | bool | None = None,
+    removed: StrPath | None = None, resume: bool = False, volume: StrPath | None = None,
+    progress: Watcher | bool | None = None,
 ) -> DedupSummary: ...
 
 
@@ -180,7 +182,8 @@ def dedup(
     force: bool = False, explain: bool = False, keep: str = "first", near: str | None = None,
     jaccard: float = 0.8, shingles: str = "words:5", hashes: SupportsIndex = 128, seed: SupportsIndex = 1,
     substring: SupportsIndex | None = None, tokens: bool = False, of: str | None = None,
-    removed: StrPath | None = None, volume: StrPath | None = None, progress: Watcher | bool | None = None,
+    removed: StrPath | None = None, resume: bool = False, volume: StrPath | None = None,
+    progress: Watcher | bool | None = None,
 ) -> Table: ...
 
 
@@ -195,7 +198,8 @@ def dedup(
     force: bool = False, explain: bool = False, keep: str = "first", near: str | None = None,
     jaccard: float = 0.8, shingles: str = "words:5", hashes: SupportsIndex = 128, seed: SupportsIndex = 1,
     substring: SupportsIndex | None = None, tokens: bool = False, of: str | None = None,
-    removed: StrPath | None = None, volume: StrPath | None = None, progress: Watcher | bool | None = None,
+    removed: StrPath | None = None, resume: bool = False, volume: StrPath | None = None,
+    progress: Watcher | bool | None = None,
 ) -> DedupSummary | Table:
     """Remove duplicate rows from tables, and keep the others in input order.
 
@@ -249,7 +253,7 @@ def dedup(
         csv, jsonl, header, separator: As in `comm`.
         src: As in `convert`.
         columns, union, codec, group_rows, bloom, schema, null, on_error, parts, memory, threads, io, drives,
-            scratch_limit, record_io, explain, volume, progress: As in `sort`.
+            scratch_limit, record_io, explain, resume, volume, progress: As in `sort`.
 
     Raises: What `sort` raises.
     """
@@ -265,8 +269,8 @@ def group_by(
     header: bool = True, separator: str | None = None, memory: Size | None = None,
     threads: SupportsIndex | None = None, io: str | None = None, drives: Paths = (),
     scratch_limit: Size | None = None, record_io: StrPath | None = None, force: bool = False,
-    explain: bool = False, aggregates: Keys | None = None, volume: StrPath | None = None,
-    progress: Watcher | bool | None = None,
+    explain: bool = False, aggregates: Keys | None = None, resume: bool = False,
+    volume: StrPath | None = None, progress: Watcher | bool | None = None,
 ) -> WriteSummary: ...
 
 
@@ -279,8 +283,8 @@ def group_by(
     header: bool = True, separator: str | None = None, memory: Size | None = None,
     threads: SupportsIndex | None = None, io: str | None = None, drives: Paths = (),
     scratch_limit: Size | None = None, record_io: StrPath | None = None, force: bool = False,
-    explain: bool = False, aggregates: Keys | None = None, volume: StrPath | None = None,
-    progress: Watcher | bool | None = None,
+    explain: bool = False, aggregates: Keys | None = None, resume: bool = False,
+    volume: StrPath | None = None, progress: Watcher | bool | None = None,
 ) -> Table: ...
 
 
@@ -292,8 +296,8 @@ def group_by(
     header: bool = True, separator: str | None = None, memory: Size | None = None,
     threads: SupportsIndex | None = None, io: str | None = None, drives: Paths = (),
     scratch_limit: Size | None = None, record_io: StrPath | None = None, force: bool = False,
-    explain: bool = False, aggregates: Keys | None = None, volume: StrPath | None = None,
-    progress: Watcher | bool | None = None,
+    explain: bool = False, aggregates: Keys | None = None, resume: bool = False,
+    volume: StrPath | None = None, progress: Watcher | bool | None = None,
 ) -> WriteSummary | Table:
     """Group the rows of tables by columns, and compute sums, counts and other values of each group.
 
@@ -324,7 +328,7 @@ def group_by(
         src: As in `convert`.
         dst, force: As in `dedup`.
         columns, union, codec, group_rows, bloom, schema, null, on_error, memory, threads, io, drives,
-            scratch_limit, record_io, explain, volume, progress: As in `sort`.
+            scratch_limit, record_io, explain, resume, volume, progress: As in `sort`.
 
     Raises: What `sort` raises.
     """
@@ -415,7 +419,8 @@ def join(
     header: bool = True, separator: str | None = None, memory: Size | None = None,
     threads: SupportsIndex | None = None, io: str | None = None, drives: Paths = (),
     scratch_limit: Size | None = None, record_io: StrPath | None = None, force: bool = False,
-    explain: bool = False, volume: StrPath | None = None, progress: Watcher | bool | None = None,
+    explain: bool = False, resume: bool = False, volume: StrPath | None = None,
+    progress: Watcher | bool | None = None,
 ) -> WriteSummary: ...
 
 
@@ -430,7 +435,8 @@ def join(
     header: bool = True, separator: str | None = None, memory: Size | None = None,
     threads: SupportsIndex | None = None, io: str | None = None, drives: Paths = (),
     scratch_limit: Size | None = None, record_io: StrPath | None = None, force: bool = False,
-    explain: bool = False, volume: StrPath | None = None, progress: Watcher | bool | None = None,
+    explain: bool = False, resume: bool = False, volume: StrPath | None = None,
+    progress: Watcher | bool | None = None,
 ) -> Table: ...
 
 
@@ -444,7 +450,8 @@ def join(
     header: bool = True, separator: str | None = None, memory: Size | None = None,
     threads: SupportsIndex | None = None, io: str | None = None, drives: Paths = (),
     scratch_limit: Size | None = None, record_io: StrPath | None = None, force: bool = False,
-    explain: bool = False, volume: StrPath | None = None, progress: Watcher | bool | None = None,
+    explain: bool = False, resume: bool = False, volume: StrPath | None = None,
+    progress: Watcher | bool | None = None,
 ) -> WriteSummary | Table:
     """Join two tables by columns that they have in common.
 
@@ -485,7 +492,7 @@ def join(
         csv, jsonl, header, separator: As in `comm`.
         dst: As in `dedup`.
         columns, union, codec, group_rows, bloom, schema, null, on_error, memory, threads, io, drives,
-            scratch_limit, record_io, force, explain, volume, progress: As in `sort`.
+            scratch_limit, record_io, force, explain, resume, volume, progress: As in `sort`.
 
     Raises: What `sort` raises.
     """

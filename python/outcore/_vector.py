@@ -413,7 +413,7 @@ def ground_truth(
     chosen = {"subset": subset, "where": where, "table": table}
     distances, ids = knn(base, queries, k, metric=metric, dtype=dtype, **chosen, **limits)  # type: ignore[arg-type]
     if ids.size and int(ids.max()) >= 1 << 32:
-        raise usage("create output", "ids beyond 32 bits", "use knn, which has 64 bits")
+        raise usage("create output", "ids beyond 32 bits", "use knn, whose ids have 64 bits")
     beside = os.path.dirname(os.path.abspath(target))
     with tempfile.NamedTemporaryFile(dir=beside, delete=False) as file:
         try:

@@ -343,14 +343,26 @@ class Graph:
         )
 
     def strongly_connected_components(
-        self, *, progress: Watcher | bool | None = None
+        self,
+        *,
+        dst: StrPath | None = None,
+        resume: bool = False,
+        force: bool = False,
+        progress: Watcher | bool | None = None,
     ) -> npt.NDArray[np.uint32]:
         """The smallest vertex of the strongly connected component of each vertex."""
-        return self._values("scc", progress=progress)
+        return self._values("scc", dst=dst, resume=resume, force=force, progress=progress)
 
-    def triangles(self, *, progress: Watcher | bool | None = None) -> npt.NDArray[np.uint64]:
+    def triangles(
+        self,
+        *,
+        dst: StrPath | None = None,
+        resume: bool = False,
+        force: bool = False,
+        progress: Watcher | bool | None = None,
+    ) -> npt.NDArray[np.uint64]:
         """The number of triangles that each vertex is in; the sum is three times the number of triangles."""
-        return self._values("triangles", progress=progress)
+        return self._values("triangles", dst=dst, resume=resume, force=force, progress=progress)
 
     def shortest_path_length(
         self,

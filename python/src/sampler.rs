@@ -33,7 +33,7 @@ struct Opened {
 }
 
 impl Opened {
-    fn of((job, graph): (Job, Graph), is_in: bool) -> Result<Self> {
+    fn of(job: Job, graph: Graph, is_in: bool) -> Result<Self> {
         let direction = match is_in {
             true => Direction::In,
             false => Direction::Out,
@@ -90,7 +90,8 @@ impl GraphSampler {
         resources: request::Resources,
     ) -> PyResult<Self> {
         let opened = run::watch(py, None, move |run| {
-            Opened::of(graph::open(&dir, &resources, run)?, is_in)
+            let (job, graph) = graph::open(&dir, &resources, run)?;
+            Opened::of(job, graph, is_in)
         })?;
         Ok(GraphSampler {
             opened: Here::new(Arc::new(opened)),

@@ -197,8 +197,7 @@ pub(crate) fn of_sorted_lines(
     let look = |source| inputs::look_at_lines(source, recognition);
     let looked = found.into_iter().map(look).collect::<Result<Vec<_>>>()?;
     let mut spool = None;
-    let looked = (looked, recognition);
-    let unpacked = unpack_packed(&job, &resources, &beside, looked, &mut spool)?;
+    let unpacked = unpack_packed(&job, &resources, &beside, looked, recognition, &mut spool)?;
     let [file] = &unpacked[..] else {
         return Err(
             Error::usage("look up keys", "it names several files").hint("name one sorted file")

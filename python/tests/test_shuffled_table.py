@@ -75,7 +75,7 @@ def test_what_is_wrong_is_named(folder: str, here: Path) -> None:
     with pytest.raises(outcore.CorruptError, match="_list.parquet"):
         outcore.ShuffledTable("_set/_list.parquet")
     pq.write_table(pa.table({"x": ["a"]}), "other.parquet")
-    with pytest.raises(outcore.UsageError, match="`x` is Utf8, .*other.parquet.*convert them"):
+    with pytest.raises(outcore.UsageError, match="`x` is text, .*other.parquet.*convert them"):
         outcore.ShuffledTable(["_set", "other.parquet"])
     rows = outcore.ShuffledTable("other.parquet")
     pq.write_table(pa.table({"x": ["a", "b"]}), "other.parquet")

@@ -22,7 +22,7 @@ def sales(here: Path) -> outcore.Table:
 def test_a_table_has_a_length_columns_and_types(sales: outcore.Table, here: Path) -> None:
     assert len(sales) == ROWS
     assert sales.columns[:2] == ["id", "time"]
-    assert sales.schema["price"] == "Float64"
+    assert sales.schema["price"] == "f64"
     sales.head(7).write("few.csv")
     assert len(outcore.table("few.csv", drives=here)) == 7
     assert len(outcore.table("few.csv", columns=["id"], drives=here)) == 7
@@ -57,7 +57,7 @@ def test_a_table_prints_its_first_rows(sales: outcore.Table) -> None:
     lines = repr(sales).splitlines()
     assert lines[0] == "outcore.Table of sales.parquet"
     assert lines[1].split()[:3] == ["id", "time", "customer"]
-    assert lines[2].split()[0] == "Int64"
+    assert lines[2].split()[0] == "i64"
     assert len(lines) == 8 and all(len(line) <= 100 for line in lines)
     assert "and 1 more column: total" in repr(sales.map(total="price * 2"))
 

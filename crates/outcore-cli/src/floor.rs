@@ -53,7 +53,8 @@ pub(crate) fn measure(job: &Job, input: &Path, output: &Path) -> Result<Floor> {
         len_bytes,
     };
     let started = Instant::now();
-    copy.run([(&from, Op::Read), (&to, Op::Write)])?;
+    let sides = [(&from, Op::Read), (&to, Op::Write)];
+    copy.run(sides.map(|(file, op)| Side { file, op }))?;
     volume.device().sync(to.id)?;
     let seconds = started.elapsed().as_secs_f64();
     volume.close(&from);
@@ -67,6 +68,13 @@ pub(crate) fn measure(job: &Job, input: &Path, output: &Path) -> Result<Floor> {
     })
 }
 
+/// A file, and what is done with it.
+#[derive(Clone, Copy)]
+struct Side<'a> {
+    file: &'a VolumeFile,
+    op: Op,
+}
+
 /// Two files, one read and one written at the same time.
 struct Both<'a> {
     job: &'a Job,
@@ -76,7 +84,7 @@ struct Both<'a> {
 }
 
 impl Both<'_> {
-    fn run(&self, sides: [(&VolumeFile, Op); 2]) -> Result<()> {
+    fn run(&self, sides: [Side<'_>; 2]) -> Result<()> {
         let budget = &self.job.budget;
         let pools = [
             Pool::new(budget, "blocks to measure with", self.block_bytes, WINDOW)?,
@@ -86,7 +94,7 @@ impl Both<'_> {
         let mut at_bytes = [0; 2];
         while at_bytes.iter().any(|at| *at < self.len_bytes) || !transfers.is_empty() {
             self.job.control.check()?;
-            for (side, (file, op)) in sides.iter().enumerate() {
+            for (side, Side { file, op }) in sides.iter().enumerate() {
                 while at_bytes[side] < self.len_bytes {
                     let Some(mut block) = pools[side].take() else {
                         break;

@@ -12,30 +12,9 @@
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
+use outcore::DriveTraffic;
 use outcore_io::config::{DriveSet, DriveSpec, GroupSpec};
 use rustix::time::{ClockId, clock_gettime};
-
-/// Bytes moved by a drive.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct DriveTraffic {
-    /// Its name in messages.
-    pub name: String,
-    /// Bytes read.
-    pub read_bytes: u64,
-    /// Bytes written.
-    pub written_bytes: u64,
-}
-
-impl DriveTraffic {
-    /// From the engine's tuple (name, bytes read, bytes written).
-    pub fn of(traffic: &(String, u64, u64)) -> Self {
-        DriveTraffic {
-            name: traffic.0.clone(),
-            read_bytes: traffic.1,
-            written_bytes: traffic.2,
-        }
-    }
-}
 
 /// User and system time of this process.
 pub fn cpu_seconds() -> f64 {

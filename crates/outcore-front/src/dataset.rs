@@ -10,7 +10,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use outcore::Input;
 use outcore::Result;
-use outcore::dataset::{Dataset, LateStep, LineSource, ResourceProvider, Settled, Step};
+use outcore::dataset::{
+    Dataset, LateStep, LineSource, ResourceProvider, Settled, Step, TypedFiles,
+};
 use outcore::job::{Control, Job, OutputPlaces};
 use outcore::sort::lines::LineSortOptions;
 use outcore_io::port::ScratchDrive;
@@ -137,7 +139,10 @@ pub fn open(request: &Request, resources: &Resources) -> Result<Opened> {
                 if sources.is_empty() {
                     sources = inputs.iter().map(|input| input.source.clone()).collect();
                 }
-                opened.push((inputs.iter().map(ResolvedInput::to_sort).collect(), item));
+                opened.push(TypedFiles {
+                    files: inputs.iter().map(ResolvedInput::to_sort).collect(),
+                    item,
+                });
             }
             Ok(Opened {
                 dataset: Dataset::zip(&opened)?,
@@ -216,11 +221,11 @@ impl LineSource for LineFiles {
     fn unpack(&mut self, job: &Job, beside: &Path) -> Result<()> {
         let mut files = self.files();
         files.beside = beside.to_path_buf();
-        let packed = (std::mem::take(&mut files.inputs), files.recognition);
+        let (inputs, recognition) = (std::mem::take(&mut files.inputs), files.recognition);
         let Files {
             resources, spool, ..
         } = &mut *files;
-        let mut unpacked = unpack_packed(job, resources, beside, packed, spool)?;
+        let mut unpacked = unpack_packed(job, resources, beside, inputs, recognition, spool)?;
         if files.is_json {
             skip_input_marks(&mut unpacked)?;
         }

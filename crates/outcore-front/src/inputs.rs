@@ -282,7 +282,7 @@ impl ResolvedInput {
 /// No name, a missing file, a directory or device, a stream if none is accepted, standard input
 /// named twice, a broken manifest, a file whose parts `--delete-input` has freed.
 pub fn find(names: &[PathBuf], streams: Streams, known: &dyn Names) -> Result<Vec<Source>> {
-    find_in((names, known), streams, is_manifest)
+    find_in(names, known, streams, is_manifest)
 }
 
 /// As [`find`], but a manifest is an ordinary file, as for GNU sort.
@@ -290,11 +290,12 @@ pub fn find(names: &[PathBuf], streams: Streams, known: &dyn Names) -> Result<Ve
 /// # Errors
 /// As [`find`], except for manifests.
 pub fn find_as_named(names: &[PathBuf], known: &dyn Names) -> Result<Vec<Source>> {
-    find_in((names, known), Streams::Taken, |_| false)
+    find_in(names, known, Streams::Taken, |_| false)
 }
 
 fn find_in(
-    (names, known): (&[PathBuf], &dyn Names),
+    names: &[PathBuf],
+    known: &dyn Names,
     streams: Streams,
     is_list: impl Fn(&Path) -> bool,
 ) -> Result<Vec<Source>> {
@@ -322,17 +323,17 @@ fn find_in(
             sources.extend(shards_of(name, streams)?);
         } else {
             let found = named(name, None, streams);
-            sources
-                .push(found.map_err(|error| perhaps_output(error, (sources.len(), names.len())))?);
+            let is_last = names.len() > 1 && sources.len() + 1 == names.len();
+            sources.push(found.map_err(|error| perhaps_output(error, is_last))?);
         }
     }
     sources.iter().for_each(|source| known.found(source));
     Ok(sources)
 }
 
-/// Adds a hint to the error about a missing last input, because the user may have meant an output.
-fn perhaps_output(error: Error, (found_count, names_count): (usize, usize)) -> Error {
-    let is_last = names_count > 1 && found_count + 1 == names_count;
+/// Adds a hint to the error about a missing input that is the last of several, because the user may
+/// have meant an output.
+fn perhaps_output(error: Error, is_last: bool) -> Error {
     match error.next_step() {
         Some(CHECK_PATH) if is_last => error.hint(PERHAPS_OUTPUT),
         _ => error,

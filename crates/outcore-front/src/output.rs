@@ -215,7 +215,8 @@ pub fn choose(
     sources: &[Source],
     drives: &[DriveSpec],
     consent: Consent,
-    (streams, holds): (Streams, Holds),
+    streams: Streams,
+    holds: Holds,
 ) -> Result<Target> {
     let is_pattern = holds != Holds::Bytes;
     // For a caller without streams, the name of standard output is not a file.
@@ -439,11 +440,12 @@ pub fn choose_new(
     sources: &[Source],
     drives: &[DriveSpec],
     force: bool,
-    how: (Streams, Holds),
+    streams: Streams,
+    holds: Holds,
 ) -> Result<Target> {
     let replace = false;
     let consent = Consent { force, replace };
-    choose(name, sources, drives, consent, how).map_err(elsewhere)
+    choose(name, sources, drives, consent, streams, holds).map_err(elsewhere)
 }
 
 /// The same error without the advice to replace an input.
@@ -454,20 +456,28 @@ fn elsewhere(error: Error) -> Error {
     }
 }
 
-/// Rejects outputs that are also read, or named twice. Each output is given by its name and the
-/// place where it is made, which differ for a dataset.
+/// An output and where it is made, which differ for a dataset.
+#[derive(Debug, Clone, Copy)]
+pub struct NamedOutput<'a> {
+    /// The name that the user knows.
+    pub name: &'a Path,
+    /// The place where it is made.
+    pub path: &'a Path,
+}
+
+/// Rejects outputs that are also read, or named twice.
 ///
 /// # Errors
 /// Usage.
-pub fn refuse_inputs(read: &[&Path], written: &[(&Path, &Path)]) -> Result<()> {
+pub fn refuse_inputs(read: &[&Path], written: &[NamedOutput<'_>]) -> Result<()> {
     let key = |path: &Path| fs::metadata(path).ok().map(|facts| key_of(&facts));
-    for (index, (name, path)) in written.iter().enumerate() {
+    for (index, NamedOutput { name, path }) in written.iter().enumerate() {
         let found = key(path);
         let is_input = |input: &&Path| input == name || found.is_some() && key(input) == found;
         let mut others = written[..index].iter();
         let cause = if read.iter().any(is_input) {
             "it is an input"
-        } else if others.any(|(_, other)| is_same_place(other, path)) {
+        } else if others.any(|other| is_same_place(other.path, path)) {
             "two outputs have this name"
         } else {
             continue;
@@ -681,8 +691,8 @@ mod tests {
     #[test]
     fn what_takes_no_streams_rejects_a_pipe_and_takes_a_dash_for_no_name() {
         let choose = |name: &str, streams| {
-            let how = (streams, Holds::Lines);
-            choose(Some(Path::new(name)), &[], &[], Consent::default(), how)
+            let (name, consent) = (Some(Path::new(name)), Consent::default());
+            choose(name, &[], &[], consent, streams, Holds::Lines)
         };
         assert_eq!(choose("-", Streams::Taken).unwrap(), Target::Pipe(None));
         let error = choose("-", Streams::Refused).unwrap_err();

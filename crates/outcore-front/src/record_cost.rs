@@ -90,10 +90,9 @@ fn all_kinds() -> Result<[(f64, f64); 8]> {
     };
     let [numbers_distribute, numbers_finish] =
         [numbers.distribute_ns, numbers.sort_ns].map(|ns| (0.0, ns / 8.0));
-    let [records_distribute, records_finish] = by_two((16, records(16)?), (128, records(128)?));
-    let [lines_distribute, lines_finish] = by_two((16, lines_once(16)?), (128, lines_once(128)?));
-    let [shuffle_distribute, shuffle_finish] =
-        by_two((8, shuffled_once(8)?), (128, shuffled_once(128)?));
+    let [records_distribute, records_finish] = by_two([16, 128], records)?;
+    let [lines_distribute, lines_finish] = by_two([16, 128], lines_once)?;
+    let [shuffle_distribute, shuffle_finish] = by_two([8, 128], shuffled_once)?;
     Ok([
         numbers_distribute,
         numbers_finish,
@@ -106,20 +105,23 @@ fn all_kinds() -> Result<[(f64, f64); 8]> {
     ])
 }
 
-/// The cost per item and per byte, from the measured costs of items of two lengths, for both steps.
+/// The cost per item and per byte, for both steps: from the costs that `measure` finds for items of
+/// two lengths, the shorter one first.
 fn by_two(
-    (short_bytes, short): (u64, RecordCost),
-    (long_bytes, long): (u64, RecordCost),
-) -> [(f64, f64); 2] {
+    lengths_bytes: [u64; 2],
+    measure: impl Fn(u64) -> Result<RecordCost>,
+) -> Result<[(f64, f64); 2]> {
+    let [short_bytes, long_bytes] = lengths_bytes;
+    let (short, long) = (measure(short_bytes)?, measure(long_bytes)?);
     let split = |short_ns: f64, long_ns: f64| {
         let byte_ns = ((long_ns - short_ns) / (long_bytes - short_bytes) as f64).max(0.0);
         let item_ns = (short_ns - byte_ns * short_bytes as f64).max(0.0);
         (item_ns, byte_ns)
     };
-    [
+    Ok([
         split(short.distribute_ns, long.distribute_ns),
         split(short.sort_ns, long.sort_ns),
-    ]
+    ])
 }
 
 /// The cost of records of `record_bytes` on this machine: integers for 4 or 8 bytes, otherwise
@@ -157,7 +159,7 @@ pub fn measure(record_bytes: u64, check: &dyn Fn() -> Result<()>) -> Result<Reco
 
 fn sorted_once(format: &RecordFormat, records: u64, record_bytes: u64) -> Result<RecordCost> {
     let data = random_bytes(records * record_bytes);
-    run_once(data, (records, "sort"), |job, inputs, output| {
+    run_once(data, records, "sort", |job, inputs, output| {
         let done = sort(job, inputs, output, format, SortOptions::default())?;
         Ok(done.phases)
     })
@@ -174,7 +176,8 @@ fn lines_once(line_bytes: u64) -> Result<RecordCost> {
     }
     run_once(
         data,
-        (KIND_BYTES / line_bytes, "sort"),
+        KIND_BYTES / line_bytes,
+        "sort",
         |job, inputs, output| {
             let options = LineSortOptions::default();
             Ok(sort_lines(job, inputs, output, &ByteOrder, options)?.phases)
@@ -182,14 +185,16 @@ fn lines_once(line_bytes: u64) -> Result<RecordCost> {
     )
 }
 
-fn shuffled_once(record_bytes: usize) -> Result<RecordCost> {
-    let records = KIND_BYTES / record_bytes as u64;
+fn shuffled_once(record_bytes: u64) -> Result<RecordCost> {
     run_once(
         random_bytes(KIND_BYTES),
-        (records, "permute"),
+        KIND_BYTES / record_bytes,
+        "permute",
         |job, inputs, output| {
             let options = ShuffleOptions {
-                unit: Unit::Records { record_bytes },
+                unit: Unit::Records {
+                    record_bytes: record_bytes as usize,
+                },
                 seed: 1,
                 epoch: 0,
                 replace: false,
@@ -203,7 +208,8 @@ fn shuffled_once(record_bytes: usize) -> Result<RecordCost> {
 /// the phase `finish`.
 fn run_once(
     data: Vec<u8>,
-    (items, finish): (u64, &str),
+    items: u64,
+    finish: &str,
     work: impl FnOnce(&Job, &[Input], Output) -> Result<Vec<Phase>>,
 ) -> Result<RecordCost> {
     let ram = RamDevice::new(RamOptions {

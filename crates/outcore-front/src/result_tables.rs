@@ -8,7 +8,7 @@
 //!
 //! Bounds: [`ROWS_AT_ONCE`] rows and their names.
 
-use std::path::Path;
+use std::ops::Range;
 
 use outcore::primitives::Summary;
 use outcore::{Context, Job, Result};
@@ -23,18 +23,18 @@ use outcore_vector::format::VectorFile;
 use outcore_vector::kmeans::{self, Clustering, LabelOutput};
 use outcore_vector::results::stage_all;
 
+use crate::table_vectors::TablePlace;
 pub use outcore_table::jobs::{has_columns, is_table_name};
 
 /// Rows that are processed together.
 const ROWS_AT_ONCE: usize = 1 << 16;
 
-/// The columns of vertices, from `first` on.
+/// The columns of vertices.
 fn vertices_of(
     job: &Job,
-    (first, count): (usize, usize),
+    vertices: Range<usize>,
     names: Option<&Names>,
 ) -> Result<Vec<ColumnValues>> {
-    let vertices = first..first + count;
     let mut columns = vec![ColumnValues::Whole(
         vertices.clone().map(|vertex| vertex as i64).collect(),
     )];
@@ -76,7 +76,7 @@ fn columns_of(names: Option<&Names>, value: PlainType) -> Vec<(&'static str, Pla
 /// As [`write_columns`]; [`outcore::Kind::Memory`] if names do not fit.
 pub fn write_values(
     job: &Job,
-    to: (&Path, bool),
+    to: TablePlace<'_>,
     values: &Values,
     names: Option<&Names>,
 ) -> Result<u64> {
@@ -86,15 +86,15 @@ pub fn write_values(
     };
     let columns = columns_of(names, of);
     let table = NewTable {
-        path: to.0,
-        is_replacing: to.1,
+        path: to.path,
+        is_replacing: to.replace,
         columns: &columns,
     };
     write_columns(job, &table, |take| {
         for first in (0..values.len()).step_by(ROWS_AT_ONCE) {
-            let count = ROWS_AT_ONCE.min(values.len() - first);
-            let mut columns = vertices_of(job, (first, count), names)?;
-            let all = (first..first + count).map(|vertex| values.get(vertex));
+            let vertices = first..values.len().min(first + ROWS_AT_ONCE);
+            let mut columns = vertices_of(job, vertices.clone(), names)?;
+            let all = vertices.map(|vertex| values.get(vertex));
             columns.push(match of {
                 PlainType::Float64 => ColumnValues::Float64(all.map(float).collect()),
                 _ => ColumnValues::Whole(all.map(whole).collect()),
@@ -125,14 +125,14 @@ fn whole(value: Value) -> i64 {
 /// As [`write_values`]; a failed read.
 pub fn write_labels(
     job: &Job,
-    to: (&Path, bool),
+    to: TablePlace<'_>,
     labels: &LabelFile,
     names: Option<&Names>,
 ) -> Result<u64> {
     let columns = columns_of(names, PlainType::Whole);
     let table = NewTable {
-        path: to.0,
-        is_replacing: to.1,
+        path: to.path,
+        is_replacing: to.replace,
         columns: &columns,
     };
     write_columns(job, &table, |take| {
@@ -140,7 +140,7 @@ pub fn write_labels(
         let stored = Context::of_job(job).read_inputs::<u32>(&[labels.input()]);
         stored.for_each_in_order(|labels| {
             for labels in labels.chunks(ROWS_AT_ONCE) {
-                let mut columns = vertices_of(job, (first, labels.len()), names)?;
+                let mut columns = vertices_of(job, first..first + labels.len(), names)?;
                 let values = labels.iter().map(|label| i64::from(*label));
                 columns.push(ColumnValues::Whole(values.collect()));
                 take(columns)?;
@@ -161,7 +161,7 @@ pub type TakeNear<'t> = dyn FnMut(&[u64], &[f64]) -> Result<()> + 't;
 /// As [`write_columns`].
 pub fn write_near(
     job: &Job,
-    to: (&Path, bool),
+    to: TablePlace<'_>,
     ids: &[&str],
     find: impl FnOnce(&mut TakeNear<'_>) -> Result<()>,
 ) -> Result<u64> {
@@ -170,8 +170,8 @@ pub fn write_near(
     columns.push(("distance", PlainType::Float64));
     let width = ids.len().max(1);
     let table = NewTable {
-        path: to.0,
-        is_replacing: to.1,
+        path: to.path,
+        is_replacing: to.replace,
         columns: &columns,
     };
     write_columns(job, &table, |take: &mut TakeColumns<'_>| {
@@ -241,8 +241,9 @@ pub fn write_clusters(
 /// As [`write_values`].
 pub fn write_rows(
     job: &Job,
-    to: (&Path, bool),
-    (vertices, columns): (&[u32], &[String]),
+    to: TablePlace<'_>,
+    vertices: &[u32],
+    columns: &[String],
     names: Option<&Names>,
 ) -> Result<u64> {
     let is_text = names.is_some_and(|names| names.numbers().is_none());
@@ -253,8 +254,8 @@ pub fn write_rows(
     let typed: Vec<(&str, PlainType)> = columns.iter().map(|name| (name.as_str(), of)).collect();
     let width = columns.len().max(1);
     let table = NewTable {
-        path: to.0,
-        is_replacing: to.1,
+        path: to.path,
+        is_replacing: to.replace,
         columns: &typed,
     };
     write_columns(job, &table, |take: &mut TakeColumns<'_>| {

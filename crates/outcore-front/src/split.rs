@@ -30,9 +30,9 @@ use std::path::{Path, PathBuf};
 use outcore::job::Job;
 use outcore::key::NpyHeader;
 use outcore::{Error, Result};
-use outcore_io::drive::PrivateDir;
 use outcore_io::drive::link::refuse_link;
 use outcore_io::drive::objects::is_object;
+use outcore_io::drive::{PrivateDir, Rename};
 use outcore_io::output::{parent_of, publish_together};
 use outcore_io::units;
 use outcore_store::dataset::Named;
@@ -171,7 +171,8 @@ pub fn name_of_part(pattern: &Path, part: &str) -> PathBuf {
 pub fn split(
     job: &Job,
     reader: &mut RecordReader<'_>,
-    (files, data_bytes): (usize, u64),
+    files: usize,
+    data_bytes: u64,
     request: SplitRequest<'_>,
 ) -> Result<(u64, Vec<PathBuf>)> {
     let records = match reader.frame() {
@@ -557,8 +558,13 @@ impl<'a> Parts<'a> {
         (0..self.staged.len()).try_for_each(|part| self.check(part))?;
         let names: Vec<PathBuf> = (0..self.staged.len()).map(|part| self.name(part)).collect();
         self.check_others(&names)?;
-        let renames: Vec<(PathBuf, PathBuf)> =
-            self.staged.iter().cloned().zip(names.clone()).collect();
+        let renames = self.staged.iter().zip(&names);
+        let renames: Vec<Rename> = renames
+            .map(|(from, to)| Rename {
+                from: from.clone(),
+                to: to.clone(),
+            })
+            .collect();
         publish_together(
             self.job.device.as_ref(),
             vec![dir],

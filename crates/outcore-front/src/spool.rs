@@ -126,7 +126,7 @@ impl Spool {
             recognition.check_lines(&source.name, content, false)?;
             let mut all = Cursor::new(head).chain(stream);
             match recognition.packed(&source.name, content) {
-                Some(compression) => unpack(job, source, (compression, recognition), all, writer),
+                Some(compression) => unpack(job, source, compression, recognition, all, writer),
                 None => copy_all(job, &mut all, writer),
             }
         })
@@ -149,7 +149,7 @@ impl Spool {
             let packed = recognition.packed(&source.name, Content::of(&head));
             let mut all = Cursor::new(head).chain(stream);
             match packed {
-                Some(compression) => unpack(job, source, (compression, recognition), all, writer),
+                Some(compression) => unpack(job, source, compression, recognition, all, writer),
                 None => copy_all(job, &mut all, writer),
             }
         })
@@ -164,10 +164,12 @@ impl Spool {
         &mut self,
         job: &Job,
         source: &Source,
-        how: (Compression, Recognition),
+        compression: Compression,
+        recognition: Recognition,
     ) -> Result<Source> {
         self.fill(job, source, |writer| {
-            unpack(job, source, how, source.open()?, writer)
+            let packed = source.open()?;
+            unpack(job, source, compression, recognition, packed, writer)
         })
     }
 
@@ -217,7 +219,8 @@ pub fn unpack_packed(
     job: &Job,
     resources: &Resources,
     beside: &Path,
-    (inputs, recognition): (Vec<ResolvedInput>, Recognition),
+    inputs: Vec<ResolvedInput>,
+    recognition: Recognition,
     spool: &mut Option<Spool>,
 ) -> Result<Vec<ResolvedInput>> {
     let unpacked = inputs.into_iter().map(|input| {
@@ -229,7 +232,7 @@ pub fn unpack_packed(
             None => spool.insert(Spool::beside(job, resources, beside)?),
         };
         let before_bytes = spool.bytes;
-        let source = spool.unpack(job, &input.source, (compression, recognition))?;
+        let source = spool.unpack(job, &input.source, compression, recognition)?;
         Ok(ResolvedInput {
             source,
             header_bytes: 0,
@@ -249,9 +252,11 @@ pub fn unpack_packed(
 /// # Errors
 /// As [`Spool::make`], [`Spool::unpack`] and [`Spool::copy_lines`].
 pub fn edge_files(
-    (job, resources): (&Job, &Resources),
+    job: &Job,
+    resources: &Resources,
     beside: &Path,
-    (sources, are_records): (&[Source], bool),
+    sources: &[Source],
+    are_records: bool,
 ) -> Result<(Vec<Source>, Copies, Option<Spool>)> {
     let (mut found, mut called, mut spool) = (Vec::new(), Copies::new(), None);
     let recognition = Recognition::default();
@@ -276,7 +281,7 @@ pub fn edge_files(
             none => none.insert(Spool::beside(job, resources, beside)?),
         };
         let copy = match packed {
-            Some(compression) => spool.unpack(job, source, (compression, recognition))?,
+            Some(compression) => spool.unpack(job, source, compression, recognition)?,
             None if are_records => spool.copy_records(job, source, true)?,
             None => spool.copy_lines(job, source, recognition)?,
         };
@@ -300,7 +305,8 @@ pub type Copies = Vec<(PathBuf, PathBuf)>;
 /// # Errors
 /// As [`Spool::make`] and [`Spool::unpack`].
 pub fn unpack_files(
-    (job, resources): (&Job, &Resources),
+    job: &Job,
+    resources: &Resources,
     beside: &Path,
     files: &[PathBuf],
     is_text: impl Fn(&Path) -> bool,
@@ -326,7 +332,7 @@ pub fn unpack_files(
                 Some(spool) => spool,
                 none => none.insert(Spool::beside(job, resources, beside)?),
             };
-            let copy = spool.unpack(job, &source, (compression, recognition))?;
+            let copy = spool.unpack(job, &source, compression, recognition)?;
             copies.push((file.clone(), copy.path));
         }
     }
@@ -362,7 +368,8 @@ fn copy_all(job: &Job, stream: &mut impl Read, writer: &mut BlockWriter) -> Resu
 fn unpack(
     job: &Job,
     source: &Source,
-    (compression, recognition): (Compression, Recognition),
+    compression: Compression,
+    recognition: Recognition,
     packed: impl Read,
     writer: &mut BlockWriter,
 ) -> Result<()> {

@@ -64,7 +64,7 @@ impl TableEdges {
                 "name two with --columns SOURCE,TARGET, and that of weights with --weights",
             ));
         }
-        let columns = PlainColumns::open(job, paths, (&names, usize::from(is_weighted)))?;
+        let columns = PlainColumns::open(job, paths, &names, usize::from(is_weighted))?;
         let are_names = match columns.types() {
             [
                 PlainType::Whole | PlainType::Unsigned,

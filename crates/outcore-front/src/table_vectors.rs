@@ -4,16 +4,28 @@
 //! Contract: as [`outcore_table::jobs::VectorColumn`] and [`outcore_table::jobs::RowsWhere`], with
 //! the feature `tables`; the extension of the output selects its format.
 
+use std::path::Path;
+
 use outcore::Phase;
 #[cfg(feature = "tables")]
 use {
     outcore::{Error, Job, Result},
     outcore_io::units,
     outcore_table::jobs::{RowsWhere, VectorColumn},
+    outcore_table::output::VectorLayout,
     outcore_vector::format::{Element, VectorFile},
     outcore_vector::knn::Subset,
-    std::path::{Path, PathBuf},
+    std::path::PathBuf,
 };
+
+/// A place where a table or an array is written.
+#[derive(Debug, Clone, Copy)]
+pub struct TablePlace<'a> {
+    /// Its file.
+    pub path: &'a Path,
+    /// Whether it may exist already.
+    pub replace: bool,
+}
 
 /// Result of writing a column of vectors.
 #[derive(Debug)]
@@ -41,15 +53,20 @@ pub fn write_vectors(
     job: &Job,
     input: &Path,
     column: Option<&str>,
-    (path, replace): (&Path, bool),
+    to: TablePlace<'_>,
 ) -> Result<WrittenColumn> {
     let vectors = VectorColumn::open(job, &[input.to_path_buf()], column)?;
     let kind = vectors.kind();
     let element = Element::named(kind)
         .ok_or_else(|| Error::usage("read vectors", format!("{kind} is not a kind of number")))?;
     let (dimension, rows_count) = (vectors.dimension(), vectors.rows_count());
-    let fronts = VectorFile::fronts(path, element, dimension, rows_count)?;
-    let done = vectors.write(job, (path, replace), fronts)?;
+    let (front, lead) = VectorFile::fronts(to.path, element, dimension, rows_count)?;
+    let layout = VectorLayout {
+        dimension,
+        front,
+        lead,
+    };
+    let done = vectors.write(job, to.path, to.replace, layout)?;
     Ok(WrittenColumn {
         column: vectors.name().to_string(),
         type_name: format!("{kind}x{dimension}"),
@@ -69,7 +86,8 @@ pub fn write_vectors(
 pub fn rows_where(
     job: &Job,
     base: &VectorFile,
-    (condition, tables): (&str, &[PathBuf]),
+    condition: &str,
+    tables: &[PathBuf],
 ) -> Result<Subset> {
     let rows = RowsWhere::open(job, tables, condition)?;
     if rows.rows_count() != base.rows {

@@ -191,7 +191,7 @@ impl Config {
     pub fn load(flags: &Flags, environment: &Environment, defaults: &Defaults) -> Result<Self> {
         let file = ConfigFile::load(environment)?;
         let in_file =
-            |pick: &dyn Fn(&ConfigFile) -> Option<(u64, Source)>| file.as_ref().and_then(pick);
+            |pick: &dyn Fn(&ConfigFile) -> Option<Setting<u64>>| file.as_ref().and_then(pick);
         let memory_bytes = first(
             flags.memory_bytes,
             environment.read("OUTCORE_MEMORY", units::parse_bytes)?,
@@ -286,16 +286,18 @@ impl Config {
 /// The first value that is set, with its source.
 fn first<T>(
     flag: Option<T>,
-    environment: Option<(T, Source)>,
-    file: Option<(T, Source)>,
+    environment: Option<Setting<T>>,
+    file: Option<Setting<T>>,
     default: T,
 ) -> Setting<T> {
-    let flag = flag.map(|value| (value, Source::Flag));
-    let (value, source) = flag
-        .or(environment)
-        .or(file)
-        .unwrap_or((default, Source::Default));
-    Setting { value, source }
+    let flag = flag.map(|value| Setting {
+        value,
+        source: Source::Flag,
+    });
+    flag.or(environment).or(file).unwrap_or(Setting {
+        value: default,
+        source: Source::Default,
+    })
 }
 
 fn parse_days(text: &str) -> Result<u64> {
@@ -360,7 +362,11 @@ fn load_drives(
             DriveList::One(path) => vec![base.join(path)],
             DriveList::Many(paths) => paths.iter().map(|path| base.join(path)).collect(),
         });
-        if let Some((paths, source)) = in_file {
+        if let Some(Setting {
+            value: paths,
+            source,
+        }) = in_file
+        {
             return Ok(Setting {
                 value: DriveSet::from_arguments(&paths)?,
                 source,

@@ -28,7 +28,8 @@ use std::time::UNIX_EPOCH;
 
 use serde::{Deserialize, Serialize};
 
-use crate::drive::{Device, PrivateDir, private_dir};
+use crate::drive::private_dir::{self, MarkedFile};
+use crate::drive::{Device, PrivateDir};
 use crate::error::{Error, Kind, Result};
 use crate::metadata::read_file;
 use crate::output::parent_of;
@@ -196,12 +197,12 @@ impl Consumed {
         let is_first = begun.is_empty();
         let mut marked = Ok(());
         if is_first {
-            let pairs = self
-                .inputs
-                .iter()
-                .map(|path| (path.clone(), marker_of(path)));
-            let pairs: Vec<(PathBuf, PathBuf)> = pairs.collect();
-            marked = dirs.iter().try_for_each(|dir| dir.keep_for(&pairs));
+            let files = self.inputs.iter().map(|path| MarkedFile {
+                file: path.clone(),
+                marker: marker_of(path),
+            });
+            let files: Vec<MarkedFile> = files.collect();
+            marked = dirs.iter().try_for_each(|dir| dir.keep_for(&files));
         }
         marked = marked.and_then(|()| mark(device, &place, dirs));
         if marked.is_ok() {

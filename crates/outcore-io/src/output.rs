@@ -38,7 +38,7 @@ pub use together::publish_together;
 use crate::checksum::bytes_checksum;
 use crate::drive::link::{file_behind, real_path, refuse_link};
 pub use crate::drive::parent_of;
-use crate::drive::{Access, PrivateDir};
+use crate::drive::{Access, PrivateDir, Rename};
 use crate::error::{Error, Kind, Result};
 use crate::memory::{Budget, Pool, block_ceil, block_floor};
 use crate::port::{Volume, VolumeFile};
@@ -103,6 +103,13 @@ pub struct StagedOutput {
     set_dir: Option<SetDir>,
     /// Declared after the private directories, which are inside them.
     made: MadeDirs,
+}
+
+/// A manifest and its content.
+#[derive(Clone, Copy)]
+struct ManifestText<'a> {
+    path: &'a Path,
+    text: &'a [u8],
 }
 
 /// Removes what dead jobs have left in the directory of an output; the directory must exist.
@@ -397,7 +404,11 @@ impl StagedOutput {
         self.cut(volume, lens_bytes)?;
         if let Some(manifest) = self.manifest.clone() {
             let text = self.shards_text(volume, &manifest)?;
-            return self.publish_set(volume, Some((&manifest, &text)));
+            let manifest = ManifestText {
+                path: &manifest,
+                text: &text,
+            };
+            return self.publish_set(volume, Some(manifest));
         }
         if self.shards.len() > 1 {
             return self.publish_set(volume, None);
@@ -483,7 +494,13 @@ impl StagedOutput {
     ) -> Result<()> {
         self.cut(volume, lens_bytes)?;
         match self.manifest.clone() {
-            Some(path) => self.publish_set(volume, Some((&path, manifest))),
+            Some(path) => {
+                let manifest = ManifestText {
+                    path: &path,
+                    text: manifest,
+                };
+                self.publish_set(volume, Some(manifest))
+            }
             None => Err(Error::usage("publish output", "no manifest was staged")),
         }
     }
@@ -538,7 +555,7 @@ impl StagedOutput {
     }
 
     /// Publishes several files at once, with the manifest that names them, if there is one.
-    fn publish_set(self, volume: &Volume, manifest: Option<(&Path, &[u8])>) -> Result<()> {
+    fn publish_set(self, volume: &Volume, manifest: Option<ManifestText<'_>>) -> Result<()> {
         if let (Some(SetDir { path, is_new: true }), Some(manifest)) = (&self.set_dir, manifest) {
             let path = path.clone();
             return self.publish_new_directory(volume, &path, manifest);
@@ -546,20 +563,26 @@ impl StagedOutput {
         let Some(first) = self.dirs.first() else {
             return Ok(());
         };
-        let mut renames: Vec<(PathBuf, PathBuf)> = self
-            .shards
-            .iter()
-            .map(|shard| (shard.staged_path.clone(), shard.plan.path.clone()))
-            .collect();
+        let shards = self.shards.iter().map(|shard| Rename {
+            from: shard.staged_path.clone(),
+            to: shard.plan.path.clone(),
+        });
+        let mut renames: Vec<Rename> = shards.collect();
         let removed = self.removed.iter().enumerate();
         renames.extend(removed.map(|(number, (path, dir_index))| {
             let aside = format!("{REPLACED_PREFIX}{number}");
-            (path.clone(), self.dirs[*dir_index].path().join(aside))
+            Rename {
+                from: path.clone(),
+                to: self.dirs[*dir_index].path().join(aside),
+            }
         }));
         let mut list = Vec::new();
-        if let Some((path, text)) = manifest {
+        if let Some(ManifestText { path, text }) = manifest {
             first.write_file("manifest", text)?;
-            list.push((first.path().join("manifest"), path.to_path_buf()));
+            list.push(Rename {
+                from: first.path().join("manifest"),
+                to: path.to_path_buf(),
+            });
         }
         // The manifest is renamed last. The manifest of a directory is renamed first, so that it
         // does not match the directory until all files are in place.

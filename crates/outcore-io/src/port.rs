@@ -395,7 +395,7 @@ impl Port {
         }
         let lane = &mut self.lanes[file.drive_index];
         lane.drive.pending.fetch_add(1, Ordering::Relaxed);
-        lane.submit(span, (buf, token));
+        lane.submit(span, buf, token);
         self.start(file.drive_index);
     }
 

@@ -262,7 +262,7 @@ impl<T, Q: Queues> Transfers<T, Q> {
     /// The transfer failed.
     pub fn take(&mut self) -> Result<Option<Arrival<T>>> {
         match self.came.pop_first() {
-            Some((_, came)) => self.arrival(came).map(Some),
+            Some((_, (what, transfer))) => self.arrival(what, transfer).map(Some),
             None => Ok(None),
         }
     }
@@ -272,11 +272,11 @@ impl<T, Q: Queues> Transfers<T, Q> {
     /// # Errors
     /// The transfer failed.
     pub fn take_in_order(&mut self) -> Result<Option<Arrival<T>>> {
-        let Some(came) = self.came.remove(&self.next_given) else {
+        let Some((what, transfer)) = self.came.remove(&self.next_given) else {
             return Ok(None);
         };
         self.next_given += 1;
-        self.arrival(came).map(Some)
+        self.arrival(what, transfer).map(Some)
     }
 
     /// Waits for the next transfer in order of submission and returns it, or its fault: for callers
@@ -312,7 +312,7 @@ impl<T, Q: Queues> Transfers<T, Q> {
         Ok(self.came.pop_first().map(|(_, came)| came))
     }
 
-    fn arrival(&self, (what, transfer): (T, Transfer)) -> Result<Arrival<T>> {
+    fn arrival(&self, what: T, transfer: Transfer) -> Result<Arrival<T>> {
         match transfer.fault {
             Some(fault) => Err(self.queues.explain(&fault)),
             None => Ok(Arrival {
@@ -414,7 +414,7 @@ impl<T, Q: Queues> Transfers<T, Q> {
     where
         Q::File: 'f,
     {
-        self.read_all((pool, Self::take), check, next, take)
+        self.read_all(pool, Self::take, check, next, take)
     }
 
     /// The same, in the order in which `next` returns them.
@@ -431,12 +431,13 @@ impl<T, Q: Queues> Transfers<T, Q> {
     where
         Q::File: 'f,
     {
-        self.read_all((pool, Self::take_in_order), check, next, take)
+        self.read_all(pool, Self::take_in_order, check, next, take)
     }
 
     fn read_all<'f>(
         &mut self,
-        (pool, taken): (&Pool, Take<Self, T>),
+        pool: &Pool,
+        taken: Take<Self, T>,
         check: impl Fn() -> Result<()>,
         mut next: impl FnMut(&Q) -> Option<ReadRange<'f, T, Q::File>>,
         mut take: impl FnMut(Arrival<T>) -> Result<()>,
@@ -521,13 +522,7 @@ impl<T> ReadAhead<T> {
     }
 
     /// Starts a read of the whole of `buf`.
-    pub fn ask(
-        &mut self,
-        port: &mut Port,
-        (file, at_bytes): (&VolumeFile, u64),
-        buf: Buf,
-        what: T,
-    ) {
+    pub fn ask(&mut self, port: &mut Port, file: &VolumeFile, at_bytes: u64, buf: Buf, what: T) {
         let token = self.asked.ask(what);
         port.submit(file, Op::Read, at_bytes, buf, token);
     }

@@ -15,35 +15,51 @@ mod show;
 
 pub use show::Unit;
 
+/// A unit of a quantity.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct NamedUnit {
+    /// As it is written after a number.
+    pub name: &'static str,
+    /// How many of the smallest unit it is.
+    pub factor: u64,
+}
+
+impl NamedUnit {
+    /// A unit.
+    pub const fn new(name: &'static str, factor: u64) -> Self {
+        NamedUnit { name, factor }
+    }
+}
+
 /// Units of size, largest first, so that printing takes the first that fits.
-const BYTE_UNITS: [(&str, u64); 12] = [
-    ("EiB", 1 << 60),
-    ("PiB", 1 << 50),
-    ("TiB", 1 << 40),
-    ("GiB", 1 << 30),
-    ("MiB", 1 << 20),
-    ("KiB", 1 << 10),
-    ("EB", 1_000_000_000_000_000_000),
-    ("PB", 1_000_000_000_000_000),
-    ("TB", 1_000_000_000_000),
-    ("GB", 1_000_000_000),
-    ("MB", 1_000_000),
-    ("KB", 1_000),
+const BYTE_UNITS: [NamedUnit; 12] = [
+    NamedUnit::new("EiB", 1 << 60),
+    NamedUnit::new("PiB", 1 << 50),
+    NamedUnit::new("TiB", 1 << 40),
+    NamedUnit::new("GiB", 1 << 30),
+    NamedUnit::new("MiB", 1 << 20),
+    NamedUnit::new("KiB", 1 << 10),
+    NamedUnit::new("EB", 1_000_000_000_000_000_000),
+    NamedUnit::new("PB", 1_000_000_000_000_000),
+    NamedUnit::new("TB", 1_000_000_000_000),
+    NamedUnit::new("GB", 1_000_000_000),
+    NamedUnit::new("MB", 1_000_000),
+    NamedUnit::new("KB", 1_000),
 ];
 
 /// Number of [`BYTE_UNITS`] that are powers of two.
 const BINARY_UNITS: usize = 6;
 
 /// Units of time in nanoseconds.
-const TIME_UNITS: [(&str, u64); 8] = [
-    ("d", 86_400_000_000_000),
-    ("h", 3_600_000_000_000),
-    ("min", 60_000_000_000),
-    ("s", 1_000_000_000),
-    ("ms", 1_000_000),
-    ("us", 1_000),
-    ("\u{b5}s", 1_000),
-    ("ns", 1),
+const TIME_UNITS: [NamedUnit; 8] = [
+    NamedUnit::new("d", 86_400_000_000_000),
+    NamedUnit::new("h", 3_600_000_000_000),
+    NamedUnit::new("min", 60_000_000_000),
+    NamedUnit::new("s", 1_000_000_000),
+    NamedUnit::new("ms", 1_000_000),
+    NamedUnit::new("us", 1_000),
+    NamedUnit::new("\u{b5}s", 1_000),
+    NamedUnit::new("ns", 1),
 ];
 
 /// Parses a size: `4GiB` (2^30), `4GB` (10^9), `1.5 MiB`, `4096`. Fractions of a byte are
@@ -128,7 +144,7 @@ pub fn parse_duration(text: &str) -> Result<Duration> {
 /// truncated.
 ///
 /// Errors (usage): no number, no unit or an unknown one, more than 2^64 - 1 of the smallest unit.
-pub fn parse_in(units: &[(&str, u64)], what: &str, text: &str, forms: &str) -> Result<u64> {
+pub fn parse_in(units: &[NamedUnit], what: &str, text: &str, forms: &str) -> Result<u64> {
     let hint = format!("write it as {forms}");
     let (number, unit) = split(text);
     let unit = find(units, unit).ok_or_else(|| {
@@ -143,13 +159,13 @@ pub fn parse_in(units: &[(&str, u64)], what: &str, text: &str, forms: &str) -> R
 
 /// A text that [`parse_in`] reads back to exactly this number, in the first of `units` that divides
 /// it.
-pub fn exact_in(units: &[(&str, u64)], value: u64) -> String {
+pub fn exact_in(units: &[NamedUnit], value: u64) -> String {
     let unit = units
         .iter()
-        .find(|(_, unit)| value >= *unit && value.is_multiple_of(*unit))
+        .find(|unit| value >= unit.factor && value.is_multiple_of(unit.factor))
         .or(units.last());
     match unit {
-        Some((name, unit)) => format!("{}{name}", value / unit),
+        Some(unit) => format!("{}{}", value / unit.factor, unit.name),
         None => value.to_string(),
     }
 }
@@ -162,11 +178,11 @@ fn split(text: &str) -> (&str, &str) {
     (text[..end].trim_end(), text[end..].trim())
 }
 
-fn find<'a>(units: &'a [(&str, u64)], name: &str) -> Option<&'a u64> {
+fn find<'a>(units: &'a [NamedUnit], name: &str) -> Option<&'a u64> {
     units
         .iter()
-        .find(|(unit, _)| *unit == name)
-        .map(|(_, value)| value)
+        .find(|unit| unit.name == name)
+        .map(|unit| &unit.factor)
 }
 
 /// `number` times `unit`, exactly, rounded down; an error text if it is not a number or too large.
@@ -226,10 +242,10 @@ pub fn bytes(count_bytes: u64) -> String {
 pub fn bytes_exact(count_bytes: u64) -> String {
     let unit = BYTE_UNITS
         .iter()
-        .filter(|(_, unit)| count_bytes >= *unit && count_bytes.is_multiple_of(*unit))
-        .max_by_key(|(_, unit)| *unit);
+        .filter(|unit| count_bytes >= unit.factor && count_bytes.is_multiple_of(unit.factor))
+        .max_by_key(|unit| unit.factor);
     match unit {
-        Some((name, unit)) => format!("{}{name}", count_bytes / unit),
+        Some(unit) => format!("{}{}", count_bytes / unit.factor, unit.name),
         None => count_bytes.to_string(),
     }
 }
@@ -255,7 +271,7 @@ pub fn rate_exact(bytes_per_s: u64) -> String {
     }
 }
 
-fn human(value: f64, units: &[(&str, u64)], suffix: &str) -> String {
+fn human(value: f64, units: &[NamedUnit], suffix: &str) -> String {
     if !value.is_finite() || value < 0.0 {
         return format!("? B{suffix}");
     }
@@ -267,10 +283,10 @@ fn human(value: f64, units: &[(&str, u64)], suffix: &str) -> String {
 
 /// A value in the largest unit that it reaches after rounding to three digits, so that 1023.9 MiB
 /// becomes 1.00 GiB and not 1024 MiB; `None` if it is below the smallest unit.
-fn in_unit<'a>(value: f64, units: &[(&'a str, u64)]) -> Option<(f64, &'a str)> {
+fn in_unit(value: f64, units: &[NamedUnit]) -> Option<(f64, &'static str)> {
     let is_reached = |unit: u64| value.abs() >= unit as f64 * 0.9995;
-    let (name, unit) = units.iter().find(|(_, unit)| is_reached(*unit))?;
-    Some((value / *unit as f64, name))
+    let unit = units.iter().find(|unit| is_reached(unit.factor))?;
+    Some((value / unit.factor as f64, unit.name))
 }
 
 fn three_digits(value: f64) -> String {
@@ -354,7 +370,8 @@ pub fn nearest<'a>(word: &str, known: &[&'a str]) -> Option<&'a str> {
         })
         .min_by_key(|(distance, has_other_letters, _)| (*distance, *has_other_letters))?;
     let longest = wanted.chars().count().max(closest.chars().count());
-    (distance * 3 <= longest.max(3)).then_some(closest)
+    let is_near = distance * 3 <= longest.max(3) && distance < wanted.chars().count().max(1);
+    is_near.then_some(closest)
 }
 
 fn sorted_letters(word: &str) -> Vec<char> {

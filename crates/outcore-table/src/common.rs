@@ -43,6 +43,7 @@ use outcore_io::{Error, Result};
 
 use crate::equal::plain_type;
 use crate::fault;
+use crate::notation::notation;
 use crate::schema::{is_same_type, retyped};
 
 /// Returns a type that holds the values of both; see the module.
@@ -288,7 +289,9 @@ pub(crate) fn cast_to(
     };
     let misfit = |why: &str| {
         let cause = format!(
-            "column `{name}` is {own}, and some of its values do not fit {data_type}: {why}"
+            "column `{name}` is {}, and some of its values do not fit {}: {why}",
+            notation(own),
+            notation(data_type)
         );
         Error::usage(operation, cause)
             .hint("convert the column with `outcore map` first, or leave it out with --columns")
@@ -348,14 +351,21 @@ fn inexact(array: &ArrayRef, floats: &ArrayRef) -> Option<String> {
     }
 }
 
+/// The columns of a file.
+#[derive(Debug, Clone)]
+pub(crate) struct FileSchema<'a> {
+    pub(crate) schema: SchemaRef,
+    pub(crate) path: &'a Path,
+}
+
 /// Returns the columns of all `schemas`. A column is nullable if it is nullable in one of them or
 /// missing from one.
 ///
 /// # Errors
 /// Usage: two columns of one name have no common type; the error names both files.
-pub(crate) fn united(schemas: &[(SchemaRef, &Path)]) -> Result<SchemaRef> {
+pub(crate) fn united(schemas: &[FileSchema<'_>]) -> Result<SchemaRef> {
     let mut fields: Vec<(FieldRef, &Path, usize)> = Vec::new();
-    for (schema, path) in schemas {
+    for FileSchema { schema, path } in schemas {
         for field in schema.fields() {
             let known = fields
                 .iter_mut()
@@ -368,9 +378,9 @@ pub(crate) fn united(schemas: &[(SchemaRef, &Path)]) -> Result<SchemaRef> {
                 let cause = format!(
                     "column `{}` is {}, but in {} it is {}",
                     field.name(),
-                    field.data_type(),
+                    notation(field.data_type()),
                     first_path.display(),
-                    known.data_type()
+                    notation(known.data_type())
                 );
                 return Err(Error::usage("unite tables", cause).path(path).hint(
                     "no type can hold all values of both: convert one of them first, or leave the \
@@ -403,7 +413,7 @@ pub(crate) fn united(schemas: &[(SchemaRef, &Path)]) -> Result<SchemaRef> {
         }
     });
     let fields: Vec<FieldRef> = fields.collect();
-    let metadata = schemas.first().map(|(schema, _)| schema.metadata().clone());
+    let metadata = schemas.first().map(|first| first.schema.metadata().clone());
     Ok(Arc::new(Schema::new_with_metadata(
         fields,
         metadata.unwrap_or_default(),
@@ -538,7 +548,17 @@ mod tests {
         let one = schema(&[("a", DataType::Int64)]);
         let other = schema(&[("a", DataType::Int64), ("b", DataType::Utf8)]);
         let (here, there) = (Path::new("1"), Path::new("2"));
-        let all = united(&[(one, here), (other, there)]).unwrap();
+        let all = united(&[
+            FileSchema {
+                schema: one,
+                path: here,
+            },
+            FileSchema {
+                schema: other,
+                path: there,
+            },
+        ])
+        .unwrap();
         assert!(!all.field(0).is_nullable() && all.field(1).is_nullable());
     }
 }

@@ -73,7 +73,7 @@ pub mod expr;
 mod fault;
 pub mod input;
 pub mod jobs;
-mod notation;
+pub mod notation;
 pub mod output;
 pub mod rows;
 mod schema;

@@ -1,7 +1,7 @@
 //! The notation for column types: `time:timestamp,bytes:i64,price:decimal(12,2),tags:list<text>`.
 //!
 //! Contract: [`parse`] reads a list of names and types. [`notation`] writes a type in a form that
-//! [`parse`] reads. Type names are those of expressions (`i8` to `u64`, `f32`, `f64`, `bool`,
+//! [`parse`] reads, or in the same manner. Type names are those of expressions (`i8` to `u64`, `f32`, `f64`, `bool`,
 //! `text`, `date`, `timestamp`) and those of Arrow (`int64`, `double`, `string`). A name may
 //! contain colons; the last one separates the type. In backquotes, a name may contain anything, or
 //! be empty. Pure.
@@ -48,6 +48,24 @@ const NAMES: [(&str, DataType); 30] = [
     ("date", DataType::Date32),
     ("date32", DataType::Date32),
     ("time", DataType::Time64(TimeUnit::Microsecond)),
+];
+/// Names that other tools give to types, and ours. They are rejected, since what they mean differs
+/// between tools.
+const FOREIGN: [(&str, &str); 14] = [
+    ("str", "text"),
+    ("varchar", "text"),
+    ("char", "text"),
+    ("object", "text"),
+    ("int", "i32 or i64"),
+    ("integer", "i32 or i64"),
+    ("smallint", "i16"),
+    ("bigint", "i64"),
+    ("real", "f32"),
+    ("number", "i64, f64 or decimal(12,2)"),
+    ("numeric", "decimal(12,2), with your digits and places"),
+    ("decimal", "decimal(12,2), with your digits and places"),
+    ("datetime", "timestamp"),
+    ("datetime64", "timestamp"),
 ];
 const UNITS: [(&str, TimeUnit); 4] = [
     ("s", TimeUnit::Second),
@@ -138,8 +156,12 @@ pub(crate) fn type_of(text: &str) -> Result<DataType> {
         let inner = text.strip_prefix(front)?.strip_suffix(back)?;
         Some(inner.trim())
     };
-    if let Some((_, data_type)) = NAMES.iter().find(|(name, _)| *name == text) {
+    let lower = text.to_ascii_lowercase();
+    if let Some((_, data_type)) = NAMES.iter().find(|(name, _)| *name == lower) {
         return Ok(data_type.clone());
+    }
+    if let Some((_, ours)) = FOREIGN.iter().find(|(name, _)| *name == lower) {
+        return Err(unknown().hint(format!("write {ours}")));
     }
     if text == "timestamp" {
         return Ok(DataType::Timestamp(TimeUnit::Microsecond, None));
@@ -179,33 +201,57 @@ pub(crate) fn type_of(text: &str) -> Result<DataType> {
     Err(unknown())
 }
 
-/// Writes a type as [`parse`] reads it, or as Arrow writes it if the notation has no name for it.
-pub(super) fn notation(data_type: &DataType) -> String {
+fn unit_name(unit: TimeUnit) -> &'static str {
+    let named = UNITS.iter().find(|(_, known)| *known == unit);
+    named.map_or("us", |(name, _)| name)
+}
+
+/// Writes a type as [`parse`] reads it. A type that [`parse`] does not read, such as
+/// `dictionary<text>`, is written in the same manner. Types that differ only in their layout in
+/// memory have one name.
+pub fn notation(data_type: &DataType) -> String {
     if let Some((name, _)) = NAMES.iter().find(|(_, known)| known == data_type) {
         return (*name).to_owned();
     }
     match data_type {
-        DataType::Timestamp(unit, zone) => {
-            let unit = UNITS
-                .iter()
-                .find(|(_, known)| known == unit)
-                .map_or("", |(name, _)| name);
-            match zone {
-                None if unit == "us" => "timestamp".to_owned(),
-                None => format!("timestamp[{unit}]"),
-                Some(zone) => format!("timestamp[{unit},{zone}]"),
-            }
+        DataType::LargeUtf8 | DataType::Utf8View => "text".to_owned(),
+        DataType::Binary | DataType::LargeBinary | DataType::BinaryView => "binary".to_owned(),
+        DataType::FixedSizeBinary(len_bytes) => format!("binary[{len_bytes}]"),
+        DataType::Null => "null".to_owned(),
+        DataType::Float16 => "f16".to_owned(),
+        DataType::Date64 => "date[ms]".to_owned(),
+        DataType::Time32(unit) | DataType::Time64(unit) => format!("time[{}]", unit_name(*unit)),
+        DataType::Duration(unit) => format!("duration[{}]", unit_name(*unit)),
+        DataType::Interval(_) => "interval".to_owned(),
+        DataType::Timestamp(TimeUnit::Microsecond, None) => "timestamp".to_owned(),
+        DataType::Timestamp(unit, None) => format!("timestamp[{}]", unit_name(*unit)),
+        DataType::Timestamp(unit, Some(zone)) => format!("timestamp[{},{zone}]", unit_name(*unit)),
+        DataType::Decimal32(digits, scale)
+        | DataType::Decimal64(digits, scale)
+        | DataType::Decimal128(digits, scale)
+        | DataType::Decimal256(digits, scale) => format!("decimal({digits},{scale})"),
+        DataType::List(item)
+        | DataType::LargeList(item)
+        | DataType::ListView(item)
+        | DataType::LargeListView(item) => format!("list<{}>", notation(item.data_type())),
+        DataType::FixedSizeList(item, len) => {
+            format!("list<{}>[{len}]", notation(item.data_type()))
         }
-        DataType::Decimal128(digits, scale) => format!("decimal({digits},{scale})"),
-        DataType::List(item) => format!("list<{}>", notation(item.data_type())),
-        DataType::Struct(fields) => {
-            let fields = fields.iter();
-            let fields =
-                fields.map(|field| format!("{}:{}", field.name(), notation(field.data_type())));
-            format!("struct<{}>", fields.collect::<Vec<_>>().join(","))
-        }
+        DataType::Struct(fields) => format!("struct<{}>", fields_text(fields)),
+        DataType::Map(entries, _) => match entries.data_type() {
+            DataType::Struct(fields) => format!("map<{}>", fields_text(fields)),
+            other => format!("map<{}>", notation(other)),
+        },
+        DataType::Dictionary(_, values) => format!("dictionary<{}>", notation(values)),
+        DataType::RunEndEncoded(_, values) => format!("runs<{}>", notation(values.data_type())),
         other => other.to_string(),
     }
+}
+
+fn fields_text(fields: &Fields) -> String {
+    let fields = fields.iter();
+    let fields = fields.map(|field| format!("{}:{}", field.name(), notation(field.data_type())));
+    fields.collect::<Vec<_>>().join(",")
 }
 
 #[cfg(test)]
@@ -222,6 +268,43 @@ mod tests {
         assert_eq!(written.collect::<Vec<_>>().join(","), text);
         assert_eq!(columns[2].0, "at:12");
         assert_eq!(parse("x:double,y:int8").unwrap()[0].1, DataType::Float64);
+    }
+
+    #[test]
+    fn types_that_differ_in_layout_have_one_name() {
+        let item = |data_type| Arc::new(Field::new_list_field(data_type, true));
+        let coded = DataType::Dictionary(Box::new(DataType::Int32), Box::new(DataType::LargeUtf8));
+        for (data_type, name) in [
+            (DataType::LargeUtf8, "text"),
+            (DataType::Utf8View, "text"),
+            (DataType::BinaryView, "binary"),
+            (DataType::Date64, "date[ms]"),
+            (DataType::Time32(TimeUnit::Second), "time[s]"),
+            (DataType::Duration(TimeUnit::Microsecond), "duration[us]"),
+            (DataType::Decimal256(40, 2), "decimal(40,2)"),
+            (DataType::LargeList(item(DataType::Utf8View)), "list<text>"),
+            (
+                DataType::FixedSizeList(item(DataType::Float32), 3),
+                "list<f32>[3]",
+            ),
+            (coded, "dictionary<text>"),
+        ] {
+            assert_eq!(notation(&data_type), name);
+        }
+    }
+
+    #[test]
+    fn names_of_arrow_are_read_and_those_of_other_tools_lead_to_ours() {
+        assert_eq!(type_of("Utf8").unwrap(), DataType::Utf8);
+        assert_eq!(type_of("Int64").unwrap(), DataType::Int64);
+        for (name, ours) in FOREIGN {
+            let error = type_of(name).unwrap_err();
+            assert_eq!(
+                error.next_step(),
+                Some(format!("write {ours}").as_str()),
+                "{name}"
+            );
+        }
     }
 
     #[test]

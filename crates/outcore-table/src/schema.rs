@@ -18,7 +18,7 @@ use outcore_io::units::nearest;
 use outcore_io::{Error, Result};
 
 use crate::fault;
-use crate::notation::type_of;
+use crate::notation::{notation, type_of};
 
 /// Returns the place of the column `name`.
 ///
@@ -89,8 +89,12 @@ impl FieldPlace {
             return match fronts.find_map(|front| schema.column_with_name(front)) {
                 Some((_, column)) => {
                     let (front, data_type) = (column.name(), column.data_type());
-                    let hint =
-                        format!("`{front}` is {data_type}, but only objects (Struct) have fields");
+                    let kind = notation(data_type);
+                    let part = name[front.len()..].trim_start_matches('.');
+                    let hint = match data_type.is_temporal() {
+                        true => format!("write {part}({front}) for a part of a time"),
+                        false => format!("`{front}` is {kind}, but only structs have fields"),
+                    };
                     Err(Error::usage(operation, format!("there is no column `{name}`")).hint(hint))
                 }
                 None => {
@@ -140,7 +144,7 @@ impl FieldPlace {
         let mut values = Arc::clone(root);
         for &place in &self.inside {
             let Some(objects) = values.as_struct_opt() else {
-                let cause = format!("expected objects, found {}", values.data_type());
+                let cause = format!("expected objects, found {}", notation(values.data_type()));
                 return Err(Error::corrupt("read tables", cause).hint("write the file again"));
             };
             let inner = objects.column(place);
@@ -267,8 +271,9 @@ pub(crate) fn retyped(array: &ArrayRef, data_type: &DataType) -> Result<ArrayRef
     };
     if kinds.len() != data.child_data().len() {
         let cause = format!(
-            "values of type {} where {data_type} is expected",
-            array.data_type()
+            "values of type {} where {} is expected",
+            notation(array.data_type()),
+            notation(data_type)
         );
         return Err(Error::usage(SHAPE, cause).hint("a bug: please report it"));
     }
@@ -313,8 +318,8 @@ pub(crate) fn agree(first: &Schema, first_path: &Path, other: &Schema, path: &Pa
         if !is_same_type(field.data_type(), found.data_type()) {
             return Err(differs(format!(
                 "column `{name}` is {}, but in {first_path} it is {}",
-                found.data_type(),
-                field.data_type()
+                notation(found.data_type()),
+                notation(field.data_type())
             )));
         }
     }
@@ -323,7 +328,7 @@ pub(crate) fn agree(first: &Schema, first_path: &Path, other: &Schema, path: &Pa
         Some(more) => Err(differs(format!(
             "column `{}` ({}) is not in {first_path}",
             more.name(),
-            more.data_type()
+            notation(more.data_type())
         ))),
         None => Ok(()),
     }
@@ -402,7 +407,7 @@ mod tests {
         let other = schema(&[("a", DataType::Utf8)]);
         let (here, there) = (Path::new("1.parquet"), Path::new("2.parquet"));
         let error = agree(&one, here, &other, there).unwrap_err().to_string();
-        for part in ["`a`", "Int64", "Utf8", "1.parquet", "2.parquet"] {
+        for part in ["`a`", "i64", "text", "1.parquet", "2.parquet"] {
             assert!(error.contains(part), "{part} in {error}");
         }
         let more = schema(&[("a", DataType::Int64), ("b", DataType::Utf8)]);

@@ -9,8 +9,8 @@ use std::ops::Range;
 use std::path::Path;
 
 use outcore::primitives::Summary;
-use outcore::primitives::together::Together;
-use outcore::primitives::write::stage_together;
+use outcore::primitives::together::{SizedFile, Together};
+use outcore::primitives::write::{FileBytes, stage_together};
 use outcore::{Error, Job, Result};
 use outcore_io::memory::Reservation;
 
@@ -164,9 +164,11 @@ impl<'a> Encoded<'a> {
     }
 
     /// Each file and its bytes.
-    pub(crate) fn files(&self) -> Vec<(&'a Path, &[u8])> {
-        let bytes = self.bytes.iter().map(Vec::as_slice);
-        self.paths.iter().copied().zip(bytes).collect()
+    pub(crate) fn files(&self) -> Vec<FileBytes<'_>> {
+        let files = self.paths.iter().zip(&self.bytes);
+        files
+            .map(|(path, bytes)| FileBytes { path, bytes })
+            .collect()
     }
 }
 
@@ -219,7 +221,10 @@ impl RowsWriter {
         let plans: Vec<(VectorFile, Vec<u8>)> = plans.collect::<Result<_>>()?;
         let lens = plans.iter().map(|(file, header)| {
             let len_bytes = header.len() as u64 + file.data_bytes();
-            (file.path.as_path(), len_bytes)
+            SizedFile {
+                path: &file.path,
+                len_bytes,
+            }
         });
         let mut together = Together::create(job, &lens.collect::<Vec<_>>(), replace)?;
         let mut begun = Vec::with_capacity(plans.len());
@@ -327,5 +332,5 @@ fn too_large(file: &VectorFile, id: u64) -> Error {
     let cause = format!("its format has ids of 32 bits, but {id} does not fit");
     Error::usage("create output", cause)
         .path(&file.path)
-        .hint("write .npy, which has 64 bits")
+        .hint("write .npy, whose ids have 64 bits")
 }

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 
 use outcore::primitives::Summary;
 use outcore::{Job, Result};
+pub(crate) use outcore_front::table_vectors::TablePlace;
 use outcore_front::table_vectors::WrittenColumn;
 use outcore_graph::convert::{ConvertOptions, ConvertSummary};
 use outcore_graph::graph::names::Names;
@@ -22,18 +23,6 @@ use {
     outcore_graph::convert::convert_rows,
     outcore_table::input,
 };
-
-/// A table that is written.
-#[cfg_attr(
-    not(feature = "tables"),
-    expect(dead_code, reason = "no table is written")
-)]
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct NewTable<'a> {
-    pub(crate) path: &'a Path,
-    /// Whether it may exist already.
-    pub(crate) replace: bool,
-}
 
 /// Takes rows of ids, one after another, and a distance for each row.
 type TakeNear<'t> = dyn FnMut(&[u64], &[f64]) -> Result<()> + 't;
@@ -83,45 +72,45 @@ functions! {
 
     /// Writes the results of a search: a column for each of `ids`, and the distance.
     fn write_near(
-        job: &Job, to: NewTable<'_>, ids: &[&str],
+        job: &Job, to: TablePlace<'_>, ids: &[&str],
         find: impl FnOnce(&mut TakeNear<'_>) -> Result<()>
     ) -> Result<u64> =
-        result_tables::write_near(job, (to.path, to.replace), ids, find),
+        result_tables::write_near(job, to, ids, find),
         or Err(without_tables());
 
     /// Writes a value for each vertex.
     fn write_values(
-        job: &Job, to: NewTable<'_>, values: &Values, names: Option<&Names>
+        job: &Job, to: TablePlace<'_>, values: &Values, names: Option<&Names>
     ) -> Result<u64> =
-        result_tables::write_values(job, (to.path, to.replace), values, names),
+        result_tables::write_values(job, to, values, names),
         or Err(without_tables());
 
     /// The same for labels on scratch.
     fn write_labels(
-        job: &Job, to: NewTable<'_>, labels: &LabelFile, names: Option<&Names>
+        job: &Job, to: TablePlace<'_>, labels: &LabelFile, names: Option<&Names>
     ) -> Result<u64> =
-        result_tables::write_labels(job, (to.path, to.replace), labels, names),
+        result_tables::write_labels(job, to, labels, names),
         or Err(without_tables());
 
     /// Writes rows of vertices.
     fn write_rows(
-        job: &Job, to: NewTable<'_>, vertices: &[u32], columns: &[String], names: Option<&Names>
+        job: &Job, to: TablePlace<'_>, vertices: &[u32], columns: &[String], names: Option<&Names>
     ) -> Result<u64> =
-        result_tables::write_rows(job, (to.path, to.replace), (vertices, columns), names),
+        result_tables::write_rows(job, to, vertices, columns, names),
         or Err(without_tables());
 
     /// Writes the vectors in a column of a table.
     fn write_vectors(
-        job: &Job, input: &Path, column: Option<&str>, to: NewTable<'_>
+        job: &Job, input: &Path, column: Option<&str>, to: TablePlace<'_>
     ) -> Result<WrittenColumn> =
-        table_vectors::write_vectors(job, input, column, (to.path, to.replace)),
+        table_vectors::write_vectors(job, input, column, to),
         or Err(without_tables());
 
     /// The rows of `base` for which a condition holds in the same row of the tables.
     fn rows_where(
         job: &Job, base: &VectorFile, condition: &str, tables: &[PathBuf]
     ) -> Result<Subset> =
-        table_vectors::rows_where(job, base, (condition, tables)), or Err(without_tables());
+        table_vectors::rows_where(job, base, condition, tables), or Err(without_tables());
 
     /// Converts the edges in the two columns that `options` name, or in the first two, to a graph.
     fn convert_edges(

@@ -28,8 +28,10 @@ impl FilePass {
     /// There are no `files` if some inputs are streams or compressed.
     pub(crate) fn plan(
         job: &Job,
-        (files, element_bytes): (Option<&[Input]>, usize),
-        (steps, name): (&str, &'static str),
+        files: Option<&[Input]>,
+        element_bytes: usize,
+        steps: &str,
+        name: &'static str,
         moved: impl Fn(u64) -> (Forecast, Forecast),
     ) -> Result<Self> {
         let plan = match files {
@@ -60,7 +62,8 @@ impl FilePass {
     pub(crate) fn begin(
         planned: Result<Self>,
         name: &'static str,
-        (host, is_explained): (&dyn Host, bool),
+        host: &dyn Host,
+        is_explained: bool,
     ) -> Result<Self> {
         match planned {
             Ok(pass) if is_explained => {
@@ -78,7 +81,7 @@ impl FilePass {
     }
 
     /// The pass is over and moved this many bytes.
-    pub(crate) fn end(&self, (read_bytes, written_bytes): (u64, u64)) -> Vec<Phase> {
+    pub(crate) fn end(&self, read_bytes: u64, written_bytes: u64) -> Vec<Phase> {
         let mut phases = vec![Phase {
             name: self.name,
             seconds: self.started.elapsed().as_secs_f64(),

@@ -10,14 +10,13 @@ use std::path::{Path, PathBuf};
 use outcore::job::Job;
 use outcore::key::{NpyHeader, RecordFormat};
 use outcore::sort::lines::{LineSortOptions, LineSummary};
-use outcore::{Error, Input, Output, Result};
+use outcore::{DriveTraffic, Error, Input, Output, Result};
 use outcore_front::content::Recognition;
-use outcore_front::cost::DriveTraffic;
 use outcore_front::inputs::{self, ResolvedInput, Source, bytes_of, key_of};
 use outcore_front::output::{self as targets, Consent, Holds, Sink, Target};
 use outcore_front::records::{self, TypeRequest};
 use outcore_front::resources::Resources;
-use outcore_front::spool::{self, Spool};
+use outcore_front::spool::{self, LateSpool, Spool};
 use outcore_front::text::csv_files::{CsvSort, Look, SortedCsv};
 use outcore_front::text::fastq_files::{RECORD_END, framed};
 use outcore_front::text::header::HeaderRule;
@@ -88,7 +87,8 @@ impl LineRequest<'_> {
         &self,
         host: &dyn Host,
         resources: Resources,
-        (sources, target): (&[Source], &Target),
+        sources: &[Source],
+        target: &Target,
     ) -> Result<Resources> {
         let kept = Kept {
             sources,
@@ -208,7 +208,7 @@ impl LineJob {
     ) -> Result<Self> {
         let stopwatch = Stopwatch::start();
         let sources = found.map_or_else(|| request.find(host), Ok)?;
-        let target = choose_target(host, request, (&sources, &resources), request.holds())?;
+        let target = choose_target(host, request, &sources, &resources, request.holds())?;
         let settled = Settled {
             stopwatch,
             sources,
@@ -234,7 +234,7 @@ impl LineJob {
         if let Some(plain_for) = request.plain_for {
             refuse_copies(&sources, request.lines(), plain_for)?;
         }
-        let resources = request.start_recording(host, resources, (&sources, &target))?;
+        let resources = request.start_recording(host, resources, &sources, &target)?;
         let (files, spool) = match (request.frames_fastq, is_copied) {
             (true, _) => to_framed_files(host, request, &resources, &sources, &target)?,
             (false, true) => to_files(host, &resources, &sources, &target, request.lines())?,
@@ -356,7 +356,11 @@ impl LineJob {
             Spool::make(&self.job, &dir, self.job.options.scratch_limit_bytes)
         };
         let settled = self.watch(host, || {
-            csv.settle(&self.job, &mut files, (&mut spool, make), look)
+            let spool = LateSpool {
+                spool: &mut spool,
+                make,
+            };
+            csv.settle(&self.job, &mut files, spool, look)
         });
         (self.files, self.spool) = (files, spool);
         settled
@@ -471,7 +475,7 @@ impl LineDone {
             written_bytes: summary.written_bytes,
             scratch_bytes: summary.scratch_bytes,
             passes: summary.passes,
-            drives: summary.drives.iter().map(DriveTraffic::of).collect(),
+            drives: summary.drives.clone(),
             phases: Phase::of_engine(&summary.phases),
             plan: summary.plan.as_ref().map(|plan| Plan::of(plan, plan)),
         }
@@ -591,15 +595,17 @@ impl Stream {
         host: &dyn Host,
         resources: Resources,
         request: &LineRequest<'_>,
-        (types, terminator, rows): (&TypeRequest, u8, &Rows),
+        types: &TypeRequest,
+        terminator: u8,
+        rows: &Rows,
     ) -> Result<Self> {
         let sources = find(host, request.inputs)?;
-        let format = format_beside(host, rows, types, (&sources, request.recognition))?;
+        let format = format_beside(host, rows, types, &sources, request.recognition)?;
         let holds = match &format {
             Some(_) => Holds::Records,
             None => Holds::Lines,
         };
-        let target = choose_target(host, request, (&sources, &resources), holds)?;
+        let target = choose_target(host, request, &sources, &resources, holds)?;
         let (frame, what) = match &format {
             Some(format) => (Frame::Bytes(format.record_bytes()), format.to_string()),
             None => (frame_of(rows, terminator), rows.plural().to_string()),
@@ -608,7 +614,7 @@ impl Stream {
             Some(_) => ArrayHeader::of(types, &sources, &target)?,
             None => None,
         };
-        let resources = request.start_recording(host, resources, (&sources, &target))?;
+        let resources = request.start_recording(host, resources, &sources, &target)?;
         Ok(Stream {
             resources,
             sources,
@@ -677,7 +683,8 @@ pub(crate) fn format_beside(
     host: &dyn Host,
     rows: &Rows,
     types: &TypeRequest,
-    (sources, recognition): (&[Source], Recognition),
+    sources: &[Source],
+    recognition: Recognition,
 ) -> Result<Option<RecordFormat>> {
     let format = format_of(types, sources, recognition)?;
     match (rows, &format) {
@@ -719,7 +726,8 @@ pub(crate) fn what_is_moved(host: &dyn Host, asked: Asked<'_>, lines: LineArgs) 
 fn choose_target(
     host: &dyn Host,
     request: &LineRequest<'_>,
-    (sources, resources): (&[Source], &Resources),
+    sources: &[Source],
+    resources: &Resources,
     holds: Holds,
 ) -> Result<Target> {
     let Some(name) = request.output else {
@@ -739,13 +747,13 @@ fn choose_target(
             || may_exist(request.plain_for == Some(PlainFor::Resume), Some(&name))?,
         replace: is_input && matches!(request.overwrite, Overwrite::Anything | Overwrite::Input),
     };
-    let how = (host.streams(), holds);
+    let streams = host.streams();
     let (name, drives) = (Some(&*name), resources.specs());
     let target = match request.overwrite {
         Overwrite::Anything | Overwrite::Input => {
-            targets::choose(name, sources, drives, consent, how)?
+            targets::choose(name, sources, drives, consent, streams, holds)?
         }
-        _ => targets::choose_new(name, sources, drives, consent.force, how)?,
+        _ => targets::choose_new(name, sources, drives, consent.force, streams, holds)?,
     };
     match &target {
         Target::Shards { .. } if !request.takes_records => Err(not_one_file(&target)),
@@ -811,7 +819,7 @@ pub(crate) fn to_files(
     for (source, packed) in sources.iter().zip(packed) {
         let recognition = lines.unwrap_or_default();
         let copied = || match (packed, lines) {
-            (Some(compression), _) => spool.unpack(&job, source, (compression, recognition)),
+            (Some(compression), _) => spool.unpack(&job, source, compression, recognition),
             (None, _) if !source.is_stream() => Ok(source.clone()),
             (None, Some(recognition)) => spool.copy_lines(&job, source, recognition),
             (None, None) => spool.copy_records(&job, source, true),

@@ -197,8 +197,8 @@ impl<'a> LinePass<'a> {
             recognition: request.lines.recognition(request.rows.separator()),
         };
         let types = request.record.to_request_without_keys();
-        let what = (&types, request.lines.terminator(), &request.rows);
-        let stream = Stream::prepare(host, resources, &asked, what)?;
+        let terminator = request.lines.terminator();
+        let stream = Stream::prepare(host, resources, &asked, &types, terminator, &request.rows)?;
         Ok(LinePass {
             request,
             stream,
@@ -226,8 +226,8 @@ impl<'a> LinePass<'a> {
             Frame::Terminator(_) | Frame::Json(_) | Frame::Csv { .. } | Frame::Fastq => 1,
         };
         let steps = format!("read {} -> {}", stream.what, request.name);
-        let files = (files.as_deref(), element_bytes);
-        FilePass::plan(job, files, (&steps, request.name), |bytes| {
+        let files = files.as_deref();
+        FilePass::plan(job, files, element_bytes, &steps, request.name, |bytes| {
             let (read, kept) = match frame {
                 Frame::Bytes(record_bytes) => {
                     let kept_bytes =
@@ -292,7 +292,7 @@ impl<'a> LinePass<'a> {
             .collect();
         let output = stream.target.name().display().to_string();
         host.begin(json!({"inputs": names, "output": output, "type": stream.what}));
-        let pass = FilePass::begin(self.plan(&job), request.name, (host, request.is_explained))?;
+        let pass = FilePass::begin(self.plan(&job), request.name, host, request.is_explained)?;
         job.control.begin_phase(request.name, 0);
         let (records, moved_bytes) = watch(host, &job.control, &[], || {
             let mut sources = stream.sources.clone();
@@ -353,7 +353,7 @@ impl<'a> LinePass<'a> {
             files: stream.target.files().len() as u64,
             scratch_bytes: Some(0),
             skipped: 0,
-            phases: Phase::of_engine(&pass.end(moved_bytes)),
+            phases: Phase::of_engine(&pass.end(read_bytes, written_bytes)),
             plan: None,
             notes: Vec::new(),
         })

@@ -11,12 +11,11 @@ use std::fmt::Display;
 use std::path::PathBuf;
 use std::time::Instant;
 
+use outcore::DriveTraffic as Traffic;
 use outcore::job::{DriveRates, RatesOrigin};
 use outcore::sort::plan::PartitionPlan;
 use outcore::{Phase as EnginePhase, PhasePlan};
-use outcore_front::cost::{
-    DriveTraffic as Traffic, bandwidth_fraction, cpu_seconds, peak_rss_bytes,
-};
+use outcore_front::cost::{bandwidth_fraction, cpu_seconds, peak_rss_bytes};
 use outcore_front::resources::Resources;
 use outcore_io::units;
 use serde::{Serialize, Serializer};

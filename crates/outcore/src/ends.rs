@@ -341,15 +341,41 @@ pub(crate) fn refuse_existing<'a>(
     }
 }
 
-/// Traffic of each drive: name, bytes read, bytes written.
-pub(crate) fn traffic_by_drive(volume: &Volume) -> Vec<(String, u64, u64)> {
+/// Bytes moved by a drive.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DriveTraffic {
+    /// Its name in messages.
+    pub name: String,
+    /// Bytes read.
+    pub read_bytes: u64,
+    /// Bytes written.
+    pub written_bytes: u64,
+}
+
+/// Traffic of each drive.
+pub(crate) fn traffic_by_drive(volume: &Volume) -> Vec<DriveTraffic> {
     let drives = volume.drives().into_iter().map(|drive| {
         let traffic = drive.traffic();
-        let read_bytes = traffic.read_bytes.load(Ordering::Relaxed);
-        let written_bytes = traffic.written_bytes.load(Ordering::Relaxed);
-        (drive.name.clone(), read_bytes, written_bytes)
+        DriveTraffic {
+            name: drive.name.clone(),
+            read_bytes: traffic.read_bytes.load(Ordering::Relaxed),
+            written_bytes: traffic.written_bytes.load(Ordering::Relaxed),
+        }
     });
     drives.collect()
+}
+
+/// Adds the traffic of a later part of a job, drive by drive.
+pub(crate) fn add_traffic(all: &mut Vec<DriveTraffic>, later: &[DriveTraffic]) {
+    for drive in later {
+        match all.iter_mut().find(|known| known.name == drive.name) {
+            Some(known) => {
+                known.read_bytes += drive.read_bytes;
+                known.written_bytes += drive.written_bytes;
+            }
+            None => all.push(drive.clone()),
+        }
+    }
 }
 
 /// The places of open inputs.

@@ -146,7 +146,7 @@ pub use dataset::{
     Buckets, Context, ContextBuilder, Dataset, Field, Lines, Sortable, Step, Summary, TypedDataset,
     field,
 };
-pub use ends::{Input, MakeHeader, Output, Phase};
+pub use ends::{DriveTraffic, Input, MakeHeader, Output, Phase};
 pub use forecast::{Amounts, Forecast, PhasePlan, predicted_text};
 pub use job::{Control, DriveRates, Job, JobOptions, Progress, ResumeOptions, ScratchDrive};
 pub use key::{ByteOrder, NpyHeader, RecordFormat, SortKey, Tie};

@@ -20,7 +20,7 @@ use crate::job::Job;
 use crate::job::thread_group::ThreadGroup;
 use crate::key::check::{CheckOptions, Checker, PartTotals};
 use crate::key::record::RecordFormat;
-use crate::key::sort_key::{Rank, SortKey};
+use crate::key::sort_key::{KeyedItem, Rank, SortKey};
 use crate::read::json::is_blank;
 use crate::read::regions::{Chunks, Region, RegionReader, RegionSizes, Terminated};
 use crate::read::source::InputPart;
@@ -303,7 +303,16 @@ pub(crate) struct LineOrder<'a> {
 impl LineOrder<'_> {
     /// Whether a line may follow another; both are given with their keys, if keys are made.
     pub(crate) fn follows(self, rank: &Rank, before: Keyed<'_>, line: Keyed<'_>) -> bool {
-        let by_key = rank.by_key((before.line, before.key), (line.line, line.key));
+        let by_key = rank.by_key(
+            KeyedItem {
+                item: before.line,
+                key: before.key,
+            },
+            KeyedItem {
+                item: line.line,
+                key: line.key,
+            },
+        );
         match (by_key, self.unique) {
             (Ordering::Equal, true) => false,
             (Ordering::Equal, false) => rank.by_tie(before.line, line.line) != Ordering::Greater,

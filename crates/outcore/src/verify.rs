@@ -16,7 +16,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
 use crate::ends::{
-    Input, Phase, Phases, check_unchanged, input_places, open_inputs, traffic_by_drive,
+    DriveTraffic, Input, Phase, Phases, check_unchanged, input_places, open_inputs,
+    traffic_by_drive,
 };
 use crate::forecast::{Amounts, Forecast, PhasePlan};
 use crate::job::thread_group::ThreadGroup;
@@ -51,7 +52,7 @@ pub struct VerifyReport {
     /// Bytes read from all drives, or from the pipe.
     pub read_bytes: u64,
     /// (name, bytes read, bytes written) of each drive.
-    pub drives: Vec<(String, u64, u64)>,
+    pub drives: Vec<DriveTraffic>,
     /// The pass over the records, with its prediction.
     pub phases: Vec<Phase>,
 }

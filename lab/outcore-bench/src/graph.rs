@@ -229,7 +229,7 @@ impl Bench<'_> {
     fn measure(&self, dir: &std::path::Path, drives: usize) -> Result<(Found, Vec<u64>)> {
         let (bench_dirs, watch) = (self.bench_dirs, self.bench_dirs.watch);
         watch.say(&format!("{drives} drives: put the graph there"));
-        let striped = Striped::put((OPERATION, DATASET), bench_dirs, drives, dir)?;
+        let striped = Striped::put(OPERATION, DATASET, bench_dirs, drives, dir)?;
         let (sealed, index) = Sealed::packed(&striped.volume, &striped.name)?;
         let manifest = index.find(GraphFiles::MANIFEST)?;
         let manifest = sealed.read(manifest.offset_bytes, manifest.len_bytes as usize)?;

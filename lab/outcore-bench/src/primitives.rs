@@ -136,7 +136,7 @@ pub fn run(options: &PrimitivesOptions, watch: Watch<'_>) -> Result<Report> {
     };
     let bench_dirs = BenchDirs::make(OPERATION, &dirs, watch)?;
     let drives = bench_dirs.count();
-    let mut found: Vec<(f64, Vec<f64>)> = Vec::new();
+    let mut found = Vec::new();
     for data_bytes in sizes_bytes {
         let size = units::bytes(data_bytes);
         watch.say(&format!("{size}: generate"));
@@ -147,7 +147,10 @@ pub fn run(options: &PrimitivesOptions, watch: Watch<'_>) -> Result<Report> {
             times.push(primitive.run(&bench_dirs)?);
         }
         bench_dirs.remove_input(drives);
-        found.push((data_bytes as f64, times));
+        found.push(Times {
+            data_bytes: data_bytes as f64,
+            seconds: times,
+        });
     }
     let mut report = Report::new(
         "bench primitives",
@@ -183,13 +186,25 @@ fn sizes_bytes(options: &PrimitivesOptions) -> Result<Vec<u64>> {
     }
 }
 
-/// Adds tables and charts of the results: for each size the seconds of each primitive.
-fn tell(report: &mut Report, found: &[(f64, Vec<f64>)], memory_bytes: f64) {
+/// How long the primitives took on one size of data.
+struct Times {
+    data_bytes: f64,
+    /// Of each primitive, in the order of [`Primitive::ALL`].
+    seconds: Vec<f64>,
+}
+
+/// Adds tables and charts of the results.
+fn tell(report: &mut Report, found: &[Times], memory_bytes: f64) {
     let last = found.last();
     for (at, primitive) in Primitive::ALL.iter().enumerate() {
-        if let Some((bytes, times)) = last {
-            let note = format!("of {}", units::bytes(*bytes as u64));
-            report.headline(primitive.name(), bytes / times[at], Unit::BytesPerS, note);
+        if let Some(Times {
+            data_bytes,
+            seconds,
+        }) = last
+        {
+            let note = format!("of {}", units::bytes(*data_bytes as u64));
+            let rate = data_bytes / seconds[at];
+            report.headline(primitive.name(), rate, Unit::BytesPerS, note);
         }
     }
     let mut section = Section::new(
@@ -234,7 +249,7 @@ struct Measure {
 }
 
 impl Measure {
-    fn table(&self, found: &[(f64, Vec<f64>)], memory_bytes: f64) -> Table {
+    fn table(&self, found: &[Times], memory_bytes: f64) -> Table {
         let columns = [("data", Unit::Bytes), ("of memory", Unit::Times)];
         let mut table = Table::new(self.id, self.title, &columns);
         table
@@ -243,23 +258,22 @@ impl Measure {
                 name: primitive.name().to_owned(),
                 unit: self.unit,
             }));
-        for (bytes, times) in found {
-            let mut row = vec![Cell::from(*bytes), (bytes / memory_bytes).into()];
-            row.extend(
-                times
-                    .iter()
-                    .map(|time| Cell::from((self.value)(*bytes, *time))),
-            );
+        for times in found {
+            let data_bytes = times.data_bytes;
+            let mut row = vec![Cell::from(data_bytes), (data_bytes / memory_bytes).into()];
+            let seconds = times.seconds.iter();
+            row.extend(seconds.map(|seconds| Cell::from((self.value)(data_bytes, *seconds))));
             table.row(row);
         }
         table
     }
 
-    fn chart(&self, found: &[(f64, Vec<f64>)], memory_bytes: f64) -> Chart {
+    fn chart(&self, found: &[Times], memory_bytes: f64) -> Chart {
         let series = Primitive::ALL.iter().enumerate().map(|(at, primitive)| {
-            let points = found
-                .iter()
-                .map(|(bytes, times)| (*bytes, (self.value)(*bytes, times[at])));
+            let points = found.iter().map(|times| {
+                let data_bytes = times.data_bytes;
+                (data_bytes, (self.value)(data_bytes, times.seconds[at]))
+            });
             Series::new(primitive.name(), points.collect())
         });
         let mut series: Vec<Series> = series.collect();

@@ -34,7 +34,8 @@ impl Striped {
     /// # Errors
     /// No space, errors of the drives, interrupted.
     pub(crate) fn put(
-        (operation, mark): (&'static str, &'static str),
+        operation: &'static str,
+        mark: &'static str,
         bench_dirs: &BenchDirs<'_>,
         drives: usize,
         from: &Path,

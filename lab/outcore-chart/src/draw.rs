@@ -116,7 +116,7 @@ fn svg(chart: &Chart, is_alone: bool) -> Result<String> {
     };
     write_head(&mut out, chart, columns.width, is_alone);
     out.push_str(&legend.text);
-    frame.write_axes(&mut out, chart, &names.lines);
+    frame.write_axes(&mut out, chart, &names.names);
     match chart.shape {
         Shape::Lines => frame.write_lines(&mut out, &shown),
         Shape::Bars | Shape::Dots => frame.write_columns(&mut out, chart.shape, &columns, &shown),
@@ -190,10 +190,17 @@ impl Columns {
     }
 }
 
+/// The text below a tick.
+struct TickName {
+    first_line: String,
+    /// Empty for a name in one line.
+    second_line: String,
+}
+
 /// The texts below the ticks of the x axis, in two lines if one of the names is wider than its
 /// slot.
 struct Names {
-    lines: Vec<(String, String)>,
+    names: Vec<TickName>,
     are_broken: bool,
 }
 
@@ -204,12 +211,18 @@ fn names_of(x: &Span<'_>, slot: f64) -> Names {
     let broken = |name: String| {
         let spaces = name.char_indices().filter(|(_, letter)| *letter == ' ');
         match spaces.min_by_key(|(at, _)| at.abs_diff(name.len() / 2)) {
-            Some((at, _)) if are_broken => (name[..at].to_owned(), name[at + 1..].to_owned()),
-            _ => (name, String::new()),
+            Some((at, _)) if are_broken => TickName {
+                first_line: name[..at].to_owned(),
+                second_line: name[at + 1..].to_owned(),
+            },
+            _ => TickName {
+                first_line: name,
+                second_line: String::new(),
+            },
         }
     };
     Names {
-        lines: names.into_iter().map(broken).collect(),
+        names: names.into_iter().map(broken).collect(),
         are_broken,
     }
 }
@@ -289,19 +302,19 @@ struct Frame<'a> {
 }
 
 impl Frame<'_> {
-    fn at(&self, (x, y): (f64, f64)) -> (f64, f64) {
+    fn at(&self, x: f64, y: f64) -> (f64, f64) {
         (
             LEFT + self.x.place(x) * (self.right - LEFT),
             self.floor - self.y.place(y) * (self.floor - self.top),
         )
     }
 
-    fn write_axes(&self, out: &mut String, chart: &Chart, names: &[(String, String)]) {
+    fn write_axes(&self, out: &mut String, chart: &Chart, names: &[TickName]) {
         let (floor, right) = (self.floor, self.right);
         let lowest = self.y.ticks.first().copied().unwrap_or(0.0);
         let leftmost = self.x.ticks.first().copied().unwrap_or(0.0);
         for tick in &self.y.ticks {
-            let (_, y) = self.at((leftmost, *tick));
+            let (_, y) = self.at(leftmost, *tick);
             let _ = writeln!(
                 out,
                 "<path class=\"g\" d=\"M{LEFT} {y:.1}H{right}\"/><text x=\"{}\" y=\"{:.1}\" \
@@ -311,17 +324,17 @@ impl Frame<'_> {
                 escape(&self.y.show(*tick))
             );
         }
-        for (tick, (name, rest)) in self.x.ticks.iter().zip(names) {
-            let (x, _) = self.at((*tick, lowest));
+        for (tick, name) in self.x.ticks.iter().zip(names) {
+            let (x, _) = self.at(*tick, lowest);
             let _ = write!(
                 out,
                 "<path class=\"a\" d=\"M{x:.1} {floor}v5\"/><text x=\"{x:.1}\" y=\"{}\" \
                  text-anchor=\"middle\">{}",
                 floor + 19.0,
-                escape(name)
+                escape(&name.first_line)
             );
-            if !rest.is_empty() {
-                let rest = escape(rest);
+            if !name.second_line.is_empty() {
+                let rest = escape(&name.second_line);
                 let _ = write!(out, "<tspan x=\"{x:.1}\" dy=\"14\">{rest}</tspan>");
             }
             out.push_str("</text>\n");
@@ -340,7 +353,7 @@ impl Frame<'_> {
     }
 
     /// The text that a mark shows when the reader points at it.
-    fn say(&self, series: &Series, (x, y): (f64, f64)) -> String {
+    fn say(&self, series: &Series, x: f64, y: f64) -> String {
         let text = format!("{}: {}, {}", series.name, self.x.show(x), self.y.show(y));
         escape(&text)
     }
@@ -348,8 +361,8 @@ impl Frame<'_> {
     fn write_lines(&self, out: &mut String, shown: &[Shown<'_>]) {
         for (at, (series, points)) in shown.iter().enumerate() {
             let mut path = String::new();
-            for (number, point) in points.iter().enumerate() {
-                let (x, y) = self.at(*point);
+            for (number, (x, y)) in points.iter().enumerate() {
+                let (x, y) = self.at(*x, *y);
                 let _ = write!(path, "{}{x:.1} {y:.1}", if number == 0 { "M" } else { "L" });
             }
             let (class, stroke, fill) =
@@ -361,13 +374,13 @@ impl Frame<'_> {
             if series.is_reference {
                 continue;
             }
-            for point in points {
-                let (x, y) = self.at(*point);
+            for (place, value) in points {
+                let (x, y) = self.at(*place, *value);
                 let _ = writeln!(
                     out,
                     "<circle class=\"m\" style=\"{fill}\" cx=\"{x:.1}\" cy=\"{y:.1}\" r=\"3.5\">\
                      <title>{}</title></circle>",
-                    self.say(series, *point)
+                    self.say(series, *place, *value)
                 );
             }
         }
@@ -385,8 +398,8 @@ impl Frame<'_> {
         let mut number = 0.0;
         for (at, (series, points)) in shown.iter().enumerate() {
             let (stroke, fill) = (paint("stroke", at), paint("fill", at));
-            for point in points {
-                let (middle, y) = self.at(*point);
+            for (place, value) in points {
+                let (middle, y) = self.at(*place, *value);
                 if series.is_reference {
                     let _ = writeln!(
                         out,
@@ -398,7 +411,7 @@ impl Frame<'_> {
                 }
                 let left = middle - shift + number * columns.column;
                 let center = left + columns.column / 2.0 - 1.0;
-                let said = self.say(series, *point);
+                let said = self.say(series, *place, *value);
                 let above = match shape {
                     Shape::Dots => {
                         let _ = writeln!(
@@ -424,7 +437,7 @@ impl Frame<'_> {
                         out,
                         "<text class=\"v\" x=\"{center:.1}\" y=\"{:.1}\" text-anchor=\"middle\">{}</text>",
                         y - above,
-                        escape(&self.y.show(point.1))
+                        escape(&self.y.show(*value))
                     );
                 }
             }

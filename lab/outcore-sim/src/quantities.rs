@@ -5,7 +5,7 @@
 //! picoseconds, sizes are bytes, rates are bytes per second.
 
 use outcore_io::Result;
-use outcore_io::units;
+use outcore_io::units::{self, NamedUnit};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 /// Picoseconds; the simulator's unit of time (2^64 ps are 213 days).
@@ -21,26 +21,29 @@ pub const MS: Ps = 1_000_000_000;
 pub(crate) const SECOND: Ps = 1_000_000_000_000;
 
 /// Units of sizes, largest first.
-const SIZE_UNITS: [(&str, u64); 5] = [
-    ("TiB", 1 << 40),
-    ("GiB", 1 << 30),
-    ("MiB", 1 << 20),
-    ("KiB", 1 << 10),
-    ("B", 1),
+const SIZE_UNITS: [NamedUnit; 5] = [
+    NamedUnit::new("TiB", 1 << 40),
+    NamedUnit::new("GiB", 1 << 30),
+    NamedUnit::new("MiB", 1 << 20),
+    NamedUnit::new("KiB", 1 << 10),
+    NamedUnit::new("B", 1),
 ];
 
 /// Units of time, largest first.
-const TIME_UNITS: [(&str, u64); 6] = [
-    ("min", 60 * SECOND),
-    ("s", SECOND),
-    ("ms", MS),
-    ("us", US),
-    ("ns", NS),
-    ("ps", 1),
+const TIME_UNITS: [NamedUnit; 6] = [
+    NamedUnit::new("min", 60 * SECOND),
+    NamedUnit::new("s", SECOND),
+    NamedUnit::new("ms", MS),
+    NamedUnit::new("us", US),
+    NamedUnit::new("ns", NS),
+    NamedUnit::new("ps", 1),
 ];
 
 /// Units of the rate of a bus.
-const TRANSFER_UNITS: [(&str, u64); 2] = [("GT/s", 1_000_000_000), ("MT/s", 1_000_000)];
+const TRANSFER_UNITS: [NamedUnit; 2] = [
+    NamedUnit::new("GT/s", 1_000_000_000),
+    NamedUnit::new("MT/s", 1_000_000),
+];
 
 /// Reads a duration such as `75us` as picoseconds.
 ///

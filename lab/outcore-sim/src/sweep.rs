@@ -49,11 +49,25 @@ impl std::str::FromStr for Axis {
     }
 }
 
+/// The value of an axis in a combination.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Setting {
+    pub(crate) key: String,
+    pub(crate) value: String,
+}
+
+/// A setting is written as the list of its key and its value.
+impl Serialize for Setting {
+    fn serialize<S: serde::Serializer>(&self, to: S) -> std::result::Result<S::Ok, S::Error> {
+        [&self.key, &self.value].serialize(to)
+    }
+}
+
 /// One combination and its outcome.
 #[derive(Debug, Clone, Serialize)]
 pub(crate) struct Point {
     /// Key and value of every axis.
-    pub(crate) settings: Vec<(String, String)>,
+    pub(crate) settings: Vec<Setting>,
     /// Result of the run.
     pub(crate) summary: Summary,
 }
@@ -146,7 +160,7 @@ pub(crate) fn sweep(
                 format!("1 to {POINTS_MAX} combinations are possible"),
             )
         })?;
-    let points: Vec<Vec<(String, String)>> = (0..count).map(|at| combination(axes, at)).collect();
+    let points: Vec<Vec<Setting>> = (0..count).map(|at| combination(axes, at)).collect();
     let together = rayon::current_num_threads().min(count) as u64;
     for settings in &points {
         let at_once = AtOnce {
@@ -163,15 +177,16 @@ pub(crate) fn sweep(
     outcomes.into_iter().collect()
 }
 
-fn combination(axes: &[Axis], at: usize) -> Vec<(String, String)> {
+fn combination(axes: &[Axis], at: usize) -> Vec<Setting> {
     let mut rest = at;
-    let mut settings: Vec<(String, String)> = axes
+    let mut settings: Vec<Setting> = axes
         .iter()
         .rev()
         .map(|axis| {
             let value = axis.values[rest % axis.values.len()].clone();
             rest /= axis.values.len();
-            (axis.key.clone(), value)
+            let key = axis.key.clone();
+            Setting { key, value }
         })
         .collect();
     settings.reverse();
@@ -179,8 +194,10 @@ fn combination(axes: &[Axis], at: usize) -> Vec<(String, String)> {
 }
 
 /// Text of a combination, for its errors.
-fn place_of(settings: &[(String, String)]) -> String {
-    let at = settings.iter().map(|(key, value)| format!("{key}={value}"));
+fn place_of(settings: &[Setting]) -> String {
+    let at = settings
+        .iter()
+        .map(|Setting { key, value }| format!("{key}={value}"));
     format!("at {}", at.collect::<Vec<_>>().join(" "))
 }
 
@@ -188,11 +205,11 @@ fn place_of(settings: &[(String, String)]) -> String {
 fn varied(
     drive: &DriveConfig,
     workload: &WorkloadFile,
-    settings: &[(String, String)],
+    settings: &[Setting],
 ) -> Result<(DriveConfig, WorkloadFile)> {
     let mut drive = drive.clone();
     let mut workload = workload.clone();
-    for (key, value) in settings {
+    for Setting { key, value } in settings {
         match key.strip_prefix("flow.") {
             Some(key) => workload = workload.set(key, value)?,
             None => drive = drive.set(key, value)?,
@@ -204,7 +221,7 @@ fn varied(
 fn point(
     drive: &DriveConfig,
     workload: &WorkloadFile,
-    settings: Vec<(String, String)>,
+    settings: Vec<Setting>,
     warm_up: u64,
 ) -> Result<Point> {
     let (drive, workload) = varied(drive, workload, &settings)?;
@@ -245,7 +262,10 @@ mod tests {
         let axes = axes(&["flash.channels=2,4", "flow.depth=1,8,32"]);
         let points = sweep(&drive(), &workload, &axes, 0).unwrap();
         assert_eq!(points.len(), 6);
-        let seen: Vec<&str> = points.iter().map(|p| p.settings[1].1.as_str()).collect();
+        let seen: Vec<&str> = points
+            .iter()
+            .map(|p| p.settings[1].value.as_str())
+            .collect();
         assert_eq!(seen, ["1", "8", "32", "1", "8", "32"]);
         let alone = drive().set("flash.channels", "4").unwrap();
         let flows = workload.set("depth", "8").unwrap().flows().unwrap();

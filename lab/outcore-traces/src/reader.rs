@@ -21,7 +21,7 @@ use crate::formats::{Clock, Format, LineParser, Names, Parsed, detect, names_of_
 use crate::io_trace::{Entry, Flaw, Frames};
 use crate::lines::{Line, Lines};
 use crate::request::Request;
-use crate::skips::{OnError, Reason, Skips, Tally, cut_short, excerpt};
+use crate::skips::{FormatPart, OnError, Reason, Skips, Tally, cut_short, excerpt};
 use crate::source::{self, Bytes};
 use crate::stages::{Meter, ResponseTimes, Stage, Timing};
 
@@ -461,7 +461,10 @@ impl Source {
         let Source {
             path, format, body, ..
         } = self;
-        let what = (format.part(), format.title());
+        let what = FormatPart {
+            part: format.part(),
+            format: format.title(),
+        };
         if let Body::Text(lines, parser) = body {
             return next_of_text(lines, parser, path, what, shared);
         }
@@ -478,7 +481,7 @@ impl Source {
                     None => shared.tally.ignored += 1,
                 },
                 Err(Reason::Truncated) => {
-                    let error = cut_short(what.0, what.1, next.number, next.start_bytes);
+                    let error = cut_short(what.part, what.format, next.number, next.start_bytes);
                     return Err(error.path(&*path));
                 }
                 Err(reason) => {
@@ -563,7 +566,7 @@ fn next_of_text(
     lines: &mut Lines<Bytes>,
     parser: &mut LineParser,
     path: &Path,
-    what: (&str, &str),
+    what: FormatPart,
     shared: &mut Shared,
 ) -> Result<Option<Item>> {
     loop {
@@ -580,7 +583,7 @@ fn next_of_text(
                 None => shared.tally.ignored += 1,
             },
             Err(Reason::Decimals) => {
-                return Err(decimals(what.1, number, line).path(path).offset(start));
+                return Err(decimals(what.format, number, line).path(path).offset(start));
             }
             Err(reason) => shared.tally.bad(reason, path, number, start, line, what)?,
         }

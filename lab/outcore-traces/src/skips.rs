@@ -278,6 +278,15 @@ pub(crate) struct Tally {
     pub(crate) ignored: u64,
 }
 
+/// A part of a file of some format, in messages.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct FormatPart {
+    /// `line`, `record`.
+    pub(crate) part: &'static str,
+    /// The format's title.
+    pub(crate) format: &'static str,
+}
+
 impl Tally {
     pub(crate) fn new(on_error: OnError) -> Self {
         Tally {
@@ -286,8 +295,7 @@ impl Tally {
         }
     }
 
-    /// Counts a bad line, or turns it into an error. `what` is the part of the file ("line") and
-    /// the format.
+    /// Counts a bad line, or turns it into an error. `what` names the part.
     pub(crate) fn bad(
         &mut self,
         reason: Reason,
@@ -295,7 +303,7 @@ impl Tally {
         line: u64,
         offset_bytes: u64,
         bytes: &[u8],
-        what: (&str, &str),
+        what: FormatPart,
     ) -> Result<()> {
         match self.on_error {
             OnError::Skip => {
@@ -315,8 +323,8 @@ impl Tally {
                 "read trace",
                 format!(
                     "{} {line} as {}: {reason}: `{}`",
-                    what.0,
-                    what.1,
+                    what.part,
+                    what.format,
                     excerpt(bytes)
                 ),
             )

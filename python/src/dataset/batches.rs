@@ -60,7 +60,8 @@ fn send_all(
     request: Dataset,
     raised: Raised,
     run: &Run,
-    (to, skipped): (&SyncSender<Message>, &AtomicU64),
+    to: &SyncSender<Message>,
+    skipped: &AtomicU64,
 ) -> Result<()> {
     let mut opened = Opened::begin(request, raised, Mode::Run, run)?;
     opened.execution.take_steps()?;
@@ -130,7 +131,7 @@ pub(crate) fn batches(py: Python<'_>, request: Dataset) -> PyResult<Batches> {
     let counted = Arc::clone(&skipped);
     let (send, received) = sync_channel(BATCHES_WAITING);
     let work = move || {
-        if let Err(error) = send_all(request, kept, &run, (&send, &counted)) {
+        if let Err(error) = send_all(request, kept, &run, &send, &counted) {
             drop(send.send(Err(run.told(error))));
         }
     };

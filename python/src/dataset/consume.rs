@@ -20,7 +20,6 @@ use outcore::primitives::table::{BatchStep, Numbers};
 use outcore::primitives::tables::Histogram;
 use outcore::primitives::{BucketFiles, Reduction, Scalar, Side, fold};
 use outcore::{Error, Result};
-use outcore_front::cost::DriveTraffic;
 use outcore_front::dataset::LineFiles;
 use outcore_front::inputs::{Source, Streams};
 use outcore_front::output::{self, Holds, Target};
@@ -80,7 +79,7 @@ fn asked<T: Send + 'static>(
     tell: Option<&Bound<'_, PyAny>>,
     ask: impl FnOnce(&mut Execution) -> Result<T> + Send + 'static,
 ) -> PyResult<T> {
-    watched(py, (request, Mode::Run), tell, move |mut opened, _| {
+    watched(py, request, Mode::Run, tell, move |mut opened, _| {
         ask(&mut opened.execution)
     })
 }
@@ -200,7 +199,7 @@ pub(crate) fn partition(
     to: ToParts,
     tell: Option<&Bound<'_, PyAny>>,
 ) -> PyResult<Vec<u64>> {
-    watched(py, (request, Mode::Run), tell, move |mut opened, _| {
+    watched(py, request, Mode::Run, tell, move |mut opened, _| {
         if let Some(path) = to.outputs.iter().find(|path| Named::is_mark(path)) {
             return Err(
                 Error::usage("create output", "parts are files, not datasets")
@@ -262,7 +261,7 @@ pub(crate) fn write<'py>(
     mut to: To,
     tell: Option<&Bound<'py, PyAny>>,
 ) -> Answer<'py> {
-    let report = watched(py, (request, Mode::Run), tell, move |mut opened, run| {
+    let report = watched(py, request, Mode::Run, tell, move |mut opened, run| {
         let stopwatch = Stopwatch::start();
         opened.stage_output(&mut to.output, to.force, run)?;
         let (name, specs) = (Some(to.output.as_path()), opened.resources.specs());
@@ -270,8 +269,14 @@ pub(crate) fn write<'py>(
             false => Holds::Records,
             true => Holds::Lines,
         };
-        let how = (Streams::Refused, holds);
-        let target = output::choose_new(name, &opened.sources, specs, to.force, how)?;
+        let target = output::choose_new(
+            name,
+            &opened.sources,
+            specs,
+            to.force,
+            Streams::Refused,
+            holds,
+        )?;
         opened.execution.set_beside(target.dir());
         opened.execution.take_steps()?;
         let done = match opened.execution.written()? {
@@ -293,7 +298,7 @@ pub(crate) fn write<'py>(
             written_bytes: done.written_bytes,
             passes: done.passes,
         };
-        let traffic: Vec<DriveTraffic> = done.drives.iter().map(DriveTraffic::of).collect();
+        let traffic = done.drives.clone();
         let lens_bytes = opened.sources.iter().map(|source| source.len_bytes());
         let report = WriteSummary {
             used: stopwatch.stop(moved, &traffic, &opened.resources, None),
@@ -333,7 +338,7 @@ pub(crate) fn count_lines(
     request: Dataset,
     tell: Option<&Bound<'_, PyAny>>,
 ) -> PyResult<(u64, u64)> {
-    watched(py, (request, Mode::Run), tell, move |mut opened, _| {
+    watched(py, request, Mode::Run, tell, move |mut opened, _| {
         opened.execution.take_all_steps()?;
         let (inputs, recognition) = lines_of(&opened)?.inputs();
         let job = opened.execution.job()?;
@@ -368,7 +373,7 @@ pub(crate) fn head_lines<'py>(
     csv: Option<CsvRows>,
     tell: Option<&Bound<'_, PyAny>>,
 ) -> PyResult<Vec<Bound<'py, PyBytes>>> {
-    let lines = watched(py, (request, Mode::Run), tell, move |mut opened, _| {
+    let lines = watched(py, request, Mode::Run, tell, move |mut opened, _| {
         opened.execution.take_all_steps()?;
         let job = opened.execution.job()?;
         let mut reader = line_reader(&opened, &job, csv)?;
@@ -407,7 +412,7 @@ pub(crate) fn sample_lines<'py>(
     csv: Option<CsvRows>,
     tell: Option<&Bound<'_, PyAny>>,
 ) -> PyResult<(Vec<Bound<'py, PyBytes>>, u64)> {
-    let (kept, skipped) = watched(py, (request, Mode::Run), tell, move |mut opened, _| {
+    let (kept, skipped) = watched(py, request, Mode::Run, tell, move |mut opened, _| {
         opened.execution.take_all_steps()?;
         let limit_bytes = opened.resources.config.memory_bytes.value;
         let job = opened.execution.job()?;
@@ -430,7 +435,7 @@ pub(crate) fn check_lines<'py>(
     request: Dataset,
     tell: Option<&Bound<'_, PyAny>>,
 ) -> PyResult<Option<(PathBuf, u64, Bound<'py, PyBytes>)>> {
-    let found = watched(py, (request, Mode::Run), tell, move |mut opened, _| {
+    let found = watched(py, request, Mode::Run, tell, move |mut opened, _| {
         opened.execution.disorder()
     })?;
     Ok(found.map(|found| {
@@ -458,7 +463,7 @@ pub(crate) fn split_lines(
     tell: Option<&Bound<'_, PyAny>>,
 ) -> PyResult<(Vec<PathBuf>, u64)> {
     let cut = parts.map_or(PartSize::Records(lines), PartSize::Parts);
-    watched(py, (request, Mode::Run), tell, move |mut opened, _| {
+    watched(py, request, Mode::Run, tell, move |mut opened, _| {
         let what = SplitRequest {
             pattern: Path::new(&pattern),
             cut,
@@ -483,8 +488,7 @@ pub(crate) fn split_lines(
         let mut reader = line_reader(&opened, &job, csv)?;
         let (inputs, _) = lines_of(&opened)?.inputs();
         let data_bytes = inputs.iter().map(|input| input.data_bytes).sum();
-        let of = (inputs.len(), data_bytes);
-        let (_, names) = split(&job, &mut reader, of, what)?;
+        let (_, names) = split(&job, &mut reader, inputs.len(), data_bytes, what)?;
         drop(reader);
         Ok((names, opened.execution.so_far().skipped))
     })
@@ -572,7 +576,7 @@ pub(crate) fn fold_batches(
 ) -> PyResult<Py<PyAny>> {
     let values = Arc::new(Values::default());
     let kept = Arc::clone(&values);
-    let found = watched(py, (request, Mode::Run), tell, move |mut opened, run| {
+    let found = watched(py, request, Mode::Run, tell, move |mut opened, run| {
         opened.execution.take_all_steps()?;
         let raised = opened.raised();
         let step = FoldBatch {

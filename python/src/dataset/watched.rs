@@ -14,7 +14,8 @@ use crate::run::{self, Run};
 /// raised again.
 pub(super) fn watched<T: Send + 'static>(
     py: Python<'_>,
-    (request, mode): (Dataset, Mode),
+    request: Dataset,
+    mode: Mode,
     tell: Option<&Bound<'_, PyAny>>,
     work: impl FnOnce(Opened, &Run) -> Result<T> + Send + 'static,
 ) -> PyResult<T> {
@@ -36,7 +37,7 @@ pub(crate) fn describe(
     py: Python<'_>,
     request: Dataset,
 ) -> PyResult<(String, usize, String, Option<Vec<u8>>)> {
-    watched(py, (request, Mode::Types), None, |mut opened, _| {
+    watched(py, request, Mode::Types, None, |mut opened, _| {
         let (name, item_bytes, steps) = opened.execution.describe()?;
         let header = opened.execution.item().ok().and_then(|item| item.header);
         let header = header.map(|header| header.encode(0));
@@ -48,7 +49,7 @@ pub(crate) fn describe(
 /// read.
 #[pyfunction]
 pub(crate) fn explain(py: Python<'_>, request: Dataset, consumer: String) -> PyResult<String> {
-    watched(py, (request, Mode::Plans), None, move |mut opened, _| {
+    watched(py, request, Mode::Plans, None, move |mut opened, _| {
         opened.execution.explain(&consumer)
     })
 }

@@ -402,8 +402,8 @@ fn resolve(name: &str, room: Room<'_>) -> Option<String> {
     let exports = &room.root?.exports;
     exports
         .iter()
-        .find(|(export, _)| export == name)
-        .map(|(_, module)| module.clone())
+        .find(|export| export.name == name)
+        .map(|export| export.first.clone())
 }
 
 fn finding(source: &Source, path: &PathUse, what: String, fix: &str) -> Finding {

@@ -37,6 +37,15 @@ pub(super) struct TupleParameter {
     pub line: usize,
 }
 
+/// A name that `pub use` re-exports.
+#[derive(Debug, Clone)]
+pub(super) struct Export {
+    /// The name.
+    pub name: String,
+    /// The first name of its path.
+    pub first: String,
+}
+
 /// A `mod name;` that refers to another file.
 #[derive(Debug, Clone)]
 pub(super) struct ModuleFile {
@@ -80,8 +89,8 @@ pub(super) struct Source {
     pub tuple_parameters: Vec<TupleParameter>,
     /// Modules in files of their own.
     pub modules: Vec<ModuleFile>,
-    /// Names that `pub use` re-exports, with the first name of their path.
-    pub exports: Vec<(String, String)>,
+    /// Names that `pub use` re-exports.
+    pub exports: Vec<Export>,
     /// Every name that a `use` brings into scope, at any level.
     pub imports: Vec<Import>,
     /// The text by lines.
@@ -496,8 +505,8 @@ fn holds_tuple(kind: &syn::Type) -> bool {
     }
 }
 
-/// Names that the file's own `pub use` re-exports, with the first name of their path.
-fn exports(file: &syn::File) -> Vec<(String, String)> {
+/// Names that the file's own `pub use` re-exports.
+fn exports(file: &syn::File) -> Vec<Export> {
     let mut found = Vec::new();
     for item in &file.items {
         if let syn::Item::Use(item) = item {
@@ -507,7 +516,7 @@ fn exports(file: &syn::File) -> Vec<(String, String)> {
     found
 }
 
-fn exported(tree: &syn::UseTree, first: Option<&str>, found: &mut Vec<(String, String)>) {
+fn exported(tree: &syn::UseTree, first: Option<&str>, found: &mut Vec<Export>) {
     match tree {
         syn::UseTree::Path(path) => {
             let name = path.ident.to_string();
@@ -522,11 +531,17 @@ fn exported(tree: &syn::UseTree, first: Option<&str>, found: &mut Vec<(String, S
         }
         syn::UseTree::Name(name) => {
             let name = name.ident.to_string();
-            found.push((name.clone(), first.unwrap_or(&name).to_owned()));
+            found.push(Export {
+                first: first.unwrap_or(&name).to_owned(),
+                name,
+            });
         }
         syn::UseTree::Rename(rename) => {
             let from = first.map_or_else(|| rename.ident.to_string(), str::to_owned);
-            found.push((rename.rename.to_string(), from));
+            found.push(Export {
+                name: rename.rename.to_string(),
+                first: from,
+            });
         }
         _ => {}
     }
@@ -626,7 +641,7 @@ mod tests {
         let found: Vec<_> = source
             .exports
             .iter()
-            .map(|(a, b)| (a.as_str(), b.as_str()))
+            .map(|export| (export.name.as_str(), export.first.as_str()))
             .collect();
         assert_eq!(found, expected);
     }

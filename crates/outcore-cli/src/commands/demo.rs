@@ -15,7 +15,7 @@ use outcore::sort::{self, SortOptions, SortSummary};
 use outcore::verify::{VerifyReport, checksum_of, verify};
 use outcore::{Error, Kind, Result};
 use outcore::{Input, Output};
-use outcore_front::cost::{DriveTraffic, bandwidth_fraction};
+use outcore_front::cost::bandwidth_fraction;
 use outcore_front::resources::{Resources, check_dir, free_bytes};
 use outcore_gen::{GenerateOptions, GenerateRequest, Generator, generate};
 use outcore_io::units;
@@ -128,7 +128,7 @@ impl Demo<'_> {
             let note = "this file system has no direct I/O: the page cache was measured too";
             self.context.reporter.note(note);
         }
-        let traffic: Vec<DriveTraffic> = sorted.drives.iter().map(DriveTraffic::of).collect();
+        let traffic = sorted.drives.clone();
         let set = &self.resources.config.drives.value;
         let summary = Summary {
             records: self.records,

@@ -186,12 +186,7 @@ fn edges_are_columns_of_tables() {
     );
     refused("--columns src", 2, &["1 columns"], "--columns");
     refused("--columns src,nobody", 2, &["nobody"], "");
-    refused(
-        "--columns src,km",
-        2,
-        &["`km` is Float64"],
-        "another column",
-    );
+    refused("--columns src,km", 2, &["`km` is f64"], "another column");
     refused(
         "--columns src,dst --weights=from",
         2,

@@ -207,7 +207,7 @@ fn tables_that_cannot_be_read_or_sorted_are_named_and_nothing_is_left() {
     );
     place
         .run(&["dedup", "logs", "-o", "s.parquet", "--union"])
-        .fails(2, &["`number`", "Utf8", "Int64", "2.parquet"], "");
+        .fails(2, &["`number`", "text", "i64", "2.parquet"], "");
     std::fs::remove_file(dir.join("2.parquet")).unwrap();
     // A file that ends too early, one that is overwritten in the middle, and one that is empty.
     let bytes = std::fs::read(dir.join("1.parquet")).unwrap();

@@ -143,7 +143,7 @@ fn rows_whose_texts_are_nearly_the_same_are_removed() {
     assert!(summary.event("summary")["records"].as_u64().unwrap() > 100);
     for (arguments, cause, hint) in [
         (&["--near", "txet"][..], "txet", "`text`"),
-        (&["--near", "number"], "Int64", "texts"),
+        (&["--near", "number"], "i64", "texts"),
         (&["--near", "text", "--jaccard", "80"], "80", "0.8"),
         (&["--near", "text", "--shingles", "5"], "`5`", "words:5"),
         (
@@ -204,7 +204,7 @@ fn passages_that_occur_before_are_cut_and_told() {
         (&["--of", "text"], "--substring", ""),
         (&["--substring", "5", "--of", "text"], "5 bytes", "8 bytes"),
         (&["--substring", "50", "--of", "txet"], "txet", "`text`"),
-        (&["--substring", "50", "--of", "number"], "Int64", "texts"),
+        (&["--substring", "50", "--of", "number"], "i64", "texts"),
         (
             &["--substring", "50", "--of", "text", "--keep", "last"],
             "--keep",

@@ -183,12 +183,12 @@ fn what_a_table_holds_is_told() {
         told.contains("1,234 rows in 1 file and 1 row group"),
         "{told}"
     );
-    assert!(told.contains("number  Int64, no nulls"), "{told}");
+    assert!(told.contains("number  i64, no nulls"), "{told}");
     let answer = place.run(&["info", "t.parquet", "--json"]).ok();
     let columns = &answer.event("summary")["columns"];
     assert_eq!(
         columns[0],
-        json!({"name": "name", "type": "Utf8", "nullable": true})
+        json!({"name": "name", "type": "text", "nullable": true})
     );
 }
 
@@ -630,7 +630,7 @@ fn csv_and_json_lines_are_tables_where_types_are_asked_for_or_needed() {
     run("unique --csv -t ; odd.txt -o u.parquet --by number");
     assert_eq!(rows("u.parquet").len(), 2);
     let info = run("info t.csv --schema number:text");
-    assert!(info.text().contains("number  Utf8"), "{}", info.text());
+    assert!(info.text().contains("number  text"), "{}", info.text());
     std::fs::write(place.path("bad.csv"), "number,name\n1,x\nzwei,y\n").unwrap();
     let line = [
         "convert",

@@ -97,7 +97,11 @@ fn a_damaged_drive_is_read_around_and_a_scrub_repairs_it() {
         &["sort", "@x", "-o", "none", "--type", "u64"][..],
         &["volume", "get", "@x", "none"],
     ] {
-        run(&place, words).fails(4, &["@x", "parity replaces one"], "put the dataset again");
+        run(&place, words).fails(
+            4,
+            &["@x", "parity makes up for only one"],
+            "put the dataset again",
+        );
     }
     assert!(!place.path("none").exists());
 }
@@ -254,7 +258,7 @@ fn status_and_ls_tell_what_is_at_risk() {
     let got = run(&place, &["volume", "get", "@x", "out"]);
     got.fails(
         3,
-        &["d1 and d2 are missing", "parity replaces one"],
+        &["d1 and d2 are missing", "parity makes up for only one"],
         "mount",
     );
 }

@@ -89,7 +89,7 @@ pub struct SortedCsv {
 
 impl CsvSort {
     /// Examines all files and prepares them for the engine, to be sorted with
-    /// [`SortedCsv::options`]. Copies go to `spool`, which `make` creates if necessary.
+    /// [`SortedCsv::options`]. Copies go to `spool`.
     ///
     /// # Errors
     /// An unterminated quote, different headers, a NUL in records that span lines, missing columns.
@@ -97,7 +97,7 @@ impl CsvSort {
         &self,
         job: &Job,
         files: &mut [Source],
-        (spool, make): (&mut Option<Spool>, impl Fn() -> Result<Spool>),
+        spool: LateSpool<'_, impl Fn() -> Result<Spool>>,
         look: Look,
     ) -> Result<SortedCsv> {
         let separator = separator_of(job, self.separator, files)?;
@@ -107,7 +107,7 @@ impl CsvSort {
             look,
             drops_blanks: self.by.is_empty(),
         };
-        let (dress, is_assumed) = settle(job, files, (spool, make), how, None)?;
+        let (dress, is_assumed) = settle(job, files, spool, how, None)?;
         let names = match self.has_header {
             true => Some(names(&dress.header, separator)?),
             false => None,
@@ -143,7 +143,7 @@ impl CsvSort {
     ) -> Result<SortedCsv> {
         let sources = inputs.iter().map(|input| input.source.clone());
         let mut files: Vec<Source> = sources.collect();
-        let found = self.settle(job, &mut files, (spool, make), Look::Whole)?;
+        let found = self.settle(job, &mut files, LateSpool { spool, make }, Look::Whole)?;
         for (input, file) in inputs.iter_mut().zip(files) {
             input.data_bytes = bytes_of(std::slice::from_ref(&file))?;
             input.header_bytes = file.start_bytes;
@@ -223,7 +223,7 @@ fn separator_of(job: &Job, given: Option<u8>, files: &[Source]) -> Result<u8> {
         let head = file.head(HEAD_BYTES)?;
         if !head.is_empty() {
             let is_all = head.len() < HEAD_BYTES;
-            return Ok(separator_in(job, &file.name, (&head, is_all)));
+            return Ok(separator_in(job, &file.name, &head, is_all));
         }
     }
     let first = files.first().map_or(Path::new(""), |file| &file.name);
@@ -232,7 +232,7 @@ fn separator_of(job: &Job, given: Option<u8>, files: &[Source]) -> Result<u8> {
 
 /// The byte between the fields of a file that begins with `head`; with `is_all` the file has no
 /// more bytes.
-pub(super) fn separator_in(job: &Job, name: &Path, (head, is_all): (&[u8], bool)) -> u8 {
+pub(super) fn separator_in(job: &Job, name: &Path, head: &[u8], is_all: bool) -> u8 {
     let usual = usual_separator(name);
     let found = likely_separator(head, usual, is_all);
     if found != usual {
@@ -260,7 +260,7 @@ pub(super) fn settle_view(
         look: Look::Whole,
         drops_blanks: true,
     };
-    let (dress, _) = settle(job, files, (spool.spool, spool.make), how, None)?;
+    let (dress, _) = settle(job, files, spool, how, None)?;
     let names = has_header.then(|| names(&dress.header, separator));
     let names = names.transpose()?;
     let spec = OrderSpec {
@@ -299,7 +299,7 @@ pub(super) fn settle_further(
         look: Look::Whole,
         drops_blanks: true,
     };
-    settle(job, files, (spool.spool, spool.make), how, Some(known)).map(|_| ())
+    settle(job, files, spool, how, Some(known)).map(|_| ())
 }
 
 /// How files are prepared.
@@ -329,7 +329,7 @@ struct Looked {
 fn settle(
     job: &Job,
     files: &mut [Source],
-    (spool, make): (&mut Option<Spool>, impl Fn() -> Result<Spool>),
+    mut spool: LateSpool<'_, impl Fn() -> Result<Spool>>,
     how: How,
     known: Option<Dress>,
 ) -> Result<(Dress, bool)> {
@@ -406,10 +406,7 @@ fn settle(
         if !is_changed && looked.missing_end.is_none() {
             continue;
         }
-        let spool = match spool {
-            Some(spool) => spool,
-            None => spool.insert(make()?),
-        };
+        let spool = spool.get()?;
         // Headers are also copied, so that line numbers are those of the original file.
         *file = spool.fill(job, original, |writer| {
             match (is_changed, looked.missing_end) {

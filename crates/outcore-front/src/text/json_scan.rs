@@ -159,7 +159,7 @@ impl Scan<'_, '_> {
                     }
                 });
             }
-            match self.item(at, paths, (taken, depth), b'}') {
+            match self.item(at, paths, taken, depth, b'}') {
                 ControlFlow::Continue(next) => at = next,
                 ControlFlow::Break(end) => return end,
             }
@@ -178,7 +178,7 @@ impl Scan<'_, '_> {
             each(led, |path| {
                 taken |= u8::from(paths[path][depth] == Step::Index(index)) << path;
             });
-            match self.item(at, paths, (taken, depth), b']') {
+            match self.item(at, paths, taken, depth, b']') {
                 ControlFlow::Continue(next) => at = next,
                 ControlFlow::Break(end) => return end,
             }
@@ -193,7 +193,8 @@ impl Scan<'_, '_> {
         &mut self,
         at: usize,
         paths: &[&[Step]],
-        (taken, depth): (u8, usize),
+        taken: u8,
+        depth: usize,
         close: u8,
     ) -> ControlFlow<usize, usize> {
         let text = self.text;

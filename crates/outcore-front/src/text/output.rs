@@ -129,7 +129,7 @@ impl LineWriter {
     ) -> Result<Self> {
         match target {
             Target::Pipe(path) => Self::to_pipe(pipe(path.as_deref())?, dress),
-            Target::File(path) => Self::to_file(job, path, replace, (dress, 1)),
+            Target::File(path) => Self::to_file(job, path, replace, dress, 1),
             Target::Shards { .. } => Err(not_one_file(target)),
         }
     }
@@ -145,7 +145,8 @@ impl LineWriter {
         job: &Job,
         path: &Path,
         replace: bool,
-        (dress, threads): (&Dress, usize),
+        dress: &Dress,
+        threads: usize,
     ) -> Result<Self> {
         let file = StagedFile::create(job, path, replace)?;
         let base = Base::File(Box::new(file));
@@ -372,9 +373,7 @@ pub fn open(
     let thread = spawn("outcore-write", move || {
         let mut writer = match place {
             Destination::Pipe(sink) => LineWriter::to_pipe(sink, &dress)?,
-            Destination::File(path) => {
-                LineWriter::to_file(&job, &path, replace, (&dress, threads))?
-            }
+            Destination::File(path) => LineWriter::to_file(&job, &path, replace, &dress, threads)?,
         };
         // Without an end message the engine has failed, and nothing may appear.
         while let Ok(message) = receiver.recv() {

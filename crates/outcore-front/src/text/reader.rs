@@ -403,7 +403,7 @@ impl<'a> RecordReader<'a> {
             }
         }
         let head = &self.buffer[self.from..self.to];
-        let found = separator_in(self.job, name, (head, is_all));
+        let found = separator_in(self.job, name, head, is_all);
         if !head.is_empty() {
             self.frame = Frame::Csv {
                 separator: Some(found),
@@ -705,7 +705,7 @@ fn open<'a>(job: &'a Job, source: &Source, begin: Begin) -> Result<Stream<'a>> {
         recognition.check_lines(&source.name, content, false)?;
         let all: Box<dyn Read + 'a> = Box::new(Cursor::new(head).chain(stream));
         return match recognition.packed(&source.name, content) {
-            Some(compression) => unpacked(job, source, (compression, recognition), all),
+            Some(compression) => unpacked(job, source, compression, recognition, all),
             None => Ok(Stream::Endless(all)),
         };
     }
@@ -717,7 +717,7 @@ fn open<'a>(job: &'a Job, source: &Source, begin: Begin) -> Result<Stream<'a>> {
         input.content.check_records(&source.name, true)?;
     }
     if let (true, Some(compression)) = (is_lines, recognition.packed(&source.name, input.content)) {
-        return unpacked(job, source, (compression, recognition), source.open()?);
+        return unpacked(job, source, compression, recognition, source.open()?);
     }
     if input.header_bytes + input.data_bytes == 0 {
         return Ok(Stream::Endless(source.open()?));
@@ -756,7 +756,8 @@ fn skip_header(
 fn unpacked<'a>(
     job: &Job,
     source: &Source,
-    (compression, recognition): (Compression, Recognition),
+    compression: Compression,
+    recognition: Recognition,
     packed: Box<dyn Read + 'a>,
 ) -> Result<Stream<'a>> {
     let mut decoder = Decoder::new(compression, packed, job.options.memory_bytes)?;

@@ -20,7 +20,9 @@
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Mutex, PoisonError};
 
+use outcore::states::{Column, PassState};
 use outcore::{Job, Result};
+use serde::{Deserialize, Serialize};
 
 use super::components;
 use crate::format::NO_VERTEX;
@@ -49,85 +51,208 @@ pub fn strong_components(job: &Job, graph: &Graph) -> Result<Vec<u32>> {
         StateBytes::new(24, beside_bytes),
     )?;
     let mut search = Search::new(job, graph)?;
-    let all = 0..vertices as u32;
-    let alone = all
-        .filter(|vertex| search.is_left(*vertex) && search.is_at_end(*vertex))
-        .collect();
-    search.take_out(alone)?;
     loop {
-        let left = 0..vertices as u32;
-        let left: Vec<u32> = left.filter(|vertex| search.is_left(*vertex)).collect();
-        if left.is_empty() {
-            return Ok(values(search.labels));
+        match search.round.facts.step {
+            Step::Trim => {
+                search.take_out()?;
+                if !search.round.begin_colours() {
+                    return Ok(values(search.round.labels));
+                }
+            }
+            Step::Colour => {
+                search.colour()?;
+                search.round.begin_gathering();
+            }
+            Step::Gather => {
+                search.gather()?;
+                search.round.begin_trimming();
+            }
         }
-        search.colour(&left)?;
-        let found = search.gather(&left)?;
-        search.take_out(found)?;
     }
 }
 
-/// The state of each vertex.
-struct Search<'g> {
-    job: &'g Job,
-    graph: &'g Graph,
-    frontiers: Frontiers<'g>,
+/// The step of a round.
+#[derive(Debug, Clone, Copy, Serialize, Deserialize)]
+enum Step {
+    Trim,
+    Colour,
+    Gather,
+}
+
+/// A round between two passes.
+struct Round {
     /// The smallest vertex of its component, once that is known.
     labels: Vec<AtomicU32>,
     colours: Vec<AtomicU32>,
     /// The number of edges to other remaining vertices, and from them.
     out: Vec<AtomicU32>,
     incoming: Vec<AtomicU32>,
+    /// The vertices whose edges the next pass reads.
+    frontier: Vec<u32>,
+    /// The vertices of the components that this round has found.
+    found: Vec<u32>,
+    facts: Facts,
+}
+
+#[derive(Debug, Clone, Copy, Serialize, Deserialize)]
+struct Facts {
+    step: Step,
+    frontier_count: usize,
+    found_count: usize,
+}
+
+impl PassState for Round {
+    const NAME: &'static str = KERNEL;
+    type Facts = Facts;
+
+    fn facts(&self) -> Facts {
+        Facts {
+            step: self.facts.step,
+            frontier_count: self.frontier.len(),
+            found_count: self.found.len(),
+        }
+    }
+
+    fn take(&mut self, facts: Facts) {
+        self.facts = facts;
+        self.frontier = vec![0; facts.frontier_count];
+        self.found = vec![0; facts.found_count];
+    }
+
+    fn columns(&mut self) -> Vec<Column<'_>> {
+        vec![
+            Column::Atomic32(&self.labels),
+            Column::Atomic32(&self.colours),
+            Column::Atomic32(&self.out),
+            Column::Atomic32(&self.incoming),
+            Column::of(&mut self.frontier),
+            Column::of(&mut self.found),
+        ]
+    }
+}
+
+impl Round {
+    /// Before the first pass; [`Round::begin`] completes it.
+    fn new(vertices: usize) -> Self {
+        Round {
+            labels: numbers(vertices, |_| NO_VERTEX),
+            colours: numbers(vertices, |_| NO_VERTEX),
+            out: numbers(vertices, |_| 0),
+            incoming: numbers(vertices, |_| 0),
+            frontier: Vec::new(),
+            found: Vec::new(),
+            facts: Facts {
+                step: Step::Trim,
+                frontier_count: 0,
+                found_count: 0,
+            },
+        }
+    }
+
+    /// Counts the edges, and begins with the vertices that are components by themselves.
+    fn begin(&mut self, job: &Job, graph: &Graph) -> Result<()> {
+        for (counts, direction) in [(&self.out, Direction::Out), (&self.incoming, Direction::In)] {
+            for (count, degree) in counts.iter().zip(graph.degrees(job, direction)?) {
+                count.store(degree, Ordering::Relaxed);
+            }
+        }
+        if graph.manifest().loops > 0 {
+            // An edge from a vertex to itself does not count.
+            graph.scan(job, |segment| {
+                for (target, source) in segment.edges().filter(|(to, from)| to == from) {
+                    self.out[source].fetch_sub(1, Ordering::Relaxed);
+                    self.incoming[target].fetch_sub(1, Ordering::Relaxed);
+                }
+                Ok(())
+            })?;
+        }
+        self.frontier = self.left();
+        let (out, incoming) = (&self.out, &self.incoming);
+        let count = |counts: &[AtomicU32], at: u32| counts[at as usize].load(Ordering::Relaxed);
+        self.frontier
+            .retain(|vertex| count(out, *vertex) == 0 || count(incoming, *vertex) == 0);
+        Ok(())
+    }
+
+    fn left(&self) -> Vec<u32> {
+        let label = |vertex: &u32| self.labels[*vertex as usize].load(Ordering::Relaxed);
+        let all = 0..self.labels.len() as u32;
+        all.filter(|vertex| label(vertex) == NO_VERTEX).collect()
+    }
+
+    /// Gives each remaining vertex its own colour; whether there is any.
+    fn begin_colours(&mut self) -> bool {
+        self.frontier = self.left();
+        for vertex in &self.frontier {
+            self.colours[*vertex as usize].store(*vertex, Ordering::Relaxed);
+        }
+        self.facts.step = Step::Colour;
+        !self.frontier.is_empty()
+    }
+
+    /// Labels the vertices that kept their own colour.
+    fn begin_gathering(&mut self) {
+        let colours = &self.colours;
+        let colour = |vertex: u32| colours[vertex as usize].load(Ordering::Relaxed);
+        self.frontier = self.left();
+        self.frontier.retain(|vertex| colour(*vertex) == *vertex);
+        for vertex in &self.frontier {
+            self.labels[*vertex as usize].store(*vertex, Ordering::Relaxed);
+        }
+        self.found.clone_from(&self.frontier);
+        self.facts.step = Step::Gather;
+    }
+
+    /// The vertices that were found go next.
+    fn begin_trimming(&mut self) {
+        self.frontier = std::mem::take(&mut self.found);
+        self.frontier.sort_unstable();
+        self.facts.step = Step::Trim;
+    }
+}
+
+/// The search for components.
+struct Search<'g> {
+    job: &'g Job,
+    graph: &'g Graph,
+    frontiers: Frontiers<'g>,
+    round: Round,
     /// Vertices of the next frontier.
     next: VertexSet,
 }
 
 impl<'g> Search<'g> {
     fn new(job: &'g Job, graph: &'g Graph) -> Result<Self> {
-        let counts = |direction| -> Result<Vec<AtomicU32>> {
-            let degrees = graph.degrees(job, direction)?;
-            Ok(degrees.into_iter().map(AtomicU32::new).collect())
-        };
-        let search = Search {
+        let mut round = Round::new(graph.vertices());
+        if !job.restore_state(&mut round)? {
+            round.begin(job, graph)?;
+        }
+        Ok(Search {
             job,
             graph,
             frontiers: Frontiers::new(job, graph)?,
-            labels: numbers(graph.vertices(), |_| NO_VERTEX),
-            colours: numbers(graph.vertices(), |_| NO_VERTEX),
-            out: counts(Direction::Out)?,
-            incoming: counts(Direction::In)?,
+            round,
             next: VertexSet::new(graph.vertices()),
-        };
-        if graph.manifest().loops > 0 {
-            // An edge from a vertex to itself does not count.
-            graph.scan(job, |segment| {
-                for (target, source) in segment.edges().filter(|(to, from)| to == from) {
-                    search.out[source].fetch_sub(1, Ordering::Relaxed);
-                    search.incoming[target].fetch_sub(1, Ordering::Relaxed);
-                }
-                Ok(())
-            })?;
+        })
+    }
+
+    /// Ends a pass that has collected the vertices of the next one.
+    fn end_pass(&mut self, collected: Mutex<Vec<u32>>) -> Result<()> {
+        self.round.frontier = self.ascending(collected);
+        if let Step::Gather = self.round.facts.step {
+            self.round.found.extend_from_slice(&self.round.frontier);
         }
-        Ok(search)
-    }
-
-    fn is_left(&self, vertex: u32) -> bool {
-        self.labels[vertex as usize].load(Ordering::Relaxed) == NO_VERTEX
-    }
-
-    /// Whether a vertex has no incoming or no outgoing edges.
-    fn is_at_end(&self, vertex: u32) -> bool {
-        let count = |counts: &[AtomicU32]| counts[vertex as usize].load(Ordering::Relaxed);
-        count(&self.out) == 0 || count(&self.incoming) == 0
+        self.job.keep_state(&mut self.round)
     }
 
     /// Removes vertices and their edges, and then all vertices that are components by themselves.
-    fn take_out(&mut self, mut going: Vec<u32>) -> Result<()> {
-        while !going.is_empty() {
+    fn take_out(&mut self) -> Result<()> {
+        while !self.round.frontier.is_empty() {
             self.job
                 .control
                 .begin_phase("trim", self.graph.tile_bytes());
-            for vertex in &going {
-                let label = &self.labels[*vertex as usize];
+            for vertex in &self.round.frontier {
+                let label = &self.round.labels[*vertex as usize];
                 let _ = label.compare_exchange(
                     NO_VERTEX,
                     *vertex,
@@ -136,10 +261,16 @@ impl<'g> Search<'g> {
                 );
             }
             let next = Mutex::new(Vec::new());
-            let (labels, is_new) = (&self.labels, &self.next);
-            let ways = [(Direction::Out, &self.incoming), (Direction::In, &self.out)];
-            for (direction, counts) in ways {
-                self.frontiers.edges_of(&going, direction, |from, to| {
+            let Round {
+                labels,
+                out,
+                incoming,
+                frontier,
+                ..
+            } = &self.round;
+            let is_new = &self.next;
+            for (direction, counts) in [(Direction::Out, incoming), (Direction::In, out)] {
+                self.frontiers.edges_of(frontier, direction, |from, to| {
                     if from == to {
                         return;
                     }
@@ -151,7 +282,7 @@ impl<'g> Search<'g> {
                     }
                 })?;
             }
-            going = self.ascending(next);
+            self.end_pass(next)?;
         }
         Ok(())
     }
@@ -167,19 +298,16 @@ impl<'g> Search<'g> {
     }
 
     /// Gives each remaining vertex the smallest vertex that reaches it.
-    fn colour(&mut self, left: &[u32]) -> Result<()> {
-        for vertex in left {
-            self.colours[*vertex as usize].store(*vertex, Ordering::Relaxed);
-        }
-        let mut frontier = left.to_vec();
-        while !frontier.is_empty() {
+    fn colour(&mut self) -> Result<()> {
+        while !self.round.frontier.is_empty() {
             self.job
                 .control
                 .begin_phase("colour", self.graph.tile_bytes());
             let next = Mutex::new(Vec::new());
-            let (labels, colours, is_new) = (&self.labels, &self.colours, &self.next);
+            let (labels, colours) = (&self.round.labels, &self.round.colours);
+            let (frontier, is_new) = (&self.round.frontier, &self.next);
             self.frontiers
-                .edges_of(&frontier, Direction::Out, |from, to| {
+                .edges_of(frontier, Direction::Out, |from, to| {
                     if labels[to as usize].load(Ordering::Relaxed) != NO_VERTEX {
                         return;
                     }
@@ -190,32 +318,22 @@ impl<'g> Search<'g> {
                         next.push(to);
                     }
                 })?;
-            frontier = self.ascending(next);
+            self.end_pass(next)?;
         }
         Ok(())
     }
 
-    /// Labels the components of the vertices that kept their own colour, and returns all their
-    /// vertices.
-    fn gather(&mut self, left: &[u32]) -> Result<Vec<u32>> {
-        let colour = |vertex: u32| self.colours[vertex as usize].load(Ordering::Relaxed);
-        let mut frontier: Vec<u32> = left
-            .iter()
-            .copied()
-            .filter(|vertex| colour(*vertex) == *vertex)
-            .collect();
-        for vertex in &frontier {
-            self.labels[*vertex as usize].store(*vertex, Ordering::Relaxed);
-        }
-        let mut found = frontier.clone();
-        while !frontier.is_empty() {
+    /// Labels the components of the vertices that kept their own colour.
+    fn gather(&mut self) -> Result<()> {
+        while !self.round.frontier.is_empty() {
             self.job
                 .control
                 .begin_phase("gather", self.graph.tile_bytes());
             let next = Mutex::new(Vec::new());
-            let (labels, colours) = (&self.labels, &self.colours);
+            let (labels, colours) = (&self.round.labels, &self.round.colours);
+            let frontier = &self.round.frontier;
             self.frontiers
-                .edges_of(&frontier, Direction::In, |to, from| {
+                .edges_of(frontier, Direction::In, |to, from| {
                     let colour = colours[to as usize].load(Ordering::Relaxed);
                     if colours[from as usize].load(Ordering::Relaxed) != colour {
                         return;
@@ -231,10 +349,8 @@ impl<'g> Search<'g> {
                         next.push(from);
                     }
                 })?;
-            frontier = self.ascending(next);
-            found.extend_from_slice(&frontier);
+            self.end_pass(next)?;
         }
-        found.sort_unstable();
-        Ok(found)
+        Ok(())
     }
 }

@@ -26,8 +26,10 @@ use std::ops::Range;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 
+use outcore::states::{Column, PassState};
 use outcore::{Error, Job, Result};
 use outcore_io::threads;
+use serde::{Deserialize, Serialize};
 
 use crate::graph::lists::ListReader;
 use crate::graph::plan::EdgeReads;
@@ -48,6 +50,8 @@ const VERTEX_BYTES: u64 = 4 + 8 + 2 * size_of::<Stretch>() as u64;
 const HUBS_MAX: usize = 1 << 15;
 /// Vertices whose lists a thread compares at a time.
 const VERTICES_AT_ONCE: usize = 256;
+/// The passes of a job that keeps its state, if all lists are held.
+const STRETCHES: usize = 64;
 
 /// Returns the number of triangles that contain each vertex.
 ///
@@ -79,11 +83,15 @@ pub fn triangles(job: &Job, graph: &Graph) -> Result<Vec<u64>> {
     let _hubs = job.budget.reserve("hubs", Hubs::bytes(hubs_count))?;
     let _held = job.budget.reserve("lists that are held", held_bytes)?;
     let degrees = graph.degrees(job, Direction::Out)?;
-    let held_parts = parts_of(&degrees, held_bytes);
-    let passing_parts = parts_of(&degrees, PASSING_BYTES);
+    let mut counted = Counted {
+        counts: sums(vertices),
+        met: Met::default(),
+    };
+    job.restore_state(&mut counted)?;
+    let held_parts = counted.met.held_parts(&degrees, held_bytes);
+    let passing_parts = parts_of(&degrees, 0..vertices, PASSING_BYTES);
     let ranks = Ranks::of(degrees);
-    let counts = sums(vertices);
-    for part in &held_parts {
+    for part in held_parts {
         job.control.begin_phase("hold lists", 0);
         let lists_held = Shorter::read(&mut lists, &ranks, part.clone())?;
         let hubs = Hubs::of(&lists_held, &ranks, hubs_count);
@@ -92,18 +100,96 @@ pub fn triangles(job: &Job, graph: &Graph) -> Result<Vec<u64>> {
             hubs: &hubs,
         };
         job.control.begin_phase("triangles", 0);
+        counted.begin(&part);
         // If all lists are held, they are also the ones to stream.
-        if held_parts.len() == 1 {
-            lists_held.count_in(held, job, &ranks, &counts)?;
-            break;
+        if part == (0..vertices) {
+            let stretch = match job.states {
+                Some(_) => vertices.div_ceil(STRETCHES).max(1),
+                None => vertices.max(1),
+            };
+            for from in (counted.met.passed..vertices).step_by(stretch) {
+                let passing = from..vertices.min(from + stretch);
+                lists_held.count_in(passing.clone(), held, job, &ranks, &counted.counts)?;
+                counted.end_pass(job, &part, passing.end)?;
+            }
+        } else {
+            let passed = counted.met.passed;
+            for passing in passing_parts.iter().filter(|passing| passing.end > passed) {
+                let passing = passing.start.max(passed)..passing.end;
+                let lists = Shorter::read(&mut lists, &ranks, passing.clone())?;
+                lists.count_in(passing.clone(), held, job, &ranks, &counted.counts)?;
+                counted.end_pass(job, &part, passing.end)?;
+            }
         }
-        for passing in &passing_parts {
-            let passing = Shorter::read(&mut lists, &ranks, passing.clone())?;
-            passing.count_in(held, job, &ranks, &counts)?;
+        counted.met.held_from = part.end;
+        job.keep_state(&mut counted)?;
+    }
+    let count_of = |rank: &u32| counted.counts[*rank as usize].load(Ordering::Relaxed);
+    Ok(ranks.of_vertex.iter().map(count_of).collect())
+}
+
+/// The triangles that have been counted between two passes, by rank.
+struct Counted {
+    counts: Vec<AtomicU64>,
+    met: Met,
+}
+
+/// Which lists have met which held ones. A run that continues may hold fewer lists at a time.
+#[derive(Debug, Clone, Copy, Default, Serialize, Deserialize)]
+struct Met {
+    /// The lists before this vertex were held and have met all lists.
+    held_from: usize,
+    /// Those from there to this vertex are held, and have met the lists of the vertices before
+    /// `passed`.
+    held_to: usize,
+    passed: usize,
+}
+
+impl Met {
+    /// The lists that are still to be held, in parts of at most this many bytes.
+    fn held_parts(&self, degrees: &[u32], bytes_max: u64) -> Vec<Range<usize>> {
+        let held_to = self.held_to.max(self.held_from);
+        let mut parts = parts_of(degrees, self.held_from..held_to, bytes_max);
+        parts.extend(parts_of(degrees, held_to..degrees.len(), bytes_max));
+        parts
+    }
+}
+
+impl Counted {
+    /// Begins to hold the lists of `part`.
+    fn begin(&mut self, part: &Range<usize>) {
+        if part.end > self.met.held_to {
+            self.met.held_to = part.end;
+            self.met.passed = 0;
         }
     }
-    let count_of = |rank: &u32| counts[*rank as usize].load(Ordering::Relaxed);
-    Ok(ranks.of_vertex.iter().map(count_of).collect())
+
+    /// Ends the pass of the lists up to `passed`; keeps the state unless only some of the lists that
+    /// a killed run held are held now.
+    fn end_pass(&mut self, job: &Job, part: &Range<usize>, passed: usize) -> Result<()> {
+        if part.end < self.met.held_to {
+            return Ok(());
+        }
+        self.met.passed = passed;
+        job.keep_state(self)
+    }
+}
+
+impl PassState for Counted {
+    const NAME: &'static str = KERNEL;
+    type Facts = Met;
+
+    fn facts(&self) -> Met {
+        self.met
+    }
+
+    fn take(&mut self, facts: Met) {
+        self.met = facts;
+    }
+
+    fn columns(&mut self) -> Vec<Column<'_>> {
+        vec![Column::Atomic64(&self.counts)]
+    }
 }
 
 /// Vertices by degree.
@@ -130,11 +216,12 @@ impl Ranks {
     }
 }
 
-/// Splits all vertices into ranges whose lists take at most this many bytes, or that have a single
+/// Splits vertices into ranges whose lists take at most this many bytes, or that have a single
 /// vertex.
-fn parts_of(degrees: &[u32], bytes_max: u64) -> Vec<Range<usize>> {
+fn parts_of(degrees: &[u32], vertices: Range<usize>, bytes_max: u64) -> Vec<Range<usize>> {
+    let degrees = &degrees[..vertices.end];
     let mut parts = Vec::new();
-    let mut from = 0;
+    let mut from = vertices.start;
     while from < degrees.len() {
         let part = part_of(degrees, from, bytes_max);
         from = part.end;
@@ -259,24 +346,26 @@ impl Shorter {
         self.neighbours.get(*start..*end)
     }
 
-    /// Counts the triangles of a vertex of this set, one of `held`, and a third, by rank.
+    /// Counts the triangles of one of these vertices of this set, one of `held`, and a third, by
+    /// rank.
     fn count_in(
         &self,
+        vertices: Range<usize>,
         held: Held<'_>,
         job: &Job,
         ranks: &Ranks,
         counts: &[AtomicU64],
     ) -> Result<()> {
-        let next = AtomicUsize::new(self.vertices.start);
+        let next = AtomicUsize::new(vertices.start);
         let work = |_thread: usize| -> Result<()> {
             let mut marks = Marks::of(counts.len(), held.hubs.count());
             loop {
                 let from = next.fetch_add(VERTICES_AT_ONCE, Ordering::Relaxed);
-                if from >= self.vertices.end {
+                if from >= vertices.end {
                     return Ok(());
                 }
                 job.control.check()?;
-                for vertex in from..(from + VERTICES_AT_ONCE).min(self.vertices.end) {
+                for vertex in from..(from + VERTICES_AT_ONCE).min(vertices.end) {
                     self.count_of(vertex, held, &mut marks, ranks, counts);
                 }
             }

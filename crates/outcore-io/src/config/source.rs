@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use serde::Deserialize;
 use toml::Spanned;
 
-use super::{IoMode, Source, VARIABLES};
+use super::{IoMode, Setting, Source, VARIABLES};
 use crate::error::{Error, Result};
 use crate::units::nearest;
 
@@ -38,7 +38,7 @@ impl Environment {
         &self,
         name: &'static str,
         parse: impl Fn(&str) -> Result<T>,
-    ) -> Result<Option<(T, Source)>> {
+    ) -> Result<Option<Setting<T>>> {
         let Some(value) = self.get(name) else {
             return Ok(None);
         };
@@ -49,7 +49,10 @@ impl Environment {
                 None => renamed,
             }
         })?;
-        Ok(Some((value, Source::Environment(name))))
+        Ok(Some(Setting {
+            value,
+            source: Source::Environment(name),
+        }))
     }
 
     /// One sentence about each `OUTCORE_` variable that sets nothing; `also_known` are the caller's
@@ -180,14 +183,17 @@ impl ConfigFile {
         &self,
         value: &Option<Spanned<T>>,
         get: impl Fn(&T) -> U,
-    ) -> Option<(U, Source)> {
+    ) -> Option<Setting<U>> {
         let value = value.as_ref()?;
         let line = Some(line_at(&self.text, value.span().start));
         let source = Source::File {
             path: self.path.clone(),
             line,
         };
-        Some((get(value.get_ref()), source))
+        Some(Setting {
+            value: get(value.get_ref()),
+            source,
+        })
     }
 }
 

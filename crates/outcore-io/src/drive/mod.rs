@@ -61,7 +61,7 @@ pub use new_file::NewFile;
 pub use objects::Stores;
 pub use physical::{physical_drive, real_dir};
 pub use places::parent_of;
-pub use private_dir::PrivateDir;
+pub use private_dir::{PrivateDir, Rename};
 pub use queue::QueueLimits;
 
 /// A file that is open on a [`Device`].

@@ -306,15 +306,14 @@ impl PrivateDir {
     }
 
     /// Records, durably, that this directory now holds the only copy of some data. It stays when it
-    /// is dropped. No sweep removes it while both files of a pair exist or may exist: a file that
-    /// has lost parts, and its marker.
-    pub(crate) fn keep_for(&self, pairs: &[(PathBuf, PathBuf)]) -> Result<()> {
+    /// is dropped. No sweep removes it while one of `files` and its marker exist or may exist.
+    pub(crate) fn keep_for(&self, files: &[MarkedFile]) -> Result<()> {
         let Owner::Lock(lock, _) = &self.owner else {
             return Ok(());
         };
-        let kept: std::result::Result<Vec<Kept>, Errno> = pairs
+        let kept: std::result::Result<Vec<Kept>, Errno> = files
             .iter()
-            .map(|(file, marker)| Kept::of(file, marker))
+            .map(|marked| Kept::of(&marked.file, &marked.marker))
             .collect();
         let failed = |error: &io::Error| Error::io("mark scratch", error).path(&self.path);
         let kept = kept.map_err(|errno| failed(&errno.into()))?;
@@ -342,18 +341,14 @@ impl PrivateDir {
     /// Records that `renames` will be done whatever happens next. Each goes out of one of `dirs` to
     /// the directory above it, or, for a file to be removed, from there into one of `dirs`. Without
     /// `replace`, none of the new names may exist; with it, existing files may be overwritten.
-    pub fn commit(
-        dirs: &[PrivateDir],
-        renames: &[(PathBuf, PathBuf)],
-        replace: bool,
-    ) -> Result<()> {
-        let mut all_held: Vec<(&File, &Held)> = Vec::with_capacity(dirs.len());
+    pub fn commit(dirs: &[PrivateDir], renames: &[Rename], replace: bool) -> Result<()> {
+        let mut all_held = Vec::with_capacity(dirs.len());
         for dir in dirs {
             let Owner::Lock(lock, held) = &dir.owner else {
                 // A device without directories does not outlive the job.
                 return Ok(());
             };
-            all_held.push((lock, held));
+            all_held.push(LockedDir { lock, held });
         }
         commit::decide(&all_held, renames, replace)
     }
@@ -374,6 +369,29 @@ impl Drop for PrivateDir {
             Owner::Nobody => {}
         }
     }
+}
+
+/// A file of which parts are freed, and the marker next to it.
+#[derive(Debug, Clone)]
+pub(crate) struct MarkedFile {
+    pub(crate) file: PathBuf,
+    pub(crate) marker: PathBuf,
+}
+
+/// A new name for a file.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Rename {
+    /// The present name.
+    pub from: PathBuf,
+    /// The new name.
+    pub to: PathBuf,
+}
+
+/// A directory with its lock.
+#[derive(Clone, Copy)]
+struct LockedDir<'a> {
+    lock: &'a File,
+    held: &'a Held,
 }
 
 /// A file whose parts a directory holds, and the marker next to it.

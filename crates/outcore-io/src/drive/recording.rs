@@ -93,11 +93,11 @@ impl Shared {
         &self,
         kind: u8,
         file: FileId,
-        range: (u64, u64),
+        offset_bytes: u64,
+        len_bytes: u64,
         run: impl FnOnce() -> Result<()>,
     ) -> Result<()> {
         let id = std::thread::current().id();
-        let (offset_bytes, len_bytes) = range;
         let records = self.with(|trace, now_ns| {
             trace.join(id)?;
             let mut records = Vec::new();
@@ -212,15 +212,14 @@ impl FileSystem for RecordingDevice {
     }
 
     fn punch(&self, file: FileId, offset_bytes: u64, len_bytes: u64) -> Result<()> {
-        let range = (offset_bytes, len_bytes);
-        self.0.control(KIND_TRIM, file, range, || {
-            self.0.inner.punch(file, offset_bytes, len_bytes)
-        })
+        let punch = || self.0.inner.punch(file, offset_bytes, len_bytes);
+        self.0
+            .control(KIND_TRIM, file, offset_bytes, len_bytes, punch)
     }
 
     fn sync(&self, file: FileId) -> Result<()> {
         self.0
-            .control(KIND_SYNC, file, (0, 0), || self.0.inner.sync(file))
+            .control(KIND_SYNC, file, 0, 0, || self.0.inner.sync(file))
     }
 
     fn rename(&self, from: &Path, to: &Path, replace: bool) -> Result<()> {

@@ -114,8 +114,10 @@ const NO_WAIT: i32 = 8;
 /// A transfer of one piece of memory, registered as number `kept` or not.
 fn plain(
     fd: Fd,
-    (op, flags): (Op, i32),
-    (pointer, len_bytes): (*mut u8, usize),
+    op: Op,
+    flags: i32,
+    pointer: *mut u8,
+    len_bytes: usize,
     kept: Option<u16>,
     offset_bytes: u64,
 ) -> Entry {
@@ -141,8 +143,10 @@ fn plain(
 /// The same for memory in several pieces.
 fn vectored(
     fd: Fd,
-    (op, flags): (Op, i32),
-    (pieces, count): (*const Rest, usize),
+    op: Op,
+    flags: i32,
+    pieces: *const Rest,
+    count: usize,
     kept: Option<u16>,
     offset_bytes: u64,
 ) -> Entry {
@@ -262,27 +266,25 @@ impl UringQueue {
         let fd = Fd(flight.file.fd.as_raw_fd());
         let start = flight.progress.resume_at_bytes();
         let offset_bytes = flight.request.offset_bytes + start as u64;
-        let op = (
-            flight.request.op,
-            if flight.is_nowait { NO_WAIT } else { 0 },
-        );
+        let (op, kept) = (flight.request.op, flight.kept);
+        let flags = if flight.is_nowait { NO_WAIT } else { 0 };
         let entry = match &mut flight.request.buf {
             IoBuf::Whole(buf) => {
                 // SAFETY: `start <= buf.len()`.
                 let pointer = unsafe { buf.as_io_ptr().add(start) };
-                let memory = (pointer, buf.len() - start);
-                plain(fd, op, memory, flight.kept, offset_bytes)
+                let len_bytes = buf.len() - start;
+                plain(fd, op, flags, pointer, len_bytes, kept, offset_bytes)
             }
             IoBuf::Pieces(pieces) if start == 0 => match &mut pieces[..] {
                 [only] => {
                     let len_bytes = only.len();
-                    let memory = (only.as_io_ptr(), len_bytes);
-                    plain(fd, op, memory, flight.kept, offset_bytes)
+                    let pointer = only.as_io_ptr();
+                    plain(fd, op, flags, pointer, len_bytes, kept, offset_bytes)
                 }
                 // Segments have the layout of `iovec`s, and their vector stays in place.
                 many => {
-                    let memory = (many.as_ptr().cast(), many.len());
-                    vectored(fd, op, memory, flight.kept, offset_bytes)
+                    let pieces = many.as_ptr().cast();
+                    vectored(fd, op, flags, pieces, many.len(), kept, offset_bytes)
                 }
             },
             IoBuf::Pieces(pieces) => {
@@ -297,8 +299,8 @@ impl UringQueue {
                         flight.rest.push((pointer, piece.len() - here).into());
                     }
                 }
-                let memory = (flight.rest.as_ptr(), flight.rest.len());
-                vectored(fd, op, memory, flight.kept, offset_bytes)
+                let (pieces, count) = (flight.rest.as_ptr(), flight.rest.len());
+                vectored(fd, op, flags, pieces, count, kept, offset_bytes)
             }
         }
         .user_data(u64::from(index));

@@ -13,7 +13,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use super::set::is_folder;
-use super::{Room, ShardPlan, StagedOutput, refuse_repeats, sweep};
+use super::{ManifestText, Room, ShardPlan, StagedOutput, refuse_repeats, sweep};
 use crate::drive::{PrivateDir, parent_of};
 use crate::error::{Error, Result};
 use crate::port::Volume;
@@ -74,7 +74,8 @@ impl StagedOutput {
     /// The errors of [`StagedOutput::stage`]; usage: the name belongs to something else.
     pub fn stage_directory(
         volume: &Volume,
-        (dir, list): (&Path, &str),
+        dir: &Path,
+        list: &str,
         plans: Vec<ShardPlan>,
         replace: bool,
         room: Room,
@@ -114,12 +115,12 @@ impl StagedOutput {
         Ok(output)
     }
 
-    /// Publishes a new directory with all of its files and the file at `list`.
+    /// Publishes a new directory with all of its files and its manifest.
     pub(super) fn publish_new_directory(
         self,
         volume: &Volume,
         dir: &Path,
-        (list, text): (&Path, &[u8]),
+        manifest: ManifestText<'_>,
     ) -> Result<()> {
         let Some(first) = self.dirs.first() else {
             return Ok(());
@@ -137,8 +138,11 @@ impl StagedOutput {
         for folder in &folders {
             first.make_folder(folder)?;
         }
-        first.write_file("manifest", text)?;
-        let mut renames = vec![(first.path().join("manifest"), tree.join(inside(list)))];
+        first.write_file("manifest", manifest.text)?;
+        let mut renames = vec![(
+            first.path().join("manifest"),
+            tree.join(inside(manifest.path)),
+        )];
         let shards = self.shards.iter();
         renames.extend(shards.map(|shard| {
             let name = inside(&shard.plan.path);

@@ -19,16 +19,13 @@ use std::time::{Duration, Instant};
 use rustix::fs::{FlockOperation, flock};
 
 use crate::drive::private_dir::is_inside;
-use crate::drive::{Device, PrivateDir, parent_of};
+use crate::drive::{Device, PrivateDir, Rename, parent_of};
 use crate::error::{Kind, Result};
 use crate::threads;
 
 /// Longest wait for another job that puts files in the same directory.
 const WAIT: Duration = Duration::from_secs(20);
 const STEP: Duration = Duration::from_millis(5);
-
-/// A rename: source and target.
-type Rename = (PathBuf, PathBuf);
 
 /// Does `renames` out of `dirs`, or into them for files to be removed: first those of the first
 /// group, then those of the second. Without `replace`, none of the new names may exist.
@@ -48,7 +45,7 @@ pub fn publish_together(
     // From here on the output exists: a sweep that finds the record finishes the renames.
     let is_done: Vec<AtomicBool> = all.iter().map(|_| AtomicBool::new(false)).collect();
     let rename = |number: &usize| {
-        let (from, to) = &all[*number];
+        let Rename { from, to } = &all[*number];
         let once = || device.rename(from, to, replace);
         let done = once().or_else(|first| match first.kind() {
             Kind::Usage => Err(first),
@@ -71,7 +68,7 @@ pub fn publish_together(
     let taken_back = error.kind() == Kind::Usage
         && !replace
         && done
-            .map(|((from, to), _)| device.rename(to, from, false))
+            .map(|(done, _)| device.rename(&done.to, &done.from, false))
             .all(|done| done.is_ok());
     if taken_back {
         // The record is removed with the directories.
@@ -86,7 +83,7 @@ pub fn publish_together(
 
 /// The directories in which names change, locked in a fixed order.
 fn lock_dirs(renames: &[Rename]) -> Vec<File> {
-    let ends = renames.iter().flat_map(|(from, to)| [from, to]);
+    let ends = renames.iter().flat_map(|rename| [&rename.from, &rename.to]);
     let public = ends.filter(|path| !is_inside(path));
     let dirs: BTreeSet<PathBuf> = public
         .filter_map(|path| parent_of(path).canonicalize().ok())

@@ -48,7 +48,7 @@ impl Lane {
 
     /// Adds a transfer: to its own direction, or to the other if that contains a transfer that it
     /// must not overtake.
-    pub(super) fn submit(&mut self, span: Span, cargo: (Buf, u64)) {
+    pub(super) fn submit(&mut self, span: Span, buf: Buf, token: u64) {
         let (own, other) = match span.op {
             Op::Read => (&mut self.reads, &mut self.writes),
             Op::Write => (&mut self.writes, &mut self.reads),
@@ -57,7 +57,7 @@ impl Lane {
             true => other,
             false => own,
         };
-        way.submit(span, cargo);
+        way.submit(span, (buf, token));
     }
 
     /// The next transfer that may start.

@@ -6,7 +6,7 @@
 use libm::{floor, log10, pow};
 use serde::{Deserialize, Serialize};
 
-use super::{BINARY_UNITS, BYTE_UNITS, in_unit};
+use super::{BINARY_UNITS, BYTE_UNITS, NamedUnit, in_unit};
 
 /// What a number counts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -31,17 +31,17 @@ pub enum Unit {
     Times,
 }
 
-const THOUSANDS: [(&str, u64); 4] = [
-    ("T", 1_000_000_000_000),
-    ("G", 1_000_000_000),
-    ("M", 1_000_000),
-    ("k", 1_000),
+const THOUSANDS: [NamedUnit; 4] = [
+    NamedUnit::new("T", 1_000_000_000_000),
+    NamedUnit::new("G", 1_000_000_000),
+    NamedUnit::new("M", 1_000_000),
+    NamedUnit::new("k", 1_000),
 ];
-const TIMES_NS: [(&str, u64); 4] = [
-    ("s", 1_000_000_000),
-    ("ms", 1_000_000),
-    ("us", 1_000),
-    ("ns", 1),
+const TIMES_NS: [NamedUnit; 4] = [
+    NamedUnit::new("s", 1_000_000_000),
+    NamedUnit::new("ms", 1_000_000),
+    NamedUnit::new("us", 1_000),
+    NamedUnit::new("ns", 1),
 ];
 
 impl Unit {
@@ -90,7 +90,7 @@ impl Unit {
     }
 }
 
-fn scaled(value: f64, units: &[(&str, u64)], below: &str) -> String {
+fn scaled(value: f64, units: &[NamedUnit], below: &str) -> String {
     match in_unit(value, units) {
         Some((value, name)) => format!("{} {name}", digits(value)),
         None => format!("{}{below}", digits(value)),

@@ -18,7 +18,7 @@ use super::manifest::Manifest;
 use super::stage::Stage;
 use super::{DATA, DATASETS, DatasetVolume, check_name, place_of};
 use outcore_io::drive::folder::{self, FolderLock};
-use outcore_io::drive::{PrivateDir, private_dir};
+use outcore_io::drive::{PrivateDir, Rename, private_dir};
 use outcore_io::error::{Error, Kind, Result};
 
 const READ: &str = "read dataset";
@@ -282,15 +282,13 @@ impl DatasetVolume {
 
     /// Stages the copies of a manifest in private directories, one per drive; returns the renames
     /// that publish them.
-    pub(super) fn stage_copies(
-        &self,
-        manifest: &Manifest,
-        stage: &Stage,
-    ) -> Result<Vec<(PathBuf, PathBuf)>> {
+    pub(super) fn stage_copies(&self, manifest: &Manifest, stage: &Stage) -> Result<Vec<Rename>> {
         let staged = stage.iter().map(|(index, dir)| {
             dir.write_file(STAGED, &manifest.seal(&self.place(index))?)?;
-            let to = self.manifest_path(&manifest.name, index);
-            Ok((dir.path().join(STAGED), to))
+            Ok(Rename {
+                from: dir.path().join(STAGED),
+                to: self.manifest_path(&manifest.name, index),
+            })
         });
         staged.collect()
     }
@@ -313,7 +311,7 @@ impl DatasetVolume {
         let id = self.id_of(name);
         let away = |index: usize, path: PathBuf, name: &str| {
             let to = stage.path(index, name);
-            path.exists().then_some((path, to))
+            path.exists().then_some(Rename { from: path, to })
         };
         let mut renames = Vec::with_capacity(2 * self.drives.len());
         for index in self.present() {
@@ -330,7 +328,7 @@ impl DatasetVolume {
         }
         PrivateDir::commit(stage.dirs(), &renames, true)?;
         // From here on it is removed: a sweep that finds the record finishes the renames.
-        let failed = |(from, to): &(PathBuf, PathBuf)| self.device.rename(from, to, true).err();
+        let failed = |rename: &Rename| self.device.rename(&rename.from, &rename.to, true).err();
         let failures: Vec<Error> = renames.iter().filter_map(failed).collect();
         if let Some(error) = failures.into_iter().next() {
             stage.leave();

@@ -93,7 +93,7 @@ pub fn put_dir(
             let (stream, device, budget) = (&stream, resources.device, resources.budget);
             let name = format!("outcore-pack{} of {READERS}", number + 1);
             spawn_scoped(scope, &name, move || {
-                let read = fill_chunks(stream, number, (device, budget), &buffers, &to_writer);
+                let read = fill_chunks(stream, number, device, budget, &buffers, &to_writer);
                 if let Err(error) = read {
                     // The receiver is gone only if the job has already failed.
                     let _ = to_writer.send(Err(error));
@@ -156,7 +156,8 @@ impl Stream<'_> {
 fn fill_chunks(
     stream: &Stream<'_>,
     number: usize,
-    (device, budget): (&Arc<dyn Device>, &Budget),
+    device: &Arc<dyn Device>,
+    budget: &Budget,
     buffers: &Receiver<Buf>,
     to_writer: &SyncSender<Result<Buf>>,
 ) -> Result<()> {
@@ -203,7 +204,7 @@ fn fill(
             let place = (from - start_bytes) as usize..(to - start_bytes) as usize;
             let path = stream.dir.join(&entry.name);
             let at_bytes = from - entry.offset_bytes;
-            reader.read((number, &path), entry.len_bytes, at_bytes, &mut into[place])?;
+            reader.read(number, &path, entry.len_bytes, at_bytes, &mut into[place])?;
         }
     }
     if end_bytes > stream.data_bytes {
@@ -233,13 +234,14 @@ impl FileReader<'_> {
     /// Fills `into` from an offset in the file of an entry.
     fn read(
         &mut self,
-        (entry, path): (usize, &Path),
+        entry: usize,
+        path: &Path,
         len_bytes: u64,
         at_bytes: u64,
         into: &mut [u8],
     ) -> Result<()> {
         if len_bytes > SMALL_BYTES {
-            return self.read_large((entry, path), at_bytes, into);
+            return self.read_large(entry, path, at_bytes, into);
         }
         if at_bytes == 0 {
             return match self.device.read_head(path, into)? {
@@ -258,7 +260,8 @@ impl FileReader<'_> {
 
     fn read_large(
         &mut self,
-        (entry, path): (usize, &Path),
+        entry: usize,
+        path: &Path,
         at_bytes: u64,
         into: &mut [u8],
     ) -> Result<()> {

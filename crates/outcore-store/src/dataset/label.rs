@@ -28,7 +28,7 @@ use super::{
     DATA, DATASETS, DatasetVolume, FOLDER, VolumeDrive, place_of, refuse_what_is_no_directory,
 };
 use crate::mapping::{Redundancy, STRIPE_BYTES_MAX, STRIPE_BYTES_MIN, StripeMap, StripeMember};
-use outcore_io::drive::{Device, PrivateDir};
+use outcore_io::drive::{Device, PrivateDir, Rename};
 use outcore_io::error::{Error, Kind, Result};
 use outcore_io::metadata::{Form, Owner};
 
@@ -87,7 +87,7 @@ fn is_zero(count: &u64) -> bool {
 /// Labels that are written and do not have their names yet.
 pub(super) struct StagedLabels {
     dirs: Vec<PrivateDir>,
-    renames: Vec<(PathBuf, PathBuf)>,
+    renames: Vec<Rename>,
 }
 
 /// The properties of a new volume.
@@ -348,11 +348,14 @@ impl DatasetVolume {
         if let Some(drive) = left {
             let gone = self.device.make_private_dir(&drive.dir.join(FOLDER));
             let gone = gone.map_err(|error| error.drive(&drive.name))?;
-            renames.push((path_of(drive), gone.path().join(LABEL)));
+            renames.push(Rename {
+                from: path_of(drive),
+                to: gone.path().join(LABEL),
+            });
             dirs.push(gone);
         }
         PrivateDir::commit(&dirs, &renames, true)?;
-        for (from, to) in &renames {
+        for Rename { from, to } in &renames {
             if let Err(error) = self.device.rename(from, to, true) {
                 dirs.into_iter().for_each(PrivateDir::leave);
                 return Err(error
@@ -375,7 +378,10 @@ impl DatasetVolume {
             let staged = staged.map_err(named)?;
             let sealed = self.seal_label(drive)?;
             staged.write_file(LABEL, &sealed).map_err(named)?;
-            renames.push((staged.path().join(LABEL), path_of(drive)));
+            renames.push(Rename {
+                from: staged.path().join(LABEL),
+                to: path_of(drive),
+            });
             dirs.push(staged);
         }
         Ok(StagedLabels { dirs, renames })

@@ -328,7 +328,7 @@ impl DatasetVolume {
                 return Some(label::refusal(&operation, drive, error));
             }
             let cause = format!(
-                "drives {} are missing, and its {} replaces one",
+                "drives {} are missing, but its {} makes up for only one",
                 absent.join(" and "),
                 manifest.redundancy.name()
             );

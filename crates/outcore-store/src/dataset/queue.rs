@@ -507,7 +507,7 @@ impl DatasetQueue {
     }
 
     /// Computes bytes of a sealed dataset that a drive has lost.
-    fn mend(&mut self, open: &Open, place: u64, bytes: &mut [u8]) -> Option<(i32, Error)> {
+    fn mend(&mut self, open: &Open, place: u64, bytes: &mut [u8]) -> Option<Failed> {
         let State::Sealed(sealed) = &open.state else {
             return None;
         };
@@ -519,16 +519,16 @@ impl DatasetQueue {
         let mended = mended.and_then(|rescue| rescue.mend(place, bytes, sealed.sums()));
         let error = mended.err()?;
         let errno = error.raw_errno().unwrap_or(Errno::BADMSG.raw_os_error());
-        Some((errno, error))
+        Some(Failed { errno, error })
     }
 
     /// Counts a part of a request as done; completes the request after the last one.
-    fn give_back(&mut self, index: u32, segment: Option<Segment>, error: Option<(i32, Error)>) {
+    fn give_back(&mut self, index: u32, segment: Option<Segment>, error: Option<Failed>) {
         let parent = self.parent(index);
         if let Some(segment) = segment {
             parent.loan.give_back(segment);
         }
-        if let Some((errno, error)) = error {
+        if let Some(Failed { errno, error }) = error {
             parent.open.trouble(parent.offset_bytes, error);
             parent.errno.get_or_insert(errno);
         }
@@ -552,13 +552,19 @@ impl DatasetQueue {
     }
 }
 
+/// The failure of a part of a request.
+struct Failed {
+    errno: i32,
+    error: Error,
+}
+
 /// Why a transfer below failed, if it did. A share that ends before its expected length has been
 /// truncated.
 fn failure(
     open: &Open,
     request: &Request,
     result: std::result::Result<usize, i32>,
-) -> Option<(i32, Error)> {
+) -> Option<Failed> {
     let errno = match result {
         Ok(bytes) if bytes >= request.buf.len() => return None,
         Ok(_) if request.op == Op::Write => Errno::NOSPC.raw_os_error(),
@@ -576,7 +582,10 @@ fn failure(
         offset_bytes: request.offset_bytes,
         errno,
     };
-    striped.map(|striped| (errno, striped.explain(&fault)))
+    striped.map(|striped| Failed {
+        errno,
+        error: striped.explain(&fault),
+    })
 }
 
 /// Bytes that a request moves: those of a read end with the data.
@@ -603,12 +612,15 @@ fn is_mendable(open: &Open) -> bool {
 }
 
 /// Whether the bytes read of a sealed dataset are damaged.
-fn damage(open: &Open, place: u64, bytes: &[u8]) -> Option<(i32, Error)> {
+fn damage(open: &Open, place: u64, bytes: &[u8]) -> Option<Failed> {
     let State::Sealed(sealed) = &open.state else {
         return None;
     };
     let error = sealed.check(place, bytes).err()?;
-    Some((Errno::BADMSG.raw_os_error(), error))
+    Some(Failed {
+        errno: Errno::BADMSG.raw_os_error(),
+        error,
+    })
 }
 
 impl Drop for DatasetQueue {

@@ -251,7 +251,7 @@ impl Rescue {
             .map(|piece| self.manifest.shares[piece.drive_index].drive.as_str())
             .collect();
         let cause = format!(
-            "@{}: drives {} have both lost a part of it, and its {} replaces one",
+            "@{}: drives {} have both lost a part of it, but its {} makes up for only one",
             self.manifest.name,
             names.join(" and "),
             self.manifest.redundancy.name()

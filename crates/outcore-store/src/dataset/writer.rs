@@ -15,7 +15,6 @@
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
-use std::path::PathBuf;
 use std::sync::Arc;
 
 use super::damage::Damage;
@@ -30,7 +29,7 @@ use super::{DatasetVolume, stripe_options};
 use crate::batch::Batches;
 use crate::striped::StripedVolume;
 use outcore_io::checksum::bytes_checksum;
-use outcore_io::drive::PrivateDir;
+use outcore_io::drive::{PrivateDir, Rename};
 use outcore_io::error::{Error, Kind, Result};
 use outcore_io::memory::{Budget, Buf, Pool, Reservation, block_ceil};
 use outcore_io::transfers::Transfers;
@@ -441,10 +440,10 @@ impl Unsealed {
         self.manifest.generation = volume.generation_of(&name) + 1;
         let is_used = |index: &usize| self.manifest.shares[*index].is_used();
         let used = (0..self.manifest.shares.len()).filter(is_used);
-        let mut renames: Vec<(PathBuf, PathBuf)> = used
-            .map(|index| {
-                let staged = self.stage.path(index, STAGED);
-                (staged, volume.share_path(&self.manifest.id, index))
+        let mut renames: Vec<Rename> = used
+            .map(|index| Rename {
+                from: self.stage.path(index, STAGED),
+                to: volume.share_path(&self.manifest.id, index),
             })
             .collect();
         // After the shares, so that a reader that finds a copy also finds the data.
@@ -456,7 +455,10 @@ impl Unsealed {
             self.stage.iter().filter_map(|(index, dir)| {
                 let gone = dir.path().join(REPLACED);
                 let path = volume.share_path(id, index);
-                path.exists().then_some((path, gone))
+                path.exists().then_some(Rename {
+                    from: path,
+                    to: gone,
+                })
             })
         });
         let all: Vec<_> = renames.iter().cloned().chain(removals).collect();
@@ -464,7 +466,7 @@ impl Unsealed {
         // From here on the dataset exists: a sweep that finds the record finishes the renames.
         let failures: Vec<Error> = renames
             .iter()
-            .filter_map(|(from, to)| volume.device.rename(from, to, true).err())
+            .filter_map(|Rename { from, to }| volume.device.rename(from, to, true).err())
             .collect();
         if let Some(error) = failures.into_iter().next() {
             self.stage.leave();
@@ -472,7 +474,7 @@ impl Unsealed {
                 error.hint("the dataset is whole: the next command on this volume publishes it")
             );
         }
-        for (_, sealed) in &renames {
+        for Rename { to: sealed, .. } in &renames {
             // Read-only permissions are a reminder for people and programs; the owner of the drive
             // can still change the file.
             if let Ok(facts) = fs::metadata(sealed) {

@@ -254,7 +254,10 @@ fn two_lost_drives_are_an_error_that_names_them() {
             text.contains("d1") || text.contains("d3"),
             "{loss:?}: {text}"
         );
-        assert!(text.contains("parity replaces one"), "{loss:?}: {text}");
+        assert!(
+            text.contains("parity makes up for only one"),
+            "{loss:?}: {text}"
+        );
     }
 }
 

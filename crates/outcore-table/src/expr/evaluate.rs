@@ -55,6 +55,7 @@ impl<'b> Scope<'b> {
     }
 
     fn operated(self, operator: Binary, one: Value, other: &Expr) -> Result<Value> {
+        let written = other;
         match operator {
             Binary::And | Binary::Or => {
                 let one = truth(one).map_err(|error| joins(operator, error))?;
@@ -72,7 +73,7 @@ impl<'b> Scope<'b> {
                         .collect(),
                 };
                 let other = truth(self.within(&is_open, other)?);
-                let other = other.map_err(|error| joins(operator, error))?;
+                let other = other.map_err(|error| one_of(written, joins(operator, error)))?;
                 connected(operator, one, other)
             }
             operator if operator.is_comparison() => self.compared(operator, one, other),
@@ -81,7 +82,9 @@ impl<'b> Scope<'b> {
     }
 
     fn compared(self, operator: Binary, one: Value, other: &Expr) -> Result<Value> {
-        let made = compared(operator, one, self.evaluate(other)?);
+        let value = self.evaluate(other);
+        let value = value.map_err(|error| not_a_text(other, error))?;
+        let made = compared(operator, one, value);
         made.map_err(|error| not_a_date(other, error))
     }
 
@@ -225,9 +228,36 @@ fn opposite(of: &BooleanArray) -> Result<BooleanArray> {
 
 /// The error of an operand of `or` that is a text, which `||` joins in SQL.
 fn joins(operator: Binary, error: Error) -> Error {
-    let is_text = error.cause().ends_with("Utf8") || error.cause().ends_with("Utf8View");
+    let is_text = error.cause().ends_with("found text");
     match operator == Binary::Or && is_text {
         true => error.hint("|| is a logical or; `a + b` or concat(a, b) joins texts"),
+        false => error,
+    }
+}
+
+/// The error of `a = 'x' or 'y'`.
+fn one_of(other: &Expr, error: Error) -> Error {
+    match other {
+        Expr::Text(_) => error.hint("name in ('a', 'b') compares with several values"),
+        _ => error,
+    }
+}
+
+/// The error of a comparison whose right side is a word that is no column.
+fn not_a_text(other: &Expr, error: Error) -> Error {
+    let Expr::Column(name) = other else {
+        return error;
+    };
+    let step = match name.to_ascii_lowercase().as_str() {
+        "nan" => "isnan(x) finds NaN".to_owned(),
+        "none" | "na" | "nil" => "write x is null, or x is not null".to_owned(),
+        _ => format!("a text is written in quotes: '{name}'"),
+    };
+    match error.cause() == format!("there is no column `{name}`") {
+        true => {
+            let known = error.next_step().map(|known| format!("{known}; "));
+            error.hint(format!("{}{step}", known.unwrap_or_default()))
+        }
         false => error,
     }
 }

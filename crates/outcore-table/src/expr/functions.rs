@@ -21,6 +21,7 @@ use super::operators::{compared, connected, is_in};
 use super::texts::as_text;
 use super::value::{Value, alike, cast, failed, is_bytes, is_text, true_rows};
 use super::{texts, times, wrong};
+use crate::notation::notation;
 
 /// Applies `function` to `values`.
 pub(super) fn call(function: Function, mut values: Vec<Value>, rows_count: usize) -> Result<Value> {
@@ -175,7 +176,7 @@ fn as_float(function: Function, value: &Value) -> Result<Value> {
     match value.data_type() {
         kind if kind.is_numeric() || *kind == DataType::Null => value.cast(&DataType::Float64),
         kind => {
-            let name = function.name();
+            let (name, kind) = (function.name(), notation(kind));
             Err(wrong(format!("`{name}` needs a number, found {kind}"))
                 .hint("cast it to a number, for example f64(name)"))
         }

@@ -86,11 +86,12 @@ impl Expr {
     /// # Errors
     /// Usage: a missing column, incompatible types, a text that is not a date.
     pub fn check(&self, schema: &SchemaRef) -> Result<DataType> {
+        let none = RecordBatch::new_empty(SchemaRef::clone(schema));
+        let made = self.evaluate(&none)?;
         for name in self.columns() {
             FieldPlace::of(schema, name, COMPUTE)?;
         }
-        let none = RecordBatch::new_empty(SchemaRef::clone(schema));
-        Ok(self.evaluate(&none)?.data_type().clone())
+        Ok(made.data_type().clone())
     }
 
     /// Evaluates it over `batch`.

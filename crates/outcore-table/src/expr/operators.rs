@@ -18,16 +18,21 @@ use outcore_io::Result;
 
 use crate::equal::with_one_zero;
 
-use super::value::{Value, alike, common_type, failed, is_text, kernel, numbers_of, rows_of};
+use super::value::{
+    Value, alike, common_type, comparable, failed, is_text, kernel, numbers_of, rows_of,
+};
 use super::{whole, wrong};
+use crate::notation::notation;
 
 /// Keeps truth values, and converts nulls to null truth values.
 pub(super) fn truth(value: Value) -> Result<Value> {
     match value.data_type() {
         DataType::Boolean => Ok(value),
         DataType::Null => value.cast(&DataType::Boolean),
-        other => Err(wrong(format!("expected a truth value, found {other}"))
-            .hint("compare it with something, for example n > 0")),
+        other => Err(
+            wrong(format!("expected a truth value, found {}", notation(other)))
+                .hint("compare it with something, for example n > 0"),
+        ),
     }
 }
 
@@ -65,7 +70,7 @@ pub(super) fn compared(operator: Binary, one: Value, other: Value) -> Result<Val
     if let Some(made) = compared_exactly(operator, &one, &other) {
         return Ok(made);
     }
-    let (one, other) = alike(one, other)?;
+    let (one, other) = comparable(one, other)?;
     let (one, other) = (without_signs(one), without_signs(other));
     let is_scalar = one.is_scalar && other.is_scalar;
     if *one.data_type() == DataType::Null {
@@ -157,10 +162,23 @@ fn without_signs(value: Value) -> Value {
 pub(super) fn negative(value: &Value) -> Result<Value> {
     let value = match value.data_type().is_integer() {
         true => value.cast(&DataType::Int64)?,
+        false if !value.data_type().is_numeric() && !is_span(value.data_type()) => {
+            let kind = notation(value.data_type());
+            return Err(wrong(format!("`-` does not work on {kind}"))
+                .hint("it works on numbers, durations and intervals"));
+        }
         false => value.clone(),
     };
     let made = neg(&value.array).map_err(|error| failed(&error))?;
     Ok(Value::computed(made, value.is_scalar))
+}
+
+/// Whether values are spans of time or nulls, which have a sign.
+fn is_span(data_type: &DataType) -> bool {
+    matches!(
+        data_type,
+        DataType::Duration(_) | DataType::Interval(_) | DataType::Null
+    )
 }
 
 /// `~`: inverts the bits, or the truth value.
@@ -171,7 +189,7 @@ pub(super) fn inverted(value: Value) -> Result<Value> {
             let ones = Value::integer(-1)?;
             arithmetic(Binary::BitXor, &value.cast(&DataType::Int64)?, &ones)
         }
-        kind => Err(wrong(format!("`~` does not work on {kind}"))
+        kind => Err(wrong(format!("`~` does not work on {}", notation(kind)))
             .hint("it works on whole numbers and truth values")),
     }
 }
@@ -286,7 +304,7 @@ fn of_times(operator: Binary, one: &Value, other: &Value) -> Result<Value> {
             of_times(operator, &one.cast(&time)?, other)
         }
         (_, DataType::Duration(_) | DataType::Interval(_)) => kernel(operator, one, other),
-        _ if operator == Binary::Subtract => {
+        _ if operator == Binary::Subtract && common_type(one, other).is_some() => {
             let (one, other) = alike(one.clone(), other.clone())?;
             kernel(operator, &one, &other)
         }
@@ -295,9 +313,15 @@ fn of_times(operator: Binary, one: &Value, other: &Value) -> Result<Value> {
 }
 
 pub(super) fn no_number(operator: Binary, a: &DataType, b: &DataType) -> outcore_io::Error {
-    let sign = operator.sign();
-    wrong(format!("`{sign}` does not work on {a} and {b}"))
-        .hint("cast the operand that contains numbers, for example i64(name) or f64(name)")
+    let is_time = (a.is_temporal() && b.is_numeric()) || (a.is_numeric() && b.is_temporal());
+    let is_joined = operator == Binary::Add && (is_text(a) || is_text(b));
+    let (sign, a, b) = (operator.sign(), notation(a), notation(b));
+    wrong(format!("`{sign}` does not work on {a} and {b}")).hint(match operator {
+        _ if is_time => "add or subtract a duration: interval '1 hour', interval '2 days'",
+        _ if is_joined => "concat(a, b) joins texts and numbers",
+        Binary::BitXor => "it is the exclusive or of whole numbers; a power is x ** 2",
+        _ => "cast the operand that contains numbers, for example i64(name) or f64(name)",
+    })
 }
 
 /// Applies one of the engine's operators to floats.

@@ -18,6 +18,7 @@ use regex::{Regex, RegexBuilder};
 
 use super::value::{Value, cast, is_text, numbers_of};
 use super::wrong;
+use crate::notation::notation;
 
 /// Applies `function`, one of this file's, to `values`.
 pub(super) fn call(function: Function, values: &[Value], rows_count: usize) -> Result<Value> {
@@ -37,7 +38,7 @@ pub(super) fn as_text(function: Function, value: &Value) -> Result<Value> {
     match value.data_type() {
         kind if is_text(kind) || *kind == DataType::Null => value.cast(&DataType::LargeUtf8),
         kind => {
-            let name = function.name();
+            let (name, kind) = (function.name(), notation(kind));
             Err(wrong(format!("`{name}` needs text, found {kind}"))
                 .hint("convert it with text(...)"))
         }
@@ -49,7 +50,7 @@ fn as_whole(function: Function, value: &Value) -> Result<Value> {
     match value.data_type() {
         kind if kind.is_integer() || *kind == DataType::Null => value.cast(&DataType::Int64),
         kind => {
-            let name = function.name();
+            let (name, kind) = (function.name(), notation(kind));
             Err(wrong(format!(
                 "`{name}` needs a whole number here, found {kind}"
             )))

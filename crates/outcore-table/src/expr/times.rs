@@ -23,6 +23,7 @@ use outcore_io::Result;
 use super::texts::as_text;
 use super::value::{Value, cast, failed, in_utc, is_text, numbers_of, rows_of};
 use super::wrong;
+use crate::notation::notation;
 
 const MICROSECONDS: DataType = DataType::Timestamp(TimeUnit::Microsecond, None);
 const NANOSECONDS: DataType = DataType::Timestamp(TimeUnit::Nanosecond, None);
@@ -98,6 +99,7 @@ fn timestamps(value: &Value) -> Result<Value> {
         }
         kind if is_text(kind) => MICROSECONDS,
         kind => {
+            let kind = notation(kind);
             return Err(wrong(format!("expected a date or a time, found {kind}"))
                 .hint("convert it with timestamp(...) or strptime(..., '%Y-%m-%d')"));
         }

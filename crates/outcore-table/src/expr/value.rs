@@ -24,6 +24,7 @@ use outcore::key::record::NumberType;
 use outcore_io::{Error, Result};
 
 use super::wrong;
+use crate::notation::notation;
 
 /// Digits of the widest decimals of 128 and 256 bits.
 const DIGITS_128: u8 = 38;
@@ -124,6 +125,14 @@ impl Value {
 
     pub(super) fn data_type(&self) -> &DataType {
         self.array.data_type()
+    }
+
+    /// The number in a literal text, which was probably not meant to be a text.
+    fn quoted_number(&self) -> Option<String> {
+        let is_quoted = self.is_literal() && is_text(self.data_type());
+        let text = is_quoted.then(|| arrow_cast::display::array_value_to_string(&self.array, 0));
+        let text = text.and_then(std::result::Result::ok)?;
+        text.trim().parse::<f64>().is_ok().then_some(text)
     }
 
     /// Whether it is a literal of the expression.
@@ -253,7 +262,7 @@ pub(super) fn element(value: &Value, place: usize) -> Result<Value> {
             cast(&value.array, &DataType::LargeList(Arc::clone(item)))?
         }
         kind => {
-            let cause = format!("elements exist only in lists; this is {kind}");
+            let cause = format!("elements exist only in lists; this is {}", notation(kind));
             return Err(wrong(cause).hint("write substr(name, 1, 1) for a character of a text"));
         }
     };
@@ -299,17 +308,44 @@ pub(super) fn failed(error: &ArrowError) -> Error {
 }
 
 /// Casts both to one type in which they can be compared.
+pub(super) fn comparable(one: Value, other: Value) -> Result<(Value, Value)> {
+    in_one_type(one, other, "cannot be compared")
+}
+
+/// Casts both to one type, of which a column then consists.
 pub(super) fn alike(one: Value, other: Value) -> Result<(Value, Value)> {
+    in_one_type(one, other, "have no common type")
+}
+
+fn in_one_type(one: Value, other: Value, failure: &str) -> Result<(Value, Value)> {
     let (one, other) = (in_utc(one)?, in_utc(other)?);
     let common = common_type(&one, &other).ok_or_else(|| {
         wrong(format!(
-            "{} and {} cannot be compared",
-            one.data_type(),
-            other.data_type()
+            "{} and {} {failure}",
+            notation(one.data_type()),
+            notation(other.data_type())
         ))
-        .hint("cast one of them, for example i64(name) or text(name)")
+        .hint(how_to_compare(&one, &other))
     })?;
     Ok((cast_alike(&one, &common)?, cast_alike(&other, &common)?))
+}
+
+/// The next step for two values that cannot be compared.
+fn how_to_compare(one: &Value, other: &Value) -> String {
+    let quoted = match (one.data_type().is_numeric(), other.data_type().is_numeric()) {
+        (true, _) => other.quoted_number(),
+        (_, true) => one.quoted_number(),
+        _ => None,
+    };
+    let are_numbers_and_times = (one.data_type().is_numeric() && other.data_type().is_temporal())
+        || (one.data_type().is_temporal() && other.data_type().is_numeric());
+    match quoted {
+        _ if are_numbers_and_times => {
+            "epoch(t) is a time's number of seconds since 1970; a date is written in quotes: '2024-12-01'".to_owned()
+        }
+        Some(number) => format!("write the number without quotes: {number}"),
+        None => "cast one of them, for example i64(name) or text(name)".to_owned(),
+    }
 }
 
 /// Casts a value to the type in which it is compared.
@@ -406,7 +442,7 @@ fn of_numbers(one: &Value, other: &Value) -> Option<DataType> {
     let is_decimal = scale_of(a).is_some_and(|_| !a.is_integer())
         || scale_of(b).is_some_and(|_| !b.is_integer());
     if is_decimal && let (Some(one), Some(other)) = (one.scale(), other.scale()) {
-        return Some(decimal((a, b), one.max(other)));
+        return Some(decimal(a, b, one.max(other)));
     }
     if a.is_floating() || b.is_floating() {
         let is_narrow = |kind: &DataType| matches!(kind, DataType::Float16 | DataType::Float32);
@@ -426,7 +462,7 @@ fn of_numbers(one: &Value, other: &Value) -> Option<DataType> {
 }
 
 /// Returns the widest decimal of this scale.
-fn decimal((one, other): (&DataType, &DataType), scale: i8) -> DataType {
+fn decimal(one: &DataType, other: &DataType, scale: i8) -> DataType {
     let is_wide = |kind: &DataType| matches!(kind, DataType::Decimal256(..));
     match is_wide(one) || is_wide(other) {
         true => DataType::Decimal256(DIGITS_256, scale),

@@ -158,9 +158,12 @@ fn add_files(path: &Path, is_text: bool, files: &mut Vec<PathBuf>) -> Result<()>
 
 /// Returns the tables in a directory and below it, or the files of its set if it has a list.
 fn tables_in(dir: &Path, is_text: bool) -> Result<Vec<PathBuf>> {
-    let mut found = Vec::new();
-    let mut dirs = vec![dir.to_path_buf()];
-    walk(dir, is_text, (&mut found, &mut dirs))?;
+    let mut inside = Found {
+        dirs: vec![dir.to_path_buf()],
+        ..Found::default()
+    };
+    walk(dir, is_text, &mut inside)?;
+    let Found { files: found, dirs } = inside;
     if let Some(set) = FileSet::of(dir)? {
         set.check(dir, &found)?;
     }
@@ -233,8 +236,9 @@ pub(crate) fn check_room_for_set(dir: &Path, paths: &[PathBuf], is_replacing: bo
     let real = |path: &Path| path.canonicalize().unwrap_or_else(|_| path.to_path_buf());
     let mut known: HashSet<PathBuf> = paths.iter().map(|path| real(path)).collect();
     known.extend(old.iter().flat_map(|old| old.unchanged_files()).map(real));
-    let (mut found, mut dirs) = (Vec::new(), Vec::new());
-    walk(dir, true, (&mut found, &mut dirs))?;
+    let mut inside = Found::default();
+    walk(dir, true, &mut inside)?;
+    let found = inside.files;
     match found.iter().find(|path| !known.contains(&real(path))) {
         Some(path) => {
             let cause =
@@ -320,10 +324,10 @@ fn is_taken(below: &Path) -> bool {
 
 /// Whether there are tables in the directory `dir` or below it, judged by their names.
 pub fn is_directory_of_tables(dir: &Path) -> bool {
-    let (mut files, mut dirs) = (Vec::new(), Vec::new());
+    let mut found = Found::default();
     // A directory with an incomplete set also counts as one of tables.
     dir.join(SET_LIST).exists()
-        || dir.is_dir() && walk(dir, false, (&mut files, &mut dirs)).is_ok() && !files.is_empty()
+        || dir.is_dir() && walk(dir, false, &mut found).is_ok() && !found.files.is_empty()
 }
 
 /// Whether `path` can mean several tables: a directory of them, or a pattern.
@@ -331,14 +335,19 @@ pub fn is_several(path: &Path) -> bool {
     pattern_of(path).is_some() || is_directory_of_tables(path)
 }
 
+/// What is in a directory.
+#[derive(Default)]
+struct Found {
+    /// The tables, sorted by name.
+    files: Vec<PathBuf>,
+    /// The directories.
+    dirs: Vec<PathBuf>,
+}
+
 /// Collects the tables below `dir`, sorted by name, and the directories below it. Names that begin
 /// with `_` or `.` belong to other programs and are skipped, except for directories such as
 /// `_day=7`, whose column name begins so.
-fn walk(
-    dir: &Path,
-    is_text: bool,
-    (files, dirs): (&mut Vec<PathBuf>, &mut Vec<PathBuf>),
-) -> Result<()> {
+fn walk(dir: &Path, is_text: bool, found: &mut Found) -> Result<()> {
     let failed = |error: std::io::Error| Error::io("list directory", &error).path(dir);
     let entries = std::fs::read_dir(dir).map_err(failed)?;
     let paths = entries.map(|entry| entry.map(|entry| entry.path()));
@@ -357,10 +366,10 @@ fn walk(
             if is_own_directory(&path) {
                 continue;
             }
-            dirs.push(path.clone());
-            walk(&path, is_text, (files, dirs))?;
+            found.dirs.push(path.clone());
+            walk(&path, is_text, found)?;
         } else if has_ending(&path, is_text) {
-            files.push(path);
+            found.files.push(path);
         }
     }
     Ok(())

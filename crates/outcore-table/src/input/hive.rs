@@ -18,6 +18,7 @@ use outcore_io::{Error, Result};
 use super::READ;
 use super::text::{ANY, kinds_of, type_of, values_of};
 use crate::fault;
+use crate::notation::notation;
 
 /// The directory name that Hive and its successors use for rows without a value.
 pub(crate) const MISSING: &str = "__HIVE_DEFAULT_PARTITION__";
@@ -105,7 +106,8 @@ pub(super) fn column(field: &Field, value: Option<&str>, rows_count: usize) -> R
     let mut values = values_of(field.data_type())?;
     if !values.append(value) {
         let (name, data_type) = (field.name(), field.data_type());
-        let cause = format!("directory `{name}={value}` is not of type {data_type}");
+        let kind = notation(data_type);
+        let cause = format!("directory `{name}={value}` is not of type {kind}");
         return Err(Error::corrupt(READ, cause).hint("rename the directory"));
     }
     let places = UInt64Array::from(vec![0; rows_count]);

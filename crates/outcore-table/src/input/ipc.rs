@@ -354,7 +354,8 @@ impl IpcFile {
     /// Memory: it needs more than `memory_bytes`. Corrupt. I/O. Errors of `check`.
     pub(super) fn read(
         &self,
-        (batch, columns): (usize, &[usize]),
+        batch: usize,
+        columns: &[usize],
         memory_bytes: u64,
         fetched: &Fetched,
         transfers: &mut Transfers<usize>,

@@ -372,19 +372,21 @@ impl TableInput {
     /// `batch` begin with row `first` of a piece.
     pub(crate) fn row_at_fault(
         &self,
-        (piece, first): (Piece, u64),
-        (batch, error): (&RecordBatch, Error),
+        piece: Piece,
+        first: u64,
+        batch: &RecordBatch,
+        error: Error,
         work: impl Fn(RecordBatch) -> Result<()>,
     ) -> Error {
         let mut rows = 0..batch.num_rows();
         match rows.find_map(|row| Some((row, work(batch.slice(row, 1)).err()?))) {
-            Some((row, error)) => self.at_row((piece, first + row as u64), error),
+            Some((row, error)) => self.at_row(piece, first + row as u64, error),
             None => error.path(&self.files[piece.file].path),
         }
     }
 
     /// Adds to the error the file and the number in it, counted from 0, of a row of a piece.
-    pub(crate) fn at_row(&self, (piece, place): (Piece, u64), error: Error) -> Error {
+    pub(crate) fn at_row(&self, piece: Piece, place: u64, error: Error) -> Error {
         let file = &self.files[piece.file];
         let count = |part: usize| match &*file.format {
             Format::Parquet(parquet) => u64::try_from(parquet.group(part).num_rows()).unwrap_or(0),
@@ -566,7 +568,7 @@ impl TableFile {
     ) -> Result<Self> {
         let copy = options.copies.iter().find(|(name, _)| *name == path);
         let from = copy.map_or(&path, |(_, copy)| copy);
-        let format = Self::format_of(job, volume, (&path, from), options);
+        let format = Self::format_of(job, volume, &path, from, options);
         Ok(TableFile {
             hive: hive::pairs_of(&path),
             format: Arc::new(format.map_err(|error| by_name(error, &path))?),
@@ -580,7 +582,8 @@ impl TableFile {
     fn format_of(
         job: &Job,
         volume: &Arc<Volume>,
-        (path, from): (&Path, &Path),
+        path: &Path,
+        from: &Path,
         options: &InputOptions,
     ) -> Result<Format> {
         let file = DriveFile::open(volume, from)?;

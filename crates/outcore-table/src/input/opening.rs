@@ -3,7 +3,7 @@
 //! Contract: [`open_all`] opens the files on several threads and keeps their order. [`full_schema`]
 //! has the columns of the files, followed by those of their directories.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -13,12 +13,12 @@ use outcore_io::drive::objects::expanded;
 use outcore_io::port::Volume;
 use outcore_io::{Error, Result, threads};
 
-use super::text::{TextFile, check_rows, settle};
+use super::text::{NamedText, check_rows, settle};
 use super::{
     FEW_FILES_BYTES, Format, InputOptions, NO_FILE, READ, TableFile, files_of, hive, source,
     too_many_files,
 };
-use crate::common::united;
+use crate::common::{FileSchema, united};
 use crate::schema::{agree, check_names};
 
 /// Opens all files on several threads: reads footers, and scans text.
@@ -72,10 +72,13 @@ pub(super) fn open_all(
     done.into_iter().collect::<Result<()>>()?;
     let opened = opened.into_inner().unwrap_or_else(PoisonError::into_inner);
     let mut files: Vec<TableFile> = opened.into_iter().flatten().collect();
-    let mut texts: Vec<(&Path, &mut TextFile)> = Vec::new();
+    let mut texts: Vec<NamedText<'_>> = Vec::new();
     for file in &mut files {
         if let Some(Format::Text(text)) = Arc::get_mut(&mut file.format) {
-            texts.push((&file.path, text));
+            texts.push(NamedText {
+                path: &file.path,
+                file: text,
+            });
         }
     }
     if let Some(text) = options.text.as_ref().filter(|_| !texts.is_empty()) {
@@ -101,10 +104,11 @@ pub(super) fn full_schema(files: &[TableFile], is_union: bool) -> Result<SchemaR
             agree(first.schema(), &first.path, file.schema(), &file.path)?;
         }
     }
-    let schemas: Vec<(SchemaRef, &Path)> = files
-        .iter()
-        .map(|file| (Arc::clone(file.schema()), file.path.as_path()))
-        .collect();
+    let schemas = files.iter().map(|file| FileSchema {
+        schema: Arc::clone(file.schema()),
+        path: &file.path,
+    });
+    let schemas: Vec<FileSchema<'_>> = schemas.collect();
     let own = united(&schemas)?;
     let mut fields: Vec<FieldRef> = own.fields().iter().cloned().collect();
     for file in files {

@@ -377,7 +377,8 @@ impl ParquetFile {
     /// Memory: it needs more in either case. Corrupt. I/O.
     pub(super) fn read(
         &self,
-        (group, columns): (usize, &[usize]),
+        group: usize,
+        columns: &[usize],
         memory_bytes: u64,
         fetched: Option<Fetched>,
     ) -> Result<GroupReader> {
@@ -386,7 +387,7 @@ impl ParquetFile {
         let refused = Refused::default();
         let reader = if let Some(fetched) = fetched {
             let batch_rows = need.batch_rows(memory_bytes);
-            self.reader(fetched, group, columns, (batch_rows, memory_bytes / 4))
+            self.reader(fetched, group, columns, batch_rows, memory_bytes / 4)
         } else {
             let held_bytes = need.pages_bytes.saturating_add(need.windows_bytes);
             let spare_bytes = memory_bytes.checked_sub(held_bytes);
@@ -396,16 +397,17 @@ impl ParquetFile {
                 spare_bytes.ok_or_else(|| place(need.too_much(group, memory_bytes)))?;
             // Half of the rest makes stretches longer, so that larger pages fit. Known large pages
             // are already counted.
-            let held_bytes = (STRETCH_BYTES, need.windows_bytes.max(spare_bytes / 2));
+            let shared_bytes = need.windows_bytes.max(spare_bytes / 2);
             let windows = Windows::new(
                 &self.file,
                 self.ranges(group, columns),
-                held_bytes,
+                STRETCH_BYTES,
+                shared_bytes,
                 &refused,
             );
             let room_bytes = (2 * spare_bytes).min(memory_bytes);
             let batch_rows = need.batch_rows(room_bytes);
-            self.reader(windows, group, columns, (batch_rows, room_bytes / 4))
+            self.reader(windows, group, columns, batch_rows, room_bytes / 4)
         };
         let reader = reader.map_err(|error| place(took(&refused).unwrap_or(error)))?;
         Ok(GroupReader {
@@ -422,14 +424,15 @@ impl ParquetFile {
         chunks: impl ChunkReader + 'static,
         group: usize,
         columns: &[usize],
-        (batch_rows, batch_bytes): (u64, u64),
+        batch_rows: u64,
+        batch_bytes: u64,
     ) -> Result<ParquetRecordBatchReader> {
         guarded(READ, || {
             let metadata = self.metadata.clone();
             let chunks = SharedChunks(Arc::new(chunks));
             let batch_bytes = batch_bytes.min(BATCH_BYTES_MAX);
             let longest_bytes =
-                self.dictionary_values(&chunks, (group, columns), batch_bytes / batch_rows)?;
+                self.dictionary_values(&chunks, group, columns, batch_bytes / batch_rows)?;
             let batch_rows = match longest_bytes {
                 0 => batch_rows,
                 longest_bytes => (batch_bytes / longest_bytes).clamp(1, batch_rows),
@@ -448,7 +451,8 @@ impl ParquetFile {
     fn dictionary_values<R: ChunkReader + 'static>(
         &self,
         chunks: &SharedChunks<R>,
-        (number, columns): (usize, &[usize]),
+        number: usize,
+        columns: &[usize],
         dictionary_bytes: u64,
     ) -> Result<u64> {
         let mask = self.mask(columns);

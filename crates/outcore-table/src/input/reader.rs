@@ -22,7 +22,7 @@ use outcore_io::transfers::Transfers;
 use outcore_io::{Error, Kind, Result, units};
 
 use super::parquet::{BATCH_ROWS, GroupReader};
-use super::source::{Fetched, Whole, fetch_each};
+use super::source::{Fetched, FileRanges, Whole, fetch_each};
 use super::text::TextReader;
 use super::{Format, Piece, READ, TableFile, TableInput, by_name};
 use crate::fault;
@@ -192,7 +192,10 @@ impl<'a> TableReader<'a> {
             .map(|(next, _)| input.files[next.file].drive_file());
         let wanted: Vec<_> = files
             .zip(&chosen)
-            .map(|(file, (_, whole))| (file, &whole.ranges[..]))
+            .map(|(file, (_, whole))| FileRanges {
+                file,
+                ranges: &whole.ranges,
+            })
             .collect();
         let fetched = fetch_each(transfers, &wanted, || input.job.control.check());
         let fetched = match fetched {
@@ -221,22 +224,22 @@ impl<'a> TableReader<'a> {
         let file = &self.input.files[piece.file];
         let check = || self.input.job.control.check();
         let transfers = self.transfers.as_mut().ok_or_else(no_file)?;
-        let what = (piece.part, &file.read[..]);
+        let (part, columns) = (piece.part, &file.read[..]);
         Ok(match &*file.format {
             Format::Parquet(parquet) => {
-                let reader = parquet.read(what, memory_bytes, fetched);
+                let reader = parquet.read(part, columns, memory_bytes, fetched);
                 let reader = reader.map_err(|error| by_name(error, &file.path))?;
                 Found::Parquet(Box::new(reader))
             }
             Format::Ipc(ipc) => {
                 let fetched = fetched.ok_or_else(no_file)?;
-                let batch = ipc.read(what, memory_bytes, &fetched, transfers, check);
+                let batch = ipc.read(part, columns, memory_bytes, &fetched, transfers, check);
                 let batch = batch.map_err(|error| by_name(error, &file.path))?;
                 Found::Ipc { batch, next_row: 0 }
             }
             Format::Text(text) => {
                 let fetched = fetched.ok_or_else(no_file)?;
-                let reader = text.read(what, memory_bytes, &fetched);
+                let reader = text.read(part, columns, memory_bytes, &fetched);
                 let reader = reader.map_err(|error| error.path(&file.path))?;
                 Found::Text(Box::new(reader))
             }

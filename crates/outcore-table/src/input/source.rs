@@ -107,7 +107,11 @@ impl DriveFile {
         range: &Range<u64>,
         check: impl Fn() -> Result<()>,
     ) -> Result<Bytes> {
-        let read = read_all(transfers, &[(self, range.clone())], check)?;
+        let wanted = FileRange {
+            file: self,
+            range: range.clone(),
+        };
+        let read = read_all(transfers, &[wanted], check)?;
         Ok(read.into_iter().next().unwrap_or_default())
     }
 
@@ -176,24 +180,41 @@ impl DriveFile {
     }
 }
 
+/// A range of a file.
+#[derive(Clone)]
+struct FileRange<'a> {
+    file: &'a DriveFile,
+    range: Range<u64>,
+}
+
+/// A request of a range.
+struct Part {
+    /// The index of its range.
+    range: usize,
+    from_bytes: u64,
+    /// Its bytes, once they have arrived.
+    buf: Option<Buf>,
+}
+
 /// Reads several ranges of files of one volume, with all their requests in flight together.
 ///
 /// # Errors
 /// Corrupt: a range is outside its file. I/O. Errors of `check`.
 fn read_all(
     transfers: &mut Transfers<usize>,
-    ranges: &[(&DriveFile, Range<u64>)],
+    ranges: &[FileRange<'_>],
     check: impl Fn() -> Result<()>,
 ) -> Result<Vec<Bytes>> {
-    for (file, range) in ranges {
+    for FileRange { file, range } in ranges {
         if range.start > range.end || range.end > file.len_bytes() {
             return Err(file.missing(range));
         }
     }
-    // For each request: its range, its start, and the bytes that have arrived.
-    let mut parts: Vec<(usize, u64, Option<Buf>)> = Vec::new();
-    let ranges_of_bytes = ranges.iter().enumerate();
-    for (number, (file, range)) in ranges_of_bytes.filter(|(_, (_, range))| !range.is_empty()) {
+    let mut parts: Vec<Part> = Vec::new();
+    for (number, FileRange { file, range }) in ranges.iter().enumerate() {
+        if range.is_empty() {
+            continue;
+        }
         let mut at_bytes = block_floor(range.start);
         let whole_bytes = block_ceil(range.end - at_bytes) as usize;
         // The reader of the table has already reserved this memory.
@@ -203,21 +224,25 @@ fn read_all(
             let part = rest.split_to(rest.len().min(REQUEST_BYTES));
             let len_bytes = part.len() as u64;
             transfers.read(&file.file, at_bytes, part, parts.len());
-            parts.push((number, at_bytes, None));
+            parts.push(Part {
+                range: number,
+                from_bytes: at_bytes,
+                buf: None,
+            });
             at_bytes += len_bytes;
         }
     }
     wait_for(transfers, ranges, &mut parts, check)?;
     let mut parts = parts.into_iter().peekable();
-    let whole = |(number, (_, range)): (usize, &(&DriveFile, Range<u64>))| {
-        let Some((_, from_bytes, first)) = parts.next_if(|(of, ..)| *of == number) else {
+    let whole = |(number, FileRange { range, .. }): (usize, &FileRange<'_>)| {
+        let Some(first) = parts.next_if(|part| part.range == number) else {
             return Ok(Bytes::new());
         };
-        let mut whole = first.ok_or_else(no_buffer)?;
-        while let Some((_, _, part)) = parts.next_if(|(of, ..)| *of == number) {
-            whole.join(part.ok_or_else(no_buffer)?);
+        let mut whole = first.buf.ok_or_else(no_buffer)?;
+        while let Some(part) = parts.next_if(|part| part.range == number) {
+            whole.join(part.buf.ok_or_else(no_buffer)?);
         }
-        let (start, end) = (range.start - from_bytes, range.end - from_bytes);
+        let (start, end) = (range.start - first.from_bytes, range.end - first.from_bytes);
         Ok(Bytes::from_owner(Shared(whole)).slice(start as usize..end as usize))
     };
     ranges.iter().enumerate().map(whole).collect()
@@ -226,8 +251,8 @@ fn read_all(
 /// Puts arriving buffers into `parts`, until nothing is in flight.
 fn wait_for(
     transfers: &mut Transfers<usize>,
-    ranges: &[(&DriveFile, Range<u64>)],
-    parts: &mut [(usize, u64, Option<Buf>)],
+    ranges: &[FileRange<'_>],
+    parts: &mut [Part],
     check: impl Fn() -> Result<()>,
 ) -> Result<()> {
     let mut failure = None;
@@ -235,13 +260,13 @@ fn wait_for(
         match transfers.next(&check) {
             Ok(None) => return failure.map_or(Ok(()), Err),
             Ok(Some(arrival)) => {
-                let (number, start_bytes, part) = &mut parts[arrival.what];
-                let (file, range) = &ranges[*number];
-                let wanted_end = range.end.min(*start_bytes + arrival.buf.len() as u64);
-                if *start_bytes + (arrival.len_bytes as u64) < wanted_end {
+                let part = &mut parts[arrival.what];
+                let FileRange { file, range } = &ranges[part.range];
+                let wanted_end = range.end.min(part.from_bytes + arrival.buf.len() as u64);
+                if part.from_bytes + (arrival.len_bytes as u64) < wanted_end {
                     failure = failure.or_else(|| Some(file.missing(range)));
                 }
-                *part = Some(arrival.buf);
+                part.buf = Some(arrival.buf);
             }
             // Nothing may be in flight when the next range is requested.
             Err(error) => {
@@ -302,6 +327,13 @@ pub(super) struct Fetched {
     ranges: Vec<(u64, Bytes)>,
 }
 
+/// Ranges of a file.
+#[derive(Clone, Copy)]
+pub(super) struct FileRanges<'a> {
+    pub(super) file: &'a DriveFile,
+    pub(super) ranges: &'a [Range<u64>],
+}
+
 /// Reads ranges of several files, with all requests in flight together. Adjacent ranges of one file
 /// are read as one. Returns one result per file.
 ///
@@ -309,23 +341,23 @@ pub(super) struct Fetched {
 /// As [`DriveFile::read_with`].
 pub(super) fn fetch_each(
     transfers: &mut Transfers<usize>,
-    wanted: &[(&DriveFile, &[Range<u64>])],
+    wanted: &[FileRanges<'_>],
     check: impl Fn() -> Result<()>,
 ) -> Result<Vec<Fetched>> {
-    let mut all: Vec<(&DriveFile, Range<u64>)> = Vec::new();
+    let mut all: Vec<FileRange<'_>> = Vec::new();
     let mut counts = Vec::with_capacity(wanted.len());
-    for (file, ranges) in wanted {
+    for &FileRanges { file, ranges } in wanted {
         let merged = merged(ranges);
         counts.push(merged.len());
-        all.extend(merged.into_iter().map(|range| (*file, range)));
+        all.extend(merged.into_iter().map(|range| FileRange { file, range }));
     }
     let mut read = all
         .iter()
-        .map(|(_, range)| range.start)
+        .map(|one| one.range.start)
         .zip(read_all(transfers, &all, check)?);
     let each = wanted.iter().zip(counts);
-    let each = each.map(|((file, _), count)| Fetched {
-        file_bytes: file.len_bytes(),
+    let each = each.map(|(one, count)| Fetched {
+        file_bytes: one.file.len_bytes(),
         ranges: read.by_ref().take(count).collect(),
     });
     Ok(each.collect())
@@ -421,7 +453,8 @@ impl Windows {
     pub(super) fn new(
         file: &Arc<DriveFile>,
         mut columns: Vec<Range<u64>>,
-        (own_bytes, shared_bytes): (u64, u64),
+        own_bytes: u64,
+        shared_bytes: u64,
         refused: &Refused,
     ) -> Self {
         columns.sort_by_key(|range| range.start);

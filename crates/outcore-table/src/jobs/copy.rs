@@ -20,6 +20,7 @@ use arrow_array::{BooleanArray, RecordBatch};
 use arrow_schema::SchemaRef;
 use arrow_select::filter::filter_record_batch;
 use outcore::job::{Layout, OutputPlaces};
+use outcore::sort::lines::RowJournal;
 use outcore::{Amounts, Forecast, Job, Phase, PhasePlan, predicted_text};
 use outcore_io::memory::allow_hint;
 use outcore_io::{Error, Kind, Result, threads, units};
@@ -28,7 +29,7 @@ use super::rows_in::with_room;
 use super::{TableEnds, TableSummary, check_rows};
 use crate::fault;
 use crate::input::{Piece, TableInput};
-use crate::output::{OutputOptions, SINK_BYTES, TableOutput, WriterShape};
+use crate::output::{OutputOptions, SINK_BYTES, StagedFile, TableOutput, WriterShape};
 
 /// Smaller adjacent pieces are joined to sections of about this size.
 const SECTION_BYTES: u64 = 16 << 20;
@@ -125,7 +126,18 @@ impl Copied {
     /// # Errors
     /// I/O. On failure, no file remains.
     pub(super) fn publish(self) -> Result<TableSummary> {
-        let lens_bytes = self.output.publish()?;
+        self.publish_kept(None)
+    }
+
+    /// The same with the journal of the job, if it keeps one.
+    ///
+    /// # Errors
+    /// As [`Copied::publish`].
+    pub(super) fn publish_kept(self, mut journal: Option<RowJournal>) -> Result<TableSummary> {
+        if let Some(journal) = &mut journal {
+            journal.count(self.summary.rows_in, self.summary.rows_out);
+        }
+        let lens_bytes = self.output.publish_kept(journal)?;
         Ok(published(self.summary, lens_bytes))
     }
 
@@ -157,8 +169,22 @@ fn published(mut summary: TableSummary, lens_bytes: Vec<u64>) -> TableSummary {
 pub(super) fn copy_changed(
     job: &Job,
     input: &TableInput,
+    to: (&[PathBuf], &SchemaRef, &OutputOptions),
+    change: &dyn Change,
+) -> Result<Copied> {
+    copy_to(job, input, to, change, None)
+}
+
+/// The same to a single file that is staged already, if it is given.
+///
+/// # Errors
+/// As [`copy_changed`].
+pub(super) fn copy_to(
+    job: &Job,
+    input: &TableInput,
     (outputs, schema, writes): (&[PathBuf], &SchemaRef, &OutputOptions),
     change: &dyn Change,
+    staged: Option<StagedFile>,
 ) -> Result<Copied> {
     let started = Instant::now();
     let mut writes = writes.clone();
@@ -189,7 +215,7 @@ pub(super) fn copy_changed(
     };
     let plan = PassPlan::of(job, COPY, input, (schema, shape.rows_count), threads_count);
     job.control.show_plan(&plan);
-    let output = TableOutput::create(job, outputs, schema, writes, shape)?;
+    let output = TableOutput::create_in(staged, job, outputs, schema, writes, shape)?;
     let before_bytes = input.read_bytes();
     job.control.begin_phase(COPY, input.stored_bytes());
     let next = AtomicUsize::new(0);

@@ -76,9 +76,9 @@ impl RowsWhere {
                     job.control.check()?;
                     let batch = batch?;
                     let holds = self.condition.holds(&batch).map_err(|error| {
-                        let place = (piece, first - firsts[number]);
+                        let first = first - firsts[number];
                         let holds = |row| self.condition.holds(&row).map(drop);
-                        self.input.row_at_fault(place, (&batch, error), holds)
+                        self.input.row_at_fault(piece, first, &batch, error, holds)
                     })?;
                     if first + batch.num_rows() as u64 > firsts[number + 1] {
                         let cause = "it has more rows than when it was opened";

@@ -4,6 +4,7 @@
 //! A job that continues a killed one has that run's threads and memory ([`RowJournal::job`]), so
 //! the caller divides the memory after [`begin`].
 
+use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 
 use outcore::Job;
@@ -11,9 +12,9 @@ use outcore::sort::lines::{Claimed, RowJournal, RowOption};
 use outcore_io::output::parent_of;
 use outcore_io::{Error, Result};
 
-use super::TableEnds;
+use super::{TableEnds, TableSummary};
 use crate::input::TableInput;
-use crate::output::OutputOptions;
+use crate::output::{OutputOptions, StagedFile};
 
 /// An option of a job, with its name in words.
 pub(super) fn option(name: &'static str, value: impl ToString) -> RowOption {
@@ -73,18 +74,31 @@ pub(super) fn job(job: &Job, journal: Option<&RowJournal>) -> Job {
     journal.map_or_else(|| job.clone(), |journal| journal.job(job))
 }
 
-/// The place for the output of a job on `input`, if the job keeps a journal.
+/// The staged output of a job on `inputs`, if the job keeps a journal. A job whose killed
+/// run had put its output in place breaks off with its rows.
 ///
 /// # Errors
 /// Usage: the killed run was another job.
-pub(super) fn claim(
+pub(super) fn claim<'i>(
     job: &Job,
-    input: &TableInput,
-    writes: &OutputOptions,
+    inputs: impl IntoIterator<Item = &'i TableInput>,
+    (outputs, writes): (&[PathBuf], &OutputOptions),
     journal: Option<&mut RowJournal>,
-) -> Result<Option<Claimed>> {
-    let files = input.open_files();
-    journal
-        .map(|journal| journal.claim(job, &files, writes.is_replacing))
-        .transpose()
+) -> Result<ControlFlow<TableSummary, Option<StagedFile>>> {
+    let (Some(journal), [output]) = (journal, outputs) else {
+        return Ok(ControlFlow::Continue(None));
+    };
+    let inputs = inputs.into_iter();
+    let files: Vec<_> = inputs.flat_map(TableInput::open_files).collect();
+    Ok(match journal.claim(job, &files, writes.is_replacing)? {
+        Claimed::Finished { rows_in, rows_out } => ControlFlow::Break(TableSummary {
+            rows_in,
+            rows_out,
+            ..TableSummary::default()
+        }),
+        Claimed::Dir(dir) => {
+            let file = StagedFile::stage(job, output, writes.is_replacing, dir)?;
+            ControlFlow::Continue(Some(file))
+        }
+    })
 }

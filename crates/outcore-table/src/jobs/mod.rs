@@ -200,10 +200,7 @@ impl TableSummary {
     ) -> Result<Self> {
         input.check_unchanged()?;
         job.control.begin_phase("publish", 0);
-        let lens_bytes = match journal {
-            Some(journal) => output.publish_vouched(journal)?,
-            None => output.publish()?,
-        };
+        let lens_bytes = output.publish_kept(journal)?;
         let read_bytes = (sample_bytes, input.read_bytes());
         Ok(TableSummary::of_sort(done, read_bytes, lens_bytes))
     }

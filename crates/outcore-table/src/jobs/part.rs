@@ -84,11 +84,7 @@ impl Change for Spans {
 ///
 /// # Errors
 /// As [`copy`](super::copy()).
-pub fn sample(
-    job: &Job,
-    ends: &TableEnds<'_>,
-    (rows_count, seed): (u64, u64),
-) -> Result<TableSummary> {
+pub fn sample(job: &Job, ends: &TableEnds<'_>, rows_count: u64, seed: u64) -> Result<TableSummary> {
     let started = Instant::now();
     let input = TableInput::open(job, ends.inputs, ends.reads)?;
     let drawn = Drawn::new(job, input.pieces(), rows_count, seed)?;
@@ -227,8 +223,10 @@ impl Change for Repeated {
 pub fn halves(
     job: &Job,
     ends: &TableEnds<'_>,
-    (share, seed): (f64, u64),
-    (rest, rest_writes): (&PathBuf, &OutputOptions),
+    share: f64,
+    seed: u64,
+    rest: &PathBuf,
+    rest_writes: &OutputOptions,
 ) -> Result<(TableSummary, TableSummary)> {
     if !(0.0..=1.0).contains(&share) {
         return Err(

@@ -31,6 +31,7 @@ use super::{TableEnds, TableSummary};
 use crate::equal::plain_type;
 use crate::fault;
 use crate::input::MISSING_PARTITION;
+use crate::notation::notation;
 use crate::output::{FileRows, OutputOptions, shown};
 use crate::rows::{KeyColumn, RowCodec};
 use crate::schema::FieldPlace;
@@ -52,7 +53,8 @@ pub fn partition(
     job: &Job,
     ends: &TableEnds<'_>,
     keys: &[String],
-    (dir, file): (&Path, &str),
+    dir: &Path,
+    file: &str,
 ) -> Result<(TableSummary, Vec<PathBuf>)> {
     let input = open(job, ends)?;
     let schema = input.schema();
@@ -70,7 +72,8 @@ pub fn partition(
         let is_nameless = data_type.is_floating() || data_type.is_nested() || is_binary;
         if is_nameless || data_type == DataType::Null {
             let cause = format!(
-                "column `{name}` is {data_type}, whose values cannot be names of directories"
+                "column `{name}` is {}, whose values cannot be names of directories",
+                notation(&data_type)
             );
             return Err(
                 Error::usage(PARTITION, cause).hint("split by columns of texts, integers or dates")

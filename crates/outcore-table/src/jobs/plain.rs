@@ -24,6 +24,7 @@ use super::rows_in::{ReadShape, parts_of, position_of};
 use super::sort::read_shape;
 use crate::fault;
 use crate::input::{InputOptions, Piece, PieceQueue, TableInput};
+use crate::notation::notation;
 use crate::schema::column_index;
 
 const READ: &str = "read columns";
@@ -96,11 +97,7 @@ impl PlainColumns {
     ///
     /// # Errors
     /// As [`TableInput::open`]. Usage: a column with neither numbers nor strings.
-    pub fn open(
-        job: &Job,
-        paths: &[PathBuf],
-        (names, as_numbers): (&[String], usize),
-    ) -> Result<Self> {
+    pub fn open(job: &Job, paths: &[PathBuf], names: &[String], as_numbers: usize) -> Result<Self> {
         let options = InputOptions {
             columns: Some(names.to_vec()),
             ..InputOptions::default()
@@ -170,7 +167,7 @@ impl PlainColumns {
             };
             let batch = batch?;
             let shown = batch.slice(0, batch.num_rows().min(ROWS_AT_ONCE));
-            self.show(&shown, (pieces[number], self.firsts[number], 0), take)?;
+            self.show(&shown, pieces[number], self.firsts[number], 0, take)?;
         }
         Ok(())
     }
@@ -190,7 +187,7 @@ impl PlainColumns {
             let mut row = self.firsts[number];
             for batch in reader.open(piece)? {
                 for part in parts_of(&batch?, ROWS_AT_ONCE) {
-                    self.show(&part, (piece, row, position), take)?;
+                    self.show(&part, piece, row, position, take)?;
                     row += part.num_rows() as u64;
                     position += part.num_rows() as u64;
                 }
@@ -202,7 +199,9 @@ impl PlainColumns {
     fn show(
         &self,
         batch: &RecordBatch,
-        (piece, first_row, position): (Piece, u64, u64),
+        piece: Piece,
+        first_row: u64,
+        position: u64,
         take: &mut TakePlain<'_>,
     ) -> Result<()> {
         let path = self
@@ -283,7 +282,10 @@ fn plain_type(input: &TableInput, name: &str, is_number: bool) -> Result<PlainTy
                 true => "numbers",
                 false => "whole numbers or strings",
             };
-            let cause = format!("column `{name}` is {other}, but {wanted} are needed");
+            let cause = format!(
+                "column `{name}` is {}, but {wanted} are needed",
+                notation(other)
+            );
             Err(Error::usage(READ, cause).hint("name another column"))
         }
     }

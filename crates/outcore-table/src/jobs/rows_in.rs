@@ -12,7 +12,7 @@
 //!
 //! Bounds: a reader and a batch of rows per thread; the sample's keys, at most a few MiB.
 
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::AtomicUsize;
 use std::time::Instant;
 
 use arrow_array::{RecordBatch, UInt32Array};
@@ -274,10 +274,7 @@ impl<'a> RowsIn<'a> {
         }
         for (number, row) in rows.iter().enumerate() {
             let (piece, place) = piece_and_place(position + number as u64);
-            let placed = |error| {
-                self.input
-                    .at_row((self.input.pieces()[piece], place), error)
-            };
+            let placed = |error| self.input.at_row(self.input.pieces()[piece], place, error);
             limit.check_row(row).map_err(placed)?;
         }
         Ok(())
@@ -488,18 +485,16 @@ impl RowSource for RowsIn<'_> {
     }
 
     fn make(&self, take: &mut TakeRows<'_>) -> Result<()> {
-        let nothing = TakenRows { own: &[], all: &[] };
-        self.make_again(nothing, &mut |rows, position, _| take(rows, position))
+        let mut take = |rows: &RowBatch, position: u64, _: bool| take(rows, position);
+        self.make_again(TakenRows::NONE, &mut take)
     }
 
     fn make_again(&self, taken: TakenRows<'_>, take: &mut TakeAgain<'_>) -> Result<()> {
-        let own = ends_of(taken.own);
-        let is_beyond = self.begun.fetch_add(1, Ordering::Relaxed) >= self.shape.readers_count;
-        if is_beyond && own.is_empty() {
+        if !taken.is_making(self.shape.readers_count, &self.begun) {
             return Ok(());
         }
-        let begun = taken.all.iter().map(|end| piece_and_place(end - 1).0);
-        self.queue.leave_out(begun);
+        let own = ends_of(taken.own);
+        self.queue.leave_out(pieces_of(taken.all));
         let mut reader = self.input.reader(self.shape.reader_bytes)?;
         let pieces = own.iter().map(|(number, _)| self.input.pieces()[*number]);
         reader.expect(pieces);
@@ -547,9 +542,37 @@ impl RowsIn<'_> {
     }
 }
 
+/// Passes on rows, the first of which is row `at` of those made so far of a piece. Those before the
+/// position `end` are repeated.
+pub(super) fn take_made(
+    rows: &RowBatch,
+    at: u64,
+    end: u64,
+    take: &mut TakeAgain<'_>,
+) -> Result<()> {
+    let repeated = end.saturating_sub(at);
+    if repeated == 0 || repeated >= rows.len() as u64 {
+        return match rows.is_empty() {
+            true => Ok(()),
+            false => take(rows, at, repeated > 0),
+        };
+    }
+    let mut halves = [RowBatch::default(), RowBatch::default()];
+    for (number, row) in rows.iter().enumerate() {
+        halves[usize::from(number as u64 >= repeated)].push(row)?;
+    }
+    take(&halves[0], at, true)?;
+    take(&halves[1], end, false)
+}
+
+/// The pieces of stretches that end at these positions.
+pub(super) fn pieces_of(taken: &[u64]) -> impl Iterator<Item = usize> {
+    taken.iter().map(|end| piece_and_place(end - 1).0)
+}
+
 /// The pieces of stretches that end at these positions, in order, and the end of the last stretch
 /// in each.
-fn ends_of(taken: &[u64]) -> Vec<(usize, u64)> {
+pub(super) fn ends_of(taken: &[u64]) -> Vec<(usize, u64)> {
     let mut ends: Vec<(usize, u64)> = Vec::new();
     for end in taken {
         let (piece, _) = piece_and_place(end - 1);

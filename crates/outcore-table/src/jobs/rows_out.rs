@@ -74,10 +74,10 @@ impl WriteShape {
         };
         let alone = match self.writers_count {
             1 => String::new(),
-            _ => format!(", or {} with --threads 1", enough(1)),
+            _ => format!(", or --threads 1 with {}", enough(1)),
         };
         let hint = format!(
-            "about --memory {} is enough{alone}; or leave the long column out",
+            "use --memory {} or more{alone}; or leave the long column out",
             enough(self.writers_count)
         );
         Error::new(Kind::Memory, "write table", cause).hint(hint)

@@ -385,8 +385,7 @@ impl Change for Selected<'_> {
             .unwrap_or(0);
         let made = self.rows(batch.clone(), before + first).map_err(|error| {
             let rows = |row| self.rows(row, before + first).map(drop);
-            self.input
-                .row_at_fault((place, first), (&batch, error), rows)
+            self.input.row_at_fault(place, first, &batch, error, rows)
         })?;
         write(&made)
     }

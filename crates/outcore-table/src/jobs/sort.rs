@@ -4,16 +4,14 @@
 //! and publishes the output. A sort by columns is one of these jobs. [`super::rows_in`] and
 //! [`super::rows_out`] do the work.
 
+use std::ops::ControlFlow;
 use std::path::PathBuf;
 
 use arrow_schema::SchemaRef;
 use outcore::Job;
 use outcore::key::sort_key::{NoKey, SortKey, Tie};
 use outcore::sort::lines::rows::{RowSink, RowSource};
-use outcore::sort::lines::{
-    Claimed, LineSummary, RowJournal, RowSortOptions, sort_rows, sort_rows_with,
-};
-use outcore_io::drive::PrivateDir;
+use outcore::sort::lines::{LineSummary, RowJournal, RowSortOptions, sort_rows, sort_rows_with};
 use outcore_io::memory::Budget;
 use outcore_io::{Error, Result};
 
@@ -26,7 +24,7 @@ use super::top::{KEYS_SHARE, TopIn, TopOut};
 use super::{TableEnds, TableSummary, check_rows};
 use crate::fault;
 use crate::input::{InputNeed, InputOptions, TableInput};
-use crate::output::{OutputOptions, TableOutput, WriterShape};
+use crate::output::{OutputOptions, StagedFile, TableOutput, WriterShape};
 use crate::rows::{KeyColumn, RowCodec, key_of};
 
 /// The order of rows.
@@ -277,22 +275,12 @@ impl Rows<'_> {
         let written = self.first.map_or(rows_in, |first| first.min(rows_in));
         let rows_count = (!self.is_unique).then_some(written);
         let what = room.written()?;
-        let dir = match journal::claim(job, self.input, what.1, journal.as_mut())? {
-            Some(Claimed::Finished { rows_in, rows_out }) => {
-                return Ok(TableSummary {
-                    rows_in,
-                    rows_out,
-                    ..TableSummary::default()
-                });
-            }
-            Some(Claimed::Dir(dir)) => Some(dir),
-            None => None,
+        let to = (outputs, what.1);
+        let file = match journal::claim(job, [self.input], to, journal.as_mut())? {
+            ControlFlow::Break(done) => return Ok(done),
+            ControlFlow::Continue(file) => file,
         };
-        let place = OutputPlace {
-            files: outputs,
-            dir,
-        };
-        let output = create(job, place, what, (writes_shape, rows_count))?;
+        let output = create(job, (outputs, file), what, (writes_shape, rows_count))?;
         job.control.begin_phase("sample", 0);
         let source = RowsIn::open(self.input, self.codec, self.keys, reads_shape)?;
         // In the other cases, not all rows are written.
@@ -302,8 +290,11 @@ impl Rows<'_> {
         };
         let sample_bytes = self.input.read_bytes();
         let top = self.first.map(|first| {
-            let readers = (reads_shape.readers_count, job.budget.free_bytes());
-            (first, TopIn::new(&source, (first, rows_in), readers))
+            let (readers, free_bytes) = (reads_shape.readers_count, job.budget.free_bytes());
+            (
+                first,
+                TopIn::new(&source, first, rows_in, readers, free_bytes),
+            )
         });
         let data_bytes = match &top {
             None => source.data_bytes(),
@@ -346,25 +337,14 @@ impl Rows<'_> {
     }
 }
 
-/// The files of an output, and the private directory of the only one, if it has one already.
-pub(super) struct OutputPlace<'a> {
-    files: &'a [PathBuf],
-    dir: Option<PrivateDir>,
-}
-
-impl<'a> From<&'a [PathBuf]> for OutputPlace<'a> {
-    fn from(files: &'a [PathBuf]) -> Self {
-        OutputPlace { files, dir: None }
-    }
-}
-
-/// Creates the output of a job with a budget of its own, for `rows_count` rows if known.
+/// Creates the output of a job with a budget of its own, for `rows_count` rows if known; the only
+/// file of it may be staged already.
 ///
 /// # Errors
 /// As [`TableOutput::create`].
-pub(super) fn create<'a>(
+pub(super) fn create(
     job: &Job,
-    place: impl Into<OutputPlace<'a>>,
+    (files, staged): (&[PathBuf], Option<StagedFile>),
     (schema, writes): (&SchemaRef, &OutputOptions),
     (shape, rows_count): (WriteShape, Option<u64>),
 ) -> Result<TableOutput> {
@@ -377,11 +357,11 @@ pub(super) fn create<'a>(
         memory_bytes: shape.output_bytes,
         rows_count,
     };
-    let OutputPlace { files, dir } = place.into();
-    TableOutput::create_in(dir, &own, files, schema, writes, shape)
+    TableOutput::create_in(staged, &own, files, schema, writes, shape)
 }
 
-/// Sorts all rows on this many threads. Scratch goes to `dir` if the job has no scratch drives.
+/// Sorts all rows on this many threads. Scratch goes to `dir` if the job has no scratch drives. The
+/// job may keep a `journal`.
 ///
 /// # Errors
 /// As [`sort_rows`].
@@ -391,6 +371,7 @@ pub(super) fn sort_all(
     (source, sink): (&dyn RowSource, &dyn RowSink),
     order: &dyn SortKey,
     dir: PathBuf,
+    journal: Option<&mut RowJournal>,
 ) -> Result<LineSummary> {
     let mut job = job.clone();
     job.options.threads = threads_count;
@@ -398,7 +379,7 @@ pub(super) fn sort_all(
         unique: false,
         scratch_dir: dir,
     };
-    sort_rows(&job, source, sink, order, &options)
+    sort_rows_with(&job, source, sink, order, &options, journal)
 }
 
 /// How an input with this `need` is read: on as many threads as half of the memory allows, at most

@@ -45,8 +45,10 @@ impl<'a> TopIn<'a> {
     /// Creates the filter for `readers_count` threads and a total memory of `memory_bytes`.
     pub(super) fn new(
         rows: &'a RowsIn<'a>,
-        (wanted, rows_count): (u64, u64),
-        (readers_count, memory_bytes): (usize, u64),
+        wanted: u64,
+        rows_count: u64,
+        readers_count: usize,
+        memory_bytes: u64,
     ) -> Self {
         TopIn {
             rows,

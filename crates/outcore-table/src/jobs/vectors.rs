@@ -17,6 +17,7 @@ use outcore::{Error, Job, Result};
 use super::TableSummary;
 use super::copy::{Nothing, copy_changed};
 use crate::input::{InputOptions, TableInput};
+use crate::notation::notation;
 use crate::output::vectors::{lists_of, span_of};
 use crate::output::{OutputOptions, TableFormat, VectorLayout};
 use crate::schema::column_index;
@@ -74,9 +75,10 @@ impl VectorColumn {
                 .hint("name a column with lists of f16, f32, f64, i8, u8, i32 or i64")
         };
         let Some((numbers, len)) = lists_of(field.data_type()) else {
-            return Err(refused(format!("is {}", field.data_type())));
+            return Err(refused(format!("is {}", notation(field.data_type()))));
         };
-        let kind = kind_of(numbers).ok_or_else(|| refused(format!("has lists of {numbers}")))?;
+        let kind = kind_of(numbers)
+            .ok_or_else(|| refused(format!("has lists of {}", notation(numbers))))?;
         let input = table.narrowed(std::slice::from_ref(&name), job)?;
         let dimension = match len {
             Some(len) => len,
@@ -128,8 +130,9 @@ impl VectorColumn {
     pub fn write(
         &self,
         job: &Job,
-        (path, replace): (&Path, bool),
-        (front, lead): (Vec<u8>, Vec<u8>),
+        path: &Path,
+        replace: bool,
+        layout: VectorLayout,
     ) -> Result<TableSummary> {
         let key = |path: &Path| {
             let facts = std::fs::metadata(path).ok()?;
@@ -142,11 +145,7 @@ impl VectorColumn {
         }
         let options = OutputOptions {
             is_replacing: replace,
-            vectors: VectorLayout {
-                dimension: self.dimension,
-                front,
-                lead,
-            },
+            vectors: layout,
             ..OutputOptions::new(TableFormat::Vectors)
         };
         let paths = [path.to_path_buf()];

@@ -26,6 +26,7 @@ use super::rows_in::parts_of_lens;
 use crate::equal::plain_type;
 use crate::fault;
 use crate::input::{InputOptions, PieceQueue, TableInput};
+use crate::notation::notation;
 use crate::rows::{KeyColumn, RowCodec};
 use crate::schema::{column_index, retyped};
 
@@ -86,8 +87,8 @@ pub fn verify(
         let cause = format!(
             "column `{}` is {} in one table and {} in the other",
             one.name(),
-            one.data_type(),
-            other.data_type()
+            notation(one.data_type()),
+            notation(other.data_type())
         );
         return Err(Error::usage(VERIFY, cause)
             .hint("convert one of them with outcore map, or leave the column out with --columns"));

@@ -50,7 +50,6 @@ use arrow_schema::SchemaRef;
 use outcore::Job;
 use outcore::primitives::together::Together;
 use outcore::sort::lines::RowJournal;
-use outcore_io::drive::PrivateDir;
 use outcore_io::memory::Reservation;
 use outcore_io::output::{Shard, StagedOutput, WrittenOutput};
 use outcore_io::port::Volume;
@@ -68,6 +67,7 @@ use schema::{check_known, hydrated, written_schema};
 pub(crate) use schema::{in_utc, shown};
 pub(crate) use sink::SINK_BYTES;
 use sink::{Sink, TORN_ARROW};
+pub(crate) use staging::StagedFile;
 pub use staging::list_of;
 use staging::{file_rows, stage};
 
@@ -163,12 +163,12 @@ impl TableOutput {
         Self::create_in(None, job, paths, schema, options, shape)
     }
 
-    /// The same for a single file that is staged in the private directory `dir`, if it is given.
+    /// The same for a single file that is staged already, if it is given.
     ///
     /// # Errors
     /// As [`TableOutput::create`].
     pub(crate) fn create_in(
-        dir: Option<PrivateDir>,
+        file: Option<StagedFile>,
         job: &Job,
         paths: &[PathBuf],
         schema: &SchemaRef,
@@ -236,11 +236,17 @@ impl TableOutput {
             }
             TableFormat::Vectors => vectors::check(&schema)?,
         }
-        let volume = Arc::new(Volume::new(Arc::clone(&job.device), &[])?);
-        let listed = (paths, options.directory.as_deref());
-        let staged = match &options.stream {
-            Some(_) => None,
-            None => Some(stage(job, &volume, listed, options.is_replacing, dir)?),
+        let (volume, staged) = match file {
+            Some(file) => (file.volume, Some(file.staged)),
+            None => {
+                let volume = Arc::new(Volume::new(Arc::clone(&job.device), &[])?);
+                let (directory, replaces) = (options.directory.as_deref(), options.is_replacing);
+                let staged = match &options.stream {
+                    Some(_) => None,
+                    None => Some(stage(job, &volume, paths, directory, replaces, None)?),
+                };
+                (volume, staged)
+            }
         };
         let pages = options.pages(&schema, group_bytes);
         let mut output = TableOutput {
@@ -342,11 +348,14 @@ impl TableOutput {
         Ok(lens_bytes)
     }
 
-    /// The same for a single file with the journal of its job.
+    /// The same for a single file with the journal of its job, if the job keeps one.
     ///
     /// # Errors
     /// As [`TableOutput::publish`].
-    pub(crate) fn publish_vouched(self, journal: RowJournal) -> Result<Vec<u64>> {
+    pub(crate) fn publish_kept(self, journal: Option<RowJournal>) -> Result<Vec<u64>> {
+        let Some(journal) = journal else {
+            return self.publish();
+        };
         self.end()?;
         let lens_bytes = std::mem::take(&mut self.sequencer.lock().lens_bytes);
         if let (Some(staged), [len_bytes]) = (self.staged, &lens_bytes[..]) {

@@ -22,6 +22,7 @@ use parquet::schema::types::ColumnPath;
 
 use super::pages::Pages;
 use crate::fault;
+use crate::notation::notation;
 use crate::rows::KeyColumn;
 use crate::schema::{FieldPlace, column_index};
 
@@ -416,7 +417,7 @@ impl OutputOptions {
             if leaves_of(field) != 1 || field.data_type().is_nested() {
                 let cause = format!(
                     "column `{name}` is {}, and has no bloom filter",
-                    field.data_type()
+                    notation(field.data_type())
                 );
                 return Err(Error::usage(WRITE, cause).hint("name columns of plain values"));
             }

@@ -14,6 +14,7 @@ use arrow_schema::{DataType, Field, FieldRef, Schema, SchemaRef, TimeUnit};
 use outcore_io::{Error, Result};
 
 use super::{TableFormat, WRITE, unwritable_arrow};
+use crate::notation::notation;
 use crate::schema::retyped;
 
 /// The schema as it can be written.
@@ -161,7 +162,8 @@ pub(super) fn check_known(schema: &Schema) -> Result<()> {
         None => Ok(()),
         Some((name, data_type)) => {
             let cause = format!(
-                "column `{name}` has values of type {data_type}, which Parquet does not support"
+                "column `{name}` has values of type {}, which Parquet does not support",
+                notation(data_type)
             );
             Err(Error::usage(WRITE, cause)
                 .hint("leave the column out with --columns, or write an Arrow file"))

@@ -44,7 +44,7 @@ pub(super) enum Sink {
 /// Writes the bytes of a file.
 pub(super) struct FileSink {
     /// `None` once everything has been passed on.
-    to_drive: Option<Sender<(u64, Buf)>>,
+    to_drive: Option<Sender<Handed>>,
     free: Receiver<Buf>,
     thread: Option<JoinHandle<()>>,
     /// The drive's error.
@@ -216,7 +216,10 @@ impl FileSink {
     fn hand_over(&self, buf: Buf) {
         if let Some(to_drive) = &self.to_drive {
             // If the thread does not receive, it has failed and stored its error.
-            let _ = to_drive.send((self.at_bytes, buf));
+            let _ = to_drive.send(Handed {
+                at_bytes: self.at_bytes,
+                buf,
+            });
         }
     }
 
@@ -267,11 +270,17 @@ impl Drop for FileSink {
     }
 }
 
+/// A buffer, and its place in the file.
+struct Handed {
+    at_bytes: u64,
+    buf: Buf,
+}
+
 /// Writes buffers until the channel closes.
 fn write_behind(
     volume: &Volume,
     file: &VolumeFile,
-    handed: &Receiver<(u64, Buf)>,
+    handed: &Receiver<Handed>,
     give_back: &Sender<Buf>,
 ) -> Result<()> {
     let mut transfers: Transfers<()> = Transfers::new(volume)?;
@@ -283,7 +292,7 @@ fn write_behind(
             handed.try_recv()
         };
         match next {
-            Ok((at_bytes, buf)) => {
+            Ok(Handed { at_bytes, buf }) => {
                 transfers.write(file, at_bytes, buf, ());
                 transfers.start()?;
             }

@@ -4,6 +4,7 @@
 //! have a list next to them, or a directory to themselves.
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use outcore::Job;
 use outcore_io::drive::PrivateDir;
@@ -13,6 +14,36 @@ use outcore_io::{Error, Result};
 
 use super::WRITE;
 use crate::input::check_room_for_set;
+
+/// The only file of an output in the private directory of a job that keeps a journal. Its table may
+/// be made later.
+pub(crate) struct StagedFile {
+    pub(super) volume: Arc<Volume>,
+    pub(super) staged: StagedOutput,
+}
+
+impl StagedFile {
+    /// Stages the file `path` in `dir`.
+    ///
+    /// # Errors
+    /// As [`TableOutput::create`](super::TableOutput::create).
+    pub(crate) fn stage(
+        job: &Job,
+        path: &Path,
+        is_replacing: bool,
+        dir: PrivateDir,
+    ) -> Result<Self> {
+        let volume = Arc::new(Volume::new(Arc::clone(&job.device), &[])?);
+        let paths = [path.to_path_buf()];
+        let staged = stage(job, &volume, &paths, None, is_replacing, Some(dir))?;
+        Ok(StagedFile { volume, staged })
+    }
+
+    /// The unfinished file.
+    pub(crate) fn staged(&self) -> &StagedOutput {
+        &self.staged
+    }
+}
 
 /// Rows per file, except for the last.
 pub(super) fn file_rows(paths: &[PathBuf], rows_count: Option<u64>) -> Result<u64> {
@@ -33,7 +64,8 @@ pub(super) fn file_rows(paths: &[PathBuf], rows_count: Option<u64>) -> Result<u6
 pub(super) fn stage(
     job: &Job,
     volume: &Volume,
-    (paths, directory): (&[PathBuf], Option<&Path>),
+    paths: &[PathBuf],
+    directory: Option<&Path>,
     is_replacing: bool,
     dir: Option<PrivateDir>,
 ) -> Result<StagedOutput> {
@@ -65,8 +97,15 @@ pub(super) fn stage(
         return StagedOutput::stage_in(volume, plan, is_replacing, Room::AtMost, dir);
     }
     if let Some(directory) = directory {
-        let place = (directory, SET_LIST);
-        return StagedOutput::stage_directory(volume, place, plans, is_replacing, Room::AtMost);
+        let room = Room::AtMost;
+        return StagedOutput::stage_directory(
+            volume,
+            directory,
+            SET_LIST,
+            plans,
+            is_replacing,
+            room,
+        );
     }
     StagedOutput::stage(
         volume,

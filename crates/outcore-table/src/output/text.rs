@@ -31,6 +31,7 @@ use outcore_io::{Error, Result};
 use super::options::{Codec, TableFormat};
 use super::schema::{hydrated, written_schema};
 use super::unwritable_arrow;
+use crate::notation::notation;
 
 const WRITE: &str = "write table";
 
@@ -68,7 +69,7 @@ pub(super) fn check(schema: &Schema, format: TableFormat) -> Result<()> {
         let cause = format!(
             "column `{}` is {}, which CSV does not have",
             field.name(),
-            field.data_type()
+            notation(field.data_type())
         );
         return Err(Error::usage(WRITE, cause)
             .hint("write JSON lines or Parquet, or leave the column out with --columns"));

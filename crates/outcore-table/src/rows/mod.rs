@@ -91,7 +91,7 @@ impl fmt::Display for KeyColumn {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}", self.name)?;
         if let Some(data_type) = &self.data_type {
-            write!(f, ":{data_type}")?;
+            write!(f, ":{}", notation(data_type))?;
         }
         if self.is_descending {
             write!(f, ":desc")?;
@@ -310,8 +310,9 @@ impl RowCodec {
             let field = SortField::new_with_options(data_type.clone(), options);
             if !RowConverter::supports_fields(std::slice::from_ref(&field)) {
                 let cause = format!(
-                    "column `{}` is of type {data_type}, which has no order",
-                    key.name
+                    "column `{}` is of type {}, which has no order",
+                    key.name,
+                    notation(&data_type)
                 );
                 return Err(Error::usage("order rows", cause).hint("order by another column"));
             }

@@ -11,6 +11,7 @@ use arrow_schema::{DataType, Field, IntervalUnit};
 use outcore_io::{Error, Result};
 
 use crate::fault;
+use crate::notation::notation;
 
 /// One column, or a column inside one.
 #[derive(Debug)]
@@ -117,7 +118,9 @@ fn ordered(data_type: &DataType, column: &str) -> Result<Form> {
 }
 
 fn unknown(data_type: &DataType, column: &str) -> Error {
-    let cause =
-        format!("column `{column}` holds values of type {data_type}, which cannot be moved");
+    let cause = format!(
+        "column `{column}` holds values of type {}, which cannot be moved",
+        notation(data_type)
+    );
     Error::usage("carry rows", cause).hint("leave the column out, or cast it to another type first")
 }

@@ -31,6 +31,7 @@ use outcore_io::{Error, Result};
 use super::node::{Form, Node};
 use super::{Layout, PREFIX_BYTES, cut_short, key_of};
 use crate::fault;
+use crate::notation::notation;
 
 const DECODE: &str = "decode rows";
 
@@ -452,7 +453,8 @@ impl<'a> Reader<'a> {
                 Ok(Arc::new(list.map_err(|e| told(&e))?))
             }
             DataType::Map(field, is_sorted) => map_of(
-                (field, *is_sorted),
+                field,
+                *is_sorted,
                 offsets_of::<i32>(&ends)?,
                 &elements,
                 nulls,
@@ -468,7 +470,8 @@ impl<'a> Reader<'a> {
 }
 
 fn map_of(
-    (field, is_sorted): (&FieldRef, bool),
+    field: &FieldRef,
+    is_sorted: bool,
     offsets: OffsetBuffer<i32>,
     entries: &ArrayRef,
     nulls: Option<NullBuffer>,
@@ -535,7 +538,7 @@ fn dictionary(data_type: &DataType, values: &ArrayRef) -> Result<ArrayRef> {
 /// A dictionary of type `data_type` with these keys and values.
 ///
 /// # Errors
-/// Usage: more values than keys of their type.
+/// Usage: there are more values than the type of the keys can number.
 pub(crate) fn dictionary_of(
     data_type: &DataType,
     keys: &[Option<usize>],
@@ -562,7 +565,7 @@ fn keyed<K: ArrowDictionaryKeyType>(keys: &[Option<usize>], values: &ArrayRef) -
         let cause = format!(
             "{} distinct values of a dictionary, for keys of type {}",
             values.len(),
-            K::DATA_TYPE
+            notation(&K::DATA_TYPE)
         );
         return Err(too_many(&cause));
     }

@@ -20,6 +20,7 @@ use outcore_io::{Error, Result};
 use super::node::{Form, Node};
 use super::{LONG_BYTES, SHORT_MAX};
 use crate::fault;
+use crate::notation::notation;
 
 const ENCODE: &str = "encode rows";
 
@@ -532,8 +533,8 @@ pub(super) fn check_type(field: &Field, array: &ArrayRef) -> Result<()> {
     let cause = format!(
         "column `{}` is {} and the table's is {}",
         field.name(),
-        array.data_type(),
-        field.data_type()
+        notation(array.data_type()),
+        notation(field.data_type())
     );
     Err(Error::usage(ENCODE, cause).hint("a bug: please report it"))
 }

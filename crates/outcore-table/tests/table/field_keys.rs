@@ -291,7 +291,8 @@ fn a_field_names_directories_and_the_objects_stay_in_the_files() {
                 ..*ends
             },
             &keys,
-            (&dir, "part.parquet"),
+            &dir,
+            "part.parquet",
         )
     };
     let ((done, paths), _) = folder.run(work).unwrap();
@@ -398,10 +399,7 @@ fn what_is_no_field_is_named() {
         ("st.a.b", ["no field `st.a.b`", "did you mean `st.a`?"]),
         (
             "lists.item",
-            [
-                "no column `lists.item`",
-                "only objects (Struct) have fields",
-            ],
+            ["no column `lists.item`", "only structs have fields"],
         ),
         ("rwo", ["no column `rwo`", "did you mean `row`?"]),
     ] {

@@ -552,7 +552,7 @@ fn a_sum_that_its_type_does_not_hold_is_named_and_one_that_comes_back_is_right()
     let error = sum(vec![i64::MAX, 1]).unwrap_err();
     assert_eq!(error.kind(), Kind::Usage);
     assert!(
-        error.to_string().contains("sum(x)") && error.to_string().contains("Int64"),
+        error.to_string().contains("sum(x)") && error.to_string().contains("i64"),
         "{error}"
     );
     let unsigned: ArrayRef = Arc::new(UInt64Array::from(vec![u64::MAX, 0]));

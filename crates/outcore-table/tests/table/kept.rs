@@ -344,7 +344,7 @@ pub fn each_job(ends: &TableEnds<'_>, job: &Job, name: &str) -> Result<()> {
         "shuffle" => jobs::shuffle(job, ends, (1, 0), &[]),
         "top" => jobs::top(job, ends, &order.keys, 3),
         "head" => jobs::span(job, ends, RowSpan::First(3)),
-        "sample" => jobs::sample(job, ends, (3, 1)),
+        "sample" => jobs::sample(job, ends, 3, 1),
         "dedup" => {
             jobs::dedup(job, ends, (&order.keys, &jobs::Keep::First), None).map(|done| done.table)
         }

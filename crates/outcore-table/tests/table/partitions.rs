@@ -59,7 +59,7 @@ fn split(
     };
     let job = common::job(memory_bytes, threads);
     let keys: Vec<String> = keys.iter().map(|key| (*key).to_owned()).collect();
-    let done = partition(&job, &ends, &keys, (&out, "part-0.parquet"));
+    let done = partition(&job, &ends, &keys, &out, "part-0.parquet");
     assert_eq!(job.budget.used_bytes(), 0);
     let names = || std::fs::read_dir(&out).unwrap().count();
     let (summary, paths) = done.inspect_err(|_| assert_eq!(names(), 0, "nothing is left"))?;
@@ -197,10 +197,10 @@ fn columns_of_any_name_and_times_with_zones_are_split_by_and_read_back() {
 fn what_names_no_directories_is_refused_and_leaves_nothing() {
     let batch = visits(20_000);
     for (keys, cause) in [
-        (&["weight"][..], "Float64"),
+        (&["weight"][..], "f64"),
         (&["plaec"], "`place`"),
         (&["id"], "more than 10,000"),
-        (&["id", "place", "day", "weight"], "Float64"),
+        (&["id", "place", "day", "weight"], "f64"),
     ] {
         let dir = tempfile::tempdir().unwrap();
         let error = split(&dir, &batch, (64 << 20, 2), keys).unwrap_err();

@@ -85,7 +85,7 @@ fn drawn_rows_are_as_many_as_asked_for_in_order_and_equally_likely() {
     for count in [0, 1, 77, 11_999, 12_000, 20_000] {
         let mut first = None;
         for threads in [1, 3] {
-            sample(&job(64 << 20, threads), &place.ends(), (count, 7)).unwrap();
+            sample(&job(64 << 20, threads), &place.ends(), count, 7).unwrap();
             let drawn = numbers(&place.outputs[0]);
             assert_eq!(drawn.len() as u64, count.min(rows as u64));
             assert!(drawn.windows(2).all(|pair| pair[0] < pair[1]), "{count}");
@@ -96,7 +96,7 @@ fn drawn_rows_are_as_many_as_asked_for_in_order_and_equally_likely() {
     // within 4.5 deviations.
     let mut tenths = [0_i64; 10];
     for seed in 0..60 {
-        sample(&job(64 << 20, 2), &place.ends(), (1_200, seed)).unwrap();
+        sample(&job(64 << 20, 2), &place.ends(), 1_200, seed).unwrap();
         for number in numbers(&place.outputs[0]) {
             tenths[(number * 10 / rows) as usize] += 1;
         }
@@ -113,7 +113,7 @@ fn a_table_cut_in_two_is_whole_and_appears_whole() {
     let rest = place.dir.path().join("rest.parquet");
     for share in [0.0, 0.25, 0.9, 1.0] {
         let job = job(64 << 20, 2);
-        let (one, other) = halves(&job, &place.ends(), (share, 3), (&rest, &place.writes)).unwrap();
+        let (one, other) = halves(&job, &place.ends(), share, 3, &rest, &place.writes).unwrap();
         assert_eq!(job.budget.used_bytes(), 0);
         assert_eq!(one.rows_out, (12_000.0 * share) as u64);
         assert_eq!(one.rows_out + other.rows_out, 12_000);
@@ -134,8 +134,10 @@ fn a_table_cut_in_two_is_whole_and_appears_whole() {
         halves(
             &job(64 << 20, 2),
             &place.ends(),
-            (1.5, 3),
-            (&rest, &place.writes)
+            1.5,
+            3,
+            &rest,
+            &place.writes
         )
         .is_err()
     );
@@ -144,8 +146,10 @@ fn a_table_cut_in_two_is_whole_and_appears_whole() {
     let failed = halves(
         &job(64 << 20, 2),
         &place.ends(),
-        (0.5, 3),
-        (&missing, &place.writes),
+        0.5,
+        3,
+        &missing,
+        &place.writes,
     );
     assert!(failed.is_err());
     assert_eq!(names(), before);

@@ -215,7 +215,7 @@ fn a_dictionary_with_too_many_values_for_its_keys_is_named() {
     assert_eq!(codec.decode(&apart[..100]).unwrap().num_rows(), 100);
     let error = codec.decode(&apart).unwrap_err().to_string();
     assert!(
-        error.contains("200 distinct values") && error.contains("Int8"),
+        error.contains("200 distinct values") && error.contains("i8"),
         "{error}"
     );
 }

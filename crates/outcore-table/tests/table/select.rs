@@ -104,7 +104,7 @@ const CONDITIONS: &[(&str, Truth)] = &[
     ("is_null(n + small)", |row| {
         Some(row.n.is_none() || row.small.is_none())
     }),
-    ("n == null", |_| None),
+    ("n == nullif(n, n)", |_| None),
     ("small < 300", |row| row.small.map(|_| true)),
     ("small == 255 or small == -1", |row| {
         row.small.map(|small| small == 255)
@@ -360,7 +360,7 @@ fn what_means_nothing_is_named_before_a_row_is_read() {
         ("3x > 1", "not a number"),
         ("nn > 3", "no column `nn`"),
         ("n > 'a'", "cannot be compared"),
-        ("s + 1", "`+` does not work on Utf8 and Int64"),
+        ("s + 1", "`+` does not work on text and i64"),
         ("uper(s)", "no function `uper`"),
         ("contains(s)", "takes 2 values"),
         ("contains(n, 'a')", "needs text"),
@@ -371,6 +371,29 @@ fn what_means_nothing_is_named_before_a_row_is_read() {
             .unwrap_err();
         assert_eq!(error.kind(), Kind::Usage, "{text}");
         assert!(error.to_string().contains(cause), "{text}: {error}");
+    }
+    for (text, step) in [
+        ("\"s\" = 'de'", "without quotes, or in backquotes"),
+        ("'s' in ('de', 'fr')", "without quotes, or in backquotes"),
+        ("n > '3'", "without quotes: 3"),
+        ("'2.5' < n", "without quotes: 2.5"),
+        ("n in (1, '3')", "without quotes: 3"),
+        ("-s = 'a'", "it works on numbers"),
+        ("s = de", "in quotes: 'de'"),
+        ("n == null", "x is null"),
+        ("s = 'a' or 'b'", "in ('a', 'b')"),
+        ("n > NaN", "isnan(x)"),
+        ("s = 'a' + n", "concat(a, b)"),
+        ("coalesce(s, n) is null", "text(name)"),
+        ("timestamp('2024-01-01') > 1735689600", "epoch(t)"),
+        ("1.5 ^ 2 > 2", "a power is x ** 2"),
+        ("timestamp('2024-01-01') - 1 is null", "interval '1 hour'"),
+    ] {
+        let error = Expr::parse(text)
+            .and_then(|expr| expr.check(&schema))
+            .unwrap_err();
+        let given = error.next_step().unwrap_or_default();
+        assert!(given.contains(step), "{text}: {error}");
     }
     let deep = "(".repeat(5_000);
     assert!(

@@ -81,7 +81,7 @@ fn united_numbers_become_those_of_the_wider_type_and_nulls_stay() {
     let reals: Vec<_> = found["id"].as_primitive::<Float64Type>().iter().collect();
     assert_eq!(reals, [Some((1u64 << 60) as f64), None, Some(0.5), None]);
     let error = all(&union, &["64", "real"].map(path), 8 << 20).unwrap_err();
-    for part in ["`id`", "Int64", "Float64", "9223372036854775807", "64"] {
+    for part in ["`id`", "i64", "f64", "9223372036854775807", "64"] {
         assert!(error.to_string().contains(part), "{error}");
     }
     assert!(all(&InputOptions::default(), &["32", "64"].map(path), 8 << 20).is_err());

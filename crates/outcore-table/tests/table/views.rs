@@ -218,7 +218,7 @@ fn keys_are_given_as_text_and_what_does_not_fit_the_view_is_refused_by_name() {
     let whole = two_columns(10, false);
     for (batch, cause) in [
         (two_columns(10, true), "may be null"),
-        (other, "`number` is Utf8"),
+        (other, "`number` is text"),
         (whole.project(&[0]).unwrap(), "`number`"),
     ] {
         let path: PathBuf = name("other.parquet");

@@ -11,7 +11,7 @@
 
 use std::path::Path;
 
-use outcore::primitives::write::stage_together;
+use outcore::primitives::write::{FileBytes, stage_together};
 use outcore::states::{Column, PassState};
 use outcore::{Error, Job, Result};
 use outcore_io::checksum::bytes_checksum;
@@ -244,7 +244,11 @@ impl<'a> Checkpoint<'a> {
         let mut bytes = FORM.seal(Owner::of(NAME), &facts)?;
         bytes.resize(HEADER_BYTES, 0);
         bytes.extend(numbers);
-        let staged = stage_together(job, &[(self.path, &bytes)], true)?;
+        let file = FileBytes {
+            path: self.path,
+            bytes: &bytes,
+        };
+        let staged = stage_together(job, &[file], true)?;
         staged.publish().map(drop)
     }
 }

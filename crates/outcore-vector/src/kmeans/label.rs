@@ -71,7 +71,7 @@ pub fn write_labels(
         to.header_bytes + to.data_bytes(),
     );
     let beside = Encoded::of(job, output.beside)?;
-    produce_beside(job, &labels, &file, (&beside.files(), output.replace))
+    produce_beside(job, &labels, &file, &beside.files(), output.replace)
 }
 
 /// Calls `take` with the clusters of the rows of `base`, in their order.

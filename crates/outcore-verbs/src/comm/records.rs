@@ -12,9 +12,8 @@ use outcore::job::Job;
 use outcore::key::{Order, OrderOptions, RecordFormat};
 use outcore::sort::lines::SideCounts;
 use outcore::sort::{self, SortOptions};
-use outcore::{Error, Kind, Output, Result};
+use outcore::{DriveTraffic, Error, Kind, Output, Result};
 use outcore_front::content::Recognition;
-use outcore_front::cost::DriveTraffic;
 use outcore_front::inputs::{self, ResolvedInput, Source, Streams};
 use outcore_front::job::settle_sort;
 use outcore_front::output::{self, Consent, Holds, Target};
@@ -166,8 +165,7 @@ fn sort_both(
         sorted.moved.written_bytes += done.written_bytes;
         sorted.moved.passes += done.passes;
         sorted.scratch_bytes = done.scratch_bytes.max(sorted.scratch_bytes);
-        let traffic = done.drives.iter().map(DriveTraffic::of);
-        sorted.traffic.extend(traffic);
+        sorted.traffic.extend_from_slice(&done.drives);
         sorted.phases.extend(Phase::of_engine(&done.phases));
         let found = inputs::find(&[path], Streams::Refused, host.names())?;
         sorted.sources.push(found);
@@ -203,8 +201,9 @@ fn target_of(
         return Ok(target);
     };
     let name = host.output(name, args.force)?;
-    let how = (host.streams(), Holds::Records);
-    let target = output::choose_new(Some(&name), sources, resources.specs(), args.force, how)?;
+    let (specs, streams) = (resources.specs(), host.streams());
+    let (name, force) = (Some(&*name), args.force);
+    let target = output::choose_new(name, sources, specs, force, streams, Holds::Records)?;
     match &target {
         Target::Shards { .. } => Err(not_one_file(&target)),
         _ => Ok(target),

@@ -12,7 +12,6 @@ use std::path::PathBuf;
 use clap::{Args, ValueEnum, ValueHint};
 use outcore::primitives::plan_files;
 use outcore::{Error, Forecast, Result};
-use outcore_front::cost::DriveTraffic;
 use outcore_front::inputs::is_stdout;
 use outcore_front::output::{self, Consent, Holds};
 use outcore_front::records::{self, Decided};
@@ -189,8 +188,9 @@ impl Verb for Gen {
             replace: false,
         };
         let name = host.output(&args.output, args.force)?;
-        let how = (host.streams(), Holds::Records);
-        let target = output::choose(Some(&name), &[], resources.specs(), consent, how)?;
+        let (specs, streams) = (resources.specs(), host.streams());
+        let name = Some(&*name);
+        let target = output::choose(name, &[], specs, consent, streams, Holds::Records)?;
         let resources = host.with_datasets(resources)?;
         let record_bytes = item.format.record_bytes();
         let device = resources.device();
@@ -235,7 +235,7 @@ impl Verb for Gen {
             written_bytes: done.written_bytes,
             passes: 1,
         };
-        let traffic: Vec<DriveTraffic> = done.drives.iter().map(DriveTraffic::of).collect();
+        let traffic = done.drives.clone();
         Ok(GenSummary {
             unit: "record".to_owned(),
             used: stopwatch.stop(moved, &traffic, &resources, host.end_trace()?),

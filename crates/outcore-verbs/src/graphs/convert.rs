@@ -231,10 +231,9 @@ impl Verb for GraphConvert {
                 return columns::convert_edges(&job, &args.inputs, &dir, &options);
             }
             let are_records = args.format().is_some_and(EdgeFormat::is_binary);
-            let from = (&sources[..], are_records);
             // Copies live until the end.
             let (copies, called, _spool) =
-                spool::edge_files((&job, &resources), parent_of(&dir), from)?;
+                spool::edge_files(&job, &resources, parent_of(&dir), &sources, are_records)?;
             let files: Vec<PathBuf> = copies.iter().map(|copy| copy.path.clone()).collect();
             options.read.called = called;
             convert(&job, &files, &dir, &options).map_err(|error| inputs::explain(&copies, error))

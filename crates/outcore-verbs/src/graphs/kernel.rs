@@ -23,7 +23,7 @@ use outcore_io::units;
 use serde::Serialize;
 
 use super::files::{Destination, Naming, Opened, vertices_given, vertices_of};
-use crate::columns::{self, NewTable};
+use crate::columns::{self, TablePlace};
 use crate::host::{Array, Host, Weight, watch};
 use crate::option::{RunArgs, parse_count};
 use crate::report::{Described, FieldType, JobSummary, Phase, Place, report};
@@ -173,7 +173,7 @@ impl Computed {
         options: WriteOptions<'_>,
     ) -> Result<()> {
         let WriteOptions { replace, names, .. } = options;
-        let table = |path| NewTable { path, replace };
+        let table = |path| TablePlace { path, replace };
         match (output.table(), self) {
             (Some(path), Computed::Held(values)) => {
                 columns::write_values(job, table(path), values, names)?;

@@ -152,12 +152,20 @@ Examples:
 /// Vertices are in one component if each reaches the other along the directions of edges.
 #[derive(Debug, Args)]
 #[command(after_long_help = SCC_EXAMPLES)]
-pub(crate) struct StrongComponents {}
+pub(crate) struct StrongComponents {
+    #[command(flatten)]
+    journal: PassResumeArgs,
+}
 
 impl Kernel for StrongComponents {
     const NAME: &'static str = "graph scc";
     const TITLE: &'static str = "strong components";
     type Report = KernelSummary;
+
+    fn kept_options(&self) -> Option<Vec<JobOption>> {
+        let options = job_options!(self: );
+        self.journal.of(Self::NAME, options)
+    }
 
     fn compute(&self, on: &On<'_>) -> Result<Found<KernelSummary>> {
         let labels = kernels::strong_components(on.job, on.graph)?;
@@ -612,7 +620,10 @@ Examples:
 /// at all. The summary has the number of all triangles.
 #[derive(Debug, Args)]
 #[command(after_long_help = TRIANGLES_EXAMPLES)]
-pub(crate) struct Triangles {}
+pub(crate) struct Triangles {
+    #[command(flatten)]
+    journal: PassResumeArgs,
+}
 
 kernel_report! {
     /// The triangles of a graph.
@@ -628,6 +639,11 @@ impl Kernel for Triangles {
     const TITLE: &'static str = "triangles";
     const HAS_TOTAL: bool = true;
     type Report = TrianglesSummary;
+
+    fn kept_options(&self) -> Option<Vec<JobOption>> {
+        let options = job_options!(self: );
+        self.journal.of(Self::NAME, options)
+    }
 
     fn compute(&self, on: &On<'_>) -> Result<Found<TrianglesSummary>> {
         let counts = kernels::triangles(on.job, on.graph)?;

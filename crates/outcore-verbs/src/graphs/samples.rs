@@ -16,7 +16,7 @@ use outcore_io::output::parent_of;
 use outcore_io::units;
 
 use super::files::{Naming, Opened, direction_of, vertex_of, vertices_given, vertices_of};
-use crate::columns::{self, NewTable};
+use crate::columns::{self, TablePlace};
 use crate::host::{Array, Host, watch};
 use crate::option::RunArgs;
 use crate::report::{JobSummary, Phase, Place, report};
@@ -357,7 +357,7 @@ impl<'a> Rows<'a> {
         match output.table() {
             Some(path) => {
                 let replace = how.replace;
-                let to = NewTable { path, replace };
+                let to = TablePlace { path, replace };
                 columns::write_rows(job, to, &rows, columns, names).map(drop)
             }
             None => {

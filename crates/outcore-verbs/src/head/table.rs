@@ -35,8 +35,8 @@ pub(super) fn head(host: &dyn Host, args: &HeadArgs) -> Result<WriteSummary> {
         return Err(Error::usage(READ, cause).hint("sort the table first with `outcore sort --by`"));
     }
     let resources = host.load(&memory_request(args.take.memory_bytes)?)?;
-    let recording = (&args.take.record_io, args.take.explain);
-    let request = Request::of_any(files, &args.take.tables, recording, &text);
+    let (tables, record_io) = (&args.take.tables, &args.take.record_io);
+    let request = Request::of_any(files, tables, record_io, args.take.explain, &text);
     let ran = run(host, &request, resources, |job, ends| {
         match keys.is_empty() {
             true => jobs::span(job, ends, span),

@@ -19,8 +19,8 @@ pub(super) fn sample(host: &dyn Host, args: &SampleArgs) -> Result<WriteSummary>
         &args.files.inputs,
     )?;
     let resources = host.load(&memory_request(args.take.memory_bytes)?)?;
-    let recording = (&args.take.record_io, args.take.explain);
-    let request = Request::of_any(&args.files, &args.take.tables, recording, &text);
+    let (tables, record_io) = (&args.take.tables, &args.take.record_io);
+    let request = Request::of_any(&args.files, tables, record_io, args.take.explain, &text);
     let ran = run(host, &request, resources, |job, ends| {
         let count = args.records.unwrap_or(u64::MAX);
         match args.rate {
@@ -28,7 +28,7 @@ pub(super) fn sample(host: &dyn Host, args: &SampleArgs) -> Result<WriteSummary>
             None if args.with_replacement => {
                 jobs::sample_with_replacement(job, ends, count, args.seed)
             }
-            None => jobs::sample(job, ends, (count, args.seed)),
+            None => jobs::sample(job, ends, count, args.seed),
         }
     })?;
     Ok(ran.report)

@@ -311,8 +311,9 @@ fn target_of(
     };
     let sources = input::sources(host, request.input)?;
     let name = host.output(name, force)?;
-    let how = (host.streams(), Holds::Records);
-    let target = output::choose_new(Some(&name), &sources, resources.specs(), force, how)?;
+    let (specs, streams) = (resources.specs(), host.streams());
+    let name = Some(&*name);
+    let target = output::choose_new(name, &sources, specs, force, streams, Holds::Records)?;
     match &target {
         Target::Shards { manifest, .. } => Err(Error::usage(
             "create output",

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use outcore::Result;
-use outcore::dataset::{Dataset, Execution, Mode, Step};
+use outcore::dataset::{Dataset, Execution, Mode, Step, TypedFiles};
 use outcore::job::Job;
 use outcore::primitives::Table;
 use outcore_front::dataset::Allowed;
@@ -137,13 +137,16 @@ pub(super) fn prepare(
     };
     let first = look(&args.inputs)?;
     let decided = records::decide(&args.record.to_request(), &first)?;
-    let files = |inputs: &[ResolvedInput]| inputs.iter().map(ResolvedInput::to_sort).collect();
-    let mut groups = vec![(files(&first), decided)];
+    let typed = |inputs: &[ResolvedInput], item| TypedFiles {
+        files: inputs.iter().map(ResolvedInput::to_sort).collect(),
+        item,
+    };
+    let mut groups = vec![typed(&first, decided)];
     let mut inputs = first;
     for name in &args.zip {
         let further = look(std::slice::from_ref(name))?;
         let decided = records::decide(&args.record.to_request(), &further)?;
-        groups.push((files(&further), decided));
+        groups.push(typed(&further, decided));
         inputs.extend(further);
     }
     Ok(Prepared {

@@ -8,7 +8,6 @@ use outcore::dataset::Summary as Done;
 use outcore::primitives::PassPlan;
 use outcore::primitives::producer::Producer;
 use outcore::primitives::write::Fate;
-use outcore_front::cost::DriveTraffic;
 use outcore_front::output::Target;
 use serde_json::{Value, json};
 
@@ -110,7 +109,7 @@ impl Prepared {
 
     /// The cost of the job.
     pub(super) fn used(&self, host: &dyn Host, done: &Done) -> Result<JobSummary> {
-        let traffic: Vec<DriveTraffic> = done.drives.iter().map(DriveTraffic::of).collect();
+        let traffic = done.drives.clone();
         let moved = Moved {
             records: done.records,
             read_bytes: done.read_bytes,

@@ -124,8 +124,9 @@ pub(super) fn write_with(
     let sources = input::sources(host, input)?;
     refuse_text(request.what, input, &sources)?;
     let name = host.output(&output.output, input.force)?;
-    let how = (host.streams(), Holds::Records);
-    let target = output::choose_new(Some(&name), &sources, resources.specs(), input.force, how)?;
+    let (specs, streams) = (resources.specs(), host.streams());
+    let (name, force) = (Some(&*name), input.force);
+    let target = output::choose_new(name, &sources, specs, force, streams, Holds::Records)?;
     let mut prepared = input::prepare(host, input, resources, Some(&target))?;
     prepared.execution.set_beside(target.dir());
     let records_read = records_read(request, &prepared)?;

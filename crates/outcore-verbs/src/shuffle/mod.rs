@@ -12,7 +12,6 @@ use outcore::job::{JobSize, OutputPlaces};
 use outcore::read::sample::random;
 use outcore::shuffle::{ShuffleOptions, ShuffleSize, Unit, plan_shuffle, shuffle};
 use outcore::{Input, Output, Result};
-use outcore_front::cost::DriveTraffic;
 use outcore_front::inputs::{ResolvedInput, look, refuse_streams};
 use outcore_front::output::{Consent, Target, check_room, header_for, loses_header};
 use outcore_front::records;
@@ -160,7 +159,7 @@ fn shuffle_files(
     if args.dry_run {
         refuse_streams(&sources, "plan shuffle")?;
     }
-    let has_type = format_beside(host, rows, &types, (&sources, recognition))?.is_some();
+    let has_type = format_beside(host, rows, &types, &sources, recognition)?.is_some();
     let request = LineRequest {
         inputs: &args.files.inputs,
         output: args.files.output.as_deref(),
@@ -220,7 +219,7 @@ fn shuffle_files(
         written_bytes: done.written_bytes,
         scratch_bytes: done.scratch_bytes,
         passes: 1 + done.plan.distributions,
-        drives: done.drives.iter().map(DriveTraffic::of).collect(),
+        drives: done.drives.clone(),
         phases: Phase::of_engine(&done.phases),
         plan: Some(Plan::of(&done.plan, &done.plan)),
         ..LineDone::default()

@@ -25,11 +25,11 @@ pub(super) fn shuffle(
     }
     let text = text::options(&args.tables, &flags, &args.files.inputs)?;
     let text = text.needing_keys(&groups)?;
-    let recording = (&args.job.record_io, args.explain);
+    let (tables, record_io) = (&args.tables, &args.job.record_io);
     let request = Request {
         replace: args.replace,
         keeps_journal: args.journal.resume,
-        ..Request::of_any(&args.files, &args.tables, recording, &text)
+        ..Request::of_any(&args.files, tables, record_io, args.explain, &text)
     };
     let ran = run(host, &request, resources, |job, ends| match args.records {
         Some(count) => jobs::shuffle_some(job, ends, args.seed, args.epoch, count),

@@ -13,7 +13,6 @@ use outcore::key::{CheckOptions, NpyHeader};
 use outcore::sort::plan::SortPlan;
 use outcore::sort::{self, SortOptions, SortSummary as Sorted};
 use outcore::{Error, Result};
-use outcore_front::cost::DriveTraffic;
 use outcore_front::inputs::{self, ResolvedInput};
 use outcore_front::job::settle_sort;
 use outcore_front::output::{self, Consent, Holds, Target};
@@ -173,8 +172,9 @@ fn prepare(host: &dyn Host, args: &SortArgs, resources: Resources) -> Result<Pre
             let name = name.as_deref();
             let name = name.map(|name| host.output(name, consent.force));
             let name = name.transpose()?;
-            let how = (host.streams(), Holds::Records);
-            output::choose(name.as_deref(), &sources, resources.specs(), consent, how)?
+            let (name, specs) = (name.as_deref(), resources.specs());
+            let streams = host.streams();
+            output::choose(name, &sources, specs, consent, streams, Holds::Records)?
         }
     };
     if let Some(plain_for) = plain_for(args.journal, args.check_output) {
@@ -301,7 +301,7 @@ fn report(
     done: &Sorted,
 ) -> Result<SortSummary> {
     let spool = prepared.spool.as_ref();
-    let traffic: Vec<DriveTraffic> = done.drives.iter().map(DriveTraffic::of).collect();
+    let traffic = done.drives.clone();
     let moved = Moved {
         records: done.records,
         read_bytes: done.read_bytes,

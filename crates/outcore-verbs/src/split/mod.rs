@@ -192,7 +192,7 @@ fn split_files(host: &dyn Host, args: &SplitArgs, rows: &RowArgs) -> Result<Spli
         read_bytes,
         written_bytes: read_bytes,
         passes: 1,
-        phases: Phase::of_engine(&pass.end((read_bytes, read_bytes))),
+        phases: Phase::of_engine(&pass.end(read_bytes, read_bytes)),
         ..LineDone::default()
     };
     let unit = match frame {
@@ -224,8 +224,8 @@ fn write_parts(
         (true, Some(typed)) => routed::records(host, job, args, typed, &what),
         (true, None) => routed::lines(host, job, args, reader, input.data_bytes, what),
         (false, _) => {
-            let of = (job.files.len(), input.data_bytes);
-            let (items, parts) = split(&job.job, reader, of, what)?;
+            let files = job.files.len();
+            let (items, parts) = split(&job.job, reader, files, input.data_bytes, what)?;
             Ok(Made {
                 items,
                 parts,
@@ -268,7 +268,7 @@ impl Read {
         }
         let recognition = args.lines.recognition(rows.separator());
         let sources = find(host, &args.inputs)?;
-        let format = format_beside(host, rows, types, (&sources, recognition))?;
+        let format = format_beside(host, rows, types, &sources, recognition)?;
         let (frame, holds) = match &format {
             Some(format) => (Frame::Bytes(format.record_bytes()), Holds::Records),
             None => (frame_of(rows, args.lines.terminator()), Holds::Lines),
@@ -305,18 +305,15 @@ fn begin_pass(
         Frame::Fastq => (1, "reads"),
         Frame::Terminator(_) | Frame::Json(_) | Frame::Csv { .. } => (1, "lines"),
     };
-    let (files, steps) = (
-        (files.as_deref(), element_bytes),
-        format!("read {what} -> split"),
-    );
-    let planned = FilePass::plan(&job.job, files, (&steps, PASS), |bytes| {
+    let (files, steps) = (files.as_deref(), format!("read {what} -> split"));
+    let planned = FilePass::plan(&job.job, files, element_bytes, &steps, PASS, |bytes| {
         let written = match is_compressed(&args.output) {
             true => Forecast::Unknown,
             false => Forecast::About(bytes),
         };
         (bytes.into(), written)
     });
-    FilePass::begin(planned, PASS, (host, args.explain))
+    FilePass::begin(planned, PASS, host, args.explain)
 }
 
 /// Rejects a trace with the name of a part.

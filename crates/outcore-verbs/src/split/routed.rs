@@ -6,7 +6,7 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use outcore::dataset::{Dataset, Mode};
+use outcore::dataset::{Dataset, Mode, TypedFiles};
 use outcore::key::sort_key::{ByteOrder, SharedKey};
 use outcore::primitives::{BucketFiles, LineRanges, PartTotals, RecordRanges, RecordRoute};
 use outcore::{Error, Result};
@@ -145,8 +145,11 @@ pub(super) fn records(
         resources: job.resources.clone(),
         control: Arc::clone(&job.job.control),
     };
-    let inputs = inputs.iter().map(ResolvedInput::to_sort).collect();
-    let dataset = Dataset::zip(&[(inputs, decided)])?;
+    let typed = TypedFiles {
+        files: inputs.iter().map(ResolvedInput::to_sort).collect(),
+        item: decided,
+    };
+    let dataset = Dataset::zip(&[typed])?;
     let mut execution = dataset.execute(Arc::new(allowed), Mode::Run);
     let (totals, _) = execution.route(&to, &files)?;
     Ok(Made::of(totals, files.paths))

@@ -38,7 +38,7 @@ pub(super) fn split(host: &dyn Host, args: &SplitArgs) -> Result<SplitSummary> {
     let text = text::options(&tables, &args.rows.text_flags()?, &args.inputs)?;
     if !args.by.is_empty() && args.splitters.is_none() {
         let text = text.needing(column_names(&args.by));
-        return partition(host, args, resources, (tables, &text));
+        return partition(host, args, resources, tables, &text);
     }
     if !has_placeholder(&args.output) {
         let cause = format!("the name of the parts has no {PLACEHOLDER}");
@@ -67,7 +67,7 @@ pub(super) fn split(host: &dyn Host, args: &SplitArgs) -> Result<SplitSummary> {
         let request = request.to(&train);
         let rest = further_output(host, &request, &test)?;
         let ran = run(host, &request, resources, |job, ends| {
-            jobs::halves(job, ends, (share, args.seed), (&rest.0, &rest.1))
+            jobs::halves(job, ends, share, args.seed, &rest.0, &rest.1)
         })?;
         let (_, other) = &ran.done;
         return Ok(SplitSummary {
@@ -75,13 +75,13 @@ pub(super) fn split(host: &dyn Host, args: &SplitArgs) -> Result<SplitSummary> {
             ..SplitSummary::of_parts(ran.report, vec![train.clone(), test], args.seed)
         });
     }
-    let (rows, file_rows) = rows_of(host, args, (&resources, &tables, &text))?;
+    let (rows, file_rows) = rows_of(host, args, &resources, &tables, &text)?;
     let parts = rows.div_ceil(file_rows).max(1);
     check_count(parts)?;
     let names: Vec<PathBuf> = (0..parts).map(|part| name(&part.to_string())).collect();
     let request = request.to(&names[0]);
-    let shape = (&names[..], FileRows::Each(file_rows));
-    let ran = run_to(host, &request, resources, shape, jobs::copy)?;
+    let file_rows = FileRows::Each(file_rows);
+    let ran = run_to(host, &request, resources, &names, file_rows, jobs::copy)?;
     Ok(SplitSummary::of_parts(ran.report, names.clone(), args.seed))
 }
 
@@ -112,9 +112,9 @@ fn route(
     };
     check_count(count)?;
     let names = routed::part_names(args, count as usize);
-    let shape = (&names[..], FileRows::Each(u64::MAX));
+    let file_rows = FileRows::Each(u64::MAX);
     let request = request.to(&names[0]);
-    let ran = run_to(host, &request, resources, shape, |job, ends| {
+    let ran = run_to(host, &request, resources, &names, file_rows, |job, ends| {
         jobs::route(job, ends, to)
     })?;
     let summary = SplitSummary::of_parts(ran.report, names.clone(), args.seed);
@@ -139,7 +139,8 @@ fn partition(
     host: &dyn Host,
     args: &SplitArgs,
     resources: Resources,
-    (tables, text): (TableArgs, &TextOptions),
+    tables: TableArgs,
+    text: &TextOptions,
 ) -> Result<SplitSummary> {
     let dir = args.output.clone();
     if has_placeholder(&dir) {
@@ -173,7 +174,7 @@ fn partition(
     let ran = run(host, &request, resources, |job, ends| {
         // A dataset is made from a directory with another name.
         let dir = ends.writes.directory.as_deref().unwrap_or(&dir);
-        jobs::partition(job, ends, &keys, (dir, PARTITION_FILE))
+        jobs::partition(job, ends, &keys, dir, PARTITION_FILE)
     })?;
     let (_, paths) = &ran.done;
     let partitions = paths.len() as u64;
@@ -190,13 +191,15 @@ const PARTS_MAX: u64 = 1000;
 fn rows_of(
     host: &dyn Host,
     args: &SplitArgs,
-    (resources, tables, text): (&Resources, &TableArgs, &TextOptions),
+    resources: &Resources,
+    tables: &TableArgs,
+    text: &TextOptions,
 ) -> Result<(u64, u64)> {
     // Reads the same files as the job that follows, or none.
     let resources = &reading(host, &args.inputs, resources.clone())?;
     let job = resources.job(Vec::new());
     let beside = args.output.parent().unwrap_or(Path::new("."));
-    let (copies, _spool) = unpacked(host, (&job, resources), (&args.inputs, text.kind), beside)?;
+    let (copies, _spool) = unpacked(host, &job, resources, &args.inputs, text.kind, beside)?;
     let reads = InputOptions {
         copies,
         ..reads(tables, text)

@@ -15,10 +15,12 @@ use outcore_io::units;
 use outcore_table::jobs::{self, Keep, Near, PassageUnit, Shingles, Substring};
 use outcore_table::rows::KeyColumn;
 
+use super::inputs::NoTable;
 use super::outputs::further_output;
 use super::request::Settled;
 use super::{READ, Request, WriteSummary, keys_of, run};
 use crate::host::{Host, Weight};
+use crate::option::ResumeArgs;
 use crate::option::tables::TableFileArgs;
 use crate::report::{Place, report};
 use crate::verb::{Inputs, Verb, Words};
@@ -52,7 +54,10 @@ becomes empty. --removed has one row per passage: row, start and length (in byte
 /// One row of each key is kept: the first in the input, the last, or the best by another column.
 /// OUT has the kept rows in the order of the input. Only the key columns go through scratch.
 #[derive(Debug, Args)]
-#[command(after_long_help = DEDUP_EXAMPLES)]
+#[command(
+    after_long_help = DEDUP_EXAMPLES,
+    mut_arg("resume", |option| option.conflicts_with_all(["near", "substring", "removed"])),
+)]
 pub(crate) struct DedupArgs {
     #[command(flatten)]
     pub(crate) files: TableFileArgs,
@@ -142,6 +147,8 @@ pub(crate) struct DedupArgs {
     /// Write the removed rows or passages to this table
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub(crate) removed: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) journal: ResumeArgs,
 }
 
 report! {
@@ -175,10 +182,10 @@ impl Verb for Dedup {
 
     fn run(host: &dyn Host, args: &DedupArgs) -> Result<DedupSummary> {
         let files = &args.files;
-        let no_table = (
-            "dedup takes only tables (Parquet, Arrow, .csv or .jsonl), but this file is not one",
-            "`outcore unique --by` keeps one line of each key, in key order",
-        );
+        let no_table = NoTable {
+            cause: "dedup takes only tables (Parquet, Arrow, .csv or .jsonl), but this file is not one",
+            hint: "`outcore unique --by` keeps one line of each key, in key order",
+        };
         let settled = Settled::of(host, files, no_table)?;
         let keys = keys_of(&args.by, false)?;
         let keep = match args.keep.as_str() {
@@ -195,7 +202,10 @@ impl Verb for Dedup {
         let text = settled.text.needing_keys(&keys)?.needing_keys(best)?;
         let text = text.needing(texts);
         let near = near_of(args, &keep)?;
-        let request = Request::of(files, &text);
+        let request = Request {
+            keeps_journal: args.journal.resume,
+            ..Request::of(files, &text)
+        };
         let removed = match &args.removed {
             None => None,
             Some(name) => Some(further_output(host, &request, name)?),

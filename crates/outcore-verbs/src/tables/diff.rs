@@ -12,7 +12,7 @@ use outcore_io::units;
 use outcore_table::jobs::{self, TableEnds};
 use outcore_table::output::{OutputOptions, TableFormat};
 
-use super::inputs::check_both_tables;
+use super::inputs::{NoTable, check_both_tables};
 use super::outputs::outputs_of;
 use super::{Outputs, Request, WriteSummary, keys_of, run_with, text};
 use crate::host::{Host, Weight};
@@ -93,12 +93,12 @@ impl Verb for Diff {
 
     fn run(host: &dyn Host, args: &DiffArgs) -> Result<DiffSummary> {
         let inputs = [args.left.clone(), args.right.clone()];
-        let no_table = (
-            "diff takes only tables (Parquet, Arrow, .csv or .jsonl), but this file is not one",
-            "compare lines with diff, after `outcore sort`",
-        );
+        let no_table = NoTable {
+            cause: "diff takes only tables (Parquet, Arrow, .csv or .jsonl), but this file is not one",
+            hint: "compare lines with diff, after `outcore sort`",
+        };
         let flags = args.text.flags()?;
-        check_both_tables(host, &inputs, (&args.tables, &flags), no_table)?;
+        check_both_tables(host, &inputs, &args.tables, &flags, no_table)?;
         text::check_from(&args.tables, &inputs)?;
         let keys = keys_of(&args.by, false)?;
         let text = text::options(&args.tables, &flags, &[])?.needing_keys(&keys)?;

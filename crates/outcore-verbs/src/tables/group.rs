@@ -8,9 +8,11 @@ use outcore_front::inputs::is_stdout;
 use outcore_io::units;
 use outcore_table::jobs::{self, Aggregate};
 
+use super::inputs::NoTable;
 use super::request::Settled;
 use super::{Request, WriteSummary, keys_of, run};
 use crate::host::{Host, Weight};
+use crate::option::ResumeArgs;
 use crate::option::tables::TableFileArgs;
 use crate::verb::{Inputs, Verb, Words};
 use crate::wording::{Said, headline, say};
@@ -48,6 +50,8 @@ pub(crate) struct GroupByArgs {
     /// What to compute of each group, as in sum(bytes) or total=sum(bytes). Default: count
     #[arg(long = "agg", value_name = "AGG,...")]
     pub(crate) aggregates: Vec<String>,
+    #[command(flatten)]
+    pub(crate) journal: ResumeArgs,
 }
 
 /// The verb.
@@ -61,10 +65,10 @@ impl Verb for GroupBy {
     const PHASES: &'static [Weight] = &[("distribute", 1.0), ("sort", 1.0)];
 
     fn run(host: &dyn Host, args: &GroupByArgs) -> Result<WriteSummary> {
-        let no_table = (
-            "group-by takes only tables (Parquet, Arrow, .csv or .jsonl), but this file is not one",
-            "`outcore count-by` counts values of records, and `outcore unique --count` lines",
-        );
+        let no_table = NoTable {
+            cause: "group-by takes only tables (Parquet, Arrow, .csv or .jsonl), but this file is not one",
+            hint: "`outcore count-by` counts values of records, and `outcore unique --count` lines",
+        };
         let settled = Settled::of(host, &args.files, no_table)?;
         let keys = keys_of(&args.by, false)?;
         let mut aggregates = Vec::new();
@@ -76,7 +80,10 @@ impl Verb for GroupBy {
         }
         let of_aggregates = aggregates.iter().flat_map(Aggregate::columns);
         let text = settled.text.needing_keys(&keys)?.needing(of_aggregates);
-        let request = Request::of(&args.files, &text);
+        let request = Request {
+            keeps_journal: args.journal.resume,
+            ..Request::of(&args.files, &text)
+        };
         let ran = run(host, &request, settled.resources, |job, ends| {
             jobs::group_by(job, ends, &keys, &aggregates)
         })?;

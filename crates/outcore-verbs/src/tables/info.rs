@@ -8,7 +8,9 @@ use clap::{Args, ValueHint};
 use outcore::{Kind, Result};
 use outcore_io::units;
 use outcore_table::input::{InputOptions, TableInput};
+use outcore_table::notation::notation;
 
+use super::inputs::NoTable;
 use super::{check_tables, reading, reads, text, unpacked};
 use crate::host::{Host, Weight};
 use crate::option::tables::{TableArgs, TextArgs};
@@ -44,7 +46,7 @@ report! {
     pub(crate) struct TableColumn {
         /// Its name.
         name: String,
-        /// Its type, as Arrow writes it.
+        /// Its type, as `--schema` reads it.
         r#type: String,
         /// Whether it may have nulls.
         nullable: bool,
@@ -91,18 +93,18 @@ impl Verb for Info {
             ..TableArgs::from(&args.bad_rows)
         };
         let flags = args.text.flags()?;
-        let no_table = (
-            "info takes only tables (Parquet, Arrow, .csv or .jsonl), but this file is not one",
-            "pass --csv or --jsonl for text; `outcore verify` counts records",
-        );
+        let no_table = NoTable {
+            cause: "info takes only tables (Parquet, Arrow, .csv or .jsonl), but this file is not one",
+            hint: "pass --csv or --jsonl for text; `outcore verify` counts records",
+        };
         check_tables(host, inputs, flags.kind(), no_table)?;
         let text = text::options(&tables, &flags, inputs)?;
         let none = (ResourceArgs::default(), DriveArgs::default());
         let resources = host.load(&resources_request(&none.0, &none.1, None, SEED)?)?;
         let resources = reading(host, inputs, resources)?;
         let job = host.adopt(resources.job(Vec::new()));
-        let of_inputs = (&inputs[..], text.kind);
-        let (copies, _spool) = unpacked(host, (&job, &resources), of_inputs, Path::new("."))?;
+        let beside = Path::new(".");
+        let (copies, _spool) = unpacked(host, &job, &resources, inputs, text.kind, beside)?;
         let reads = InputOptions {
             copies,
             ..reads(&tables, &text)
@@ -115,7 +117,7 @@ impl Verb for Info {
         let pieces = input.pieces();
         let columns = input.schema().fields().iter().map(|field| TableColumn {
             name: field.name().clone(),
-            r#type: field.data_type().to_string(),
+            r#type: notation(field.data_type()),
             nullable: field.is_nullable(),
         });
         let mut notes = text.take_notes();

@@ -38,12 +38,19 @@ pub(crate) fn is_stdin(name: &Path) -> bool {
     name.as_os_str() == "-"
 }
 
+/// The refusal of an input that is not a table.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct NoTable<'a> {
+    pub(crate) cause: &'a str,
+    pub(crate) hint: &'a str,
+}
+
 /// The kind of the inputs of a command that takes only tables; fails for other inputs, with a hint.
 pub(crate) fn check_tables(
     host: &dyn Host,
     inputs: &[PathBuf],
     text: Option<TextKind>,
-    no_table: (&str, &str),
+    no_table: NoTable<'_>,
 ) -> Result<What> {
     let asked = Asked {
         inputs,
@@ -55,7 +62,7 @@ pub(crate) fn check_tables(
 }
 
 /// The same for the inputs of `asked`; rejects options that do not apply to them.
-pub(crate) fn tables_of(host: &dyn Host, asked: Asked<'_>, no_table: (&str, &str)) -> Result<What> {
+pub(crate) fn tables_of(host: &dyn Host, asked: Asked<'_>, no_table: NoTable<'_>) -> Result<What> {
     let what = kind_of_table(host, asked, no_table)?;
     if what.is_table() {
         host.check_options(what, asked)?;
@@ -67,13 +74,15 @@ pub(crate) fn tables_of(host: &dyn Host, asked: Asked<'_>, no_table: (&str, &str
 pub(crate) fn kind_of_table(
     host: &dyn Host,
     asked: Asked<'_>,
-    (cause, hint): (&str, &str),
+    no_table: NoTable<'_>,
 ) -> Result<What> {
     let what = host.what(asked)?;
     match asked.inputs.first() {
         // A missing file, or a path that is not a file, is reported when it is opened.
         Some(first) if first.is_file() && !what.is_table() => {
-            Err(Error::usage(READ, cause).path(first).hint(hint))
+            Err(Error::usage(READ, no_table.cause)
+                .path(first)
+                .hint(no_table.hint))
         }
         _ => Ok(what),
     }
@@ -92,8 +101,10 @@ pub(crate) fn keys_of(by: &[String], is_descending: bool) -> Result<Vec<KeyColum
 /// is returned with them.
 pub(crate) fn unpacked(
     host: &dyn Host,
-    (job, resources): (&Job, &Resources),
-    (inputs, kind): (&[PathBuf], Option<TextKind>),
+    job: &Job,
+    resources: &Resources,
+    inputs: &[PathBuf],
+    kind: Option<TextKind>,
     beside: &Path,
 ) -> Result<(Copies, Option<Spool>)> {
     let files = expanded(job.device.as_ref(), inputs)?;
@@ -103,7 +114,15 @@ pub(crate) fn unpacked(
     // A stream may be silent for a long time, and decompression may take long.
     watch(host, &job.control, &[], || {
         let is_text = |file: &Path| kind.is_some() || TextKind::of_table_name(file).is_some();
-        copies_of(host, (job, resources), (files, stdin), beside, &is_text)
+        copies_of(
+            host,
+            job,
+            resources,
+            &files,
+            stdin.as_ref(),
+            beside,
+            &is_text,
+        )
     })
 }
 
@@ -123,17 +142,19 @@ pub(crate) fn explain_no_input(host: &dyn Host, inputs: &[PathBuf], error: Error
 /// The copies of `files`, and of standard input.
 fn copies_of(
     host: &dyn Host,
-    (job, resources): (&Job, &Resources),
-    (files, stdin): (Vec<PathBuf>, Option<PathBuf>),
+    job: &Job,
+    resources: &Resources,
+    files: &[PathBuf],
+    stdin: Option<&PathBuf>,
     beside: &Path,
     is_text: &dyn Fn(&Path) -> bool,
 ) -> Result<(Copies, Option<Spool>)> {
     let names = host.names();
-    let (mut copies, mut spool) = unpack_files((job, resources), beside, &files, is_text, names)?;
+    let (mut copies, mut spool) = unpack_files(job, resources, beside, files, is_text, names)?;
     let Some(stdin) = stdin else {
         return Ok((copies, spool));
     };
-    for source in inputs::find(std::slice::from_ref(&stdin), host.streams(), host.names())? {
+    for source in inputs::find(std::slice::from_ref(stdin), host.streams(), host.names())? {
         if source.start_bytes > 0 {
             let cause = "another program has read a part of standard input";
             return Err(Error::usage(READ, cause).hint("name the file, or pipe what is left of it"));
@@ -168,8 +189,9 @@ pub fn reads(tables: &TableArgs, text: &TextOptions) -> InputOptions {
 pub(crate) fn check_both_tables(
     host: &dyn Host,
     inputs: &[PathBuf; 2],
-    (tables, flags): (&TableArgs, &TextFlags),
-    no_table: (&str, &str),
+    tables: &TableArgs,
+    flags: &TextFlags,
+    no_table: NoTable<'_>,
 ) -> Result<()> {
     let mut kinds = Vec::new();
     for input in inputs {

@@ -13,11 +13,11 @@ use outcore_io::units;
 use outcore_table::input::InputOptions;
 use outcore_table::jobs::{self, AsOf, ColumnPair, Join as Joined, JoinKind, TableEnds};
 
-use super::inputs::check_both_tables;
+use super::inputs::{NoTable, check_both_tables};
 use super::{Request, WriteSummary, run, text};
 use crate::host::{Host, Weight};
 use crate::option::tables::{TableArgs, TextArgs};
-use crate::option::{JobArgs, PlanArgs, SEED, STDOUT};
+use crate::option::{JobArgs, PlanArgs, ResumeArgs, SEED, STDOUT};
 use crate::verb::{Inputs, Verb, Words};
 use crate::wording::{Said, headline, say};
 
@@ -47,7 +47,11 @@ then OUT is in the order of LEFT. If it does not fit, or with --how right, full 
 /// Both tables are sorted together through scratch, so neither has to fit in memory. OUT appears
 /// whole or not at all.
 #[derive(Debug, Args)]
-#[command(after_long_help = JOIN_EXAMPLES, mut_arg("parts", |option| option.hide(true)))]
+#[command(
+    after_long_help = JOIN_EXAMPLES,
+    mut_arg("parts", |option| option.hide(true)),
+    mut_arg("resume", |option| option.conflicts_with("unordered")),
+)]
 pub(crate) struct JoinArgs {
     /// The left table: a file of Parquet, Arrow, CSV or JSON lines, or a directory of them
     #[arg(value_hint = ValueHint::AnyPath)]
@@ -88,6 +92,8 @@ pub(crate) struct JoinArgs {
     #[arg(long, help_heading = "Files")]
     pub(crate) force: bool,
     #[command(flatten)]
+    pub(crate) journal: ResumeArgs,
+    #[command(flatten)]
     pub(crate) plan: PlanArgs,
 }
 
@@ -103,12 +109,12 @@ impl Verb for Join {
 
     fn run(host: &dyn Host, args: &JoinArgs) -> Result<WriteSummary> {
         let inputs = [args.left.clone(), args.right.clone()];
-        let no_table = (
-            "join takes only tables (Parquet, Arrow, .csv or .jsonl), but this file is not one",
-            "convert it to a table first, or use `outcore zip` for sequences of equal length",
-        );
+        let no_table = NoTable {
+            cause: "join takes only tables (Parquet, Arrow, .csv or .jsonl), but this file is not one",
+            hint: "convert it to a table first, or use `outcore zip` for sequences of equal length",
+        };
         let flags = args.text.flags()?;
-        check_both_tables(host, &inputs, (&args.tables, &flags), no_table)?;
+        check_both_tables(host, &inputs, &args.tables, &flags, no_table)?;
         text::check_from(&args.tables, &inputs)?;
         let text = text::options(&args.tables, &flags, &[])?;
         let request = args.job.request(SEED)?;
@@ -121,7 +127,7 @@ impl Verb for Join {
             tables: &args.tables,
             force: args.force,
             replace: false,
-            keeps_journal: false,
+            keeps_journal: args.journal.resume,
             record_io: &args.job.record_io,
             is_explained: args.plan.explain,
         };

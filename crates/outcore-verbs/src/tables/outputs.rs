@@ -217,7 +217,7 @@ pub(crate) fn further_output(
         files: mut paths,
         mut writes,
     } = outputs_of(host, &further)?;
-    check_inputs_kept(&sources, (request.inputs, &paths), false)?;
+    check_inputs_kept(&sources, request.inputs, &paths, false)?;
     let new: Vec<&Path> = paths.iter().map(PathBuf::as_path).collect();
     check_not_read_again(request.inputs.iter().map(PathBuf::as_path), &new)?;
     let path = paths.swap_remove(0);
@@ -272,7 +272,8 @@ pub(crate) fn reading(
 /// allowed.
 pub(crate) fn check_inputs_kept(
     sources: &[Source],
-    (names, outputs): (&[PathBuf], &[PathBuf]),
+    names: &[PathBuf],
+    outputs: &[PathBuf],
     may_replace: bool,
 ) -> Result<()> {
     let key = |path: &PathBuf| {

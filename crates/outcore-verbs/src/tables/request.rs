@@ -9,7 +9,7 @@ use outcore_front::resources::Resources;
 use outcore_front::what::Asked;
 use outcore_table::input::TextOptions;
 
-use super::inputs::tables_of;
+use super::inputs::{NoTable, tables_of};
 use super::text;
 use crate::host::Host;
 use crate::option::tables::{TableArgs, TableFileArgs};
@@ -51,7 +51,8 @@ impl<'a> Request<'a> {
     pub(crate) fn of_any(
         files: &'a FileArgs,
         tables: &'a TableArgs,
-        (record_io, is_explained): (&'a RecordingArgs, bool),
+        record_io: &'a RecordingArgs,
+        is_explained: bool,
         text: &'a TextOptions,
     ) -> Self {
         Request {
@@ -96,7 +97,7 @@ impl Settled {
     pub(crate) fn of(
         host: &dyn Host,
         files: &TableFileArgs,
-        no_table: (&str, &str),
+        no_table: NoTable<'_>,
     ) -> Result<Self> {
         let flags = files.text.flags()?;
         let asked = Asked {

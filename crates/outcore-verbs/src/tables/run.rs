@@ -59,7 +59,8 @@ pub(crate) fn run_to<T: Done>(
     host: &dyn Host,
     request: &Request<'_>,
     resources: Resources,
-    (files, file_rows): (&[PathBuf], FileRows),
+    files: &[PathBuf],
+    file_rows: FileRows,
     work: impl FnOnce(&Job, &TableEnds<'_>) -> Result<T>,
 ) -> Result<Ran<T>> {
     let mut outputs = outputs_of(host, request)?;
@@ -84,7 +85,7 @@ fn check_not_inputs(
     if let Some(dataset) = sealed.next().filter(|_| request.replace) {
         return Err(sealed_error(&dataset.name));
     }
-    let kept = check_inputs_kept(sources, (request.inputs, outputs), request.replace);
+    let kept = check_inputs_kept(sources, request.inputs, outputs, request.replace);
     kept.map_err(|error| match directory {
         Some(dir) => Error::usage("create output", "one of its files is an input")
             .path(dir)
@@ -171,8 +172,10 @@ pub(crate) fn run_with<T: Done>(
     let mut reads = reads(request.tables, request.text);
     let (copies, spool) = unpacked(
         host,
-        (&job, &resources),
-        (request.inputs, request.text.kind),
+        &job,
+        &resources,
+        request.inputs,
+        request.text.kind,
         &target.dir(),
     )?;
     if spool.is_some() && request.keeps_journal {

@@ -7,6 +7,7 @@ use outcore::Result;
 use outcore_front::inputs::is_stdout;
 use outcore_table::jobs::{self, Window as Windows, WindowColumn};
 
+use super::inputs::NoTable;
 use super::request::Settled;
 use super::{Request, WriteSummary, keys_of, run};
 use crate::host::{Host, Weight};
@@ -68,10 +69,10 @@ impl Verb for Window {
     const PHASES: &'static [Weight] = &[("distribute", 1.0), ("sort", 1.0)];
 
     fn run(host: &dyn Host, args: &WindowArgs) -> Result<WriteSummary> {
-        let no_table = (
-            "window takes only tables (Parquet, Arrow, .csv or .jsonl), but this file is not one",
-            "`outcore windows` writes each number of a sequence together with the numbers that follow it",
-        );
+        let no_table = NoTable {
+            cause: "window takes only tables (Parquet, Arrow, .csv or .jsonl), but this file is not one",
+            hint: "`outcore windows` writes each number of a sequence together with the numbers that follow it",
+        };
         let settled = Settled::of(host, &args.files, no_table)?;
         let mut wanted = Windows {
             by: keys_of(&args.by, false)?,

@@ -25,8 +25,8 @@ pub(super) fn tail(host: &dyn Host, args: &TailArgs) -> Result<WriteSummary> {
         true => RowSpan::AfterFirst(args.records.count),
         false => RowSpan::Last(args.records.count),
     };
-    let recording = (&args.take.record_io, args.take.explain);
-    let request = Request::of_any(files, &args.take.tables, recording, &text);
+    let (tables, record_io) = (&args.take.tables, &args.take.record_io);
+    let request = Request::of_any(files, tables, record_io, args.take.explain, &text);
     let ran = run(host, &request, resources, |job, ends| {
         jobs::span(job, ends, span)
     })?;

@@ -21,10 +21,10 @@ pub(super) fn unique(
     let text = text::options(&args.tables, &flags, &args.files.inputs)?;
     let keys = keys_of(&args.text.by, args.descending)?;
     let text = text.needing_keys(&keys)?;
-    let recording = (&args.job.record_io, args.explain);
+    let (tables, record_io) = (&args.tables, &args.job.record_io);
     let request = Request {
         keeps_journal: args.journal.resume,
-        ..Request::of_any(&args.files, &args.tables, recording, &text)
+        ..Request::of_any(&args.files, tables, record_io, args.explain, &text)
     };
     let order = TableOrder {
         keys,

@@ -16,7 +16,7 @@ use outcore_vector::format::{Container, Element, VectorFile};
 use outcore_vector::index::{self, ListOptions};
 
 use super::run::{Files, RawArgs, Run, VectorInputArgs, check_input, rate_text};
-use crate::columns::{self, NewTable};
+use crate::columns::{self, TablePlace};
 use crate::host::{Host, Weight};
 use crate::option::{
     DriveArgs, PassResumeArgs, ResourceArgs, RunArgs, SEED, parse_count, resources_request,
@@ -179,7 +179,7 @@ fn convert_column(host: &dyn Host, args: &VectorConvertArgs) -> Result<VectorCon
     }
     let files = Files::of([Some(input)], [Some(args.output.as_path())]);
     let run = Run::begin(host, &args.run, None, &files)?;
-    let output = NewTable {
+    let output = TablePlace {
         path: run.place_of(&args.output),
         replace: run.force,
     };

@@ -14,7 +14,7 @@ use outcore_vector::results::{Array, NewRows, RowsWriter};
 use super::range;
 use super::run::{NO_DISTANCES, Run, rate_text, written_by};
 use super::search::{KnnArgs, KnnSummary};
-use crate::columns::{self, NewTable};
+use crate::columns::{self, TablePlace};
 use crate::host::{self, Arrays, Host, Weight};
 use crate::report::{JobSummary, Moved, Phase, Place};
 use crate::verb::{Inputs, Verb, Words};
@@ -80,7 +80,7 @@ fn nearest(host: &dyn Host, args: &KnnArgs) -> Result<KnnSummary> {
         match (&args.output, host.arrays()) {
             (None, Some(arrays)) => search_to_arrays(job, &base, &queries, &options, arrays),
             (Some(output), _) if args.is_table() => {
-                let to = NewTable {
+                let to = TablePlace {
                     path: run.place_of(output),
                     replace: run.force,
                 };
@@ -200,7 +200,7 @@ fn search_to_table(
     base: &VectorFile,
     queries: &VectorFile,
     options: &KnnOptions,
-    to: NewTable<'_>,
+    to: TablePlace<'_>,
 ) -> Result<Neighbours> {
     let (mut first, mut all) = (0, None);
     let (mut ids, mut distances) = (Vec::new(), Vec::new());

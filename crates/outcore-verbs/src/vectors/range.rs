@@ -15,7 +15,7 @@ use outcore_vector::results::{self, Array, NewRows, RowsWriter};
 
 use super::run::{Files, NO_DISTANCES, RawArgs, Run, check_table, rate_text, written_by};
 use super::search::{KnnArgs, KnnSummary};
-use crate::columns::{self, NewTable};
+use crate::columns::{self, TablePlace};
 use crate::host::{self, Arrays, Host, Weight};
 use crate::option::{DriveArgs, RunArgs};
 use crate::report::{JobSummary, Moved, Phase, Place, report};
@@ -311,7 +311,7 @@ impl Outputs<'_> {
     fn write_table(&self, run: &Run<'_>, found: Found, name: &Path) -> Result<Vec<EnginePhase>> {
         let (mut both, mut distances) = (Vec::new(), Vec::new());
         let mut sorted = Vec::new();
-        let to = NewTable {
+        let to = TablePlace {
             path: run.place_of(name),
             replace: run.force,
         };

@@ -10,7 +10,7 @@ use outcore::job::OutputPlaces;
 use outcore::passes::{JobOption, KeptPasses, PassRequest};
 use outcore::{Error, Input, Job, Phase as EnginePhase, Result, ScratchDrive};
 use outcore_front::inputs::{self, Streams};
-use outcore_front::output::{Holds, Target, refuse_inputs};
+use outcore_front::output::{Holds, NamedOutput, Target, refuse_inputs};
 use outcore_front::resources::{Resources, default_scratch_dir};
 use outcore_io::output::parent_of;
 use outcore_io::units;
@@ -311,12 +311,13 @@ fn settled(host: &dyn Host, force: bool, read: &[&Path], written: &[&Path]) -> R
         })
     });
     let outputs: Vec<Output> = outputs.collect::<Result<_>>()?;
-    let places: Vec<(&Path, &Path)> = outputs
-        .iter()
-        .map(|output| (output.name.as_path(), output.path.as_path()))
-        .collect();
+    let places = outputs.iter().map(|output| NamedOutput {
+        name: &output.name,
+        path: &output.path,
+    });
+    let places: Vec<NamedOutput<'_>> = places.collect();
     refuse_inputs(read, &places)?;
-    let paths: Vec<&Path> = places.iter().map(|(_, path)| *path).collect();
+    let paths: Vec<&Path> = places.iter().map(|place| place.path).collect();
     columns::check_not_read_again(read, &paths)?;
     for Output { name, path } in &outputs {
         let (cause, hint) = match (path.is_dir(), path.exists() && !force) {

@@ -11,9 +11,8 @@ use outcore::job::{Control, Job};
 use outcore::key::npy::PREFIX_BYTES;
 use outcore::key::{CheckOptions, NpyHeader, RecordFormat};
 use outcore::verify::{VerifyReport as Found, checksum_of, verify as check_files, verify_stream};
-use outcore::{Error, Forecast, Input, Kind, Result};
+use outcore::{DriveTraffic, Error, Forecast, Input, Kind, Result};
 use outcore_front::content::Content;
-use outcore_front::cost::DriveTraffic;
 use outcore_front::inputs::{self, ResolvedInput, STDIN_NAME, Source, open_stream};
 use outcore_front::job::{check_text, is_in_order};
 use outcore_front::records::{self, TypeRequest};
@@ -79,7 +78,7 @@ pub(super) fn verify(host: &dyn Host, args: &VerifyArgs) -> Result<VerifyReport>
         None => None,
     };
     let found = [Some(&found), other.as_ref()].into_iter().flatten();
-    report(host, (stopwatch, &resources), &format, found)
+    report(host, stopwatch, &resources, &format, found)
 }
 
 /// A check of the order alone.
@@ -133,7 +132,7 @@ pub(crate) fn check_order(
     let found = check(host, &job, checked, &format, asked.options)?;
     let first = found.check.first_unordered;
     Ok(OrderVerdict {
-        report: report(host, (stopwatch, &resources), &format, [&found].into_iter())?,
+        report: report(host, stopwatch, &resources, &format, [&found].into_iter())?,
         disorder: first.map(|first| unordered(first, &places, &format)),
     })
 }
@@ -175,9 +174,9 @@ fn show_plan(
             Checked::Stream(_) => None,
         };
         let steps = format!("read {format} -> verify");
-        let files = (files.as_deref(), format.record_bytes());
+        let (files, record_bytes) = (files.as_deref(), format.record_bytes());
         let moved = |bytes: u64| (bytes.into(), Forecast::NOTHING);
-        FilePass::plan(job, files, (&steps, "verify"), moved)?.show(host);
+        FilePass::plan(job, files, record_bytes, &steps, "verify", moved)?.show(host);
     }
     Ok(())
 }
@@ -343,13 +342,14 @@ fn begin(host: &dyn Host, job: &Job, [files, against]: [&[PathBuf]; 2], format: 
 /// The report, first on the records, then on those of `against`.
 fn report<'a>(
     host: &dyn Host,
-    (stopwatch, resources): (Stopwatch, &Resources),
+    stopwatch: Stopwatch,
+    resources: &Resources,
     format: &RecordFormat,
     mut found: impl Iterator<Item = &'a Found> + Clone,
 ) -> Result<VerifyReport> {
     let reports = found.clone();
     let traffic = reports.clone().flat_map(|report| &report.drives);
-    let traffic: Vec<DriveTraffic> = traffic.map(DriveTraffic::of).collect();
+    let traffic: Vec<DriveTraffic> = traffic.cloned().collect();
     let (Some(first), other) = (found.next(), found.next()) else {
         return Err(Error::usage("verify", "nothing was checked"));
     };

@@ -13,6 +13,7 @@ use super::page::{VerifyArgs, VerifyReport};
 use crate::host::{Host, Kept, watch};
 use crate::option::{DriveArgs, SEED, resources_request};
 use crate::report::{Moved, Stopwatch};
+use crate::tables::inputs::NoTable;
 use crate::tables::outputs::sources_of;
 use crate::tables::{READ, check_tables, keys_of, on_bad_row, unpacked};
 use outcore::key::column::column_names;
@@ -24,10 +25,10 @@ pub(super) fn verify(host: &dyn Host, args: &VerifyArgs) -> Result<VerifyReport>
         let cause = "--unique and --descending need an order, but no column gives one";
         return Err(Error::usage(READ, cause).hint("name columns with --by"));
     }
-    let no_table = (
-        "the first input is a table, but this is not one",
-        "compare tables with tables",
-    );
+    let no_table = NoTable {
+        cause: "the first input is a table, but this is not one",
+        hint: "compare tables with tables",
+    };
     if !args.against.is_empty() {
         check_tables(host, &args.against, None, no_table)?;
     }
@@ -41,7 +42,7 @@ pub(super) fn verify(host: &dyn Host, args: &VerifyArgs) -> Result<VerifyReport>
     };
     let resources = host.start(host.load(&request)?, args.trace.record_io.path(), kept)?;
     let job = host.adopt(resources.job(Vec::new()));
-    let (copies, _spool) = unpacked(host, (&job, &resources), (&all, None), Path::new("."))?;
+    let (copies, _spool) = unpacked(host, &job, &resources, &all, None, Path::new("."))?;
     let keys = keys_of(&args.by, args.descending)?;
     let text = TextOptions {
         nulls: null_texts(&args.bad_rows.null),

@@ -2,9 +2,9 @@
 //!
 //! Contract: all functions are pure, except that the report ends the trace of the job.
 
+use outcore::DriveTraffic;
 use outcore::Result;
 use outcore::runs::{BuildSummary, SortedView};
-use outcore_front::cost::DriveTraffic;
 use outcore_front::resources::Resources;
 use outcore_io::units;
 
@@ -62,8 +62,7 @@ impl Built<'_> {
         let text = self.text(stopwatch.seconds());
         let written = written.map(|written| &written.done);
         let further = written.map_or(&[][..], |written| &written.drives);
-        let traffic = built.drives.iter().chain(further).map(DriveTraffic::of);
-        let traffic: Vec<DriveTraffic> = traffic.collect();
+        let traffic: Vec<DriveTraffic> = built.drives.iter().chain(further).cloned().collect();
         let further = written.map_or(&[][..], |written| &written.phases);
         let moved = Moved {
             records: built.records,

@@ -119,8 +119,8 @@ fn materialize(
         force: args.force,
         replace: false,
     };
-    let how = (Streams::Refused, holds);
-    let target = output::choose(Some(name), &[], resources.specs(), consent, how)?;
+    let (specs, streams) = (resources.specs(), Streams::Refused);
+    let target = output::choose(Some(name), &[], specs, consent, streams, holds)?;
     let kept = Kept {
         target: Some(&target),
         force: args.force,

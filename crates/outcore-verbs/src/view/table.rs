@@ -44,7 +44,7 @@ pub(super) fn build_view(
     let place = host.output(&args.output, args.force)?;
     refuse_other_files(&place)?;
     let sources = sources_of(host, &args.inputs)?;
-    check_inputs_kept(&sources, (&args.inputs, &[place.to_path_buf()]), false)?;
+    check_inputs_kept(&sources, &args.inputs, &[place.to_path_buf()], false)?;
     let output = Target::File(place.to_path_buf());
     let kept = Kept {
         sources: &sources,
@@ -70,8 +70,8 @@ pub(super) fn build_view(
         ..BuildOptions::default()
     };
     let mut reads = reads(tables, &text);
-    let of_inputs = (&args.inputs[..], text.kind);
-    let (copies, _spool) = unpacked(host, (&job, &resources), of_inputs, &output.dir())?;
+    let (inputs, beside) = (&args.inputs, output.dir());
+    let (copies, _spool) = unpacked(host, &job, &resources, inputs, text.kind, &beside)?;
     reads.copies = copies;
     let new_dir = NewDir::make(job.device.as_ref(), "make view", &place)?;
     let dir = std::path::absolute(&place).unwrap_or_else(|_| place.to_path_buf());
@@ -122,8 +122,8 @@ pub(super) fn append_to_view(
     let tables = TableArgs::from(&args.bad_rows);
     let text = text::options(&tables, &flags, &args.inputs)?;
     let mut reads = reads(&tables, &text);
-    let of_inputs = (&args.inputs[..], text.kind);
-    let (copies, _spool) = unpacked(host, (&job, &resources), of_inputs, &args.dir)?;
+    let (inputs, beside) = (&args.inputs, &args.dir);
+    let (copies, _spool) = unpacked(host, &job, &resources, inputs, text.kind, beside)?;
     reads.copies = copies;
     let (view, built) = watch(host, &job.control, &BUILD, || {
         let options = BuildOptions::default();

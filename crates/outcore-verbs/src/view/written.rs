@@ -8,7 +8,6 @@ use std::sync::Mutex;
 
 use outcore::runs::{SortedView, ViewType, WriteSummary as EngineSummary};
 use outcore::{Output, Result};
-use outcore_front::cost::DriveTraffic;
 use outcore_front::output::{self, Consent, Holds, Target};
 use outcore_front::resources::Resources;
 use outcore_io::units;
@@ -72,7 +71,7 @@ impl Written<'_> {
         output: &Path,
     ) -> Result<WriteSummary> {
         let done = &self.done;
-        let traffic: Vec<DriveTraffic> = done.drives.iter().map(DriveTraffic::of).collect();
+        let traffic = done.drives.clone();
         let moved = Moved {
             records: done.records,
             read_bytes: done.read_bytes,

@@ -61,6 +61,15 @@ use crate::key::expr::Schema;
 use crate::primitives::Table;
 use outcore_io::Result;
 
+/// Files and the type of their items.
+#[derive(Debug, Clone)]
+pub struct TypedFiles {
+    /// The files, one after another.
+    pub files: Vec<Input>,
+    /// The type of each item.
+    pub item: ItemType,
+}
+
 /// An input, and the steps on it; see the module.
 pub struct Dataset {
     items: Items,
@@ -115,11 +124,11 @@ impl Dataset {
     ///
     /// # Errors
     /// [`crate::Kind::Usage`] for too many inputs.
-    pub fn zip(inputs: &[(Vec<Input>, ItemType)]) -> Result<Self> {
-        if let [(files, item)] = inputs {
+    pub fn zip(inputs: &[TypedFiles]) -> Result<Self> {
+        if let [TypedFiles { files, item }] = inputs {
             return Ok(Self::records(files, item.clone()));
         }
-        let tables = inputs.iter().map(|(files, item)| item.table(files));
+        let tables = inputs.iter().map(|input| input.item.table(&input.files));
         let tables: Vec<Table> = tables.collect();
         Ok(Self::of(Records {
             files: Vec::new(),

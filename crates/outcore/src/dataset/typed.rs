@@ -49,7 +49,7 @@ struct Settled<S> {
 
 impl<S> Settled<S> {
     /// Adds the summary of a consumer.
-    fn done<T>(mut self, (found, done): (T, Summary)) -> (T, Summary) {
+    fn done<T>(mut self, found: T, done: Summary) -> (T, Summary) {
         self.passes.add(done);
         (found, self.passes.done)
     }
@@ -245,8 +245,9 @@ impl<P: Stages> TypedDataset<P> {
     ) -> Result<(Vec<T>, Summary)> {
         let settled = self.settled()?;
         let job = settled.passes.job();
-        let found = primitives::for_each_batch(&job, &settled.last, state_bytes, make, visit)?;
-        Ok(settled.done(found))
+        let (found, done) =
+            primitives::for_each_batch(&job, &settled.last, state_bytes, make, visit)?;
+        Ok(settled.done(found, done))
     }
 }
 

@@ -91,6 +91,13 @@ pub trait SortKey: Sync {
 /// A shared order.
 pub type SharedKey = Arc<dyn SortKey + Send + Sync>;
 
+/// An item and its key, if keys are made.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct KeyedItem<'a> {
+    pub(crate) item: &'a [u8],
+    pub(crate) key: &'a [u8],
+}
+
 /// How two items with keys compare: the answers of a [`SortKey`] that are the same for all items.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Rank {
@@ -108,11 +115,11 @@ impl Rank {
         }
     }
 
-    /// Compares by keys; each item is given with its key, if keys are made.
-    pub(crate) fn by_key(&self, a: (&[u8], &[u8]), b: (&[u8], &[u8])) -> Ordering {
+    /// Compares by keys.
+    pub(crate) fn by_key(&self, a: KeyedItem<'_>, b: KeyedItem<'_>) -> Ordering {
         let order = match self.is_item {
-            true => compare(a.0, b.0),
-            false => compare(a.1, b.1),
+            true => compare(a.item, b.item),
+            false => compare(a.key, b.key),
         };
         match self.is_descending {
             true => order.reverse(),
@@ -169,7 +176,16 @@ pub fn compare_items(order: &dyn SortKey, a: &[u8], b: &[u8]) -> Result<Ordering
     order.append_key(a, &mut key_of_a)?;
     order.append_key(b, &mut key_of_b)?;
     let rank = Rank::new(order);
-    let by_key = rank.by_key((a, &key_of_a), (b, &key_of_b));
+    let by_key = rank.by_key(
+        KeyedItem {
+            item: a,
+            key: &key_of_a,
+        },
+        KeyedItem {
+            item: b,
+            key: &key_of_b,
+        },
+    );
     Ok(by_key.then_with(|| rank.by_tie(a, b)))
 }
 

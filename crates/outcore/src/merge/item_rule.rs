@@ -7,7 +7,7 @@
 use std::cmp::Ordering;
 use std::fmt;
 
-use crate::key::sort_key::{Rank, SharedKey};
+use crate::key::sort_key::{KeyedItem, Rank, SharedKey};
 use crate::read::framing::ItemFraming;
 
 /// Number of 16-byte words in a prefix: a record has one, an item has all.
@@ -62,7 +62,16 @@ impl ItemRule {
         let (mut key_of_a, mut key_of_b) = (Vec::new(), Vec::new());
         self.key(a, &mut key_of_a);
         self.key(b, &mut key_of_b);
-        self.rank.by_key((a, &key_of_a), (b, &key_of_b))
+        self.rank.by_key(
+            KeyedItem {
+                item: a,
+                key: &key_of_a,
+            },
+            KeyedItem {
+                item: b,
+                key: &key_of_b,
+            },
+        )
     }
 
     /// The order of two items, without their positions.

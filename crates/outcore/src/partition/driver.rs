@@ -13,8 +13,8 @@ use super::checkpoint::LastRecord;
 use super::restored::Finished;
 use super::task::Sink;
 use crate::ends::{
-    Input, Output, Phase, Phases, check_unchanged, edge_pool, input_places, make_scratch,
-    open_inputs, scratch_drives, stage_output, stage_output_in, traffic_by_drive,
+    DriveTraffic, Input, Output, Phase, Phases, check_unchanged, edge_pool, input_places,
+    make_scratch, open_inputs, scratch_drives, stage_output, stage_output_in, traffic_by_drive,
 };
 use crate::forecast::PhasePlan;
 use crate::job::{Job, Layout, OutputPlaces};
@@ -124,7 +124,7 @@ pub(crate) struct Served {
     /// The phases in order.
     pub(crate) phases: Vec<Phase>,
     /// (name, bytes read, bytes written) of each drive.
-    pub(crate) drives: Vec<(String, u64, u64)>,
+    pub(crate) drives: Vec<DriveTraffic>,
 }
 
 impl<'o> Ends<'o> {
@@ -277,7 +277,8 @@ impl<'o> Ends<'o> {
         job: &Job,
         mut phases: Phases,
         mut unnamed: Unnamed<'_>,
-        (scratch, is_consumed): (Option<Scratch>, bool),
+        scratch: Option<Scratch>,
+        is_consumed: bool,
         planned: &[PhasePlan],
     ) -> Result<Served> {
         // Once the output has its name, there may be no other copy.

@@ -156,8 +156,7 @@ impl Reader for BlockReader<'_> {
             let mut buf = self.pool.take().ok_or_else(no_buffer)?;
             let buf = buf.split_to(block.read_len_bytes);
             let file = &self.blocks.parts()[block.part].file;
-            self.ahead
-                .ask(port, (file, block.read_at_bytes), buf, block);
+            self.ahead.ask(port, file, block.read_at_bytes, buf, block);
         }
         Ok(())
     }

@@ -307,7 +307,7 @@ impl Reader for BucketReader<'_, '_> {
             let buf = buf.split_to(segment.stored_bytes());
             let file = self.partition.scratch()?.file(address);
             self.ahead
-                .ask(port, (file, address.offset_bytes), buf, segment);
+                .ask(port, file, address.offset_bytes, buf, segment);
         }
         Ok(())
     }

@@ -392,6 +392,12 @@ impl Restored {
         sequences.flat_map(|s| &s.blocks).copied().collect()
     }
 
+    /// The threads that had begun any block.
+    pub(crate) fn threads_begun(&self) -> usize {
+        let sequences = self.sequences.iter();
+        sequences.filter(|s| !s.blocks.is_empty()).count()
+    }
+
     /// For each bucket whether its output has been written. One without bytes counts as not
     /// written: a table may have all of its lines.
     fn are_written(&self) -> Vec<bool> {

@@ -292,15 +292,21 @@ impl Resuming {
         }
         self.give_up(job)?;
         if difference.is_none() {
-            // A kill while scratch was removed may have left a directory without a mark.
-            let dirs = self.drives.iter().map(|drive| &drive.dir);
-            for dir in dirs.chain([&self.parent]).filter(|dir| dir.is_dir()) {
-                job.device.sweep_private_dirs(dir)?;
-            }
+            self.sweep(job)?;
             let what = "the killed run had put its output in place; nothing is left to do";
             job.control.note(what.to_owned());
         }
         Ok(difference.is_none().then_some(finished))
+    }
+
+    /// Removes directories without a mark: a killed run had made them beside those of its journal,
+    /// or was removing them.
+    fn sweep(&self, job: &Job) -> Result<()> {
+        let dirs = self.drives.iter().map(|drive| &drive.dir);
+        for dir in dirs.chain([&self.parent]).filter(|dir| dir.is_dir()) {
+            job.device.sweep_private_dirs(dir)?;
+        }
+        Ok(())
     }
 
     /// Removes what a dead job has left, its journal last.
@@ -329,6 +335,7 @@ impl Resuming {
     /// # Errors
     /// It cannot be made.
     pub(crate) fn take_dir(&mut self, job: &Job) -> Result<(PrivateDir, Option<FoundRest>)> {
+        self.sweep(job)?;
         if let Some(Found {
             dir,
             restored,
@@ -343,7 +350,6 @@ impl Resuming {
             };
             return Ok((dir, Some(rest)));
         }
-        job.device.sweep_private_dirs(&self.parent)?;
         let dir = job.device.claim_private_dir(&self.parent, &self.key)?;
         Ok((dir, None))
     }

@@ -576,18 +576,25 @@ impl Sequencer {
     }
 }
 
-/// Fills `out` with items in the order of `refs`, from byte `next.1` of item `next.0` on, until
-/// either ends; `range` returns an item's offset in `area`, and its length. Returns the number of
-/// bytes, and the place where it stopped.
+/// A place in a sequence of items: a byte of an item.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct ItemPlace {
+    pub(crate) index: usize,
+    pub(crate) offset_bytes: usize,
+}
+
+/// Fills `out` with items in the order of `refs`, from `next` on, until either ends; `range` returns
+/// an item's offset in `area`, and its length. Returns the number of bytes, and the place where it
+/// stopped.
 #[inline]
 pub(crate) fn gather<P: Copy>(
     area: &[u8],
     refs: &[P],
     range: impl Fn(P) -> (usize, usize),
-    next: (usize, usize),
+    next: ItemPlace,
     out: &mut [u8],
-) -> (usize, (usize, usize)) {
-    let (mut index, mut offset) = next;
+) -> (usize, ItemPlace) {
+    let (mut index, mut offset) = (next.index, next.offset_bytes);
     let mut filled = 0;
     while filled < out.len() && index < refs.len() {
         if let Some(&ahead) = refs.get(index + FETCH_AHEAD) {
@@ -609,7 +616,11 @@ pub(crate) fn gather<P: Copy>(
             offset = 0;
         }
     }
-    (filled, (index, offset))
+    let next = ItemPlace {
+        index,
+        offset_bytes: offset,
+    };
+    (filled, next)
 }
 
 /// Tasks for buckets, one after another in the output. Copies of one item are divided into pieces

@@ -113,13 +113,7 @@ fn copy_large(
         copy_records(job, &ends, element_bytes, &positions, sink)
     })?;
     phases.end("gather", &ends.volume);
-    let served = ends.close(
-        job,
-        phases,
-        Unnamed::of(staged, written),
-        (None, false),
-        &[],
-    )?;
+    let served = ends.close(job, phases, Unnamed::of(staged, written), None, false, &[])?;
     Ok(Summary {
         records_in: ends.data_bytes / element_bytes as u64,
         records: written.items,

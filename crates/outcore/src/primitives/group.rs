@@ -27,7 +27,7 @@ use super::batch::{Sequence, Yield};
 use super::count_table::{COUNT_BYTES, CountTable, PLACES_MIN, hash};
 use super::gather::{FileItems, InMemory};
 use super::ordered::{InOrder, append_in_order};
-use super::pass::{BESIDE, Demand, Pass, RESULTS, shield};
+use super::pass::{BESIDE, Demand, Pass, RESULTS, Sample, shield};
 use super::pieces::Lanes;
 use super::producer::{Emit, Producer, Typed};
 use super::sorted::{can_sort_made, sort_made};
@@ -428,7 +428,8 @@ fn sample_items(job: &Job, producer: &dyn Producer, few: u64) -> Result<(Sampled
     let room = demand.fixed_bytes / (SAMPLE_POSITIONS * size_of::<u64>() as u64);
     let pieces = room.clamp(1, SAMPLE_PIECES);
     let volume = Arc::new(Volume::new(Arc::clone(&job.device), &[])?);
-    let pass = Pass::open_sample(volume, job, &sources, demand, (pieces, positions))?;
+    let sample = Sample { pieces, positions };
+    let pass = Pass::open_sample(volume, job, &sources, demand, sample)?;
     let count = pass.count();
     if producer.yields() != Yield::Any && count <= few {
         let all = Sampled {

@@ -226,6 +226,22 @@ impl Geometry {
     }
 }
 
+/// A sample of evenly spread pieces.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Sample {
+    /// About how many.
+    pub(crate) pieces: u64,
+    /// Positions of each.
+    pub(crate) positions: u64,
+}
+
+/// The source and the slot of a read.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct SlotRead {
+    slot: usize,
+    source: usize,
+}
+
 /// A prepared pass: sources open, sizes chosen.
 pub(crate) struct Pass<'a> {
     pub(crate) job: &'a Job,
@@ -271,13 +287,13 @@ impl<'a> Pass<'a> {
         Self::open_part(volume, job, sources, lanes, demand, None)
     }
 
-    /// A pass over a sample: about `pieces` pieces of `positions` positions, evenly spread.
+    /// A pass over a sample.
     pub(crate) fn open_sample(
         volume: Arc<Volume>,
         job: &'a Job,
         sources: &[Source],
         demand: Demand,
-        sample: (u64, u64),
+        sample: Sample,
     ) -> Result<Self> {
         Self::open_part(volume, job, sources, Lanes::Drives, demand, Some(sample))
     }
@@ -288,7 +304,7 @@ impl<'a> Pass<'a> {
         sources: &[Source],
         lanes: Lanes,
         demand: Demand,
-        sample: Option<(u64, u64)>,
+        sample: Option<Sample>,
     ) -> Result<Self> {
         let ended = Phases::start();
         let sources = OpenSources::open(&volume, sources, lanes)?;
@@ -296,9 +312,9 @@ impl<'a> Pass<'a> {
         let budget = sizes.ledger(&sources, demand).open(&job.budget)?;
         let pieces = match sample {
             None => Pieces::new(sources, sizes.items),
-            Some((pieces, positions)) => {
-                sizes.items = sizes.items.min(positions);
-                Pieces::new(sources, sizes.items).sampled(pieces)
+            Some(sample) => {
+                sizes.items = sizes.items.min(sample.positions);
+                Pieces::new(sources, sizes.items).sampled(sample.pieces)
             }
         };
         let thread_group = ThreadGroup::new(job, pieces.len()).near(&volume);
@@ -448,7 +464,7 @@ struct Loading {
 pub(crate) struct Reader<'a> {
     pass: &'a Pass<'a>,
     /// Reads by slot and source; their results are written after them.
-    pub(crate) transfers: Transfers<(usize, usize)>,
+    pub(crate) transfers: Transfers<SlotRead>,
     pools: Vec<Option<Pool>>,
     loading: Vec<Option<Loading>>,
     ready: VecDeque<Loaded>,
@@ -584,7 +600,8 @@ impl<'a> Reader<'a> {
             let at_bytes = block_floor(read.from_bytes);
             let front = buf.split_to((block_ceil(read.end_bytes) - at_bytes) as usize);
             let file = &sources.part_of(&piece, source).file;
-            self.transfers.read(file, at_bytes, front, (slot, source));
+            let read = SlotRead { slot, source };
+            self.transfers.read(file, at_bytes, front, read);
             loading.missing += 1;
         }
         if loading.missing == 0 {
@@ -617,8 +634,8 @@ impl<'a> Reader<'a> {
         Ok(())
     }
 
-    fn arrived(&mut self, arrival: Arrival<(usize, usize)>) -> Result<()> {
-        let (slot, source) = arrival.what;
+    fn arrived(&mut self, arrival: Arrival<SlotRead>) -> Result<()> {
+        let SlotRead { slot, source } = arrival.what;
         let Some(loading) = &mut self.loading[slot] else {
             return Ok(());
         };

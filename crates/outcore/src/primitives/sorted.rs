@@ -16,7 +16,7 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use bytemuck::Pod;
 
 use super::batch::{Sequence, Yield};
-use super::pass::{Demand, Geometry, Pass, RESULTS, shield};
+use super::pass::{Demand, Geometry, Pass, RESULTS, Sample, shield};
 use super::pieces::{Lanes, OpenSources};
 use super::producer::{Emit, Producer, Typed};
 use crate::ends::Output;
@@ -171,7 +171,10 @@ impl Source for Made<'_> {
         };
         let positions = (SAMPLE_BYTES / sampled_bytes).max(1);
         let volume = Arc::clone(&ends.volume);
-        let sample = (SAMPLE_PIECES, positions);
+        let sample = Sample {
+            pieces: SAMPLE_PIECES,
+            positions,
+        };
         let pass = Pass::open_sample(volume, job, &sources, self.demand(), sample)?;
         job.control.begin_phase("sample", 0);
         let sample = Mutex::new(Vec::new());

@@ -8,7 +8,7 @@
 use std::fmt;
 
 use super::pieces::OpenSources;
-use crate::ends::{Phase, Phases, beside, traffic_by_drive};
+use crate::ends::{DriveTraffic, Phase, Phases, add_traffic, beside, traffic_by_drive};
 use crate::forecast::{Amounts, Forecast, PhasePlan, predicted_text};
 use crate::job::{Job, Layout};
 use crate::shuffle::ShuffleSummary;
@@ -145,7 +145,7 @@ pub struct Summary {
     /// Bytes written to all drives, and to a pipe.
     pub written_bytes: u64,
     /// (name, bytes read, bytes written) of each drive.
-    pub drives: Vec<(String, u64, u64)>,
+    pub drives: Vec<DriveTraffic>,
     /// Lines that were skipped because they have no key.
     pub skipped: u64,
     /// The phases of all passes, in order.
@@ -199,15 +199,7 @@ impl Summary {
     /// Adds a later pass: the result is that of the later one, and the bytes are the sums.
     #[must_use]
     pub fn and(mut self, later: Summary) -> Self {
-        for (name, read_bytes, written_bytes) in later.drives {
-            match self.drives.iter_mut().find(|drive| drive.0 == name) {
-                Some((_, read, written)) => {
-                    *read += read_bytes;
-                    *written += written_bytes;
-                }
-                None => self.drives.push((name, read_bytes, written_bytes)),
-            }
-        }
+        add_traffic(&mut self.drives, &later.drives);
         self.phases.extend(later.phases);
         Summary {
             records_in: match self.passes {

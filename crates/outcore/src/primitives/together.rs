@@ -41,17 +41,26 @@ pub struct Together {
     phases: Phases,
 }
 
+/// A file and its length.
+#[derive(Debug, Clone, Copy)]
+pub struct SizedFile<'a> {
+    /// Its path.
+    pub path: &'a Path,
+    /// Its length.
+    pub len_bytes: u64,
+}
+
 impl Together {
     /// Stages files of these lengths.
     ///
     /// # Errors
     /// [`crate::Kind::Usage`] for an existing file, unless `replace`, and for no file at all;
     /// [`crate::Kind::Memory`]; the errors of creating files.
-    pub fn create(job: &Job, files: &[(&Path, u64)], replace: bool) -> Result<Self> {
+    pub fn create(job: &Job, files: &[SizedFile<'_>], replace: bool) -> Result<Self> {
         if files.is_empty() {
             return Err(Error::usage("create output", "no file is given"));
         }
-        refuse_existing(files.iter().map(|(path, _)| *path), replace)?;
+        refuse_existing(files.iter().map(|file| file.path), replace)?;
         let phases = Phases::start();
         let volume = Volume::new(Arc::clone(&job.device), &[])?;
         let area_bytes = (job.budget.free_bytes() / 64).clamp(AREA_BYTES_MIN, AREA_BYTES_MAX);
@@ -59,14 +68,14 @@ impl Together {
         let pool = Pool::new(&job.budget, RESULTS, area_bytes, AREAS)?;
         let edge_pool = Pool::new(&job.budget, RESULTS, BLOCK_BYTES, EDGE_SLOTS)?;
         let mut starts_bytes = vec![0];
-        let plans = files.iter().map(|(path, len_bytes)| {
+        let plans = files.iter().map(|file| {
             let start_bytes = starts_bytes.last().copied().unwrap_or(0);
-            starts_bytes.push(start_bytes + len_bytes);
+            starts_bytes.push(start_bytes + file.len_bytes);
             ShardPlan {
-                path: path.to_path_buf(),
+                path: file.path.to_path_buf(),
                 header: Vec::new(),
                 start_bytes,
-                len_bytes: *len_bytes,
+                len_bytes: file.len_bytes,
             }
         });
         let plans = plans.collect();

@@ -20,7 +20,7 @@ use super::pass::{BESIDE, Demand, Geometry, Pass, RESULTS, shield};
 use super::pieces::{Lanes, OpenSources};
 use super::producer::{Emit, Producer, Typed};
 use super::summary::{PassPlan, Summary, plan_phase};
-use super::together::Together;
+use super::together::{SizedFile, Together};
 use crate::ends::{MakeHeader, Output};
 use crate::ends::{refuse_existing, stage_output};
 use crate::forecast::Forecast;
@@ -200,19 +200,29 @@ pub(crate) fn write_placed(
     write_staged(pass, producer, staged, &[], output, direction)
 }
 
+/// A file that is written from memory.
+#[derive(Debug, Clone, Copy)]
+pub struct FileBytes<'a> {
+    /// Its path.
+    pub path: &'a Path,
+    /// Its content.
+    pub bytes: &'a [u8],
+}
+
 /// Writes files from memory that the caller publishes together.
 ///
 /// # Errors
 /// [`crate::Kind::Usage`] for an existing file, unless `replace`; the errors of writing. No output
 /// remains then.
-pub fn stage_together(job: &Job, files: &[(&Path, &[u8])], replace: bool) -> Result<Together> {
-    let lens: Vec<(&Path, u64)> = files
-        .iter()
-        .map(|(path, bytes)| (*path, bytes.len() as u64))
-        .collect();
-    let mut together = Together::create(job, &lens, replace)?;
-    for (file, (_, bytes)) in files.iter().enumerate() {
-        together.write(file, 0, bytes)?;
+pub fn stage_together(job: &Job, files: &[FileBytes<'_>], replace: bool) -> Result<Together> {
+    let new = files.iter().map(|file| SizedFile {
+        path: file.path,
+        len_bytes: file.bytes.len() as u64,
+    });
+    let new: Vec<SizedFile<'_>> = new.collect();
+    let mut together = Together::create(job, &new, replace)?;
+    for (number, file) in files.iter().enumerate() {
+        together.write(number, 0, file.bytes)?;
     }
     Ok(together)
 }
@@ -229,13 +239,14 @@ pub fn produce_beside(
     job: &Job,
     producer: &dyn Producer,
     output: &Output,
-    (beside, replace): (&[(&Path, &[u8])], bool),
+    beside: &[FileBytes<'_>],
+    replace: bool,
 ) -> Result<Summary> {
     assert_eq!(producer.yields(), Yield::One);
     let Output::File { path, header } = output else {
         panic!("the output must be a file");
     };
-    let all = std::iter::once(path.as_path()).chain(beside.iter().map(|(path, _)| *path));
+    let all = std::iter::once(path.as_path()).chain(beside.iter().map(|file| file.path));
     refuse_existing(all, replace)?;
     let pass = open_placed(job, producer, output)?;
     let count = pass.count();
@@ -247,7 +258,7 @@ pub fn produce_beside(
         len_bytes: data_bytes,
     }];
     let mut start_bytes = data_bytes;
-    for (path, bytes) in beside {
+    for FileBytes { path, bytes } in beside {
         plans.push(ShardPlan {
             path: path.to_path_buf(),
             header: Vec::new(),
@@ -257,7 +268,7 @@ pub fn produce_beside(
         start_bytes += bytes.len() as u64;
     }
     let staged = StagedOutput::stage(&pass.volume, plans, None, replace, Room::Exactly)?;
-    let rest: Vec<&[u8]> = beside.iter().map(|(_, bytes)| *bytes).collect();
+    let rest: Vec<&[u8]> = beside.iter().map(|file| file.bytes).collect();
     write_staged(pass, producer, staged, &rest, output, Direction::Forward)
 }
 

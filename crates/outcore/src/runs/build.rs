@@ -31,7 +31,7 @@ use super::size::{LineLengths, ViewSize};
 use super::sort_lines::{RunSizes, cut_lines};
 use super::sorting::sort_runs;
 use super::types::{BuildOptions, FRONT_BYTES_MAX, LineOrders, RowType, ViewType, own_orders};
-use crate::ends::{Input, Phase, Phases, input_places};
+use crate::ends::{DriveTraffic, Input, Phase, Phases, input_places};
 use crate::ends::{check_unchanged, open_inputs, traffic_by_drive};
 use crate::job::{Job, JobSize, OutputPlaces, ScratchDrive};
 use crate::key::sort_key::SharedKey;
@@ -65,7 +65,7 @@ pub struct BuildSummary {
     /// The phases in order.
     pub phases: Vec<Phase>,
     /// (name, bytes read, bytes written) of each drive.
-    pub drives: Vec<(String, u64, u64)>,
+    pub drives: Vec<DriveTraffic>,
     /// The plan it followed.
     pub plan: ViewPlan,
 }

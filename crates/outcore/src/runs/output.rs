@@ -20,7 +20,8 @@ use super::plan::INDEX;
 use super::shape::Shape;
 use super::{SortedView, ViewReader};
 use crate::ends::{
-    EDGES, EDGES_BYTES, Output, Phase, Phases, edge_pool, stage_output, traffic_by_drive,
+    DriveTraffic, EDGES, EDGES_BYTES, Output, Phase, Phases, edge_pool, stage_output,
+    traffic_by_drive,
 };
 use crate::forecast::PhasePlan;
 use crate::job::Job;
@@ -55,7 +56,7 @@ pub struct WriteSummary {
     /// Bytes written to all drives.
     pub written_bytes: u64,
     /// (name, bytes read, bytes written) of each drive.
-    pub drives: Vec<(String, u64, u64)>,
+    pub drives: Vec<DriveTraffic>,
     /// Its phases, with their predictions.
     pub phases: Vec<Phase>,
 }

@@ -34,7 +34,9 @@ use self::plan::COPY;
 pub use self::plan::{ShufflePlan, ShuffleSize, plan_shuffle};
 use self::records::{Fixed, Lines, Numbers, Records};
 use self::tree::{Tree, fan_out};
-use crate::ends::{Input, Output, Phase, Phases, check_unchanged, interleave, open_inputs};
+use crate::ends::{
+    DriveTraffic, Input, Output, Phase, Phases, check_unchanged, interleave, open_inputs,
+};
 use crate::job::{Job, JobSize};
 use crate::key::check::CheckOptions;
 use crate::key::record::RecordFormat;
@@ -103,7 +105,7 @@ pub struct ShuffleSummary {
     /// The phases in order.
     pub phases: Vec<Phase>,
     /// (name, bytes read, bytes written) of each drive.
-    pub drives: Vec<(String, u64, u64)>,
+    pub drives: Vec<DriveTraffic>,
     /// The plan it followed.
     pub plan: ShufflePlan,
 }
@@ -230,8 +232,8 @@ fn shuffle_large(
         copy_records(job, &ends, record_bytes, &positions, sink)
     })?;
     phases.end(COPY, &ends.volume);
-    let (unnamed, scratch) = (Unnamed::of(staged, written), (None, false));
-    let served = ends.close(job, phases, unnamed, scratch, &plan.phases)?;
+    let unnamed = Unnamed::of(staged, written);
+    let served = ends.close(job, phases, unnamed, None, false, &plan.phases)?;
     Ok(summary(served, written.items, written.bytes, plan))
 }
 
@@ -379,10 +381,10 @@ fn run<R: Records>(
             .map(|(tally, format)| read_back_of(tally, format, options.unit)),
         ..Unnamed::of(staged, written)
     };
-    let scratch = (scratch.into_made(), false);
+    let scratch = scratch.into_made();
     // Its memory is free for the check of the output.
     drop(planned);
-    let served = ends.close(whole_job, phases, unnamed, scratch, &plan.phases)?;
+    let served = ends.close(whole_job, phases, unnamed, scratch, false, &plan.phases)?;
     Ok(summary(served, written.items, written.bytes, plan))
 }
 

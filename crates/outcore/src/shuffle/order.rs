@@ -52,6 +52,13 @@ pub struct Shuffled {
     _memory: Reservation,
 }
 
+/// A record that is read, and its place in the result. Records sort by position.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct Wanted {
+    element: u64,
+    place: u32,
+}
+
 /// One read of adjacent records.
 struct Fetch {
     part: usize,
@@ -210,7 +217,9 @@ impl Shuffled {
         let budget = &self.job.budget;
         let _refs = budget.reserve("references to records", REF_BYTES * count)?;
         let elements = self.elements(&job, from..from + count)?;
-        let mut wanted: Vec<(u64, u32)> = elements.into_iter().zip(0..).collect();
+        let wanted = elements.into_iter().zip(0..);
+        let wanted = wanted.map(|(element, place)| Wanted { element, place });
+        let mut wanted: Vec<Wanted> = wanted.collect();
         wanted.sort_unstable();
         self.fetch(&job, &wanted, out)?;
         check_unchanged(&self.volume, &self.parts, false)
@@ -307,7 +316,7 @@ impl Shuffled {
     }
 
     /// Reads the records `wanted`, ascending, each to its place in `out`.
-    fn fetch(&self, job: &Job, wanted: &[(u64, u32)], out: &mut [u8]) -> Result<()> {
+    fn fetch(&self, job: &Job, wanted: &[Wanted], out: &mut [u8]) -> Result<()> {
         let fetches = self.fetches(wanted);
         let longest = fetches.iter().map(|f| f.to_bytes - f.from_bytes).max();
         let slot_bytes = longest.unwrap_or(0) as usize;
@@ -327,7 +336,7 @@ impl Shuffled {
         let take = |read: Arrival<Fetch>| {
             let fetch = read.what;
             let part = &self.parts[fetch.part];
-            for &(element, place) in &wanted[fetch.wanted.clone()] {
+            for &Wanted { element, place } in &wanted[fetch.wanted.clone()] {
                 let at = self.at_bytes(part, element) - fetch.from_bytes;
                 let to = at + self.record_bytes;
                 if to > read.len_bytes as u64 {
@@ -350,9 +359,9 @@ impl Shuffled {
     }
 
     /// Reads for records in ascending order; adjacent ones together.
-    fn fetches(&self, wanted: &[(u64, u32)]) -> Vec<Fetch> {
+    fn fetches(&self, wanted: &[Wanted]) -> Vec<Fetch> {
         let mut fetches: Vec<Fetch> = Vec::new();
-        for (index, &(element, _)) in wanted.iter().enumerate() {
+        for (index, &Wanted { element, .. }) in wanted.iter().enumerate() {
             let after = self
                 .parts
                 .partition_point(|part| part.first_position <= element);

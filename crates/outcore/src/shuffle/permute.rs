@@ -23,7 +23,7 @@ use crate::partition::kernel::count_each;
 use crate::partition::load::LoadedRun;
 use crate::partition::no_buffer;
 use crate::partition::task::{
-    BucketTask, BucketWork, Loaded, Sink, TaskMemory, TaskWorker, Tasks, run_tasks,
+    BucketTask, BucketWork, ItemPlace, Loaded, Sink, TaskMemory, TaskWorker, Tasks, run_tasks,
 };
 use outcore_io::memory::{Buf, Pool, block_ceil};
 use outcore_io::units;
@@ -142,8 +142,8 @@ impl<R: Records> BucketWork<Node> for Permuting<'_, R> {
         let (runs, _) = loaded.load.runs();
         let mut names = self.name(bucket, &runs, &area)?;
         let spot = worker.place(&loaded, |_| bucket.counts.bytes)?;
-        // The next byte to write: a record and an offset inside it.
-        let mut next: (usize, usize) = (0, 0);
+        // The next byte to write.
+        let mut next = ItemPlace::default();
         worker.emit(spot, |out| {
             next = self.fill(bucket, &area, &mut names, next, out);
         })
@@ -232,24 +232,23 @@ impl<R: Records> Permuting<'_, R> {
         Ok(names)
     }
 
-    /// Fills `out` with the records of a bucket from byte `next.1` of record `next.0` on; returns
-    /// where it stopped. Leaves are permuted only here, so that they are in the cache when they are
-    /// used.
+    /// Fills `out` with the records of a bucket from `next` on; returns where it stopped. Leaves
+    /// are permuted only here, so that they are in the cache when they are used.
     fn fill(
         &self,
         bucket: &NodeBucket,
         area: &[u8],
         names: &mut Names,
-        mut next: (usize, usize),
+        mut next: ItemPlace,
         out: &mut [u8],
-    ) -> (usize, usize) {
+    ) -> ItemPlace {
         let (tree, records) = (self.shared.tree, self.shared.records);
         let levels = tree.levels - bucket.kind.level;
         let mut filled = 0;
         while filled < out.len() {
             let leaf = names.permuted;
             let permuted_to = leaf.checked_sub(1).map_or(0, |last| names.ends[last]);
-            if next.0 < permuted_to {
+            if next.index < permuted_to {
                 let refs = &names.parts().0[..permuted_to];
                 let (len, after) = records.gather(area, refs, next, &mut out[filled..]);
                 filled += len;
@@ -262,7 +261,7 @@ impl<R: Records> Permuting<'_, R> {
             let (dealt, len) = records.permute(rng, refs, &mut out[filled..]);
             names.permuted += 1;
             filled += len;
-            next.0 += dealt;
+            next.index += dealt;
         }
         next
     }

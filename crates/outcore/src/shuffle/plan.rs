@@ -327,13 +327,15 @@ fn candidates(size: ShuffleSize, distributions: u32) -> impl Iterator<Item = Shu
         drawn.map(move |drawn_levels| (levels, drawn_levels))
     });
     let further = all_levels.filter(move |(levels, drawn)| distributions == 1 || drawn > levels);
-    further.flat_map(move |levels| {
+    further.flat_map(move |(levels, drawn_levels)| {
         let size = size.clone();
         segments_tried(size.record_bytes.unwrap_or(1)).filter_map(move |segment_bytes| {
             with_levels(
                 size.clone(),
-                (distributions, tree_levels),
+                distributions,
+                tree_levels,
                 levels,
+                drawn_levels,
                 segment_bytes,
             )
         })
@@ -342,8 +344,10 @@ fn candidates(size: ShuffleSize, distributions: u32) -> impl Iterator<Item = Shu
 
 fn with_levels(
     size: ShuffleSize,
-    (distributions, tree_levels): (u32, u32),
-    (levels, drawn_levels): (u32, u32),
+    distributions: u32,
+    tree_levels: u32,
+    levels: u32,
+    drawn_levels: u32,
     segment_bytes: usize,
 ) -> Option<ShufflePlan> {
     let average_bytes = size.data_bytes / fan_out(drawn_levels) as u64;

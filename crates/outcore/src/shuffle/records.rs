@@ -12,7 +12,7 @@ use super::route::RandomRoute;
 use super::tree::DrawRng;
 use crate::partition::mover::{FixedMover, Mover, VaryingItems, VaryingMover};
 use crate::partition::scatter::{NumberItems, RecordItems};
-use crate::partition::task::gather;
+use crate::partition::task::{ItemPlace, gather};
 use crate::read::framing::ItemFraming;
 use crate::read::json::is_blank;
 use crate::read::regions::{FixedLength, Framing, Terminated};
@@ -62,15 +62,15 @@ pub(super) trait Records: Sync {
         (0, 0)
     }
 
-    /// Fills `out` with records in the order of `refs`, from byte `next.1` of record `next.0` on,
-    /// until either ends; returns the number of bytes, and where it stopped.
+    /// Fills `out` with records in the order of `refs`, from `next` on, until either ends; returns
+    /// the number of bytes, and where it stopped.
     fn gather(
         &self,
         area: &[u8],
         refs: &[Self::Ref],
-        next: (usize, usize),
+        next: ItemPlace,
         out: &mut [u8],
-    ) -> (usize, (usize, usize));
+    ) -> (usize, ItemPlace);
 }
 
 /// Numbers, which are moved themselves instead of references: the ordered numbers are then
@@ -116,19 +116,17 @@ impl<K: Pod + Send + Sync> Records for Numbers<K> {
         (dealt, dealt * size_of::<K>())
     }
 
-    fn gather(
-        &self,
-        _: &[u8],
-        refs: &[K],
-        (index, offset): (usize, usize),
-        out: &mut [u8],
-    ) -> (usize, (usize, usize)) {
-        let from = index * size_of::<K>() + offset;
+    fn gather(&self, _: &[u8], refs: &[K], next: ItemPlace, out: &mut [u8]) -> (usize, ItemPlace) {
+        let from = next.index * size_of::<K>() + next.offset_bytes;
         let bytes = &bytemuck::cast_slice(refs)[from..];
         let len = bytes.len().min(out.len());
         out[..len].copy_from_slice(&bytes[..len]);
         let to = from + len;
-        (len, (to / size_of::<K>(), to % size_of::<K>()))
+        let next = ItemPlace {
+            index: to / size_of::<K>(),
+            offset_bytes: to % size_of::<K>(),
+        };
+        (len, next)
     }
 }
 
@@ -164,9 +162,9 @@ impl Records for Fixed {
         &self,
         area: &[u8],
         refs: &[u32],
-        next: (usize, usize),
+        next: ItemPlace,
         out: &mut [u8],
-    ) -> (usize, (usize, usize)) {
+    ) -> (usize, ItemPlace) {
         match self.record_bytes {
             16 => gather_fixed::<16>(area, refs, next, out),
             _ => {
@@ -225,9 +223,9 @@ impl Records for Lines {
         &self,
         area: &[u8],
         refs: &[[u32; 2]],
-        next: (usize, usize),
+        next: ItemPlace,
         out: &mut [u8],
-    ) -> (usize, (usize, usize)) {
+    ) -> (usize, ItemPlace) {
         let range = |[at, len]: [u32; 2]| (at as usize, len as usize);
         gather(area, refs, range, next, out)
     }
@@ -237,18 +235,19 @@ impl Records for Lines {
 fn gather_fixed<const LEN: usize>(
     area: &[u8],
     refs: &[u32],
-    next: (usize, usize),
+    next: ItemPlace,
     out: &mut [u8],
-) -> (usize, (usize, usize)) {
+) -> (usize, ItemPlace) {
     let range = |entry: u32| (entry as usize, LEN);
-    let front = match next.1 {
+    let front = match next.offset_bytes {
         0 => 0,
         offset => (LEN - offset).min(out.len()),
     };
-    let (front, (index, offset)) = gather(area, refs, range, next, &mut out[..front]);
-    if offset > 0 {
-        return (front, (index, offset));
+    let (front, next) = gather(area, refs, range, next, &mut out[..front]);
+    if next.offset_bytes > 0 {
+        return (front, next);
     }
+    let index = next.index;
     let (records, _) = out[front..].as_chunks_mut::<LEN>();
     let count = records.len().min(refs.len() - index);
     for (record, &entry) in records.iter_mut().zip(&refs[index..]) {
@@ -256,7 +255,11 @@ fn gather_fixed<const LEN: usize>(
         record.copy_from_slice(&area[at..at + LEN]);
     }
     let middle = front + count * LEN;
-    let (rest, next) = gather(area, refs, range, (index + count, 0), &mut out[middle..]);
+    let next = ItemPlace {
+        index: index + count,
+        offset_bytes: 0,
+    };
+    let (rest, next) = gather(area, refs, range, next, &mut out[middle..]);
     (middle + rest, next)
 }
 
@@ -268,17 +271,17 @@ mod tests {
     fn check<R: Records>(records: &R, area: &[u8], refs: &[R::Ref], whole: &[u8]) {
         for step in 1..80 {
             let mut out = vec![0; whole.len()];
-            let mut next = (0, 0);
+            let mut next = ItemPlace::default();
             for chunk in out.chunks_mut(step) {
                 // Places become known during the gather, some at a time.
-                let known = refs.len().min(next.0 + 2);
+                let known = refs.len().min(next.index + 2);
                 let (some, after) = records.gather(area, &refs[..known], next, chunk);
                 let (rest, after) = records.gather(area, refs, after, &mut chunk[some..]);
                 assert_eq!(some + rest, chunk.len());
                 next = after;
             }
             assert_eq!(out, whole);
-            assert_eq!(next, (refs.len(), 0));
+            assert_eq!((next.index, next.offset_bytes), (refs.len(), 0));
         }
     }
 

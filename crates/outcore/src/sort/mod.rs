@@ -35,7 +35,7 @@ use self::source::{Amount, Files, Source};
 use self::split::split_oversized;
 use self::splitters::KeySplitters;
 use self::task::sort_buckets;
-use crate::ends::{Input, Output, Phase, Phases};
+use crate::ends::{DriveTraffic, Input, Output, Phase, Phases};
 use crate::job::{Job, JobSize, Layout};
 use crate::key::check::CheckOptions;
 use crate::key::order::{Order, OrderOptions};
@@ -95,7 +95,7 @@ pub struct SortSummary {
     /// The phases in order.
     pub phases: Vec<Phase>,
     /// (name, bytes read, bytes written) of each drive.
-    pub drives: Vec<(String, u64, u64)>,
+    pub drives: Vec<DriveTraffic>,
     /// The plan it followed.
     pub plan: Option<SortPlan>,
 }
@@ -320,10 +320,17 @@ where
             .map(|tally| read_back_of(tally, format, options)),
         ..Unnamed::of(staged, written)
     };
-    let scratch = (scratch.into_made(), is_consumed);
+    let scratch = scratch.into_made();
     // Its memory is free for the check of the output.
     drop(planned);
-    let served = ends.close(whole_job, phases, unnamed, scratch, &plan.phases)?;
+    let served = ends.close(
+        whole_job,
+        phases,
+        unnamed,
+        scratch,
+        is_consumed,
+        &plan.phases,
+    )?;
     Ok(summary(served, written.items, splits, plan))
 }
 

@@ -18,8 +18,8 @@ use crate::partition::classify::Key;
 use crate::partition::driver::{Ends, Written};
 use crate::partition::no_buffer;
 use crate::partition::task::{
-    BucketTask, BucketWork, Loaded, Spot, TaskMemory, TaskWorker, Tasks, gather, run_tasks,
-    take_over, tasks_in_order,
+    BucketTask, BucketWork, ItemPlace, Loaded, Spot, TaskMemory, TaskWorker, Tasks, gather,
+    run_tasks, take_over, tasks_in_order,
 };
 use outcore_io::Result;
 use outcore_io::memory::{Buf, Pool};
@@ -280,7 +280,7 @@ where
             self.note_kept(&area[at..at + element_bytes]);
         }
         // The next byte to write: an entry and an offset inside its record.
-        let mut next = (0, 0);
+        let mut next = ItemPlace::default();
         let range = |entry: Entry| (entry.at_bytes as usize, element_bytes);
         worker.emit(spot, |out| {
             (_, next) = gather(&area, &entries, range, next, out);

@@ -296,7 +296,7 @@ impl ThreadQueue<'_> {
         (drive, start_bytes + row * piece_bytes)
     }
 
-    fn send(&mut self, op: Op, (drive, offset_bytes): (usize, u64), buf: Buf) {
+    fn send(&mut self, op: Op, drive: usize, offset_bytes: u64, buf: Buf) {
         let place = &self.pass.places[drive];
         self.queue.submit(Request {
             token: drive as u64,
@@ -310,15 +310,15 @@ impl ThreadQueue<'_> {
 
     fn read(&mut self, buf: Buf) {
         let number = self.pass.reads.fetch_add(1, Ordering::Relaxed);
-        let at = self.place_of(number, LARGE_BYTES, false);
+        let (drive, offset_bytes) = self.place_of(number, LARGE_BYTES, false);
         self.reads_in_flight += 1;
-        self.send(Op::Read, at, buf);
+        self.send(Op::Read, drive, offset_bytes, buf);
     }
 
     fn write(&mut self, buf: Buf) {
         let number = self.pass.writes.fetch_add(1, Ordering::Relaxed);
-        let at = self.place_of(number, buf.len() as u64, true);
-        self.send(Op::Write, at, buf);
+        let (drive, offset_bytes) = self.place_of(number, buf.len() as u64, true);
+        self.send(Op::Write, drive, offset_bytes, buf);
     }
 
     /// The next block that was read, whether its device held data before the measurement, and a

@@ -17,7 +17,7 @@ use outcore_io::units::Unit;
 use outcore_store::batch::DriveMeter;
 
 use super::field::Field;
-use super::striped::{open_wide, reads, volume_over};
+use super::striped::{ReadLoad, open_wide, reads, volume_over};
 use super::sweeps::{LARGE_BYTES, LARGE_DEPTH, SMALL_BYTES, SMALL_DEPTH};
 use outcore_report::{Cell, Section, Table};
 
@@ -55,8 +55,13 @@ pub(super) fn each_drive(
         field.watch().say(&format!("each drive, {name}"));
         let in_flight = depth as usize * drives;
         let volume = volume_over(device, field.targets, open_wide(in_flight * 16))?;
-        let time = (field.step_s(), field.watch());
-        let seen = reads(&volume, (is_random, block_bytes), in_flight, time)?;
+        let load = ReadLoad {
+            is_random,
+            block_bytes,
+            in_flight,
+            limit_s: field.step_s(),
+        };
+        let seen = reads(&volume, load, field.watch())?;
         let block = Unit::Bytes.show(block_bytes as f64);
         let what = format!("{name} of {block}");
         let table = table(id, &format!("{what}, {in_flight} in flight"));

@@ -12,7 +12,8 @@
 //! Bounds: threads x [`IO_BYTES`] of buffers; [`FILES`] x their size on the drives, and at most
 //! [`FILE_BYTES_MAX`] per file.
 
-use std::path::PathBuf;
+use std::ops::Range;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Barrier, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -396,7 +397,7 @@ impl<'a> Mix<'a> {
             return Ok(());
         };
         let (drive, path) = self.path(file);
-        let done = self.on_file(step, hand, (drive, &path), seen);
+        let done = self.on_file(step, hand, drive, &path, seen);
         self.put(file, step != Step::Delete);
         done.map_err(|error| error.drive(&self.targets[drive].name).path(&path))?;
         let ns = started.elapsed().as_nanos() as u64;
@@ -413,7 +414,8 @@ impl<'a> Mix<'a> {
         &self,
         step: Step,
         hand: &mut Hand,
-        (drive, path): (usize, &PathBuf),
+        drive: usize,
+        path: &Path,
         seen: &mut Seen,
     ) -> Result<()> {
         if step == Step::Delete {
@@ -462,11 +464,11 @@ impl Hand {
     }
 
     fn read(&mut self, file: FileId, drive: usize, len_bytes: u64) -> Result<u64> {
-        self.transfer(Op::Read, file, drive, (0, len_bytes))
+        self.transfer(Op::Read, file, drive, 0..len_bytes)
     }
 
     fn write(&mut self, file: FileId, drive: usize, at_bytes: u64, len_bytes: u64) -> Result<u64> {
-        self.transfer(Op::Write, file, drive, (at_bytes, len_bytes))
+        self.transfer(Op::Write, file, drive, at_bytes..at_bytes + len_bytes)
     }
 
     /// Moves a range, one piece after another.
@@ -475,8 +477,9 @@ impl Hand {
         op: Op,
         file: FileId,
         drive_index: usize,
-        (from_bytes, len_bytes): (u64, u64),
+        range: Range<u64>,
     ) -> Result<u64> {
+        let len_bytes = range.end - range.start;
         let mut moved_bytes = 0;
         while moved_bytes < len_bytes {
             let piece_bytes = (len_bytes - moved_bytes).min(IO_BYTES);
@@ -488,7 +491,7 @@ impl Hand {
                 op,
                 file,
                 drive_index,
-                offset_bytes: from_bytes + moved_bytes,
+                offset_bytes: range.start + moved_bytes,
                 buf: slot.split_to(piece_bytes as usize).into(),
             });
             drop(slot);

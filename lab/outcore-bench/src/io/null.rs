@@ -21,7 +21,7 @@ use outcore_io::units::Unit;
 use outcore_store::striped::{BackPressure, Member, Servers, StripeOptions, StripedVolume};
 
 use super::field::Field;
-use super::striped::{open_wide, reads};
+use super::striped::{ReadLoad, open_wide, reads};
 use super::sweeps::{SMALL_BYTES, SMALL_DEPTH};
 use crate::load::in_threads;
 use crate::watch::Watch;
@@ -149,7 +149,9 @@ impl Queue for NullQueue {
 /// Requests per second that `threads` threads, each with a submitter, get through a volume of
 /// `drives` null drives. `servers` threads of the volume serve it, if that is not 0.
 fn submit_for(
-    (drives, threads, servers): (usize, usize, usize),
+    drives: usize,
+    threads: usize,
+    servers: usize,
     limit_s: f64,
     watch: Watch<'_>,
 ) -> Result<f64> {
@@ -169,8 +171,13 @@ fn submit_for(
         ..open_wide(in_flight)
     };
     let volume = StripedVolume::open(device, &members, options)?;
-    let load = |_| reads(&volume, (true, SMALL_BYTES), in_flight, (limit_s, watch));
-    let seen = in_threads(threads, load);
+    let load = ReadLoad {
+        is_random: true,
+        block_bytes: SMALL_BYTES,
+        in_flight,
+        limit_s,
+    };
+    let seen = in_threads(threads, |_| reads(&volume, load, watch));
     seen.into_iter()
         .try_fold(0.0, |sum, seen| Ok(sum + seen?.requests_per_s()))
 }
@@ -207,7 +214,7 @@ pub(super) fn one_submitter(field: &Field<'_>) -> Result<Section> {
         }
         field.watch().say("submission overhead on the null device");
         let limit_s = field.step_s().min(1.0);
-        let rate = submit_for((drives, threads, servers), limit_s, field.watch())?;
+        let rate = submit_for(drives, threads, servers, limit_s, field.watch())?;
         table.row([
             Cell::from(drives as f64),
             (threads as f64).into(),

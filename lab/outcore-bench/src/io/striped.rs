@@ -57,19 +57,28 @@ pub(super) fn open_wide(in_flight: usize) -> StripeOptions {
     }
 }
 
-/// Reads for a while from one thread, with `in_flight` requests (counted before they are split).
+/// Reads of one thread.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct ReadLoad {
+    pub(super) is_random: bool,
+    pub(super) block_bytes: u64,
+    /// Requests in flight, counted before they are split.
+    pub(super) in_flight: usize,
+    pub(super) limit_s: f64,
+}
+
+/// Reads for a while from one thread.
 pub(super) fn reads(
     volume: &StripedVolume,
-    (is_random, block_bytes): (bool, u64),
-    in_flight: usize,
-    (limit_s, watch): (f64, Watch<'_>),
+    load: ReadLoad,
+    watch: Watch<'_>,
 ) -> Result<VolumeMoved> {
     let load = VolumeLoad {
         op: Op::Read,
-        block_bytes: block_bytes as usize,
-        depth: in_flight,
-        is_random,
-        limit_ns: (limit_s * 1e9) as u64,
+        block_bytes: load.block_bytes as usize,
+        depth: load.in_flight,
+        is_random: load.is_random,
+        limit_ns: (load.limit_s * 1e9) as u64,
         limit_bytes: u64::MAX,
         seed: 1,
     };
@@ -124,8 +133,13 @@ pub(super) fn stripes(
                 ..open_wide(in_flight * 16)
             };
             let volume = volume_over(device, field.targets, layout)?;
-            let time = (field.step_s(), field.watch());
-            let seen = reads(&volume, (false, REQUEST_BYTES), in_flight, time)?;
+            let load = ReadLoad {
+                is_random: false,
+                block_bytes: REQUEST_BYTES,
+                in_flight,
+                limit_s: field.step_s(),
+            };
+            let seen = reads(&volume, load, field.watch())?;
             rates[at] = Some(seen.bytes_per_s());
             series[at]
                 .points

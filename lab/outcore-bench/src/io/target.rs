@@ -107,7 +107,7 @@ pub(crate) fn open_all(
     let mut targets = Vec::new();
     let mut add = |name: String, path: &Path| -> Result<()> {
         let index = targets.len();
-        let target = open(device, path, (index, file_bytes), consent);
+        let target = open(device, path, index, file_bytes, consent);
         let mut target = target.map_err(|error| error.drive(&name))?;
         target.name = name;
         targets.push(target);
@@ -150,7 +150,8 @@ pub(crate) fn open_all(
 fn open(
     device: &Arc<dyn Device>,
     named: &Path,
-    (drive_index, file_bytes): (usize, u64),
+    drive_index: usize,
+    file_bytes: u64,
     consent: Consent,
 ) -> Result<Target> {
     let kind = std::fs::metadata(named)

@@ -116,8 +116,16 @@ pub struct Group {
     pub grid: [u32; 3],
     /// Threads of a block in x, y and z.
     pub block: [u32; 3],
-    /// Duration and position in the trace of each launch; sorted by duration after planning.
-    launches: Vec<(u64, u32)>,
+    /// Sorted by duration after planning.
+    launches: Vec<Launch>,
+}
+
+/// One run of a kernel. Launches sort by duration, and equal ones by position.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct Launch {
+    duration_ns: u64,
+    /// Its position in the trace.
+    number: u32,
 }
 
 /// One homogeneous part of a group.
@@ -168,7 +176,7 @@ impl Profile {
                 "profile the run with the PyTorch profiler or nsys; MacSim's lists have no times",
             ));
         };
-        let at = u32::try_from(self.launches)
+        let number = u32::try_from(self.launches)
             .map_err(|_| Error::usage(OPERATION, "more than 2^32 launches"))?;
         self.launches += 1;
         let key = (Arc::clone(&kernel.name), kernel.grid, kernel.block);
@@ -182,7 +190,10 @@ impl Profile {
             });
             groups.len() - 1
         });
-        groups[index].launches.push((duration_ns, at));
+        groups[index].launches.push(Launch {
+            duration_ns,
+            number,
+        });
         Ok(())
     }
 
@@ -200,7 +211,7 @@ impl Profile {
             total_ns += group
                 .launches
                 .iter()
-                .map(|(ns, _)| u128::from(*ns))
+                .map(|launch| u128::from(launch.duration_ns))
                 .sum::<u128>();
             for part in split::clusters(&group.launches, options) {
                 clusters.push(Cluster { group: at, ..part });

@@ -57,11 +57,11 @@ impl Plan {
             let (count, samples) = (cluster.count as usize, cluster.samples as usize);
             let weight = count as f64 / samples as f64;
             for chosen in rand::seq::index::sample(&mut rng, count, samples) {
-                let (duration_ns, launch) = launches[chosen];
+                let launch = launches[chosen];
                 take(Draw {
-                    launch,
+                    launch: launch.number,
                     cluster: at,
-                    duration_ns,
+                    duration_ns: launch.duration_ns,
                     weight,
                 });
             }

@@ -9,7 +9,7 @@
 //! [`DEPTH_MAX`] levels a part is kept as it is, which only costs samples. Bounds: `O(n)` per level
 //! on sorted input, no memory except for the clusters.
 
-use super::{AllegroOptions, Cluster};
+use super::{AllegroOptions, Cluster, Launch};
 
 /// Levels of halving. 2-means that splits off one launch per level needs geometrically growing
 /// durations, and 64 bits hold no more than this many.
@@ -40,7 +40,7 @@ pub(crate) fn best_cut(durations_ns: impl ExactSizeIterator<Item = u64> + Clone)
 }
 
 /// The homogeneous parts of launches that are sorted by duration; their `group` remains 0.
-pub(super) fn clusters(launches: &[(u64, u32)], options: &AllegroOptions) -> Vec<Cluster> {
+pub(super) fn clusters(launches: &[Launch], options: &AllegroOptions) -> Vec<Cluster> {
     let mut found = Vec::new();
     if !launches.is_empty() {
         divide(launches, 0, DEPTH_MAX, options, &mut found);
@@ -48,13 +48,16 @@ pub(super) fn clusters(launches: &[(u64, u32)], options: &AllegroOptions) -> Vec
     found
 }
 
-fn cluster(launches: &[(u64, u32)], first: usize, options: &AllegroOptions) -> Cluster {
+fn cluster(launches: &[Launch], first: usize, options: &AllegroOptions) -> Cluster {
     let count = launches.len();
-    let sum: u128 = launches.iter().map(|(ns, _)| u128::from(*ns)).sum();
+    let sum: u128 = launches
+        .iter()
+        .map(|launch| u128::from(launch.duration_ns))
+        .sum();
     let mean_ns = sum as f64 / count as f64;
     let squares: f64 = launches
         .iter()
-        .map(|(ns, _)| (*ns as f64 - mean_ns).powi(2))
+        .map(|launch| (launch.duration_ns as f64 - mean_ns).powi(2))
         .sum();
     let deviation = (squares / (count.max(2) - 1) as f64).sqrt();
     let cv = if mean_ns > 0.0 {
@@ -74,7 +77,7 @@ fn cluster(launches: &[(u64, u32)], first: usize, options: &AllegroOptions) -> C
 
 /// Appends the clusters of `launches`, the first of which is number `first` of its group.
 fn divide(
-    launches: &[(u64, u32)],
+    launches: &[Launch],
     first: usize,
     levels: u32,
     options: &AllegroOptions,
@@ -85,7 +88,7 @@ fn divide(
         found.push(whole);
         return;
     }
-    let Some(cut) = best_cut(launches.iter().map(|(ns, _)| *ns)) else {
+    let Some(cut) = best_cut(launches.iter().map(|launch| launch.duration_ns)) else {
         found.push(whole);
         return;
     };
@@ -103,6 +106,13 @@ fn divide(
 mod tests {
     use super::*;
     use proptest::prelude::*;
+
+    fn launch((duration_ns, number): (u64, u32)) -> Launch {
+        Launch {
+            duration_ns,
+            number,
+        }
+    }
 
     fn squares(values: &[u64]) -> f64 {
         let mean = values.iter().sum::<u64>() as f64 / values.len().max(1) as f64;
@@ -149,7 +159,7 @@ mod tests {
             prune: bool,
         ) {
             values.sort_unstable();
-            let launches: Vec<_> = values.iter().copied().zip(0..).collect();
+            let launches: Vec<_> = values.iter().copied().zip(0..).map(launch).collect();
             let options = AllegroOptions { homogeneous_cv: cv, prune, ..AllegroOptions::default() };
             let parts = clusters(&launches, &options);
             let mut next = 0;
@@ -165,7 +175,7 @@ mod tests {
 
     #[test]
     fn durations_that_grow_geometrically_end_within_the_levels() {
-        let launches: Vec<_> = (0..64).map(|at| (1u64 << at, at)).collect();
+        let launches: Vec<_> = (0..64).map(|at| launch((1u64 << at, at))).collect();
         let options = AllegroOptions {
             prune: false,
             ..AllegroOptions::default()
@@ -175,7 +185,9 @@ mod tests {
 
     #[test]
     fn pruning_never_needs_more_samples() {
-        let launches: Vec<_> = (0..5000u32).map(|at| (1000 + u64::from(at), at)).collect();
+        let launches: Vec<_> = (0..5000u32)
+            .map(|at| launch((1000 + u64::from(at), at)))
+            .collect();
         let with = AllegroOptions::default();
         let without = AllegroOptions {
             prune: false,

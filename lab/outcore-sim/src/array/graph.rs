@@ -95,6 +95,14 @@ struct Node {
     followers: Vec<u32>,
 }
 
+/// A request that waits for nothing but its time; the first of equal times has the least index.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct Ready {
+    at: Ps,
+    /// Its index in the trace.
+    index: u32,
+}
+
 /// Replays a trace on an array.
 ///
 /// # Errors
@@ -110,21 +118,24 @@ pub fn replay(config: &ArrayConfig, trace: &[TraceRequest]) -> Result<ReplayRepo
         let devices: HashSet<u32> = trace.iter().map(|item| item.drive).collect();
         array.scale(ends.max().unwrap_or(0), devices.len() as u64);
     }
-    let mut ready: BinaryHeap<Reverse<(Ps, u32)>> = BinaryHeap::new();
+    let mut ready: BinaryHeap<Reverse<Ready>> = BinaryHeap::new();
     for (at, node) in nodes.iter().enumerate() {
         if node.waits_for == 0 {
-            ready.push(Reverse((trace[at].think_ns.saturating_mul(NS), at as u32)));
+            ready.push(Reverse(Ready {
+                at: trace[at].think_ns.saturating_mul(NS),
+                index: at as u32,
+            }));
         }
     }
     let mut count = 0usize;
     let mut finished: Vec<Finished> = Vec::new();
     loop {
-        let due = ready.peek().map(|Reverse((at, _))| *at);
+        let due = ready.peek().map(|Reverse(first)| first.at);
         let next = array.next_at();
         if let Some(at) = due
             && next.is_none_or(|next| at <= next)
         {
-            if let Some(Reverse((at, index))) = ready.pop() {
+            if let Some(Reverse(Ready { at, index })) = ready.pop() {
                 let item = &trace[index as usize];
                 array.submit(at, &request(item), u64::from(index))?;
             }
@@ -180,7 +191,7 @@ fn release(
     done: Finished,
     trace: &[TraceRequest],
     nodes: &mut [Node],
-    ready: &mut BinaryHeap<Reverse<(Ps, u32)>>,
+    ready: &mut BinaryHeap<Reverse<Ready>>,
 ) {
     for follower in std::mem::take(&mut nodes[done.tag as usize].followers) {
         let next = &mut nodes[follower as usize];
@@ -188,7 +199,10 @@ fn release(
         next.ready_at = next.ready_at.max(done.at);
         if next.waits_for == 0 {
             let think = trace[follower as usize].think_ns.saturating_mul(NS);
-            ready.push(Reverse((next.ready_at.saturating_add(think), follower)));
+            ready.push(Reverse(Ready {
+                at: next.ready_at.saturating_add(think),
+                index: follower,
+            }));
         }
     }
 }

@@ -78,6 +78,13 @@ enum Striped {
     Files(HashSet<u32>),
 }
 
+/// An extent of a file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+struct Extent {
+    file: u32,
+    number: u64,
+}
+
 /// The layout of all files; see the module.
 #[derive(Debug)]
 pub(crate) struct Layout {
@@ -88,8 +95,8 @@ pub(crate) struct Layout {
     extents: u64,
     filled: u64,
     places: Vec<Places>,
-    /// From (file, extent) to the extent on its drive.
-    map: HashMap<(u32, u64), u64>,
+    /// The extent on its drive, by the extent of a file.
+    map: HashMap<Extent, u64>,
     /// Places are reused when none is left.
     wraps: bool,
 }
@@ -195,8 +202,8 @@ impl Layout {
         }
         // For the discard of a whole device: extents that were never touched have no place to
         // return.
-        let known = self.map.keys().filter(|(file, _)| *file == request.file);
-        let mut known: Vec<u64> = known.map(|(_, extent)| *extent).collect();
+        let known = self.map.keys().filter(|known| known.file == request.file);
+        let mut known: Vec<u64> = known.map(|known| known.number).collect();
         known.retain(|extent| extents.contains(extent));
         known.sort_unstable();
         for extent in known {
@@ -226,7 +233,10 @@ impl Layout {
         } else {
             u64::from(request.drive) % u64::from(self.drives)
         } as u32;
-        let key = (request.file, extent);
+        let key = Extent {
+            file: request.file,
+            number: extent,
+        };
         let place = match request.op {
             Op::Read | Op::Write => self.place_of(key, drive, request.op)?,
             Op::Trim => match self.map.get(&key).copied() {
@@ -258,12 +268,7 @@ impl Layout {
         Ok(())
     }
 
-    fn place_of(
-        &mut self,
-        key: (u32, u64),
-        drive: u32,
-        op: Op,
-    ) -> std::result::Result<u64, Unplaced> {
+    fn place_of(&mut self, key: Extent, drive: u32, op: Op) -> std::result::Result<u64, Unplaced> {
         if let Some(place) = self.map.get(&key) {
             return Ok(*place);
         }

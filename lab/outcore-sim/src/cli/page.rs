@@ -240,7 +240,9 @@ pub(super) fn of_sweep(drive: &str, points: &[Point], metric: Metric, asked: &As
         "Each row is a run of its own, from the same start.",
     );
     let keys = points.first().map_or(&[][..], |point| &point.settings);
-    let settings = keys.iter().map(|(key, _)| (key.as_str(), Unit::Count));
+    let settings = keys
+        .iter()
+        .map(|setting| (setting.key.as_str(), Unit::Count));
     let figures = [
         ("IOPS", Unit::Iops),
         ("rate", Unit::BytesPerS),
@@ -253,7 +255,7 @@ pub(super) fn of_sweep(drive: &str, points: &[Point], metric: Metric, asked: &As
     for point in points {
         let total = &point.summary.total;
         let settings = point.settings.iter();
-        let settings = settings.map(|(_, value)| Cell::from(value.as_str()));
+        let settings = settings.map(|setting| Cell::from(setting.value.as_str()));
         table.row(settings.chain([
             Cell::from(total.iops),
             Cell::from(total.bytes_per_s),

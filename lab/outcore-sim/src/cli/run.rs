@@ -358,7 +358,7 @@ pub(super) fn sweep_command(args: &SweepArgs) -> Result<u8> {
         let values = point
             .settings
             .iter()
-            .map(|(_, value)| format!("{value:>18}"));
+            .map(|setting| format!("{:>18}", setting.value));
         let total = &point.summary.total;
         say!(
             "{} {:>12.0} {:>12.2} {:>12.2} {:>10.1}{}",

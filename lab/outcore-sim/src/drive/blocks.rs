@@ -126,8 +126,9 @@ impl Blocks {
                 return Err(outcore_io::Error::usage(
                     "build drive",
                     format!(
-                        "{} blocks a plane cannot hold three frontiers for each of {queues} flows",
-                        p.blocks
+                        "a plane of {} blocks is too small: {queues} flows need at least {}",
+                        p.blocks,
+                        3 * queues + 1
                     ),
                 ));
             }

@@ -16,7 +16,7 @@
 use outcore_io::{Error, Result};
 
 use super::pattern::{AccessOp, PageAccess, Sectors};
-use super::report::{GpuReport, flow_report};
+use super::report::{FlowCounts, GpuReport, flow_report};
 use super::{HostIo, KernelSpec, Need, OPERATION, Path, Setup, Workload, block_of};
 use crate::drive::{Done, Drive, Host, Op, QueueConfig};
 use crate::quantities::{NS, Ps, SECOND};
@@ -595,27 +595,28 @@ impl<'a> Gpu<'a> {
     fn report(&self, drive: &Drive) -> GpuReport {
         let end = self.progress.iter().map(Progress::end).max().unwrap_or(0);
         let mut total = FlowStats::new("total");
-        let (mut wait_ps, mut write_bytes, mut blocks, mut kernels) = (0, 0, 0, 0);
+        let mut counts = FlowCounts::default();
         let mut workloads = Vec::new();
         for progress in &self.progress {
             total.absorb(&progress.stats);
-            wait_ps += progress.wait_ps;
-            write_bytes += progress.write_bytes;
-            blocks += progress.blocks_done;
-            kernels += progress.kernel as u64;
-            workloads.push(flow_report(
-                &progress.stats,
-                (progress.wait_ps, progress.write_bytes),
-                (progress.kernel as u64, progress.blocks_done),
-                progress.end(),
-            ));
+            let done = FlowCounts {
+                wait_ps: progress.wait_ps,
+                write_bytes: progress.write_bytes,
+                kernels: progress.kernel as u64,
+                blocks: progress.blocks_done,
+            };
+            counts.wait_ps += done.wait_ps;
+            counts.write_bytes += done.write_bytes;
+            counts.kernels += done.kernels;
+            counts.blocks += done.blocks;
+            workloads.push(flow_report(&progress.stats, done, progress.end()));
         }
         let host = self.host.as_ref();
         let stats = drive.stats();
         GpuReport {
-            total: flow_report(&total, (wait_ps, write_bytes), (kernels, blocks), end),
+            total: flow_report(&total, counts, end),
             workloads,
-            host: host.map(|(_, stats, _)| flow_report(stats, (0, 0), (0, 0), end)),
+            host: host.map(|(_, stats, _)| flow_report(stats, FlowCounts::default(), end)),
             blocks_mean: self.block_ps as f64 / end.max(1) as f64,
             compute_share: self.compute_ps as f64 / self.block_ps.max(1) as f64,
             write_amplification: stats.write_amplification(),

@@ -60,13 +60,24 @@ pub struct GpuReport {
     pub kernel_ends: Vec<Vec<Ps>>,
 }
 
+/// What a flow has done, apart from its requests' times.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct FlowCounts {
+    /// Time that requests waited before they were sent.
+    pub(super) wait_ps: u128,
+    pub(super) write_bytes: u64,
+    pub(super) kernels: u64,
+    pub(super) blocks: u64,
+}
+
 /// The figures of a flow that ended at `end`.
-pub(super) fn flow_report(
-    stats: &FlowStats,
-    (wait_ps, write_bytes): (u128, u64),
-    (kernels, blocks): (u64, u64),
-    end: Ps,
-) -> FlowReport {
+pub(super) fn flow_report(stats: &FlowStats, counts: FlowCounts, end: Ps) -> FlowReport {
+    let FlowCounts {
+        wait_ps,
+        write_bytes,
+        kernels,
+        blocks,
+    } = counts;
     let seconds = end as f64 / SECOND as f64;
     let requests = stats.serviced;
     FlowReport {

@@ -123,6 +123,13 @@ pub(crate) fn roofline_ns(flops: u64, bytes: u64) -> u64 {
     2_000 + (compute.max(memory) * 1e9) as u64
 }
 
+/// Where an array is on the drive.
+#[derive(Debug, Clone, Copy)]
+struct Array {
+    start_bytes: u64,
+    len_bytes: u64,
+}
+
 /// Places arrays one after the other, each at a 16 KiB boundary.
 #[derive(Debug, Default)]
 struct Layout {
@@ -130,10 +137,13 @@ struct Layout {
 }
 
 impl Layout {
-    fn array(&mut self, bytes: u64) -> (u64, u64) {
-        let start = self.next_bytes;
-        self.next_bytes = (start + bytes).next_multiple_of(16 << 10);
-        (start, bytes)
+    fn array(&mut self, len_bytes: u64) -> Array {
+        let start_bytes = self.next_bytes;
+        self.next_bytes = (start_bytes + len_bytes).next_multiple_of(16 << 10);
+        Array {
+            start_bytes,
+            len_bytes,
+        }
     }
 }
 
@@ -150,19 +160,19 @@ fn kernel(name: &str, blocks: u64, threads: u32, duration_ns: u64, io: Vec<Acces
     }
 }
 
-fn access(op: AccessOp, pattern: Pattern, bytes: u64, count: u64, array: (u64, u64)) -> Access {
+fn access(op: AccessOp, pattern: Pattern, bytes: u64, count: u64, array: Array) -> Access {
     Access {
         op,
         pattern,
         bytes: bytes as u32,
         count: count as u32,
-        start_bytes: array.0,
-        region_bytes: array.1,
+        start_bytes: array.start_bytes,
+        region_bytes: array.len_bytes,
     }
 }
 
 /// A tile of 256 columns of a matrix with `columns` half-precision columns, `rows` rows per block.
-fn tile(op: AccessOp, columns: u64, rows: u64, array: (u64, u64)) -> Access {
+fn tile(op: AccessOp, columns: u64, rows: u64, array: Array) -> Access {
     let pattern = Pattern::Tile {
         row_bytes: columns * HALF,
         blocks_x: columns.div_ceil(256),
@@ -174,7 +184,7 @@ fn tile(op: AccessOp, columns: u64, rows: u64, array: (u64, u64)) -> Access {
 
 /// `m x k` times `k x n`. A block for 256 columns reads its weights row by row (512 bytes each, a
 /// row apart) and writes its piece of every output row.
-fn gemm(name: &str, m: u64, n: u64, k: u64, weights: (u64, u64), out: (u64, u64)) -> KernelSpec {
+fn gemm(name: &str, m: u64, n: u64, k: u64, weights: Array, out: Array) -> KernelSpec {
     let flops = 2 * m * n * k;
     let bytes = (k * n + m * k + m * n) * HALF;
     let io = vec![
@@ -185,7 +195,7 @@ fn gemm(name: &str, m: u64, n: u64, k: u64, weights: (u64, u64), out: (u64, u64)
 }
 
 /// Reads and writes `bytes` from one end to the other, in requests of 4 KiB.
-fn elementwise(name: &str, bytes: u64, from: (u64, u64), to: (u64, u64)) -> KernelSpec {
+fn elementwise(name: &str, bytes: u64, from: Array, to: Array) -> KernelSpec {
     let blocks = bytes.div_ceil(16 << 10);
     let io = vec![
         access(AccessOp::Read, Pattern::Sequential, 4096, 4, from),
@@ -195,7 +205,7 @@ fn elementwise(name: &str, bytes: u64, from: (u64, u64), to: (u64, u64)) -> Kern
 }
 
 /// Reads random rows of an embedding table.
-fn gather(rows: u64, row_bytes: u64, table: (u64, u64), out: (u64, u64)) -> KernelSpec {
+fn gather(rows: u64, row_bytes: u64, table: Array, out: Array) -> KernelSpec {
     let io = vec![
         access(AccessOp::Read, Pattern::Random, row_bytes, 1, table),
         access(AccessOp::Write, Pattern::Sequential, row_bytes, 1, out),
@@ -211,7 +221,7 @@ fn gather(rows: u64, row_bytes: u64, table: (u64, u64), out: (u64, u64)) -> Kern
 
 /// Attention of `queries` over `keys` for each of 12 heads. Keys and values are 128 bytes per head
 /// and token, a row of 1536 bytes apart, so every row costs a sector.
-fn attention(queries: u64, keys: u64, cache: (u64, u64), out: (u64, u64)) -> [KernelSpec; 3] {
+fn attention(queries: u64, keys: u64, cache: Array, out: Array) -> [KernelSpec; 3] {
     let heads = 12;
     let strided = |op, count| {
         let pattern = Pattern::Strided {
@@ -316,7 +326,10 @@ fn gpt2() -> Vec<KernelSpec> {
     let (vocabulary, width) = (50_257, 768);
     let mut kernels = transformer(1, 512, vocabulary);
     // The logits read the whole table once more.
-    let table = (0, vocabulary * width * HALF);
+    let table = Array {
+        start_bytes: 0,
+        len_bytes: vocabulary * width * HALF,
+    };
     let out = table;
     let mut logits = gemm("logits", 1, vocabulary, width, table, out);
     logits.io = vec![
@@ -327,16 +340,36 @@ fn gpt2() -> Vec<KernelSpec> {
     kernels
 }
 
+/// The shape of a convolution. Its images are square.
+#[derive(Debug, Clone, Copy)]
+struct Convolution {
+    in_side: u64,
+    in_channels: u64,
+    /// Pixels between the centres of neighbouring outputs.
+    stride: u64,
+    out_side: u64,
+    out_channels: u64,
+    /// Weights per pair of channels.
+    taps: u64,
+}
+
+impl Convolution {
+    fn weights_bytes(&self) -> u64 {
+        self.in_channels * self.out_channels * self.taps * HALF
+    }
+}
+
 /// A convolution. A block for 16 output rows reads as many input rows of each channel group, reads
 /// the weights of its 64 output channels, and writes its output rows.
-fn convolution(
-    (input, output): ((u64, u64, u64), (u64, u64, u64)),
-    taps: u64,
-    weights: (u64, u64),
-    from: (u64, u64),
-    to: (u64, u64),
-) -> Vec<KernelSpec> {
-    let ((in_side, in_channels, stride), (out_side, out_channels, _)) = (input, output);
+fn convolution(shape: &Convolution, weights: Array, from: Array, to: Array) -> Vec<KernelSpec> {
+    let Convolution {
+        in_side,
+        in_channels,
+        stride,
+        out_side,
+        out_channels,
+        taps,
+    } = *shape;
     let row_in = in_side * in_channels * HALF;
     let row_out = out_side * out_channels * HALF;
     let blocks = out_side * out_channels.div_ceil(64);
@@ -354,7 +387,7 @@ fn convolution(
         };
         access(op, pattern, piece, count, array)
     };
-    let weights_a_block = (weights.1 / groups).div_ceil(4096).clamp(1, 64);
+    let weights_a_block = (weights.len_bytes / groups).div_ceil(4096).clamp(1, 64);
     let io = vec![
         access(
             AccessOp::Read,
@@ -388,14 +421,21 @@ fn resnet50() -> Vec<KernelSpec> {
     let maps = [layout.array(2 << 20), layout.array(2 << 20)];
     let mut kernels = Vec::new();
     let mut turn = 0;
-    let mut add = |input, output, taps: u64, layout: &mut Layout| {
-        let ((_, inputs, _), (_, outputs, _)): ((u64, u64, u64), (u64, u64, u64)) = (input, output);
-        let weights = layout.array(inputs * outputs * taps * HALF);
+    let mut add = |shape: Convolution, layout: &mut Layout| {
+        let weights = layout.array(shape.weights_bytes());
         let (from, to) = (maps[turn % 2], maps[(turn + 1) % 2]);
         turn += 1;
-        kernels.extend(convolution((input, output), taps, weights, from, to));
+        kernels.extend(convolution(&shape, weights, from, to));
     };
-    add((224, 3, 2), (112, 64, 1), 49, &mut layout);
+    let first = Convolution {
+        in_side: 224,
+        in_channels: 3,
+        stride: 2,
+        out_side: 112,
+        out_channels: 64,
+        taps: 49,
+    };
+    add(first, &mut layout);
     let mut channels = 64;
     for (stage, (repeats, side, width)) in [(3, 56, 64), (4, 28, 128), (6, 14, 256), (3, 7, 512)]
         .into_iter()
@@ -404,16 +444,39 @@ fn resnet50() -> Vec<KernelSpec> {
         for repeat in 0..repeats {
             let shrinks = stage > 0 && repeat == 0;
             let (in_side, stride) = if shrinks { (side * 2, 2) } else { (side, 1) };
-            add((in_side, channels, 1), (in_side, width, 1), 1, &mut layout);
-            add((in_side, width, stride), (side, width, 1), 9, &mut layout);
-            add((side, width, 1), (side, width * 4, 1), 1, &mut layout);
+            let narrow = Convolution {
+                in_side,
+                in_channels: channels,
+                stride: 1,
+                out_side: in_side,
+                out_channels: width,
+                taps: 1,
+            };
+            let middle = Convolution {
+                in_channels: width,
+                stride,
+                out_side: side,
+                taps: 9,
+                ..narrow
+            };
+            let widen = Convolution {
+                in_side: side,
+                in_channels: width,
+                out_side: side,
+                out_channels: width * 4,
+                ..narrow
+            };
+            add(narrow, &mut layout);
+            add(middle, &mut layout);
+            add(widen, &mut layout);
             if repeat == 0 {
-                add(
-                    (in_side, channels, stride),
-                    (side, width * 4, 1),
-                    1,
-                    &mut layout,
-                );
+                let shortcut = Convolution {
+                    in_side,
+                    in_channels: channels,
+                    stride,
+                    ..widen
+                };
+                add(shortcut, &mut layout);
             }
             channels = width * 4;
         }

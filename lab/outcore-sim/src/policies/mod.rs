@@ -169,14 +169,28 @@ impl Default for PolicyOptions {
     }
 }
 
+/// How many blocks per plane and pages per block a scaled drive has.
+#[derive(Debug, Clone, Copy)]
+struct Geometry {
+    blocks: u32,
+    pages: u32,
+}
+
+impl Geometry {
+    const SMALL: Geometry = Geometry {
+        blocks: 128,
+        pages: 32,
+    };
+}
+
 impl PolicyOptions {
     fn drive(&self, allocation: Allocation, is_fine: bool, order: &str) -> Result<DriveConfig> {
-        self.drive_of((128, 32), allocation, is_fine, order)
+        self.drive_of(Geometry::SMALL, allocation, is_fine, order)
     }
 
     fn drive_of(
         &self,
-        (blocks, pages): (u32, u32),
+        geometry: Geometry,
         allocation: Allocation,
         is_fine: bool,
         order: &str,
@@ -184,7 +198,7 @@ impl PolicyOptions {
         if self.requests == 0 {
             return Err(Error::usage("compare policies", "a run needs requests"));
         }
-        let mut drive = preset(&self.preset)?.scaled(blocks, pages)?;
+        let mut drive = preset(&self.preset)?.scaled(geometry.blocks, geometry.pages)?;
         drive.mapping.allocation = allocation;
         drive.mapping.order = order.to_owned();
         drive.mapping.unit = Size(if is_fine { self.fine_bytes } else { 0 });
@@ -362,10 +376,13 @@ impl State {
     /// misleads: its collector starts so late that static allocation waits for it. The drive
     /// itself, with 33 free blocks per plane, does not wait. Units of a sector use shorter blocks
     /// to save memory.
-    fn geometry(self, fine_bytes: u64) -> (u32, u32) {
+    fn geometry(self, fine_bytes: u64) -> Geometry {
         match self {
-            State::Fresh | State::Full => (128, 32),
-            State::Sustained => (256, (fine_bytes / 32).clamp(32, 128) as u32),
+            State::Fresh | State::Full => Geometry::SMALL,
+            State::Sustained => Geometry {
+                blocks: 256,
+                pages: (fine_bytes / 32).clamp(32, 128) as u32,
+            },
         }
     }
 }
@@ -399,7 +416,7 @@ pub fn mechanisms(options: &PolicyOptions) -> Result<Experiment> {
     let points = jobs
         .into_par_iter()
         .map(|(row, column, drive, state, depth)| {
-            write_point(options, row, column, &drive, (state, depth))
+            write_point(options, row, column, &drive, state, depth)
         });
     let mut points: Vec<Point> = points.collect::<Result<_>>()?;
     points.reverse();
@@ -423,7 +440,8 @@ fn write_point(
     row: String,
     column: &str,
     drive: &DriveConfig,
-    (state, depth): (State, u32),
+    state: State,
+    depth: u32,
 ) -> Result<Point> {
     let requests = match state {
         State::Sustained => options.requests.max(SUSTAINED),

@@ -6,7 +6,7 @@ use outcore_chart::{Axis, Chart, Scale, Series};
 use outcore_io::Result;
 use outcore_io::units::{self, Unit};
 
-use super::{Metric, Point};
+use super::{Metric, Point, Setting};
 
 impl Metric {
     /// How a metric appears in a chart: its label, the unit of the axis, and the factor to that
@@ -36,14 +36,15 @@ pub(crate) fn to_csv(points: &[Point]) -> String {
     let Some(first) = points.first() else {
         return text;
     };
-    let keys: Vec<String> = first.settings.iter().map(|(key, _)| quoted(key)).collect();
+    let settings = first.settings.iter();
+    let keys: Vec<String> = settings.map(|setting| quoted(&setting.key)).collect();
     text.push_str(&keys.join(","));
     text.push_str(
         ",requests,iops,bytes_per_s,mean_response_ns,p50_response_ns,p99_response_ns,p999_response_ns,p9999_response_ns,sim_end_ns,write_amplification,energy_joules,digest\n",
     );
     for point in points {
-        for (_, value) in &point.settings {
-            text.push_str(&quoted(value));
+        for setting in &point.settings {
+            text.push_str(&quoted(&setting.value));
             text.push(',');
         }
         let total = &point.summary.total;
@@ -82,10 +83,13 @@ pub(crate) fn chart_of(points: &[Point], metric: Metric) -> Chart {
     let numbers: Vec<Option<f64>> = points.iter().map(value_of).collect();
     let are_numbers = numbers.iter().all(Option::is_some);
     for (point, number) in points.iter().zip(&numbers) {
-        let Some(((_, value), others)) = point.settings.split_first() else {
+        let Some((Setting { value, .. }, others)) = point.settings.split_first() else {
             continue;
         };
-        let others: Vec<String> = others.iter().map(|(k, v)| format!("{k}={v}")).collect();
+        let others: Vec<String> = others
+            .iter()
+            .map(|Setting { key, value }| format!("{key}={value}"))
+            .collect();
         let name = others.join(" ");
         let x = match number {
             Some(number) if are_numbers => *number,
@@ -107,7 +111,7 @@ pub(crate) fn chart_of(points: &[Point], metric: Metric) -> Chart {
     let least = xs().fold(f64::MAX, f64::min);
     let is_logarithmic = are_numbers && least > 0.0 && xs().fold(0.0, f64::max) / least > 16.0;
     let key = points.first().and_then(|point| point.settings.first());
-    let key = key.map(|(key, _)| key.clone()).unwrap_or_default();
+    let key = key.map(|setting| setting.key.clone()).unwrap_or_default();
     let doubles = xs().all(|x| (x / least).log2().fract() == 0.0);
     let scale = match (is_logarithmic, doubles) {
         (true, true) => Scale::Log2,
@@ -133,7 +137,7 @@ pub(crate) fn chart_of(points: &[Point], metric: Metric) -> Chart {
 
 /// The first setting as a number: `16`, or a quantity, whose parser drops the unit.
 fn value_of(point: &Point) -> Option<f64> {
-    let (_, value) = point.settings.first()?;
+    let Setting { value, .. } = point.settings.first()?;
     value.parse().ok().or_else(|| {
         let parsed = units::parse_bytes(value)
             .or_else(|_| units::parse_rate(value))

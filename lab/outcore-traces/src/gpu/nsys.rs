@@ -13,7 +13,7 @@ use outcore_io::{Error, Result};
 
 use crate::gpu::{GpuFormat, Kernel, LINE_BYTES_MAX, Sink};
 use crate::lines::{Line, Lines, parse_time, parse_u32, parse_u64};
-use crate::skips::Reason;
+use crate::skips::{FormatPart, Reason};
 use crate::source::{self, Bytes};
 
 /// The positions of a report's columns.
@@ -275,7 +275,10 @@ pub(crate) fn read(bytes: Bytes, path: &Path, sink: &mut Sink<'_>) -> Result<()>
             Ok(Some(kernel)) => sink.kernel(kernel)?,
             Ok(None) => sink.tally.ignored += 1,
             Err(reason) => {
-                let what = ("line", GpuFormat::Nsys.title());
+                let what = FormatPart {
+                    part: "line",
+                    format: GpuFormat::Nsys.title(),
+                };
                 sink.tally.bad(reason, path, number, start, line, what)?;
             }
         }

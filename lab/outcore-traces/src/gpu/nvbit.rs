@@ -13,7 +13,7 @@ use outcore_io::{Error, Result};
 
 use crate::gpu::{GpuFormat, Kernel, LINE_BYTES_MAX, Sink};
 use crate::lines::{Line, Lines, parse_u32, parse_u64};
-use crate::skips::Reason;
+use crate::skips::{FormatPart, Reason};
 use crate::source::{self, Bytes};
 
 const NAMES_FILE: &str = "kernel_names.txt";
@@ -101,7 +101,10 @@ fn read_config(
         match found {
             Ok(kernel) => sink.kernel(kernel)?,
             Err(reason) => {
-                let what = ("line", GpuFormat::Nvbit.title());
+                let what = FormatPart {
+                    part: "line",
+                    format: GpuFormat::Nvbit.title(),
+                };
                 sink.tally.bad(reason, path, number, start, line, what)?;
             }
         }
@@ -197,7 +200,10 @@ impl Names {
                     Err(reason) => reason,
                 },
             };
-            let what = ("line", GpuFormat::Nvbit.title());
+            let what = FormatPart {
+                part: "line",
+                format: GpuFormat::Nvbit.title(),
+            };
             sink.tally
                 .bad(reason, &self.path, number, start, &line, what)?;
         }

@@ -17,7 +17,7 @@ use serde_json::value::RawValue;
 
 use crate::gpu::{GpuFormat, Kernel, Sink};
 use crate::lines::parse_time;
-use crate::skips::Reason;
+use crate::skips::{FormatPart, Reason};
 use crate::source::{self, Bytes};
 
 const NS_PER_US: u64 = 1_000;
@@ -84,7 +84,10 @@ impl Events<'_, '_> {
             Ok(kernel) => self.sink.kernel(kernel),
             Err(reason) => {
                 let name = event.name.unwrap_or_default();
-                let what = ("event", GpuFormat::Torch.title());
+                let what = FormatPart {
+                    part: "event",
+                    format: GpuFormat::Torch.title(),
+                };
                 self.sink
                     .tally
                     .bad(reason, path, self.number, 0, name.as_bytes(), what)

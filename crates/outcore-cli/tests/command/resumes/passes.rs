@@ -36,6 +36,9 @@ impl Passes {
         place.write("edges.txt", edges.as_bytes());
         let convert = "graph convert edges.txt -o g.graph --undirected --weights --drop-loops";
         place.run(&words(convert)).ok();
+        place
+            .run(&words("graph convert edges.txt -o d.graph --weights"))
+            .ok();
         Passes::in_place(place)
     }
 
@@ -175,6 +178,8 @@ fn kernels_of_graphs_that_are_killed_anywhere_resume_to_the_same_bytes() {
         ("kcore g.graph -k 4", 1),
         ("cc g.graph", 1),
         ("closeness g.graph --sources 300", 2),
+        ("scc d.graph", 1),
+        ("triangles g.graph", 2),
     ] {
         let mut continued = 0;
         for threads in [1, 2] {
@@ -363,7 +368,6 @@ fn what_keeps_no_state_rejects_the_option() {
     let passes = Passes::of_graph();
     for (command, cause) in [
         ("graph degrees g.graph -o o.npy --resume", "--resume"),
-        ("graph triangles g.graph -o o.npy --resume", "--resume"),
         ("graph pagerank g.graph --top 3 --resume", "--output"),
         ("graph pagerank g.graph -o - --resume", "one file"),
         ("graph pagerank g.graph -o @ranks --resume", "plain file"),

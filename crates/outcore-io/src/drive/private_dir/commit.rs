@@ -33,7 +33,7 @@ use serde::{Deserialize, Serialize};
 
 use super::super::places::{At, Held, give_mode, open_dir, parent_of, rename_new, umask};
 use super::contents::is_file;
-use super::{absolute, is_private, is_private_name, lock_of};
+use super::{LockedDir, Rename, absolute, is_private, is_private_name, lock_of};
 use crate::checksum::bytes_checksum;
 use crate::error::{Error, Result};
 use crate::threads;
@@ -202,15 +202,10 @@ fn sum_of(name: &str, text: &str) -> u64 {
     bytes_checksum(format!("{name}\n{text}").as_bytes())
 }
 
-/// Decides that `renames` will be done whatever happens next: out of the directories (each given
-/// with its lock), or into one of them for a file to be removed. With `replace`, existing files may
-/// be overwritten.
-pub(super) fn decide(
-    locked: &[(&File, &Held)],
-    renames: &[(PathBuf, PathBuf)],
-    replace: bool,
-) -> Result<()> {
-    let dirs: Vec<&Held> = locked.iter().map(|(_, held)| *held).collect();
+/// Decides that `renames` will be done whatever happens next: out of the directories, or into one
+/// of them for a file to be removed. With `replace`, existing files may be overwritten.
+pub(super) fn decide(locked: &[LockedDir<'_>], renames: &[Rename], replace: bool) -> Result<()> {
+    let dirs: Vec<&Held> = locked.iter().map(|dir| dir.held).collect();
     let Some(first) = dirs.first() else {
         return Ok(());
     };
@@ -228,7 +223,7 @@ pub(super) fn decide(
         .map(|(index, held)| (held.path.as_path(), index))
         .collect();
     let index_of = |path: &Path| places.get(parent_of(path)).copied();
-    for (from, to) in renames {
+    for Rename { from, to } in renames {
         let (index, entry) = match (index_of(from), index_of(to)) {
             (Some(index), _) => (index, entry_of(dirs[index], Some(from), to, replace)?),
             (None, Some(index)) => (index, entry_of(dirs[index], None, from, true)?),
@@ -251,7 +246,8 @@ pub(super) fn decide(
         records.push((place, seal(RECORD, &record)?));
     }
     // In parallel: a sync waits for the drive, and one journal sync serves many.
-    threads::each("outcore-sync", &records, |((lock, held), record)| {
+    threads::each("outcore-sync", &records, |(dir, record)| {
+        let LockedDir { lock, held } = dir;
         let written = lock
             .sync_all()
             .and_then(|()| write_whole(&held.dir, RECORD, record));

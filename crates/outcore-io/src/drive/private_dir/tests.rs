@@ -249,8 +249,11 @@ fn what_is_kept_for_a_file_stays_until_its_marker_is_gone() {
     fs::write(path.join("scratch-0"), b"the rest").unwrap();
     let file = away.join("in");
     fs::write(&file, b"holes").unwrap();
-    let pairs = [(file.clone(), marker.clone())];
-    dir.keep_for(&pairs).unwrap();
+    let marked = [MarkedFile {
+        file: file.clone(),
+        marker: marker.clone(),
+    }];
+    dir.keep_for(&marked).unwrap();
     drop(dir);
     let listed = list(&parent).unwrap();
     assert_eq!(listed, [(path.clone(), State::Kept(file))]);
@@ -265,7 +268,7 @@ fn what_is_kept_for_a_file_stays_until_its_marker_is_gone() {
     // Data that are elsewhere now need no directory.
     fs::write(&marker, b"data").unwrap();
     let dir = make(&parent);
-    dir.keep_for(&pairs).unwrap();
+    dir.keep_for(&marked).unwrap();
     dir.release();
     drop(dir);
     assert_eq!(fs::read_dir(&parent).unwrap().count(), 0);
@@ -274,13 +277,17 @@ fn what_is_kept_for_a_file_stays_until_its_marker_is_gone() {
     }
 }
 
+fn rename(from: PathBuf, to: PathBuf) -> Rename {
+    Rename { from, to }
+}
+
 /// Leaves the directories of a job that died before or after its commit: the coordinator's below
 /// `first`, and another with a staged file below `second`.
 fn leave_set(first: &Path, second: &Path, is_committed: bool) -> (PathBuf, PathBuf) {
     let dirs = [first, second].map(make);
     let [home, other] = [0, 1].map(|index: usize| dirs[index].path().to_path_buf());
     fs::write(other.join("output-1"), b"data").unwrap();
-    let renames = [(other.join("output-1"), second.join("shard"))];
+    let renames = [rename(other.join("output-1"), second.join("shard"))];
     PrivateDir::commit(&dirs, &renames, true).unwrap();
     if !is_committed {
         fs::remove_file(home.join("commit")).unwrap();
@@ -395,13 +402,16 @@ fn a_commit_without_leave_to_replace_refuses_what_is_there() {
     let parent = parent("refused");
     let dirs = [make(&parent)];
     fs::write(parent.join("shard"), b"own").unwrap();
-    let renames = [(dirs[0].path().join("output"), parent.join("shard"))];
+    let renames = [rename(dirs[0].path().join("output"), parent.join("shard"))];
     let error = PrivateDir::commit(&dirs, &renames, false).unwrap_err();
     assert!(error.to_string().contains("--force"), "{error}");
     // A record must not name files of other directories either.
-    let renames = [(dirs[0].path().join("output"), parent.join("other/shard"))];
+    let renames = [rename(
+        dirs[0].path().join("output"),
+        parent.join("other/shard"),
+    )];
     assert!(PrivateDir::commit(&dirs, &renames, true).is_err());
-    let renames = [(parent.join("a"), parent.join("b"))];
+    let renames = [rename(parent.join("a"), parent.join("b"))];
     assert!(PrivateDir::commit(&dirs, &renames, true).is_err());
     drop(dirs);
     fs::remove_dir_all(parent).unwrap();
@@ -436,7 +446,7 @@ fn a_flipped_bit_in_a_record_is_found_and_nothing_is_removed() {
         let dirs = [make(&parent)];
         let home = dirs[0].path().to_path_buf();
         fs::write(home.join("output-1"), b"data").unwrap();
-        let renames = [(home.join("output-1"), parent.join("shard"))];
+        let renames = [rename(home.join("output-1"), parent.join("shard"))];
         PrivateDir::commit(&dirs, &renames, true).unwrap();
         dirs.into_iter().for_each(PrivateDir::leave);
         let whole = fs::read(home.join(name)).unwrap();

@@ -145,6 +145,14 @@ impl Record {
     }
 }
 
+/// A moment of a thread.
+#[derive(Debug, Clone, Copy, Default)]
+struct Mark {
+    time_ns: u64,
+    /// Time that the thread had waited until then.
+    blocked_ns: u64,
+}
+
 /// A thread of the trace: its number, its live queues, and the clock that the format defines.
 #[derive(Debug, Default)]
 struct Thread {
@@ -155,25 +163,34 @@ struct Thread {
     blocked_ns: u64,
     /// Time and CPU time at its last event, if the system reports CPU time.
     ran: Option<(u64, u64)>,
-    /// Time and blocked time at the last submission or the phase's start.
-    at_submit: (u64, u64),
-    /// The same at the last completion taken.
-    at_reap: (u64, u64),
+    /// The last submission, or the phase's start.
+    at_submit: Mark,
+    /// The last completion taken, or the phase's start.
+    at_reap: Mark,
 }
 
 impl Thread {
     fn start_phase(&mut self, start_ns: u64) {
         self.blocked_ns = 0;
-        self.at_submit = (start_ns, 0);
-        self.at_reap = (start_ns, 0);
+        self.at_submit = Mark {
+            time_ns: start_ns,
+            blocked_ns: 0,
+        };
+        self.at_reap = self.at_submit;
+    }
+
+    fn mark(&self, now_ns: u64) -> Mark {
+        Mark {
+            time_ns: now_ns,
+            blocked_ns: self.blocked_ns,
+        }
     }
 
     /// Time since `mark` that was not spent waiting for completions.
-    fn busy_since(&self, mark: (u64, u64), now_ns: u64) -> u64 {
-        let (time_ns, blocked_ns) = mark;
+    fn busy_since(&self, mark: Mark, now_ns: u64) -> u64 {
         now_ns
-            .saturating_sub(time_ns)
-            .saturating_sub(self.blocked_ns - blocked_ns)
+            .saturating_sub(mark.time_ns)
+            .saturating_sub(self.blocked_ns - mark.blocked_ns)
     }
 
     /// A record with the thread's fields at `now_ns`.
@@ -193,7 +210,7 @@ impl Thread {
     fn submit(&mut self, now_ns: u64) -> Record {
         let record = self.record(now_ns);
         self.submitted += 1;
-        self.at_submit = (now_ns, self.blocked_ns);
+        self.at_submit = self.mark(now_ns);
         record
     }
 
@@ -216,7 +233,7 @@ impl Thread {
 
     fn reap(&mut self, now_ns: u64) {
         self.reaped += 1;
-        self.at_reap = (now_ns, self.blocked_ns);
+        self.at_reap = self.mark(now_ns);
     }
 }
 

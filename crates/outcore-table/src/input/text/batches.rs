@@ -42,6 +42,13 @@ pub(super) struct Shape<'s> {
     pub(super) rules: &'s Rules,
 }
 
+/// The most rows of a batch, and the most bytes of their text.
+#[derive(Clone, Copy)]
+struct BatchRoom {
+    rows_max: usize,
+    bytes_max: usize,
+}
+
 /// The batches of a piece.
 pub(in crate::input) struct TextReader {
     piece: Piece,
@@ -51,8 +58,7 @@ pub(in crate::input) struct TextReader {
     taken: SchemaRef,
     /// The selected ones of the parsed columns, unless all are selected.
     wanted: Option<Vec<usize>>,
-    /// The most rows of a batch, and the most bytes of their text.
-    at_once: (usize, usize),
+    at_once: BatchRoom,
     rules: Rules,
     tally: Tally,
     way: Way,
@@ -127,7 +133,10 @@ impl TextReader {
             at: 0,
             taken,
             wanted: takes_all.then(|| shape.columns.to_vec()),
-            at_once: (rows_at_once, TEXT_BYTES_MAX),
+            at_once: BatchRoom {
+                rows_max: rows_at_once,
+                bytes_max: TEXT_BYTES_MAX,
+            },
             rules: rules.clone(),
             tally: Tally::default(),
             way,
@@ -146,7 +155,6 @@ impl TextReader {
     pub(in crate::input) fn next(&mut self) -> Result<Option<RecordBatch>> {
         loop {
             let mut is_kept = Vec::new();
-            let text = (&self.piece.bytes[..], self.piece.from_bytes);
             let (columns, rows_count) = match &mut self.way {
                 Way::Csv {
                     separator,
@@ -163,13 +171,15 @@ impl TextReader {
                         tally: &mut self.tally,
                         is_kept: &mut is_kept,
                     };
-                    let rows_count = records.take(text, &mut self.at, self.at_once)?;
+                    let rows_count = records.take(&self.piece, &mut self.at, self.at_once)?;
                     let columns = values.iter_mut().flatten().map(|values| values.finish());
                     (columns.collect::<Vec<_>>(), rows_count)
                 }
                 Way::Json { rows, probe } => {
-                    let probe = probe.as_deref_mut().map(|probe| (probe, &mut self.tally));
-                    let rows_count = take_lines((rows, probe), text, &mut self.at, self.at_once)?;
+                    let tally = &mut self.tally;
+                    let trial = probe.as_deref_mut().map(|probe| Trial { probe, tally });
+                    let (at, room) = (&mut self.at, self.at_once);
+                    let rows_count = take_lines(rows, trial, &self.piece, at, room)?;
                     let columns = rows.finish();
                     let columns = columns.map_err(|error| fault::arrow(PARSE, &error))?;
                     (columns, rows_count)
@@ -212,24 +222,20 @@ struct CsvRecords<'r> {
 
 impl CsvRecords<'_> {
     /// Parses records from byte `at` on, and returns their number.
-    fn take(
-        &mut self,
-        (bytes, from_bytes): (&[u8], u64),
-        at: &mut usize,
-        (rows_max, bytes_max): (usize, usize),
-    ) -> Result<usize> {
+    fn take(&mut self, piece: &Piece, at: &mut usize, room: BatchRoom) -> Result<usize> {
+        let bytes = &piece.bytes[..];
         let mut unquoted = Vec::new();
         let (mut rows_count, mut taken_bytes) = (0, 0);
-        while rows_count < rows_max && *at < bytes.len() {
+        while rows_count < room.rows_max && *at < bytes.len() {
             let rest = &bytes[*at..];
             let end = self.records.framer().end_of_record(rest);
             let record = &rest[..end.unwrap_or(rest.len())];
-            let begin_bytes = from_bytes + *at as u64;
+            let begin_bytes = piece.from_bytes + *at as u64;
             if self.width > 1 && is_blank(record, self.records) {
                 *at += record.len();
                 continue;
             }
-            if !has_room(record, (taken_bytes, bytes_max), begin_bytes)? {
+            if !has_room(record, taken_bytes, room.bytes_max, begin_bytes)? {
                 break;
             }
             *at += record.len();
@@ -344,11 +350,7 @@ fn wrong_width(count: usize, width: usize) -> Error {
 ///
 /// # Errors
 /// Usage: the record alone is too long for a batch.
-fn has_room(
-    record: &[u8],
-    (taken_bytes, bytes_max): (usize, usize),
-    begin_bytes: u64,
-) -> Result<bool> {
+fn has_room(record: &[u8], taken_bytes: usize, bytes_max: usize, begin_bytes: u64) -> Result<bool> {
     if record.len() <= bytes_max {
         return Ok(taken_bytes + record.len() <= bytes_max);
     }
@@ -364,6 +366,12 @@ fn has_room(
 fn open_quote() -> Error {
     Error::corrupt(PARSE, "a field is not UTF-8, or its quote is not closed")
         .hint("close the quote, or convert the file: iconv -t UTF-8 IN > OUT")
+}
+
+/// Trial parsing, and the count of what it rejects.
+struct Trial<'a> {
+    probe: &'a mut Probe,
+    tally: &'a mut Tally,
 }
 
 /// Trial parsing of JSON lines.
@@ -405,13 +413,15 @@ impl Probe {
 
 /// Parses nonempty lines from byte `at` on, and returns their number.
 fn take_lines(
-    (rows, mut probe): (&mut Rows, Option<(&mut Probe, &mut Tally)>),
-    (bytes, from_bytes): (&[u8], u64),
+    rows: &mut Rows,
+    mut trial: Option<Trial<'_>>,
+    piece: &Piece,
     at: &mut usize,
-    (rows_max, bytes_max): (usize, usize),
+    room: BatchRoom,
 ) -> Result<usize> {
+    let bytes = &piece.bytes[..];
     let (mut rows_count, mut taken_bytes) = (0, 0);
-    while rows_count < rows_max && *at < bytes.len() {
+    while rows_count < room.rows_max && *at < bytes.len() {
         let begin = *at;
         let end = memchr(b'\n', &bytes[begin..]).map_or(bytes.len(), |place| begin + place + 1);
         let line = &bytes[begin..end];
@@ -419,14 +429,14 @@ fn take_lines(
             *at = end;
             continue;
         }
-        let begin_bytes = from_bytes + begin as u64;
-        if !has_room(line, (taken_bytes, bytes_max), begin_bytes)? {
+        let begin_bytes = piece.from_bytes + begin as u64;
+        if !has_room(line, taken_bytes, room.bytes_max, begin_bytes)? {
             break;
         }
         *at = end;
         taken_bytes += line.len();
         let mut fills = false;
-        if let Some((probe, tally)) = &mut probe {
+        if let Some(Trial { probe, tally }) = &mut trial {
             fills = probe.fills;
             if !probe.keeps(line, begin_bytes, tally)? {
                 continue;
@@ -438,7 +448,7 @@ fn take_lines(
             .map_err(|error| error.offset(begin_bytes))?;
         rows_count += 1;
     }
-    if let Some((probe, _)) = probe {
+    if let Some(Trial { probe, .. }) = trial {
         let tried = probe.rows.finish();
         tried.map_err(|error| fault::arrow(PARSE, &error))?;
     }
@@ -470,7 +480,7 @@ mod tests {
             rules: &Rules::default(),
         };
         let mut reader = TextReader::new(piece, shape, 100)?;
-        reader.at_once.1 = bytes_max;
+        reader.at_once.bytes_max = bytes_max;
         let mut batches = Vec::new();
         while let Some(batch) = reader.next()? {
             let texts = batch.column(0).as_string::<i32>().iter();

@@ -159,7 +159,7 @@ pub(in crate::input) fn values_of(data_type: &DataType) -> Result<Box<dyn Values
             numbers::<Decimal128Type>(data_type, move |text| decimal_of(text, digits, scale))
         }
         other => {
-            let cause = format!("values of type {other} are not read from text");
+            let cause = format!("values of type {} are not read from text", notation(other));
             return Err(Error::usage("read schema", cause)
                 .hint("choose another type, and cast it with `outcore map`"));
         }

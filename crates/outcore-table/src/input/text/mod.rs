@@ -227,7 +227,7 @@ impl TextFile {
         })?;
         let records = match kind {
             TextKind::Csv => Records::Csv {
-                separator: separator_of(job, &file, (name, options))?,
+                separator: separator_of(job, &file, name, options)?,
                 has_header: !options.is_without_header,
                 end: b'\n',
             },
@@ -255,7 +255,7 @@ impl TextFile {
         };
         let opened = match records {
             Records::Csv { separator, .. } => {
-                Self::open_csv(job, &file, records, (separator, &rules), rows_max)
+                Self::open_csv(job, &file, records, separator, &rules, rows_max)
             }
             Records::Lines => Self::open_json(job, &file, rows_max),
         };
@@ -279,7 +279,8 @@ impl TextFile {
         job: &Job,
         file: &DriveFile,
         records: Records,
-        (separator, rules): (u8, &Rules),
+        separator: u8,
+        rules: &Rules,
         rows_max: u64,
     ) -> Result<(Scanned, Sample)> {
         let mut kinds: Vec<Kinds> = Vec::new();
@@ -407,7 +408,8 @@ impl TextFile {
     /// Corrupt: CSV that is not UTF-8.
     pub(super) fn read(
         &self,
-        (part, columns): (usize, &[usize]),
+        part: usize,
+        columns: &[usize],
         memory_bytes: u64,
         fetched: &Fetched,
     ) -> Result<TextReader> {
@@ -495,20 +497,26 @@ fn not_utf8(at_bytes: u64) -> Error {
         .hint("convert it first: iconv -t UTF-8 IN > OUT")
 }
 
+/// A text file, and the path by which the user knows it.
+pub(super) struct NamedText<'a> {
+    pub(super) path: &'a Path,
+    pub(super) file: &'a mut TextFile,
+}
+
 /// If bad rows may be skipped, reads files with known columns, and notes how many rows are bad.
 ///
 /// # Errors
 /// I/O; memory.
 pub(super) fn check_rows(
     job: &Job,
-    files: &mut [(&Path, &mut TextFile)],
+    files: &mut [NamedText<'_>],
     options: &TextOptions,
 ) -> Result<()> {
     if options.on_bad == OnBadRow::Fail {
         return Ok(());
     }
-    for (name, file) in files.iter_mut() {
-        let name: &Path = name;
+    for NamedText { path, file } in files.iter_mut() {
+        let name = *path;
         if let Some(sentence) = file.check(job).map_err(|error| error.path(name))? {
             options
                 .bad_rows
@@ -522,11 +530,11 @@ pub(super) fn check_rows(
 ///
 /// # Errors
 /// Usage: a column of the schema that no file has, values without a common type.
-pub(super) fn settle(files: &mut [(&Path, &mut TextFile)], options: &TextOptions) -> Result<()> {
+pub(super) fn settle(files: &mut [NamedText<'_>], options: &TextOptions) -> Result<()> {
     let mut kinds: Vec<(String, Kinds)> = Vec::new();
     let mut shape = Shape::Object(Vec::new());
     let (mut rows_count, mut places_count, mut is_json) = (0, 0, false);
-    for (_, file) in files.iter() {
+    for NamedText { file, .. } in files.iter() {
         rows_count += file.sampled.0;
         places_count += file.sampled.1;
         match &file.sample {
@@ -561,13 +569,13 @@ pub(super) fn settle(files: &mut [(&Path, &mut TextFile)], options: &TextOptions
         }
     }
     if let (true, Shape::Object(shapes)) = (is_json, &shape) {
-        let fields = shapes.iter().map(|(name, _)| name.as_str());
+        let fields = shapes.iter().map(|field| field.name.as_str());
         let columns = kinds.iter().map(|(name, _)| name.as_str());
         check_keys(&fields.chain(columns).collect::<Vec<_>>(), options)?;
     }
     let json = json_fields(shape, options, &given)?;
     let mut told = 0;
-    for (_, file) in files.iter_mut() {
+    for NamedText { file, .. } in files.iter_mut() {
         let fields: Vec<Field> = match &file.sample {
             Sample::Json(..) => json.clone(),
             Sample::Csv(columns) => {
@@ -618,7 +626,7 @@ fn json_fields(
     };
     let mut fields = Vec::new();
     for one in &shapes {
-        let name = &one.0;
+        let name = &one.name;
         let told = match given(name) {
             Some(data_type) => data_type,
             None => fields_of(std::slice::from_ref(one))
@@ -632,7 +640,7 @@ fn json_fields(
         fields.push(Field::new(name, told, true));
     }
     for (name, data_type) in &options.schema {
-        if !shapes.iter().any(|(known, _)| known == name) {
+        if !shapes.iter().any(|field| field.name == *name) {
             fields.push(Field::new(name, data_type.clone(), true));
         }
     }
@@ -688,7 +696,7 @@ fn located(file: &DriveFile, error: Error) -> Error {
 }
 
 /// Returns the separator: the given one, or the one found in a sample of the records.
-fn separator_of(job: &Job, file: &DriveFile, (name, options): (&Path, &TextOptions)) -> Result<u8> {
+fn separator_of(job: &Job, file: &DriveFile, name: &Path, options: &TextOptions) -> Result<u8> {
     if let Some(given) = options.separator {
         return Ok(given);
     }

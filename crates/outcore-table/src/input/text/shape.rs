@@ -33,9 +33,16 @@ pub(super) enum Shape {
     /// Texts, and the kinds of dates and times that all of them fit.
     Text(Kinds),
     List(Box<Shape>),
-    Object(Vec<(String, Shape)>),
+    Object(Vec<ShapeField>),
     /// Values without a common shape.
     Mixed,
+}
+
+/// A field of an object.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct ShapeField {
+    pub(super) name: String,
+    pub(super) shape: Shape,
 }
 
 impl Shape {
@@ -113,8 +120,8 @@ impl Shape {
 }
 
 /// Returns the fields of an object as columns, or the name of a field without a type.
-pub(super) fn fields_of(fields: &[(String, Shape)]) -> Result<Fields, String> {
-    let fields = fields.iter().map(|(name, shape)| {
+pub(super) fn fields_of(fields: &[ShapeField]) -> Result<Fields, String> {
+    let fields = fields.iter().map(|ShapeField { name, shape }| {
         let data_type = shape.data_type().map_err(|inner| match inner.is_empty() {
             true => name.clone(),
             false => format!("{name}.{inner}"),
@@ -124,17 +131,17 @@ pub(super) fn fields_of(fields: &[(String, Shape)]) -> Result<Fields, String> {
     fields.collect()
 }
 
-fn merge_fields(known: &mut Vec<(String, Shape)>, others: Vec<(String, Shape)>) {
-    for (place, (name, shape)) in others.into_iter().enumerate() {
+fn merge_fields(known: &mut Vec<ShapeField>, others: Vec<ShapeField>) {
+    for (place, other) in others.into_iter().enumerate() {
         // Objects of one kind mostly have their fields in one order.
-        let is_same = |(known, _): &(String, Shape)| *known == name;
+        let is_same = |known: &ShapeField| known.name == other.name;
         let found = match known.get(place).is_some_and(is_same) {
             true => Some(place),
             false => known.iter().position(is_same),
         };
         match found {
-            Some(found) => known[found].1.merge(shape),
-            None => known.push((name, shape)),
+            Some(found) => known[found].shape.merge(other.shape),
+            None => known.push(other),
         }
     }
 }
@@ -189,13 +196,14 @@ impl<'de> Visitor<'de> for Seen {
     }
 
     fn visit_map<A: MapAccess<'de>>(self, mut entries: A) -> Result<Shape, A::Error> {
-        let mut fields: Vec<(String, Shape)> = Vec::new();
+        let mut fields: Vec<ShapeField> = Vec::new();
         while let Some(name) = entries.next_key::<String>()? {
-            if fields.iter().any(|(known, _)| *known == name) {
+            if fields.iter().any(|known| known.name == name) {
                 entries.next_value::<IgnoredAny>()?;
                 continue;
             }
-            fields.push((name, entries.next_value()?));
+            let shape = entries.next_value()?;
+            fields.push(ShapeField { name, shape });
         }
         Ok(Shape::Object(fields))
     }

@@ -9,8 +9,9 @@ use std::sync::{Mutex, PoisonError};
 
 use outcore::Job;
 use outcore::key::sort_key::Tie;
+use outcore::sort::lines::RowJournal;
 use outcore::sort::lines::rows::{LongRow, RowPart, RowSink, RowSource};
-use outcore::sort::lines::{RowSortOptions, sort_rows};
+use outcore_io::output::StagedOutput;
 use outcore_io::{Error, Result};
 use twox_hash::XxHash3_128;
 
@@ -20,13 +21,23 @@ use crate::input::TableInput;
 use crate::jobs::TableSummary;
 use crate::jobs::room::{Room, RowCosts, Sorts, as_key};
 use crate::jobs::rows_in::{RowKeys, RowsIn};
-use crate::jobs::sort::KeyInFront;
+use crate::jobs::sort::{KeyInFront, sort_all};
 use crate::rows::{KeyColumn, RowCodec, place_of};
 
 /// Bytes of rows that a thread marks at a time.
 const PART_BYTES: u64 = 32 << 20;
 /// Longer keys are kept as hashes.
 const KEPT_KEY_BYTES: usize = 4 << 10;
+
+/// Where the sort of the keys keeps what it does.
+pub(super) struct Keeping<'k> {
+    /// Scratch, if the job names no drives.
+    pub(super) scratch_dir: &'k Path,
+    /// The output of a job with a journal, which is written after the sort.
+    pub(super) staged: Option<&'k StagedOutput>,
+    /// The journal.
+    pub(super) journal: Option<&'k mut RowJournal>,
+}
 
 /// Marks the rows that are kept.
 pub(super) fn mark(
@@ -35,7 +46,7 @@ pub(super) fn mark(
     (keys, order): (&[KeyColumn], &[KeyColumn]),
     keep: &Keep,
     marks: &Marks,
-    scratch_dir: &Path,
+    kept: Keeping<'_>,
 ) -> Result<TableSummary> {
     let mut columns: Vec<String> = Vec::new();
     for key in order {
@@ -57,7 +68,7 @@ pub(super) fn mark(
         sorts: Sorts::Whole,
     };
     let (shape, _) = room(&narrow).shapes();
-    let marked = || {
+    let marked = |kept: Keeping<'_>| {
         job.control.begin_phase("sample", 0);
         let source = RowsIn::open(&narrow, &codec, RowKeys::Places { group: &group }, shape)?;
         let sample_bytes = narrow.read_bytes();
@@ -67,25 +78,21 @@ pub(super) fn mark(
             edges: Mutex::new(Vec::new()),
             part_bytes: (source.data_bytes() / shape.readers_count as u64).clamp(1, PART_BYTES),
             taken_bytes: costs(&narrow, &codec, &group).taken_bytes * shape.readers_count as u64,
+            staged: kept.staged,
         };
-        let options = RowSortOptions {
-            scratch_dir: scratch_dir.to_path_buf(),
-            ..RowSortOptions::default()
-        };
-        let mut job = job.clone();
-        job.options.threads = shape.readers_count;
-        let done = sort_rows(
-            &job,
-            &source,
-            &sink,
+        let done = sort_all(
+            job,
+            shape.readers_count,
+            (&source, &sink),
             &KeyInFront { tie: Tie::Position },
-            &options,
+            kept.scratch_dir.to_path_buf(),
+            kept.journal,
         )?;
         sink.join_edges()?;
         let read_bytes = (sample_bytes, narrow.read_bytes());
         Ok(TableSummary::of_sort(done, read_bytes, Vec::new()))
     };
-    marked().map_err(|error| Room::named(error, || Ok(room(&narrow.looked_through()?))))
+    marked(kept).map_err(|error| Room::named(error, || Ok(room(&narrow.looked_through()?))))
 }
 
 /// The copies of the longest key that are held: as order and group columns, as a row, and as the
@@ -114,6 +121,7 @@ struct MarkSink<'m> {
     part_bytes: u64,
     /// The memory for long keys on all threads.
     taken_bytes: u64,
+    staged: Option<&'m StagedOutput>,
     /// The first and last keys of parts.
     edges: Mutex<Vec<Edge>>,
 }
@@ -164,6 +172,10 @@ impl RowSink for MarkSink<'_> {
         self.part_bytes
     }
 
+    fn staged(&self) -> Option<&StagedOutput> {
+        self.staged
+    }
+
     fn begin(&self, number: usize, _rows_before: Option<u64>) -> Result<Box<dyn RowPart + '_>> {
         Ok(Box::new(MarkPart {
             sink: self,
@@ -204,6 +216,13 @@ impl RowPart for MarkPart<'_> {
             }
         }
         Ok(())
+    }
+
+    fn movable<'p>(self: Box<Self>) -> Option<Box<dyn RowPart + Send + 'p>>
+    where
+        Self: 'p,
+    {
+        Some(self)
     }
 
     fn finish(self: Box<Self>) -> Result<()> {

@@ -86,7 +86,8 @@ impl MinHash {
     /// Usage: a similarity that is not between 0 and 1, no hashes, or too many.
     pub(super) fn new(
         shingles: Shingles,
-        (jaccard, hashes_count): (f64, usize),
+        jaccard: f64,
+        hashes_count: usize,
         seed: u64,
     ) -> Result<Self> {
         if !(jaccard > 0.0 && jaccard <= 1.0) {
@@ -239,7 +240,7 @@ fn bands_for(jaccard: f64, hashes_count: usize) -> (usize, usize) {
     let mut best = (f64::INFINITY, (1, 1));
     for bands in 1..=hashes_count {
         for rows in 1..=hashes_count / bands {
-            let mistakes = mistakes(jaccard, (bands, rows));
+            let mistakes = mistakes(jaccard, bands, rows);
             if mistakes < best.0 {
                 best = (mistakes, (bands, rows));
             }
@@ -249,7 +250,7 @@ fn bands_for(jaccard: f64, hashes_count: usize) -> (usize, usize) {
 }
 
 /// The area below the curve before the threshold, plus the area above the curve after it.
-fn mistakes(jaccard: f64, (bands, rows): (usize, usize)) -> f64 {
+fn mistakes(jaccard: f64, bands: usize, rows: usize) -> f64 {
     let step = 1.0 / AREA_STEPS as f64;
     let found = |similarity: f64| 1.0 - (1.0 - similarity.powi(rows as i32)).powi(bands as i32);
     let areas = (0..AREA_STEPS).map(|place| {
@@ -282,7 +283,7 @@ mod tests {
 
     #[test]
     fn case_and_punctuation_make_no_difference_and_short_texts_are_compared_as_a_whole() {
-        let hash = MinHash::new(Shingles::Words(3), (0.8, 128), 1).unwrap();
+        let hash = MinHash::new(Shingles::Words(3), 0.8, 128, 1).unwrap();
         let one = bands(&hash, "The quick, brown fox -- jumps!");
         assert_eq!(one.len(), hash.shape().0);
         assert_eq!(one, bands(&hash, "the QUICK brown\nfox jumps"));
@@ -295,7 +296,7 @@ mod tests {
     #[test]
     fn the_share_of_equal_minima_is_the_similarity() {
         // With one hash per band, the share of equal bands is the similarity of the texts.
-        let mut hash = MinHash::new(Shingles::Words(1), (0.8, 128), 7).unwrap();
+        let mut hash = MinHash::new(Shingles::Words(1), 0.8, 128, 7).unwrap();
         let count = 1024;
         let draw = |place: usize, what: u64| mixed(mixed(place as u64) ^ what) as u32;
         (hash.bands_count, hash.rows_count) = (count, 1);
@@ -329,7 +330,7 @@ mod tests {
             (0.8, 0),
             (0.8, 1 << 20),
         ] {
-            assert!(MinHash::new(Shingles::Words(5), (jaccard, hashes), 1).is_err());
+            assert!(MinHash::new(Shingles::Words(5), jaccard, hashes, 1).is_err());
         }
         assert_eq!(Shingles::parse("chars:20").unwrap(), Shingles::Chars(20));
         for wrong in ["words", "words:0", "words:x", "bytes:3", ""] {

@@ -23,20 +23,22 @@ mod near;
 mod passages;
 mod substring;
 
+use std::ops::ControlFlow;
 use std::path::PathBuf;
 use std::time::Instant;
 
 use arrow_schema::SchemaRef;
 use outcore::Job;
+use outcore::sort::lines::RowJournal;
 use outcore_io::memory::Budget;
 use outcore_io::{Error, Result};
 
-use super::copy::{Change, copy_changed};
-use super::journal::scratch_dir;
+use super::copy::{Change, Copied, copy_to};
+use super::journal::{self, scratch_dir};
 use super::sort::open;
 use super::{TableEnds, TableSummary};
 use crate::input::TableInput;
-use crate::output::OutputOptions;
+use crate::output::{OutputOptions, StagedFile};
 use crate::rows::KeyColumn;
 use marks::{Kept, Marks};
 
@@ -59,6 +61,20 @@ pub enum Keep {
     Last,
     /// The first in the order of these columns; among equal ones, the first in the input.
     Best(Vec<KeyColumn>),
+}
+
+impl Keep {
+    /// The choice in words.
+    fn said(&self) -> String {
+        match self {
+            Keep::First => "first".to_owned(),
+            Keep::Last => "last".to_owned(),
+            Keep::Best(columns) => {
+                let columns = columns.iter().map(KeyColumn::to_string);
+                columns.collect::<Vec<_>>().join(",")
+            }
+        }
+    }
 }
 
 /// The kept and the removed rows.
@@ -84,11 +100,33 @@ pub fn dedup(
     removed: Option<(&PathBuf, &OutputOptions)>,
 ) -> Result<DedupSummary> {
     let started = Instant::now();
+    if removed.is_some() && job.options.resume.is_some() {
+        let cause = "only a job that writes one file can be resumed";
+        return Err(Error::usage("resume", cause).hint("leave the file of removed rows out"));
+    }
+    let by = keys.iter().map(KeyColumn::to_string).collect::<Vec<_>>();
+    let options = vec![
+        journal::option("key", by.join(",")),
+        journal::option("choice of the kept row", keep.said()),
+    ];
+    let mut journal = journal::begin(job, ends, "deduplication of a table", options)?;
+    let job = &journal::job(job, journal.as_ref());
     let input = open(job, ends)?;
     if input.schema().fields().is_empty() {
         return Err(Error::usage(DEDUP, "the table has no columns")
             .hint("rows without columns have nothing to compare"));
     }
+    let to = (ends.outputs, ends.writes);
+    let staged = match journal::claim(job, [&input], to, journal.as_mut())? {
+        ControlFlow::Break(table) => {
+            return Ok(DedupSummary {
+                removed: table.rows_in - table.rows_out,
+                removed_bytes: 0,
+                table,
+            });
+        }
+        ControlFlow::Continue(staged) => staged,
+    };
     let marks = Marks::of(input.pieces());
     let _marks = job.budget.reserve(MARKS, marks.memory_bytes())?;
     let keys: Vec<KeyColumn> = match keys.is_empty() {
@@ -104,14 +142,17 @@ pub fn dedup(
         Keep::Best(columns) => [&keys[..], columns].concat(),
         Keep::First | Keep::Last => keys.clone(),
     };
-    let sorted = by_key::mark(
-        job,
-        &input,
-        (&keys, &order),
-        keep,
-        &marks,
-        &scratch_dir(ends.outputs),
-    )?;
+    // The copy has the same memory after a sort that a killed run had done in part.
+    let copying = Job {
+        budget: Budget::new(job.budget.free_bytes()),
+        ..job.clone()
+    };
+    let kept = by_key::Keeping {
+        scratch_dir: &scratch_dir(ends.outputs),
+        staged: staged.as_ref().map(StagedFile::staged),
+        journal: journal.as_mut(),
+    };
+    let sorted = by_key::mark(job, &input, (&keys, &order), keep, &marks, kept)?;
     let counts = marks.counts();
     let chosen = |is_kept| Kept {
         marks: &marks,
@@ -124,7 +165,11 @@ pub fn dedup(
         others: &chosen(false),
         others_schema: input.schema(),
     };
-    let done = write(job, ends, (&input, sorted), &chosen, removed)?;
+    let whole = (&input, sorted);
+    let done = match removed {
+        None => write_kept(&copying, ends, whole, &chosen, (staged, journal))?,
+        Some(_) => write(job, ends, whole, &chosen, removed)?,
+    };
     Ok(done.since(started))
 }
 
@@ -144,44 +189,75 @@ fn write(
     chosen: &Chosen<'_>,
     removed: Option<(&PathBuf, &OutputOptions)>,
 ) -> Result<DedupSummary> {
+    let Some((path, writes)) = removed else {
+        return write_kept(job, ends, (input, sorted), chosen, (None, None));
+    };
     let sorted_bytes = input.read_bytes();
-    let copy = |to: (&[PathBuf], &SchemaRef, &OutputOptions), rows: &dyn Change| {
-        let own = Job {
-            budget: Budget::new(job.budget.free_bytes()),
-            ..job.clone()
-        };
-        copy_changed(&own, &input.under(&own)?, to, rows)
-    };
     // Both are written before either appears.
-    let left_out = match removed {
-        None => None,
-        Some((path, writes)) => {
-            let to = (std::slice::from_ref(path), chosen.others_schema, writes);
-            Some(copy(to, chosen.others)?)
-        }
-    };
+    let to = (std::slice::from_ref(path), chosen.others_schema, writes);
+    let left_out = copy(job, input, to, chosen.others, None)?;
     let to = (ends.outputs, input.schema(), ends.writes);
-    let kept = copy(to, chosen.kept)?;
-    let (kept, left_out) = match left_out {
-        Some(left_out) => kept.publish_with(left_out)?,
-        None => (kept.publish()?, TableSummary::default()),
+    let kept = copy(job, input, to, chosen.kept, None)?;
+    let (kept, left_out) = kept.publish_with(left_out)?;
+    Ok(DedupSummary::of(sorted, kept, left_out, sorted_bytes))
+}
+
+/// Copies the kept rows alone, to an output that may be staged already in a job that may keep a
+/// journal.
+fn write_kept(
+    job: &Job,
+    ends: &TableEnds<'_>,
+    (input, sorted): (&TableInput, TableSummary),
+    chosen: &Chosen<'_>,
+    (staged, journal): (Option<StagedFile>, Option<RowJournal>),
+) -> Result<DedupSummary> {
+    let sorted_bytes = input.read_bytes();
+    let to = (ends.outputs, input.schema(), ends.writes);
+    let kept = copy(job, input, to, chosen.kept, staged)?;
+    let kept = kept.publish_kept(journal)?;
+    let none = TableSummary::default();
+    Ok(DedupSummary::of(sorted, kept, none, sorted_bytes))
+}
+
+/// Copies rows of `input` with all of the job's free memory.
+fn copy(
+    job: &Job,
+    input: &TableInput,
+    to: (&[PathBuf], &SchemaRef, &OutputOptions),
+    rows: &dyn Change,
+    staged: Option<StagedFile>,
+) -> Result<Copied> {
+    let own = Job {
+        budget: Budget::new(job.budget.free_bytes()),
+        ..job.clone()
     };
-    Ok(DedupSummary {
-        removed: kept.rows_in - kept.rows_out,
-        removed_bytes: left_out.lens_bytes.iter().sum(),
-        table: TableSummary {
-            // The input counts all bytes that were read from it.
-            read_bytes: sorted.read_bytes + kept.read_bytes - sorted_bytes,
-            written_bytes: sorted.written_bytes + left_out.written_bytes + kept.written_bytes,
-            scratch_bytes: sorted.scratch_bytes,
-            passes: sorted.passes + kept.passes,
-            phases: [sorted.phases, left_out.phases, kept.phases].concat(),
-            ..kept
-        },
-    })
+    copy_to(&own, &input.under(&own)?, to, rows, staged)
 }
 
 impl DedupSummary {
+    /// The report of a job that `sorted`, after which `sorted_bytes` of the input had been read, and
+    /// copied the rows.
+    fn of(
+        sorted: TableSummary,
+        kept: TableSummary,
+        left_out: TableSummary,
+        sorted_bytes: u64,
+    ) -> Self {
+        DedupSummary {
+            removed: kept.rows_in - kept.rows_out,
+            removed_bytes: left_out.lens_bytes.iter().sum(),
+            table: TableSummary {
+                // The input counts all bytes that were read from it.
+                read_bytes: sorted.read_bytes + kept.read_bytes - sorted_bytes,
+                written_bytes: sorted.written_bytes + left_out.written_bytes + kept.written_bytes,
+                scratch_bytes: sorted.scratch_bytes,
+                passes: sorted.passes + kept.passes,
+                phases: [sorted.phases, left_out.phases, kept.phases].concat(),
+                ..kept
+            },
+        }
+    }
+
     fn since(self, started: Instant) -> Self {
         DedupSummary {
             table: TableSummary {

@@ -37,6 +37,7 @@ use crate::jobs::journal::scratch_dir;
 use crate::jobs::rows_in::ReadShape;
 use crate::jobs::sort::{open, read_shape};
 use crate::jobs::{TableEnds, TableSummary};
+use crate::notation::notation;
 use crate::output::OutputOptions;
 use crate::schema::FieldPlace;
 
@@ -97,7 +98,7 @@ pub fn dedup_near(
 ) -> Result<DedupSummary> {
     let started = Instant::now();
     let input = open(job, ends)?;
-    let hash = MinHash::new(near.shingles, (near.jaccard, near.hashes_count), near.seed)?;
+    let hash = MinHash::new(near.shingles, near.jaccard, near.hashes_count, near.seed)?;
     check_text(input.schema(), &near.column)?;
     let rows_count = u32::try_from(input.rows_count()).map_err(|_| {
         Error::usage(DEDUP, "the table has more than 2^32 rows")
@@ -141,7 +142,10 @@ pub(super) fn check_text(schema: &SchemaRef, name: &str) -> Result<()> {
         DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View => Ok(()),
         other => Err(Error::usage(
             DEDUP,
-            format!("column `{name}` is {other}, but near duplicates are found in text"),
+            format!(
+                "column `{name}` is {}, but near duplicates are found in text",
+                notation(other)
+            ),
         )
         .hint("name a column of texts")),
     }
@@ -362,7 +366,8 @@ impl<'r> Rows<'r> {
     /// Returns the kept rows of a batch, or the removed ones, with the representative of each.
     fn chosen(
         &self,
-        (piece, first): (usize, u64),
+        piece: usize,
+        first: u64,
         batch: &RecordBatch,
         is_kept: bool,
     ) -> Result<(RecordBatch, Vec<u64>)> {
@@ -402,7 +407,7 @@ impl Change for Alone<'_> {
         batch: RecordBatch,
         write: &mut WriteBatch<'_>,
     ) -> Result<()> {
-        write(&self.0.chosen((piece, first), &batch, true)?.0)
+        write(&self.0.chosen(piece, first, &batch, true)?.0)
     }
 }
 
@@ -425,7 +430,7 @@ impl Change for Others<'_> {
         batch: RecordBatch,
         write: &mut WriteBatch<'_>,
     ) -> Result<()> {
-        let (batch, stands) = self.rows.chosen((piece, first), &batch, false)?;
+        let (batch, stands) = self.rows.chosen(piece, first, &batch, false)?;
         let mut columns = batch.columns().to_vec();
         let stands: ArrayRef = Arc::new(UInt64Array::from(stands));
         columns.push(stands);

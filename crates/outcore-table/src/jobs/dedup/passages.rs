@@ -60,7 +60,7 @@ impl Passages {
         }
     }
 
-    /// Passages of `units_count` tokens, or of at least this many bytes.
+    /// Passages of `units_count` tokens or, if the unit is bytes, of at least `units_count` bytes.
     pub(super) fn new(unit: PassageUnit, units_count: usize) -> Self {
         let less = match unit {
             PassageUnit::Bytes => CHAR_BYTES_MAX,

@@ -240,7 +240,14 @@ impl Search<'_> {
             // receives any more.
             let behind = move || {
                 let ends: (&dyn RowSource, &dyn RowSink) = (&marks, cuts);
-                sort_all(&second, threads_count, ends, &Front(8), self.dir.clone())
+                sort_all(
+                    &second,
+                    threads_count,
+                    ends,
+                    &Front(8),
+                    self.dir.clone(),
+                    None,
+                )
             };
             let place = std::thread::Builder::new().name("outcore-table-cuts".to_owned());
             let running = place.spawn_scoped(scope, behind);
@@ -251,6 +258,7 @@ impl Search<'_> {
                 (&source, &firsts),
                 &Front(16),
                 self.dir.clone(),
+                None,
             );
             // The other sort ends when no more marks can come.
             drop(firsts);

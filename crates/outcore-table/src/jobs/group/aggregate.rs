@@ -13,6 +13,7 @@ use super::GROUP;
 use super::operand::Operand;
 use crate::equal::plain_type;
 use crate::jobs::call::Call;
+use crate::notation::notation;
 
 /// The function of an aggregate.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -223,7 +224,7 @@ impl Aggregate {
     fn unfit(&self, of: &DataType) -> Error {
         let operand = self.of.as_ref().map(ToString::to_string);
         let operand = operand.unwrap_or_default();
-        let cause = format!("`{}`: `{operand}` is of type {of}", self.name);
+        let cause = format!("`{}`: `{operand}` is of type {}", self.name, notation(of));
         Error::usage(GROUP, cause).hint(
             "choose a column of numbers, or min, max, first, last, count, count_distinct or quantile_disc",
         )

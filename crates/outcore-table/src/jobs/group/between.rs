@@ -96,7 +96,8 @@ impl Part {
 /// # Errors
 /// Usage: a date that a timestamp does not hold.
 pub(super) fn quantiles(
-    (low, high): (&ArrayRef, &ArrayRef),
+    low: &ArrayRef,
+    high: &ArrayRef,
     shares: impl Iterator<Item = Option<Share>>,
     result: &DataType,
 ) -> Result<ArrayRef> {
@@ -115,7 +116,7 @@ pub(super) fn quantiles(
     let made = pairs.zip(shares).map(|((low, high), share)| {
         share.map(|share| match share.above == 0 {
             true => low,
-            false => whole_between((low, high), &share, is_decimal),
+            false => whole_between(low, high, &share, is_decimal),
         })
     });
     let made: Vec<Option<i256>> = made.collect();
@@ -131,7 +132,7 @@ pub(super) fn quantiles(
 }
 
 /// Returns a fraction of the way, truncated towards zero or rounded.
-fn whole_between((low, high): (i256, i256), share: &Share, is_cut: bool) -> i256 {
+fn whole_between(low: i256, high: i256, share: &Share, is_cut: bool) -> i256 {
     let (part, one) = (i256::from_i128(share.above), i256::from_i128(share.below));
     // Values of 76 digits would overflow here. Their difference is so large that its last digits do
     // not matter.

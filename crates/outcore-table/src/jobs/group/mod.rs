@@ -27,15 +27,17 @@ mod states;
 mod table;
 mod to;
 
+use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use arrow_array::RecordBatch;
 use outcore::Job;
 use outcore::key::sort_key::Tie;
+use outcore::sort::lines::RowJournal;
 use outcore_io::Result;
 
-use super::journal::scratch_dir;
+use super::journal::{self, scratch_dir};
 use super::room::{Room, Sorts};
 use super::rows_out::part_bytes;
 use super::sort::{KeyInFront, create, open, sort_all};
@@ -67,6 +69,13 @@ pub fn group_by(
     keys: &[KeyColumn],
     aggregates: &[Aggregate],
 ) -> Result<TableSummary> {
+    let by = keys.iter().map(KeyColumn::to_string);
+    let options = vec![
+        journal::option("groups", by.collect::<Vec<_>>().join(",")),
+        journal::option("aggregates", said_of(aggregates)),
+    ];
+    let journal = journal::begin(job, ends, "groups of a table", options)?;
+    let job = &journal::job(job, journal.as_ref());
     let whole = open(job, ends)?;
     let plan = Plan::of(whole.schema(), keys, aggregates)?;
     let input = whole.narrowed(&plan.reads, whole.job())?;
@@ -87,8 +96,19 @@ pub fn group_by(
         data_bytes: input.stored_bytes(),
         sorts: Sorts::Whole,
     };
-    let done = grouped(job, ends.outputs, &input, &plan, &room(&input));
+    let done = grouped(job, ends.outputs, &input, &plan, &room(&input), journal);
     done.map_err(|error| Room::named(error, || Ok(room(&input.looked_through()?))))
+}
+
+/// Aggregates in words.
+fn said_of(aggregates: &[Aggregate]) -> String {
+    let said = aggregates.iter().map(|aggregate| {
+        let operands = aggregate.of.iter().chain(&aggregate.by);
+        let operands = operands.map(Operand::to_string).collect::<Vec<_>>();
+        let (name, kind) = (&aggregate.name, aggregate.kind);
+        format!("{name} = {kind:?}({})", operands.join(", "))
+    });
+    said.collect::<Vec<_>>().join(", ")
 }
 
 /// Writes the groups of `input`.
@@ -98,10 +118,16 @@ fn grouped(
     input: &TableInput,
     plan: &Plan,
     room: &Room<'_>,
+    mut journal: Option<RowJournal>,
 ) -> Result<TableSummary> {
     let (reads_shape, writes_shape) = room.shapes();
     let what = room.written()?;
-    let output = create(job, outputs, what, (writes_shape, None))?;
+    let to = (outputs, what.1);
+    let file = match journal::claim(job, [input], to, journal.as_mut())? {
+        ControlFlow::Break(done) => return Ok(done),
+        ControlFlow::Continue(file) => file,
+    };
+    let output = create(job, (outputs, file), what, (writes_shape, None))?;
     job.control.begin_phase("sample", 0);
     let source = GroupSource::open(input, plan, reads_shape)?;
     let sample_bytes = input.read_bytes();
@@ -115,14 +141,18 @@ fn grouped(
     let order = KeyInFront { tie: Tie::Bytes };
     let threads_count = writes_shape.writers_count;
     let dir = scratch_dir(outputs);
-    let done = sort_all(job, threads_count, (&source, &sink), &order, dir)?;
+    let kept = journal.as_mut();
+    let done = sort_all(job, threads_count, (&source, &sink), &order, dir, kept)?;
     if plan.keys.is_empty() && sink.written.load(Ordering::Relaxed) == 0 {
         sink.write_empty(output.section_behind())?;
     }
-    let rows_out = sink.written.into_inner();
-    let summary = TableSummary::published(job, (input, sample_bytes), output, done, None)?;
+    let (rows_in, rows_out) = (input.rows_count(), sink.written.into_inner());
+    if let Some(journal) = &mut journal {
+        journal.count(rows_in, rows_out);
+    }
+    let summary = TableSummary::published(job, (input, sample_bytes), output, done, journal)?;
     Ok(TableSummary {
-        rows_in: input.rows_count(),
+        rows_in,
         rows_out,
         ..summary
     })
@@ -181,6 +211,6 @@ fn few_of(
     let order = KeyInFront { tie: Tie::Bytes };
     let threads_count = reads_shape.readers_count;
     let dir = scratch_dir.to_path_buf();
-    sort_all(job, threads_count, (&source, &sink), &order, dir)?;
+    sort_all(job, threads_count, (&source, &sink), &order, dir, None)?;
     Ok(few.into_batches())
 }

@@ -10,6 +10,7 @@ use outcore_io::{Error, Result};
 
 use super::GROUP;
 use crate::fault;
+use crate::notation::notation;
 
 /// Reinterprets the buffers as another type of the same width.
 pub(super) fn retyped_as(array: ArrayRef, data_type: &DataType) -> Result<ArrayRef> {
@@ -47,7 +48,7 @@ pub(super) fn each_whole<T>(
                     work(&|row| values[row])
                 }
                 of => {
-                    let cause = format!("numbers of type {of}");
+                    let cause = format!("numbers of type {}", notation(of));
                     Err(Error::usage(GROUP, cause).hint("a bug: please report it"))
                 }
             }

@@ -256,7 +256,7 @@ impl Plan {
         } = at;
         let mut sources = self.values.iter().map(|value| &value.source);
         match sources.any(|source| matches!(source, Source::Computed(_))) {
-            true => input.row_at_fault((piece, first_row), (batch, error), |row| {
+            true => input.row_at_fault(piece, first_row, batch, error, |row| {
                 self.take_apart(&row).map(drop)
             }),
             false => error,

@@ -15,6 +15,7 @@ use arrow_schema::DataType;
 use outcore::Forecast;
 use outcore::sort::lines::rows::{RowPart, RowSink};
 use outcore_io::Result;
+use outcore_io::output::StagedOutput;
 
 use super::GROUP;
 use super::plan::Plan;
@@ -90,6 +91,10 @@ impl RowSink for GroupSink<'_> {
 
     fn begin(&self, number: usize, _: Option<u64>) -> Result<Box<dyn RowPart + '_>> {
         Ok(Box::new(self.part(self.to.part(number))))
+    }
+
+    fn staged(&self) -> Option<&StagedOutput> {
+        self.to.staged()
     }
 
     fn give_up(&self) {
@@ -248,6 +253,13 @@ impl RowPart for GroupPart<'_> {
             self.add(row)?;
         }
         Ok(())
+    }
+
+    fn movable<'p>(self: Box<Self>) -> Option<Box<dyn RowPart + Send + 'p>>
+    where
+        Self: 'p,
+    {
+        Some(self)
     }
 
     fn finish(mut self: Box<Self>) -> Result<()> {

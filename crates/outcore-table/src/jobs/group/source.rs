@@ -13,22 +13,27 @@
 //!
 //! **Determinism.** When a table is emptied depends only on the rows of the piece, not on memory or
 //! threads. So sums of floats are the same for any number of threads; they do depend on row groups.
+//! For the same reason a run that continues another makes the same rows of each piece again.
 //!
 //! Bounds: a reader, a batch and [`TABLE_BYTES`] per thread.
 
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::AtomicUsize;
 
 use arrow_array::RecordBatch;
 use arrow_row::Rows;
 use outcore::Forecast;
-use outcore::sort::lines::rows::{LongRow, MeanRow, RowBatch, RowSource, Sampled, TakeRows};
+use outcore::sort::lines::rows::{
+    LongRow, MeanRow, RowBatch, RowSource, Sampled, TakeAgain, TakeRows, TakenRows,
+};
 use outcore_io::Result;
 
 use super::plan::{BatchPlace, Plan};
 use super::states::{States, Values};
 use super::table::KeyTable;
-use crate::input::{PieceQueue, TableInput};
-use crate::jobs::rows_in::{LEN_PIECES, ReadShape, Sample, position_of, spread};
+use crate::input::{PieceQueue, TableInput, TableReader};
+use crate::jobs::rows_in::{
+    LEN_PIECES, ReadShape, Sample, ends_of, pieces_of, position_of, spread, take_made,
+};
 use crate::rows::RowCodec;
 
 /// A thread's tables are emptied at this size.
@@ -329,51 +334,74 @@ impl RowSource for GroupSource<'_> {
     }
 
     fn make(&self, take: &mut TakeRows<'_>) -> Result<()> {
-        if self.begun.fetch_add(1, Ordering::Relaxed) >= self.shape.readers_count {
+        let mut take = |rows: &RowBatch, position: u64, _: bool| take(rows, position);
+        self.make_again(TakenRows::NONE, &mut take)
+    }
+
+    fn make_again(&self, taken: TakenRows<'_>, take: &mut TakeAgain<'_>) -> Result<()> {
+        if !taken.is_making(self.shape.readers_count, &self.begun) {
             return Ok(());
         }
+        let own = ends_of(taken.own);
+        self.queue.leave_out(pieces_of(taken.all));
         let mut reader = self.input.reader(self.shape.reader_bytes)?;
-        let mut rows = RowBatch::default();
         let mut worker = Worker::new(self.plan);
-        while let Some((number, piece)) = reader.take(&self.queue) {
-            let mut position = position_of(number)?;
-            (worker.seen, worker.is_apart) = (0, false);
-            let mut give = |worker: &mut Worker<'_>| {
-                rows.clear();
-                worker.empty(&mut rows)?;
-                match rows.is_empty() {
-                    true => Ok(()),
-                    false => take(&rows, 0),
-                }
-            };
-            let mut place = 0;
-            for batch in reader.open(piece)? {
-                let batch = batch?;
-                let mut from = 0;
-                while from < batch.num_rows() {
-                    // Steps end at the same rows for any batch size of the reader.
-                    let step = self.step_rows - worker.seen % self.step_rows;
-                    let part = batch.slice(from, step.min(batch.num_rows() - from));
-                    let added = worker.add(&part, position);
-                    let at = BatchPlace {
-                        piece,
-                        first_row: place,
-                        batch: &part,
-                    };
-                    added.map_err(|error| self.plan.fault(self.input, at, error))?;
-                    from += part.num_rows();
-                    place += part.num_rows() as u64;
-                    position += part.num_rows() as u64;
-                    let is_step = worker.seen.is_multiple_of(self.step_rows);
-                    let is_apart = worker.is_apart || is_step && worker.looks_apart();
-                    if is_apart || is_step && worker.is_full() {
-                        give(&mut worker)?;
-                        worker.is_apart = is_apart;
-                    }
-                }
-            }
-            give(&mut worker)?;
+        reader.expect(own.iter().map(|(number, _)| self.input.pieces()[*number]));
+        for (number, end) in own {
+            self.make_piece((&mut reader, &mut worker), number, end, take)?;
+        }
+        while let Some((number, _)) = reader.take(&self.queue) {
+            self.make_piece((&mut reader, &mut worker), number, 0, take)?;
         }
         Ok(())
+    }
+}
+
+impl GroupSource<'_> {
+    /// Passes on the states of the groups of a piece; those before the position `end` are repeated.
+    fn make_piece(
+        &self,
+        (reader, worker): (&mut TableReader<'_>, &mut Worker<'_>),
+        number: usize,
+        end: u64,
+        take: &mut TakeAgain<'_>,
+    ) -> Result<()> {
+        let piece = self.input.pieces()[number];
+        let first = position_of(number)?;
+        (worker.seen, worker.is_apart) = (0, false);
+        let mut rows = RowBatch::default();
+        let (mut place, mut made) = (0, 0);
+        let mut give = |worker: &mut Worker<'_>| {
+            rows.clear();
+            worker.empty(&mut rows)?;
+            let at = first + made;
+            made += rows.len() as u64;
+            take_made(&rows, at, end, take)
+        };
+        for batch in reader.open(piece)? {
+            let batch = batch?;
+            let mut from = 0;
+            while from < batch.num_rows() {
+                // Steps end at the same rows for any batch size of the reader.
+                let step = self.step_rows - worker.seen % self.step_rows;
+                let part = batch.slice(from, step.min(batch.num_rows() - from));
+                let added = worker.add(&part, first + place);
+                let at = BatchPlace {
+                    piece,
+                    first_row: place,
+                    batch: &part,
+                };
+                added.map_err(|error| self.plan.fault(self.input, at, error))?;
+                from += part.num_rows();
+                place += part.num_rows() as u64;
+                let is_step = worker.seen.is_multiple_of(self.step_rows);
+                let is_apart = worker.is_apart || is_step && worker.looks_apart();
+                if is_apart || is_step && worker.is_full() {
+                    give(worker)?;
+                    worker.is_apart = is_apart;
+                }
+            }
+        }
+        give(worker)
     }
 }

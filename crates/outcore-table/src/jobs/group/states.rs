@@ -33,6 +33,7 @@ use super::aggregate::{Aggregate, AggregateKind};
 use super::between::{self, Part};
 use super::numbers::{each_real, each_whole, retyped_as};
 use crate::fault;
+use crate::notation::notation;
 
 /// A column of a batch that aggregates use.
 pub(super) struct Values {
@@ -351,7 +352,7 @@ impl States {
                 let all = of.map(|(&sum, &count)| {
                     let is_held = sum < end && sum > end.wrapping_neg();
                     let held = is_held.then_some((count > 0).then_some(sum));
-                    held.ok_or_else(|| overflow(aggregate, result))
+                    held.ok_or_else(|| overflow(aggregate, &notation(result)))
                 });
                 let all: Decimal256Array = all.collect::<Result<_>>()?;
                 retyped_as(Arc::new(all), result)?
@@ -373,11 +374,10 @@ impl States {
                     return Ok(low);
                 }
                 let high = picked(high.iter().map(Vec::as_slice), of, converter)?;
-                let ends = (&low, &high);
                 let shares = counts
                     .iter()
                     .map(|&count| (count > 0).then(|| part.place(count).1));
-                between::quantiles(ends, shares, result)?
+                between::quantiles(&low, &high, shares, result)?
             }
         })
     }
@@ -447,7 +447,7 @@ fn whole_sums(
     counts: &[i64],
 ) -> Result<ArrayRef> {
     let of = || sums.iter().zip(counts);
-    let too_large = || overflow(aggregate, result);
+    let too_large = || overflow(aggregate, &notation(result));
     Ok(match result {
         DataType::UInt64 => {
             let all = of().map(|(&sum, &count)| {
@@ -508,7 +508,7 @@ fn wide_to_real(value: i256) -> f64 {
     )
 }
 
-fn overflow(aggregate: &Aggregate, result: impl std::fmt::Display) -> Error {
+fn overflow(aggregate: &Aggregate, result: &str) -> Error {
     let cause = format!("`{}` of a group does not fit in {result}", aggregate.name);
     Error::usage(GROUP, cause).hint("take the mean, or make the column a float first")
 }

@@ -8,13 +8,19 @@ use twox_hash::XxHash3_64;
 /// Approximate memory of a string in addition to its bytes.
 const ENTRY_BYTES: usize = 32;
 
+/// A string.
+struct Entry {
+    /// Its end in the bytes of all.
+    end: usize,
+    hash: u64,
+}
+
 /// See the module.
 #[derive(Default)]
 pub(super) struct KeyTable {
     table: HashTable<u32>,
     bytes: Vec<u8>,
-    /// The end and the hash of each string.
-    entries: Vec<(usize, u64)>,
+    entries: Vec<Entry>,
 }
 
 impl KeyTable {
@@ -23,24 +29,31 @@ impl KeyTable {
         let hash = XxHash3_64::oneshot(key);
         let (bytes, entries) = (&self.bytes, &self.entries);
         let is_same = |number: &u32| {
-            entries[*number as usize].1 == hash && key_at(bytes, entries, *number as usize) == key
+            entries[*number as usize].hash == hash
+                && key_at(bytes, entries, *number as usize) == key
         };
         if let Some(number) = self.table.find(hash, is_same) {
             return (*number, false);
         }
         let number = self.entries.len() as u32;
         self.bytes.extend_from_slice(key);
-        self.entries.push((self.bytes.len(), hash));
+        self.entries.push(Entry {
+            end: self.bytes.len(),
+            hash,
+        });
         let entries = &self.entries;
         self.table
-            .insert_unique(hash, number, |number| entries[*number as usize].1);
+            .insert_unique(hash, number, |number| entries[*number as usize].hash);
         (number, true)
     }
 
     /// Adds `key` without a lookup, for tables that are only iterated.
     pub(super) fn push(&mut self, key: &[u8]) {
         self.bytes.extend_from_slice(key);
-        self.entries.push((self.bytes.len(), 0));
+        self.entries.push(Entry {
+            end: self.bytes.len(),
+            hash: 0,
+        });
     }
 
     /// Returns the string with a number.
@@ -65,10 +78,10 @@ impl KeyTable {
     }
 }
 
-fn key_at<'b>(bytes: &'b [u8], entries: &[(usize, u64)], number: usize) -> &'b [u8] {
+fn key_at<'b>(bytes: &'b [u8], entries: &[Entry], number: usize) -> &'b [u8] {
     let from = match number {
         0 => 0,
-        _ => entries[number - 1].0,
+        _ => entries[number - 1].end,
     };
-    &bytes[from..entries[number].0]
+    &bytes[from..entries[number].end]
 }

@@ -9,6 +9,7 @@ use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
 
 use arrow_array::RecordBatch;
+use outcore_io::output::StagedOutput;
 use outcore_io::{Error, Result, units};
 
 use super::GROUP;
@@ -19,12 +20,17 @@ pub(super) trait GroupsTo: Sync {
     /// Begins a part.
     fn part(&self, number: usize) -> Box<dyn GroupsPart + '_>;
 
+    /// As [`RowSink::staged`](outcore::sort::lines::rows::RowSink::staged).
+    fn staged(&self) -> Option<&StagedOutput> {
+        None
+    }
+
     /// As [`RowSink::give_up`](outcore::sort::lines::rows::RowSink::give_up).
     fn give_up(&self) {}
 }
 
 /// A part of the groups.
-pub(super) trait GroupsPart {
+pub(super) trait GroupsPart: Send {
     /// Takes the next groups.
     ///
     /// # Errors
@@ -41,6 +47,10 @@ pub(super) trait GroupsPart {
 impl GroupsTo for TableOutput {
     fn part(&self, number: usize) -> Box<dyn GroupsPart + '_> {
         Box::new(self.section(number as u64, 0))
+    }
+
+    fn staged(&self) -> Option<&StagedOutput> {
+        TableOutput::staged(self)
     }
 
     fn give_up(&self) {

@@ -53,6 +53,11 @@ impl<'j> Scratch<'j> {
         }
     }
 
+    /// The job.
+    pub(super) fn job(&self) -> &Job {
+        self.job
+    }
+
     /// The most bytes in use at once.
     pub(super) fn peak_bytes(&self) -> u64 {
         self.peak_bytes.load(Ordering::Relaxed)
@@ -95,6 +100,33 @@ pub(super) struct Placed {
     /// The batch's number, from 1.
     pub(super) batch: u64,
     pub(super) range: Range<usize>,
+}
+
+/// The transfers of one thread to a file of spilled rows. A part may go on on another thread, which
+/// has its own.
+#[derive(Default)]
+pub(super) struct SpillIo {
+    transfers: Option<Transfers<u64>>,
+}
+
+impl SpillIo {
+    fn of(&mut self, volume: &Volume) -> Result<&mut Transfers<u64>> {
+        Ok(match &mut self.transfers {
+            Some(transfers) => transfers,
+            none => none.insert(Transfers::new(volume)?),
+        })
+    }
+
+    /// Waits until all that was written is in the file.
+    ///
+    /// # Errors
+    /// I/O.
+    pub(super) fn finish(self, job: &Job) -> Result<()> {
+        match self.transfers {
+            Some(mut transfers) => transfers.finish(|| job.control.check()),
+            None => Ok(()),
+        }
+    }
 }
 
 /// See the module.
@@ -140,7 +172,7 @@ impl<'s> Held<'s> {
     ///
     /// # Errors
     /// I/O; no space.
-    pub(super) fn push(&mut self, row: &[u8]) -> Result<()> {
+    pub(super) fn push(&mut self, row: &[u8], io: &mut SpillIo) -> Result<()> {
         // After one row has been spilled, all later ones are too, so that the order is kept.
         let has_spilled = self
             .spilled
@@ -157,8 +189,8 @@ impl<'s> Held<'s> {
             Some(spilled) => spilled,
             none => none.insert(Spilled::create(self.scratch)?),
         };
-        spilled.append(&(row.len() as u32).to_le_bytes())?;
-        spilled.append(row)
+        spilled.append(&(row.len() as u32).to_le_bytes(), io)?;
+        spilled.append(row, io)
     }
 
     /// Passes all rows to `take` in order, each with its place in an output batch.
@@ -167,13 +199,14 @@ impl<'s> Held<'s> {
     /// I/O; errors of `take`.
     pub(super) fn each(
         &mut self,
+        io: &mut SpillIo,
         mut take: impl FnMut(&[u8], &mut Placed) -> Result<()>,
     ) -> Result<()> {
         for (range, placed) in &mut self.rows {
             take(&self.bytes[range.clone()], placed)?;
         }
         match &mut self.spilled {
-            Some(spilled) => spilled.each(|row| take(row, &mut Placed::default())),
+            Some(spilled) => spilled.each(io, |row| take(row, &mut Placed::default())),
             None => Ok(()),
         }
     }
@@ -183,7 +216,7 @@ impl<'s> Held<'s> {
 struct Spilled<'s> {
     scratch: &'s Scratch<'s>,
     file: VolumeFile,
-    transfers: Transfers<u64>,
+    volume: Volume,
     pool: Pool,
     current: Option<Buf>,
     /// Bytes in the buffer.
@@ -202,8 +235,8 @@ impl<'s> Spilled<'s> {
         Ok(Spilled {
             scratch,
             file,
-            transfers: Transfers::new(&volume)?,
             pool: Pool::new(&budget, JOIN, BUFFER_BYTES, BUFFERS_COUNT)?,
+            volume,
             current: None,
             filled_bytes: 0,
             len_bytes: 0,
@@ -219,13 +252,14 @@ impl<'s> Spilled<'s> {
         (self.filled_bytes, self.len_bytes) = (0, 0);
     }
 
-    fn append(&mut self, mut bytes: &[u8]) -> Result<()> {
+    fn append(&mut self, mut bytes: &[u8], io: &mut SpillIo) -> Result<()> {
         while !bytes.is_empty() {
             let mut buf = match self.current.take() {
                 Some(buf) => buf,
                 None => {
                     let control = &self.scratch.job.control;
-                    self.transfers.buffer(&self.pool, || control.check())?
+                    io.of(&self.volume)?
+                        .buffer(&self.pool, || control.check())?
                 }
             };
             let now_bytes = bytes.len().min(buf.len() - self.filled_bytes);
@@ -237,7 +271,7 @@ impl<'s> Spilled<'s> {
                 self.current = Some(buf);
             } else {
                 self.scratch.take(BUFFER_BYTES as u64)?;
-                self.transfers
+                io.of(&self.volume)?
                     .write_behind(&self.file, self.len_bytes, buf)?;
                 self.len_bytes += BUFFER_BYTES as u64;
                 self.filled_bytes = 0;
@@ -246,10 +280,11 @@ impl<'s> Spilled<'s> {
         Ok(())
     }
 
-    fn each(&mut self, mut take: impl FnMut(&[u8]) -> Result<()>) -> Result<()> {
+    fn each(&mut self, io: &mut SpillIo, mut take: impl FnMut(&[u8]) -> Result<()>) -> Result<()> {
         let control = &self.scratch.job.control;
         let check = || control.check();
-        self.transfers.finish(check)?;
+        let transfers = io.of(&self.volume)?;
+        transfers.finish(check)?;
         let (file, len_bytes) = (&self.file, self.len_bytes);
         let mut next_bytes = 0;
         let next = |_: &_| {
@@ -263,13 +298,12 @@ impl<'s> Spilled<'s> {
             })
         };
         let mut unread = Vec::new();
-        self.transfers
-            .read_in_order(&self.pool, check, next, |arrival| {
-                if arrival.len_bytes < BUFFER_BYTES {
-                    return Err(cut_short());
-                }
-                rows_of(&mut unread, &arrival.buf, &mut take)
-            })?;
+        transfers.read_in_order(&self.pool, check, next, |arrival| {
+            if arrival.len_bytes < BUFFER_BYTES {
+                return Err(cut_short());
+            }
+            rows_of(&mut unread, &arrival.buf, &mut take)
+        })?;
         let last = self.current.as_ref().map(|buf| &buf[..self.filled_bytes]);
         rows_of(&mut unread, last.unwrap_or_default(), &mut take)?;
         match unread.is_empty() {

@@ -212,7 +212,7 @@ impl<'p> Right<'p> {
     }
 
     /// The same for a key.
-    fn of_key(&self, mut number: u32, (hash, key): (u64, &[u8])) -> Result<u32> {
+    fn of_key(&self, mut number: u32, hash: u64, key: &[u8]) -> Result<u32> {
         loop {
             number = self.of_hash(number, hash);
             if number == NONE || self.key(number)? == key {
@@ -249,7 +249,7 @@ impl<'p> Right<'p> {
         }
         for (row, (hash, number)) in found.iter_mut().enumerate() {
             if let Some(key) = keys.key(row) {
-                *number = self.of_key(*number, (*hash, key))?;
+                *number = self.of_key(*number, *hash, key)?;
             }
         }
         Ok(found)
@@ -274,7 +274,7 @@ impl<'p> Right<'p> {
 
     fn together(&self, left: &RecordBatch, right: &RecordBatch) -> Result<RecordBatch> {
         let is_left = || BooleanArray::from(vec![true; left.num_rows()]);
-        self.plan.put_together((left, right), is_left)
+        self.plan.put_together(left, right, is_left)
     }
 }
 
@@ -380,7 +380,7 @@ impl Change for Right<'_> {
                     break;
                 }
                 let key = keys.key(row).unwrap_or_default();
-                partner = self.of_key(behind, (hash, key))?;
+                partner = self.of_key(behind, hash, key)?;
                 if partner != NONE {
                     let codec = &self.plan.sides[Which::Left as usize].codec;
                     let lens_bytes = match &mut lens_bytes {

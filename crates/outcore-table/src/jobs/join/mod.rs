@@ -34,17 +34,20 @@ mod sink;
 mod source;
 mod types;
 
+use std::ops::ControlFlow;
 use std::path::PathBuf;
 use std::sync::atomic::AtomicU64;
 use std::time::Instant;
 
 use outcore::Job;
 use outcore::key::column::{column_name, quoted};
+use outcore::sort::lines::rows::{RowSink, RowSource};
+use outcore::sort::lines::{RowJournal, RowOption};
 use outcore_io::memory::Budget;
 use outcore_io::{Error, Result};
 
 use super::copy::copy_changed;
-use super::journal::scratch_dir;
+use super::journal::{self, scratch_dir};
 use super::room::{Room, Sorts};
 use super::rows_out::part_bytes;
 use super::sort::{create, read_shape, sort_all};
@@ -199,6 +202,25 @@ impl Default for Join {
     }
 }
 
+impl Join {
+    /// The options in words.
+    fn said(&self) -> Vec<RowOption> {
+        let pair = |pair: &ColumnPair| format!("{}={}", pair.left, pair.right);
+        let on = self.on.iter().map(pair).collect::<Vec<_>>();
+        let asof = self.asof.as_ref().map_or(String::new(), |asof| {
+            let tolerance = asof.tolerance.as_deref().unwrap_or("any distance");
+            format!("{}, {tolerance}", pair(&asof.columns))
+        });
+        vec![
+            journal::option("keys", on.join(",")),
+            journal::option("kind of join", format!("{:?}", self.kind).to_lowercase()),
+            journal::option("column of time", asof),
+            journal::option("suffix", &self.suffix),
+            journal::option("columns of the output", format!("{:?}", self.columns)),
+        ]
+    }
+}
+
 /// Joins the left table, which `ends` reads, with the right one.
 ///
 /// # Errors
@@ -211,6 +233,18 @@ pub fn join(
     (right, right_reads): (&[PathBuf], &InputOptions),
     wanted: &Join,
 ) -> Result<TableSummary> {
+    if wanted.is_unordered && job.options.resume.is_some() {
+        let cause = "a join in any order looks rows up in memory, and keeps no journal";
+        return Err(Error::usage("resume", cause).hint("leave the free order out"));
+    }
+    let mut options = wanted.said();
+    let columns = &right_reads.columns;
+    options.push(journal::option(
+        "columns on the right",
+        format!("{columns:?}"),
+    ));
+    let journal = journal::begin(job, ends, "join of tables", options)?;
+    let job = &journal::job(job, journal.as_ref());
     let reading = Job {
         budget: Budget::new(job.budget.free_bytes() / 2),
         ..job.clone()
@@ -248,7 +282,7 @@ pub fn join(
             sorts: Sorts::Whole,
         }
     };
-    let done = by_sort(job, ends.outputs, &inputs, &plan, &room(&inputs));
+    let done = by_sort(job, ends.outputs, &inputs, &plan, &room(&inputs), journal);
     done.map_err(|error| {
         let known = || Ok([inputs[0].looked_through()?, inputs[1].looked_through()?]);
         Room::named(error, || Ok(room(&known()?)))
@@ -262,11 +296,17 @@ fn by_sort(
     inputs: &[TableInput; 2],
     plan: &Plan,
     room: &Room<'_>,
+    mut journal: Option<RowJournal>,
 ) -> Result<TableSummary> {
     room.need.check(job.budget.free_bytes() / 2)?;
     let (reads_shape, writes_shape) = room.shapes();
     let what = room.written()?;
-    let output = create(job, outputs, what, (writes_shape, None))?;
+    let to = (outputs, what.1);
+    let file = match journal::claim(job, inputs, to, journal.as_mut())? {
+        ControlFlow::Break(done) => return Ok(done),
+        ControlFlow::Continue(file) => file,
+    };
+    let output = create(job, (outputs, file), what, (writes_shape, None))?;
     job.control.begin_phase("sample", 0);
     let source = JoinSource::open(inputs, plan, reads_shape)?;
     let read_bytes = || inputs.iter().map(TableInput::read_bytes).sum::<u64>();
@@ -284,15 +324,21 @@ fn by_sort(
         tail_bytes: plan.tail_bytes,
     };
     let threads_count = writes_shape.writers_count;
-    let done = sort_all(job, threads_count, (&source, &sink), &order, scratch_dir)?;
+    let ends: (&dyn RowSource, &dyn RowSink) = (&source, &sink);
+    let kept = journal.as_mut();
+    let done = sort_all(job, threads_count, ends, &order, scratch_dir, kept)?;
+    let rows_in = inputs.iter().map(TableInput::rows_count).sum();
     let rows_out = sink.written.into_inner();
+    if let Some(journal) = &mut journal {
+        journal.count(rows_in, rows_out);
+    }
     let spilled_bytes = sink.scratch.peak_bytes();
     inputs.iter().try_for_each(TableInput::check_unchanged)?;
     job.control.begin_phase("publish", 0);
-    let lens_bytes = output.publish()?;
+    let lens_bytes = output.publish_kept(journal)?;
     let summary = TableSummary::of_sort(done, (sample_bytes, read_bytes()), lens_bytes);
     Ok(TableSummary {
-        rows_in: inputs.iter().map(TableInput::rows_count).sum(),
+        rows_in,
         rows_out,
         scratch_bytes: summary.scratch_bytes + spilled_bytes,
         ..summary

@@ -115,9 +115,9 @@ impl Plan {
         let asof = wanted.asof.as_ref();
         for pair in wanted.on.iter().chain(asof.map(|asof| &asof.columns)) {
             let found = [builders[0].key(&pair.left)?, builders[1].key(&pair.right)?];
-            types.push(common_type(pair, (&found[0], &found[1]))?);
+            types.push(common_type(pair, &found[0], &found[1])?);
         }
-        let named = named_outputs(wanted, (left, right), &types)?;
+        let named = named_outputs(wanted, left, right, &types)?;
         let mut outputs = Vec::with_capacity(named.len());
         let mut fields: Vec<FieldRef> = Vec::with_capacity(named.len());
         for (field, source) in named {
@@ -168,7 +168,7 @@ impl Plan {
                 tolerance,
             });
         }
-        let sorted_by = sorted_by(wanted, (left, right), &schema);
+        let sorted_by = sorted_by(wanted, left, right, &schema);
         let [left, right] = builders;
         Ok(Plan {
             sides: [
@@ -207,7 +207,8 @@ impl Plan {
     pub(super) fn too_far(
         &self,
         tolerance: Tolerance,
-        (left, right): (&ArrayRef, &ArrayRef),
+        left: &ArrayRef,
+        right: &ArrayRef,
     ) -> Result<BooleanArray> {
         let data_type = self.types.last().ok_or_else(columns_missing)?;
         tolerance.exceeded(&cast(left, data_type)?, &cast(right, data_type)?)
@@ -236,7 +237,7 @@ impl Plan {
                 .filter(|&row| !is_null[row as usize])
                 .collect(),
         };
-        let (bytes, ends) = self.keys_of(which, &keys, (&is_null, position), &chosen)?;
+        let (bytes, ends) = self.keys_of(which, &keys, &is_null, position, &chosen)?;
         let carried = batch.project(&side.carried);
         let mut carried = carried.map_err(|error| fault::arrow(JOIN, &error))?;
         if chosen.len() < batch.num_rows() {
@@ -255,7 +256,8 @@ impl Plan {
         &self,
         which: Which,
         columns: &[ArrayRef],
-        (is_null, position): (&[bool], u64),
+        is_null: &[bool],
+        position: u64,
         chosen: &[u32],
     ) -> Result<(Vec<u8>, Vec<usize>)> {
         let convert = |converter: &RowConverter, columns: &[ArrayRef]| -> Result<Rows> {
@@ -299,7 +301,7 @@ impl Plan {
         let keys = side.columns_of_key(batch, &self.types)?;
         let is_null = self.null_rows(&keys, batch.num_rows());
         let all: Vec<u32> = (0..batch.num_rows() as u32).collect();
-        let (bytes, ends) = self.keys_of(Which::Left, &keys, (&is_null, 0), &all)?;
+        let (bytes, ends) = self.keys_of(Which::Left, &keys, &is_null, 0, &all)?;
         let carried = batch.project(&side.carried);
         let carried = carried.map_err(|error| fault::arrow(JOIN, &error))?;
         let tail_bytes = self.tail_bytes;
@@ -319,7 +321,8 @@ impl Plan {
     /// Usage: a value that does not fit the type of its column.
     pub(super) fn put_together(
         &self,
-        (left, right): (&RecordBatch, &RecordBatch),
+        left: &RecordBatch,
+        right: &RecordBatch,
         is_left: impl Fn() -> BooleanArray,
     ) -> Result<RecordBatch> {
         let arrow = |error| fault::arrow(JOIN, &error);
@@ -358,7 +361,7 @@ impl Plan {
         let keys = keys.collect::<Result<Vec<_>>>()?;
         let all: Vec<u32> = (0..batch.num_rows() as u32).collect();
         let is_null = self.null_rows(&keys, batch.num_rows());
-        let (bytes, ends) = self.keys_of(which, &keys, (&is_null, 0), &all)?;
+        let (bytes, ends) = self.keys_of(which, &keys, &is_null, 0, &all)?;
         let mut from = 0;
         let mut row = Vec::new();
         for end in ends {
@@ -616,7 +619,8 @@ enum Source {
 /// Returns the selected columns of the output.
 fn named_outputs(
     wanted: &Join,
-    (left, right): (&SchemaRef, &SchemaRef),
+    left: &SchemaRef,
+    right: &SchemaRef,
     types: &[DataType],
 ) -> Result<Vec<(FieldRef, Source)>> {
     let kind = wanted.kind;
@@ -691,7 +695,8 @@ fn named_outputs(
 /// Returns the key columns if the output has them in the compared type.
 fn sorted_by(
     wanted: &Join,
-    (left, right): (&SchemaRef, &SchemaRef),
+    left: &SchemaRef,
+    right: &SchemaRef,
     schema: &SchemaRef,
 ) -> Vec<KeyColumn> {
     let is_plain = |pair: &&ColumnPair| {

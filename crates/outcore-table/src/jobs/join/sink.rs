@@ -16,8 +16,9 @@ use arrow_select::nullif::nullif;
 use outcore::Forecast;
 use outcore::sort::lines::rows::{RowPart, RowSink};
 use outcore_io::Result;
+use outcore_io::output::StagedOutput;
 
-use super::held::{Held, Placed, Scratch};
+use super::held::{Held, Placed, Scratch, SpillIo};
 use super::plan::{Plan, Which};
 use super::{JOIN, JoinKind};
 use crate::fault;
@@ -76,6 +77,10 @@ impl RowSink for JoinSink<'_> {
         }))
     }
 
+    fn staged(&self) -> Option<&StagedOutput> {
+        self.output.staged()
+    }
+
     fn give_up(&self) {
         self.output.give_up();
     }
@@ -96,23 +101,23 @@ struct JoinPart<'a> {
 }
 
 impl JoinPart<'_> {
-    fn add(&mut self, row: &[u8]) -> Result<()> {
+    fn add(&mut self, row: &[u8], io: &mut SpillIo) -> Result<()> {
         let plan = self.sink.plan;
         let row = plan.read(row)?;
         self.sink.shape.check_row(row.row)?;
         if !self.is_begun || self.key != row.key {
-            self.end_key()?;
+            self.end_key(io)?;
             self.is_begun = true;
             self.key.clear();
             self.key.extend_from_slice(row.key);
         }
         match row.is_left {
-            true => self.add_left(row.row, row.is_null),
-            false => self.add_right(row.row, row.is_null),
+            true => self.add_left(row.row, row.is_null, io),
+            false => self.add_right(row.row, row.is_null, io),
         }
     }
 
-    fn add_right(&mut self, row: &[u8], is_null: bool) -> Result<()> {
+    fn add_right(&mut self, row: &[u8], is_null: bool, io: &mut SpillIo) -> Result<()> {
         let plan = self.sink.plan;
         if is_null {
             return match plan.sides[Which::Right as usize].is_kept {
@@ -128,12 +133,12 @@ impl JoinPart<'_> {
             self.held.clear();
         }
         match plan.holds_all() || self.held.is_empty() {
-            true => self.held.push(row),
+            true => self.held.push(row, io),
             false => Ok(()),
         }
     }
 
-    fn add_left(&mut self, row: &[u8], is_null: bool) -> Result<()> {
+    fn add_left(&mut self, row: &[u8], is_null: bool, io: &mut SpillIo) -> Result<()> {
         let plan = self.sink.plan;
         self.has_left |= !is_null;
         let placed = &mut Placed::default();
@@ -147,8 +152,9 @@ impl JoinPart<'_> {
             (JoinKind::Anti, true) => Ok(()),
             (_, true) => {
                 let pairs = &mut self.pairs;
-                self.held
-                    .each(|right, at| pairs.push(Some((row, &mut *placed)), Some((right, at))))
+                self.held.each(io, |right, at| {
+                    pairs.push(Some((row, &mut *placed)), Some((right, at)))
+                })
             }
             (_, false) => match plan.sides[Which::Left as usize].is_kept {
                 true => self.pairs.push(Some((row, placed)), None),
@@ -158,11 +164,11 @@ impl JoinPart<'_> {
     }
 
     /// Ends the current key.
-    fn end_key(&mut self) -> Result<()> {
+    fn end_key(&mut self, io: &mut SpillIo) -> Result<()> {
         if !self.has_left && self.sink.plan.sides[Which::Right as usize].is_kept {
             let pairs = &mut self.pairs;
             self.held
-                .each(|right, at| pairs.push(None, Some((right, at))))?;
+                .each(io, |right, at| pairs.push(None, Some((right, at))))?;
         }
         self.held.clear();
         self.has_left = false;
@@ -173,14 +179,22 @@ impl JoinPart<'_> {
 
 impl RowPart for JoinPart<'_> {
     fn take(&mut self, rows: &mut dyn Iterator<Item = &[u8]>) -> Result<()> {
+        let mut io = SpillIo::default();
         for row in rows {
-            self.add(row)?;
+            self.add(row, &mut io)?;
         }
-        Ok(())
+        io.finish(self.sink.scratch.job())
+    }
+
+    fn movable<'p>(self: Box<Self>) -> Option<Box<dyn RowPart + Send + 'p>>
+    where
+        Self: 'p,
+    {
+        Some(self)
     }
 
     fn finish(mut self: Box<Self>) -> Result<()> {
-        self.end_key()?;
+        self.end_key(&mut SpillIo::default())?;
         self.pairs.write()?;
         self.pairs.section.finish()
     }
@@ -272,7 +286,7 @@ impl Pairs<'_> {
         let tolerance = plan.asof.as_ref().and_then(|asof| asof.tolerance);
         let mut far = None;
         if let Some((tolerance, [one, other])) = tolerance {
-            let exceeded = plan.too_far(tolerance, (left.column(one), right.column(other)))?;
+            let exceeded = plan.too_far(tolerance, left.column(one), right.column(other))?;
             right = without(&right, &exceeded)?;
             far = Some(exceeded);
         }
@@ -280,7 +294,7 @@ impl Pairs<'_> {
             let places = self.left.iter();
             places.map(|place| Some(place.is_some())).collect()
         };
-        let batch = plan.put_together((&left, &right), is_left)?;
+        let batch = plan.put_together(&left, &right, is_left)?;
         match far {
             Some(far) if plan.kind == JoinKind::Inner => {
                 let near = arrow_arith::boolean::not(&far);

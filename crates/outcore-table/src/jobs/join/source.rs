@@ -10,15 +10,19 @@
 //!
 //! Bounds: a reader and a batch of rows per thread; the sample's keys.
 
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::AtomicUsize;
 
 use outcore::Forecast;
-use outcore::sort::lines::rows::{LongRow, MeanRow, RowBatch, RowSource, Sampled, TakeRows};
+use outcore::sort::lines::rows::{
+    LongRow, MeanRow, RowBatch, RowSource, Sampled, TakeAgain, TakeRows, TakenRows,
+};
 use outcore_io::Result;
 
 use super::plan::{Plan, Which};
-use crate::input::{PieceQueue, TableInput};
-use crate::jobs::rows_in::{ROWS_AT_ONCE, ReadShape, Sample, parts_of, position_of};
+use crate::input::{PieceQueue, TableInput, TableReader};
+use crate::jobs::rows_in::{
+    ROWS_AT_ONCE, ReadShape, Sample, ends_of, parts_of, pieces_of, position_of, take_made,
+};
 
 /// See the module.
 pub(super) struct JoinSource<'a> {
@@ -131,30 +135,69 @@ impl RowSource for JoinSource<'_> {
     }
 
     fn make(&self, take: &mut TakeRows<'_>) -> Result<()> {
-        if self.begun.fetch_add(1, Ordering::Relaxed) >= self.shape.readers_count {
+        let mut take = |rows: &RowBatch, position: u64, _: bool| take(rows, position);
+        self.make_again(TakenRows::NONE, &mut take)
+    }
+
+    fn make_again(&self, taken: TakenRows<'_>, take: &mut TakeAgain<'_>) -> Result<()> {
+        if !taken.is_making(self.shape.readers_count, &self.begun) {
             return Ok(());
         }
-        let mut rows = RowBatch::default();
+        let own = ends_of(taken.own);
+        for of in [Which::Right, Which::Left] {
+            let input = &self.inputs[of as usize];
+            let (first, queue) = (self.first_of(of), &self.queues[of as usize]);
+            let numbers = first..first + input.pieces().len();
+            let begun = pieces_of(taken.all).filter(|number| numbers.contains(number));
+            queue.leave_out(begun.map(|number| number - first));
+            let mut reader = input.reader(self.shape.reader_bytes)?;
+            let own = own.iter().filter(|(number, _)| numbers.contains(number));
+            reader.expect(
+                own.clone()
+                    .map(|(number, _)| input.pieces()[number - first]),
+            );
+            for (number, end) in own {
+                self.make_piece((&mut reader, of), *number, *end, take)?;
+            }
+            while let Some((number, _)) = reader.take(queue) {
+                self.make_piece((&mut reader, of), first + number, 0, take)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+impl JoinSource<'_> {
+    /// The number of the first piece of a table among those of both.
+    fn first_of(&self, which: Which) -> usize {
+        match which {
+            Which::Right => 0,
+            Which::Left => self.inputs[Which::Right as usize].pieces().len(),
+        }
+    }
+
+    /// Passes on the rows of a piece; those before the position `end` are repeated. Rows whose key
+    /// is null may be left out, so positions count the rows that are made.
+    fn make_piece(
+        &self,
+        (reader, of): (&mut TableReader<'_>, Which),
+        number: usize,
+        end: u64,
+        take: &mut TakeAgain<'_>,
+    ) -> Result<()> {
         let at_once = self.shape.batch_bytes as f64 / self.row_bytes.max(1.0);
         let at_once = (at_once as usize).clamp(1, ROWS_AT_ONCE);
-        for of in [Which::Right, Which::Left] {
-            let mut reader = self.inputs[of as usize].reader(self.shape.reader_bytes)?;
-            let before = match of {
-                Which::Right => 0,
-                Which::Left => self.inputs[Which::Right as usize].pieces().len(),
-            };
-            while let Some((number, piece)) = reader.take(&self.queues[of as usize]) {
-                let mut position = position_of(before + number)?;
-                for batch in reader.open(piece)? {
-                    for part in parts_of(&batch?, at_once) {
-                        rows.clear();
-                        self.plan.encode(of, &part, position, &mut rows)?;
-                        if !rows.is_empty() {
-                            take(&rows, 0)?;
-                        }
-                        position += part.num_rows() as u64;
-                    }
-                }
+        let piece = self.inputs[of as usize].pieces()[number - self.first_of(of)];
+        let mut rows = RowBatch::default();
+        let mut position = position_of(number)?;
+        let mut made = position;
+        for batch in reader.open(piece)? {
+            for part in parts_of(&batch?, at_once) {
+                rows.clear();
+                self.plan.encode(of, &part, position, &mut rows)?;
+                take_made(&rows, made, end, take)?;
+                made += rows.len() as u64;
+                position += part.num_rows() as u64;
             }
         }
         Ok(())

@@ -17,6 +17,7 @@ use super::{ColumnPair, JOIN};
 use crate::common;
 use crate::equal::{plain_type, with_one_zero};
 use crate::fault;
+use crate::notation::notation;
 
 /// Returns the type in which values of two types are compared.
 ///
@@ -24,13 +25,17 @@ use crate::fault;
 /// Usage: there is no such type.
 pub(super) fn common_type(
     pair: &ColumnPair,
-    (left, right): (&DataType, &DataType),
+    left: &DataType,
+    right: &DataType,
 ) -> Result<DataType> {
     let both = common::common_type(&plain_type(left), &plain_type(right));
     both.ok_or_else(|| {
         let cause = format!(
-            "column `{}` of the left table is {left} and column `{}` of the right table is {right}, which cannot be compared",
-            pair.left, pair.right
+            "column `{}` of the left table is {} and column `{}` of the right table is {}, which cannot be compared",
+            pair.left,
+            notation(left),
+            pair.right,
+            notation(right)
         );
         Error::usage(JOIN, cause)
             .hint("convert one of them with `outcore map` first, for example `c = i64(c)`")
@@ -86,8 +91,10 @@ impl Tolerance {
     /// Usage: any other text.
     pub(super) fn parse(text: &str, data_type: &DataType) -> Result<Self> {
         let wrong = |hint: &str| {
-            let cause =
-                format!("the tolerance `{text}` does not suit a column of type {data_type}");
+            let cause = format!(
+                "the tolerance `{text}` does not suit a column of type {}",
+                notation(data_type)
+            );
             Error::usage(JOIN, cause).hint(hint)
         };
         let duration = |unit: TimeUnit| {

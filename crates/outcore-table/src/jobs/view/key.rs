@@ -18,6 +18,7 @@ use outcore_io::{Error, Result, units};
 
 use super::TableView;
 use crate::fault;
+use crate::notation::notation;
 use crate::output::in_utc;
 use crate::rows::{RowCodec, key_of};
 use crate::schema::{FieldPlace, retyped};
@@ -86,7 +87,7 @@ impl TableView {
                 let cause = format!(
                     "`{value}` has more digits than column `{}`, which is {}",
                     field.name(),
-                    field.data_type()
+                    notation(field.data_type())
                 );
                 return Err(Error::usage(FIND, cause).hint(
                     "no row has such a key; leave the last digits out to look for those nearby",
@@ -98,7 +99,7 @@ impl TableView {
                 let cause = format!(
                     "`{value}` is not a value of column `{}`, which is {}",
                     field.name(),
-                    field.data_type()
+                    notation(field.data_type())
                 );
                 Error::usage(FIND, cause)
                     .hint("write the key's values as in CSV, separated by commas")

@@ -34,6 +34,7 @@ use super::rows_in::{RowKeys, RowsIn};
 use super::sort::{KeyInFront, TableOrder, codec_of, open_alone};
 use crate::fault;
 use crate::input::{InputOptions, TableInput};
+use crate::notation::notation;
 use crate::rows::{KeyColumn, RowCodec};
 
 pub use batches::{ViewBatches, ViewStream};
@@ -197,8 +198,8 @@ fn check_types(ours: &Schema, theirs: &Schema, path: &Path) -> Result<()> {
                 false => format!(
                     "column `{}` is {}, but in the view it is {}",
                     field.name(),
-                    other.data_type(),
-                    field.data_type()
+                    notation(other.data_type()),
+                    notation(field.data_type())
                 ),
             };
             return Err(Error::usage("add to view", cause)

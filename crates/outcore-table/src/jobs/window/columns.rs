@@ -26,6 +26,7 @@ use super::plan::Plan;
 use super::rank::RowRank;
 use super::{WINDOW, WindowFunction};
 use crate::fault;
+use crate::notation::notation;
 
 /// The rows for which columns are computed.
 pub(super) struct Ready<'r> {
@@ -255,6 +256,6 @@ fn running<T: ArrowPrimitiveType, S: Copy>(
 }
 
 fn overflow(name: &str, data_type: &DataType) -> Error {
-    let cause = format!("`{name}` becomes too large for {data_type}");
+    let cause = format!("`{name}` becomes too large for {}", notation(data_type));
     Error::usage(WINDOW, cause).hint("compute it from a column of floats: c = f64(c)")
 }

@@ -13,6 +13,7 @@ use super::WINDOW;
 use crate::equal::plain_type;
 use crate::jobs::call::Call;
 use crate::jobs::group::sum_type;
+use crate::notation::notation;
 use crate::schema::FieldPlace;
 
 /// The largest distance of `lag` and `lead`.
@@ -157,7 +158,7 @@ impl WindowColumn {
                     let cause = format!(
                         "`{}`: column `{column}` is of type {}",
                         self.name,
-                        of.data_type()
+                        notation(of.data_type())
                     );
                     Error::usage(WINDOW, cause).hint("choose a column of numbers")
                 })?;
@@ -169,7 +170,7 @@ impl WindowColumn {
                     let cause = format!(
                         "`{}`: column `{column}` is of type {}, which has no order",
                         self.name,
-                        of.data_type()
+                        notation(of.data_type())
                     );
                     return Err(Error::usage(WINDOW, cause).hint("choose another column"));
                 }

@@ -123,7 +123,7 @@ fn windowed(
 ) -> Result<TableSummary> {
     let (reads_shape, writes_shape) = room.shapes();
     let what = room.written()?;
-    let output = create(job, outputs, what, (writes_shape, wanted_rows))?;
+    let output = create(job, (outputs, None), what, (writes_shape, wanted_rows))?;
     job.control.begin_phase("sample", 0);
     let keys = RowKeys::Made { by: plan };
     let source = RowsIn::open(input, &plan.codec, keys, reads_shape)?;
@@ -142,7 +142,7 @@ fn windowed(
     let order = KeyInFront { tie: Tie::Bytes };
     let threads_count = writes_shape.writers_count;
     let dir = scratch_dir(outputs);
-    let done = sort_all(job, threads_count, (&source, &sink), &order, dir)?;
+    let done = sort_all(job, threads_count, (&source, &sink), &order, dir, None)?;
     let rows_out = sink.written.into_inner();
     if wanted_rows.is_some() {
         check_rows(done.lines_in, rows_out)?;

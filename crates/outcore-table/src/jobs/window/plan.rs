@@ -29,6 +29,7 @@ use crate::fault;
 use crate::input::TableInput;
 use crate::jobs::room::{RowCosts, arrays_times, as_key};
 use crate::jobs::rows_in::EncodeRows;
+use crate::notation::notation;
 use crate::rows::{KeyColumn, RowCodec};
 use crate::schema::{FieldPlace, check_names};
 
@@ -74,8 +75,9 @@ impl Keys {
             let field = SortField::new_with_options(data_type.clone(), options);
             if !RowConverter::supports_fields(std::slice::from_ref(&field)) {
                 let cause = format!(
-                    "column `{}` is of type {data_type}, which has no order",
-                    key.name
+                    "column `{}` is of type {}, which has no order",
+                    key.name,
+                    notation(&data_type)
                 );
                 return Err(Error::usage(WINDOW, cause).hint("choose another column"));
             }

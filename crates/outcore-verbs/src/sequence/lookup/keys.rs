@@ -29,7 +29,8 @@ impl<'a> Keys<'a> {
     /// # Errors
     /// Usage: records of another type.
     pub(super) fn of_records(
-        (path, inputs): (&'a Path, &'a [ResolvedInput]),
+        path: &'a Path,
+        inputs: &'a [ResolvedInput],
         format: &RecordFormat,
     ) -> Result<Self> {
         let request = TypeRequest {
@@ -58,7 +59,7 @@ impl<'a> Keys<'a> {
 
     /// All keys. If the memory is too small, the error says so.
     pub(super) fn read_all(&self, job: &Job) -> Result<Vec<u8>> {
-        bytes_of(job, (self.path, self.inputs))
+        bytes_of(job, self.path, self.inputs)
     }
 
     /// `count` keys from the `first` on.
@@ -101,7 +102,7 @@ fn has_keys_of(records: &RecordFormat, others: &RecordFormat) -> bool {
 /// All bytes of keys.
 ///
 /// # Errors Memory: the keys take more than half of it.
-pub(super) fn bytes_of(job: &Job, (path, inputs): (&Path, &[ResolvedInput])) -> Result<Vec<u8>> {
+pub(super) fn bytes_of(job: &Job, path: &Path, inputs: &[ResolvedInput]) -> Result<Vec<u8>> {
     let data_bytes = data_bytes(inputs);
     if data_bytes > job.budget.free_bytes() / 2 {
         let cause = format!("the keys take {}", units::bytes(data_bytes));

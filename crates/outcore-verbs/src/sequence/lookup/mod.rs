@@ -117,10 +117,12 @@ impl Verb for Lookup {
         )?;
         let mut read: Vec<&Path> = vec![&args.keys];
         read.extend(args.index.as_deref());
-        output::refuse_inputs(
-            &read,
-            &[(&args.files.output.output, &args.files.output.output)],
-        )?;
+        let written = &args.files.output.output;
+        let written = output::NamedOutput {
+            name: written,
+            path: written,
+        };
+        output::refuse_inputs(&read, &[written])?;
         let what = what_is_searched(host, args)?;
         host.given().applies_to(what)?;
         match what {
@@ -184,11 +186,12 @@ fn side_of(args: &LookupArgs) -> Side {
 /// Writes items that are in memory; `done` is the work that found them.
 fn write_found(
     job: &Job,
-    (bytes, item_bytes): (&[u8], usize),
-    (output, force): (&Output, bool),
+    found: &InMemory<'_>,
+    output: &Output,
+    force: bool,
     done: Done,
 ) -> Result<Done> {
-    let written = produce(job, &InMemory { bytes, item_bytes }, output, force)?;
+    let written = produce(job, found, output, force)?;
     Ok(and_written(done, written))
 }
 

@@ -14,7 +14,8 @@ use std::time::Instant;
 use outcore::dataset::{ItemType, Summary as Done};
 use outcore::job::Job;
 use outcore::key::RecordFormat;
-use outcore::primitives::together::Together;
+use outcore::primitives::gather::InMemory;
+use outcore::primitives::together::{SizedFile, Together};
 use outcore::primitives::{Side, lookup_read_bytes};
 use outcore::{Error, Forecast, Kind, Output, Result};
 use outcore_front::inputs;
@@ -42,7 +43,7 @@ pub(super) fn in_records(host: &dyn Host, args: &LookupArgs) -> Result<LookupSum
     let counts = Cell::new(Counts::default());
     let consume = |prepared: &mut Prepared, output: Output| {
         let format = prepared.table()?.format().clone();
-        let keys = Keys::of_records((&args.keys, &files), &format)?;
+        let keys = Keys::of_records(&args.keys, &files, &format)?;
         let record_bytes = format.record_bytes();
         let data_bytes: u64 = prepared.inputs.iter().map(|input| input.data_bytes).sum();
         counts.set(Counts {
@@ -64,7 +65,7 @@ pub(super) fn in_records(host: &dyn Host, args: &LookupArgs) -> Result<LookupSum
     };
     let planned = |prepared: &Prepared| {
         let format = prepared.table()?.format();
-        let keys = Keys::of_records((&args.keys, &files), format)?.count;
+        let keys = Keys::of_records(&args.keys, &files, format)?.count;
         plan_picked(prepared, LOOKUP, |data_bytes| {
             let read_bytes = lookup_read_bytes(
                 keys,
@@ -174,19 +175,16 @@ impl Search<'_> {
 
     fn write_ranks(&mut self, output: &Output) -> Result<Done> {
         let (firsts, at_once) = self.parts();
-        let side = side_of(self.args);
+        let (side, force) = (side_of(self.args), self.args.files.input.force);
         if let [first] = firsts[..] {
             let (ranks, done) = self.search(&self.read(first, at_once)?, side)?;
-            let found = (bytemuck::cast_slice(&ranks), RANK_BYTES);
-            return write_found(
-                &self.job,
-                found,
-                (output, self.args.files.input.force),
-                done,
-            );
+            let found = InMemory {
+                bytes: bytemuck::cast_slice(&ranks),
+                item_bytes: RANK_BYTES,
+            };
+            return write_found(&self.job, &found, output, force, done);
         }
-        let to = (output, self.args.files.input.force);
-        let mut written = Parts::create(&self.job, to, (self.keys.count, RANK_BYTES))?;
+        let mut written = Parts::create(&self.job, output, force, self.keys.count, RANK_BYTES)?;
         let mut all = None;
         for first in firsts {
             let keys = self.read(first, at_once)?;
@@ -201,6 +199,7 @@ impl Search<'_> {
     fn write_values(&mut self, output: &Output) -> Result<Done> {
         let (firsts, at_once) = self.parts();
         let (mut all, mut count, mut last) = (None, 0, None);
+        let force = self.args.files.input.force;
         for &first in &firsts {
             let (found, done) = self.find(first, at_once)?;
             add(&mut all, done);
@@ -213,16 +212,13 @@ impl Search<'_> {
             let places: Vec<u64> = found.ranks().collect();
             let (bytes, gathered) = self.gather(&places)?;
             add(&mut all, gathered);
-            let (found, done) = ((&bytes[..], self.record_bytes), all.unwrap_or_default());
-            return write_found(
-                &self.job,
-                found,
-                (output, self.args.files.input.force),
-                done,
-            );
+            let found = InMemory {
+                bytes: &bytes,
+                item_bytes: self.record_bytes,
+            };
+            return write_found(&self.job, &found, output, force, all.unwrap_or_default());
         }
-        let to = (output, self.args.files.input.force);
-        let mut written = Parts::create(&self.job, to, (count, self.record_bytes))?;
+        let mut written = Parts::create(&self.job, output, force, count, self.record_bytes)?;
         for first in firsts {
             let found = match known.take() {
                 Some(found) => found,
@@ -283,8 +279,10 @@ impl Parts {
     /// # Errors Memory: the output is not a regular file. Errors of creating it.
     fn create(
         job: &Job,
-        (output, force): (&Output, bool),
-        (count, item_bytes): (u64, usize),
+        output: &Output,
+        force: bool,
+        count: u64,
+        item_bytes: usize,
     ) -> Result<Self> {
         let Output::File { path, header } = output else {
             let cause = format!(
@@ -299,7 +297,7 @@ impl Parts {
             .as_ref()
             .map_or_else(Vec::new, |make_header| make_header(count));
         let len_bytes = head.len() as u64 + count * item_bytes as u64;
-        let files = [(path.as_path(), len_bytes)];
+        let files = [SizedFile { path, len_bytes }];
         let mut parts = Parts {
             together: Together::create(job, &files, force)?,
             count,
@@ -376,7 +374,7 @@ mod tests {
             header: None,
         };
         let parts = |bytes: usize| {
-            let mut parts = Parts::create(&job, (&output, false), (3, 8)).unwrap();
+            let mut parts = Parts::create(&job, &output, false, 3, 8).unwrap();
             parts.append(&vec![1; bytes]).map(|()| parts)
         };
         let more = parts(25).err().unwrap();

@@ -59,7 +59,7 @@ pub(super) fn in_view(host: &dyn Host, args: &LookupArgs, is_view: bool) -> Resu
             inputs::look_at_lines(source.clone(), recognition)?;
         }
     }
-    let (name, target) = target_of(host, args, is_view, (&sources, &resources))?;
+    let (name, target) = target_of(host, args, is_view, &sources, &resources)?;
     let kept = Kept {
         sources: &sources,
         target: Some(&target),
@@ -70,12 +70,12 @@ pub(super) fn in_view(host: &dyn Host, args: &LookupArgs, is_view: bool) -> Resu
     let place = &args.files.input.inputs[0];
     let resources = resources.measuring(args.files.input.explain);
     let job = host.adopt(resources.pass_job(Vec::new()));
-    begin(host, &job, (place, target.name()));
+    begin(host, &job, place, target.name());
     let opened = match is_view {
         true => Some(refuse_table(view::open(&job, place)?)?),
         false => None,
     };
-    let header = header_for(args, (&name, &target), opened.as_ref())?;
+    let header = header_for(args, &name, &target, opened.as_ref())?;
     let to = target.to_sort(header, |path| host.open_pipe(path, &job.control))?;
     let mut texts = Texts {
         host,
@@ -92,12 +92,12 @@ pub(super) fn in_view(host: &dyn Host, args: &LookupArgs, is_view: bool) -> Resu
             }
         };
         let keys = texts.keys_for(&view, &args.keys)?;
-        let asked = Asked::read(&job, (&args.keys, &keys), &view)?;
+        let asked = Asked::read(&job, &args.keys, &keys, &view)?;
         let keys = asked.keys();
         let written = match (args.values, is_view) {
-            (true, true) => write_values(&job, &view, &keys, (&to, force))?,
-            (true, false) => write_lines(&job, &view, (&keys, end), (&to, force))?,
-            (false, _) => write_ranks(&job, &view, (&keys, side_of(args)), (&to, force))?,
+            (true, true) => write_values(&job, &view, &keys, &to, force)?,
+            (true, false) => write_lines(&job, &view, &keys, end, &to, force)?,
+            (false, _) => write_ranks(&job, &view, &keys, side_of(args), &to, force)?,
         };
         Ok(Found {
             records: view.len(),
@@ -143,7 +143,7 @@ struct Found {
 }
 
 /// Says what will be done.
-fn begin(host: &dyn Host, job: &Job, (place, output): (&Path, &Path)) {
+fn begin(host: &dyn Host, job: &Job, place: &Path, output: &Path) {
     host.begin(json!({
         "inputs": [place.display().to_string()],
         "output": output.display().to_string(),
@@ -158,7 +158,8 @@ fn target_of(
     host: &dyn Host,
     args: &LookupArgs,
     is_view: bool,
-    (sources, resources): (&[Source], &Resources),
+    sources: &[Source],
+    resources: &Resources,
 ) -> Result<(PathBuf, Target)> {
     let force = args.files.input.force;
     let name = host.output(&args.files.output.output, force)?;
@@ -169,8 +170,8 @@ fn target_of(
         true => Holds::Lines,
         false => Holds::Records,
     };
-    let how = (host.streams(), holds);
-    let target = output::choose_new(Some(&name), sources, resources.specs(), force, how)?;
+    let (specs, streams) = (resources.specs(), host.streams());
+    let target = output::choose_new(Some(&name), sources, specs, force, streams, holds)?;
     Ok((name.into_owned(), target))
 }
 
@@ -178,7 +179,8 @@ fn target_of(
 /// not match.
 fn header_for(
     args: &LookupArgs,
-    (name, target): (&Path, &Target),
+    name: &Path,
+    target: &Target,
     view: Option<&SortedView>,
 ) -> Result<Option<NpyHeader>> {
     let made = match (args.values, view.map(SortedView::format)) {
@@ -219,7 +221,8 @@ impl Texts<'_> {
             self.job,
             self.resources,
             beside,
-            (looked, how),
+            looked,
+            how,
             &mut self.spool,
         )
     }
@@ -283,17 +286,13 @@ struct Asked {
 
 impl Asked {
     /// The keys in a file, in the form of the view: records, or lines.
-    fn read(
-        job: &Job,
-        (path, files): (&Path, &[ResolvedInput]),
-        view: &SortedView,
-    ) -> Result<Self> {
+    fn read(job: &Job, path: &Path, files: &[ResolvedInput], view: &SortedView) -> Result<Self> {
         if let Some(format) = view.format() {
-            let bytes = Keys::of_records((path, files), format)?.read_all(job)?;
+            let bytes = Keys::of_records(path, files, format)?.read_all(job)?;
             let step = format.record_bytes();
             let count = (bytes.len() / step) as u64;
             return Ok(Asked {
-                _held: hold(job, path, (bytes.len(), count))?,
+                _held: hold(job, path, bytes.len(), count)?,
                 ends: (step..=bytes.len()).step_by(step).collect(),
                 bytes,
                 between: 0,
@@ -303,7 +302,7 @@ impl Asked {
             .what()
             .lines()
             .map_or(NEWLINE, |lines| lines.terminator);
-        let mut bytes = bytes_of(job, (path, files))?;
+        let mut bytes = bytes_of(job, path, files)?;
         // Keys of a view of CSV may have its header in front.
         let front = view.front();
         if !front.is_empty() && bytes.starts_with(front) {
@@ -314,7 +313,7 @@ impl Asked {
         }
         let count = bytes.iter().filter(|byte| **byte == end).count();
         Ok(Asked {
-            _held: hold(job, path, (bytes.len(), count as u64))?,
+            _held: hold(job, path, bytes.len(), count as u64)?,
             ends: (0..bytes.len()).filter(|at| bytes[*at] == end).collect(),
             bytes,
             between: 1,
@@ -333,9 +332,11 @@ impl Asked {
     }
 }
 
-/// Reserves the memory of this many bytes and this many keys.
-fn hold(job: &Job, path: &Path, (bytes, count): (usize, u64)) -> Result<Reservation> {
-    let held = job.budget.reserve("keys", bytes as u64 + count * KEY_BYTES);
+/// Reserves the memory of `count` keys with this many bytes in total.
+fn hold(job: &Job, path: &Path, len_bytes: usize, count: u64) -> Result<Reservation> {
+    let held = job
+        .budget
+        .reserve("keys", len_bytes as u64 + count * KEY_BYTES);
     held.map_err(|error| {
         error
             .path(path)
@@ -347,12 +348,17 @@ fn hold(job: &Job, path: &Path, (bytes, count): (usize, u64)) -> Result<Reservat
 fn write_ranks(
     job: &Job,
     view: &SortedView,
-    (keys, side): (&[&[u8]], Side),
-    (output, force): (&Output, bool),
+    keys: &[&[u8]],
+    side: Side,
+    output: &Output,
+    force: bool,
 ) -> Result<Done> {
     let (ranks, phase) = view.lookup(keys, side == Side::Right)?;
-    let found = (bytemuck::cast_slice(&ranks), size_of::<u64>());
-    let written = write_found(job, found, (output, force), Done::default())?;
+    let found = InMemory {
+        bytes: bytemuck::cast_slice(&ranks),
+        item_bytes: size_of::<u64>(),
+    };
+    let written = write_found(job, &found, output, force, Done::default())?;
     Ok(after(vec![phase], written))
 }
 
@@ -361,7 +367,8 @@ fn write_values(
     job: &Job,
     view: &SortedView,
     keys: &[&[u8]],
-    (output, force): (&Output, bool),
+    output: &Output,
+    force: bool,
 ) -> Result<Done> {
     let (mut bytes, phases) = view.values(keys)?;
     let front = match view.what().lines() {
@@ -384,8 +391,10 @@ fn write_values(
 fn write_lines(
     job: &Job,
     view: &SortedView,
-    (keys, end): (&[&[u8]], u8),
-    (output, force): (&Output, bool),
+    keys: &[&[u8]],
+    end: u8,
+    output: &Output,
+    force: bool,
 ) -> Result<Done> {
     let (ranks, first) = view.lookup(keys, false)?;
     let (ends, second) = view.lookup(keys, true)?;

@@ -3,8 +3,9 @@
 //! Contract: an unknown name, or a wrong number of arguments, is an error that lists the
 //! alternatives.
 
-use outcore_io::{Error, Result};
+use outcore_io::{Error, Result, units};
 
+use super::foreign;
 use super::functions::{CASTS, Cast, CastType, FUNCTIONS, READ, has_name};
 use super::tree::Expr;
 
@@ -77,7 +78,15 @@ fn takes_other(name: &str, values: &str, count: usize) -> Error {
 fn unknown(name: &str) -> Error {
     let functions: Vec<&str> = FUNCTIONS.iter().map(|entry| entry.names[0]).collect();
     let casts: Vec<&str> = CASTS.iter().map(|(name, _)| *name).collect();
-    Error::usage(READ, format!("there is no function `{name}`")).hint(format!(
+    let error = Error::usage(READ, format!("there is no function `{name}`"));
+    if let Some(step) = foreign::function(name) {
+        return error.hint(step);
+    }
+    let all: Vec<&str> = functions.iter().chain(&casts).copied().collect();
+    if let Some(near) = units::nearest(name, &all) {
+        return error.hint(format!("did you mean `{near}`?"));
+    }
+    error.hint(format!(
         "functions are {}, and casts {}",
         functions.join(", "),
         casts.join(", ")

@@ -389,9 +389,16 @@ impl Step {
             } => load(
                 to,
                 rows.inputs[input],
-                (offset_bytes, record_bytes),
-                number,
-                (n, width, is_vector),
+                Field {
+                    offset_bytes,
+                    record_bytes,
+                    number,
+                },
+                Lanes {
+                    n,
+                    width,
+                    is_vector,
+                },
             ),
             Step::Index { .. } => {
                 for (offset, to) in to[..n].chunks_exact_mut(width).enumerate() {
@@ -478,37 +485,50 @@ impl Step {
     }
 }
 
-/// Gathers `n` values, `width` from each record: adjacent ones for a vector, otherwise the same one
-/// repeated. Half precision becomes single precision.
-fn load(
-    to: &mut [u64],
-    bytes: &[u8],
-    place: (usize, usize),
+/// A number in each record.
+#[derive(Clone, Copy)]
+struct Field {
+    offset_bytes: usize,
+    record_bytes: usize,
     number: Number,
-    values: (usize, usize, bool),
-) {
-    gather(to, bytes, place, number, values);
-    if number.kind != NumberType::F16 {
+}
+
+/// The values of a batch: `n` in total and `width` from each record, which are adjacent ones for a
+/// vector and otherwise the same one repeated.
+#[derive(Clone, Copy)]
+struct Lanes {
+    n: usize,
+    width: usize,
+    is_vector: bool,
+}
+
+/// Gathers the values. Half precision becomes single precision.
+fn load(to: &mut [u64], bytes: &[u8], field: Field, lanes: Lanes) {
+    gather(to, bytes, field, lanes);
+    if field.number.kind != NumberType::F16 {
         return;
     }
     let places: &mut [u8] = bytemuck::cast_slice_mut(to);
     // From the last one on: a single-precision value overwrites half-precision values that have
     // already been read.
-    for at in (0..values.0).rev() {
+    for at in (0..lanes.n).rev() {
         let half = half::f16::from_ne_bytes([places[2 * at], places[2 * at + 1]]);
         places[4 * at..4 * at + 4].copy_from_slice(&half.to_f32().to_ne_bytes());
     }
 }
 
 /// The same, with the numbers as in the file except for their byte order.
-fn gather(
-    to: &mut [u64],
-    bytes: &[u8],
-    place: (usize, usize),
-    number: Number,
-    (n, width, is_vector): (usize, usize, bool),
-) {
-    let (offset_bytes, record_bytes) = place;
+fn gather(to: &mut [u64], bytes: &[u8], field: Field, lanes: Lanes) {
+    let Field {
+        offset_bytes,
+        record_bytes,
+        number,
+    } = field;
+    let Lanes {
+        n,
+        width,
+        is_vector,
+    } = lanes;
     let size = number.bytes();
     let is_native = number.endian == Endian::NATIVE || size == 1;
     let out: &mut [u8] = &mut bytemuck::cast_slice_mut(to)[..n * size];

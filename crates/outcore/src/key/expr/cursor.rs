@@ -8,6 +8,15 @@ use outcore_io::Error;
 /// Number of characters that an error shows on either side of the position.
 const AROUND_MAX: usize = 40;
 
+/// An operator between two operands.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Operator<T> {
+    pub(super) text: &'static str,
+    pub(super) meaning: T,
+    /// An operator binds its operands before one of less strength does.
+    pub(super) strength: u8,
+}
+
 /// A text, and how far it has been read.
 #[derive(Debug)]
 pub(super) struct Cursor<'a> {
@@ -30,6 +39,11 @@ impl<'a> Cursor<'a> {
     /// Goes back to the position `at`, a result of [`Cursor::at`].
     pub(super) fn set_back(&mut self, at: usize) {
         self.at = at;
+    }
+
+    /// The text that was read.
+    pub(super) fn before(&self) -> &'a str {
+        &self.text[..self.at]
     }
 
     /// The unread text.
@@ -72,21 +86,17 @@ impl<'a> Cursor<'a> {
         is_there
     }
 
-    /// Reads spaces and returns the longest of `operators` (text, meaning, binding strength) that
-    /// comes next, without reading it. An operator that is a word must be a whole word.
-    pub(super) fn operator<T: Copy>(
-        &mut self,
-        operators: &[(&'static str, T, u8)],
-    ) -> Option<(&'static str, T, u8)> {
+    /// Reads spaces and returns the longest of `operators` that comes
+    /// next, without reading it. An operator that is a word must be a whole word.
+    pub(super) fn operator<T: Copy>(&mut self, operators: &[Operator<T>]) -> Option<Operator<T>> {
         self.skip_space();
-        let fits = |(text, _, _): &&(&'static str, T, u8)| match text
-            .starts_with(|c: char| c.is_ascii_alphabetic())
-        {
-            true => self.has_word(text),
-            false => self.rest().starts_with(text),
+        let is_word = |text: &str| text.starts_with(|c: char| c.is_ascii_alphabetic());
+        let fits = |operator: &&Operator<T>| match is_word(operator.text) {
+            true => self.has_word(operator.text),
+            false => self.rest().starts_with(operator.text),
         };
         let found = operators.iter().filter(fits);
-        found.max_by_key(|(text, _, _)| text.len()).copied()
+        found.max_by_key(|operator| operator.text.len()).copied()
     }
 
     /// Whether the whole word `word`, in any case, comes next.

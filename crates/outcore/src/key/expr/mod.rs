@@ -28,6 +28,7 @@ mod choice;
 mod column;
 mod cursor;
 mod divide;
+mod foreign;
 mod functions;
 mod parse;
 #[cfg(test)]

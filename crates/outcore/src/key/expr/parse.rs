@@ -9,7 +9,8 @@
 use outcore_io::{Error, Result};
 
 use super::calls::call;
-use super::cursor::{Cursor, is_in_name};
+use super::cursor::{Cursor, Operator, is_in_name};
+use super::foreign;
 use super::functions::{Cast, READ};
 use super::tree::{Arm, Between, Binary, Case, Expr, Named, Unary};
 use crate::key::column::quoted;
@@ -23,33 +24,40 @@ const HINT: &str = "write for example x * 2 + 1, x > 10 and x % 2 == 0, or count
 /// What to do about an expression beyond the limits.
 const SPLIT: &str = "split it into several steps, each of which computes a part";
 
-/// Binary operators: text, meaning, binding strength.
-const BINARY: [(&str, Binary, u8); 25] = [
-    ("or", Binary::Or, 1),
-    ("||", Binary::Or, 1),
-    ("and", Binary::And, 2),
-    ("&&", Binary::And, 2),
-    ("<=", Binary::LessEqual, COMPARE),
-    (">=", Binary::GreaterEqual, COMPARE),
-    ("==", Binary::Equal, COMPARE),
-    ("!=", Binary::NotEqual, COMPARE),
-    ("<>", Binary::NotEqual, COMPARE),
-    ("<", Binary::Less, COMPARE),
-    (">", Binary::Greater, COMPARE),
-    ("=", Binary::Equal, COMPARE),
-    ("|", Binary::BitOr, 5),
-    ("^", Binary::BitXor, 6),
-    ("&", Binary::BitAnd, 7),
-    ("<<", Binary::ShiftLeft, 8),
-    (">>", Binary::ShiftRight, 8),
-    ("+", Binary::Add, 9),
-    ("-", Binary::Subtract, 9),
-    ("*", Binary::Multiply, 10),
-    ("//", Binary::FloorDivide, 10),
-    ("/", Binary::Divide, 10),
-    ("%", Binary::Modulo, 10),
-    ("mod", Binary::Modulo, 10),
-    ("**", Binary::Power, POWER),
+const fn binary(text: &'static str, meaning: Binary, strength: u8) -> Operator<Binary> {
+    Operator {
+        text,
+        meaning,
+        strength,
+    }
+}
+
+const BINARY: [Operator<Binary>; 25] = [
+    binary("or", Binary::Or, 1),
+    binary("||", Binary::Or, 1),
+    binary("and", Binary::And, 2),
+    binary("&&", Binary::And, 2),
+    binary("<=", Binary::LessEqual, COMPARE),
+    binary(">=", Binary::GreaterEqual, COMPARE),
+    binary("==", Binary::Equal, COMPARE),
+    binary("!=", Binary::NotEqual, COMPARE),
+    binary("<>", Binary::NotEqual, COMPARE),
+    binary("<", Binary::Less, COMPARE),
+    binary(">", Binary::Greater, COMPARE),
+    binary("=", Binary::Equal, COMPARE),
+    binary("|", Binary::BitOr, 5),
+    binary("^", Binary::BitXor, 6),
+    binary("&", Binary::BitAnd, 7),
+    binary("<<", Binary::ShiftLeft, 8),
+    binary(">>", Binary::ShiftRight, 8),
+    binary("+", Binary::Add, 9),
+    binary("-", Binary::Subtract, 9),
+    binary("*", Binary::Multiply, 10),
+    binary("//", Binary::FloorDivide, 10),
+    binary("/", Binary::Divide, 10),
+    binary("%", Binary::Modulo, 10),
+    binary("mod", Binary::Modulo, 10),
+    binary("**", Binary::Power, POWER),
 ];
 const NOT: u8 = 3;
 const COMPARE: u8 = 4;
@@ -118,7 +126,10 @@ impl<'a> Parser<'a> {
         match rest {
             _ if rest.starts_with("::") => error.hint(TYPES_CALLED),
             _ if rest.starts_with(['~', '!']) => error.hint(PATTERNS),
-            _ => error,
+            _ => match foreign::operator(self.cursor.before().trim_end(), rest) {
+                Some(step) => error.hint(step),
+                None => error,
+            },
         }
     }
 
@@ -180,9 +191,14 @@ impl<'a> Parser<'a> {
                 left = self.test(left)?;
                 continue;
             }
-            let Some((text, operator, binds)) = self.cursor.operator(&BINARY) else {
+            let Some(operator) = self.cursor.operator(&BINARY) else {
                 break;
             };
+            let Operator {
+                text,
+                meaning,
+                strength: binds,
+            } = operator;
             if binds < least {
                 break;
             }
@@ -195,7 +211,10 @@ impl<'a> Parser<'a> {
             }
             // Powers bind from the right: 2 ** 3 ** 2 is 2 ** 9.
             let right = self.expression(if binds == POWER { SIGN } else { binds + 1 })?;
-            left = Expr::Binary(operator, Box::new(left), Box::new(right));
+            if binds == COMPARE {
+                self.check_compared(&left, &right)?;
+            }
+            left = Expr::Binary(meaning, Box::new(left), Box::new(right));
         }
         self.depth -= 1;
         Ok(left)
@@ -205,6 +224,25 @@ impl<'a> Parser<'a> {
     fn is_at_pattern(&self) -> bool {
         let pattern = self.cursor.rest().strip_prefix('~');
         pattern.is_some_and(|pattern| pattern.trim_start().starts_with(['\'', '"']))
+    }
+
+    /// Rejects comparisons whose result is the same in every row: with null, and of two texts,
+    /// since SQL puts names in double quotes.
+    fn check_compared(&self, one: &Expr, other: &Expr) -> Result<()> {
+        if matches!(one, Expr::Null) || matches!(other, Expr::Null) {
+            let error = self
+                .cursor
+                .wrong("nothing equals null: the comparison ends");
+            return Err(error.hint("write x is null, or x is not null"));
+        }
+        let (Expr::Text(one), Expr::Text(_)) = (one, other) else {
+            return Ok(());
+        };
+        let cause = format!("`{one}` is a text here, not a column, and is compared with a text");
+        Err(self
+            .cursor
+            .wrong(&cause)
+            .hint("write a column's name without quotes, or in backquotes: `a b`"))
     }
 
     fn note_comparison(&mut self, is_compared: &mut bool) -> Result<()> {
@@ -240,6 +278,9 @@ impl<'a> Parser<'a> {
         if self.cursor.take_word("in") {
             self.expect("(")?;
             let values = self.list()?;
+            for value in &values {
+                self.check_compared(&left, value)?;
+            }
             return Ok(Expr::In(Box::new(left), values, is_so));
         }
         if self.cursor.take_word("between") {
@@ -280,7 +321,13 @@ impl<'a> Parser<'a> {
                 return Ok(values);
             }
             if !self.cursor.take(",") {
-                return Err(self.cursor.wrong("`)` or `,` is missing"));
+                let error = self.cursor.wrong("`)` or `,` is missing");
+                return Err(match self.cursor.has_word("from") {
+                    true => {
+                        error.hint("year(t), month(t), day(t) and hour(t) are the parts of a time")
+                    }
+                    false => error,
+                });
             }
         }
     }
@@ -345,7 +392,13 @@ impl<'a> Parser<'a> {
             }
         }
         let Some(name) = self.name()? else {
-            return Err(self.cursor.wrong("a value is missing"));
+            let error = self.cursor.wrong("a value is missing");
+            return Err(
+                match foreign::value(self.cursor.before(), self.cursor.rest()) {
+                    Some(step) => error.hint(step),
+                    None => error,
+                },
+            );
         };
         if !is_quoted && self.cursor.take("(") {
             let values = self.list();
@@ -387,9 +440,13 @@ impl<'a> Parser<'a> {
             let element = element.map_err(|_| self.cursor.wrong("no such element"))?;
             return Ok(Expr::Element(Box::new(of), element));
         }
-        Err(self
+        let error = self
             .cursor
-            .wrong("an element is a number in brackets, as in x[0],"))
+            .wrong("an element is a number in brackets, as in x[0],");
+        Err(match self.cursor.rest().starts_with(':') {
+            true => error.hint("substr(s, 1, 2) is a part of a text: its first two characters"),
+            false => error,
+        })
     }
 
     /// Whether the word `case` comes next, followed by text that can only be a value.

@@ -231,6 +231,7 @@ pub(super) fn distribute_made(
     let _long = context.job.budget.reserve(LONG_MADE, long_bytes)?;
     let continued = context.continued();
     let begun = continued.map(|continued| continued.restored.begun());
+    let threads_count = continued.map_or(0, |continued| continued.restored.threads_begun());
     if let Some(checkpoints) = &context.checkpoints {
         checkpoints.begin(context.thread_group.threads());
     }
@@ -260,7 +261,14 @@ pub(super) fn distribute_made(
             worker.checkpoint(thread, None, bytes.len() as u64)
         };
         match &begun {
-            Some(all) => source.make_again(TakenRows { own, all }, &mut take)?,
+            Some(all) => {
+                let taken = TakenRows {
+                    own,
+                    all,
+                    threads_count,
+                };
+                source.make_again(taken, &mut take)?
+            }
             None => source.make(&mut |rows, position| take(rows, position, false))?,
         }
         if let Some(checkpoints) = &context.checkpoints {

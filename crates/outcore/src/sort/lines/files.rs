@@ -66,13 +66,21 @@ pub(super) struct FileReader<'a> {
     pub(super) job: &'a Job,
     pub(super) volume: &'a Volume,
     /// Reads by file and offset; merged lines are written behind.
-    pub(super) transfers: Transfers<(u64, u64)>,
+    pub(super) transfers: Transfers<BlockRead>,
     sizes: FileSizes,
     pool: Pool,
     lines: u64,
     /// Bytes of the files' lines that span blocks, and of the line that the caller keeps.
     held_bytes: usize,
     kept_bytes: usize,
+}
+
+/// A read of a block.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct BlockRead {
+    /// That of its file.
+    token: u64,
+    from_bytes: u64,
 }
 
 /// A block that is being read.
@@ -128,7 +136,7 @@ impl<'a> FileReader<'a> {
     /// Passes arrived blocks to their files.
     fn settle(&mut self, files: &mut [LineFile<'_>]) -> Result<()> {
         while let Some(read) = self.transfers.take()? {
-            if let Some(file) = files.iter_mut().find(|file| file.token == read.what.0) {
+            if let Some(file) = files.iter_mut().find(|file| file.token == read.what.token) {
                 file.settle(read)?;
             }
         }
@@ -146,8 +154,11 @@ impl<'a> FileReader<'a> {
             let len_bytes = (block_ceil(end) - from).min(slot.len() as u64);
             let to = (from + len_bytes).min(end);
             let buf = slot.split_to(len_bytes as usize);
-            self.transfers
-                .read(&part.file, from, buf, (file.token, from));
+            let read = BlockRead {
+                token: file.token,
+                from_bytes: from,
+            };
+            self.transfers.read(&part.file, from, buf, read);
             file.coming.push_back(Coming {
                 from_bytes: from,
                 inside: (at - from) as usize..(to - from) as usize,
@@ -311,8 +322,8 @@ impl<'a> LineFile<'a> {
         next.buf.map(|buf| (buf, next.inside))
     }
 
-    fn settle(&mut self, read: Arrival<(u64, u64)>) -> Result<()> {
-        let (_, from_bytes) = read.what;
+    fn settle(&mut self, read: Arrival<BlockRead>) -> Result<()> {
+        let BlockRead { from_bytes, .. } = read.what;
         let mut coming = self.coming.iter_mut();
         let Some(block) = coming.find(|block| block.from_bytes == from_bytes) else {
             return Ok(());

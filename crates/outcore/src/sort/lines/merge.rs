@@ -18,9 +18,11 @@ use super::files::{self, FileReader, FileSizes, LineFile};
 use super::offset_value::Coding;
 use super::sort::check_output;
 use super::{LineSortOptions, LineSummary, OnNoKey};
-use crate::ends::{EDGES, EDGES_BYTES, Input, Output, Phases, merge_to_few, merge_width};
+use crate::ends::{
+    EDGES, EDGES_BYTES, Input, Output, Phases, add_traffic, merge_to_few, merge_width,
+};
 use crate::job::Job;
-use crate::key::sort_key::{Rank, SortKey};
+use crate::key::sort_key::{KeyedItem, Rank, SortKey};
 use crate::partition::driver::{Ends, Unnamed, Written};
 use crate::partition::in_order::InOrder;
 use crate::sort::loser_tree::{ENDED, LoserTree, Node};
@@ -82,8 +84,11 @@ impl Runs<'_> {
         }
     }
 
-    fn line(&self, index: usize) -> (&[u8], &[u8]) {
-        (self.files[index].line(), &self.keys[index])
+    fn line(&self, index: usize) -> KeyedItem<'_> {
+        KeyedItem {
+            item: self.files[index].line(),
+            key: &self.keys[index],
+        }
     }
 
     /// The comparison key of a file's line.
@@ -189,17 +194,7 @@ fn with_passes(mut last: LineSummary, before: &[LineSummary], passes: u32) -> Li
         last.seconds += done.seconds;
         last.read_bytes += done.read_bytes;
         last.written_bytes += done.written_bytes;
-        for (name, read_bytes, written_bytes) in &done.drives {
-            match last.drives.iter_mut().find(|drive| drive.0 == *name) {
-                Some((_, read, written)) => {
-                    *read += read_bytes;
-                    *written += written_bytes;
-                }
-                None => last
-                    .drives
-                    .push((name.clone(), *read_bytes, *written_bytes)),
-            }
-        }
+        add_traffic(&mut last.drives, &done.drives);
         for (phase, more) in last.phases.iter_mut().zip(&done.phases) {
             phase.seconds += more.seconds;
             phase.read_bytes += more.read_bytes;
@@ -271,13 +266,7 @@ fn merge_at_once(
     let (lines_in, skipped) = (runs.lines_in, runs.skipped);
     drop((runs, reader));
     phases.end("merge", &ends.volume);
-    let served = ends.close(
-        job,
-        phases,
-        Unnamed::of(staged, written),
-        (None, false),
-        &[],
-    )?;
+    let served = ends.close(job, phases, Unnamed::of(staged, written), None, false, &[])?;
     Ok(LineSummary {
         lines_in,
         lines_out: written.items,
@@ -366,9 +355,11 @@ fn merge(runs: &mut Runs<'_>, reader: &mut FileReader<'_>, out: &mut Out<'_>) ->
     while !tree.winner().has_ended() {
         let index = tree.winner().run_index();
         let next = runs.line(index);
-        let is_same = is_unique
-            && is_begun
-            && runs.rank.by_key((&first, &first_key), next) == Ordering::Equal;
+        let last = KeyedItem {
+            item: &first,
+            key: &first_key,
+        };
+        let is_same = is_unique && is_begun && runs.rank.by_key(last, next) == Ordering::Equal;
         if !is_same {
             reader.take_line(&mut runs.files, index, &mut first);
             std::mem::swap(&mut first_key, &mut runs.keys[index]);

@@ -53,7 +53,7 @@ pub(crate) use offset_value::Coding;
 pub(crate) use refs::{AnyTie, REF_BYTES, Ref, sort_refs};
 pub(crate) use sort::sample_lengths;
 
-use crate::ends::Phase;
+use crate::ends::{DriveTraffic, Phase};
 use outcore_io::output::Room;
 
 /// Handling of lines without a key.
@@ -244,7 +244,7 @@ pub struct LineSummary {
     /// The phases in order.
     pub phases: Vec<Phase>,
     /// (name, bytes read, bytes written) of each drive.
-    pub drives: Vec<(String, u64, u64)>,
+    pub drives: Vec<DriveTraffic>,
     /// The plan of a sort.
     pub plan: Option<LinePlan>,
 }

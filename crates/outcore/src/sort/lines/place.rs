@@ -9,7 +9,7 @@
 
 use super::sort::sort_lines;
 use super::{LineSortOptions, LineSummary, Places};
-use crate::ends::{Input, Output, make_dir};
+use crate::ends::{Input, Output, add_traffic, make_dir};
 use crate::job::Job;
 use crate::key::sort_key::{ByteOrder, SortKey};
 use outcore_io::Result;
@@ -45,15 +45,7 @@ pub fn select_lines(
     };
     let second = sort_lines(job, &[Input::raw(path)], output, &ByteOrder, second)?;
     let mut drives = first.drives;
-    for (name, read_bytes, written_bytes) in second.drives {
-        match drives.iter_mut().find(|(known, ..)| *known == name) {
-            Some((_, read, written)) => {
-                *read += read_bytes;
-                *written += written_bytes;
-            }
-            None => drives.push((name, read_bytes, written_bytes)),
-        }
-    }
+    add_traffic(&mut drives, &second.drives);
     let mut phases = first.phases;
     phases.extend(second.phases);
     Ok(LineSummary {

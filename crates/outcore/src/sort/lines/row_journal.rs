@@ -197,6 +197,13 @@ impl RowJournal {
         Ok(())
     }
 
+    /// Notes how many rows the job has read and written, if its sort had others.
+    pub fn count(&mut self, rows_in: u64, rows_out: u64) {
+        if let Some(end) = &mut self.end {
+            (end.rows_in, end.rows_out) = (rows_in, rows_out);
+        }
+    }
+
     /// What [`RowJournal::claim`] has found.
     pub(super) fn take_staged(&mut self) -> Staged {
         self.staged.take().unwrap_or_default()

@@ -9,6 +9,8 @@
 //! Bounds: the larger of the memory that source and sink declare, because they do not work at the
 //! same time; a batch is in memory as a whole.
 
+use std::sync::atomic::{AtomicUsize, Ordering};
+
 use crate::forecast::Forecast;
 use crate::partition::resumed::refused;
 use crate::read::framing::ItemFraming;
@@ -166,6 +168,26 @@ pub struct TakenRows<'a> {
     pub own: &'a [u64],
     /// The same of all threads.
     pub all: &'a [u64],
+    /// Threads that took any.
+    pub threads_count: usize,
+}
+
+impl TakenRows<'static> {
+    /// None: the run begins.
+    pub const NONE: Self = TakenRows {
+        own: &[],
+        all: &[],
+        threads_count: 0,
+    };
+}
+
+impl TakenRows<'_> {
+    /// Whether this thread makes rows, if at most `threads_max` do and this many others without
+    /// rows of their own have `begun`.
+    pub fn is_making(&self, threads_max: usize, begun: &AtomicUsize) -> bool {
+        !self.own.is_empty()
+            || self.threads_count + begun.fetch_add(1, Ordering::Relaxed) < threads_max
+    }
 }
 
 /// Mean lengths of rows.

@@ -344,7 +344,7 @@ pub(super) fn sort_from<S: ItemSource>(
     let unnamed = sorted.unnamed(staged, record, read_back);
     // Its memory is free for the check of the output.
     drop(planned);
-    let mut served = ends.close(whole_job, phases, unnamed, (scratch, false), &plan.phases)?;
+    let mut served = ends.close(whole_job, phases, unnamed, scratch, false, &plan.phases)?;
     served.scratch_bytes = scratch_bytes;
     Ok(sorted.summary(served, plan))
 }
