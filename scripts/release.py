@@ -192,7 +192,7 @@ class Release:
             is_program = file.is_dir() or file.parent.name == "bin"
             file.chmod(0o755 if is_program else 0o644)
         path = self.place / name
-        self.run("dpkg-deb", "--root-owner-group", "-Zxz", "--build", root, path)
+        self.run("dpkg-deb", "--root-owner-group", "-Zxz", "-z9", "--build", root, path)
         return path
 
     def wheel(self, machine: Machine, target: str, system: str) -> Path:

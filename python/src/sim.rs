@@ -11,6 +11,7 @@ use std::sync::Arc;
 use outcore::job::Control;
 use outcore::{Error, Result};
 use outcore_front::record_cost;
+use outcore_io::drive::paths;
 use outcore_io::units;
 use outcore_sim::array::block::{BlockOptions, Loop, load_list, parse_time_unit};
 use outcore_sim::array::file::{FileOptions, replay_file};
@@ -165,8 +166,7 @@ impl Drive {
     fn config(&self, warnings: &mut Vec<String>) -> Result<DriveConfig> {
         let config = match (&self.file, &self.preset) {
             (Some(path), _) if is_toml(path) => {
-                let text = std::fs::read_to_string(path)
-                    .map_err(|error| Error::io("read drive configuration", &error).path(path))?;
+                let text = paths::read_text("read drive configuration", path)?;
                 DriveConfig::from_toml(&text).map_err(|error| error.path(path))?
             }
             (Some(path), _) => import_drive(path, self.compat(), warnings)?,
@@ -236,8 +236,7 @@ impl RunRequest {
             return self.given_flows();
         };
         if is_toml(path) {
-            let text = std::fs::read_to_string(path)
-                .map_err(|error| Error::io("read workload", &error).path(path))?;
+            let text = paths::read_text("read workload", path)?;
             let file = WorkloadFile::from_toml(&text).map_err(|error| error.path(path))?;
             return file.flows();
         }

@@ -14,6 +14,7 @@ use std::path::Path;
 
 use outcore::DriveTraffic;
 use outcore_io::config::{DriveSet, DriveSpec, GroupSpec};
+use outcore_io::drive::paths;
 use rustix::time::{ClockId, clock_gettime};
 
 /// User and system time of this process.
@@ -48,7 +49,7 @@ impl ProcessTraffic {
 
 /// What the kernel reports of this process in the file `name`.
 fn of_kernel(name: &str) -> Option<String> {
-    std::fs::read_to_string(format!("/proc/self/{name}")).ok()
+    paths::system_text(format!("/proc/self/{name}"))
 }
 
 /// Largest resident size of this process so far; `None` if the kernel does not report it.
@@ -92,7 +93,7 @@ pub fn bandwidth_fraction(traffic: &[DriveTraffic], seconds: f64, set: &DriveSet
 /// The drive that the engine calls `name`: a name in the set, or a directory on a file system that
 /// holds one of the set's directories.
 fn spec_of<'a>(name: &str, set: &'a DriveSet) -> Option<&'a DriveSpec> {
-    let file_system = |dir: &Path| std::fs::metadata(dir).ok().map(|facts| facts.dev());
+    let file_system = |dir: &Path| paths::facts(dir).ok().map(|facts| facts.dev());
     let by_name = set.drives.iter().find(|spec| spec.name == name);
     by_name.or_else(|| {
         let here = file_system(Path::new(name))?;

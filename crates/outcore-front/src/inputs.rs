@@ -12,10 +12,10 @@
 
 mod objects;
 
-use std::fs::{self, File, FileType, Metadata};
+use std::fs::File;
 use std::io::Read;
 use std::os::fd::{AsFd, OwnedFd};
-use std::os::unix::fs::{FileExt, FileTypeExt, MetadataExt};
+use std::os::unix::fs::{FileExt, FileTypeExt};
 use std::path::{Path, PathBuf};
 
 use crate::content::{Content, HEAD_BYTES, Recognition, fitting_types};
@@ -29,6 +29,8 @@ use outcore::{Error, Kind, Result};
 use outcore_io::consumed;
 use outcore_io::drive::folder;
 use outcore_io::drive::objects::{is_object, no_stores};
+pub use outcore_io::drive::paths::FileKey;
+use outcore_io::drive::paths::{self, FileType, Metadata};
 use outcore_io::drive::steady::Identity;
 use outcore_io::metadata::refuse_own_directory;
 use outcore_io::output::{MANIFEST_SUFFIX, Manifest};
@@ -46,14 +48,6 @@ const OPEN: &str = "open input";
 const CHECK_PATH: &str = "check the path";
 /// In the command's notation; in Python the output is a separate argument.
 const PERHAPS_OUTPUT: &str = "check the path; to write the result there, name it with -o";
-
-/// Identity of a file: its file system, and its number on it.
-pub type FileKey = (u64, u64);
-
-/// The identity of the file that `facts` describe.
-pub fn key_of(facts: &Metadata) -> FileKey {
-    (facts.dev(), facts.ino())
-}
 
 /// The identity of a regular file. Files under /proc report a size of zero and are new each time,
 /// so they have none.
@@ -198,7 +192,7 @@ impl Source {
         }
         match &self.sealed {
             Some(sealed) => Ok(sealed.len_bytes()),
-            None => match fs::metadata(&self.path) {
+            None => match paths::facts(&self.path) {
                 Ok(facts) => self.check_identity(&facts).map(|()| facts.len()),
                 Err(error) => Err(cannot_open(&self.name, &error)),
             },
@@ -399,7 +393,7 @@ fn named(path: &Path, manifest: Option<&Path>, streams: Streams) -> Result<Sourc
     if is_object(path) {
         return Err(no_stores(OPEN, path));
     }
-    let facts = fs::metadata(path).map_err(|error| match is_stdio(path) {
+    let facts = paths::facts(path).map_err(|error| match is_stdio(path) {
         true => refused_stream(path),
         false => cannot_open(path, &error),
     })?;
@@ -411,7 +405,7 @@ fn named(path: &Path, manifest: Option<&Path>, streams: Streams) -> Result<Sourc
     Ok(Source {
         name: path.to_path_buf(),
         path: path.to_path_buf(),
-        key: kind.is_file().then(|| key_of(&facts)),
+        key: kind.is_file().then(|| FileKey::of(&facts)),
         identity: identity_of(&facts),
         start_bytes: 0,
         manifest: manifest.map(Path::to_path_buf),
@@ -455,7 +449,7 @@ fn refused_stream(path: &Path) -> Error {
 fn standard_input() -> Result<Source> {
     let stdin = rustix::stdio::stdin();
     let path = Path::new(STDIN_PATH);
-    let facts = fs::metadata(path).map_err(|error| {
+    let facts = paths::facts(path).map_err(|error| {
         Error::io(OPEN, &error)
             .path(STDIN_NAME)
             .hint("it may be closed: name a file instead of -")
@@ -478,16 +472,16 @@ fn standard_input() -> Result<Source> {
         at.map_err(|errno| Error::errno(OPEN, errno.raw_os_error()).path(STDIN_NAME))?;
     // The name by which it was opened, if that still leads to the same file, because it is clearer
     // in messages.
-    let by_name = fs::read_link(path)
-        .ok()
-        .filter(|target| fs::metadata(target).is_ok_and(|there| key_of(&there) == key_of(&facts)));
+    let by_name = paths::link_target(path).ok().filter(|target| {
+        paths::facts(target).is_ok_and(|there| FileKey::of(&there) == FileKey::of(&facts))
+    });
     if let Some(name) = &by_name {
         consumed::check(name, &facts)?;
     }
     Ok(Source {
         name: by_name.clone().unwrap_or(PathBuf::from(STDIN_NAME)),
         path: by_name.unwrap_or(path.to_path_buf()),
-        key: Some(key_of(&facts)),
+        key: Some(FileKey::of(&facts)),
         identity: identity_of(&facts),
         start_bytes,
         manifest: None,
@@ -505,7 +499,7 @@ fn shards_of(path: &Path, streams: Streams) -> Result<Vec<Source>> {
     })?;
     let mut sources = Vec::with_capacity(manifest.shards.len());
     for shard in &manifest.shards {
-        let found = fs::metadata(&shard.path).map_err(|error| {
+        let found = paths::facts(&shard.path).map_err(|error| {
             cannot_open(&shard.path, &error).hint(format!("{} lists it as a shard", path.display()))
         })?;
         shard.check(&found).map_err(|cause| {
@@ -674,6 +668,8 @@ impl<'a> StreamReader<'a> {
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use super::*;
 
     #[test]

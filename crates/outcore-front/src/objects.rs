@@ -13,6 +13,7 @@ use std::sync::Arc;
 
 use outcore::{Error, Result};
 use outcore_io::drive::objects::no_stores;
+use outcore_io::drive::paths::FileKey;
 use outcore_io::drive::steady::Identity;
 use outcore_io::drive::{Access, Device, FileFacts, Stores};
 use outcore_io::memory::{Budget, Pool, block_ceil};
@@ -68,8 +69,11 @@ impl ObjectSource {
     }
 
     /// Identity of its store and of the object in it.
-    pub(crate) fn key(&self) -> (u64, u64) {
-        (self.facts.file_system, self.facts.inode)
+    pub(crate) fn key(&self) -> FileKey {
+        FileKey {
+            file_system: self.facts.file_system,
+            inode: self.facts.inode,
+        }
     }
 
     pub(crate) fn identity(&self) -> Identity {

@@ -17,7 +17,6 @@
 mod holds;
 pub(crate) mod pattern;
 
-use std::fs::{self, Metadata};
 use std::io::{IsTerminal, Write};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
@@ -31,10 +30,11 @@ use outcore::{MakeHeader, Output};
 use outcore_io::config::DriveSpec;
 use outcore_io::drive::Device;
 use outcore_io::drive::link::file_behind;
+use outcore_io::drive::paths::{self, Metadata};
 use outcore_io::output::{MANIFEST_SUFFIX, parent_of, replaced_files};
 use outcore_io::units;
 
-use crate::inputs::{FileKey, ResolvedInput, Source, Streams, is_manifest, is_stdout, key_of};
+use crate::inputs::{FileKey, ResolvedInput, Source, Streams, is_manifest, is_stdout};
 use crate::records::Decided;
 
 pub use holds::Holds;
@@ -252,7 +252,7 @@ fn refuse_manifest(name: &Path) -> Result<()> {
 
 /// Whether the name belongs to a pipe or a character device.
 pub fn is_stream(name: &Path) -> bool {
-    let kind = fs::metadata(name).map(|facts| facts.file_type());
+    let kind = paths::facts(name).map(|facts| facts.file_type());
     kind.is_ok_and(|kind| kind.is_fifo() || kind.is_char_device())
 }
 
@@ -282,7 +282,7 @@ pub(crate) fn file_at(operation: &str, name: &Path) -> Result<PathBuf> {
         let error = Error::usage(operation, cause).path(name);
         Err(error.hint(hint.to_owned()))
     };
-    match fs::metadata(name) {
+    match paths::facts(name) {
         Ok(facts) if facts.is_dir() => refuse("the output is a directory", "name a file in it"),
         Ok(facts) if !facts.is_file() => refuse(
             "the output is not a regular file but a device or socket",
@@ -352,10 +352,10 @@ pub fn check(target: &Target, sources: &[Source], consent: Consent, holds: Holds
     check_terminal(target, holds, consent)?;
     let is_input = |key: FileKey| sources.iter().any(|source| source.key == Some(key));
     if target.is_standard_output() {
-        let facts = fs::metadata("/proc/self/fd/1")
+        let facts = paths::facts("/proc/self/fd/1")
             .ok()
             .filter(Metadata::is_file);
-        if facts.is_some_and(|facts| facts.len() > 0 && is_input(key_of(&facts))) {
+        if facts.is_some_and(|facts| facts.len() > 0 && is_input(FileKey::of(&facts))) {
             return Err(overwrites_input(STDOUT_NAME.as_ref()));
         }
     }
@@ -368,8 +368,10 @@ pub fn check(target: &Target, sources: &[Source], consent: Consent, holds: Holds
     let mut replaces_input = false;
     let manifest = target.manifest();
     for path in target.files().iter().chain(manifest) {
-        let facts = fs::metadata(path).ok();
-        let is_replaced = facts.as_ref().is_some_and(|facts| is_input(key_of(facts)));
+        let facts = paths::facts(path).ok();
+        let is_replaced = facts
+            .as_ref()
+            .is_some_and(|facts| is_input(FileKey::of(facts)));
         // A result that replaces an input has the input's form.
         if manifest != Some(path) && !(is_replaced && consent.replace) {
             holds.check_name(path)?;
@@ -383,7 +385,7 @@ pub fn check(target: &Target, sources: &[Source], consent: Consent, holds: Holds
                 .path(path)
                 .hint("give another name"));
         }
-        let is_input = is_input(key_of(&facts));
+        let is_input = is_input(FileKey::of(&facts));
         replaces_input |= is_input;
         if is_input && !consent.replace {
             return Err(overwrites_input(path));
@@ -408,7 +410,7 @@ pub fn check(target: &Target, sources: &[Source], consent: Consent, holds: Holds
 /// Usage.
 pub fn check_replaced(list: &Path, files: &[PathBuf], sources: &[Source]) -> Result<()> {
     let is_input = |path: &PathBuf| {
-        let key = fs::metadata(path).ok().map(|facts| key_of(&facts));
+        let key = paths::key(path);
         key.is_some() && sources.iter().any(|source| source.key == key)
     };
     match replaced_files(list, files).into_iter().find(is_input) {
@@ -470,10 +472,10 @@ pub struct NamedOutput<'a> {
 /// # Errors
 /// Usage.
 pub fn refuse_inputs(read: &[&Path], written: &[NamedOutput<'_>]) -> Result<()> {
-    let key = |path: &Path| fs::metadata(path).ok().map(|facts| key_of(&facts));
     for (index, NamedOutput { name, path }) in written.iter().enumerate() {
-        let found = key(path);
-        let is_input = |input: &&Path| input == name || found.is_some() && key(input) == found;
+        let found = paths::key(path);
+        let is_input =
+            |input: &&Path| input == name || found.is_some() && paths::key(input) == found;
         let mut others = written[..index].iter();
         let cause = if read.iter().any(is_input) {
             "it is an input"
@@ -491,10 +493,10 @@ pub fn refuse_inputs(read: &[&Path], written: &[NamedOutput<'_>]) -> Result<()> 
 /// Whether two names lead to the same place, whether or not it exists.
 pub fn is_same_place(a: &Path, b: &Path) -> bool {
     let place = |path: &Path| {
-        let dir = fs::canonicalize(parent_of(path)).ok()?;
+        let dir = paths::real(parent_of(path)).ok()?;
         Some(dir.join(path.file_name()?))
     };
-    let key = |path: &Path| fs::metadata(path).ok().map(|facts| key_of(&facts));
+    let key = paths::key;
     a == b || place(a).is_some() && place(a) == place(b) || key(a).is_some() && key(a) == key(b)
 }
 
@@ -518,7 +520,7 @@ pub(crate) fn check_dir_of(operation: &str, path: &Path) -> Result<()> {
     use rustix::fs::{Access, access};
     check_is_file_name(operation, path)?;
     let dir = parent_of(path);
-    match fs::metadata(dir) {
+    match paths::facts(dir) {
         Ok(facts) if facts.is_dir() => {}
         Ok(_) => {
             return Err(Error::usage(operation, "its directory is a file")
@@ -573,7 +575,7 @@ pub fn header_for(
     let Target::File(path) = target else {
         return Ok(None);
     };
-    let key = fs::metadata(path).ok().map(|facts| key_of(&facts));
+    let key = paths::key(path);
     let replaces_npy = inputs
         .iter()
         .any(|input| key.is_some() && input.source.key == key && input.npy.is_some());
@@ -631,7 +633,7 @@ pub fn check_room(device: &dyn Device, target: &Target, data_bytes: u64) -> Resu
     let mut drives: Vec<(u64, &Path, u64)> = Vec::new();
     for file in files {
         let dir = parent_of(file);
-        let facts = fs::metadata(dir).map_err(|error| Error::io(CREATE, &error).path(dir))?;
+        let facts = paths::facts(dir).map_err(|error| Error::io(CREATE, &error).path(dir))?;
         match drives.iter_mut().find(|drive| drive.0 == facts.dev()) {
             Some(drive) => drive.2 += share_bytes,
             None => drives.push((facts.dev(), dir, share_bytes)),
@@ -655,6 +657,8 @@ pub fn check_room(device: &dyn Device, target: &Target, data_bytes: u64) -> Resu
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use super::*;
 
     fn drives() -> Vec<DriveSpec> {

@@ -8,18 +8,19 @@
 //! is that of `docs/formats/io-trace.md`.
 
 use std::fmt;
-use std::fs::{self, File};
+use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use outcore::{Error, Result};
+use outcore_io::drive::paths;
 use outcore_io::drive::recording::{RecordingDevice, TraceAbout, TraceSummary};
 use outcore_io::drive::{Device, PrivateDir};
 use outcore_io::output::parent_of;
 use serde_json::json;
 
-use crate::inputs::{Source, is_stdout, key_of};
+use crate::inputs::{FileKey, Source, is_stdout};
 use crate::output::{Target, check_dir_of, exists, file_at};
 use crate::resources::Resources;
 
@@ -151,7 +152,7 @@ fn place_of(name: &Path, request: &RecordingRequest<'_>) -> Result<PathBuf> {
         files.chain(target.manifest())
     });
     let at = |path: &Path| -> Option<PathBuf> {
-        let dir = fs::canonicalize(parent_of(path)).ok()?;
+        let dir = paths::real(parent_of(path)).ok()?;
         Some(dir.join(path.file_name()?))
     };
     if written.into_iter().any(|output| at(output) == at(&path)) {
@@ -159,11 +160,11 @@ fn place_of(name: &Path, request: &RecordingRequest<'_>) -> Result<PathBuf> {
             .path(&path)
             .hint("give the trace another name"));
     }
-    let Ok(facts) = fs::metadata(&path) else {
+    let Ok(facts) = paths::facts(&path) else {
         return Ok(path);
     };
-    let key = Some(key_of(&facts));
-    let is_it = |file: &PathBuf| fs::metadata(file).ok().map(|facts| key_of(&facts)) == key;
+    let key = Some(FileKey::of(&facts));
+    let is_it = |file: &PathBuf| paths::key(file) == key;
     if request.sources.iter().any(|source| source.key == key) || request.files.iter().any(is_it) {
         return Err(Error::usage(OPERATION, "the trace is one of the inputs")
             .path(&path)
@@ -182,6 +183,8 @@ fn unix_ns() -> Option<u64> {
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use super::*;
     use crate::resources::ResourcesRequest;
     use outcore_io::config::Environment;

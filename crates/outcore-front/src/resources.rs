@@ -22,6 +22,7 @@ use outcore_io::config::{Config, Defaults, DriveSpec, Environment, Flags, Source
 use outcore_io::drive::Device;
 use outcore_io::drive::objects::is_object;
 use outcore_io::drive::os::OsDevice;
+use outcore_io::drive::paths;
 use outcore_io::drive::rates::RatesCache;
 use outcore_io::drive::steady::SteadyDevice;
 use outcore_io::drive::testing::{FaultDevice, FaultPlan};
@@ -534,7 +535,7 @@ pub fn check_dir(operation: &str, dir: &Path) -> Result<()> {
             .path(dir)
             .hint("name a directory, best on an SSD"));
     }
-    match std::fs::metadata(dir) {
+    match paths::facts(dir) {
         Ok(facts) if facts.is_dir() => Ok(()),
         Ok(_) => Err(Error::usage(operation, "not a directory")
             .path(dir)

@@ -32,6 +32,7 @@ use outcore::key::NpyHeader;
 use outcore::{Error, Result};
 use outcore_io::drive::link::refuse_link;
 use outcore_io::drive::objects::is_object;
+use outcore_io::drive::paths;
 use outcore_io::drive::{PrivateDir, Rename};
 use outcore_io::output::{parent_of, publish_together};
 use outcore_io::units;
@@ -39,7 +40,7 @@ use outcore_store::dataset::Named;
 
 use crate::blocks::BlockWriter;
 use crate::compress::{Compression, Encoder};
-use crate::inputs::{FileKey, key_of};
+use crate::inputs::FileKey;
 use crate::objects::no_directory;
 use crate::output::{Holds, check_dir_of, check_placeholders, pattern};
 use crate::text::reader::{Frame, RecordReader};
@@ -433,7 +434,7 @@ impl<'a> Parts<'a> {
         };
         let parent = parent_of(self.pattern);
         let failed = |error: std::io::Error| Error::io("list directory", &error).path(parent);
-        let entries = std::fs::read_dir(parent).map_err(failed)?;
+        let entries = paths::entries(parent).map_err(failed)?;
         let mut found = entries.flatten().map(|entry| entry.file_name());
         match found.find(is_other) {
             Some(name) => Err(Error::usage(SPLIT, "a part of an earlier split exists")
@@ -447,12 +448,12 @@ impl<'a> Parts<'a> {
     fn check(&self, part: usize) -> Result<()> {
         let name = self.name(part);
         refuse_link(SPLIT, &name)?;
-        let Ok(facts) = std::fs::metadata(&name) else {
+        let Ok(facts) = paths::facts(&name) else {
             return Ok(());
         };
         let (cause, hint) = if facts.is_dir() {
             ("a directory has the name of a part", "give another name")
-        } else if self.inputs.contains(&key_of(&facts)) {
+        } else if self.inputs.contains(&FileKey::of(&facts)) {
             ("a part is one of the inputs", "give another name")
         } else if !self.replace {
             ("a part exists already", "allow overwriting with --force")

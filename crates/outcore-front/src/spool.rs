@@ -14,12 +14,13 @@ use outcore::job::Job;
 use outcore::{Error, Result};
 use outcore_io::drive::PrivateDir;
 use outcore_io::drive::objects::is_object;
+use outcore_io::drive::paths;
 use outcore_store::dataset::Named;
 
 use crate::blocks::BlockWriter;
 use crate::compress::{Compression, Decoder};
 use crate::content::{Content, HEAD_BYTES, Recognition};
-use crate::inputs::{self, Names, ResolvedInput, Source, Streams, key_of};
+use crate::inputs::{self, FileKey, Names, ResolvedInput, Source, Streams};
 use crate::output::Target;
 use crate::records;
 use crate::resources::{Resources, default_scratch_dir, free_bytes};
@@ -195,10 +196,10 @@ impl Spool {
         })?;
         self.bytes += written.len_bytes;
         self.written_bytes += written.moved_bytes;
-        let facts = std::fs::metadata(&path)
+        let facts = paths::facts(&path)
             .map_err(|error| Error::io("look at scratch", &error).path(&path))?;
         Ok(Source {
-            key: Some(key_of(&facts)),
+            key: Some(FileKey::of(&facts)),
             identity: None,
             path,
             start_bytes: 0,

@@ -9,7 +9,7 @@
 mod members;
 
 use std::fmt;
-use std::fs::{self, File, FileType};
+use std::fs::File;
 use std::io;
 use std::os::fd::AsFd;
 use std::os::unix::fs::FileTypeExt;
@@ -21,6 +21,7 @@ use outcore::{Error, Result};
 use outcore_io::checksum::bytes_checksum;
 use outcore_io::config::DriveSet;
 use outcore_io::consumed;
+use outcore_io::drive::paths::{self, FileKey, FileType};
 use outcore_io::drive::{Device, Op};
 use outcore_io::memory::{Budget, Buf};
 use outcore_io::units;
@@ -184,7 +185,7 @@ pub fn put(
     }
     let new = new_dataset(name, replace)?;
     let failed = |error: io::Error| Error::io("put", &error).path(source);
-    let facts = fs::metadata(source).map_err(failed)?;
+    let facts = paths::facts(source).map_err(failed)?;
     let kind = facts.file_type();
     if kind.is_file() {
         consumed::check(source, &facts)?;
@@ -304,7 +305,7 @@ pub fn get(
             ..Moved::file(manifest.len_bytes)
         });
     }
-    let kind = fs::metadata(target).ok().map(|facts| facts.file_type());
+    let kind = paths::facts(target).ok().map(|facts| facts.file_type());
     if kind.is_some_and(is_stream) {
         let opened = PipeWriter::open(target, resources.watch.check);
         let mut stream = opened.map_err(|error| Error::io("get", &error).path(target))?;
@@ -380,10 +381,13 @@ impl Sealed {
     }
 
     /// A key that differs from those of all files and other datasets.
-    pub fn key(&self) -> (u64, u64) {
+    pub fn key(&self) -> FileKey {
         // Larger than any device number of the system.
-        let volume = bytes_checksum(self.volume.id().as_bytes()) | 1 << 63;
-        (volume, bytes_checksum(self.manifest.id.as_bytes()))
+        let file_system = bytes_checksum(self.volume.id().as_bytes()) | 1 << 63;
+        FileKey {
+            file_system,
+            inode: bytes_checksum(self.manifest.id.as_bytes()),
+        }
     }
 
     /// Up to `len_bytes` bytes from `from_bytes` on.
@@ -484,7 +488,7 @@ pub fn bytes_of(volume: &DatasetVolume, path: &Path) -> u64 {
         Ok(Some(named)) => volume
             .manifest(&named.dataset)
             .map_or(0, |manifest| manifest.len_bytes),
-        _ => std::fs::metadata(path)
+        _ => paths::facts(path)
             .ok()
             .filter(|facts| facts.is_file())
             .map_or(0, |facts| facts.len()),

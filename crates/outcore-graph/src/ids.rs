@@ -10,6 +10,7 @@
 use std::path::Path;
 
 use outcore::{Context, Error, Input, Job, NpyHeader, Result};
+use outcore_io::drive::paths;
 use outcore_io::memory::Reservation;
 use outcore_io::units;
 
@@ -25,7 +26,7 @@ const HEAD_BYTES: usize = 64 << 10;
 /// [`outcore::Kind::Corrupt`] for an invalid id, [`outcore::Kind::Usage`] for an array without
 /// integers, [`outcore::Kind::Memory`] if they do not fit; errors of reading.
 pub fn read_ids(job: &Job, path: &Path) -> Result<(Vec<u64>, Reservation)> {
-    let found = std::fs::metadata(path).map_err(|error| {
+    let found = paths::facts(path).map_err(|error| {
         Error::io(READ, &error)
             .path(path)
             .hint("name a file with one id per line, or an array (.npy)")
@@ -48,7 +49,7 @@ pub fn read_ids(job: &Job, path: &Path) -> Result<(Vec<u64>, Reservation)> {
 /// [`outcore::Kind::Corrupt`] for a line that is not UTF-8, [`outcore::Kind::Memory`] if they do
 /// not fit; errors of reading.
 pub fn read_names(job: &Job, path: &Path) -> Result<(Vec<String>, Reservation)> {
-    let found = std::fs::metadata(path).map_err(|error| {
+    let found = paths::facts(path).map_err(|error| {
         Error::io(READ, &error)
             .path(path)
             .hint("name a file with one name per line")

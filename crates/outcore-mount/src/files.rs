@@ -15,6 +15,7 @@ use fuser::{
     ReplyEntry, ReplyOpen, ReplyStatfs, Request,
 };
 use outcore::runs::SortedView;
+use outcore_io::drive::paths;
 
 use crate::blocks::Blocks;
 
@@ -42,7 +43,7 @@ impl ViewFiles {
         name: String,
         is_direct: bool,
     ) -> Self {
-        let made = std::fs::metadata(view.info().dir).and_then(|facts| facts.modified());
+        let made = paths::facts(view.info().dir).and_then(|facts| facts.modified());
         let made = made.unwrap_or(SystemTime::UNIX_EPOCH);
         let dir = FileAttr {
             ino: INodeNo::ROOT,

@@ -4,12 +4,12 @@
 //! `/proc/self/mounts`, which contains process and view. [`prepare`] removes a mount only if its
 //! server is gone (`ENOTCONN`). Without the right to unmount, `fusermount3` does it.
 
-use std::fs;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use outcore::{Error, Result};
+use outcore_io::drive::paths;
 use rustix::io::Errno;
 use rustix::mount::UnmountFlags;
 
@@ -30,20 +30,20 @@ pub(crate) fn source_name(view: &Path) -> String {
 pub(crate) fn prepare(mountpoint: &Path) -> Result<PathBuf> {
     const OPERATION: &str = "use mountpoint";
     let absolute = std::path::absolute(mountpoint).unwrap_or_else(|_| mountpoint.into());
-    let mut facts = fs::metadata(&absolute);
+    let mut facts = paths::facts(&absolute);
     let is_dead =
         |error: &std::io::Error| error.raw_os_error() == Some(Errno::NOTCONN.raw_os_error());
     // The kernel keeps returning cached attributes, but opening asks the server.
-    let refused = fs::read_dir(&absolute).err();
+    let refused = paths::entries(&absolute).err();
     if facts.as_ref().is_err_and(is_dead) || refused.as_ref().is_some_and(is_dead) {
         detach(&absolute)?;
-        facts = fs::metadata(&absolute);
+        facts = paths::facts(&absolute);
     }
     match facts {
         Ok(facts) if facts.is_dir() => {
             let named = |error: std::io::Error| Error::io(OPERATION, &error).path(mountpoint);
-            match fs::read_dir(&absolute).map_err(named)?.next() {
-                None => fs::canonicalize(&absolute).map_err(named),
+            match paths::entries(&absolute).map_err(named)?.next() {
+                None => paths::real(&absolute).map_err(named),
                 // The mount would hide its contents, which may be another view.
                 Some(_) => Err(Error::usage(OPERATION, "it is not empty")
                     .path(mountpoint)
@@ -90,12 +90,12 @@ pub(crate) fn read_ahead(mountpoint: &Path) {
         );
         let path = format!("/sys/class/bdi/{major}:{minor}/read_ahead_kb");
         // Without it reads are only slower.
-        let _ = fs::write(path, READ_AHEAD_KIB);
+        let _ = std::fs::write(path, READ_AHEAD_KIB);
     }
 }
 
 fn is_mounted(mountpoint: &Path, source: &str) -> bool {
-    let mounts = fs::read_to_string("/proc/self/mounts").unwrap_or_default();
+    let mounts = paths::system_text("/proc/self/mounts").unwrap_or_default();
     let wanted = escaped(mountpoint);
     mounts.lines().any(|line| {
         let mut fields = line.split(' ');

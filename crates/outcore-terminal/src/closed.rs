@@ -7,7 +7,7 @@
 //! their use fails as it should.
 #![allow(unsafe_code)]
 
-use std::fs;
+use std::fs::OpenOptions;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use rustix::io::{Errno, fcntl_getfd};
@@ -34,7 +34,7 @@ static BEFORE_MAIN: extern "C" fn() = look;
 /// writing, the others for reading. Must run before anything else.
 pub(crate) fn mark() {
     let null = |is_read: bool| {
-        let mut options = fs::OpenOptions::new();
+        let mut options = OpenOptions::new();
         options.read(is_read).write(!is_read).open("/dev/null")
     };
     let [input, output, error] = WAS_CLOSED.each_ref().map(|was| was.load(Ordering::Relaxed));

@@ -4,7 +4,6 @@
 //! Contract: text on standard output, or one page per command in a directory. Existing pages are
 //! replaced only with `--force`. If the reader goes away, the command ends without a message.
 
-use std::fs;
 use std::path::PathBuf;
 use std::time::Instant;
 
@@ -13,6 +12,7 @@ use clap_complete::Shell;
 use clap_mangen::Man;
 use clap_mangen::roff::{Roff, roman};
 use outcore::{Error, Result};
+use outcore_io::drive::NewFile;
 use serde_json::json;
 
 use crate::measure::Summary;
@@ -81,11 +81,7 @@ pub fn man(
     }
     for (name, page) in &pages {
         let path = dir.join(name);
-        fs::write(&path, page).map_err(|error| {
-            Error::io("write man pages", &error)
-                .path(&path)
-                .hint("make the directory first, or check its permissions")
-        })?;
+        NewFile::at("write man pages", &path, args.force)?.write(page)?;
         reporter.detail(&path.display().to_string());
     }
     let summary = Summary::since(started).with("pages", json!(pages.len()));

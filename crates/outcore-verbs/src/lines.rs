@@ -12,7 +12,7 @@ use outcore::key::{NpyHeader, RecordFormat};
 use outcore::sort::lines::{LineSortOptions, LineSummary};
 use outcore::{DriveTraffic, Error, Input, Output, Result};
 use outcore_front::content::Recognition;
-use outcore_front::inputs::{self, ResolvedInput, Source, bytes_of, key_of};
+use outcore_front::inputs::{self, ResolvedInput, Source, bytes_of};
 use outcore_front::output::{self as targets, Consent, Holds, Sink, Target};
 use outcore_front::records::{self, TypeRequest};
 use outcore_front::resources::Resources;
@@ -25,6 +25,7 @@ use outcore_front::text::json_files::skip_marks;
 use outcore_front::text::output::{self as text_output, Dress, Pending, PlainFor, not_one_file};
 use outcore_front::text::reader::Frame;
 use outcore_front::what::{Asked, What};
+use outcore_io::drive::paths::{self, FileKey, Metadata};
 use outcore_io::units;
 use serde_json::{Value, json};
 
@@ -737,10 +738,10 @@ fn choose_target(
         return Ok(target);
     };
     let name = host.output(name, request.force)?;
-    let key = std::fs::metadata(&name)
+    let key = paths::facts(&name)
         .ok()
-        .filter(std::fs::Metadata::is_file)
-        .map(|facts| key_of(&facts));
+        .filter(Metadata::is_file)
+        .map(|facts| FileKey::of(&facts));
     let is_input = key.is_some() && sources.iter().any(|source| source.key == key);
     let consent = Consent {
         force: matches!(request.overwrite, Overwrite::Anything | Overwrite::Others)

@@ -5,6 +5,7 @@
 //! work, the job rejects an existing output (unless it may be replaced) and drives without the room
 //! that the plan needs. No data are read or written here.
 
+use std::fs::File;
 use std::io::{Read, Write};
 use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
@@ -15,6 +16,7 @@ use std::time::Instant;
 use crate::forecast::PhasePlan;
 use crate::job::{InputPlace, Job, OutputPlaces};
 use crate::read::source::InputPart;
+use outcore_io::drive::paths::{self, Metadata};
 use outcore_io::drive::{Access, PrivateDir};
 use outcore_io::memory::{BLOCK_BYTES, Pool};
 use outcore_io::output::{Room, ShardPlan, StagedOutput, parent_of};
@@ -217,7 +219,7 @@ pub(crate) fn open_inputs(
 /// Fails for a path that exists on the system and is not a plain file. Opening a named pipe would
 /// wait forever, and directories and devices have no length for a plan.
 fn check_is_file(path: &Path) -> Result<()> {
-    let Ok(facts) = std::fs::metadata(path) else {
+    let Ok(facts) = paths::facts(path) else {
         // Opening the file reports what is wrong; names on an in-memory device do not exist on the
         // system.
         return Ok(());
@@ -242,12 +244,9 @@ fn check_is_file(path: &Path) -> Result<()> {
 }
 
 /// Whether a file has bytes but reports a length of 0, as those of /proc do.
-fn has_no_length(path: &Path, facts: &std::fs::Metadata) -> bool {
-    let first = |file: std::fs::File| file.take(1).read(&mut [0]);
-    facts.len() == 0
-        && std::fs::File::open(path)
-            .and_then(first)
-            .is_ok_and(|got| got > 0)
+fn has_no_length(path: &Path, facts: &Metadata) -> bool {
+    let first = |file: File| file.take(1).read(&mut [0]);
+    facts.len() == 0 && File::open(path).and_then(first).is_ok_and(|got| got > 0)
 }
 
 /// Fails if a file has changed since it was opened: its length, or the time of its last change

@@ -14,7 +14,7 @@ use outcore::{Error, Kind, Result};
 use outcore::{Input, Output};
 use outcore_gen::{Distribution, GenerateOptions, GenerateRequest, Generator, generate};
 use outcore_io::drive::os::OsDevice;
-use outcore_io::drive::{Device, PrivateDir};
+use outcore_io::drive::{Device, PrivateDir, folder};
 use outcore_io::units;
 
 use crate::watch::Watch;
@@ -138,7 +138,7 @@ impl<'a> BenchDirs<'a> {
         let manifest = self.manifest(name);
         for path in self.paths(drives, name).iter().chain([&manifest]) {
             // A file that does not exist needs no removal; any other is removed with its directory.
-            let _ = std::fs::remove_file(path);
+            let _ = folder::remove_file(path);
         }
     }
 

@@ -27,6 +27,7 @@ use outcore_graph::edges::formats::EdgeFormat;
 use outcore_graph::graph::Graph;
 use outcore_graph::graph::files::GraphFiles;
 use outcore_graph::kernels::{PageRankOptions, bfs, components, k_core, pagerank};
+use outcore_io::drive::paths;
 use outcore_io::units::{self, Unit};
 
 use crate::bench_dirs::{BenchDirs, DirOptions};
@@ -229,7 +230,7 @@ impl Bench<'_> {
     fn measure(&self, dir: &std::path::Path, drives: usize) -> Result<(Found, Vec<u64>)> {
         let (bench_dirs, watch) = (self.bench_dirs, self.bench_dirs.watch);
         watch.say(&format!("{drives} drives: put the graph there"));
-        let striped = Striped::put(OPERATION, DATASET, bench_dirs, drives, dir)?;
+        let striped = Striped::put(DATASET, bench_dirs, drives, dir)?;
         let (sealed, index) = Sealed::packed(&striped.volume, &striped.name)?;
         let manifest = index.find(GraphFiles::MANIFEST)?;
         let manifest = sealed.read(manifest.offset_bytes, manifest.len_bytes as usize)?;
@@ -290,7 +291,7 @@ fn busiest(job: &Job, graph: &Graph) -> Result<u32> {
 
 /// Bytes that this process has read from drives.
 fn bytes_read() -> u64 {
-    let text = std::fs::read_to_string("/proc/self/io").unwrap_or_default();
+    let text = paths::system_text("/proc/self/io").unwrap_or_default();
     let line = text
         .lines()
         .find_map(|line| line.strip_prefix("read_bytes:"));

@@ -24,6 +24,7 @@ use outcore::sort::{SortOptions, sort};
 use outcore::{Error, Kind, Result};
 use outcore_chart::{Axis, Chart, Scale, Series, Shape};
 use outcore_gen::Distribution;
+use outcore_io::drive::paths;
 use outcore_io::threads::spawn_scoped;
 use outcore_io::units::{self, Unit};
 use voracious_radix_sort::RadixSort;
@@ -256,7 +257,7 @@ impl<'a> Bench<'a> {
 
     /// Whether the sort in memory is attempted.
     fn fits(&self, data_bytes: u64) -> bool {
-        let text = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
+        let text = paths::system_text("/proc/meminfo").unwrap_or_default();
         let line = text
             .lines()
             .find_map(|line| line.strip_prefix("MemAvailable:"));

@@ -7,8 +7,9 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use outcore::{Device, Error, Result};
+use outcore::{Device, Result};
 use outcore_front::volumes::{self, Sealed};
+use outcore_io::drive::folder;
 use outcore_io::drive::queue::TAGS_DEFAULT;
 use outcore_store::dataset::device::DatasetDevice;
 use outcore_store::dataset::transfer::TransferResources;
@@ -28,13 +29,11 @@ pub(crate) struct Striped {
 }
 
 impl Striped {
-    /// Puts `from` as the dataset `mark`, which begins with `@`, on the first `drives` drives;
-    /// `operation` appears in errors.
+    /// Puts `from` as the dataset `mark`, which begins with `@`, on the first `drives` drives.
     ///
     /// # Errors
     /// No space, errors of the drives, interrupted.
     pub(crate) fn put(
-        operation: &'static str,
         mark: &'static str,
         bench_dirs: &BenchDirs<'_>,
         drives: usize,
@@ -43,8 +42,7 @@ impl Striped {
         let watch = bench_dirs.watch;
         let places = bench_dirs.paths(drives, &drives.to_string());
         let members = places.iter().enumerate().map(|(number, place)| {
-            let made = std::fs::create_dir(place);
-            made.map_err(|error| Error::io(operation, &error).path(place))?;
+            folder::make_dir(place)?;
             Ok(VolumeDrive {
                 name: format!("d{number}"),
                 dir: place.clone(),
@@ -91,7 +89,7 @@ impl Drop for Striped {
     fn drop(&mut self) {
         for place in &self.places {
             // Remaining files are removed with the private directory.
-            let _ = std::fs::remove_dir_all(place);
+            let _ = folder::remove_dirs(place);
         }
     }
 }

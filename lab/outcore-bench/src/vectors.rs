@@ -164,7 +164,7 @@ pub fn run(options: &VectorsBenchOptions, watch: Watch<'_>) -> Result<Report> {
     let mut results: Option<Vec<u64>> = None;
     for drives in powers_up_to(bench_dirs.count()) {
         watch.say(&format!("{drives} drives: put the vectors there"));
-        let striped = Striped::put(OPERATION, DATASET, &bench_dirs, drives, &base)?;
+        let striped = Striped::put(DATASET, &bench_dirs, drives, &base)?;
         let sealed = Sealed::of(&striped.volume, &striped.name)?;
         let sealed = sealed.ok_or_else(|| {
             Error::corrupt(OPERATION, "the dataset of vectors is not a single file").hint(

@@ -16,7 +16,7 @@
 //! Bounds: three times the data in space on the drives together; memory is the largest requested
 //! amount.
 
-use std::fs::{self, File};
+use std::fs::File;
 use std::io::{BufWriter, Read, Write};
 use std::ops::Range;
 use std::path::PathBuf;
@@ -33,7 +33,7 @@ use outcore::{Input, Output};
 use outcore_chart::{Axis, Chart, Series, Shape};
 use outcore_gen::{Distribution, GenerateOptions, GenerateRequest, Generator, generate};
 use outcore_io::drive::os::OsDevice;
-use outcore_io::drive::{Device, PrivateDir};
+use outcore_io::drive::{Device, PrivateDir, folder};
 use outcore_io::units::{self, Unit};
 use rustix::fs::{Advice, fadvise};
 
@@ -207,7 +207,7 @@ impl<'a> Bench<'a> {
     fn remove(&self, name: &str) {
         for path in self.paths(name).iter().chain([&self.manifest(name)]) {
             // A file that does not exist needs no removal; any other is removed with its directory.
-            let _ = fs::remove_file(path);
+            let _ = folder::remove_file(path);
         }
     }
 
@@ -320,7 +320,7 @@ impl<'a> Bench<'a> {
     fn build(&self, memory_bytes: u64, keeps_runs: bool) -> Result<(ViewDir, SortedView, Cost)> {
         let job = self.job(memory_bytes);
         let dir = self.bench_dirs[0].path().join("view");
-        fs::create_dir(&dir).map_err(|error| Error::io(OPERATION, &error).path(&dir))?;
+        folder::make_dir(&dir)?;
         let mut made = ViewDir {
             paths: vec![dir.clone()],
         };
@@ -483,8 +483,8 @@ impl Drop for ViewDir {
         for path in &self.paths {
             // Remaining files are removed with the private directory around it.
             let _ = match path.is_dir() {
-                true => fs::remove_dir_all(path),
-                false => fs::remove_file(path),
+                true => folder::remove_dirs(path),
+                false => folder::remove_file(path),
             };
         }
     }
@@ -654,7 +654,7 @@ mod tests {
         assert_eq!(rows.len(), 3 + RANDOM_RECORDS.len());
         assert_eq!(report.charts().count(), 2);
         for dir in &dirs {
-            assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 0);
+            assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 0);
         }
     }
 }

@@ -12,6 +12,7 @@ mod run;
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
+use outcore_io::drive::paths;
 use outcore_io::units::{self, parse_bytes, parse_positive_rate};
 use outcore_io::{Error, Result};
 use rayon::{ThreadPool, ThreadPoolBuilder};
@@ -350,8 +351,7 @@ fn drive(path: &PathBuf, compat: Compat, warnings: &mut Vec<String>) -> Result<D
         .extension()
         .is_some_and(|extension| extension.eq_ignore_ascii_case("toml"))
     {
-        let text = std::fs::read_to_string(path)
-            .map_err(|error| Error::io("read drive configuration", &error).path(path))?;
+        let text = paths::read_text("read drive configuration", path)?;
         return DriveConfig::from_toml(&text).map_err(|error| error.path(path));
     }
     import_drive(path, compat, warnings)

@@ -13,6 +13,7 @@ use std::collections::BinaryHeap;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
+use outcore_io::drive::paths;
 use outcore_io::{Error, Result, units};
 
 use crate::formats::blktrace::{self, AHEAD_EVENTS, EventReader};
@@ -664,7 +665,7 @@ fn per_cpu_files(path: &Path) -> Result<Vec<PathBuf>> {
         _ => Path::new("."),
     };
     // If the folder cannot be listed, opening the file itself reports the error.
-    let Ok(entries) = std::fs::read_dir(folder) else {
+    let Ok(entries) = paths::entries(folder) else {
         return Ok(Vec::new());
     };
     let mut files = Vec::new();

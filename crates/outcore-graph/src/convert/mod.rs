@@ -20,7 +20,6 @@ mod once;
 mod pack;
 mod relabel;
 
-use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
@@ -28,6 +27,7 @@ use std::time::Instant;
 use outcore::primitives::Summary;
 use outcore::{Context, Error, Job, Kind, Output, Phase, Result, ScratchDrive};
 use outcore_io::checksum::bytes_checksum;
+use outcore_io::drive::{folder, paths};
 use outcore_io::memory::Reservation;
 use outcore_io::metadata::{self, Owner};
 use outcore_io::output::{NewDir, Room, ShardPlan, StagedOutput, parent_of};
@@ -293,7 +293,7 @@ fn file_names() -> impl Iterator<Item = &'static str> {
 fn remove_replaced(dir: &Path, kept: &[PathBuf]) {
     let paths = file_names().map(|name| dir.join(name));
     for path in paths.filter(|path| !kept.contains(path)) {
-        let _ = fs::remove_file(path);
+        let _ = folder::remove_file(&path);
     }
 }
 
@@ -357,7 +357,7 @@ fn check_ids(rows: &dyn EdgeRows, relabel: Relabel) -> Result<()> {
 fn input_items(edges: &EdgeFiles) -> Result<u64> {
     let mut items = 0;
     for input in &edges.inputs {
-        let found = fs::metadata(&input.path);
+        let found = paths::facts(&input.path);
         let found = found.map_err(|error| Error::io(CONVERT, &error).path(&input.path))?;
         let item_bytes = edges.shape.bytes() as u64;
         if found.len() % item_bytes != 0 {

@@ -15,6 +15,7 @@ use std::path::{Path, PathBuf};
 use outcore::primitives::Summary;
 use outcore::{Context, Error, Input, Job, Result};
 use outcore_io::drive::PrivateDir;
+use outcore_io::drive::paths;
 
 use crate::edges::EdgeFiles;
 use crate::edges::item::{Edges, ItemShape};
@@ -223,7 +224,7 @@ impl Relabelled {
             NamesFile::Numbers(_) => return Ok(vec![("names", self.vertices * 8)]),
             NamesFile::Text(path) => path,
         };
-        let found = std::fs::metadata(path);
+        let found = paths::facts(path);
         let found = found.map_err(|error| Error::io(super::CONVERT, &error).path(path))?;
         let block_bytes = NAME_BLOCK_BYTES as u64;
         // A block may have unused space at its end, too small for one of the longest names.

@@ -17,6 +17,7 @@ use std::path::Path;
 use flate2::Crc;
 use flate2::write::DeflateDecoder;
 use outcore::{Context, Error, Input, Job, Result};
+use outcore_io::drive::paths;
 
 use super::READ;
 
@@ -68,7 +69,7 @@ fn bytes_of(job: &Job, path: &Path, at_bytes: u64, len_bytes: u64) -> Result<Vec
 
 /// Lists the arrays in the archive.
 pub(super) fn members_of(job: &Job, path: &Path) -> Result<Vec<Member>> {
-    let found = std::fs::metadata(path).map_err(|error| Error::io(READ, &error).path(path))?;
+    let found = paths::facts(path).map_err(|error| Error::io(READ, &error).path(path))?;
     let tail_bytes = found.len().min(TAIL_BYTES);
     let none = || corrupt(path, "it is not a ZIP archive, or it is cut short");
     if tail_bytes < END_BYTES as u64 {

@@ -8,6 +8,7 @@ use bytemuck::Pod;
 use outcore::primitives::batch::{Source, Yield};
 use outcore::primitives::{Batch, Sequence};
 use outcore::{Error, Input, Job, Result, primitives};
+use outcore_io::drive::paths;
 
 use super::{DataSpan, PLACES, SamplePlaces, look_at_places};
 use crate::format::weight::WeightType;
@@ -238,7 +239,7 @@ pub(crate) fn at_edge(
     mut position: u64,
 ) -> Error {
     for input in inputs {
-        let facts = std::fs::metadata(&input.path);
+        let facts = paths::facts(&input.path);
         let count = facts.map_or(0, |facts| facts.len() / shape.bytes() as u64);
         if position < count {
             let at_bytes = input.header_bytes + position * shape.bytes() as u64;
@@ -253,7 +254,7 @@ pub(crate) fn at_edge(
 pub(crate) fn largest_of_sample(inputs: &[Input], shape: ItemShape) -> Option<u64> {
     let mut largest = None;
     for input in inputs {
-        let len_bytes = std::fs::metadata(&input.path).map_or(0, |facts| facts.len());
+        let len_bytes = paths::len_or_zero(&input.path);
         let data = DataSpan {
             at_bytes: input.header_bytes,
             len_bytes: len_bytes.saturating_sub(input.header_bytes),

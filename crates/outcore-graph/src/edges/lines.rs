@@ -9,7 +9,6 @@
 //!
 //! Bounds: only what [`CutLines`] keeps.
 
-use std::fs;
 use std::ops::Range;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -17,6 +16,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use outcore::primitives::Batch;
 use outcore::primitives::batch::Source;
 use outcore::{Error, Input, Job, Result};
+use outcore_io::drive::paths::{self, Metadata};
 
 use super::borders::{CutLines, WholeEnds, whole_lines};
 use super::formats::{EdgeFormat, format_of, header_of, weights_of};
@@ -87,7 +87,7 @@ impl LineFiles {
         let (mut headers, mut files) = (Vec::new(), Vec::new());
         let mut at_bytes = 0;
         for path in paths {
-            let Some(facts) = fs::metadata(path).ok().filter(fs::Metadata::is_file) else {
+            let Some(facts) = paths::facts(path).ok().filter(Metadata::is_file) else {
                 return Ok(None);
             };
             let header = header_of(job, path, format, options)?;

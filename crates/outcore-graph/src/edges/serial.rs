@@ -22,6 +22,7 @@ use outcore::primitives::batch::{Source, Yield};
 use outcore::primitives::{self, Batch, Sequence};
 use outcore::{Context, Error, Input, Job, Output, Result};
 use outcore_io::checksum::bytes_checksum;
+use outcore_io::drive::paths;
 use outcore_io::memory::Reservation;
 use outcore_io::units;
 
@@ -98,7 +99,7 @@ pub(super) fn open(job: &Job, path: &Path, is_stored: bool, is_wanted: bool) -> 
         is_stored,
         is_wanted,
     };
-    let facts = std::fs::metadata(path);
+    let facts = paths::facts(path);
     let found_bytes = facts.map_err(|error| Error::io(READ, &error).path(path))?;
     let (found_bytes, wanted_bytes) = (found_bytes.len(), serial.file_bytes());
     if found_bytes != wanted_bytes {

@@ -9,6 +9,7 @@ use std::ops::Range;
 use std::path::{Path, PathBuf};
 
 use outcore::{Error, Input, Result};
+use outcore_io::drive::paths;
 use outcore_io::metadata::Owner;
 
 use crate::format::manifest::{FORM, Manifest, NAME, OPEN};
@@ -80,7 +81,7 @@ impl GraphFiles {
     /// Fails for an existing path that is not a graph.
     fn check_place(&self) -> Result<()> {
         let place = &self.place;
-        let (cause, hint) = match std::fs::metadata(place) {
+        let (cause, hint) = match paths::facts(place) {
             Ok(facts) if !facts.is_dir() => (
                 "it is not a directory, but a graph is one",
                 "make a graph of a file of edges with `outcore graph convert EDGES -o G.graph`",
@@ -118,7 +119,7 @@ impl GraphFiles {
     pub(crate) fn len_bytes(&self, name: &str) -> Result<u64> {
         let path = self.path(name);
         match &self.packed {
-            None => std::fs::metadata(&path)
+            None => paths::facts(&path)
                 .map(|facts| facts.len())
                 .map_err(|error| match error.kind() {
                     std::io::ErrorKind::NotFound => FORM.damage("it is missing").path(&path),

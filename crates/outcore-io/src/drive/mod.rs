@@ -34,6 +34,7 @@ pub mod objects;
 mod open_files;
 pub mod os;
 pub mod owner;
+pub mod paths;
 mod physical;
 mod places;
 pub mod private_dir;

@@ -8,7 +8,6 @@
 //!
 //! Only one process at a time adds or removes names, under a lock on the first drive.
 
-use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -18,7 +17,7 @@ use super::manifest::Manifest;
 use super::stage::Stage;
 use super::{DATA, DATASETS, DatasetVolume, check_name, place_of};
 use outcore_io::drive::folder::{self, FolderLock};
-use outcore_io::drive::{PrivateDir, Rename, private_dir};
+use outcore_io::drive::{PrivateDir, Rename, paths, private_dir};
 use outcore_io::error::{Error, Kind, Result};
 
 const READ: &str = "read dataset";
@@ -60,7 +59,7 @@ pub(super) fn check_agrees(volume: &DatasetVolume, index: usize) -> Result<()> {
             }
         }
     }
-    let mut data = fs::read_dir(volume.folder(index).join(DATA)).into_iter();
+    let mut data = paths::entries(volume.folder(index).join(DATA)).into_iter();
     let mut is_empty = || data.all(|mut entries| entries.next().is_none());
     let is_known = match names.is_empty() {
         true => is_empty(),
@@ -168,7 +167,7 @@ impl DatasetVolume {
                 .path(&dir)
         };
         let mut names = Vec::new();
-        for entry in fs::read_dir(&dir).map_err(failed)? {
+        for entry in paths::entries(&dir).map_err(failed)? {
             let name = entry.map_err(failed)?.file_name();
             let name = name.to_string_lossy();
             let name = name.strip_suffix(SUFFIX).map(str::to_string);
@@ -249,7 +248,7 @@ impl DatasetVolume {
     /// damaged ones.
     pub(super) fn ids_said_of(&self, name: &str) -> Vec<String> {
         let said = self.present().filter_map(|index| {
-            let text = fs::read(self.manifest_path(name, index)).ok()?;
+            let text = folder::read(&self.manifest_path(name, index)).ok()??;
             Manifest::id_in(&text)
         });
         let mut ids: Vec<String> = said.collect();
@@ -323,7 +322,7 @@ impl DatasetVolume {
             .filter_map(|index| Some((index, id.as_ref()?)))
         {
             let path = self.share_path(id, index);
-            freed_bytes += fs::metadata(&path).map_or(0, |facts| facts.len());
+            freed_bytes += paths::len_or_zero(&path);
             renames.extend(away(index, path, "share"));
         }
         PrivateDir::commit(stage.dirs(), &renames, true)?;
@@ -358,10 +357,7 @@ impl DatasetVolume {
         };
         // The first `put` of the dataset decided who may read the copies.
         let readable = copies.iter().find(|(_, copy)| !is_bad(newest, copy));
-        let mode = readable.and_then(|(index, _)| {
-            let facts = fs::metadata(self.manifest_path(name, *index)).ok()?;
-            Some(facts.permissions())
-        });
+        let mode = readable.and_then(|(index, _)| folder::mode(&self.manifest_path(name, *index)));
         let is_whole = self.has_enough_shares(newest) && !self.is_being_changed()?;
         let mut found = Vec::new();
         for (index, copy) in copies.iter().filter(|(_, copy)| is_bad(newest, copy)) {
@@ -373,12 +369,12 @@ impl DatasetVolume {
                 continue;
             }
             let path = self.manifest_path(name, *index);
-            let len_bytes = fs::metadata(&path).map_or(0, |facts| facts.len());
+            let len_bytes = paths::len_or_zero(&path);
             if is_whole {
                 self.write_copy(newest, *index, &path)?;
-                if let Some(mode) = &mode {
+                if let Some(mode) = mode {
                     // As far as this user may change it.
-                    let _ = fs::set_permissions(&path, mode.clone());
+                    let _ = folder::set_mode(&path, mode);
                 }
             }
             found.push(BadCopy {

@@ -15,7 +15,7 @@
 //! Bounds: the writer's window, a chunk and two blocks per reader, the index.
 
 use std::ffi::OsStr;
-use std::fs;
+use std::fs::File;
 use std::io::{self, Write};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -32,6 +32,7 @@ use super::pack::{Attributes, Entry, EntryKind, Index};
 use super::transfer::{Outside, TransferResources, changed, index_of};
 use super::writer::{CHUNK_BYTES, NewDataset};
 use super::{DatasetVolume, Watch};
+use outcore_io::drive::paths;
 use outcore_io::drive::{BLOCK_BYTES, Device};
 use outcore_io::error::{Error, Kind, Result};
 use outcore_io::memory::{Budget, Buf, Pool};
@@ -302,7 +303,7 @@ impl FileReader<'_> {
 
 /// The contents of `dir`, and the files that were skipped.
 fn list(dir: &Path) -> Result<(Index, LeftOut)> {
-    let facts = fs::metadata(dir).map_err(|error| Error::io(LIST, &error).path(dir))?;
+    let facts = paths::facts(dir).map_err(|error| Error::io(LIST, &error).path(dir))?;
     let mut index = Index {
         root: Attributes::of(&facts),
         entries: Vec::new(),
@@ -328,7 +329,7 @@ fn list_below(
         move |error: io::Error| Error::io(LIST, &error).path(path)
     };
     let mut found = Vec::new();
-    for entry in fs::read_dir(dir).map_err(failed(dir))? {
+    for entry in paths::entries(dir).map_err(failed(dir))? {
         let entry = entry.map_err(failed(dir))?;
         let facts = entry.metadata().map_err(failed(&entry.path()))?;
         found.push((entry.file_name(), facts));
@@ -341,7 +342,7 @@ fn list_below(
         } else if facts.is_dir() {
             EntryKind::Directory
         } else if facts.is_symlink() {
-            let target = fs::read_link(&path).map_err(failed(&path))?;
+            let target = paths::link_target(&path).map_err(failed(&path))?;
             EntryKind::Link {
                 target: target.into_os_string(),
             }
@@ -380,7 +381,7 @@ pub fn get_dir(
     dir: &Path,
     resources: TransferResources<'_>,
 ) -> Result<u64> {
-    if fs::symlink_metadata(dir).is_ok() {
+    if paths::link_facts(dir).is_ok() {
         return Err(Error::usage(UNPACK, "it exists already")
             .path(dir)
             .hint("name a directory that does not exist yet"));
@@ -395,7 +396,7 @@ pub fn get_dir(
         dir: staged.create_tree(TREE)?.into(),
     };
     let mut rest: Option<Buf> = None;
-    let mut next = |watch: Watch<'_>, file: &mut fs::File, path: &Path, len_bytes: u64| {
+    let mut next = |watch: Watch<'_>, file: &mut File, path: &Path, len_bytes: u64| {
         let mut left_bytes = len_bytes as usize;
         while left_bytes > 0 {
             let mut part = match rest.take() {
@@ -445,7 +446,7 @@ pub fn get_dir(
 struct Tree {
     /// For messages.
     path: PathBuf,
-    dir: fs::File,
+    dir: File,
 }
 
 impl Tree {
@@ -458,10 +459,10 @@ impl Tree {
         mkdirat(&self.dir, name, Mode::RWXU).map_err(self.failed(name))
     }
 
-    fn make_file(&self, name: &OsStr) -> Result<fs::File> {
+    fn make_file(&self, name: &OsStr) -> Result<File> {
         let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
         let file = openat(&self.dir, name, flags, Mode::RUSR | Mode::WUSR);
-        file.map(fs::File::from).map_err(self.failed(name))
+        file.map(File::from).map_err(self.failed(name))
     }
 
     /// Makes the links, once all files are written, and then sets the permissions and times of the
@@ -488,7 +489,7 @@ impl Tree {
             if entry.kind == EntryKind::Directory {
                 let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
                 let dir = openat(&self.dir, &entry.name, flags, Mode::empty());
-                let dir = dir.map(fs::File::from).map_err(self.failed(&entry.name))?;
+                let dir = dir.map(File::from).map_err(self.failed(&entry.name))?;
                 let restored = entry.attributes.restore(&dir);
                 restored.map_err(failed(&self.path.join(&entry.name)))?;
             }

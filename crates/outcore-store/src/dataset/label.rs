@@ -28,7 +28,7 @@ use super::{
     DATA, DATASETS, DatasetVolume, FOLDER, VolumeDrive, place_of, refuse_what_is_no_directory,
 };
 use crate::mapping::{Redundancy, STRIPE_BYTES_MAX, STRIPE_BYTES_MIN, StripeMap, StripeMember};
-use outcore_io::drive::{Device, PrivateDir, Rename};
+use outcore_io::drive::{Device, PrivateDir, Rename, folder, paths};
 use outcore_io::error::{Error, Kind, Result};
 use outcore_io::metadata::{Form, Owner};
 
@@ -263,10 +263,9 @@ impl DatasetVolume {
             drives,
         };
         for (index, drive) in volume.drives.iter().enumerate() {
-            let folder = volume.folder(index);
+            let dir = volume.folder(index);
             for inner in [DATA, DATASETS] {
-                std::fs::create_dir_all(folder.join(inner))
-                    .map_err(|error| Error::io(CREATE, &error).drive(&drive.name).path(&folder))?;
+                folder::make_dirs(&dir.join(inner)).map_err(|error| error.drive(&drive.name))?;
             }
         }
         volume.write_labels(&(0..volume.drives.len()).collect::<Vec<_>>())?;
@@ -520,7 +519,7 @@ impl DatasetVolume {
 pub(super) fn refuse_datasets(operation: &str, drive: &VolumeDrive) -> Result<()> {
     for folder in [DATA, DATASETS] {
         let path = drive.dir.join(FOLDER).join(folder);
-        let is_empty = match std::fs::read_dir(&path) {
+        let is_empty = match paths::entries(&path) {
             Ok(mut entries) => entries.next().is_none(),
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => true,
             Err(error) => {

@@ -51,7 +51,6 @@ pub mod throttle;
 pub mod transfer;
 pub mod writer;
 
-use std::fs;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -64,6 +63,7 @@ use crate::striped::{Member, StripeOptions, StripedVolume};
 use manifest::{Manifest, Share};
 use membership::Standing;
 use outcore_io::config::DriveSet;
+use outcore_io::drive::paths;
 use outcore_io::drive::queue::TAGS_DEFAULT;
 use outcore_io::drive::{Device, folder};
 use outcore_io::error::{Error, Result};
@@ -388,7 +388,7 @@ fn refuse_what_is_no_directory(
     operation: &str,
     drive: &VolumeDrive,
 ) -> Result<Option<std::io::Error>> {
-    match fs::metadata(&drive.dir) {
+    match paths::facts(&drive.dir) {
         Ok(facts) if !facts.is_dir() => Err(Error::usage(
             operation,
             "not a directory, but a drive of a volume must be one",

@@ -7,13 +7,13 @@
 //! Bounds: one directory listing per drive, one identity per dataset in memory.
 
 use std::collections::HashSet;
-use std::fs;
 use std::io;
 use std::path::PathBuf;
 
 use serde::Serialize;
 
 use super::{DATA, DatasetVolume};
+use outcore_io::drive::paths;
 use outcore_io::error::{Error, Result};
 
 const LIST: &str = "list files of data";
@@ -105,7 +105,7 @@ impl DatasetVolume {
                 }
                 orphans.push(Orphan {
                     drive: drive.name.clone(),
-                    len_bytes: fs::metadata(&path).map_or(0, |facts| facts.len()),
+                    len_bytes: paths::len_or_zero(&path),
                     path,
                 });
             }
@@ -117,7 +117,7 @@ impl DatasetVolume {
     fn entries_of(&self, index: usize, folder: &str) -> Result<Vec<PathBuf>> {
         let dir = self.folder(index).join(folder);
         let list = || -> io::Result<Vec<PathBuf>> {
-            let entries = fs::read_dir(&dir)?.map(|entry| Ok(entry?.path()));
+            let entries = paths::entries(&dir)?.map(|entry| Ok(entry?.path()));
             let mut paths = entries.collect::<io::Result<Vec<PathBuf>>>()?;
             paths.sort();
             Ok(paths)

@@ -15,13 +15,14 @@
 use std::collections::HashSet;
 use std::ffi::{OsStr, OsString};
 use std::fmt::Write as _;
-use std::fs::Metadata;
+use std::fs::{File, Permissions};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use serde::{Deserialize, Serialize};
 
+use outcore_io::drive::paths::Metadata;
 use outcore_io::error::{Error, Result};
 
 const READ: &str = "read index of a dataset";
@@ -62,8 +63,8 @@ impl Attributes {
     }
 
     /// Sets these permissions and this time on an open file.
-    pub(super) fn restore(&self, file: &std::fs::File) -> std::io::Result<()> {
-        file.set_permissions(std::fs::Permissions::from_mode(self.mode))?;
+    pub(super) fn restore(&self, file: &File) -> std::io::Result<()> {
+        file.set_permissions(Permissions::from_mode(self.mode))?;
         file.set_modified(self.modified())
     }
 }

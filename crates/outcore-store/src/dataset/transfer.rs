@@ -9,9 +9,9 @@
 //! Bounds: two windows of [`super::writer::WINDOW_BYTES`], the index of a packed directory,
 //! checksums.
 
-use std::fs;
+use std::fs::File;
 use std::io::{self, Read, Write};
-use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -25,6 +25,7 @@ use super::writer::{CHUNK_BYTES, DatasetWriter, NewDataset, WINDOW_BYTES};
 use super::{DatasetVolume, PassResources, Watch};
 use outcore_io::checksum::bytes_checksum;
 use outcore_io::drive::{Access, Device};
+use outcore_io::drive::{folder, paths};
 use outcore_io::error::{Error, Result};
 use outcore_io::memory::{Budget, Buf, block_ceil};
 use outcore_io::output::{Room, ShardPlan, StagedOutput, parent_of};
@@ -90,7 +91,7 @@ pub fn put_file(
     let mut source = Outside::new(resources.device)?;
     let file = source.open(path)?;
     let len_bytes = file.facts.len_bytes;
-    let attributes = fs::metadata(path).map(|facts| Attributes::of(&facts));
+    let attributes = paths::facts(path).map(|facts| Attributes::of(&facts));
     let attributes = attributes.map_err(|error| Error::io("put", &error).path(path))?;
     let new = NewDataset {
         contents: Contents::File,
@@ -302,7 +303,7 @@ fn readers_of(volume: &DatasetVolume, manifest: &Manifest) -> u32 {
     let shares = volume
         .present()
         .map(|index| volume.share_path(&manifest.id, index));
-    let mut modes = shares.filter_map(|share| Some(fs::metadata(share).ok()?.permissions().mode()));
+    let mut modes = shares.filter_map(|share| folder::mode(&share));
     modes.next().map_or(0, |mode| mode & 0o044)
 }
 
@@ -443,7 +444,7 @@ pub fn get_file(
         // Another file, or a link, may have taken its name by now; it is left as it is.
         let found = match rustix::fs::open(path, flags, Mode::empty()) {
             Err(Errno::LOOP) => return Ok(()),
-            opened => fs::File::from(opened?),
+            opened => File::from(opened?),
         };
         let facts = found.metadata()?;
         match (facts.dev(), facts.ino()) == (written.file_system, written.inode) {

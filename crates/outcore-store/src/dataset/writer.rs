@@ -13,8 +13,6 @@
 //! Bounds: [`WINDOW_BYTES`] of buffers, 8 bytes per checksum block, and twice a window for parity,
 //! all from the caller's budget.
 
-use std::fs;
-use std::os::unix::fs::PermissionsExt;
 use std::sync::Arc;
 
 use super::damage::Damage;
@@ -29,6 +27,7 @@ use super::{DatasetVolume, stripe_options};
 use crate::batch::Batches;
 use crate::striped::StripedVolume;
 use outcore_io::checksum::bytes_checksum;
+use outcore_io::drive::folder;
 use outcore_io::drive::{PrivateDir, Rename};
 use outcore_io::error::{Error, Kind, Result};
 use outcore_io::memory::{Budget, Buf, Pool, Reservation, block_ceil};
@@ -477,9 +476,8 @@ impl Unsealed {
         for Rename { to: sealed, .. } in &renames {
             // Read-only permissions are a reminder for people and programs; the owner of the drive
             // can still change the file.
-            if let Ok(facts) = fs::metadata(sealed) {
-                let mode = facts.permissions().mode() & (0o400 | self.readers);
-                let _ = fs::set_permissions(sealed, fs::Permissions::from_mode(mode));
+            if let Some(mode) = folder::mode(sealed) {
+                let _ = folder::set_mode(sealed, mode & (0o400 | self.readers));
             }
         }
         let removed = replaced.map(|id| volume.remove_shares(&id));

@@ -13,7 +13,7 @@
 //!
 //! Cost: one comparison per batch; one system call per window; two reads of `/proc/stat` per trial.
 
-use std::fs;
+use outcore_io::drive::paths;
 
 /// Length of a measurement window.
 const WINDOW_NS: u64 = 100_000_000;
@@ -38,7 +38,7 @@ pub(super) struct CoreTicks {
 impl CoreTicks {
     /// The ticks up to now; `None` if the system does not report them.
     pub(super) fn read() -> Option<Self> {
-        Self::parse(&fs::read_to_string("/proc/stat").ok()?)
+        Self::parse(&paths::system_text("/proc/stat")?)
     }
 
     /// The first line is `cpu user nice system idle iowait ...` over all cores; one line per core

@@ -8,6 +8,7 @@ use std::collections::{BTreeMap, HashSet};
 use std::path::{Path, PathBuf};
 
 use outcore_io::drive::objects::{SCHEMES, is_object};
+use outcore_io::drive::paths;
 use outcore_io::metadata::{is_own_directory, refuse_own_directory};
 use outcore_io::output::{FileSet, MANIFEST_SUFFIX, SET_LIST, check_published, parent_of};
 use outcore_io::{Error, Result};
@@ -183,7 +184,7 @@ fn tables_in(dir: &Path, is_text: bool) -> Result<Vec<PathBuf>> {
 /// Fails unless the sets that share a directory with other files are complete.
 fn check_lists(dir: &Path) -> Result<()> {
     let failed = |error: std::io::Error| Error::io("list directory", &error).path(dir);
-    for entry in std::fs::read_dir(dir).map_err(failed)? {
+    for entry in paths::entries(dir).map_err(failed)? {
         let name = entry.map_err(failed)?.file_name();
         let bytes = name.as_encoded_bytes();
         let is_list = bytes.starts_with(b"_") && bytes.ends_with(MANIFEST_SUFFIX.as_bytes());
@@ -349,7 +350,7 @@ struct Found {
 /// `_day=7`, whose column name begins so.
 fn walk(dir: &Path, is_text: bool, found: &mut Found) -> Result<()> {
     let failed = |error: std::io::Error| Error::io("list directory", &error).path(dir);
-    let entries = std::fs::read_dir(dir).map_err(failed)?;
+    let entries = paths::entries(dir).map_err(failed)?;
     let paths = entries.map(|entry| entry.map(|entry| entry.path()));
     let mut paths = paths.collect::<std::io::Result<Vec<_>>>().map_err(failed)?;
     paths.sort();

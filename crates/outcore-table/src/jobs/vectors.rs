@@ -7,12 +7,12 @@
 //! Bounds: those of a copy of one column. If the type of the lists does not give their length, one
 //! row is read in addition.
 
-use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use arrow_array::Array;
 use arrow_schema::DataType;
 use outcore::{Error, Job, Result};
+use outcore_io::drive::paths;
 
 use super::TableSummary;
 use super::copy::{Nothing, copy_changed};
@@ -134,11 +134,8 @@ impl VectorColumn {
         replace: bool,
         layout: VectorLayout,
     ) -> Result<TableSummary> {
-        let key = |path: &Path| {
-            let facts = std::fs::metadata(path).ok()?;
-            Some((facts.dev(), facts.ino()))
-        };
-        if key(path).is_some() && self.input.paths().any(|input| key(input) == key(path)) {
+        let key = paths::key(path);
+        if key.is_some() && self.input.paths().any(|input| paths::key(input) == key) {
             return Err(Error::usage("create output", "it is an input")
                 .path(path)
                 .hint("name another file"));

@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use outcore::Job;
 use outcore_io::drive::PrivateDir;
+use outcore_io::drive::paths;
 use outcore_io::output::{Room, SET_LIST, ShardPlan, StagedOutput};
 use outcore_io::port::Volume;
 use outcore_io::{Error, Result};
@@ -76,7 +77,7 @@ pub(super) fn stage(
         check_room_for_set(directory, paths, is_replacing)?;
     }
     for path in paths {
-        let exists = std::fs::symlink_metadata(path).is_ok();
+        let exists = paths::link_facts(path).is_ok();
         if exists && !is_replacing {
             return Err(Error::usage(WRITE, "the file exists")
                 .path(path)

@@ -10,9 +10,10 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use outcore::{Error, Kind, Result};
-use outcore_front::inputs::{ResolvedInput, Source, key_of};
+use outcore_front::inputs::{ResolvedInput, Source};
 use outcore_front::output::Target;
 use outcore_io::consumed::{check_links, marker_of, unmark};
+use outcore_io::drive::{folder, paths};
 use outcore_io::units;
 
 /// Names that are listed in full.
@@ -40,7 +41,7 @@ pub(super) fn check(sources: &[Source]) -> Result<()> {
                 source,
             );
         }
-        if let Ok(found) = std::fs::metadata(&source.path) {
+        if let Ok(found) = paths::facts(&source.path) {
             check_links(&source.name, &found)?;
         }
     }
@@ -105,23 +106,22 @@ impl Consumed {
 
 /// The room that a file takes on its drive; nothing if the file is gone.
 fn occupied_bytes(path: &Path) -> u64 {
-    std::fs::metadata(path).map_or(0, |facts| facts.blocks() * STAT_BLOCK_BYTES)
+    paths::facts(path).map_or(0, |facts| facts.blocks() * STAT_BLOCK_BYTES)
 }
 
 /// Removes the inputs, their manifests and their markers, but not what the output has replaced.
 pub(super) fn remove(consumed: &Consumed, inputs: &[ResolvedInput], target: &Target) -> Result<()> {
-    let now = |path: &Path| std::fs::metadata(path).ok().map(|facts| key_of(&facts));
     let outputs = target.files().iter().chain(target.manifest());
-    let outputs: Vec<_> = outputs.filter_map(|path| now(path)).collect();
+    let outputs: Vec<_> = outputs.filter_map(|path| paths::key(path)).collect();
     let is_output = |key| outputs.contains(&key);
     for input in inputs {
         let source = &input.source;
-        if source.key.is_some() && now(&source.path) == source.key {
+        if source.key.is_some() && paths::key(&source.path) == source.key {
             remove_file(&source.path)?;
         }
         // Several shards share a manifest.
         if let Some(manifest) = &source.manifest
-            && now(manifest).is_some_and(|key| !is_output(key))
+            && paths::key(manifest).is_some_and(|key| !is_output(key))
         {
             remove_file(manifest)?;
         }
@@ -131,9 +131,7 @@ pub(super) fn remove(consumed: &Consumed, inputs: &[ResolvedInput], target: &Tar
 }
 
 fn remove_file(path: &Path) -> Result<()> {
-    std::fs::remove_file(path).map_err(|error| {
-        Error::io("remove input", &error)
-            .path(path)
-            .hint("the output is complete; remove the inputs that are left yourself")
+    folder::remove_file(path).map_err(|error| {
+        error.hint("the output is complete; remove the inputs that are left yourself")
     })
 }

@@ -19,6 +19,7 @@ use outcore::read::text_kind::TextKind;
 use outcore_front::inputs::{self, Source};
 use outcore_front::resources::Resources;
 use outcore_front::what::{Asked, What};
+use outcore_io::drive::paths;
 use outcore_io::units;
 
 pub(crate) use page::{SortArgs, SortSummary};
@@ -138,7 +139,7 @@ fn resources_of(host: &dyn Host, args: &SortArgs) -> Result<Resources> {
 /// Bytes of the inputs, if all of them are files.
 fn bytes_of_files(inputs: &[PathBuf]) -> Option<u64> {
     let bytes = inputs.iter().map(|input| {
-        let metadata = std::fs::metadata(input).ok()?;
+        let metadata = paths::facts(input).ok()?;
         metadata.is_file().then_some(metadata.len())
     });
     let bytes: Option<u64> = bytes.sum();

@@ -21,6 +21,7 @@ use outcore_front::records::{self, TypeRequest};
 use outcore_front::split::{PLACEHOLDER, PartSize, SplitRequest, is_compressed, split};
 use outcore_front::text::reader::{Frame, RecordReader, plain_files};
 use outcore_front::what::Asked;
+use outcore_io::drive::paths;
 use outcore_io::output::parent_of;
 use outcore_io::units;
 use serde_json::json;
@@ -328,7 +329,7 @@ fn check_trace(args: &SplitArgs) -> Result<()> {
             .to_string_lossy()
             .into_owned()
     };
-    let dir = |path: &Path| std::fs::canonicalize(parent_of(path)).ok();
+    let dir = |path: &Path| paths::real(parent_of(path)).ok();
     let (pattern_name, trace_name) = (name(pattern), name(trace));
     let is_part = pattern_name
         .split_once(PLACEHOLDER)

@@ -11,6 +11,7 @@ use outcore::{Error, Result};
 use outcore_front::inputs::{self, Source, Streams, is_stdout};
 use outcore_front::output::{check_is_file_name, file_or_pipe, is_same_place, is_stream};
 use outcore_front::resources::Resources;
+use outcore_io::drive::paths;
 use outcore_io::units;
 use outcore_table::input::{check_local, check_not_read_again, matching};
 use outcore_table::output::{Codec, OutputOptions, TableFormat};
@@ -276,11 +277,7 @@ pub(crate) fn check_inputs_kept(
     outputs: &[PathBuf],
     may_replace: bool,
 ) -> Result<()> {
-    let key = |path: &PathBuf| {
-        std::fs::metadata(path)
-            .ok()
-            .map(|facts| inputs::key_of(&facts))
-    };
+    let key = |path: &PathBuf| paths::key(path);
     let is_input = |path: &&PathBuf| {
         let key = key(path);
         let is_inside = |dir: &PathBuf| match (dir.canonicalize(), path.canonicalize()) {

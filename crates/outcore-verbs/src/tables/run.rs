@@ -13,6 +13,7 @@ use outcore_front::output::{Consent, Holds, Target, check_replaced, check_termin
 use outcore_front::resources::{Resources, default_scratch_dir};
 use outcore_front::staging::sealed_error;
 use outcore_front::text::output::PlainFor;
+use outcore_io::drive::paths;
 use outcore_table::input::check_not_read_again;
 use outcore_table::jobs::TableEnds;
 use outcore_table::output::{FileRows, OutputOptions, TableStream, list_of};
@@ -284,8 +285,8 @@ impl<T: Done> Ran<T> {
 
 /// The bytes of the files, of datasets and objects, and of the visible files in directories.
 fn stored_bytes(names: &[PathBuf], sources: &[Source]) -> Result<u64> {
-    let of = |path: &Path| std::fs::metadata(path).map_or(0, |facts| facts.len());
-    let files = names.iter().map(|name| match std::fs::read_dir(name) {
+    let of = |path: &Path| paths::len_or_zero(path);
+    let files = names.iter().map(|name| match paths::entries(name) {
         Ok(entries) => entries.flatten().map(|entry| of(&entry.path())).sum(),
         Err(_) => of(name),
     });

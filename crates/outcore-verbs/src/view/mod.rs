@@ -27,6 +27,7 @@ use outcore::{Error, PhasePlan, Result};
 use outcore_front::resources::Resources;
 use outcore_front::text::order::OrderSpec;
 use outcore_front::view::{self, range};
+use outcore_io::drive::paths;
 use outcore_io::metadata;
 use outcore_io::units;
 use serde_json::json;
@@ -105,7 +106,7 @@ fn recorded(
     let view = view::open(&resources.job(Vec::new()), dir)?;
     let runs = view.info().runs.into_iter().map(|(path, ..)| path);
     let mut files: Vec<PathBuf> = runs.collect();
-    let listed = std::fs::read_dir(dir).map_err(|error| Error::io("open view", &error).path(dir));
+    let listed = paths::entries(dir).map_err(|error| Error::io("open view", &error).path(dir));
     files.extend(listed?.flatten().map(|entry| entry.path()));
     let kept = Kept {
         files: &files,

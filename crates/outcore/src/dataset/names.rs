@@ -12,6 +12,7 @@ use std::path::{Path, PathBuf};
 
 use crate::ends::Input;
 use crate::key::{Endian, KeyKind, NpyHeader, Number, NumberType, RecordFormat};
+use outcore_io::drive::paths;
 use outcore_io::output::{MANIFEST_SUFFIX, Manifest, parent_of};
 use outcore_io::{Error, Result, units};
 
@@ -41,7 +42,7 @@ fn shards_of(manifest: &Path) -> Result<Vec<PathBuf>> {
     let mut paths = Vec::new();
     for shard in Manifest::read(manifest)?.shards {
         let path = &shard.path;
-        let facts = std::fs::metadata(path).map_err(|error| Error::io(OPEN, &error).path(path))?;
+        let facts = paths::facts(path).map_err(|error| Error::io(OPEN, &error).path(path))?;
         shard.check(&facts).map_err(|cause| {
             Error::usage(OPEN, cause)
                 .path(path)
@@ -62,7 +63,7 @@ fn matching(name: &Path) -> Result<Vec<PathBuf>> {
     let dir = parent_of(name);
     let failed = |error: std::io::Error| Error::io(OPEN, &error).path(dir);
     let mut found = Vec::new();
-    for entry in std::fs::read_dir(dir).map_err(failed)? {
+    for entry in paths::entries(dir).map_err(failed)? {
         let entry = entry.map_err(failed)?;
         if matches(pattern, entry.file_name().as_encoded_bytes()) {
             found.push(name.with_file_name(entry.file_name()));

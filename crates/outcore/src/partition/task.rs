@@ -583,9 +583,9 @@ pub(crate) struct ItemPlace {
     pub(crate) offset_bytes: usize,
 }
 
-/// Fills `out` with items in the order of `refs`, from `next` on, until either ends; `range` returns
-/// an item's offset in `area`, and its length. Returns the number of bytes, and the place where it
-/// stopped.
+/// Fills `out` with items in the order of `refs`, from `next` on, until either ends. `range`
+/// returns an item's offset in `area`, and its length. Returns the number of bytes, and the place
+/// where it stopped.
 #[inline]
 pub(crate) fn gather<P: Copy>(
     area: &[u8],

@@ -5,11 +5,11 @@
 //! its time of birth, while a copy has others. If the file system does not report the time of
 //! birth, the name must also be the same. No I/O except for reading the directory's status.
 
-use std::fs;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::time::UNIX_EPOCH;
 
+use outcore_io::drive::paths;
 use serde::{Deserialize, Serialize};
 
 /// A directory into which a view was written.
@@ -32,8 +32,8 @@ impl ViewDir {
     /// The current identity of `dir`.
     pub(super) fn of(dir: &Path) -> Self {
         let absolute = || std::path::absolute(dir).unwrap_or_else(|_| dir.to_path_buf());
-        let name = fs::canonicalize(dir).unwrap_or_else(|_| absolute());
-        let facts = fs::metadata(dir).ok();
+        let name = paths::real(dir).unwrap_or_else(|_| absolute());
+        let facts = paths::facts(dir).ok();
         let made = facts.as_ref().and_then(|facts| facts.created().ok());
         let made = made.and_then(|made| made.duration_since(UNIX_EPOCH).ok());
         ViewDir {
@@ -59,6 +59,7 @@ impl ViewDir {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::fs;
 
     #[test]
     fn a_directory_is_known_again_under_another_name_and_a_copy_is_not() {

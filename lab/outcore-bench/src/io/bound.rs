@@ -17,6 +17,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use outcore::Result;
+use outcore_io::drive::paths;
 use outcore_io::threads::spawn_scoped;
 use outcore_io::units::Unit;
 
@@ -123,7 +124,7 @@ fn link_of(target: &Target) -> Option<f64> {
         "/sys/dev/block/{}",
         number_of(target.facts.file_system)
     ));
-    let mut dir = std::fs::canonicalize(node).ok()?;
+    let mut dir = paths::real(node).ok()?;
     while dir.parent().is_some_and(|parent| parent != Path::new("/")) {
         if let Some(rate) = pcie_rate(&dir) {
             return Some(rate);
@@ -134,7 +135,7 @@ fn link_of(target: &Target) -> Option<f64> {
 }
 
 fn pcie_rate(dir: &Path) -> Option<f64> {
-    let read = |name: &str| std::fs::read_to_string(dir.join(name)).ok();
+    let read = |name: &str| paths::system_text(dir.join(name));
     pcie_bytes_per_s(&read("current_link_speed")?, &read("current_link_width")?)
 }
 

@@ -127,7 +127,7 @@ impl<'f, 'a> Sweep<'f, 'a> {
             iops.row(iops_row);
         }
         let mut peak = vec![Cell::from("peak")];
-        peak.extend(lines.iter().map(|line| Cell::from(highest(&line.points))));
+        peak.extend(lines.iter().map(|line| Cell::from(highest(line))));
         table.row(peak);
         section.charts.push(Chart {
             id: "blocks".to_owned(),
@@ -235,15 +235,14 @@ impl<'f, 'a> Sweep<'f, 'a> {
                 points.extend(value.map(|value| (f64::from(*depth), value)));
                 row.push(value.into());
             }
-            let peak = highest(&points);
             base = base.or(points.first().map(|point| point.1));
+            let name = format!("{count} thread{}", plural(*count as usize));
+            let line = Series::new(name, points);
+            let peak = highest(&line);
+            lines.push(line);
             row.push(peak.into());
             row.push(Cell::Other(peak / base.unwrap_or(f64::NAN), Unit::Times));
             table.row(row);
-            lines.push(Series::new(
-                format!("{count} thread{}", plural(*count as usize)),
-                points,
-            ));
         }
         section.charts.push(Chart {
             id,
@@ -372,8 +371,10 @@ pub(super) fn add_column(table: &mut Table, name: &str, unit: Unit) {
     });
 }
 
-pub(super) fn highest(points: &[(f64, f64)]) -> f64 {
-    points.iter().map(|point| point.1).fold(f64::NAN, f64::max)
+/// The highest value of a line.
+pub(super) fn highest(line: &Series) -> f64 {
+    let values = line.points.iter().map(|point| point.1);
+    values.fold(f64::NAN, f64::max)
 }
 
 pub(super) fn plural(count: usize) -> &'static str {

@@ -20,6 +20,7 @@ use std::sync::Arc;
 use outcore::{Error, Kind, Result};
 use outcore_io::config::DriveSet;
 use outcore_io::drive::load::FileRange;
+use outcore_io::drive::paths;
 use outcore_io::drive::{Access, Device, FileFacts, FileId, PrivateDir};
 use outcore_io::units;
 
@@ -114,7 +115,7 @@ pub(crate) fn open_all(
         Ok(())
     };
     for name in names {
-        let kind = std::fs::metadata(name)
+        let kind = paths::facts(name)
             .map_err(|error| {
                 Error::io(OPERATION, &error)
                     .path(name)
@@ -154,7 +155,7 @@ fn open(
     file_bytes: u64,
     consent: Consent,
 ) -> Result<Target> {
-    let kind = std::fs::metadata(named)
+    let kind = paths::facts(named)
         .map_err(|error| Error::io(OPERATION, &error).path(named))?
         .file_type();
     let is_write_ok = consent != Consent::ReadOnly;
@@ -267,14 +268,14 @@ fn block_device_bytes(path: &Path) -> Option<u64> {
 /// device.
 fn refuse_if_in_use(path: &Path) -> Result<()> {
     use std::os::unix::fs::MetadataExt;
-    let stat = std::fs::metadata(path).map_err(|error| Error::io(OPERATION, &error).path(path))?;
+    let stat = paths::facts(path).map_err(|error| Error::io(OPERATION, &error).path(path))?;
     let number = number_of(stat.rdev());
     let mut numbers = vec![number.clone()];
     let node = PathBuf::from(format!("/sys/dev/block/{number}"));
-    let entries = std::fs::read_dir(&node).into_iter().flatten().flatten();
+    let entries = paths::entries(&node).into_iter().flatten().flatten();
     for entry in entries {
         if entry.path().join("partition").exists() {
-            let number = std::fs::read_to_string(entry.path().join("dev"));
+            let number = paths::system_text(entry.path().join("dev"));
             numbers.push(number.unwrap_or_default().trim().to_owned());
         }
     }
@@ -283,13 +284,13 @@ fn refuse_if_in_use(path: &Path) -> Result<()> {
             .path(path)
             .hint("name a directory on it: a file is made there and removed again"))
     };
-    let mounts = std::fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
+    let mounts = paths::system_text("/proc/self/mountinfo").unwrap_or_default();
     if let Some(place) = mounted_at(&mounts, &numbers) {
         return refuse(format!("the device is mounted at {place}"));
     }
     for number in &numbers {
         let holders = PathBuf::from(format!("/sys/dev/block/{number}/holders"));
-        let holder = std::fs::read_dir(holders)
+        let holder = paths::entries(holders)
             .into_iter()
             .flatten()
             .flatten()
@@ -299,10 +300,10 @@ fn refuse_if_in_use(path: &Path) -> Result<()> {
             return refuse(format!("the device is a part of {name}"));
         }
     }
-    let swaps = std::fs::read_to_string("/proc/swaps").unwrap_or_default();
+    let swaps = paths::system_text("/proc/swaps").unwrap_or_default();
     let is_swap = swaps.lines().skip(1).any(|line| {
         let name = line.split_whitespace().next().unwrap_or_default();
-        let known = std::fs::metadata(name).map(|stat| number_of(stat.rdev()));
+        let known = paths::facts(name).map(|stat| number_of(stat.rdev()));
         known.is_ok_and(|known| numbers.contains(&known))
     });
     if is_swap {

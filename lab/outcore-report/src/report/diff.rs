@@ -8,6 +8,7 @@
 use std::collections::HashMap;
 use std::path::Path;
 
+use outcore_io::drive::paths;
 use outcore_io::units::Unit;
 use outcore_io::{Error, Kind, Result};
 
@@ -25,8 +26,8 @@ const NAMED: usize = 8;
 /// # Errors
 /// I/O; corrupt: the file holds something else.
 pub fn read(path: &Path) -> Result<Report> {
-    let text = std::fs::read(path).map_err(|error| Error::io(OPERATION, &error).path(path))?;
-    serde_json::from_slice(&text).map_err(|error| {
+    let text = paths::read_text(OPERATION, path)?;
+    serde_json::from_str(&text).map_err(|error| {
         let cause = format!("this is not a report as JSON: {error}");
         Error::new(Kind::Corrupt, OPERATION, cause)
             .path(path)

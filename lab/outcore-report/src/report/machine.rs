@@ -5,13 +5,14 @@
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
+use outcore_io::drive::paths;
 use outcore_io::units;
 
 use super::Fact;
 
 /// Facts about this machine.
 pub(crate) fn facts() -> Vec<Fact> {
-    let read = |path: &str| std::fs::read_to_string(path).unwrap_or_default();
+    let read = |path: &str| paths::system_text(path).unwrap_or_default();
     let mut facts = vec![Fact::new("outcore", env!("CARGO_PKG_VERSION"))];
     let cpu = read("/proc/cpuinfo");
     if let Some(model) = field(&cpu, "model name") {

@@ -6,7 +6,7 @@
 
 use std::path::{Path, PathBuf};
 
-use outcore_io::drive::NewFile;
+use outcore_io::drive::{NewFile, folder, paths};
 use outcore_io::{Error, Result};
 
 use super::Report;
@@ -101,8 +101,8 @@ impl Saver {
 /// Creates the directory. Charts that exist there are not ours.
 fn check_charts(dir: &Path, is_forced: bool) -> Result<()> {
     let failed = |error: std::io::Error| Error::io(OPERATION, &error).path(dir);
-    std::fs::create_dir_all(dir).map_err(failed)?;
-    for entry in std::fs::read_dir(dir).map_err(failed)? {
+    folder::make_dirs(dir)?;
+    for entry in paths::entries(dir).map_err(failed)? {
         let path = entry.map_err(failed)?.path();
         if path.extension().is_some_and(|end| end == "svg") {
             NewFile::at(OPERATION, &path, is_forced)?;

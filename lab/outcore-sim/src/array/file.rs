@@ -10,6 +10,7 @@ use std::io::Read;
 use std::path::Path;
 use std::str::FromStr;
 
+use outcore_io::drive::paths;
 use outcore_io::units::parse_bytes;
 use outcore_io::{Error, Result};
 use outcore_traces::Format;
@@ -155,8 +156,7 @@ pub fn replay_file(path: &Path, drive: DriveConfig, options: &FileOptions) -> Re
             replay_recorded(&config, path, options)
         }
         Kind::JsonLines => {
-            let text = std::fs::read_to_string(path)
-                .map_err(|error| Error::io(OPERATION, &error).path(path))?;
+            let text = paths::read_text(OPERATION, path)?;
             let trace = read_trace(&text).map_err(|error| error.path(path))?;
             replay(&config, &trace)
         }

@@ -7,6 +7,7 @@
 use std::path::PathBuf;
 
 use clap::Args;
+use outcore_io::drive::paths;
 use outcore_io::{Error, Result};
 
 use super::json;
@@ -41,8 +42,7 @@ pub struct CalibrateArgs {
 }
 
 pub(super) fn run(args: &CalibrateArgs) -> Result<u8> {
-    let text = std::fs::read_to_string(&args.probe)
-        .map_err(|error| Error::io("read probe", &error).path(&args.probe))?;
+    let text = paths::read_text("read probe", &args.probe)?;
     let found = read_targets(&text).map_err(|error| error.path(&args.probe))?;
     let chosen = match &args.drive {
         None => found.first(),

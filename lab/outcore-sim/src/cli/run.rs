@@ -9,6 +9,7 @@ use std::time::Instant;
 
 use clap::Args;
 use outcore_io::drive::NewFile;
+use outcore_io::drive::paths;
 use outcore_io::{Error, Result};
 use outcore_report::ReportArgs;
 use outcore_traces::{FORMAT_HELP, Format, parse_time_unit};
@@ -128,8 +129,7 @@ pub struct SweepArgs {
 }
 
 fn read(path: &Path, what: &str) -> Result<String> {
-    std::fs::read_to_string(path)
-        .map_err(|error| Error::io(format!("read {what}"), &error).path(path))
+    paths::read_text(&format!("read {what}"), path)
 }
 
 /// The file for the results, if the user asked for one.

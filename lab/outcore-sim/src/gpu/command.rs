@@ -6,6 +6,7 @@
 use std::path::{Path as FilePath, PathBuf};
 
 use clap::Args;
+use outcore_io::drive::paths;
 use outcore_io::units::{nearest, parse_bytes};
 use outcore_io::{Error, Result};
 use outcore_traces::gpu::{GpuOptions, load_kernels};
@@ -178,8 +179,7 @@ fn named(name: &str, requests_max: u64) -> Result<Workload> {
         .extension()
         .is_some_and(|extension| extension == "json")
     {
-        let text = std::fs::read_to_string(path)
-            .map_err(|error| Error::io("read workload", &error).path(path))?;
+        let text = paths::read_text("read workload", path)?;
         return Workload::from_json(&text).map_err(|error| error.path(path));
     }
     let names = Network::ALL.map(Network::name);
@@ -200,8 +200,7 @@ fn recorded(path: &FilePath, args: &GpuArgs) -> Result<Workload> {
         specs.push(KernelSpec::recorded(kernel, io.clone()).map_err(|error| error.path(path))?);
     }
     if let Some(pages) = &args.pages {
-        let text = std::fs::read_to_string(pages)
-            .map_err(|error| Error::io("read page-access trace", &error).path(pages))?;
+        let text = paths::read_text("read page-access trace", pages)?;
         for page in read_pages(&text).map_err(|error| error.path(pages))? {
             let count = specs.len();
             let Some(spec) = specs.get_mut(page.kernel as usize) else {

@@ -12,6 +12,7 @@ mod flows;
 
 use std::path::Path;
 
+use outcore_io::drive::paths;
 use outcore_io::units::nearest;
 use outcore_io::{Error, Result};
 use roxmltree::{Document, Node};
@@ -252,7 +253,7 @@ fn parse<'a>(path: &Path, text: &'a str) -> Result<Document<'a>> {
 }
 
 fn read(path: &Path) -> Result<String> {
-    std::fs::read_to_string(path).map_err(|error| Error::io(OPERATION, &error).path(path))
+    paths::read_text(OPERATION, path)
 }
 
 /// Reads an MQSim device file.

@@ -7,9 +7,9 @@
 use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueEnum};
-use outcore_io::drive::NewFile;
+use outcore_io::Result;
+use outcore_io::drive::{NewFile, folder};
 use outcore_io::units::parse_bytes;
-use outcore_io::{Error, Result};
 use serde_json::json;
 
 use super::show::{sampling_table, to_csv, to_gains, to_svg, to_table};
@@ -177,8 +177,7 @@ fn file(folder: &Path, name: &str, is_forced: bool) -> Result<NewFile> {
 
 /// Creates the folder if all files in it may be written.
 fn make_folder(folder: &Path, is_forced: bool, asked: &[Which]) -> Result<()> {
-    std::fs::create_dir_all(folder)
-        .map_err(|error| Error::io("make folder", &error).path(folder))?;
+    folder::make_dirs(folder)?;
     let charts = asked
         .iter()
         .flat_map(|which| which.metrics().map(|metric| chart(which.name(), metric)));
