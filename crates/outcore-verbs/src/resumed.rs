@@ -1,9 +1,9 @@
 //! The common parts of commands with `--resume` and `--verify-output`.
 //!
 //! Contract: a command looks for a killed run with the same output before it opens anything, and
-//! says so if it does not continue that run; the engine says that it does. If a run fails for a reason that may pass, it says
-//! that it can be continued.
-//! Inputs must be files that can be read again, and the output one file that the engine writes.
+//! says so if it does not continue that run; the engine says that it does. If a run fails for a
+//! reason that may pass, it says that it can be continued. Inputs must be files that can be
+//! read again, and the output one file that the engine writes.
 
 use std::path::Path;
 

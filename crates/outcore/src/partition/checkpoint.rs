@@ -6,8 +6,8 @@
 //! last one to join syncs the files, records the progress of all, and commits the journal; only
 //! then does any of them go on. During a distribution, the records are the blocks that each thread
 //! has distributed and its segments on scratch. Afterwards they are the ranges of the output, the
-//! checksums of the writes that have ended, and the edge blocks that are not full. The last record names the finished file
-//! ([`LastRecord::finish`]), just before it gets its name.
+//! checksums of the writes that have ended, and the edge blocks that are not full. The last record
+//! names the finished file ([`LastRecord::finish`]), just before it gets its name.
 //!
 //! With the first commit the directories of the job are marked: from then on they stay if the job
 //! fails or is killed. Segments stay on scratch until the output that contains them is recorded.
