@@ -283,9 +283,10 @@ def merge(
 ) -> WriteSummary | Table:
     """Merge files that are already sorted.
 
-    Each input must be in the order that `sort` gives it; the output is all of them in that order. A merge
-    reads and writes the data once, while a sort does so twice. If an input is not sorted, the error names the
-    record or row. `Lines.merge` merges lines.
+    Each input must be in the order that `sort` gives it; the output is all of them in that order. Without
+    stable=True, all bytes of a record decide between equal keys, in the inputs too. A merge reads and writes
+    the data once, while a sort does so twice. If an input is not sorted, the error names the record or row.
+    `Lines.merge` merges lines.
 
     Examples:
         >>> outcore.merge(["monday.bin", "tuesday.bin"], "both.bin", dtype="u64")

@@ -135,6 +135,14 @@ REFUSED: dict[str, Refused] = {
     "a number as a condition": (
         lambda: outcore.find("in", "5", dtype="u64"), outcore.UsageError, "expected a truth value, found i64",
     ),
+    "a difference of truth values as a condition": (
+        lambda: outcore.filter("in", "(x > 3) - (x > 2)", "out", dtype="u64"),
+        outcore.UsageError, "expected a truth value, found u8",
+    ),
+    "two expressions for find": (
+        lambda: outcore.find("in", "x > 3) or (x > 2", dtype="u64"),
+        outcore.UsageError, "an operator is missing",
+    ),
     "files to merge that are not sorted": (
         lambda: outcore.merge("large", "out", dtype="u64"), outcore.CorruptError,
         r"comes before record .* in the order of u64 \(large\); sort this file first",

@@ -50,15 +50,15 @@ pub fn bytes_checksum(bytes: &[u8]) -> u64 {
 }
 
 /// Checksum of bytes that continue others, whose checksum is `seed`.
-pub fn seeded_checksum(seed: u64, bytes: &[u8]) -> u64 {
+pub(crate) fn seeded_checksum(seed: u64, bytes: &[u8]) -> u64 {
     XxHash3_64::oneshot_with_seed(seed, bytes)
 }
 
 /// Bytes of a step of [`continued_checksum`].
-pub const STEP_BYTES: usize = 64 << 10;
+pub(crate) const STEP_BYTES: usize = 64 << 10;
 
 /// Checksum of bytes that continue others, whose checksum is `checksum`. All bytes may come in
-/// pieces of any lengths, as long as each piece begins at a multiple of [`STEP_BYTES`].
+/// pieces of any lengths, as long as each piece begins at a multiple of 64 KiB.
 pub fn continued_checksum(checksum: u64, bytes: &[u8]) -> u64 {
     bytes.chunks(STEP_BYTES).fold(checksum, seeded_checksum)
 }

@@ -277,8 +277,8 @@ impl Rescue {
     fn damaged_twice(&self, at_bytes: u64, len_bytes: usize) -> Error {
         let damage = Damage::at(&self.manifest, &self.striped, at_bytes, len_bytes);
         let cause = format!(
-            "@{} is damaged, and so is another drive's part of the same stripes: its {} replaces \
-             one drive",
+            "@{} is damaged, and so is another drive's part of the same stripes: its {} makes up \
+             for only one",
             self.manifest.name,
             self.manifest.redundancy.name()
         );

@@ -388,6 +388,7 @@ impl Checked<'_> {
         let Some(number) = self.checker.report().first_unordered else {
             return Ok(());
         };
+        let keys_bytes: usize = self.format.keys().iter().map(|key| key.len_bytes).sum();
         let cause = format!(
             "record {} comes before record {} in the{} order of {}{}",
             units::count(number + 1),
@@ -397,7 +398,7 @@ impl Checked<'_> {
                 false => "",
             },
             self.format,
-            match self.checker.options().ties && self.scalar.is_none() {
+            match self.checker.options().ties && keys_bytes < self.format.record_bytes() {
                 true => ", in which all bytes decide between equal keys",
                 false => "",
             }
