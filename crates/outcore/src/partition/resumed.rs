@@ -11,7 +11,9 @@ use std::os::unix::ffi::OsStrExt;
 
 use super::checkpoint::{Checkpoints, Setting};
 use super::driver::Ends;
-use super::restored::{Continued, Division, Finished, Identity, IdentityOption, Restored, Settled};
+use super::restored::{
+    Continued, Division, Finished, Identity, IdentityOption, PartsKept, Restored, Settled,
+};
 use super::resume::{FoundRest, Resuming};
 use super::{LazyScratch, Partition};
 use crate::ends::Output;
@@ -180,6 +182,19 @@ impl Resumed {
 }
 
 impl Staged {
+    /// The parts of rows that the dead run has written, per checkpoint.
+    pub(crate) fn parts(&self) -> &[PartsKept] {
+        let rest = self.rest.as_ref();
+        rest.map_or(&[], |rest| &rest.restored.parts)
+    }
+
+    /// Leaves out the parts of all checkpoints but the first ones.
+    pub(crate) fn keep_parts(&mut self, checkpoints_count: usize) {
+        if let Some(rest) = &mut self.rest {
+            rest.restored.parts.truncate(checkpoints_count);
+        }
+    }
+
     /// The size to plan for: that of the dead run, if there is one.
     pub(crate) fn size(&self, size: JobSize) -> JobSize {
         self.rest
