@@ -106,6 +106,18 @@ impl Resumed {
     /// Disturbs the job at later and later operations, and then the run that continues it. Returns
     /// how often something was kept, and the number of operations.
     fn walk(&self, fault: &str) -> (u32, u64) {
+        self.walk_by(fault, after)
+    }
+
+    /// The same at a few operations, unless `RESUME_KILLS` asks for each.
+    fn walk_few(&self, fault: &str) -> (u32, u64) {
+        self.walk_by(fault, |nth| match after(nth) - nth {
+            1 if nth > 8 => nth + 1,
+            _ => nth * 7 / 4 + 12,
+        })
+    }
+
+    fn walk_by(&self, fault: &str, after: impl Fn(u64) -> u64) -> (u32, u64) {
         let (mut kept, mut nth) = (0, 1);
         let mut numbers = Numbers(nth);
         loop {

@@ -215,6 +215,7 @@ pub(super) fn copy_to(
     };
     let plan = PassPlan::of(job, COPY, input, (schema, shape.rows_count), threads_count);
     job.control.show_plan(&plan);
+    let staged = staged.map(StagedFile::whole);
     let output = TableOutput::create_in(staged, job, outputs, schema, writes, shape)?;
     let before_bytes = input.read_bytes();
     job.control.begin_phase(COPY, input.stored_bytes());

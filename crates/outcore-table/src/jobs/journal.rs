@@ -97,7 +97,7 @@ pub(super) fn claim<'i>(
             ..TableSummary::default()
         }),
         Claimed::Dir(dir) => {
-            let file = StagedFile::stage(job, output, writes.is_replacing, dir)?;
+            let file = StagedFile::stage(job, output, writes.is_replacing, dir, journal)?;
             ControlFlow::Continue(Some(file))
         }
     })

@@ -9,7 +9,7 @@
 //! batch.
 
 use outcore::Forecast;
-use outcore::sort::lines::rows::{RowBatch, RowPart, RowSink};
+use outcore::sort::lines::rows::{PartsInOutput, RowBatch, RowPart, RowSink};
 use outcore_io::output::StagedOutput;
 use outcore_io::{Error, Kind, Result, units};
 
@@ -169,6 +169,10 @@ impl RowSink for RowsOut<'_> {
 
     fn staged(&self) -> Option<&StagedOutput> {
         self.output.staged()
+    }
+
+    fn parts_in_output(&self) -> Result<Option<PartsInOutput>> {
+        self.output.sections_in_file()
     }
 
     fn give_up(&self) {

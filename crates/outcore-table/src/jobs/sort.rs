@@ -330,6 +330,15 @@ impl Rows<'_> {
                 }
             }
         };
+        let done = match &mut journal {
+            None => done,
+            Some(journal) => {
+                // A killed run may have written some of them.
+                let lines_out = output.rows_written();
+                journal.count(done.lines_in, lines_out);
+                LineSummary { lines_out, ..done }
+            }
+        };
         if !self.is_unique && self.first.is_none() {
             check_rows(done.lines_in, done.lines_out)?;
         }

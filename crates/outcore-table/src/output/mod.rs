@@ -31,6 +31,7 @@
 
 mod dictionaries;
 mod group;
+mod kept;
 mod options;
 mod pages;
 mod refused;
@@ -50,6 +51,7 @@ use arrow_schema::SchemaRef;
 use outcore::Job;
 use outcore::primitives::together::Together;
 use outcore::sort::lines::RowJournal;
+use outcore::sort::lines::rows::PartsInOutput;
 use outcore_io::memory::Reservation;
 use outcore_io::output::{Shard, StagedOutput, WrittenOutput};
 use outcore_io::port::Volume;
@@ -61,6 +63,7 @@ use parquet::file::writer::SerializedFileWriter;
 use crate::fault;
 use dictionaries::Dictionaries;
 use group::Group;
+use kept::{KeptSections, KeptTable, SectionsState};
 use pages::Pages;
 use refused::{given_up, unwritable, unwritable_arrow};
 use schema::{check_known, hydrated, written_schema};
@@ -125,6 +128,10 @@ struct Sequencer {
 struct State {
     /// The section that may append.
     next: u64,
+    /// Rows of the finished sections.
+    rows: u64,
+    /// What a run that continues must know of them, if it goes on behind sections.
+    kept: Option<KeptSections>,
     /// Whether a section has failed or was abandoned; all later ones then fail.
     is_failed: bool,
     /// The file that is being written.
@@ -236,8 +243,18 @@ impl TableOutput {
             }
             TableFormat::Vectors => vectors::check(&schema)?,
         }
+        let keeps_sections = file.as_ref().is_some_and(|file| file.keeps_sections)
+            && options.bloom_filters.is_empty()
+            && matches!(
+                options.format,
+                TableFormat::Parquet | TableFormat::Csv | TableFormat::Tsv | TableFormat::JsonLines
+            );
+        let mut kept = None;
         let (volume, staged) = match file {
-            Some(file) => (file.volume, Some(file.staged)),
+            Some(file) => {
+                kept = file.kept;
+                (file.volume, Some(file.staged))
+            }
             None => {
                 let volume = Arc::new(Volume::new(Arc::clone(&job.device), &[])?);
                 let (directory, replaces) = (options.directory.as_deref(), options.is_replacing);
@@ -261,18 +278,30 @@ impl TableOutput {
             pages,
             sequencer: Sequencer {
                 state: Mutex::new(State {
-                    next: 0,
+                    next: kept.as_ref().map_or(0, |kept| kept.sections),
+                    rows: kept.as_ref().map_or(0, |kept| kept.rows),
                     is_failed: false,
                     file: None,
                     lens_bytes: Vec::new(),
+                    kept: None,
                 }),
                 changed: Condvar::new(),
             },
             factory: None,
             _reservation: reservation,
         };
-        let (first, factory) = output.open_file(0)?;
-        output.sequencer.lock().file = Some(first);
+        let (mut first, factory) = output.open_file(0, kept.as_mut())?;
+        let mut groups_count = 0;
+        if let (Writer::Parquet(writer), Some(kept)) = (&mut first.writer, &kept) {
+            let replayed = fault::written(WRITE, || {
+                kept.replay(writer).map_err(|error| unwritable(&error))
+            });
+            groups_count = replayed.map_err(|error| output.located(0, error))?;
+        }
+        let mut state = output.sequencer.lock();
+        state.kept = keeps_sections.then(|| KeptSections::behind(groups_count));
+        state.file = Some(first);
+        drop(state);
         output.factory = factory;
         Ok(output)
     }
@@ -283,6 +312,7 @@ impl TableOutput {
         Section {
             output: self,
             number,
+            first_row,
             row: first_row,
             group: None,
             text: (Vec::new(), 0),
@@ -294,6 +324,38 @@ impl TableOutput {
     pub(crate) fn section_behind(&self) -> Section<'_> {
         let number = self.sequencer.lock().next;
         self.section(number, 0)
+    }
+
+    /// Rows of the finished sections.
+    pub(crate) fn rows_written(&self) -> u64 {
+        self.sequencer.lock().rows
+    }
+
+    /// What the file of a job with a journal has of whole sections, durably, and what a run that
+    /// continues must know of those since the last call; `None` if there is nothing new.
+    ///
+    /// # Errors
+    /// The drive's error; a request to stop.
+    pub(crate) fn sections_in_file(&self) -> Result<Option<PartsInOutput>> {
+        let mut state = self.sequencer.lock();
+        let State { kept, file, .. } = &mut *state;
+        let (Some(kept), Some(OpenFile { writer, .. })) = (kept, file) else {
+            return Ok(None);
+        };
+        let (sink, groups) = match writer {
+            Writer::Parquet(writer) => (writer.inner(), writer.flushed_row_groups()),
+            Writer::Text(sink) => (&**sink, &[][..]),
+            Writer::File(_) | Writer::Stream(_) => return Ok(None),
+        };
+        let Some(SectionsState { sections, state }) = kept.take(groups)? else {
+            return Ok(None);
+        };
+        sink.wait(|| self.job.control.check())?;
+        for shard in self.shards() {
+            self.volume.device().sync(shard.file.id)?;
+        }
+        let parts = usize::try_from(sections).unwrap_or(usize::MAX);
+        Ok(Some(PartsInOutput { parts, state }))
     }
 
     /// Abandons the output: sections that wait for earlier ones fail.
@@ -329,7 +391,7 @@ impl TableOutput {
                 .map_err(|error| self.located(next - 1, error))?;
             state.lens_bytes.push(len_bytes);
             if next < self.files_count() {
-                state.file = Some(self.open_file(next)?.0);
+                state.file = Some(self.open_file(next, None)?.0);
             }
         }
         Ok(())
@@ -448,9 +510,11 @@ impl TableOutput {
         }
     }
 
+    /// Opens a file behind what a killed run has written of it.
     fn open_file(
         &self,
         index: usize,
+        kept: Option<&mut KeptTable>,
     ) -> Result<(OpenFile, Option<Arc<ArrowRowGroupWriterFactory>>)> {
         let stream = self.options.stream.as_ref().and_then(TableStream::take);
         let sink = match (stream, self.shards().get(index)) {
@@ -462,7 +526,14 @@ impl TableOutput {
                 },
             ),
             (None, Some(shard)) => {
-                Sink::to_file(&self.job.budget, BUFFERS, &self.volume, &shard.file)?
+                let (budget, file) = (&self.job.budget, &shard.file);
+                match kept {
+                    None => Sink::to_file(budget, BUFFERS, &self.volume, file)?,
+                    Some(kept) => {
+                        let front = (&kept.front, std::mem::take(&mut kept.sum));
+                        Sink::behind(budget, BUFFERS, &self.volume, file, front)?
+                    }
+                }
             }
             (None, None) => return Err(given_up()),
         };
@@ -562,9 +633,32 @@ impl TableOutput {
                 .finish()
                 .map_err(|error| self.located(next - 1, error))?;
             state.lens_bytes.push(len_bytes);
-            state.file = Some(self.open_file(next)?.0);
+            state.file = Some(self.open_file(next, None)?.0);
         }
         Ok(state)
+    }
+}
+
+impl State {
+    /// Notes what the file has behind a section.
+    fn note_section(&mut self) -> Result<()> {
+        let (Some(kept), Some(file)) = (&mut self.kept, &mut self.file) else {
+            return Ok(());
+        };
+        let sink = match &mut file.writer {
+            Writer::Parquet(writer) => {
+                // It has a buffer of its own in front of the sink.
+                let flushed = writer.flush();
+                flushed.map_err(|error| fault::passed_through(WRITE, &error))?;
+                writer.inner_mut()
+            }
+            Writer::Text(sink) => sink,
+            Writer::File(_) | Writer::Stream(_) => return Ok(()),
+        };
+        if let Some(front) = sink.front()? {
+            kept.note_section(self.next, self.rows, front);
+        }
+        Ok(())
     }
 }
 
@@ -603,7 +697,9 @@ impl OpenFile {
 pub struct Section<'a> {
     output: &'a TableOutput,
     number: u64,
-    /// The section's next row in the output.
+    /// The section's first row in the output.
+    first_row: u64,
+    /// Its next row.
     row: u64,
     group: Option<Group>,
     /// Formatted text, and the number of its file.
@@ -714,13 +810,23 @@ impl Section<'_> {
         let file = group.file;
         let chunks = group.close().map_err(|error| unwritable(&error))?;
         let mut state = self.output.turn(self.number, file)?;
+        let State {
+            kept,
+            file: open,
+            is_failed,
+            ..
+        } = &mut *state;
         let Some(OpenFile {
             writer: Writer::Parquet(writer),
             ..
-        }) = &mut state.file
+        }) = open
         else {
             return Err(given_up());
         };
+        let closed = kept.as_ref().map(|_| {
+            let closed = chunks.iter().map(|chunk| chunk.close().clone());
+            closed.collect()
+        });
         let append = || {
             let mut appended = writer.next_row_group()?;
             for chunk in chunks {
@@ -729,7 +835,10 @@ impl Section<'_> {
             appended.close()
         };
         let appended = append().map_err(|error| self.output.located(file, unwritable(&error)));
-        state.is_failed |= appended.is_err();
+        if let (Some(kept), Some(closed)) = (kept, closed) {
+            kept.note_group(closed);
+        }
+        *is_failed |= appended.is_err();
         appended.map(|_| ())
     }
 
@@ -818,6 +927,8 @@ impl Section<'_> {
         appended.map_err(|error| self.output.located(index, error))?;
         let mut state = self.output.turn(self.number, 0)?;
         state.next += 1;
+        state.rows += self.row - self.first_row;
+        state.note_section()?;
         self.is_finished = true;
         drop(state);
         self.output.sequencer.changed.notify_all();

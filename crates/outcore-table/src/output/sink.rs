@@ -14,9 +14,11 @@
 
 use std::io::{self, BufWriter, Write};
 use std::path::PathBuf;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, Sender, TryRecvError, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
+use std::time::Duration;
 
 use super::options::OpenStream;
 use outcore_io::memory::{BLOCK_BYTES, Budget, Buf, Pool};
@@ -24,11 +26,15 @@ use outcore_io::port::{Volume, VolumeFile};
 use outcore_io::threads;
 use outcore_io::transfers::Transfers;
 use outcore_io::{Error, Kind, Result};
+use std::hash::Hasher as _;
+use twox_hash::XxHash3_64;
 
 const WRITE: &str = "write table";
 /// The length of a request.
 const BUFFER_BYTES: usize = 1 << 20;
 const BUFFERS_COUNT: usize = 4;
+/// How long a thread waits before it looks again what the drive has.
+const WAIT: Duration = Duration::from_micros(200);
 /// The memory that a sink reserves.
 pub(crate) const SINK_BYTES: u64 = (BUFFER_BYTES * BUFFERS_COUNT) as u64;
 
@@ -39,6 +45,17 @@ const STREAM_BYTES: usize = 256 << 10;
 pub(super) enum Sink {
     File(FileSink),
     Stream(StreamSink),
+}
+
+/// The bytes of a file up to a place.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(super) struct Front {
+    /// Their number.
+    pub(super) len_bytes: u64,
+    /// Their checksum.
+    pub(super) checksum: u64,
+    /// Those behind the last whole block.
+    pub(super) tail: Vec<u8>,
 }
 
 /// Writes the bytes of a file.
@@ -54,6 +71,13 @@ pub(super) struct FileSink {
     filled_bytes: usize,
     /// The current buffer's offset in the file.
     at_bytes: u64,
+    /// The next bytes, which the file has already.
+    passes_bytes: u64,
+    /// The checksum of all bytes so far.
+    sum: XxHash3_64,
+    /// Buffers that were passed on, and those that the drive has.
+    handed_count: AtomicU64,
+    landed_count: Arc<AtomicU64>,
 }
 
 /// Writes the bytes of a stream.
@@ -86,6 +110,49 @@ impl Sink {
         FileSink::new(budget, purpose, volume, file).map(Sink::File)
     }
 
+    /// The same behind bytes that the file has: it counts them and leaves the file alone.
+    ///
+    /// # Errors
+    /// As [`Sink::to_file`].
+    pub(super) fn behind(
+        budget: &Budget,
+        purpose: &str,
+        volume: &Arc<Volume>,
+        file: &VolumeFile,
+        (front, sum): (&Front, XxHash3_64),
+    ) -> Result<Self> {
+        let mut sink = FileSink::new(budget, purpose, volume, file)?;
+        sink.passes_bytes = front.len_bytes;
+        sink.sum = sum;
+        sink.at_bytes = front.len_bytes - front.tail.len() as u64;
+        if !front.tail.is_empty() {
+            sink.begin(&front.tail)?;
+        }
+        Ok(Sink::File(sink))
+    }
+
+    /// Passes on whole blocks, and returns what the file has then; `None` for a stream.
+    ///
+    /// # Errors
+    /// The drive's error.
+    pub(super) fn front(&mut self) -> Result<Option<Front>> {
+        match self {
+            Sink::File(file) => file.front().map(Some),
+            Sink::Stream(_) => Ok(None),
+        }
+    }
+
+    /// Waits until the drive has all that was passed on.
+    ///
+    /// # Errors
+    /// The drive's error.
+    pub(super) fn wait(&self, check: impl Fn() -> Result<()>) -> Result<()> {
+        match self {
+            Sink::File(file) => file.wait(check),
+            Sink::Stream(_) => Ok(()),
+        }
+    }
+
     /// Creates a sink for a stream, which gets `torn` if the sink is dropped before it is finished.
     pub(super) fn to_stream(stream: OpenStream, torn: &'static [u8]) -> Self {
         Sink::Stream(StreamSink {
@@ -100,8 +167,10 @@ impl Sink {
     /// Marks what was written as the header. A stream that is abandoned before any row does not get
     /// it.
     pub(super) fn end_front(&mut self) {
-        if let Sink::Stream(stream) = self {
-            stream.front_bytes = stream.len_bytes;
+        match self {
+            Sink::Stream(stream) => stream.front_bytes = stream.len_bytes,
+            // Text behind the header is not repeated.
+            Sink::File(file) => file.passes_bytes = 0,
         }
     }
 
@@ -183,8 +252,19 @@ impl FileSink {
         }
         let failure = Arc::new(Mutex::new(None));
         let (volume, file, told) = (Arc::clone(volume), file.clone(), Arc::clone(&failure));
+        let landed_count = Arc::new(AtomicU64::new(0));
+        let landed = Arc::clone(&landed_count);
         let thread = threads::spawn("outcore-table-write", move || {
-            if let Err(error) = write_behind(&volume, &file, &handed, &give_back) {
+            let done = |buf: Buf| {
+                // It may be a part of a buffer, which is free as a whole now.
+                drop(buf);
+                if let Some(buf) = pool.take() {
+                    // The receiver may be gone already.
+                    let _ = give_back.send(buf);
+                }
+                landed.fetch_add(1, Ordering::Release);
+            };
+            if let Err(error) = write_behind(&volume, &file, &handed, done) {
                 *told.lock().unwrap_or_else(PoisonError::into_inner) = Some(error);
             }
         })?;
@@ -196,7 +276,65 @@ impl FileSink {
             current: None,
             filled_bytes: 0,
             at_bytes: 0,
+            passes_bytes: 0,
+            sum: XxHash3_64::default(),
+            handed_count: AtomicU64::new(0),
+            landed_count,
         })
+    }
+
+    /// Begins a buffer with these bytes.
+    fn begin(&mut self, bytes: &[u8]) -> Result<()> {
+        let mut buf = self.free.recv().map_err(|_| self.failed())?;
+        buf[..bytes.len()].copy_from_slice(bytes);
+        self.filled_bytes = bytes.len();
+        self.current = Some(buf);
+        Ok(())
+    }
+
+    /// The drive's error.
+    fn failed(&self) -> Error {
+        let failure = self.failure.lock().unwrap_or_else(PoisonError::into_inner);
+        let ended = || Error::new(Kind::Io, WRITE, "the writing thread has ended");
+        failure.clone().unwrap_or_else(ended)
+    }
+
+    /// As [`Sink::front`].
+    fn front(&mut self) -> Result<Front> {
+        let whole_bytes = self.filled_bytes - self.filled_bytes % BLOCK_BYTES;
+        let mut tail = Vec::new();
+        if let Some(mut buf) = self.current.take() {
+            tail.extend_from_slice(&buf[whole_bytes..self.filled_bytes]);
+            if whole_bytes == 0 {
+                self.current = Some(buf);
+            } else {
+                let blocks = buf.split_to(whole_bytes);
+                drop(buf);
+                self.hand_over(blocks);
+                self.at_bytes += whole_bytes as u64;
+                self.begin(&tail)?;
+            }
+        }
+        Ok(Front {
+            len_bytes: self.at_bytes + tail.len() as u64,
+            checksum: self.sum.finish(),
+            tail,
+        })
+    }
+
+    /// As [`Sink::wait`].
+    fn wait(&self, check: impl Fn() -> Result<()>) -> Result<()> {
+        while self.landed_count.load(Ordering::Acquire) < self.handed_count.load(Ordering::Relaxed)
+        {
+            check()?;
+            let failure = self.failure.lock().unwrap_or_else(PoisonError::into_inner);
+            if let Some(error) = &*failure {
+                return Err(error.clone());
+            }
+            drop(failure);
+            std::thread::sleep(WAIT);
+        }
+        Ok(())
     }
 
     /// Writes the rest, waits for the drive, and returns the file's length.
@@ -214,6 +352,7 @@ impl FileSink {
     }
 
     fn hand_over(&self, buf: Buf) {
+        self.handed_count.fetch_add(1, Ordering::Relaxed);
         if let Some(to_drive) = &self.to_drive {
             // If the thread does not receive, it has failed and stored its error.
             let _ = to_drive.send(Handed {
@@ -234,15 +373,16 @@ impl FileSink {
     }
 
     fn refused(&self) -> io::Error {
-        let failure = self.failure.lock().unwrap_or_else(PoisonError::into_inner);
-        match &*failure {
-            Some(error) => io::Error::other(error.clone()),
-            None => io::Error::other("the writing thread has ended"),
-        }
+        io::Error::other(self.failed())
     }
 
     /// As [`Write::write`].
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        if self.passes_bytes > 0 {
+            let passed = (bytes.len() as u64).min(self.passes_bytes);
+            self.passes_bytes -= passed;
+            return Ok(passed as usize);
+        }
         let mut buf = match self.current.take() {
             Some(buf) => buf,
             None => self.free.recv().map_err(|_| self.refused())?,
@@ -250,6 +390,7 @@ impl FileSink {
         let room = &mut buf[self.filled_bytes..];
         let now_bytes = room.len().min(bytes.len());
         room[..now_bytes].copy_from_slice(&bytes[..now_bytes]);
+        self.sum.write(&bytes[..now_bytes]);
         self.filled_bytes += now_bytes;
         if self.filled_bytes < buf.len() {
             self.current = Some(buf);
@@ -281,7 +422,7 @@ fn write_behind(
     volume: &Volume,
     file: &VolumeFile,
     handed: &Receiver<Handed>,
-    give_back: &Sender<Buf>,
+    done: impl Fn(Buf),
 ) -> Result<()> {
     let mut transfers: Transfers<()> = Transfers::new(volume)?;
     let mut is_open = true;
@@ -302,8 +443,7 @@ fn write_behind(
             }
         }
         while let Some(arrival) = transfers.take()? {
-            // The sender may be gone already.
-            let _ = give_back.send(arrival.buf);
+            done(arrival.buf);
         }
     }
     Ok(())

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use outcore::Job;
+use outcore::sort::lines::RowJournal;
 use outcore_io::drive::PrivateDir;
 use outcore_io::drive::paths;
 use outcore_io::output::{Room, SET_LIST, ShardPlan, StagedOutput};
@@ -14,6 +15,7 @@ use outcore_io::port::Volume;
 use outcore_io::{Error, Result};
 
 use super::WRITE;
+use super::kept::KeptTable;
 use crate::input::check_room_for_set;
 
 /// The only file of an output in the private directory of a job that keeps a journal. Its table may
@@ -21,10 +23,14 @@ use crate::input::check_room_for_set;
 pub(crate) struct StagedFile {
     pub(super) volume: Arc<Volume>,
     pub(super) staged: StagedOutput,
+    /// What a killed run has written of it.
+    pub(super) kept: Option<KeptTable>,
+    /// Whether a run that continues goes on behind whole sections.
+    pub(super) keeps_sections: bool,
 }
 
 impl StagedFile {
-    /// Stages the file `path` in `dir`.
+    /// Stages the file `path` in `dir`, and checks what the killed run of a `journal` has written.
     ///
     /// # Errors
     /// As [`TableOutput::create`](super::TableOutput::create).
@@ -33,11 +39,35 @@ impl StagedFile {
         path: &Path,
         is_replacing: bool,
         dir: PrivateDir,
+        journal: &mut RowJournal,
     ) -> Result<Self> {
         let volume = Arc::new(Volume::new(Arc::clone(&job.device), &[])?);
         let paths = [path.to_path_buf()];
         let staged = stage(job, &volume, &paths, None, is_replacing, Some(dir))?;
-        Ok(StagedFile { volume, staged })
+        let states = journal.part_states();
+        let kept = match (staged.shards(), &states[..]) {
+            ([shard], [_, ..]) => KeptTable::read(job, &volume, &shard.file, &states)?,
+            _ => None,
+        };
+        if kept.is_none() && !states.is_empty() {
+            let what = "the unfinished output of the killed job was changed: it is written again";
+            job.control.note(what.to_owned());
+            journal.keep_parts(0);
+        }
+        Ok(StagedFile {
+            volume,
+            staged,
+            kept,
+            keeps_sections: true,
+        })
+    }
+
+    /// The same for an output that is written as a whole.
+    pub(crate) fn whole(self) -> Self {
+        StagedFile {
+            keeps_sections: false,
+            ..self
+        }
     }
 
     /// The unfinished file.

@@ -6,8 +6,9 @@
 //! last one to join syncs the files, records the progress of all, and commits the journal; only
 //! then does any of them go on. During a distribution, the records are the blocks that each thread
 //! has distributed and its segments on scratch. Afterwards they are the ranges of the output, the
-//! checksums of the writes that have ended, and the edge blocks that are not full. The last record
-//! names the finished file ([`LastRecord::finish`]), just before it gets its name.
+//! checksums of the writes that have ended, and the edge blocks that are not full; or the parts of
+//! rows that their sink has written. The last record names the finished file
+//! ([`LastRecord::finish`]), just before it gets its name.
 //!
 //! With the first commit the directories of the job are marked: from then on they stay if the job
 //! fails or is killed. Segments stay on scratch until the output that contains them is recorded.
@@ -22,8 +23,9 @@ use std::time::{Duration, Instant};
 
 use super::bucket::{Bucket, InputRun, Location, Out, Segment};
 use super::restored::{
-    BLOCKS, Continued, EDGE_BYTES, EDGES, FINISHED, Finished, IDENTITY, Identity, KEPT, PIECES,
-    RANGES, RESUMED, RUNS, SEGMENTS, SETTLED, SegmentEntry, Settled, TOTALS, Totals,
+    BLOCKS, Continued, EDGE_BYTES, EDGES, FINISHED, Finished, IDENTITY, Identity, KEPT, PART_STATE,
+    PIECES, PartsRecord, PartsWritten, RANGES, RESUMED, ROW_PARTS, RUNS, SEGMENTS, SETTLED,
+    SegmentEntry, Settled, TOTALS, Totals,
 };
 use crate::job::thread_group::ThreadGroup;
 use crate::writer::{Ranges, Writer, WrittenPiece};
@@ -60,6 +62,8 @@ pub(crate) struct Checkpoints<'a> {
     pace: Pace,
     moved: Vec<Mutex<Moved>>,
     written: Mutex<Written>,
+    /// The parts of rows that the last record of them has.
+    last_parts: Mutex<usize>,
     /// The content of the journal of an earlier run, and the rest of the job.
     pub(crate) continued: Option<Continued>,
 }
@@ -136,6 +140,9 @@ impl<'a> Checkpoints<'a> {
         scratch.vouch();
         let data_bytes = settled.size.data_bytes;
         let moved = || Mutex::new(Moved::default());
+        let parts = continued
+            .as_ref()
+            .map(|continued| continued.restored.parts_written().parts);
         Ok(Checkpoints {
             volume,
             scratch,
@@ -147,6 +154,7 @@ impl<'a> Checkpoints<'a> {
             pace: Pace::new(data_bytes, volume.device().as_ref()),
             moved: (0..settled.size.threads).map(|_| moved()).collect(),
             written: Mutex::default(),
+            last_parts: Mutex::new(parts.unwrap_or(0)),
             continued,
         })
     }
@@ -336,6 +344,31 @@ impl<'a> Checkpoints<'a> {
                 .iter()
                 .for_each(|address| self.scratch.forget(*address));
             Ok(())
+        })
+    }
+
+    /// Records which parts of rows are in the output, durably, and what their sink says of them.
+    pub(crate) fn keep_parts(&self, written: PartsWritten, state: &[u8]) -> Result<()> {
+        let mut journal = lock(&self.journal);
+        for state in state.chunks(RECORD_BYTES) {
+            journal.append(self.volume, PART_STATE, state)?;
+        }
+        let mut last = lock(&self.last_parts);
+        let record = PartsRecord {
+            follows: *last,
+            written,
+        };
+        journal.append_value(self.volume, ROW_PARTS, &record)?;
+        *last = written.parts;
+        drop((journal, last));
+        self.commit()
+    }
+
+    /// The parts of rows that an earlier run has written.
+    pub(crate) fn parts_written(&self) -> PartsWritten {
+        let continued = self.continued.as_ref();
+        continued.map_or_else(PartsWritten::default, |continued| {
+            continued.restored.parts_written()
         })
     }
 

@@ -59,6 +59,8 @@ pub(super) const RUNS: u32 = KINDS_FROM + 8;
 pub(super) const KEPT: u32 = KINDS_FROM + 9;
 pub(crate) const FINISHED: u32 = KINDS_FROM + 10;
 pub(super) const PIECES: u32 = KINDS_FROM + 11;
+pub(super) const PART_STATE: u32 = KINDS_FROM + 20;
+pub(super) const ROW_PARTS: u32 = KINDS_FROM + 21;
 
 /// Bytes of an edge block in a record: its file, its number, its contents.
 pub(super) const EDGE_BYTES: usize = 16 + BLOCK_BYTES;
@@ -296,6 +298,31 @@ pub(crate) struct Sequence {
     covered: HashMap<u32, Ranges>,
 }
 
+/// Parts of rows that a sink has written.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct PartsWritten {
+    pub(crate) parts: usize,
+    /// Their rows as they were sorted, and the bytes of these.
+    pub(crate) items: u64,
+    pub(crate) bytes: u64,
+}
+
+/// A record of parts.
+#[derive(Debug, Clone, Copy, Serialize, Deserialize)]
+pub(super) struct PartsRecord {
+    /// The number of parts in the record that it continues.
+    pub(super) follows: usize,
+    pub(super) written: PartsWritten,
+}
+
+/// The parts that were written at a checkpoint, and what the sink says of those since the one
+/// before.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct PartsKept {
+    pub(crate) written: PartsWritten,
+    pub(crate) state: Vec<u8>,
+}
+
 /// The content of a journal.
 #[derive(Debug)]
 pub(crate) struct Restored {
@@ -315,6 +342,8 @@ pub(crate) struct Restored {
     /// The pieces that were written to that file, and the length of its header.
     pieces: Vec<WrittenPiece>,
     header_bytes: u64,
+    /// Parts of rows that are in the output, per checkpoint.
+    pub(crate) parts: Vec<PartsKept>,
 }
 
 /// The segments that a journal vouches for.
@@ -383,6 +412,7 @@ impl Restored {
             edges: reading.edges,
             pieces: reading.pieces,
             header_bytes: reading.header_bytes,
+            parts: reading.parts,
         }))
     }
 
@@ -398,6 +428,13 @@ impl Restored {
         sequences.filter(|s| !s.blocks.is_empty()).count()
     }
 
+    /// The parts of rows that are in the output.
+    pub(crate) fn parts_written(&self) -> PartsWritten {
+        self.parts
+            .last()
+            .map_or_else(PartsWritten::default, |kept| kept.written)
+    }
+
     /// For each bucket whether its output has been written. One without bytes counts as not
     /// written: a table may have all of its lines.
     fn are_written(&self) -> Vec<bool> {
@@ -409,7 +446,8 @@ impl Restored {
         let mut look = |(written, counts): (&mut bool, &Counts)| {
             let range = at_bytes..at_bytes + counts.bytes;
             at_bytes = range.end;
-            *written = !range.is_empty() && self.ranges.covers(&range);
+            let is_in_parts = range.end <= self.parts_written().bytes;
+            *written = !range.is_empty() && (is_in_parts || self.ranges.covers(&range));
         };
         let pairs = written.iter_mut().zip(buckets);
         match self.settled.division.is_reversed {
@@ -572,6 +610,8 @@ struct Reading {
     edges: Vec<EdgeBlock>,
     pieces: Vec<WrittenPiece>,
     header_bytes: u64,
+    parts: Vec<PartsKept>,
+    part_state: Vec<u8>,
     /// Whether it is the journal of a job in passes.
     reads_in_passes: bool,
 }
@@ -660,6 +700,14 @@ impl Reading {
                         bytes: Box::new(bytes),
                     });
                 }
+            }
+            PART_STATE => self.part_state.extend_from_slice(payload),
+            ROW_PARTS => {
+                let PartsRecord { follows, written } = record.value()?;
+                // A run may have lost what was recorded behind that.
+                self.parts.retain(|kept| kept.written.parts <= follows);
+                let state = std::mem::take(&mut self.part_state);
+                self.parts.push(PartsKept { written, state });
             }
             STATE => self.reads_in_passes = true,
             _ => return Err(foreign()),

@@ -13,7 +13,7 @@ use std::time::Duration;
 use super::checkpoint::{Checkpoints, Setting};
 use super::driver::Ends;
 use super::restored::{
-    Continued, Division, Finished, Identity, IdentityOption, RESUME, Restored, Settled,
+    Continued, Division, Finished, Identity, IdentityOption, PartsKept, RESUME, Restored, Settled,
 };
 use super::resume::{FoundRest, Resuming, continues};
 use super::{LazyScratch, Partition};
@@ -186,6 +186,19 @@ impl Resumed {
 }
 
 impl Staged {
+    /// The parts of rows that the dead run has written, per checkpoint.
+    pub(crate) fn parts(&self) -> &[PartsKept] {
+        let rest = self.rest.as_ref();
+        rest.map_or(&[], |rest| &rest.restored.parts)
+    }
+
+    /// Leaves out the parts of all checkpoints but the first ones.
+    pub(crate) fn keep_parts(&mut self, checkpoints_count: usize) {
+        if let Some(rest) = &mut self.rest {
+            rest.restored.parts.truncate(checkpoints_count);
+        }
+    }
+
     /// The size to plan for: that of the dead run, if there is one.
     pub(crate) fn size(&self, size: JobSize) -> JobSize {
         self.rest

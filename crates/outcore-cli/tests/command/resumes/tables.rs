@@ -122,6 +122,176 @@ fn shuffles_and_selections_of_tables_are_resumed() {
     }
 }
 
+/// Walks a job on tables, whose rows must be those of a run without a journal.
+fn walk_of(table: &str, verb: &str, options: &str) {
+    let job = table_job(table, verb, PARQUET, options);
+    let rows_of = |resume: &str| {
+        let words = job.command.iter().map(String::as_str);
+        let words: Vec<&str> = words.filter(|word| *word != resume).collect();
+        job.place.run(&words).ok();
+        job.place.run(&["convert", "out.parquet"]).ok().stdout
+    };
+    let rows = rows_of("--resume");
+    job.remove_output();
+    assert!(rows_of("") == rows, "{verb} {options}: other rows");
+    job.remove_output();
+    let (kept, operations) = job.walk_few("kill");
+    println!("{verb} {options}: {operations} operations, {kept} resumed");
+    assert!(kept > 1, "{verb} {options}: {kept}");
+}
+
+#[test]
+fn groups_of_a_table_are_resumed() {
+    let table = csv(150_000, 90_000, false);
+    for options in [
+        "--by key --agg sum(place),count,first(text) --memory 24MiB --threads 2",
+        "--by text --by key:desc --agg median(place),count_distinct(key) --memory 28MiB --threads 1",
+        "--by place --agg mean(key),arg_max(text,key) --memory 24MiB --threads 3",
+    ] {
+        walk_of(&table, "group-by", options);
+    }
+    walk_of(
+        &csv(150_000, 1, true),
+        "group-by",
+        "--by key --agg max(text) --memory 24MiB --threads 2",
+    );
+}
+
+#[test]
+fn joins_of_tables_are_resumed() {
+    let right = TestDir::in_memory();
+    let mut rows = "key,place,more\n,5,none\n77,6,x\n77,7,y\n".to_owned();
+    for number in 0..40_000 {
+        rows.push_str(&format!("{},{number},{:x}\n", number * 3, number * number));
+    }
+    right.write("right.csv", rows.as_bytes());
+    let table = csv(120_000, 90_000, false);
+    for options in [
+        "--on key --memory 28MiB --threads 2",
+        "--on key --how full --memory 28MiB --threads 1",
+        "--on key --how anti --memory 24MiB --threads 3",
+        "--on key --asof place --memory 28MiB --threads 2",
+    ] {
+        let options = format!("{} {options}", right.path("right.csv").display());
+        walk_of(&table, "join", &options);
+    }
+}
+
+#[test]
+fn a_key_whose_partners_go_to_scratch_is_resumed() {
+    let right = TestDir::in_memory();
+    let rows = (0..6_000).map(|number| format!("77,{number:0400}\n"));
+    let rows = format!("key,more\n{}", rows.collect::<String>());
+    right.write("right.csv", rows.as_bytes());
+    let rows = (0..90_000).map(|place| format!("{},{place:060}\n", place / 30));
+    let table = format!("key,text\n{}", rows.collect::<String>());
+    let options = "--on key --memory 24MiB --threads 2";
+    let options = format!("{} {options}", right.path("right.csv").display());
+    walk_of(&table, "join", &options);
+}
+
+#[test]
+fn tables_without_duplicates_are_resumed() {
+    let table = csv(150_000, 90_000, false);
+    for options in [
+        "--by key --memory 16MiB --threads 2",
+        "--by text --by key --keep last --memory 16MiB --threads 1",
+        "--by key --keep text:desc --memory 20MiB --threads 3",
+        "--memory 24MiB --threads 2",
+    ] {
+        walk_of(&table, "dedup", options);
+    }
+}
+
+/// A job whose output has many parts, and a kill after some of them are recorded.
+fn killed_behind_parts(names: [&'static str; 2]) -> Resumed {
+    let rows = match names[1].ends_with("parquet") {
+        true => "--group-rows 2000 --codec none",
+        false => "",
+    };
+    let options = format!("--by text --memory 24MiB --threads 1 {rows}");
+    let job = table_job(&csv(150_000, 1 << 40, false), "sort", names, &options);
+    // Later and later, since the pace of checkpoints depends on the machine.
+    for nth in (30..240).step_by(6).chain((33..240).step_by(3)) {
+        let answer = job.run_with(&format!("kill@{nth}:sync"));
+        let listed = job.place.run(&["scratch", "list", "."]).ok().text();
+        let done = listed.split("resumable at ").nth(1);
+        let done = done.and_then(|text| text.split(' ').next()?.parse::<u32>().ok());
+        if answer.code.is_none() && done.is_some_and(|done| (55..100).contains(&done)) {
+            return job;
+        }
+        let clean = ["scratch", "clean", ".", "--resumable"];
+        job.place.run(&clean).ok();
+        let _ = std::fs::remove_file(job.place.path(names[1]));
+    }
+    panic!("no kill leaves parts of the output");
+}
+
+#[test]
+fn a_resumed_table_goes_on_behind_what_is_written() {
+    for names in [PARQUET, ["in.parquet", "out.csv"]] {
+        let job = killed_behind_parts(names);
+        let answer = job.resume().ok();
+        assert!(answer.stderr.contains("continues the run"), "{answer:?}");
+        assert!(!answer.stderr.contains("was changed"), "{answer:?}");
+        job.is_whole("behind its parts");
+    }
+}
+
+#[test]
+fn a_changed_unfinished_table_is_written_again() {
+    let job = killed_behind_parts(PARQUET);
+    let dirs = job.place.names();
+    let output = dirs.iter().map(|dir| job.place.path(dir).join("output-0"));
+    let output = output.into_iter().find(|path| path.exists()).unwrap();
+    let mut bytes = std::fs::read(&output).unwrap();
+    bytes[5000] ^= 4;
+    std::fs::write(&output, bytes).unwrap();
+    let answer = job.resume().ok();
+    assert!(answer.stderr.contains("was changed"), "{answer:?}");
+    job.is_whole("changed");
+}
+
+#[test]
+fn another_group_join_or_choice_is_refused_with_the_difference() {
+    let table = csv(150_000, 1 << 40, false);
+    for (verb, options, other, difference) in [
+        (
+            "group-by",
+            "--by key --agg count --memory 24MiB",
+            "--agg sum(place)",
+            "its aggregates was count = Count()",
+        ),
+        (
+            "join",
+            "in.parquet --on place --memory 24MiB",
+            "--how left",
+            "its kind of join was inner, and is left now",
+        ),
+        (
+            "dedup",
+            "--by key --memory 16MiB",
+            "--keep last",
+            "its choice of the kept row was first, and is last now",
+        ),
+    ] {
+        let options = format!("{options} --threads 1");
+        let job = table_job(&table, verb, PARQUET, &options);
+        killed_late(&job);
+        let kept = job.place.names();
+        let words = job.command.iter().map(String::as_str);
+        let words: Vec<&str> = words.filter(|word| *word != "count").collect();
+        let words: Vec<&str> = words.into_iter().filter(|word| *word != "--agg").collect();
+        let words = [&words[..], &other.split(' ').collect::<Vec<_>>()].concat();
+        job.place.run(&words).fails(2, &[difference], "begin anew");
+        assert_eq!(job.place.names(), kept, "nothing is removed");
+        let listed = job.place.run(&["scratch", "list", "."]).ok().text();
+        assert!(listed.contains(&format!("{verb} in.parquet")), "{listed}");
+        job.resume().ok();
+        job.is_whole(verb);
+    }
+}
+
 #[test]
 fn another_job_on_the_table_is_refused_with_the_difference() {
     let table = csv(150_000, 1 << 40, false);
@@ -213,5 +383,17 @@ fn tables_that_cannot_be_resumed_reject_the_option() {
     );
     run("shuffle in.parquet -n 1 -o o.parquet --resume").fails(2, &["--resume"], "");
     run("unique in.parquet --by a --keep-order -o o.parquet --resume").fails(2, &["--resume"], "");
+    run("dedup in.parquet --by a --removed r.parquet -o o.parquet --resume").fails(
+        2,
+        &["--resume"],
+        "",
+    );
+    run("dedup in.parquet --near b -o o.parquet --resume").fails(2, &["--resume"], "");
+    run("join in.parquet in.csv --on a --unordered -o o.parquet --resume").fails(
+        2,
+        &["--resume"],
+        "",
+    );
+    run("group-by in.parquet --by a --resume").fails(2, &["one file"], "-o");
     assert_eq!(place.names(), ["in.csv", "in.csv.gz", "in.parquet"]);
 }

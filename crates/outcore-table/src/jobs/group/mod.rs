@@ -29,7 +29,6 @@ mod to;
 
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU64, Ordering};
 
 use arrow_array::RecordBatch;
 use outcore::Job;
@@ -136,17 +135,16 @@ fn grouped(
         to: &output,
         plan,
         shape: writes_shape,
-        written: AtomicU64::new(0),
     };
     let order = KeyInFront { tie: Tie::Bytes };
     let threads_count = writes_shape.writers_count;
     let dir = scratch_dir(outputs);
     let kept = journal.as_mut();
     let done = sort_all(job, threads_count, (&source, &sink), &order, dir, kept)?;
-    if plan.keys.is_empty() && sink.written.load(Ordering::Relaxed) == 0 {
+    if plan.keys.is_empty() && output.rows_written() == 0 {
         sink.write_empty(output.section_behind())?;
     }
-    let (rows_in, rows_out) = (input.rows_count(), sink.written.into_inner());
+    let (rows_in, rows_out) = (input.rows_count(), output.rows_written());
     if let Some(journal) = &mut journal {
         journal.count(rows_in, rows_out);
     }
@@ -206,7 +204,6 @@ fn few_of(
         to: &few,
         plan,
         shape: writes_shape,
-        written: AtomicU64::new(0),
     };
     let order = KeyInFront { tie: Tie::Bytes };
     let threads_count = reads_shape.readers_count;

@@ -7,13 +7,11 @@
 //! Bounds: the output's row groups, the states of some thousand groups per thread, and the longest
 //! values that the aggregates of these groups keep.
 
-use std::sync::atomic::{AtomicU64, Ordering};
-
 use arrow_array::{Array, ArrayRef, RecordBatch};
 use arrow_cast::{CastOptions, cast_with_options};
 use arrow_schema::DataType;
 use outcore::Forecast;
-use outcore::sort::lines::rows::{RowPart, RowSink};
+use outcore::sort::lines::rows::{PartsInOutput, RowPart, RowSink};
 use outcore_io::Result;
 use outcore_io::output::StagedOutput;
 
@@ -37,8 +35,6 @@ pub(super) struct GroupSink<'a> {
     pub(super) plan: &'a Plan,
     pub(super) shape: WriteShape,
     pub(super) part_bytes: u64,
-    /// The number of written groups.
-    pub(super) written: AtomicU64,
 }
 
 impl<'a> GroupSink<'a> {
@@ -95,6 +91,10 @@ impl RowSink for GroupSink<'_> {
 
     fn staged(&self) -> Option<&StagedOutput> {
         self.to.staged()
+    }
+
+    fn parts_in_output(&self) -> Result<Option<PartsInOutput>> {
+        self.to.parts_in_output()
     }
 
     fn give_up(&self) {
@@ -226,8 +226,6 @@ impl GroupPart<'_> {
             batch.map_err(|error| fault::arrow(GROUP, &error))
         })?;
         self.section.write(&batch)?;
-        let count = self.groups.len() as u64;
-        self.sink.written.fetch_add(count, Ordering::Relaxed);
         self.groups.clear();
         self.states.iter_mut().for_each(States::clear);
         self.held_bytes = 0;

@@ -9,6 +9,7 @@ use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
 
 use arrow_array::RecordBatch;
+use outcore::sort::lines::rows::PartsInOutput;
 use outcore_io::output::StagedOutput;
 use outcore_io::{Error, Result, units};
 
@@ -23,6 +24,11 @@ pub(super) trait GroupsTo: Sync {
     /// As [`RowSink::staged`](outcore::sort::lines::rows::RowSink::staged).
     fn staged(&self) -> Option<&StagedOutput> {
         None
+    }
+
+    /// As [`RowSink::parts_in_output`](outcore::sort::lines::rows::RowSink::parts_in_output).
+    fn parts_in_output(&self) -> Result<Option<PartsInOutput>> {
+        Ok(None)
     }
 
     /// As [`RowSink::give_up`](outcore::sort::lines::rows::RowSink::give_up).
@@ -51,6 +57,10 @@ impl GroupsTo for TableOutput {
 
     fn staged(&self) -> Option<&StagedOutput> {
         TableOutput::staged(self)
+    }
+
+    fn parts_in_output(&self) -> Result<Option<PartsInOutput>> {
+        self.sections_in_file()
     }
 
     fn give_up(&self) {

@@ -36,7 +36,6 @@ mod types;
 
 use std::ops::ControlFlow;
 use std::path::PathBuf;
-use std::sync::atomic::AtomicU64;
 use std::time::Instant;
 
 use outcore::Job;
@@ -318,7 +317,6 @@ fn by_sort(
         plan,
         shape: writes_shape,
         scratch: Scratch::new(job, &scratch_dir),
-        written: AtomicU64::new(0),
     };
     let order = JoinKey {
         tail_bytes: plan.tail_bytes,
@@ -328,7 +326,7 @@ fn by_sort(
     let kept = journal.as_mut();
     let done = sort_all(job, threads_count, ends, &order, scratch_dir, kept)?;
     let rows_in = inputs.iter().map(TableInput::rows_count).sum();
-    let rows_out = sink.written.into_inner();
+    let rows_out = output.rows_written();
     if let Some(journal) = &mut journal {
         journal.count(rows_in, rows_out);
     }

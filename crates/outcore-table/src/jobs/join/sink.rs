@@ -9,12 +9,11 @@
 //! Bounds: the output's row groups; per thread a batch of rows, its arrays, and the held rows.
 
 use std::ops::Range;
-use std::sync::atomic::{AtomicU64, Ordering};
 
 use arrow_array::{BooleanArray, RecordBatch, RecordBatchOptions};
 use arrow_select::nullif::nullif;
 use outcore::Forecast;
-use outcore::sort::lines::rows::{RowPart, RowSink};
+use outcore::sort::lines::rows::{PartsInOutput, RowPart, RowSink};
 use outcore_io::Result;
 use outcore_io::output::StagedOutput;
 
@@ -33,8 +32,6 @@ pub(super) struct JoinSink<'a> {
     pub(super) shape: WriteShape,
     pub(super) part_bytes: u64,
     pub(super) scratch: Scratch<'a>,
-    /// The number of written rows.
-    pub(super) written: AtomicU64,
 }
 
 impl RowSink for JoinSink<'_> {
@@ -79,6 +76,10 @@ impl RowSink for JoinSink<'_> {
 
     fn staged(&self) -> Option<&StagedOutput> {
         self.output.staged()
+    }
+
+    fn parts_in_output(&self) -> Result<Option<PartsInOutput>> {
+        self.output.sections_in_file()
     }
 
     fn give_up(&self) {
@@ -251,8 +252,6 @@ impl Pairs<'_> {
         }
         let batch = fault::guarded(JOIN, || self.made())?;
         self.section.write(&batch)?;
-        let rows_count = batch.num_rows() as u64;
-        self.sink.written.fetch_add(rows_count, Ordering::Relaxed);
         self.bytes.clear();
         self.paired_bytes = 0;
         self.left.clear();

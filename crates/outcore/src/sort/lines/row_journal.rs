@@ -197,6 +197,19 @@ impl RowJournal {
         Ok(())
     }
 
+    /// What the sink of a killed run has said of the parts that it had written, per checkpoint.
+    pub fn part_states(&self) -> Vec<&[u8]> {
+        let staged = self.staged.iter().flat_map(Staged::parts);
+        staged.map(|kept| &kept.state[..]).collect()
+    }
+
+    /// Keeps the parts of the first checkpoints only; the others are written again.
+    pub fn keep_parts(&mut self, checkpoints_count: usize) {
+        if let Some(staged) = &mut self.staged {
+            staged.keep_parts(checkpoints_count);
+        }
+    }
+
     /// Notes how many rows the job has read and written, if its sort had others.
     pub fn count(&mut self, rows_in: u64, rows_out: u64) {
         if let Some(end) = &mut self.end {

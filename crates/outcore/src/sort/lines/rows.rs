@@ -282,6 +282,15 @@ pub trait RowSource: Sync {
     }
 }
 
+/// Whole parts of rows in an output.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct PartsInOutput {
+    /// Their number.
+    pub parts: usize,
+    /// What the sink of a run that continues must know.
+    pub state: Vec<u8>,
+}
+
 /// Takes rows in order, in parts. One thread takes each part, which has many consecutive rows,
 /// while other threads take the next parts.
 pub trait RowSink: Sync {
@@ -316,6 +325,16 @@ pub trait RowSink: Sync {
     /// # Errors
     /// The error that keeps it from taking rows.
     fn begin(&self, number: usize, rows_before: Option<u64>) -> Result<Box<dyn RowPart + '_>>;
+
+    /// In a job with a journal: what the output holds of whole parts, durably, and what a run that
+    /// continues must know of those since the last call; `None` if it cannot continue behind a
+    /// part.
+    ///
+    /// # Errors
+    /// The device's error.
+    fn parts_in_output(&self) -> Result<Option<PartsInOutput>> {
+        Ok(None)
+    }
 
     /// Called if the sort has failed on one thread, possibly before that thread began a part that
     /// others wait for. From then on, parts that wait for earlier ones must fail. May be called

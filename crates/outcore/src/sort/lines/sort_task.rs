@@ -20,14 +20,16 @@ use super::emit::Gather;
 use super::line_bytes::is_same;
 use super::plan::SORTING;
 use super::refs::{AnyTie, Ref, sort_refs};
-use super::rows::{RowPart, RowSink};
+use super::rows::{PartsInOutput, RowPart, RowSink};
 use super::sides::{Side, Sides};
 use super::split::check_room;
 use super::table::{Tables, met};
 use crate::key::sort_key::Tie;
+use crate::partition::checkpoint::Checkpoints;
 use crate::partition::driver::{Ends, Written};
 use crate::partition::kernel::FETCH_AHEAD;
 use crate::partition::load::LoadedRun;
+use crate::partition::restored::PartsWritten;
 use crate::partition::task::{
     BucketTask, BucketWork, Loaded, Spot, TaskMemory, TaskWorker, Tasks, run_tasks, take_over,
     tasks_in_order,
@@ -114,7 +116,15 @@ pub(super) fn sort_buckets(
         let takes_turns = is_thinned || staged.is_none();
         let copies_bytes_max = (!takes_turns).then_some(context.plan.bucket_bytes_max);
         let mut list = tasks_in_order(buckets, copies_bytes_max);
-        let restored = take_over(context, &sink, &mut list)?;
+        let mut restored = take_over(context, &sink, &mut list)?;
+        let checkpoints = context
+            .checkpoints
+            .as_ref()
+            .filter(|_| context.rows.is_some());
+        let in_output = checkpoints.map_or_else(PartsWritten::default, Checkpoints::parts_written);
+        let is_before = |task: &BucketTask<_>| task.range().end <= in_output.bytes;
+        list.drain(..list.partition_point(is_before));
+        restored += in_output.items;
         // A bucket that is too large for all threads at once is sorted by one.
         let needs = |task: &BucketTask<_>| task.bucket.space(!context.is_whole());
         let spaces: Vec<Space> = list.iter().map(needs).collect();
@@ -132,9 +142,17 @@ pub(super) fn sort_buckets(
         for space in alone.iter().flatten() {
             check_room(context, space)?;
         }
-        let parts = context
-            .rows
-            .map(|sink| Parts::of(context, sink, &list, &alone, &is_with_last, bounds));
+        let parts = context.rows.map(|sink| {
+            Parts::of(
+                context,
+                sink,
+                &list,
+                &alone,
+                &is_with_last,
+                bounds,
+                in_output,
+            )
+        });
         let ends = parts.iter().flat_map(|parts| parts.ends.iter().copied());
         let tasks = Tasks::new(list, sink, is_thinned).in_parts(ends.collect());
         let done = Done::default();
@@ -161,7 +179,7 @@ pub(super) fn sort_buckets(
             from = to;
         }
         let bytes = match (takes_turns, context.rows) {
-            (_, Some(_)) => done.bytes.load(Ordering::Relaxed),
+            (_, Some(_)) => in_output.bytes + done.bytes.load(Ordering::Relaxed),
             (true, None) => tasks.placed_bytes(),
             (false, None) => bytes,
         };
@@ -209,8 +227,13 @@ struct Parts<'a> {
     sink: &'a dyn RowSink,
     /// The bucket at which each part ends, exclusive.
     ends: Vec<usize>,
-    /// Rows before each of them; `None` if some are omitted.
-    rows_before: Option<Vec<u64>>,
+    /// What is written once each of them is, after the first entry, which an earlier run has
+    /// written.
+    written: Vec<PartsWritten>,
+    /// Whether some rows are omitted.
+    is_thinned: bool,
+    /// Held while the journal notes what is written.
+    noting: Mutex<()>,
     /// The part that other threads go on with.
     unfinished: Mutex<Option<Unfinished<'a>>>,
 }
@@ -225,13 +248,16 @@ impl<'a> Parts<'a> {
         alone: &[Option<Space>],
         is_with_last: &[bool],
         bounds: Option<&[u64]>,
+        in_output: PartsWritten,
     ) -> Self {
         let mut ends = Vec::new();
-        let mut rows_before = vec![0];
-        let (mut part_bytes, mut rows) = (0, 0);
+        let mut written = vec![in_output];
+        let mut next = in_output;
+        let mut part_bytes = 0;
         for (index, task) in list.iter().enumerate() {
             part_bytes += task.bucket.counts.bytes;
-            rows += task.bucket.counts.items;
+            next.bytes = task.range().end;
+            next.items += task.bucket.counts.items;
             let is_border =
                 alone[index].is_some() || alone.get(index + 1).is_none_or(Option::is_some);
             let goes_on = is_with_last.get(index + 1) == Some(&true);
@@ -244,14 +270,17 @@ impl<'a> Parts<'a> {
             };
             if !goes_on && (is_border || part_bytes >= sink.part_bytes()) {
                 ends.push(index + 1);
-                rows_before.push(rows);
+                next.parts += 1;
+                written.push(next);
                 part_bytes = 0;
             }
         }
         Parts {
             sink,
             ends,
-            rows_before: (!context.options.is_thinned()).then_some(rows_before),
+            written,
+            is_thinned: context.options.is_thinned(),
+            noting: Mutex::default(),
             unfinished: Mutex::default(),
         }
     }
@@ -262,8 +291,29 @@ impl<'a> Parts<'a> {
         if let Some(unfinished) = self.unfinished().take_if(is_it) {
             return Ok(unfinished.part);
         }
-        let rows_before = self.rows_before.as_ref().map(|before| before[part]);
-        self.sink.begin(part, rows_before)
+        let before = self.written[part];
+        let rows_before = (!self.is_thinned).then_some(before.items);
+        self.sink.begin(before.parts, rows_before)
+    }
+
+    /// Notes in the journal which parts are in the output, if that is due.
+    fn note(&self, checkpoints: &Checkpoints<'_>, bytes: u64) -> Result<()> {
+        checkpoints.advance(bytes);
+        if !checkpoints.is_due() {
+            return Ok(());
+        }
+        // If another thread is at it, it does that for this one as well.
+        let Ok(_noting) = self.noting.try_lock() else {
+            return Ok(());
+        };
+        let Some(PartsInOutput { parts, state }) = self.sink.parts_in_output()? else {
+            return Ok(());
+        };
+        let written = self.written.iter().find(|written| written.parts == parts);
+        match written {
+            Some(written) => checkpoints.keep_parts(*written, &state),
+            None => Ok(()),
+        }
     }
 
     fn unfinished(&self) -> MutexGuard<'_, Option<Unfinished<'a>>> {
@@ -768,7 +818,12 @@ impl<'p> Sorting<'_, 'p> {
         self.done.lines.fetch_add(count, Ordering::Relaxed);
         self.done.bytes.fetch_add(bytes, Ordering::Relaxed);
         match is_last {
-            true => begun.part.finish(),
+            true => {
+                begun.part.finish()?;
+                let checkpoints = self.context.checkpoints.as_ref();
+                let bytes = parts.written[number + 1].bytes - parts.written[number].bytes;
+                checkpoints.map_or(Ok(()), |checkpoints| parts.note(checkpoints, bytes))
+            }
             false => {
                 self.part = Some(begun);
                 Ok(())
