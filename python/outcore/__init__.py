@@ -38,6 +38,7 @@ from ._lookup import lookup
 from ._machine_verbs import *
 from ._open import open, tabulate
 from ._outcore import __version__
+from ._part_verbs import *
 from ._place_reports import *
 from ._progress import Progress
 from ._record_verbs import *
@@ -116,7 +117,7 @@ __all__ += [
     "RebalanceReport", "TransferSummary", "DatasetEntry", "VolumeListing", "RemovalReport", "RateAtDepth",
     "MeasuredDrive", "TogetherRates", "DriveGroup", "ProbeReport", "ResumableJob", "ScratchEntry",
     "ScratchListing", "RemovedScratch", "ScratchRemoval", "Setting", "Settings", "sort", "unique", "comm",
-    "shuffle", "head", "tail", "sample", "split", "verify", "map", "filter", "merge", "count_by", "convert",
+    "shuffle", "verify", "head", "tail", "sample", "split", "map", "filter", "merge", "count_by", "convert",
     "info", "dedup", "group_by", "window", "join", "diff", "gen", "zip", "flat_map", "enumerate", "windows",
     "reverse", "reduce", "scan", "histogram", "top", "find", "partition", "gather", "lookup_file",
     "sort_view", "probe_drives", "list_scratch", "clean_scratch", "settings",

@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any, SupportsIndex, overload
 
 from . import _arguments as arguments
 from . import _kinds
+from . import _part_verbs
 from . import _row_verbs
 from . import _table_verbs
 from . import _verbs
@@ -284,7 +285,7 @@ class Table(Held):
 
     def head(self, rows: SupportsIndex) -> Table:
         """The first rows. Only these are read."""
-        return _verbs.head(self, count=rows)
+        return _part_verbs.head(self, count=rows)
 
     def sample(self, rows: SupportsIndex, *, seed: SupportsIndex = _SEED) -> Table:
         """Random rows, in the order of the input; each set of this size is equally likely. For a share of the rows,
@@ -292,7 +293,7 @@ class Table(Held):
         if isinstance(rows, float):
             hint = "sample(10) draws 10 rows, and outcore.sample(table, rate=0.1) a tenth of them"
             raise usage("sample", f"{rows} is not a number of rows", hint)
-        return _verbs.sample(self, count=rows, seed=seed)
+        return _part_verbs.sample(self, count=rows, seed=seed)
 
     def write(
         self,
@@ -325,7 +326,7 @@ class Table(Held):
 
     def tail(self, rows: SupportsIndex) -> Table:
         """The last rows."""
-        return _verbs.tail(self, count=rows)
+        return _part_verbs.tail(self, count=rows)
 
     @functools.cached_property
     def schema(self) -> Mapping[str, str]:

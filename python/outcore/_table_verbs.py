@@ -146,7 +146,7 @@ def info(
         csv, jsonl, header, separator: As in `comm`.
         src: As in `convert`.
         null, volume, progress: As in `sort`.
-        on_error: As in `split`.
+        on_error: As in `verify`.
 
     Raises: What `sort` raises.
     """

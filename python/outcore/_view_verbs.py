@@ -165,7 +165,8 @@ def sort_view(
         dtype, record, key, order, descending, stable, separator, lines, zero_terminated, csv, jsonl, fastq,
             by, header, columns, union, null, memory, threads, io, drives, explain, record_io, volume,
             progress: As in `sort`.
-        infer, on_error: As in `split`.
+        infer: As in `split`.
+        on_error: As in `verify`.
 
     Raises: What `sort` raises.
     """

@@ -8,7 +8,7 @@ from typing import Any
 
 import outcore
 import pytest
-from outcore import _record_verbs, _row_verbs, _table_verbs, _verbs
+from outcore import _part_verbs, _record_verbs, _row_verbs, _table_verbs, _verbs
 from outcore._summary import JobReport
 
 numpy = pytest.importorskip("numpy", reason="NumPy is not installed")
@@ -157,7 +157,7 @@ NEEDED: dict[str, dict[str, Any]] = {
 }
 WITH_LINES = sorted(
     name
-    for module in (_verbs, _row_verbs, _table_verbs, _record_verbs)
+    for module in (_verbs, _part_verbs, _row_verbs, _table_verbs, _record_verbs)
     for name in module.__all__
     if "lines" in inspect.signature(getattr(module, name)).parameters
 )

@@ -31,7 +31,7 @@ from ray.exceptions import RayError, RayTaskError
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy as OnNode
 
 from .. import _units as units
-from .. import _verbs
+from .. import _part_verbs
 from .._errors import CorruptError, IoError, usage
 from .._progress import DONE, Watcher, telling
 from . import _files, _sample, _tasks
@@ -485,7 +485,7 @@ def _publish(
             made = os.path.join(place, LIST)
             with open(made, "w", encoding="utf-8") as file:
                 file.write(f"{text}\n")
-            _verbs.head(made, f"{staged}/{LIST}", count=1, lines=True, force=True)
+            _part_verbs.head(made, f"{staged}/{LIST}", count=1, lines=True, force=True)
         return finished
     with open(os.path.join(staged, LIST), "w", encoding="utf-8") as file:
         file.write(f"{text}\n")

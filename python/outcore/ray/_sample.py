@@ -17,7 +17,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-from .. import _verbs
+from .. import _part_verbs, _verbs
 from .._libraries import library
 from . import _files
 from ._job import Form, Source, mixed
@@ -73,7 +73,7 @@ def sample(source: Source, form: Form, count: int, seed: int, by: tuple[str, ...
         return _of_lines(path, count, rng)
     with tempfile.TemporaryDirectory() as place:
         made = Path(place) / f"sample{form.suffix}"
-        _verbs.sample(path, made, count=count, seed=rng.randrange(1 << 32), **form.reading)
+        _part_verbs.sample(path, made, count=count, seed=rng.randrange(1 << 32), **form.reading)
         return made.read_bytes()[form.header_bytes :]
 
 
@@ -123,7 +123,7 @@ def _of_table(path: str, is_ranged: bool, count: int, rng: random.Random, by: tu
         return _written(table.take(arrow.array(sorted(rows), type=arrow.int64())))
     with tempfile.TemporaryDirectory() as place:
         made = Path(place) / "sample.parquet"
-        _verbs.sample(path, made, count=count, seed=rng.randrange(1 << 32))
+        _part_verbs.sample(path, made, count=count, seed=rng.randrange(1 << 32))
         table = parquet.read_table(made)
         return _written(table.select(_roots(table.column_names, by)))
 

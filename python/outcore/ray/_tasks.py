@@ -20,7 +20,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from .. import _row_verbs, _table_verbs, _verbs
+from .. import _part_verbs, _row_verbs, _table_verbs, _verbs
 from .._arguments import resources_of
 from .._errors import CorruptError, usage
 from .._kinds import ARRAY, CSV_TABLE, JSON_TABLE, RECORD_KINDS, TABLES, what
@@ -85,7 +85,7 @@ def _records(path: str, reading: dict[str, Any], kind: str) -> Form:
     with tempfile.TemporaryDirectory() as place:
         # The engine knows the length of a record, and writes the header of an array.
         one = Path(place) / ("one.npy" if kind == ARRAY else "one.bin")
-        _verbs.head(path, one, count=1, **reading)
+        _part_verbs.head(path, one, count=1, **reading)
         if kind != ARRAY:
             return Form("records", ".bin", reading, reading, reading, one.stat().st_size or 1)
         array = library("numpy", "read .npy").load(one, mmap_mode="r")
@@ -118,7 +118,7 @@ def partition(job: Job, source: Source, form: Form, borders: Borders, node: str)
         # The fastest codec, since these files are read once.
         route["codec"] = "lz4"
     maybe_fail(job, "partition", source.number)
-    made = _verbs.split(
+    made = _part_verbs.split(
         source.path,
         place / ("{part}" + form.suffix),
         **form.reading,

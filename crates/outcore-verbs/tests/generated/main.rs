@@ -108,6 +108,7 @@ fn functions_and_reports_of_python_are_those_of_the_verbs() {
     let python::Package { modules, names } = python::package();
     let [
         of_lines,
+        of_parts,
         of_rows,
         of_tables,
         of_records,
@@ -117,6 +118,7 @@ fn functions_and_reports_of_python_are_those_of_the_verbs() {
     ] = modules;
     check_section("python/outcore/__init__.py", "verbs", ("#", ""), &names);
     check("python/outcore/_verbs.py", &of_lines);
+    check("python/outcore/_part_verbs.py", &of_parts);
     check("python/outcore/_row_verbs.py", &of_rows);
     check("python/outcore/_table_verbs.py", &of_tables);
     check("python/outcore/_record_verbs.py", &of_records);

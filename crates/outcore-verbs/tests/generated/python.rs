@@ -68,8 +68,12 @@ pub(crate) fn is_of_command(name: &str) -> bool {
 }
 
 /// The modules, with what their heads say of their verbs.
-const MODULES: [(Place, &str); 7] = [
-    (Place::Lines, "s on lines, records and tables"),
+const MODULES: [(Place, &str); 8] = [
+    (Place::Lines, "s on all of the lines, records or rows"),
+    (
+        Place::Parts,
+        "s that take parts of lines, records and tables",
+    ),
     (Place::Rows, "s on records and tables"),
     (Place::Tables, "s on tables"),
     (Place::Records, "s on records"),
@@ -78,10 +82,14 @@ const MODULES: [(Place, &str); 7] = [
     (Place::Machine, "s on drives, scratch and settings"),
 ];
 
+/// Verbs on any input that take parts of it.
+const OF_PARTS: [&str; 4] = ["head", "sample", "split", "tail"];
+
 /// The module that a verb is in.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Place {
     Lines,
+    Parts,
     Rows,
     Tables,
     Records,
@@ -103,6 +111,7 @@ impl Place {
             _ if matches!(group, Some("config" | "drives" | "scratch")) => Place::Machine,
             Inputs::Tables => Place::Tables,
             Inputs::Arrays => Place::Arrays,
+            _ if OF_PARTS.contains(&V::NAME) => Place::Parts,
             _ if options.any(|arg| arg.get_id() == "is_lines") => Place::Lines,
             Inputs::Any => Place::Rows,
             _ => Place::Records,
@@ -123,7 +132,7 @@ impl Place {
 /// What is made of the verbs.
 pub(crate) struct Package {
     /// The modules, in the order of [`MODULES`].
-    pub(crate) modules: [String; 7],
+    pub(crate) modules: [String; 8],
     /// The statement that lists the names which the package has of them and of the reports.
     pub(crate) names: String,
 }
