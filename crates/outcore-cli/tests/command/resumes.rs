@@ -68,7 +68,7 @@ fn numbers() -> Resumed {
 fn after(nth: u64) -> u64 {
     match std::env::var("RESUME_KILLS").as_deref() {
         Ok("all") => nth + 1,
-        _ => nth + (nth / 4 | 1),
+        _ => nth + ((nth / 4) | 1),
     }
 }
 

@@ -49,6 +49,9 @@ fn change_output(job: &Resumed, change: impl Fn(&mut Vec<u8>)) {
     std::fs::write(path, bytes).unwrap();
 }
 
+/// A change of a file's bytes.
+type Change = dyn Fn(&mut Vec<u8>);
+
 const CHANGED: &str = "the unfinished output of the killed job was changed";
 
 #[test]
@@ -68,7 +71,7 @@ fn an_unfinished_output_that_was_changed_is_written_again() {
         ),
     ] {
         let sync = late_sync(&job);
-        let changes: [(&str, &dyn Fn(&mut Vec<u8>)); 4] = [
+        let changes: [(&str, &Change); 4] = [
             ("cut", &|bytes| bytes.clear()),
             ("zeroed", &|bytes| bytes.fill(0)),
             ("another", &|bytes| *bytes = Numbers(3).bytes(bytes.len())),
