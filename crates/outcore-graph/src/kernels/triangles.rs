@@ -164,8 +164,8 @@ impl Counted {
         }
     }
 
-    /// Ends the pass of the lists up to `passed`; keeps the state unless only some of the lists that
-    /// a killed run held are held now.
+    /// Ends the pass of the lists up to `passed`. Keeps the state, unless only some of the lists
+    /// that a killed run held are held now.
     fn end_pass(&mut self, job: &Job, part: &Range<usize>, passed: usize) -> Result<()> {
         if part.end < self.met.held_to {
             return Ok(());

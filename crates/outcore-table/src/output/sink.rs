@@ -119,7 +119,8 @@ impl Sink {
         purpose: &str,
         volume: &Arc<Volume>,
         file: &VolumeFile,
-        (front, sum): (&Front, XxHash3_64),
+        front: &Front,
+        sum: XxHash3_64,
     ) -> Result<Self> {
         let mut sink = FileSink::new(budget, purpose, volume, file)?;
         sink.passes_bytes = front.len_bytes;

@@ -22,7 +22,7 @@ use crate::input::check_room_for_set;
 pub(crate) struct StagedFile {
     pub(super) volume: Arc<Volume>,
     pub(super) staged: StagedOutput,
-    /// What a killed run has written of it.
+    /// The part that a killed run has written.
     pub(super) kept: Option<KeptTable>,
     /// Whether a run that continues goes on behind whole sections.
     pub(super) keeps_sections: bool,
