@@ -201,14 +201,9 @@ pub(super) fn copy_to(
     to: CopyTo<'_>,
     change: &dyn Change,
 ) -> Result<Copied> {
-    let CopyTo {
-        outputs,
-        schema,
-        writes,
-        staged,
-    } = to;
+    let (outputs, schema) = (to.outputs, to.schema);
     let started = Instant::now();
-    let mut writes = writes.clone();
+    let mut writes = to.writes.clone();
     writes.long_columns.extend(input.long_names());
     let repeats_hardly = input.hardly_repeating().into_iter();
     let left_out = repeats_hardly.filter(|name| change.keeps(name));
@@ -236,7 +231,7 @@ pub(super) fn copy_to(
     };
     let plan = PassPlan::of(job, COPY, input, (schema, shape.rows_count), threads_count);
     job.control.show_plan(&plan);
-    let staged = staged.map(StagedFile::whole);
+    let staged = to.staged.map(StagedFile::whole);
     let output = TableOutput::create_in(staged, job, outputs, schema, writes, shape)?;
     let before_bytes = input.read_bytes();
     job.control.begin_phase(COPY, input.stored_bytes());

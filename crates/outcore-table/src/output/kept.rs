@@ -22,6 +22,7 @@ use outcore_io::memory::{BLOCK_BYTES, Budget, Pool};
 use outcore_io::port::{Volume, VolumeFile};
 use outcore_io::transfers::{ReadRange, Transfers};
 use outcore_io::{Error, Result};
+use parquet::arrow::arrow_writer::ArrowRowGroupWriterFactory;
 use parquet::column::writer::ColumnCloseResult;
 use parquet::errors::Result as ParquetResult;
 use parquet::file::metadata::page_index::PageIndexBuilder;
@@ -36,7 +37,7 @@ use twox_hash::XxHash3_64;
 
 use super::refused::unwritable;
 use super::sink::{Front, Sink};
-use super::{OpenFile, State, TableOutput, WRITE, Writer};
+use super::{OpenFile, State, TableFormat, TableOutput, WRITE, Writer};
 use crate::fault;
 
 /// The length of a request, and the number of them in flight.
@@ -166,6 +167,39 @@ fn footer_of(
 }
 
 impl TableOutput {
+    /// Opens the first file, behind what a killed run has written of it. `keeps_sections` says
+    /// whether a run that continues goes on behind sections, if the format allows that.
+    ///
+    /// # Errors
+    /// As [`TableOutput::create`].
+    pub(super) fn begin(
+        &self,
+        mut kept: Option<KeptTable>,
+        keeps_sections: bool,
+    ) -> Result<Option<Arc<ArrowRowGroupWriterFactory>>> {
+        let (mut first, factory) = self.open_file(0, kept.as_mut())?;
+        let mut groups_count = 0;
+        let mut state = self.sequencer.lock();
+        if let Some(kept) = &kept {
+            (state.next, state.rows) = (kept.sections, kept.rows);
+            if let Writer::Parquet(writer) = &mut first.writer {
+                let replayed = fault::written(WRITE, || {
+                    kept.replay(writer).map_err(|error| unwritable(&error))
+                });
+                groups_count = replayed.map_err(|error| self.located(0, error))?;
+            }
+        }
+        let is_able = match self.options.format {
+            TableFormat::Parquet => self.options.bloom_filters.is_empty(),
+            TableFormat::Csv | TableFormat::Tsv | TableFormat::JsonLines => true,
+            _ => false,
+        };
+        let keeps_sections = keeps_sections && is_able;
+        state.kept = keeps_sections.then(|| KeptSections::behind(groups_count));
+        state.file = Some(first);
+        Ok(factory)
+    }
+
     /// The whole sections that the file of a job with a journal has, durably, with the state of
     /// those since the last call; `None` if there is nothing new.
     ///

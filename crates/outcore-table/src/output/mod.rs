@@ -71,7 +71,7 @@ pub(crate) use sink::SINK_BYTES;
 use sink::{Sink, TORN_ARROW};
 pub(crate) use staging::StagedFile;
 pub use staging::list_of;
-use staging::{file_rows, stage};
+use staging::{file_rows, staged_file};
 
 pub use options::{Codec, FileRows, OutputOptions, TableFormat, TableStream, VectorLayout};
 
@@ -242,43 +242,23 @@ impl TableOutput {
             }
             TableFormat::Vectors => vectors::check(&schema)?,
         }
-        let keeps_sections = file.as_ref().is_some_and(|file| file.keeps_sections)
-            && options.bloom_filters.is_empty()
-            && matches!(
-                options.format,
-                TableFormat::Parquet | TableFormat::Csv | TableFormat::Tsv | TableFormat::JsonLines
-            );
-        let mut kept = None;
-        let (volume, staged) = match file {
-            Some(file) => {
-                kept = file.kept;
-                (file.volume, Some(file.staged))
-            }
-            None => {
-                let volume = Arc::new(Volume::new(Arc::clone(&job.device), &[])?);
-                let listed = (paths, options.directory.as_deref());
-                let staged = match &options.stream {
-                    Some(_) => None,
-                    None => Some(stage(job, &volume, listed, options.is_replacing, None)?),
-                };
-                (volume, staged)
-            }
-        };
+        let keeps_sections = file.as_ref().is_some_and(|file| file.keeps_sections);
+        let file = staged_file(file, job, paths, options)?;
         let pages = options.pages(&schema, group_bytes);
         let mut output = TableOutput {
             schema,
             options: options.clone(),
             job: job.clone(),
-            volume,
-            staged,
+            volume: file.volume,
+            staged: file.staged,
             files,
             group_bytes,
             dictionaries_bytes: group_memory_bytes,
             pages,
             sequencer: Sequencer {
                 state: Mutex::new(State {
-                    next: kept.as_ref().map_or(0, |kept| kept.sections),
-                    rows: kept.as_ref().map_or(0, |kept| kept.rows),
+                    next: 0,
+                    rows: 0,
                     is_failed: false,
                     file: None,
                     lens_bytes: Vec::new(),
@@ -289,18 +269,7 @@ impl TableOutput {
             factory: None,
             _reservation: reservation,
         };
-        let (mut first, factory) = output.open_file(0, kept.as_mut())?;
-        let mut groups_count = 0;
-        if let (Writer::Parquet(writer), Some(kept)) = (&mut first.writer, &kept) {
-            let replayed = fault::written(WRITE, || {
-                kept.replay(writer).map_err(|error| unwritable(&error))
-            });
-            groups_count = replayed.map_err(|error| output.located(0, error))?;
-        }
-        let mut state = output.sequencer.lock();
-        state.kept = keeps_sections.then(|| KeptSections::behind(groups_count));
-        state.file = Some(first);
-        drop(state);
+        let factory = output.begin(file.kept, keeps_sections)?;
         output.factory = factory;
         Ok(output)
     }
