@@ -172,22 +172,38 @@ pub(super) fn copy_changed(
     to: (&[PathBuf], &SchemaRef, &OutputOptions),
     change: &dyn Change,
 ) -> Result<Copied> {
-    copy_to(job, input, to, change, None)
+    let (outputs, schema, writes) = to;
+    let to = CopyTo {
+        outputs,
+        schema,
+        writes,
+        staged: None,
+    };
+    copy_to(job, input, to, change)
 }
 
-/// The same to a single file that is staged already, if it is given.
+/// The destination of a copy.
+pub(super) struct CopyTo<'a> {
+    pub(super) outputs: &'a [PathBuf],
+    pub(super) schema: &'a SchemaRef,
+    pub(super) writes: &'a OutputOptions,
+    /// The only file, if it is staged already.
+    pub(super) staged: Option<StagedFile>,
+}
+
+/// The same to an output that may be staged.
 ///
 /// # Errors
 /// As [`copy_changed`].
 pub(super) fn copy_to(
     job: &Job,
     input: &TableInput,
-    (outputs, schema, writes): (&[PathBuf], &SchemaRef, &OutputOptions),
+    to: CopyTo<'_>,
     change: &dyn Change,
-    staged: Option<StagedFile>,
 ) -> Result<Copied> {
+    let (outputs, schema) = (to.outputs, to.schema);
     let started = Instant::now();
-    let mut writes = writes.clone();
+    let mut writes = to.writes.clone();
     writes.long_columns.extend(input.long_names());
     let repeats_hardly = input.hardly_repeating().into_iter();
     let left_out = repeats_hardly.filter(|name| change.keeps(name));
@@ -215,7 +231,7 @@ pub(super) fn copy_to(
     };
     let plan = PassPlan::of(job, COPY, input, (schema, shape.rows_count), threads_count);
     job.control.show_plan(&plan);
-    let staged = staged.map(StagedFile::whole);
+    let staged = to.staged.map(StagedFile::whole);
     let output = TableOutput::create_in(staged, job, outputs, schema, writes, shape)?;
     let before_bytes = input.read_bytes();
     job.control.begin_phase(COPY, input.stored_bytes());

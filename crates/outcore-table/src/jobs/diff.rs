@@ -376,7 +376,7 @@ fn compare(
                 longest_bytes: 0,
             };
             let what = (&shape.schema, ends.writes);
-            Some(create(job, (outputs, None), what, (writes_shape, None))?)
+            Some(create(job, outputs, None, what, (writes_shape, None))?)
         }
     };
     let stored_bytes = sides.iter().map(TableInput::stored_bytes).sum();

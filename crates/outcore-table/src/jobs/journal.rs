@@ -82,7 +82,8 @@ pub(super) fn job(job: &Job, journal: Option<&RowJournal>) -> Job {
 pub(super) fn claim<'i>(
     job: &Job,
     inputs: impl IntoIterator<Item = &'i TableInput>,
-    (outputs, writes): (&[PathBuf], &OutputOptions),
+    outputs: &[PathBuf],
+    writes: &OutputOptions,
     journal: Option<&mut RowJournal>,
 ) -> Result<ControlFlow<TableSummary, Option<StagedFile>>> {
     let (Some(journal), [output]) = (journal, outputs) else {

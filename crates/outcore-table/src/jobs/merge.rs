@@ -122,7 +122,7 @@ pub fn merge(job: &Job, ends: &TableEnds<'_>, order: &TableOrder) -> Result<Tabl
     let outcome = (input.schema(), Some(rows_count));
     let plan = PassPlan::of(job, "merge", &input, outcome, job.options.threads);
     job.control.show_plan(&plan);
-    let output = create(job, (ends.outputs, None), what, (shape, Some(rows_count)))?;
+    let output = create(job, ends.outputs, None, what, (shape, Some(rows_count)))?;
     let stored_bytes = input.pieces().iter().map(|piece| piece.stored_bytes).sum();
     job.control.begin_phase("merge", stored_bytes);
     let section_bytes = free_bytes / 4 / (writers_count as u64 + 2);

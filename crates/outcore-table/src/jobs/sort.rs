@@ -275,12 +275,11 @@ impl Rows<'_> {
         let written = self.first.map_or(rows_in, |first| first.min(rows_in));
         let rows_count = (!self.is_unique).then_some(written);
         let what = room.written()?;
-        let to = (outputs, what.1);
-        let file = match journal::claim(job, [self.input], to, journal.as_mut())? {
+        let file = match journal::claim(job, [self.input], outputs, what.1, journal.as_mut())? {
             ControlFlow::Break(done) => return Ok(done),
             ControlFlow::Continue(file) => file,
         };
-        let output = create(job, (outputs, file), what, (writes_shape, rows_count))?;
+        let output = create(job, outputs, file, what, (writes_shape, rows_count))?;
         job.control.begin_phase("sample", 0);
         let source = RowsIn::open(self.input, self.codec, self.keys, reads_shape)?;
         // In the other cases, not all rows are written.
@@ -353,7 +352,8 @@ impl Rows<'_> {
 /// As [`TableOutput::create`].
 pub(super) fn create(
     job: &Job,
-    (files, staged): (&[PathBuf], Option<StagedFile>),
+    files: &[PathBuf],
+    staged: Option<StagedFile>,
     (schema, writes): (&SchemaRef, &OutputOptions),
     (shape, rows_count): (WriteShape, Option<u64>),
 ) -> Result<TableOutput> {

@@ -1,12 +1,12 @@
 //! What a killed run leaves of a table, so that a run that continues it writes only the rest.
 //!
 //! Contract: an output with a journal notes, whenever a section ends, how many sections, rows and
-//! bytes its file has ([`KeptSections`]). What a run that continues must know of these is the
-//! [state](KeptSections::take) of a checkpoint: the checksum of all bytes, the bytes behind the
-//! last whole block, and, in Parquet, the metadata of the row groups since the checkpoint before,
-//! in the form of a footer. [`KeptTable::read`] reads the states back and compares the checksum
-//! with the file. [`KeptTable::replay`] then gives a Parquet writer the row groups again. Their
-//! bytes pass by a sink that leaves the file alone ([`Sink::behind`](super::sink::Sink::behind)).
+//! bytes its file has ([`KeptSections`]). The [state](KeptSections::take) of a checkpoint is all
+//! that a run that continues needs: the checksum of all bytes, and the bytes behind the last whole
+//! block. In Parquet, it also has the metadata of the row groups since the checkpoint before, as a
+//! footer. [`KeptTable::read`] reads the states back and compares the checksum with the file.
+//! [`KeptTable::replay`] then gives a Parquet writer the row groups again. Their bytes pass by a
+//! sink that leaves the file alone ([`Sink::behind`](super::sink::Sink::behind)).
 //!
 //! Bounds: the metadata of the row groups since the last checkpoint; I/O is a read of the file when
 //! it is continued.
@@ -17,10 +17,12 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use outcore::Job;
+use outcore::sort::lines::rows::PartsInOutput;
 use outcore_io::memory::{BLOCK_BYTES, Budget, Pool};
 use outcore_io::port::{Volume, VolumeFile};
 use outcore_io::transfers::{ReadRange, Transfers};
 use outcore_io::{Error, Result};
+use parquet::arrow::arrow_writer::ArrowRowGroupWriterFactory;
 use parquet::column::writer::ColumnCloseResult;
 use parquet::errors::Result as ParquetResult;
 use parquet::file::metadata::page_index::PageIndexBuilder;
@@ -33,9 +35,10 @@ use parquet::file::statistics::Statistics;
 use parquet::file::writer::SerializedFileWriter;
 use twox_hash::XxHash3_64;
 
-use super::WRITE;
 use super::refused::unwritable;
 use super::sink::{Front, Sink};
+use super::{OpenFile, State, TableFormat, TableOutput, WRITE, Writer};
+use crate::fault;
 
 /// The length of a request, and the number of them in flight.
 const READ_BYTES: usize = 256 << 10;
@@ -161,6 +164,91 @@ fn footer_of(
     ParquetMetaDataWriter::new(&mut bytes, &footer).finish()?;
     state.extend_from_slice(&bytes);
     Ok(())
+}
+
+impl TableOutput {
+    /// Opens the first file, behind what a killed run has written of it. `keeps_sections` says
+    /// whether a run that continues goes on behind sections, if the format allows that.
+    ///
+    /// # Errors
+    /// As [`TableOutput::create`].
+    pub(super) fn begin(
+        &self,
+        mut kept: Option<KeptTable>,
+        keeps_sections: bool,
+    ) -> Result<Option<Arc<ArrowRowGroupWriterFactory>>> {
+        let (mut first, factory) = self.open_file(0, kept.as_mut())?;
+        let mut groups_count = 0;
+        let mut state = self.sequencer.lock();
+        if let Some(kept) = &kept {
+            (state.next, state.rows) = (kept.sections, kept.rows);
+            if let Writer::Parquet(writer) = &mut first.writer {
+                let replayed = fault::written(WRITE, || {
+                    kept.replay(writer).map_err(|error| unwritable(&error))
+                });
+                groups_count = replayed.map_err(|error| self.located(0, error))?;
+            }
+        }
+        let is_able = match self.options.format {
+            TableFormat::Parquet => self.options.bloom_filters.is_empty(),
+            TableFormat::Csv | TableFormat::Tsv | TableFormat::JsonLines => true,
+            _ => false,
+        };
+        let keeps_sections = keeps_sections && is_able;
+        state.kept = keeps_sections.then(|| KeptSections::behind(groups_count));
+        state.file = Some(first);
+        Ok(factory)
+    }
+
+    /// The whole sections that the file of a job with a journal has, durably, with the state of
+    /// those since the last call; `None` if there is nothing new.
+    ///
+    /// # Errors
+    /// The drive's error; a request to stop.
+    pub(crate) fn sections_in_file(&self) -> Result<Option<PartsInOutput>> {
+        let mut state = self.sequencer.lock();
+        let State { kept, file, .. } = &mut *state;
+        let (Some(kept), Some(OpenFile { writer, .. })) = (kept, file) else {
+            return Ok(None);
+        };
+        let (sink, groups) = match writer {
+            Writer::Parquet(writer) => (writer.inner(), writer.flushed_row_groups()),
+            Writer::Text(sink) => (&**sink, &[][..]),
+            Writer::File(_) | Writer::Stream(_) => return Ok(None),
+        };
+        let Some(SectionsState { sections, state }) = kept.take(groups)? else {
+            return Ok(None);
+        };
+        sink.wait(|| self.job.control.check())?;
+        for shard in self.shards() {
+            self.volume.device().sync(shard.file.id)?;
+        }
+        let parts = usize::try_from(sections).unwrap_or(usize::MAX);
+        Ok(Some(PartsInOutput { parts, state }))
+    }
+}
+
+impl State {
+    /// Notes what the file has behind a section.
+    pub(super) fn note_section(&mut self) -> Result<()> {
+        let (Some(kept), Some(file)) = (&mut self.kept, &mut self.file) else {
+            return Ok(());
+        };
+        let sink = match &mut file.writer {
+            Writer::Parquet(writer) => {
+                // It has a buffer of its own in front of the sink.
+                let flushed = writer.flush();
+                flushed.map_err(|error| fault::passed_through(WRITE, &error))?;
+                writer.inner_mut()
+            }
+            Writer::Text(sink) => sink,
+            Writer::File(_) | Writer::Stream(_) => return Ok(()),
+        };
+        if let Some(front) = sink.front()? {
+            kept.note_section(self.next, self.rows, front);
+        }
+        Ok(())
+    }
 }
 
 /// The part of a table that a killed run has written.

@@ -51,7 +51,6 @@ use arrow_schema::SchemaRef;
 use outcore::Job;
 use outcore::primitives::together::Together;
 use outcore::sort::lines::RowJournal;
-use outcore::sort::lines::rows::PartsInOutput;
 use outcore_io::memory::Reservation;
 use outcore_io::output::{Shard, StagedOutput, WrittenOutput};
 use outcore_io::port::Volume;
@@ -63,7 +62,7 @@ use parquet::file::writer::SerializedFileWriter;
 use crate::fault;
 use dictionaries::Dictionaries;
 use group::Group;
-use kept::{KeptSections, KeptTable, SectionsState};
+use kept::{KeptSections, KeptTable};
 use pages::Pages;
 use refused::{given_up, unwritable, unwritable_arrow};
 use schema::{check_known, hydrated, written_schema};
@@ -72,7 +71,7 @@ pub(crate) use sink::SINK_BYTES;
 use sink::{Sink, TORN_ARROW};
 pub(crate) use staging::StagedFile;
 pub use staging::list_of;
-use staging::{file_rows, stage};
+use staging::{file_rows, staged_file};
 
 pub use options::{Codec, FileRows, OutputOptions, TableFormat, TableStream, VectorLayout};
 
@@ -130,7 +129,7 @@ struct State {
     next: u64,
     /// Rows of the finished sections.
     rows: u64,
-    /// What a run that continues must know of them, if it goes on behind sections.
+    /// The sections that a run that continues goes on behind.
     kept: Option<KeptSections>,
     /// Whether a section has failed or was abandoned; all later ones then fail.
     is_failed: bool,
@@ -243,43 +242,23 @@ impl TableOutput {
             }
             TableFormat::Vectors => vectors::check(&schema)?,
         }
-        let keeps_sections = file.as_ref().is_some_and(|file| file.keeps_sections)
-            && options.bloom_filters.is_empty()
-            && matches!(
-                options.format,
-                TableFormat::Parquet | TableFormat::Csv | TableFormat::Tsv | TableFormat::JsonLines
-            );
-        let mut kept = None;
-        let (volume, staged) = match file {
-            Some(file) => {
-                kept = file.kept;
-                (file.volume, Some(file.staged))
-            }
-            None => {
-                let volume = Arc::new(Volume::new(Arc::clone(&job.device), &[])?);
-                let (directory, replaces) = (options.directory.as_deref(), options.is_replacing);
-                let staged = match &options.stream {
-                    Some(_) => None,
-                    None => Some(stage(job, &volume, paths, directory, replaces, None)?),
-                };
-                (volume, staged)
-            }
-        };
+        let keeps_sections = file.as_ref().is_some_and(|file| file.keeps_sections);
+        let file = staged_file(file, job, paths, options)?;
         let pages = options.pages(&schema, group_bytes);
         let mut output = TableOutput {
             schema,
             options: options.clone(),
             job: job.clone(),
-            volume,
-            staged,
+            volume: file.volume,
+            staged: file.staged,
             files,
             group_bytes,
             dictionaries_bytes: group_memory_bytes,
             pages,
             sequencer: Sequencer {
                 state: Mutex::new(State {
-                    next: kept.as_ref().map_or(0, |kept| kept.sections),
-                    rows: kept.as_ref().map_or(0, |kept| kept.rows),
+                    next: 0,
+                    rows: 0,
                     is_failed: false,
                     file: None,
                     lens_bytes: Vec::new(),
@@ -290,18 +269,7 @@ impl TableOutput {
             factory: None,
             _reservation: reservation,
         };
-        let (mut first, factory) = output.open_file(0, kept.as_mut())?;
-        let mut groups_count = 0;
-        if let (Writer::Parquet(writer), Some(kept)) = (&mut first.writer, &kept) {
-            let replayed = fault::written(WRITE, || {
-                kept.replay(writer).map_err(|error| unwritable(&error))
-            });
-            groups_count = replayed.map_err(|error| output.located(0, error))?;
-        }
-        let mut state = output.sequencer.lock();
-        state.kept = keeps_sections.then(|| KeptSections::behind(groups_count));
-        state.file = Some(first);
-        drop(state);
+        let factory = output.begin(file.kept, keeps_sections)?;
         output.factory = factory;
         Ok(output)
     }
@@ -329,33 +297,6 @@ impl TableOutput {
     /// Rows of the finished sections.
     pub(crate) fn rows_written(&self) -> u64 {
         self.sequencer.lock().rows
-    }
-
-    /// What the file of a job with a journal has of whole sections, durably, and what a run that
-    /// continues must know of those since the last call; `None` if there is nothing new.
-    ///
-    /// # Errors
-    /// The drive's error; a request to stop.
-    pub(crate) fn sections_in_file(&self) -> Result<Option<PartsInOutput>> {
-        let mut state = self.sequencer.lock();
-        let State { kept, file, .. } = &mut *state;
-        let (Some(kept), Some(OpenFile { writer, .. })) = (kept, file) else {
-            return Ok(None);
-        };
-        let (sink, groups) = match writer {
-            Writer::Parquet(writer) => (writer.inner(), writer.flushed_row_groups()),
-            Writer::Text(sink) => (&**sink, &[][..]),
-            Writer::File(_) | Writer::Stream(_) => return Ok(None),
-        };
-        let Some(SectionsState { sections, state }) = kept.take(groups)? else {
-            return Ok(None);
-        };
-        sink.wait(|| self.job.control.check())?;
-        for shard in self.shards() {
-            self.volume.device().sync(shard.file.id)?;
-        }
-        let parts = usize::try_from(sections).unwrap_or(usize::MAX);
-        Ok(Some(PartsInOutput { parts, state }))
     }
 
     /// Abandons the output: sections that wait for earlier ones fail.
@@ -530,8 +471,8 @@ impl TableOutput {
                 match kept {
                     None => Sink::to_file(budget, BUFFERS, &self.volume, file)?,
                     Some(kept) => {
-                        let front = (&kept.front, std::mem::take(&mut kept.sum));
-                        Sink::behind(budget, BUFFERS, &self.volume, file, front)?
+                        let sum = std::mem::take(&mut kept.sum);
+                        Sink::behind(budget, BUFFERS, &self.volume, file, &kept.front, sum)?
                     }
                 }
             }
@@ -636,29 +577,6 @@ impl TableOutput {
             state.file = Some(self.open_file(next, None)?.0);
         }
         Ok(state)
-    }
-}
-
-impl State {
-    /// Notes what the file has behind a section.
-    fn note_section(&mut self) -> Result<()> {
-        let (Some(kept), Some(file)) = (&mut self.kept, &mut self.file) else {
-            return Ok(());
-        };
-        let sink = match &mut file.writer {
-            Writer::Parquet(writer) => {
-                // It has a buffer of its own in front of the sink.
-                let flushed = writer.flush();
-                flushed.map_err(|error| fault::passed_through(WRITE, &error))?;
-                writer.inner_mut()
-            }
-            Writer::Text(sink) => sink,
-            Writer::File(_) | Writer::Stream(_) => return Ok(()),
-        };
-        if let Some(front) = sink.front()? {
-            kept.note_section(self.next, self.rows, front);
-        }
-        Ok(())
     }
 }
 

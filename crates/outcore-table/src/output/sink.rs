@@ -43,7 +43,7 @@ const STREAM_BYTES: usize = 256 << 10;
 
 /// See the module.
 pub(super) enum Sink {
-    File(FileSink),
+    File(Box<FileSink>),
     Stream(StreamSink),
 }
 
@@ -107,7 +107,8 @@ impl Sink {
         volume: &Arc<Volume>,
         file: &VolumeFile,
     ) -> Result<Self> {
-        FileSink::new(budget, purpose, volume, file).map(Sink::File)
+        let sink = FileSink::new(budget, purpose, volume, file)?;
+        Ok(Sink::File(Box::new(sink)))
     }
 
     /// The same behind bytes that the file has: it counts them and leaves the file alone.
@@ -119,7 +120,8 @@ impl Sink {
         purpose: &str,
         volume: &Arc<Volume>,
         file: &VolumeFile,
-        (front, sum): (&Front, XxHash3_64),
+        front: &Front,
+        sum: XxHash3_64,
     ) -> Result<Self> {
         let mut sink = FileSink::new(budget, purpose, volume, file)?;
         sink.passes_bytes = front.len_bytes;
@@ -128,7 +130,7 @@ impl Sink {
         if !front.tail.is_empty() {
             sink.begin(&front.tail)?;
         }
-        Ok(Sink::File(sink))
+        Ok(Sink::File(Box::new(sink)))
     }
 
     /// Passes on whole blocks, and returns what the file has then; `None` for a stream.

@@ -14,6 +14,7 @@ use outcore_io::output::{Room, SET_LIST, ShardPlan, StagedOutput};
 use outcore_io::port::Volume;
 use outcore_io::{Error, Result};
 
+use super::OutputOptions;
 use super::WRITE;
 use super::kept::KeptTable;
 use crate::input::check_room_for_set;
@@ -23,7 +24,7 @@ use crate::input::check_room_for_set;
 pub(crate) struct StagedFile {
     pub(super) volume: Arc<Volume>,
     pub(super) staged: StagedOutput,
-    /// What a killed run has written of it.
+    /// The part that a killed run has written.
     pub(super) kept: Option<KeptTable>,
     /// Whether a run that continues goes on behind whole sections.
     pub(super) keeps_sections: bool,
@@ -163,4 +164,39 @@ fn manifest_of(first: &Path) -> PathBuf {
     let stem = first.file_stem().unwrap_or_default().to_string_lossy();
     let suffix = outcore_io::output::MANIFEST_SUFFIX;
     first.with_file_name(format!("_{stem}{suffix}"))
+}
+
+/// The volume and the files of an output.
+pub(super) struct StagedFiles {
+    pub(super) volume: Arc<Volume>,
+    /// `None` for a stream.
+    pub(super) staged: Option<StagedOutput>,
+    pub(super) kept: Option<KeptTable>,
+}
+
+/// The files of an output, the only one of which may be staged already.
+pub(super) fn staged_file(
+    file: Option<StagedFile>,
+    job: &Job,
+    paths: &[PathBuf],
+    options: &OutputOptions,
+) -> Result<StagedFiles> {
+    if let Some(file) = file {
+        return Ok(StagedFiles {
+            volume: file.volume,
+            staged: Some(file.staged),
+            kept: file.kept,
+        });
+    }
+    let volume = Arc::new(Volume::new(Arc::clone(&job.device), &[])?);
+    let (directory, replaces) = (options.directory.as_deref(), options.is_replacing);
+    let staged = match &options.stream {
+        Some(_) => None,
+        None => Some(stage(job, &volume, paths, directory, replaces, None)?),
+    };
+    Ok(StagedFiles {
+        volume,
+        staged,
+        kept: None,
+    })
 }

@@ -33,7 +33,7 @@ use outcore::sort::lines::RowJournal;
 use outcore_io::memory::Budget;
 use outcore_io::{Error, Result};
 
-use super::copy::{Change, Copied, copy_to};
+use super::copy::{Change, Copied, CopyTo, copy_to};
 use super::journal::{self, scratch_dir};
 use super::sort::open;
 use super::{TableEnds, TableSummary};
@@ -116,8 +116,7 @@ pub fn dedup(
         return Err(Error::usage(DEDUP, "the table has no columns")
             .hint("rows without columns have nothing to compare"));
     }
-    let to = (ends.outputs, ends.writes);
-    let staged = match journal::claim(job, [&input], to, journal.as_mut())? {
+    let staged = match journal::claim(job, [&input], ends.outputs, ends.writes, journal.as_mut())? {
         ControlFlow::Break(table) => {
             return Ok(DedupSummary {
                 removed: table.rows_in - table.rows_out,
@@ -165,9 +164,12 @@ pub fn dedup(
         others: &chosen(false),
         others_schema: input.schema(),
     };
-    let whole = (&input, sorted);
+    let whole = Sorted {
+        input: &input,
+        sorted,
+    };
     let done = match removed {
-        None => write_kept(&copying, ends, whole, &chosen, (staged, journal))?,
+        None => write_kept(&copying, ends, whole, &chosen, staged, journal)?,
         Some(_) => write(job, ends, whole, &chosen, removed)?,
     };
     Ok(done.since(started))
@@ -181,23 +183,39 @@ struct Chosen<'c> {
     others_schema: &'c SchemaRef,
 }
 
+/// An input, after a sort of its keys or hashes.
+struct Sorted<'a> {
+    input: &'a TableInput,
+    sorted: TableSummary,
+}
+
 /// Copies the chosen rows of an input, after a sort of its keys or hashes.
 fn write(
     job: &Job,
     ends: &TableEnds<'_>,
-    (input, sorted): (&TableInput, TableSummary),
+    Sorted { input, sorted }: Sorted<'_>,
     chosen: &Chosen<'_>,
     removed: Option<(&PathBuf, &OutputOptions)>,
 ) -> Result<DedupSummary> {
     let Some((path, writes)) = removed else {
-        return write_kept(job, ends, (input, sorted), chosen, (None, None));
+        return write_kept(job, ends, Sorted { input, sorted }, chosen, None, None);
     };
     let sorted_bytes = input.read_bytes();
     // Both are written before either appears.
-    let to = (std::slice::from_ref(path), chosen.others_schema, writes);
-    let left_out = copy(job, input, to, chosen.others, None)?;
-    let to = (ends.outputs, input.schema(), ends.writes);
-    let kept = copy(job, input, to, chosen.kept, None)?;
+    let to = CopyTo {
+        outputs: std::slice::from_ref(path),
+        schema: chosen.others_schema,
+        writes,
+        staged: None,
+    };
+    let left_out = copy(job, input, to, chosen.others)?;
+    let to = CopyTo {
+        outputs: ends.outputs,
+        schema: input.schema(),
+        writes: ends.writes,
+        staged: None,
+    };
+    let kept = copy(job, input, to, chosen.kept)?;
     let (kept, left_out) = kept.publish_with(left_out)?;
     Ok(DedupSummary::of(sorted, kept, left_out, sorted_bytes))
 }
@@ -207,36 +225,36 @@ fn write(
 fn write_kept(
     job: &Job,
     ends: &TableEnds<'_>,
-    (input, sorted): (&TableInput, TableSummary),
+    Sorted { input, sorted }: Sorted<'_>,
     chosen: &Chosen<'_>,
-    (staged, journal): (Option<StagedFile>, Option<RowJournal>),
+    staged: Option<StagedFile>,
+    journal: Option<RowJournal>,
 ) -> Result<DedupSummary> {
     let sorted_bytes = input.read_bytes();
-    let to = (ends.outputs, input.schema(), ends.writes);
-    let kept = copy(job, input, to, chosen.kept, staged)?;
+    let to = CopyTo {
+        outputs: ends.outputs,
+        schema: input.schema(),
+        writes: ends.writes,
+        staged,
+    };
+    let kept = copy(job, input, to, chosen.kept)?;
     let kept = kept.publish_kept(journal)?;
     let none = TableSummary::default();
     Ok(DedupSummary::of(sorted, kept, none, sorted_bytes))
 }
 
 /// Copies rows of `input` with all of the job's free memory.
-fn copy(
-    job: &Job,
-    input: &TableInput,
-    to: (&[PathBuf], &SchemaRef, &OutputOptions),
-    rows: &dyn Change,
-    staged: Option<StagedFile>,
-) -> Result<Copied> {
+fn copy(job: &Job, input: &TableInput, to: CopyTo<'_>, rows: &dyn Change) -> Result<Copied> {
     let own = Job {
         budget: Budget::new(job.budget.free_bytes()),
         ..job.clone()
     };
-    copy_to(&own, &input.under(&own)?, to, rows, staged)
+    copy_to(&own, &input.under(&own)?, to, rows)
 }
 
 impl DedupSummary {
-    /// The report of a job that `sorted`, after which `sorted_bytes` of the input had been read, and
-    /// copied the rows.
+    /// The report of a job that `sorted` and copied. `sorted_bytes` of the input were read before
+    /// the copy.
     fn of(
         sorted: TableSummary,
         kept: TableSummary,

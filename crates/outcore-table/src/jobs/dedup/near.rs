@@ -129,7 +129,11 @@ pub fn dedup_near(
         },
         others_schema: &others_schema,
     };
-    Ok(write(job, ends, (&input, sorted), &chosen, removed)?.since(started))
+    let sorted = super::Sorted {
+        input: &input,
+        sorted,
+    };
+    Ok(write(job, ends, sorted, &chosen, removed)?.since(started))
 }
 
 pub(super) fn check_text(schema: &SchemaRef, name: &str) -> Result<()> {

@@ -146,11 +146,15 @@ pub fn dedup_substring(
         others: &Removed(&cutting),
         others_schema: &schema,
     };
+    let sorted = super::Sorted {
+        input: &input,
+        sorted,
+    };
     let DedupSummary {
         table,
         removed_bytes,
         ..
-    } = write(job, ends, (&input, sorted), &chosen, removed)?.since(started);
+    } = write(job, ends, sorted, &chosen, removed)?.since(started);
     Ok(SubstringSummary {
         table,
         cuts: cuts.len() as u64,

@@ -121,12 +121,11 @@ fn grouped(
 ) -> Result<TableSummary> {
     let (reads_shape, writes_shape) = room.shapes();
     let what = room.written()?;
-    let to = (outputs, what.1);
-    let file = match journal::claim(job, [input], to, journal.as_mut())? {
+    let file = match journal::claim(job, [input], outputs, what.1, journal.as_mut())? {
         ControlFlow::Break(done) => return Ok(done),
         ControlFlow::Continue(file) => file,
     };
-    let output = create(job, (outputs, file), what, (writes_shape, None))?;
+    let output = create(job, outputs, file, what, (writes_shape, None))?;
     job.control.begin_phase("sample", 0);
     let source = GroupSource::open(input, plan, reads_shape)?;
     let sample_bytes = input.read_bytes();

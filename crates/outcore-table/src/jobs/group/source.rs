@@ -348,10 +348,10 @@ impl RowSource for GroupSource<'_> {
         let mut worker = Worker::new(self.plan);
         reader.expect(own.iter().map(|(number, _)| self.input.pieces()[*number]));
         for (number, end) in own {
-            self.make_piece((&mut reader, &mut worker), number, end, take)?;
+            self.make_piece(&mut reader, &mut worker, number, end, take)?;
         }
         while let Some((number, _)) = reader.take(&self.queue) {
-            self.make_piece((&mut reader, &mut worker), number, 0, take)?;
+            self.make_piece(&mut reader, &mut worker, number, 0, take)?;
         }
         Ok(())
     }
@@ -362,7 +362,8 @@ impl GroupSource<'_> {
     /// repeated.
     fn make_piece(
         &self,
-        (reader, worker): (&mut TableReader<'_>, &mut Worker<'_>),
+        reader: &mut TableReader<'_>,
+        worker: &mut Worker<'_>,
         number: usize,
         end: u64,
         take: &mut TakeAgain<'_>,

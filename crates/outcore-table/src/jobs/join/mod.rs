@@ -300,12 +300,11 @@ fn by_sort(
     room.need.check(job.budget.free_bytes() / 2)?;
     let (reads_shape, writes_shape) = room.shapes();
     let what = room.written()?;
-    let to = (outputs, what.1);
-    let file = match journal::claim(job, inputs, to, journal.as_mut())? {
+    let file = match journal::claim(job, inputs, outputs, what.1, journal.as_mut())? {
         ControlFlow::Break(done) => return Ok(done),
         ControlFlow::Continue(file) => file,
     };
-    let output = create(job, (outputs, file), what, (writes_shape, None))?;
+    let output = create(job, outputs, file, what, (writes_shape, None))?;
     job.control.begin_phase("sample", 0);
     let source = JoinSource::open(inputs, plan, reads_shape)?;
     let read_bytes = || inputs.iter().map(TableInput::read_bytes).sum::<u64>();

@@ -157,10 +157,10 @@ impl RowSource for JoinSource<'_> {
                     .map(|(number, _)| input.pieces()[number - first]),
             );
             for (number, end) in own {
-                self.make_piece((&mut reader, of), *number, *end, take)?;
+                self.make_piece(&mut reader, of, *number, *end, take)?;
             }
             while let Some((number, _)) = reader.take(queue) {
-                self.make_piece((&mut reader, of), first + number, 0, take)?;
+                self.make_piece(&mut reader, of, first + number, 0, take)?;
             }
         }
         Ok(())
@@ -180,7 +180,8 @@ impl JoinSource<'_> {
     /// is null may be left out, so positions count the rows that are made.
     fn make_piece(
         &self,
-        (reader, of): (&mut TableReader<'_>, Which),
+        reader: &mut TableReader<'_>,
+        of: Which,
         number: usize,
         end: u64,
         take: &mut TakeAgain<'_>,

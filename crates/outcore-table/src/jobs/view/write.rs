@@ -77,7 +77,7 @@ impl TableView {
         let held = job
             .budget
             .reserve("writing of a table", shape.output_bytes)?;
-        let output = create(job, (outputs, None), what, (shape, Some(rows_count)))?;
+        let output = create(job, outputs, None, what, (shape, Some(rows_count)))?;
         let data_bytes = self.bytes_of(rows_count);
         let row_bytes = data_bytes as f64 / rows_count.max(1) as f64;
         let part_bytes = part_bytes(&output, shape, (data_bytes, row_bytes));

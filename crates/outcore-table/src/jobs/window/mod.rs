@@ -123,7 +123,7 @@ fn windowed(
 ) -> Result<TableSummary> {
     let (reads_shape, writes_shape) = room.shapes();
     let what = room.written()?;
-    let output = create(job, (outputs, None), what, (writes_shape, wanted_rows))?;
+    let output = create(job, outputs, None, what, (writes_shape, wanted_rows))?;
     job.control.begin_phase("sample", 0);
     let keys = RowKeys::Made { by: plan };
     let source = RowsIn::open(input, &plan.codec, keys, reads_shape)?;

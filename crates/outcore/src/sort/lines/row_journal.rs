@@ -197,7 +197,7 @@ impl RowJournal {
         Ok(())
     }
 
-    /// What the sink of a killed run has said of the parts that it had written, per checkpoint.
+    /// The states of the parts that the sink of a killed run had written, per checkpoint.
     pub fn part_states(&self) -> Vec<&[u8]> {
         let staged = self.staged.iter().flat_map(Staged::parts);
         staged.map(|kept| &kept.state[..]).collect()

@@ -227,8 +227,7 @@ struct Parts<'a> {
     sink: &'a dyn RowSink,
     /// The bucket at which each part ends, exclusive.
     ends: Vec<usize>,
-    /// What is written once each of them is, after the first entry, which an earlier run has
-    /// written.
+    /// The parts that are written once each of them is. The first entry is those of an earlier run.
     written: Vec<PartsWritten>,
     /// Whether some rows are omitted.
     is_thinned: bool,
