@@ -12,7 +12,7 @@ use clap_complete::Shell;
 use clap_mangen::Man;
 use clap_mangen::roff::{Roff, roman};
 use outcore::{Error, Result};
-use outcore_io::drive::NewFile;
+use outcore_io::drive::{NewFile, paths};
 use serde_json::json;
 
 use crate::measure::Summary;
@@ -79,6 +79,11 @@ pub fn man(
             .path(dir.join(name))
             .hint("replace pages with --force, or name another directory"));
     }
+    paths::facts(dir).map_err(|error| {
+        Error::io("write man pages", &error)
+            .path(dir)
+            .hint("make the directory first, or check its permissions")
+    })?;
     for (name, page) in &pages {
         let path = dir.join(name);
         NewFile::at("write man pages", &path, args.force)?.write(page)?;

@@ -320,17 +320,10 @@ where
             .map(|tally| read_back_of(tally, format, options)),
         ..Unnamed::of(staged, written)
     };
-    let scratch = scratch.into_made();
+    let (scratch, predicted) = (scratch.into_made(), &plan.phases);
     // Its memory is free for the check of the output.
     drop(planned);
-    let served = ends.close(
-        whole_job,
-        phases,
-        unnamed,
-        scratch,
-        is_consumed,
-        &plan.phases,
-    )?;
+    let served = ends.close(whole_job, phases, unnamed, scratch, is_consumed, predicted)?;
     Ok(summary(served, written.items, splits, plan))
 }
 

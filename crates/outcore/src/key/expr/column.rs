@@ -50,9 +50,7 @@ pub(super) enum Step {
     Load {
         to: usize,
         input: usize,
-        offset_bytes: usize,
-        record_bytes: usize,
-        number: Number,
+        field: Field,
         /// Whether it has as many numbers as the program is wide, or one number for all of them.
         is_vector: bool,
     },
@@ -381,24 +379,14 @@ impl Step {
         match *self {
             Step::Load {
                 input,
-                offset_bytes,
-                record_bytes,
-                number,
+                field,
                 is_vector,
                 ..
             } => load(
                 to,
                 rows.inputs[input],
-                Field {
-                    offset_bytes,
-                    record_bytes,
-                    number,
-                },
-                Lanes {
-                    n,
-                    width,
-                    is_vector,
-                },
+                field,
+                Lanes::new(n, width, is_vector),
             ),
             Step::Index { .. } => {
                 for (offset, to) in to[..n].chunks_exact_mut(width).enumerate() {
@@ -486,11 +474,11 @@ impl Step {
 }
 
 /// A number in each record.
-#[derive(Clone, Copy)]
-struct Field {
-    offset_bytes: usize,
-    record_bytes: usize,
-    number: Number,
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct Field {
+    pub(super) offset_bytes: usize,
+    pub(super) record_bytes: usize,
+    pub(super) number: Number,
 }
 
 /// The values of a batch: `n` in total and `width` from each record. For a vector, these are
@@ -500,6 +488,16 @@ struct Lanes {
     n: usize,
     width: usize,
     is_vector: bool,
+}
+
+impl Lanes {
+    fn new(n: usize, width: usize, is_vector: bool) -> Self {
+        Lanes {
+            n,
+            width,
+            is_vector,
+        }
+    }
 }
 
 /// Gathers the values. Half precision becomes single precision.

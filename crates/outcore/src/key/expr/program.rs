@@ -5,7 +5,7 @@
 //! program over vectors computes their elements together: each column has `width` values per row.
 
 use super::check::Fault;
-use super::column::{BATCH_ROWS, Column, Rows, Space, Step, float_operation, holds};
+use super::column::{BATCH_ROWS, Column, Field, Rows, Space, Step, float_operation, holds};
 use super::functions::{Function, for_tables};
 use super::registers::Guard;
 use super::tree::{Binary, Expr, Unary};
@@ -387,9 +387,11 @@ impl<'a> Compiler<'a> {
         let load = |to| Step::Load {
             to,
             input,
-            offset_bytes,
-            record_bytes,
-            number,
+            field: Field {
+                offset_bytes,
+                record_bytes,
+                number,
+            },
             is_vector,
         };
         let same = |step: &&Step| matches!(step, Step::Load { to, .. } if **step == load(*to));
