@@ -4,9 +4,9 @@
 //! unknown to it.
 
 /// What aggregates and window functions are for.
-const AGGREGATES: &str = "aggregates are for `outcore group-by --agg` and `outcore window --add`";
+const AGGREGATES: &str = "aggregates are for the verbs group-by and window";
 const WINDOWS: &str =
-    "functions of other rows are for `outcore window --add`; `index` is the number of the row";
+    "functions of other rows are for the verb window; `index` is the number of the row";
 
 /// Functions of other languages.
 const FUNCTIONS: [(&[&str], &str); 33] = [
@@ -20,7 +20,7 @@ const FUNCTIONS: [(&[&str], &str); 33] = [
     ),
     (
         &["random", "rand"],
-        "`outcore sample --rate 0.1` draws a tenth of the rows at random",
+        "the verb sample draws a share of the rows at random",
     ),
     (
         &[
@@ -131,7 +131,7 @@ const FUNCTIONS: [(&[&str], &str); 33] = [
 pub(super) fn function(name: &str) -> Option<&'static str> {
     let is_it = |known: &&str| known.eq_ignore_ascii_case(name);
     let mut all = FUNCTIONS.iter();
-    let found = all.find(|(names, _)| names.iter().any(|known| is_it(known)));
+    let found = all.find(|(names, _)| names.iter().any(is_it));
     found.map(|(_, step)| *step)
 }
 
