@@ -44,8 +44,6 @@ const STDIN_PATH: &str = "/proc/self/fd/0";
 const TELLING_BYTES: usize = 64;
 const OPEN: &str = "open input";
 const CHECK_PATH: &str = "check the path";
-/// In the command's notation; in Python the output is a separate argument.
-const PERHAPS_OUTPUT: &str = "check the path; to write the result there, name it with -o";
 
 /// Identity of a file: its file system, and its number on it.
 pub type FileKey = (u64, u64);
@@ -321,22 +319,11 @@ fn find_in(
         } else if is_list(name) {
             sources.extend(shards_of(name, streams)?);
         } else {
-            let found = named(name, None, streams);
-            sources
-                .push(found.map_err(|error| perhaps_output(error, (sources.len(), names.len())))?);
+            sources.push(named(name, None, streams)?);
         }
     }
     sources.iter().for_each(|source| known.found(source));
     Ok(sources)
-}
-
-/// Adds a hint to the error about a missing last input, because the user may have meant an output.
-fn perhaps_output(error: Error, (found_count, names_count): (usize, usize)) -> Error {
-    let is_last = names_count > 1 && found_count + 1 == names_count;
-    match error.next_step() {
-        Some(CHECK_PATH) if is_last => error.hint(PERHAPS_OUTPUT),
-        _ => error,
-    }
 }
 
 /// Rejects streams, for plans that need the length of their inputs.
