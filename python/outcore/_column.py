@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from typing import Any, Union
+from typing import TYPE_CHECKING, Any, Union
 
+from ._equivalents import unknown_attribute
 from ._errors import usage
 
 #: The engine reads this literal as infinity: it is larger than all other numbers.
@@ -53,6 +54,12 @@ class Column:
 
     def __getitem__(self, element: int) -> Column:
         return Column(f"{self._text}[{int(element)}]")
+
+    # Type checkers know the attributes.
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any:
+            raise unknown_attribute(self, name)
 
     def astype(self, name: str) -> Column:
         """The same, cast to a type of outcore: `"f64"`."""

@@ -29,6 +29,7 @@ from . import _arguments as arguments
 from . import _outcore
 from ._arrays import gathered, is_same
 from ._column import Column, Expression
+from ._equivalents import unknown_attribute
 from ._errors import usage
 from ._lazy import Lazy
 from ._preview import ROWS
@@ -444,6 +445,12 @@ class Dataset(Lazy):
         with telling(None, ("top",)) as tell:
             found = _outcore.top(self._request, whole("k", k), arguments.truth("smallest", smallest), tell)
         return numpy.array(found, self._dtype)
+
+    # Type checkers know the attributes.
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any:
+            raise unknown_attribute(self, name)
 
     def histogram(
         self, bins: SupportsIndex = 10, range: tuple[float, float] | None = None

@@ -1,6 +1,6 @@
 """Words of pandas, Polars, scikit-learn and NumPy, and what does the same here.
 
-Contract: `of_keyword` and `of_attribute` return a hint for a word that outcore does not have, if there is
+Contract: `of_keyword` and `unknown_attribute` return a hint for a word that outcore does not have, if there is
 one. A hint names only keywords of the called function, and functions that exist. `with_hints` adds the hint
 to the `TypeError` of a call. Nothing else changes: signature, documentation and pickling are those of the
 function.
@@ -121,7 +121,10 @@ _ATTRIBUTES: tuple[tuple[str, Use], ...] = (
     ("drop_duplicates", Use('t.dedup(by="id")', "keeps one row per key")),
     ("distinct", Use("t.unique()", "keeps one of equal rows")),
     ("groupby", Use('t.group_by("country", total="sum(price)")', "aggregates groups")),
-    ("agg aggregate", Use('t.group_by(total="sum(price)")', "aggregates all rows")),
+    ("agg aggregate", Use('t.group_by("country", total="sum(price)")', "aggregates groups, and without a column all rows")),
+    ("drop", Use('t.select("id", "price")', "keeps columns")),
+    ("rename", Use('t.map(cost="price").select("id", "cost")', "is a column under another name")),
+    ("sum mean min max", Use('t.group_by(total="sum(price)")', "aggregates all rows")),
     ("value_counts", Use('t.count_by("country")', "counts the values of a column")),
     ("n_unique nunique", Use('t.group_by(n="count_distinct(country)")', "counts different values")),
     ("with_columns assign", Use('t.map(total="price * 2")', "adds columns")),
@@ -162,6 +165,42 @@ _ATTRIBUTES: tuple[tuple[str, Use], ...] = (
 )
 ATTRIBUTES = {word: use for words, use in _ATTRIBUTES for word in words.split()}
 
+#: Attributes of columns of other libraries.
+_OF_COLUMNS: tuple[tuple[str, Use], ...] = (
+    ("between is_between", Use('(c >= 1) & (c <= 9)', "compares with two bounds")),
+    ("isin is_in", Use('t.filter("country in (\'de\', \'fr\')")', "compares with several values")),
+    ("is_null isnull isna", Use('t.filter("price is null")', "keeps rows without a value")),
+    ("is_not_null notnull notna", Use('t.filter("price is not null")', "keeps rows with a value")),
+    ("alias", Use('t.map(total=outcore.col("price") * 2)', "names a computed column")),
+    ("cast", Use('c.astype("f64")', "converts the values")),
+    ("sum mean min max", Use('t.group_by(total="sum(price)")', "aggregates all rows")),
+)
+#: Attributes of graphs of other libraries.
+_OF_GRAPHS: tuple[tuple[str, Use], ...] = (
+    ("louvain", Use("g.louvain_communities()", "finds communities")),
+    ("sssp shortest_path shortest_paths dijkstra", Use("g.shortest_path_length(0)", "finds the lengths of paths")),
+    ("connected_components cc wcc", Use("g.components()", "finds components")),
+    ("scc", Use("g.strongly_connected_components()", "finds strong components")),
+    ("kcore coreness", Use("g.core_number()", "finds the core of each vertex")),
+    ("number_of_nodes num_nodes nodes", Use("g.vertices", "is the number of vertices")),
+    ("number_of_edges num_edges", Use("g.edges", "is the number of edges")),
+    ("degree", Use("g.degrees()", "counts the edges of each vertex")),
+)
+#: Attributes of arrays of other libraries.
+_OF_DATASETS: tuple[tuple[str, Use], ...] = (
+    ("to_numpy", Use("numpy.asarray(d)", "loads the records")),
+    ("tolist to_list", Use("numpy.asarray(d).tolist()", "loads the records")),
+    ("shape size", Use("d.count()", "is the number of records")),
+    ("argsort", Use("d.enumerate()", "numbers the records before a sort")),
+    ("apply", Use('d.map("x * 2")', "computes values from expressions")),
+)
+_OWNERS = {
+    "Table": ATTRIBUTES,
+    "Column": {word: use for words, use in _OF_COLUMNS for word in words.split()},
+    "Graph": {word: use for words, use in _OF_GRAPHS for word in words.split()},
+    "Dataset": {word: use for words, use in _OF_DATASETS for word in words.split()},
+}
+
 
 def of_keyword(function: Callable[..., Any], keyword: str) -> str | None:
     """The hint for a keyword that a function does not have."""
@@ -170,10 +209,12 @@ def of_keyword(function: Callable[..., Any], keyword: str) -> str | None:
     return next(uses, None)
 
 
-def of_attribute(name: str) -> str:
-    """The hint for an attribute that tables do not have; empty if there is none."""
-    use = ATTRIBUTES.get(name)
-    return "" if use is None else f"; {use.code} {use.meaning}"
+def unknown_attribute(owner: object, name: str) -> AttributeError:
+    """The error for an attribute that an object does not have, with the equivalent of another library's."""
+    kind = type(owner).__name__
+    use = _OWNERS.get(kind, {}).get(name)
+    hint = "" if use is None else f"; {use.code} {use.meaning}"
+    return AttributeError(f"{kind} has no attribute {name!r}{hint}", name=name, obj=owner)
 
 
 def with_hints(function: _Function) -> _Function:

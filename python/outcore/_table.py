@@ -26,7 +26,7 @@ from . import _row_verbs
 from . import _table_verbs
 from . import _verbs
 from ._column import Expression, expression_text
-from ._equivalents import of_attribute
+from ._equivalents import unknown_attribute
 from ._errors import usage
 from ._held import MEANS, Held, Place, TableSource
 from ._held import files, quoted, resources_of, spooled, text_of, texts
@@ -272,9 +272,11 @@ class Table(Held):
         condition, *further = conditions or ("true",)
         return _row_verbs.filter(self, condition, where=further)
 
-    def map(self, **columns: Expression) -> Table:
+    def map(self, *unnamed: object, **columns: Expression) -> Table:
         """With computed columns: `map(total="price * n")`. A computed column replaces one with the
         same name."""
+        if unnamed:
+            raise usage("read arguments", "a computed column needs a name", 'name it as a keyword: map(total="price * n")')
         computed = [f"{quoted(name)} = {expression_text(given)}" for name, given in columns.items()]
         return _row_verbs.map(self, ", ".join(computed))
 
@@ -315,7 +317,7 @@ class Table(Held):
     if not TYPE_CHECKING:
 
         def __getattr__(self, name: str) -> Any:
-            raise AttributeError(f"Table has no attribute {name!r}{of_attribute(name)}", name=name, obj=self)
+            raise unknown_attribute(self, name)
 
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
         """The batches for another library: `pyarrow.table(t)`, `polars.DataFrame(t)`."""

@@ -135,13 +135,14 @@ def sort(
     resume: bool = False, verify_output: bool = False, volume: StrPath | None = None,
     progress: Watcher | bool | None = None,
 ) -> SortSummary | Table:
-    """Sort files of lines or records, larger than memory if need be.
+    """Sort lines, records or tables, larger than memory if need be.
 
-    Inputs with a type (dtype=, record=, .npy or a manifest) are sorted as records: by key, then by all of
-    their bytes. All other text is sorted as lines, as GNU sort does in the C locale, byte for byte.
-    Compressed text (gzip, zstd, bzip2 or xz, detected by content) is decompressed, and `dst` is compressed if
-    its name ends in .gz, .zst, .bz2 or .xz. outcore rejects other binary data unless you pass its type, or
-    lines=. `dst` appears whole or not at all. Inputs never change, unless you pass replace=True.
+    Parquet and Arrow files, and CSV and JSON lines with by=, are tables, whose rows are sorted. Inputs with a
+    type (dtype=, record=, .npy or a manifest) are sorted as records: by key, then by all of their bytes. All
+    other text is sorted as lines, as GNU sort does in the C locale, byte for byte. Compressed text (gzip,
+    zstd, bzip2 or xz, detected by content) is decompressed, and `dst` is compressed if its name ends in .gz,
+    .zst, .bz2 or .xz. outcore rejects other binary data unless you pass its type, or lines=. `dst` appears
+    whole or not at all. Inputs never change, unless you pass replace=True.
 
     Examples:
         >>> outcore.sort("keys.bin", "sorted.bin", dtype="u64", memory="2GiB")
@@ -149,6 +150,7 @@ def sort(
         >>> outcore.sort("points.npy", "sorted.npy", descending=True)
         >>> outcore.sort("big.bin", "sorted-{drive}.bin", dtype="gensort", drives=["/mnt/a", "/mnt/b"])
         >>> outcore.sort("big.bin", "out.bin", dtype="u64", record_io="out.iotrace")
+        >>> outcore.sort("t.parquet", "by-url.parquet", by=["url", "time:desc"])
         >>> outcore.sort("big.csv", "by-second-column.csv", key="2,2n", separator=",", memory="2GiB")
         >>> outcore.sort("sales.csv", "by-price.csv", csv=True, by=["country", "price:nr"])
         >>> outcore.sort("events.jsonl.zst", "by-user.jsonl.zst", jsonl=True, by=".user.id")
@@ -156,7 +158,7 @@ def sort(
         >>> outcore.sort("reads.fastq.gz", "by-length.fastq.gz", by="length:desc")
 
     Args:
-        src: Files to sort, in order: lines, raw records, .npy, or a manifest (.outcore.json) of shards.
+        src: Files to sort, in order: lines, tables, records, .npy, or a manifest (.outcore.json) of shards.
         dst: Output: a file, or one shard per drive if the name contains {drive}, as in 'sorted-{drive}.bin'.
             Without it the result is a `Table`.
         dtype: Record type: u8..u128, i8..i64, f32 or f64, with the suffix `be` for big-endian (u64be); a
@@ -176,12 +178,12 @@ def sort(
             equal keys together, `"r"` reverses.
         descending: Reverse the key order (largest first).
         stable: Keep the input order of equal keys.
-        unique: Keep one record or line for each key: the first in output order.
+        unique: Keep one line, record or row for each key: the first in output order.
         separator: Field separator, one byte. Default: a field begins with the spaces and tabs in front of it.
-        lines: Treat the input as lines, whatever its content and name. Otherwise outcore rejects binary data
-            (NULs, Parquet, Arrow, .npz, UTF-16, ...), and .npy files are records. Compressed files (gzip,
-            zstd, bzip2, xz, detected by content) are decompressed either way. `True` takes text alone for
-            lines, and `"any"` any bytes.
+        lines: Treat the input as lines, whatever its content and name. Otherwise Parquet and Arrow files are
+            tables, .npy files records, and other binary data (NULs, .npz, ...) is rejected. Compressed files
+            (gzip, zstd, bzip2, xz, detected by content) are decompressed either way. `True` takes text alone
+            for lines, and `"any"` any bytes.
         zero_terminated: Lines end with NUL instead of newline.
         header_lines: The first N lines of each file are a header: they stay unchanged at the front of the
             output, once. After comment=, the first N lines that are not comments. Several inputs must have
@@ -189,7 +191,8 @@ def sort(
         comment: Lines at the front of each file that begin with TEXT are comments: they stay unchanged at the
             front of the output, once. A list for several texts. Several inputs must have the same comments.
         csv: Input is CSV: quoted fields may contain separators and newlines, and the first line names the
-            columns and stays first. separator= is by default inferred from a sample of the records.
+            columns and stays first. separator= is by default inferred from a sample of the records. Columns
+            are compared as text; the form price:n compares numbers.
         jsonl: Input is JSON lines: one JSON value per line. Types are ordered null, false, true, numbers,
             strings, arrays, objects.
         fastq: Input is FASTQ: records of four lines. Keys are name, sequence, quality and length; without a
@@ -329,8 +332,8 @@ def unique(
         >>> outcore.unique("ids.npy", "counts.npy", count=True)
 
     Args:
-        src: Files to read, in order, as one input: lines, .npy, or raw records with dtype=. Compressed lines
-            (gzip, zstd, bzip2 or xz, detected by content) are decompressed.
+        src: Files to read, in order, as one input: lines, tables, .npy, or raw records with dtype=.
+            Compressed lines (gzip, zstd, bzip2 or xz, detected by content) are decompressed.
         dst: Output file; lines are compressed if its name ends in .gz, .zst, .bz2 or .xz. Without it the
             result is a `Table`.
         count: Put the number of equal lines before each line, or the number of equal records after each

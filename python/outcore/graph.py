@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING, Any, SupportsIndex
 from . import _outcore
 from ._array_verbs import run_on_arrays
 from ._arguments import SEED, Paths, Size, StrPath, path_text, resources_of
+from ._equivalents import unknown_attribute
 from ._errors import usage
 from ._neighbors import Features, NeighborBatch, NeighborLoader, vertices_of
 from ._progress import Watcher
@@ -439,6 +440,12 @@ class Graph:
             seed=seed,
             workers=workers,
         )
+
+    # Type checkers know the attributes.
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any:
+            raise unknown_attribute(self, name)
 
     def random_walks(
         self,

@@ -118,6 +118,7 @@ pub(crate) fn recognition(insists: bool, terminator: u8, separator: Option<u8>) 
         insists_lines: insists,
         takes_nuls: terminator == 0 || separator == Some(0),
         takes_packed: false,
+        tells_header: false,
     }
 }
 

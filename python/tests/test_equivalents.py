@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 import outcore
-from outcore._equivalents import ATTRIBUTES, KEYWORDS
+from outcore._equivalents import _OWNERS, ATTRIBUTES, KEYWORDS
 
 OWNERS = (outcore.Dataset, outcore.Lines, outcore.KMeans, outcore.Table, outcore.Volume, outcore.graph.Graph)
 
@@ -95,6 +95,29 @@ def test_what_an_error_of_a_table_names_works(
     if "to_arrow" in use.code or "batches" in use.code:
         pytest.importorskip("pyarrow")
     assert eval(use.code, names) is not None  # noqa: S307
+
+
+def test_attributes_of_columns_graphs_and_arrays_have_hints_that_work(names: dict[str, Any], tmp_path: Path) -> None:
+    np = pytest.importorskip("numpy")
+    np.array([[0, 1], [1, 2]], dtype="u4").tofile(tmp_path / "edges.u32")
+    graph = outcore.graph.convert(tmp_path / "edges.u32", tmp_path / "g.graph", undirected=True)
+    owners = {"c": outcore.col("price"), "g": graph, "d": outcore.tabulate(10)}
+    known = {**names, **owners, "numpy": np}
+    count = 0
+    for owner in owners.values():
+        for word, use in _OWNERS[type(owner).__name__].items():
+            with pytest.raises(AttributeError, match=re.escape(use.code)):
+                getattr(owner, word)
+            assert eval(use.code, known) is not None  # noqa: S307
+            count += 1
+    assert count > 30
+    with pytest.raises(AttributeError, match="^Graph has no attribute 'nothing'$"):
+        graph.nothing
+
+
+def test_a_computed_column_without_a_name_is_told_how_to_name_it(names: dict[str, Any]) -> None:
+    with pytest.raises(outcore.UsageError, match="total="):
+        names["t"].map("price * 2")
 
 
 def test_unknown_attributes_have_no_hint_and_functions_are_pickled(names: dict[str, Any]) -> None:

@@ -103,7 +103,7 @@ impl Address {
         let refuse = |cause: String| {
             Error::usage(operation, cause)
                 .path(self.path())
-                .hint("name one object; s3://bucket/folder/* names those of a folder")
+                .hint("name one object, such as s3://bucket/out.txt; as an input, s3://bucket/folder/* names those of a folder")
         };
         if self.key.is_empty() || self.key.ends_with('/') {
             return Err(refuse("the name is that of a folder".to_owned()));

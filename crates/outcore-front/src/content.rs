@@ -9,7 +9,9 @@
 
 use std::path::Path;
 
+use outcore::job::Job;
 use outcore::key::{NpyHeader, RecordFormat};
+use outcore::read::separator::is_headed;
 use outcore::{Error, Result};
 use outcore_io::units;
 
@@ -321,7 +323,7 @@ impl Content {
     ///
     /// # Errors
     /// Usage, with a next step.
-    pub(crate) fn check_records(self, name: &Path, is_typed: bool) -> Result<()> {
+    pub fn check_records(self, name: &Path, is_typed: bool) -> Result<()> {
         let (cause, hint, is_named_so) = match self {
             Content::Plain { .. } | Content::Array => return Ok(()),
             Content::Packed(compression) => (
@@ -396,6 +398,8 @@ pub struct Recognition {
     pub takes_nuls: bool,
     /// Compressed data is not decompressed: its bytes are lines.
     pub takes_packed: bool,
+    /// A note tells that the first line of a stream looks like a header of CSV.
+    pub tells_header: bool,
 }
 
 impl Recognition {
@@ -404,7 +408,28 @@ impl Recognition {
         insists_lines: true,
         takes_nuls: true,
         takes_packed: true,
+        tells_header: false,
     };
+
+    /// The same with a note about a header on streams, if the caller reads lines and has not said
+    /// so.
+    pub fn telling_header(self, is_open: bool) -> Self {
+        Recognition {
+            tells_header: is_open && !self.insists_lines && !self.takes_nuls,
+            ..self
+        }
+    }
+
+    /// Notes that `head`, the beginning of the stream `name`, has a header that is a line like any
+    /// other.
+    pub(crate) fn tell_header(self, job: &Job, name: &Path, head: &[u8]) {
+        if self.tells_header && is_headed(head, false) {
+            job.control.note(format!(
+                "{} is read as lines, its first line like any other; --csv keeps the header",
+                name.display()
+            ));
+        }
+    }
 
     /// How the file `name` with `content` must be decompressed before its lines are read: according
     /// to its content, or else to its extension, in which case decompression fails.

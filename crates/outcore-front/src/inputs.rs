@@ -46,8 +46,6 @@ const STDIN_PATH: &str = "/proc/self/fd/0";
 const TELLING_BYTES: usize = 64;
 const OPEN: &str = "open input";
 const CHECK_PATH: &str = "check the path";
-/// In the command's notation; in Python the output is a separate argument.
-const PERHAPS_OUTPUT: &str = "check the path; to write the result there, name it with -o";
 
 /// The identity of a regular file. Files under /proc report a size of zero and are new each time,
 /// so they have none.
@@ -316,22 +314,11 @@ fn find_in(
         } else if is_list(name) {
             sources.extend(shards_of(name, streams)?);
         } else {
-            let found = named(name, None, streams);
-            let is_last = names.len() > 1 && sources.len() + 1 == names.len();
-            sources.push(found.map_err(|error| perhaps_output(error, is_last))?);
+            sources.push(named(name, None, streams)?);
         }
     }
     sources.iter().for_each(|source| known.found(source));
     Ok(sources)
-}
-
-/// Adds a hint to the error about a missing input that is the last of several, because the user may
-/// have meant an output.
-fn perhaps_output(error: Error, is_last: bool) -> Error {
-    match error.next_step() {
-        Some(CHECK_PATH) if is_last => error.hint(PERHAPS_OUTPUT),
-        _ => error,
-    }
 }
 
 /// Rejects streams, for plans that need the length of their inputs.

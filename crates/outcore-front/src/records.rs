@@ -275,7 +275,7 @@ pub fn is_text(source: &Source) -> bool {
 pub(crate) fn unknown_of_stream(name: &Path) -> Error {
     Error::usage(CHOOSE, "the type of the records is not known")
         .path(name)
-        .hint("give --type, for example --type u64, or --record SIZE and --key OFFSET:LEN")
+        .hint("give --type, for example --type u64, or --record SIZE and --key OFFSET:LEN; for rows of text --from csv or --from jsonl")
 }
 
 #[cfg(test)]

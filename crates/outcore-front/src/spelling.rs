@@ -100,7 +100,7 @@ const WORDS: [&str; 12] = [
     "drives.toml",
 ];
 /// Longer texts without an option, or with one in another form.
-const PHRASES: [(&str, &str); 15] = [
+const PHRASES: [(&str, &str); 14] = [
     (
         "pass --lines to treat its bytes as lines",
         "pass lines=\"any\" to treat its bytes as lines",
@@ -125,7 +125,6 @@ const PHRASES: [(&str, &str); 15] = [
     ("use -k for", "use line_key= for"),
     ("see --help", "see help()"),
     ("use `-o -`", "use the command: outcore sort -o -"),
-    ("; to write the result there, name it with -o", ""),
     (". Default: standard output", ""),
     ("; -t names another separator", "; separator= names another"),
 ];

@@ -125,6 +125,7 @@ impl Spool {
             let head = read_head(job, &mut stream)?;
             let content = Content::of(&head);
             recognition.check_lines(&source.name, content, false)?;
+            recognition.tell_header(job, &source.name, &head);
             let mut all = Cursor::new(head).chain(stream);
             match recognition.packed(&source.name, content) {
                 Some(compression) => unpack(job, source, compression, recognition, all, writer),

@@ -122,10 +122,11 @@ impl From<&Manifest> for Moved {
 pub(crate) fn new_dataset(name: &Named, replace: bool) -> Result<NewDataset> {
     if let Some(inside) = &name.inside {
         let cause = format!(
-            "@{}/{inside}: a dataset is sealed, so its files cannot be changed",
+            "@{}/{inside}: the name of a dataset has no /, and the files inside of one cannot be changed",
             name.dataset
         );
-        return Err(Error::usage("put", cause).hint("put the whole directory again, with --force"));
+        return Err(Error::usage("put", cause)
+            .hint("write a name without /, or put the whole directory again, with --force"));
     }
     Ok(NewDataset {
         name: name.dataset.clone(),

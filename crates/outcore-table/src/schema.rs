@@ -14,6 +14,7 @@ use arrow_array::{Array, ArrayRef, make_array};
 use arrow_buffer::NullBuffer;
 use arrow_schema::{DataType, Field, FieldRef, Fields, Schema};
 use arrow_select::take::take;
+use outcore::key::column::order_hint;
 use outcore_io::units::nearest;
 use outcore_io::{Error, Result};
 
@@ -41,13 +42,18 @@ pub(crate) fn column_index(schema: &Schema, name: &str, operation: &str) -> Resu
         return Err(error.hint(match words.find(|word| !is_order(word)) {
             None => format!("write `{column}` alone: these columns have no order and no type here"),
             Some(order) => format!(
-                "`{order}` is neither a type nor an order of `{column}`: write desc, asc, nulls-first or nulls-last after the colon"
+                "`{order}` is neither a type nor an order of `{column}`: write desc, asc, nulls-first or nulls-last after the colon, or a type such as f64 or i64"
             ),
         }));
     }
+    if let Some(hint) = order_hint(name, &names) {
+        return Err(error.hint(hint));
+    }
     Err(match nearest(name, &names) {
         Some(near) => error.hint(format!("did you mean `{near}`?")),
-        None if names.is_empty() => error.hint("the table has no columns"),
+        None if names.is_empty() => error.hint(
+            "the table has no columns; in JSON lines, each line is an object, as jq -c '.[]' writes an array",
+        ),
         None => error.hint(format!("the columns are {}", listed(&names))),
     })
 }
@@ -349,7 +355,8 @@ fn check_fields(fields: &Fields, within: Option<&str>) -> Result<()> {
                 None => format!("two columns are called `{name}`"),
                 Some(column) => format!("two fields of column `{column}` are called `{name}`"),
             };
-            return Err(Error::usage("read tables", cause).hint("rename one of them first"));
+            return Err(Error::usage("read tables", cause)
+                .hint("name a column once; if the input has two, rename one of them first"));
         }
         check_nested(field.data_type(), within.unwrap_or(name))?;
     }

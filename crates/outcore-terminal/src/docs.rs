@@ -28,7 +28,7 @@ pub struct CompletionsArgs {
     pub shell: Shell,
 }
 
-/// Print the man page, or write all pages to a directory
+/// Print the man page of the program, or write the pages of all commands to a directory
 #[derive(Debug, Args)]
 pub struct ManArgs {
     /// Directory for the pages, one for each command
@@ -69,6 +69,17 @@ pub fn man(
         let page = all.render(&root, "")?;
         return Ok(print(reporter, &page, started));
     };
+    if !dir.exists()
+        && let Some(name) = dir
+            .to_str()
+            .filter(|name| root.find_subcommand(name).is_some())
+    {
+        let program = root.get_name();
+        let cause = format!("{name} is a command, and this takes a directory");
+        return Err(Error::usage("write man pages", cause).hint(format!(
+            "{program} {name} --help has its options; {program} man | man -l - shows the page"
+        )));
+    }
     let mut pages = Vec::new();
     all.collect(&root, "", &mut pages)?;
     if let Some((name, _)) = pages

@@ -403,6 +403,10 @@ impl Given {
         );
         Error::usage("read arguments", cause).hint(match rule.instead {
             "" => format!("leave {}{or} out", option.long),
+            // Rows have the equivalent, so the option that makes them rows stays.
+            instead if what.is_table() || matches!(what, What::Csv | What::JsonLines) => {
+                format!("leave {} out; {instead}", option.long)
+            }
             instead => format!("leave {}{or} out; {instead}", option.long),
         })
     }

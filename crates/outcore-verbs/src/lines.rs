@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 
 use outcore::job::Job;
 use outcore::key::{NpyHeader, RecordFormat};
+use outcore::read::text_kind::TextKind;
 use outcore::sort::lines::{LineSortOptions, LineSummary};
 use outcore::{DriveTraffic, Error, Input, Output, Result};
 use outcore_front::content::Recognition;
@@ -636,6 +637,17 @@ pub fn find(host: &dyn Host, names: &[PathBuf]) -> Result<Vec<Source>> {
         host.streams(),
         host.names(),
     )
+}
+
+/// Notes that the header of the first file of CSV among `inputs` is a line like any other.
+pub(crate) fn note_header(host: &dyn Host, inputs: &[PathBuf]) {
+    let is_csv = |name: &&PathBuf| TextKind::of_name(name) == Some(TextKind::Csv);
+    if let Some(name) = inputs.iter().find(is_csv) {
+        host.note(&format!(
+            "{} is sorted as lines, its first line like any other; --by COLUMN sorts its rows",
+            name.display()
+        ));
+    }
 }
 
 /// `options` for records of FASTQ, which are framed; unchanged for other text.

@@ -194,7 +194,10 @@ impl<'a> LinePass<'a> {
             takes_records: false,
             frames_fastq: false,
             plain_for: None,
-            recognition: request.lines.recognition(request.rows.separator()),
+            recognition: request
+                .lines
+                .recognition(request.rows.separator())
+                .telling_header(request.name == "sample" && matches!(request.rows, Rows::Lines)),
         };
         let types = request.record.to_request_without_keys();
         let terminator = request.lines.terminator();

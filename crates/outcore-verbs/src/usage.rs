@@ -104,13 +104,19 @@ fn wrong(error: &clap::Error, command: &Command) -> Error {
         ErrorKind::InvalidSubcommand => {
             unknown_command(text_of(ContextKind::InvalidSubcommand), command)
         }
-        _ => match tip
-            .map(str::to_owned)
-            .or_else(|| Some(format!("usage: {}", usage?)))
-        {
-            Some(hint) => format!("{hint}; see --help"),
-            None => "see --help".to_owned(),
-        },
+        _ => {
+            let usage_hint = || {
+                let operand = missing_operand(command, usage?).unwrap_or("see --help");
+                Some(format!("usage: {}; {operand}", usage?))
+            };
+            match tip
+                .map(|tip| format!("{tip}; see --help"))
+                .or_else(usage_hint)
+            {
+                Some(hint) => hint,
+                None => "see --help".to_owned(),
+            }
+        }
     };
     Error::usage("read arguments", cause).hint(hint)
 }
@@ -133,9 +139,26 @@ fn unknown_option(unknown: &str, command: &Command, tip: Option<&str>) -> String
             format!("--help lists all options; for the file write ./{unknown}")
         }
         _ if unknown.starts_with('-') => "--help lists all options".to_owned(),
+        _ if let Some(meant) = synonym::of_operand(unknown, command) => {
+            format!("{meant}; see --help")
+        }
         Some(tip) => format!("{tip}; see --help"),
         None => "see --help".to_owned(),
     }
+}
+
+/// The hint for a missing operand, if it is in an option or on standard input.
+fn missing_operand(command: &Command, usage: &str) -> Option<&'static str> {
+    let is_filter = command.get_name() == "filter" && usage.contains("--where <EXPR> <EXPR>");
+    if is_filter {
+        return Some(
+            "the condition is the first operand: outcore filter 'price > 100' sales.parquet",
+        );
+    }
+    let reads_stdin = command
+        .get_arguments()
+        .any(|arg| arg.get_long() == Some("from"));
+    (reads_stdin && usage.contains("<IN>")).then_some("- is standard input, with --from csv")
 }
 
 /// The hint for a command that is not below `command`.
@@ -178,8 +201,10 @@ fn not_a_number(error: &clap::Error) -> Option<Error> {
     Some(Error::usage("read arguments", cause).hint("see --help for the arguments and their order"))
 }
 
-/// An option without the names of its values.
+/// An option without the names of its values, and an operand without brackets.
 fn plain(option: &str) -> String {
+    let option = option.trim_start_matches(['[', '<']);
+    let option = option.trim_end_matches(['.', ']', '>']);
     let name = option.split([' ', '[', '=']).next();
     name.unwrap_or(option).to_owned()
 }

@@ -85,7 +85,7 @@ impl Kernel {
             Kernel::Components => "components",
             Kernel::Search => "BFS",
             Kernel::PageRank => "PageRank, 10 iterations",
-            Kernel::Core => "16-core",
+            Kernel::Core => "k-core (k = 16)",
         }
     }
 

@@ -33,7 +33,7 @@ const STACK_BYTES: usize = 8 << 20;
 pub enum SimCommand {
     /// Run a workload on one drive.
     Run(run::RunArgs),
-    /// List the drives known by name, with their published and simulated figures.
+    /// List the drives known by name, with their published figures; --measure adds simulated ones.
     Presets(presets::PresetArgs),
     /// Replay a recorded job or a block trace on an array of drives.
     Replay(replay::ReplayArgs),
@@ -66,7 +66,8 @@ pub struct DriveArgs {
     /// speed. A drive takes about 17 bytes of memory per 4 KiB.
     #[arg(long, default_value = "16GiB")]
     pub drive_size: String,
-    /// Change a value of the drive, such as flash.channels=16 (repeatable).
+    /// Change a value of the drive, such as flash.channels=16 (repeatable). `sim presets NAME`
+    /// lists all of them.
     #[arg(long = "set", value_name = "KEY=VALUE")]
     pub settings: Vec<String>,
 }

@@ -203,12 +203,34 @@ impl WorkloadFile {
     }
 }
 
+/// Options of fio, and the keys of a flow that mean the same.
+const OF_FIO: [(&str, &str); 6] = [
+    (
+        "block_size",
+        "size is the number of bytes of a request: size=4KiB",
+    ),
+    ("bs", "size is the number of bytes of a request: size=4KiB"),
+    (
+        "iodepth",
+        "depth is the number of requests in flight: depth=32",
+    ),
+    ("qd", "depth is the number of requests in flight: depth=32"),
+    ("rw", "read is the share of reads, from 0 to 1: read=0.7"),
+    (
+        "rwmixread",
+        "read is the share of reads, from 0 to 1: read=0.7",
+    ),
+];
+
 fn set_flow(flow: &FlowFile, key: &str, value: &str) -> Result<FlowFile> {
     let wrong = |cause: String| Error::usage(OPERATION, cause);
     let mut table = toml::Table::try_from(flow).map_err(|error| wrong(error.to_string()))?;
     let known: Vec<String> = table.keys().cloned().collect();
     let Some(old) = table.get_mut(key) else {
         let error = wrong(format!("unknown key `{key}` of a flow"));
+        if let Some((_, meant)) = OF_FIO.iter().find(|(word, _)| *word == key) {
+            return Err(error.hint(*meant));
+        }
         return Err(
             match nearest(key, &known.iter().map(String::as_str).collect::<Vec<_>>()) {
                 Some(near) => error.hint(format!("did you mean `{near}`?")),
@@ -270,7 +292,12 @@ impl FlowFile {
             return Err("a request has at least 512 bytes".to_owned());
         }
         let pace = match (self.depth, self.interval.0) {
-            (0, 0) => return Err("either depth or interval is needed".to_owned()),
+            (0, 0) => {
+                return Err(
+                    "depth is 0, and there is no interval: either depth or interval is needed"
+                        .to_owned(),
+                );
+            }
             (0, ps) if !(NS..=3600 * SECOND).contains(&ps) => {
                 return Err(format!(
                     "interval is {}; 1ns to an hour are possible",
@@ -360,7 +387,10 @@ mod tests {
             ("[[flow]]\ndeph = 3\n", "did you mean `depth`?"),
             ("[[flow]]\nread = 1.5\n", "flow 0 (`flow`): read is 1.5"),
             ("[[flow]]\nsize = \"100B\"\n", "multiple of 512"),
-            ("[[flow]]\ndepth = 0\n", "either depth or interval"),
+            (
+                "[[flow]]\ndepth = 0\n",
+                "depth is 0, and there is no interval",
+            ),
             ("[[flow]]\nsize = \"0B\"\n", "at least 512 bytes"),
             ("[[flow]]\nrequests = 0\n", "requests is 0"),
             ("[[flow]]\npattern = \"hot_cold\"\nhot = 0.0\n", "hot is 0"),

@@ -86,8 +86,17 @@ impl Summary {
     /// # Errors
     /// The first error of the trace.
     pub fn of(trace: &mut TraceReader) -> outcore_io::Result<Summary> {
+        Self::of_first(trace, u64::MAX)
+    }
+
+    /// Summarises the first `requests_max` requests.
+    ///
+    /// # Errors
+    /// As [`Summary::of`].
+    pub fn of_first(trace: &mut TraceReader, requests_max: u64) -> outcore_io::Result<Summary> {
         let mut builder = Builder::new();
-        for request in trace.by_ref() {
+        let requests_max = usize::try_from(requests_max).unwrap_or(usize::MAX);
+        for request in trace.by_ref().take(requests_max) {
             builder.add(&request?);
         }
         let mut summary = builder.finish();

@@ -10,6 +10,7 @@ use std::path::Path;
 use clap::{Arg, ValueHint};
 use outcore::{Error, Kind};
 use outcore_io::units;
+use outcore_verbs::usage::called;
 
 use super::Cli;
 
@@ -26,10 +27,39 @@ pub(crate) fn explain(error: Error, words: &[OsString]) -> Error {
         let cause = format!("{} stands apart from its number", missing.display());
         return Error::usage("read arguments", cause).hint(hint);
     }
-    match hint_of_order(missing, words) {
+    let is_unexplained = error.next_step() == Some("check the path");
+    let of_last = || hint_of_last(missing, words, at).filter(|_| is_unexplained);
+    match hint_of_order(missing, words).or_else(of_last) {
         Some(hint) => error.hint(hint),
         None => error,
     }
+}
+
+/// The hint for a missing input after another one, which may be a column or the output.
+fn hint_of_last(missing: &Path, words: &[OsString], at: usize) -> Option<String> {
+    let root = Cli::whole();
+    let command = called(&root, words);
+    let flags = |flag: &str| {
+        let mut options = command.get_arguments();
+        options.any(|option: &Arg| option.get_long() == Some(flag))
+    };
+    let mut before = words[1..at].iter();
+    if !before.any(|word| Path::new(word).is_file()) {
+        return None;
+    }
+    let name = missing.to_str()?;
+    if flags("by") && !name.contains(['.', '/', '@']) {
+        return Some(format!("check the path; for a column write --by {name}"));
+    }
+    let is_output = |word: &OsString| {
+        let word = word.to_string_lossy();
+        word == "-o" || word.starts_with("--output") || word.starts_with("-o")
+    };
+    let is_last = words[at + 1..].iter().all(|word| !Path::new(word).exists());
+    let has_one_input = command.get_positionals().count() == 1;
+    let may_be_output = flags("output") && is_last && has_one_input;
+    (may_be_output && !words.iter().any(is_output))
+        .then(|| "check the path; to write the result there, name it with -o".to_owned())
 }
 
 /// The hint for a unit that follows the number of an option.

@@ -98,10 +98,25 @@ impl VerbVisitor for Add {
         let (group, name) = split::<V>();
         if group == self.group.as_deref() {
             let verb = Command::new(name).aliases(V::ALIASES);
-            let verb = defer(verb, V::Args::augment_args);
+            let verb = defer(verb, with_args::<V>);
             self.command = self.command.take().map(|above| above.subcommand(verb));
         }
     }
+}
+
+/// The arguments of a verb. The value of an option may be a negative number: the parser of the
+/// value rejects it with a better error than that of an unknown option.
+fn with_args<V: Verb>(command: Command) -> Command {
+    V::Args::augment_args(command).mut_args(|arg| {
+        let takes_value = arg.get_action().takes_values() && !arg.is_positional();
+        let is_optional = arg
+            .get_num_args()
+            .is_some_and(|count| count.min_values() == 0);
+        match takes_value && !is_optional {
+            true => arg.allow_negative_numbers(true),
+            false => arg,
+        }
+    })
 }
 
 /// The group of a verb, if it is below one, and its name there.

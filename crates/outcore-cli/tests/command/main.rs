@@ -13,6 +13,7 @@ mod errors;
 mod expressions;
 mod fastq;
 mod faults;
+mod first_tries;
 mod full_stdout;
 mod generate;
 

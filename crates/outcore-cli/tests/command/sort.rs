@@ -337,17 +337,17 @@ fn check_names_the_first_unordered_record_and_exits_with_1() {
         let fixed = ["sort", "in", "--check", "--type", "u32"];
         place.run(&[&fixed[..], flags].concat())
     };
-    check(&[]).fails(1, &["record 3", "(in, at byte 12)"], "--type");
-    check(&["more"]).fails(1, &["record 3"], "");
+    check(&[]).fails(1, &["record 4", "(in, at byte 12)"], "--type");
+    check(&["more"]).fails(1, &["record 4"], "");
     place.write("in", &bytes[..12]);
     check(&[]).ok();
-    check(&["--unique"]).fails(1, &["record 2"], "");
-    check(&["--descending"]).fails(1, &["record 1"], "");
-    check(&["more"]).fails(1, &["record 3", "(more, at byte 0)"], "");
+    check(&["--unique"]).fails(1, &["record 3"], "");
+    check(&["--descending"]).fails(1, &["record 2"], "");
+    check(&["more"]).fails(1, &["record 4", "(more, at byte 0)"], "");
     // If keys are equal, the bytes after them must also be in order, unless the sort was stable.
     place.write("pairs", &[1, 9, 1, 2]);
     let pairs = ["sort", "pairs", "--check", "--record", "2", "--key", "0:1"];
-    place.run(&pairs).fails(1, &["record 1"], "");
+    place.run(&pairs).fails(1, &["record 2"], "");
     place.run(&[&pairs[..], &["--stable"]].concat()).ok();
     assert_eq!(place.names(), ["in", "more", "pairs"]);
 }

@@ -3,9 +3,10 @@
 //! Contract: records and fields are those of [`outcore::read::csv`]. [`Columns`] orders records by
 //! columns. Records are never changed; only their keys are parsed without quotes.
 
-use outcore::key::column::{listed, quoted};
+use outcore::key::column::{listed, order_hint, quoted};
 use outcore::key::sort_key::{NoKey, SortKey, Tie};
 use outcore::read::csv::{fields, is_blank, value};
+use outcore::read::separator::number;
 use outcore::{Error, Result};
 
 use super::gnu::{Compare, OptionScope, Ordering, past_blanks};
@@ -46,12 +47,15 @@ struct Column {
     order: FieldOrder,
     /// Whether leading blanks of its value are ignored.
     skips_blanks: bool,
+    /// Its name in the notation of the user, if its values are compared as text.
+    text_name: Option<String>,
 }
 
 /// A column as the user requested it.
 #[derive(Debug)]
 struct Chosen {
     index: usize,
+    name: String,
     ordering: Ordering,
     order: FieldOrder,
 }
@@ -117,6 +121,7 @@ impl Columns {
             let is_last = at + 1 == count;
             let compare = Compare::new(&chosen.ordering, is_turned, is_last, options.seed)?;
             Ok(Column {
+                text_name: chosen.ordering.is_of_bytes().then_some(chosen.name),
                 index: chosen.index,
                 compare,
                 order: chosen.order,
@@ -196,6 +201,7 @@ fn choose(by: &str, options: &ColumnOptions<'_>) -> Result<Chosen> {
     }
     Ok(Chosen {
         index,
+        name: name.to_owned(),
         ordering,
         order,
     })
@@ -262,7 +268,9 @@ fn missing(by: &str, options: &ColumnOptions<'_>) -> Error {
                 separator.escape_default()
             )
         }
-        Some(names) => format!("the header has {}", names.join(", ")),
+        Some(names) => {
+            order_hint(by, names).unwrap_or_else(|| format!("the header has {}", names.join(", ")))
+        }
         None => "without a header columns have numbers, from 1".to_string(),
     };
     Error::usage(CHOOSE, format!("there is no column `{by}`")).hint(hint)
@@ -294,6 +302,36 @@ impl SortKey for Columns {
 }
 
 impl Columns {
+    /// The note about the first column that is compared as text although all its values in `lines`
+    /// are numbers, if that is another order.
+    pub(super) fn numbers_as_text<'l>(
+        &self,
+        lines: impl Iterator<Item = &'l [u8]>,
+    ) -> Option<String> {
+        let lines: Vec<&[u8]> = lines
+            .filter(|line| !is_blank(line, self.separator))
+            .collect();
+        self.columns.iter().find_map(|column| {
+            let name = column.text_name.as_ref()?;
+            let mut values = Vec::with_capacity(lines.len());
+            for line in &lines {
+                let field = fields(line, self.separator).nth(column.index)?;
+                let mut unquoted = Vec::new();
+                let text = value(field, &mut unquoted)?.trim_ascii().to_vec();
+                if !text.is_empty() {
+                    values.push((number(&text)?, text));
+                }
+            }
+            values.sort_by(|one, other| one.0.total_cmp(&other.0));
+            let is_turned = |pair: &&[(f64, Vec<u8>)]| pair[0].0 < pair[1].0 && pair[0].1 > pair[1].1;
+            let pair = values.windows(2).find(is_turned)?;
+            let [less, more] = [0, 1].map(|at| String::from_utf8_lossy(&pair[at].1));
+            Some(format!(
+                "{name} is compared as text, {more} before {less}; the key {name}:n compares numbers"
+            ))
+        })
+    }
+
     fn append_all(&self, line: &[u8], key: &mut Vec<u8>) -> std::result::Result<(), NoKey> {
         if self.columns.is_empty() {
             key.extend_from_slice(line);

@@ -23,7 +23,7 @@ use std::path::Path;
 use memchr::memrchr;
 use outcore::job::Job;
 use outcore::read::csv::{FRONT_BYTES, first_across_lines, line_end};
-use outcore::read::separator::{likely_separator, separator_note};
+use outcore::read::separator::{Beginning, given_separator_note, likely_separator, separator_note};
 use outcore::read::text_kind::usual_separator;
 use outcore::runs::LineType;
 use outcore::sort::lines::LineSortOptions;
@@ -120,6 +120,9 @@ impl CsvSort {
             stable: self.stable,
             seed: self.seed,
         })?;
+        if !self.by.is_empty() {
+            note_numbers(job, &order, files, &dress)?;
+        }
         Ok(SortedCsv {
             order,
             dress,
@@ -216,18 +219,47 @@ impl SortedCsv {
 /// # Errors
 /// A file that cannot be read.
 fn separator_of(job: &Job, given: Option<u8>, files: &[Source]) -> Result<u8> {
+    for file in files {
+        let head = file.head(HEAD_BYTES)?;
+        if head.is_empty() {
+            continue;
+        }
+        let is_all = head.len() < HEAD_BYTES;
+        let Some(given) = given else {
+            return Ok(separator_in(job, &file.name, &head, is_all));
+        };
+        let sample = Beginning {
+            head: &head,
+            is_all,
+        };
+        let note = given_separator_note(&file.name, given, &sample);
+        note.into_iter().for_each(|note| job.control.note(note));
+        return Ok(given);
+    }
     if let Some(given) = given {
         return Ok(given);
     }
-    for file in files {
-        let head = file.head(HEAD_BYTES)?;
-        if !head.is_empty() {
-            let is_all = head.len() < HEAD_BYTES;
-            return Ok(separator_in(job, &file.name, &head, is_all));
-        }
-    }
     let first = files.first().map_or(Path::new(""), |file| &file.name);
     Ok(usual_separator(first))
+}
+
+/// Notes that numbers of the first file with records are compared as text, and not in their order.
+fn note_numbers(job: &Job, order: &Columns, files: &[Source], dress: &Dress) -> Result<()> {
+    let end = if dress.is_framed { 0 } else { b'\n' };
+    for file in files {
+        let head = file.head(HEAD_BYTES)?;
+        let is_cut = head.len() == HEAD_BYTES;
+        let whole = memrchr(end, &head).filter(|_| is_cut);
+        let lines = head[..whole.unwrap_or(head.len())].split(|byte| *byte == end);
+        if head.is_empty() {
+            continue;
+        }
+        if let Some(note) = order.numbers_as_text(lines) {
+            job.control.note(note);
+        }
+        break;
+    }
+    Ok(())
 }
 
 /// The byte between the fields of a file that begins with `head`; with `is_all` the file has no

@@ -703,6 +703,7 @@ fn open<'a>(job: &'a Job, source: &Source, begin: Begin) -> Result<Stream<'a>> {
             return Ok(Stream::Endless(Box::new(Cursor::new(head).chain(stream))));
         }
         recognition.check_lines(&source.name, content, false)?;
+        recognition.tell_header(job, &source.name, &head);
         let all: Box<dyn Read + 'a> = Box::new(Cursor::new(head).chain(stream));
         return match recognition.packed(&source.name, content) {
             Some(compression) => unpacked(job, source, compression, recognition, all),

@@ -407,7 +407,10 @@ fn vertices_of(largest: Option<u64>, told: Option<u64>) -> Result<u64> {
             ),
         };
         return Err(Error::usage(CONVERT, cause)
-            .hint("renumber the vertices that have edges, with --relabel"));
+            .hint(
+            "renumber the vertices that have edges, with --relabel; if ids of u32 were read as u64, \
+             the type is wrong",
+        ));
     }
     Ok(vertices)
 }

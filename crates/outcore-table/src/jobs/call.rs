@@ -33,6 +33,7 @@ impl<'t> Call<'t> {
             None => (text, None),
             Some((head, rest)) => {
                 let inner = rest.strip_suffix(')').ok_or_else(|| behind(text))?;
+                refuse_several(text, inner)?;
                 (head, Some(inner.trim()))
             }
         };
@@ -54,6 +55,31 @@ impl<'t> Call<'t> {
     }
 }
 
+/// Fails if the parenthesis of the call `text` ends within `inner`, so that there are several
+/// calls.
+fn refuse_several(text: &str, inner: &str) -> Result<(), String> {
+    let (mut depth, mut quote) = (0, None);
+    for letter in inner.chars() {
+        match (quote, letter) {
+            (Some(open), _) => quote = Some(open).filter(|open| *open != letter),
+            (None, '`' | '\'' | '"') => quote = Some(letter),
+            (None, '(') => depth += 1,
+            (None, ')') if depth == 0 => return Err(alone(text)),
+            (None, ')') => depth -= 1,
+            (None, _) => {}
+        }
+    }
+    Ok(())
+}
+
+/// The fault of a text that computes with the results of functions.
+fn alone(text: &str) -> String {
+    format!(
+        "`{text}` is not one function: compute with the results in `outcore map`, or compare them \
+         in `outcore filter`"
+    )
+}
+
 /// The fault of a call that does not end in `)`.
 fn behind(text: &str) -> String {
     let Some((call, behind)) = text.rsplit_once(')') else {
@@ -63,7 +89,13 @@ fn behind(text: &str) -> String {
         behind if behind.eq_ignore_ascii_case("as") => {
             format!("`{text}` has no name after `{behind}`")
         }
-        behind => format!("`{behind}` follows `{call})`; write {behind}={call}) for a name"),
+        name if name
+            .chars()
+            .all(|letter| letter.is_alphanumeric() || letter == '_') =>
+        {
+            format!("`{name}` follows `{call})`; write {name}={call}) for a name")
+        }
+        _ => alone(text),
     }
 }
 

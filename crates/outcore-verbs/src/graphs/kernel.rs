@@ -133,6 +133,15 @@ impl On<'_> {
         given.map_or_else(|| vertices_of(self.job, self.graph, self.names, named), Ok)
     }
 
+    /// Notes that the graph has no weights, for a result that depends on them.
+    pub(super) fn note_unweighted(&self) {
+        if !self.graph.manifest().weighted {
+            self.host.note(
+                "the graph has no weights, so every edge counts 1; `graph convert` has --weights",
+            );
+        }
+    }
+
     /// The weights of vertices that a program gives.
     pub(super) fn weights(&self) -> Vec<f64> {
         let arrays = self.host.arrays();

@@ -251,6 +251,7 @@ impl Kernel for ShortestPaths {
 
     fn compute(&self, on: &On<'_>) -> Result<Found<KernelSummary>> {
         let sources = on.vertices(&self.source)?;
+        on.note_unweighted();
         let lengths = kernels::shortest_paths_from(on.job, on.graph, &sources)?;
         Ok(Found::of(Computed::Held(Values::Floats(lengths))))
     }

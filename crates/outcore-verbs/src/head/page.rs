@@ -30,7 +30,7 @@ as JSON lines if a column has lists or objects.";
 pub(crate) struct HeadArgs {
     #[command(flatten)]
     pub(crate) files: FileArgs,
-    /// Number of lines or records to print; -5 prints all but the last 5
+    /// Number of lines, records or rows to print; -5 prints all but the last 5
     #[arg(
         short = 'n',
         long = "count",

@@ -386,7 +386,7 @@ impl GnuArgs {
 pub(crate) struct FormatArgs {
     /// Input is CSV: quoted fields may contain separators and newlines, and the first line names
     /// the columns and stays first. -t sets the separator (default: inferred from a sample of the
-    /// records)
+    /// records). Columns are compared as text; the form price:n compares numbers
     #[arg(long, conflicts_with_all = ["jsonl", "is_lines"])]
     pub csv: bool,
     /// Input is JSON lines: one JSON value per line. Types are ordered null, false, true,
@@ -471,7 +471,7 @@ impl FormatArgs {
         if self.is_given() && !order.line_keys.is_empty() {
             return Err(
                 Error::usage(READ, "keys are given both with -k and with --by")
-                    .hint("use --by alone for CSV and JSON lines"),
+                    .hint("--by alone: --by 2:n compares the numbers of the second column"),
             );
         }
         if self.csv && lines.zero_terminated {
@@ -497,9 +497,9 @@ pub(crate) enum LinesHow {
 #[derive(Debug, Clone, Copy, Default, Args)]
 #[command(next_help_heading = "Lines")]
 pub(crate) struct LineArgs {
-    /// Treat the input as lines, whatever its content and name. Otherwise outcore rejects binary
-    /// data (NULs, Parquet, Arrow, .npz, UTF-16, ...), and .npy files are records. Compressed files
-    /// (gzip, zstd, bzip2, xz, detected by content) are decompressed either way
+    /// Treat the input as lines, whatever its content and name. Otherwise Parquet and Arrow files
+    /// are tables, .npy files records, and other binary data (NULs, .npz, ...) is rejected.
+    /// Compressed files (gzip, zstd, bzip2, xz, detected by content) are decompressed either way
     #[arg(
         id = "is_lines",
         long = "lines",
@@ -533,6 +533,7 @@ impl LineArgs {
             insists_lines: self.how == Some(LinesHow::Any),
             takes_nuls: self.zero_terminated || separator == Some(0),
             takes_packed: false,
+            tells_header: false,
         }
     }
 }

@@ -293,7 +293,7 @@ fn field_key(text: &str) -> Result<String> {
 /// Where lines or records come from and go to.
 #[derive(Debug, Clone, Default, Args)]
 pub(crate) struct FileArgs {
-    /// Files to read, in order, as one input: lines, .npy, or raw records with --type; - is
+    /// Files to read, in order, as one input: lines, tables, .npy, or raw records with --type; - is
     /// standard input, which is the default. Compressed lines (gzip, zstd, bzip2 or xz, detected
     /// by content) are decompressed
     #[arg(value_name = "IN", value_hint = ValueHint::FilePath)]
@@ -443,8 +443,15 @@ pub(crate) fn parse_count(text: &str) -> Result<u64> {
         .zip(power)
         .and_then(|(number, power)| number.checked_mul(power))
         .ok_or_else(|| {
-            Error::usage("read count", format!("invalid count `{text}`"))
-                .hint("write 1000000, 1_000_000 or 1e6")
+            let is_count = is_whole(mantissa) && is_whole(exponent);
+            let invalid = |why| Error::usage("read count", format!("invalid count `{text}`{why}"));
+            match (is_count, text.strip_suffix('%')) {
+                (true, _) => invalid(": it is larger than 2^64 - 1").hint("give a smaller number"),
+                (false, Some(_)) => {
+                    invalid("").hint("a share of the input is `outcore sample --rate 0.1`")
+                }
+                (false, None) => invalid("").hint("write 1000000, 1_000_000 or 1e6"),
+            }
         })
 }
 

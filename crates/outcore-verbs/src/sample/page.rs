@@ -28,7 +28,7 @@ Examples:
 pub(crate) struct SampleArgs {
     #[command(flatten)]
     pub(crate) files: FileArgs,
-    /// Number of lines or records to print; all of them, if there are fewer
+    /// Number of lines, records or rows to print; all of them, if there are fewer
     #[arg(short = 'n', long = "count", value_name = "K", value_parser = parse_count)]
     pub(crate) records: Option<u64>,
     /// Print each line or record with this probability, between 0 and 1. The sample may be of

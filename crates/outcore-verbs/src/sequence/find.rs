@@ -11,6 +11,7 @@ use outcore_io::units;
 use super::args::{InputArgs, parse_expression};
 use super::input::open;
 use super::run::say_read;
+use super::write::for_tables;
 use crate::host::{Host, Weight, watch};
 use crate::report::{JobSummary, Phase, report};
 use crate::verb::{Verb, Words};
@@ -58,7 +59,8 @@ impl Verb for Find {
             let error = Error::usage("read arguments", cause);
             return Err(error.hint("leave --where out, and write both as one: find '(A) && (B)'"));
         }
-        let mut prepared = open(host, &args.input, None)?;
+        let prepared = open(host, &args.input, None);
+        let mut prepared = prepared.map_err(|error| for_tables(Find::NAME, error))?;
         let goes_on = prepared.begin_fold(host, &args.input, "find", &[Fate::Sought("find")])?;
         let (position, done) = match goes_on {
             false => (None, Done::default()),

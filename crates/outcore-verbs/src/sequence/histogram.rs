@@ -12,6 +12,7 @@ use outcore_io::units;
 use super::args::{InputArgs, MapStep};
 use super::input::open;
 use super::run::say_read;
+use super::write::for_tables;
 use crate::bars::{Bar, chart, short};
 use crate::host::{Host, Weight, watch};
 use crate::report::{JobSummary, Phase, report};
@@ -68,7 +69,8 @@ impl Verb for Histogram {
     const PHASES: &'static [Weight] = &[("histogram", 1.0)];
 
     fn run(host: &dyn Host, args: &HistogramArgs) -> Result<HistogramSummary> {
-        let mut prepared = open(host, &args.input, args.step.map.as_ref())?;
+        let prepared = open(host, &args.input, args.step.map.as_ref());
+        let mut prepared = prepared.map_err(|error| for_tables(Histogram::NAME, error))?;
         let fates = match args.range {
             Some(_) => &[Fate::Folded("histogram")][..],
             // The range is found first.

@@ -17,6 +17,7 @@ use outcore_io::units;
 use super::args::{InputArgs, parse_expression};
 use super::input::{self, resources_of};
 use super::run::{is_only_planned, say_read};
+use super::write::refuse_tables;
 use crate::host::{Host, Weight, watch};
 use crate::report::{WriteSummary, report};
 use crate::verb::{Verb, Words};
@@ -75,6 +76,7 @@ impl Verb for Partition {
             let cause = "partition does not take --zip";
             return Err(Error::usage("read arguments", cause).hint("write them with zip first"));
         }
+        refuse_tables(Partition::NAME, input, &input::sources(host, input)?)?;
         let pattern = pattern_of(args)?;
         let manifest = PathBuf::from(manifest_name(pattern));
         let mut files = BucketFiles {

@@ -12,6 +12,7 @@ use super::args::{InputArgs, MapStep};
 use super::input::open;
 use super::number::Number;
 use super::run::say_read;
+use super::write::for_tables;
 use crate::host::{Host, Weight, watch};
 use crate::report::{JobSummary, Phase, report};
 use crate::verb::{Verb, Words};
@@ -75,12 +76,7 @@ impl Verb for Reduce {
 
     fn run(host: &dyn Host, args: &ReduceArgs) -> Result<ReduceSummary> {
         let prepared = open(host, &args.input, args.step.map.as_ref());
-        let mut prepared =
-            prepared.map_err(|error| match error.cause().ends_with("not records") {
-                true => error
-                    .hint("`outcore group-by FILE --agg 'sum(COLUMN)'` reduces columns of tables"),
-                false => error,
-            })?;
+        let mut prepared = prepared.map_err(|error| for_tables(Reduce::NAME, error))?;
         let consumer = format!("reduce {}", args.how);
         let fates = &[Fate::Folded("reduce")];
         let reductions = reductions_of(&args.how);

@@ -13,7 +13,7 @@ use outcore::dataset::{ItemType, Step, Summary as Done};
 use outcore::primitives::write::Fate;
 use outcore::primitives::{PassPlan, plan_files};
 use outcore::{Error, Forecast, Input, Output, Result};
-use outcore_front::inputs::{ResolvedInput, Source};
+use outcore_front::inputs::{self, ResolvedInput, Source};
 use outcore_front::output::{self, Holds, Target};
 use outcore_front::records;
 use outcore_io::units;
@@ -85,6 +85,37 @@ fn records_read(request: &WriteRequest<'_>, prepared: &Prepared) -> Result<Optio
     Ok(Some(data_bytes / record_bytes))
 }
 
+/// Fails for tables, before the name of the output is examined.
+pub(super) fn refuse_tables(verb: &str, input: &InputArgs, sources: &[Source]) -> Result<()> {
+    for source in sources.iter().filter(|source| !source.is_stream()) {
+        let looked = inputs::look(source.clone())?;
+        let checked = looked
+            .content
+            .check_records(&source.name, input.record.is_typed());
+        checked.map_err(|error| for_tables(verb, error))?;
+    }
+    Ok(())
+}
+
+/// The error about an input that is not records, with the verb that does the same to tables.
+pub(super) fn for_tables(verb: &str, error: Error) -> Error {
+    if !error.cause().ends_with("not records") {
+        return error;
+    }
+    let hint = match verb {
+        "find" => "`outcore filter CONDITION FILE` keeps the rows of a table",
+        "histogram" => "`outcore count-by COLUMN FILE` counts the values of a column",
+        "partition" => "`outcore split --by COLUMN` writes the rows of each value to a folder",
+        "reduce" => "`outcore group-by FILE --agg 'sum(COLUMN)'` reduces columns of tables",
+        "reverse" => "`outcore sort --by COLUMN:desc` sorts the rows of a table downwards",
+        "scan" => {
+            "`outcore window --add 'sum(COLUMN)' --order COLUMN` adds running sums to a table"
+        }
+        _ => return error,
+    };
+    error.hint(hint)
+}
+
 /// Fails for files of text whose records have no type.
 fn refuse_text(verb: &str, input: &InputArgs, sources: &[Source]) -> Result<()> {
     let first = sources.first().filter(|source| !source.is_stream());
@@ -99,6 +130,9 @@ fn refuse_text(verb: &str, input: &InputArgs, sources: &[Source]) -> Result<()> 
             "records and tables",
             "--csv or --jsonl reads the lines as a table; grep and sed work on lines",
         ),
+        "merge" => ("records", "`outcore sort -m` merges sorted lines"),
+        "reverse" => ("records", "tac reverses lines"),
+        "enumerate" => ("records", "`cat -n` numbers lines"),
         _ => ("records", "for binary records give --type"),
     };
     let cause = format!("{verb} takes {taken}, but the file has lines of text");
@@ -123,6 +157,7 @@ pub(super) fn write_with(
     let resources = resources_of(host, input)?;
     let sources = input::sources(host, input)?;
     refuse_text(request.what, input, &sources)?;
+    refuse_tables(request.what, input, &sources)?;
     let name = host.output(&output.output, input.force)?;
     let (specs, streams) = (resources.specs(), host.streams());
     let (name, force) = (Some(&*name), input.force);

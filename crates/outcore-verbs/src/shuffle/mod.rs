@@ -154,7 +154,9 @@ fn shuffle_files(
 ) -> Result<WriteSummary> {
     let plain_for = plain_for(args.journal, args.check_output);
     let types = args.record.to_request_without_keys();
+    let is_open = matches!(rows, Rows::Lines) && !args.header.is_given();
     let recognition = args.lines.recognition(rows.separator());
+    let recognition = recognition.telling_header(is_open);
     let sources = find(host, &args.files.inputs)?;
     if args.dry_run {
         refuse_streams(&sources, "plan shuffle")?;

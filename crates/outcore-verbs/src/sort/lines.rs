@@ -306,8 +306,16 @@ fn recognition_of(host: &dyn Host, args: &SortArgs, text: &FormatArgs) -> Result
     Ok(match host.is_gnu() && !text.is_given() {
         // For GNU sort, bytes of any kind are lines, including those of compressed files.
         true => Recognition::ANYTHING,
-        false => args.lines.recognition(args.order.separator()?),
+        false => args
+            .lines
+            .recognition(args.order.separator()?)
+            .telling_header(!has_said_lines(args, text) && !args.is_check()),
     })
+}
+
+/// Whether an option shows that the user knows how the first line is treated.
+pub(super) fn has_said_lines(args: &SortArgs, text: &FormatArgs) -> bool {
+    args.lines.is_lines() || args.header.is_given() || args.order.is_given() || text.is_given()
 }
 
 /// The form of lines that are not CSV, after `header`. For GNU sort, the name of the output has no

@@ -15,7 +15,6 @@ mod table;
 use std::path::PathBuf;
 
 use outcore::Result;
-use outcore::read::text_kind::TextKind;
 use outcore_front::inputs::{self, Source};
 use outcore_front::resources::Resources;
 use outcore_front::what::{Asked, What};
@@ -25,6 +24,7 @@ use outcore_io::units;
 pub(crate) use page::{SortArgs, SortSummary};
 
 use crate::host::{Host, Weight};
+use crate::lines::note_header;
 use crate::option::lines::FormatArgs;
 use crate::option::{SEED, resources_request};
 use crate::verb::{Inputs, Verb, Words};
@@ -182,17 +182,9 @@ fn what_is_sorted(host: &dyn Host, args: &SortArgs) -> Result<What> {
 /// Notes that the header of CSV is an ordinary line, for users who sort lines without naming an
 /// order.
 fn note_csv(host: &dyn Host, args: &SortArgs, text: &FormatArgs) {
-    let is_csv = |name: &&PathBuf| TextKind::of_name(name) == Some(TextKind::Csv);
-    let is_said =
-        args.lines.is_lines() || args.header.is_given() || args.order.is_given() || text.is_given();
-    if host.is_gnu() || is_said || args.is_check() {
-        return;
-    }
-    if let Some(name) = args.inputs.iter().find(is_csv) {
-        host.note(&format!(
-            "{} is sorted as lines, its first line like any other; --by COLUMN sorts its rows",
-            name.display()
-        ));
+    let is_said = lines::has_said_lines(args, text) || args.is_check();
+    if !host.is_gnu() && !is_said {
+        note_header(host, &args.inputs);
     }
 }
 

@@ -22,6 +22,7 @@ Examples:
   producer | outcore sort - --type f64 | consumer
 
 Lines, with the options of GNU sort:
+  outcore sort t.parquet --by url --by time:desc -o by-url.parquet
   outcore sort -t, -k2,2n big.csv -o by-second-column.csv --memory 2GiB
   outcore sort -u names.txt > distinct.txt
   outcore sort --csv --by country --by price:nr sales.csv -o by-price.csv
@@ -33,8 +34,9 @@ Lines, with the options of GNU sort:
 If the program is called `sort` (ln -s \"$(command -v outcore)\" ~/bin/sort), it behaves as GNU sort does: \
 errors exit with 2, inputs are lines, and file names say nothing about contents (x.gz is not decompressed).";
 
-/// Sort files of lines or records, larger than memory if need be
+/// Sort lines, records or tables, larger than memory if need be
 ///
+/// Parquet and Arrow files, and CSV and JSON lines with --by, are tables, whose rows are sorted.
 /// Inputs with a type (--type, --record, .npy or a manifest) are sorted as records: by key, then by
 /// all of their bytes. All other text is sorted as lines, with the options of GNU sort in the C
 /// locale and byte-identical output. Compressed text (gzip, zstd, bzip2 or xz, detected by content)
@@ -49,7 +51,7 @@ errors exit with 2, inputs are lines, and file names say nothing about contents 
     mut_arg("verify_output", |option| option.conflicts_with_all(["check", "check_silently"])),
 )]
 pub(crate) struct SortArgs {
-    /// Files to sort, in order: lines, raw records, .npy, or a manifest (.outcore.json) of
+    /// Files to sort, in order: lines, tables, records, .npy, or a manifest (.outcore.json) of
     /// shards; - is standard input, which is the default for lines. To read records from
     /// standard input, pass - and a type
     #[arg(value_name = "IN", value_hint = ValueHint::FilePath)]
@@ -73,7 +75,7 @@ pub(crate) struct SortArgs {
     /// Keep the input order of equal keys
     #[arg(short, long, help_heading = "Order", overrides_with = "stable")]
     pub(crate) stable: bool,
-    /// Keep one record or line for each key: the first in output order
+    /// Keep one line, record or row for each key: the first in output order
     #[arg(short, long, help_heading = "Order", overrides_with = "unique")]
     pub(crate) unique: bool,
     /// Only check whether the input is sorted. If it is not, report the first item out of order and

@@ -259,6 +259,7 @@ impl Read {
         if args.part_bytes.is_some() {
             let recognition = Recognition {
                 takes_packed: false,
+                tells_header: false,
                 ..Recognition::ANYTHING
             };
             return Ok(Read {
@@ -268,6 +269,7 @@ impl Read {
             });
         }
         let recognition = args.lines.recognition(rows.separator());
+        let recognition = recognition.telling_header(matches!(rows, Rows::Lines));
         let sources = find(host, &args.inputs)?;
         let format = format_beside(host, rows, types, &sources, recognition)?;
         let (frame, holds) = match &format {

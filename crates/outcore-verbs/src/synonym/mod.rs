@@ -12,6 +12,7 @@ use clap::{Arg, Command};
 
 pub(crate) use commands::of_command;
 pub use commands::{Known, words as words_of_commands};
+pub(crate) use options::of_operand;
 pub use options::{of_option, words as words_of_options};
 
 /// Options that must be typed as they are.

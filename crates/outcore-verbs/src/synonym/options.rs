@@ -2,6 +2,8 @@
 //!
 //! Contract: the first hint that is for a command, and whose option the command has, is given.
 
+use std::path::Path;
+
 use clap::Command;
 
 use super::has;
@@ -59,7 +61,7 @@ const SPLIT_BY: Hint = always("`outcore split --by COLUMN` writes a directory pe
 const SAMPLE_RATE: Hint = always("`outcore sample --rate 0.1` draws a tenth");
 
 /// Options that mean the same are in one entry.
-const OPTIONS: [Meaning; 47] = [
+const OPTIONS: [Meaning; 49] = [
     Meaning {
         words: &[
             "--agg-func",
@@ -119,17 +121,40 @@ const OPTIONS: [Meaning; 47] = [
     },
     Meaning {
         words: &[
+            "--block-bytes",
             "--bs",
-            "--ioengine",
-            "--iodepth",
-            "--qd",
-            "--queue-depth",
+            "--readwrite",
             "--rw",
+            "--rwmixread",
         ],
         hints: &[
             of(
                 &["io"],
                 "--load randread:4KiB:32 is a load: pattern, block and depth",
+            ),
+            with(
+                "--flow",
+                "--flow size=4KiB is the size of requests, --flow read=0.7 the share of reads",
+            ),
+        ],
+    },
+    Meaning {
+        words: &["--num-jobs", "--numjobs"],
+        hints: &[of(
+            &["io"],
+            "--load read:1MiB:8:2 is a load of 2 threads, each 8 requests deep",
+        )],
+    },
+    Meaning {
+        words: &["--ioengine", "--iodepth", "--qd", "--queue-depth"],
+        hints: &[
+            of(
+                &["io"],
+                "--load randread:4KiB:32 is a load: pattern, block and depth",
+            ),
+            with(
+                "--flow",
+                "--flow depth=32 is the number of requests in flight",
             ),
             with("--depth", "--depth is the number of requests in flight"),
         ],
@@ -148,6 +173,15 @@ const OPTIONS: [Meaning; 47] = [
         words: &["--check-order", "--order", "--sorted"],
         hints: &[
             of(&["verify"], "verify checks the order without an option"),
+            of(&["unique"], "the output of unique is in order already"),
+            of(
+                &["group-by", "count-by", "filter", "map", "diff"],
+                "`outcore sort --by COLUMN` orders the result",
+            ),
+            of(
+                &["dedup"],
+                "--keep COLUMN:desc keeps the row that comes first in this order",
+            ),
             with(
                 "--by",
                 "--by COLUMN is the key; repeat it for further columns",
@@ -376,7 +410,20 @@ const OPTIONS: [Meaning; 47] = [
     },
     Meaning {
         words: &["--key-column", "--order-by", "--sort-by", "--sort-key"],
-        hints: &[ORDER, ON, BY],
+        hints: &[
+            of(
+                &["group-by", "count-by", "filter", "map", "diff"],
+                "`outcore sort --by COLUMN` orders the result",
+            ),
+            of(
+                &["dedup"],
+                "--keep COLUMN:desc keeps the row that comes first in this order",
+            ),
+            of(&["unique"], "the output of unique is in order already"),
+            ORDER,
+            ON,
+            BY,
+        ],
     },
     Meaning {
         words: &["--largest"],
@@ -390,8 +437,13 @@ const OPTIONS: [Meaning; 47] = [
         hints: &[ON],
     },
     Meaning {
-        words: &["--limit", "--max-rows", "--nrows", "--top-n"],
+        words: &["--limit", "--max-rows", "--nrows", "--top", "--top-n"],
         hints: &[
+            of(
+                &["count-by"],
+                "--by-count puts the most frequent first, and `outcore head -n 10` takes the first 10",
+            ),
+            with("--first", "--first N keeps the first rows of each group"),
             Hint {
                 of: COUNTED,
                 needs: "-n",
@@ -477,7 +529,56 @@ const OPTIONS: [Meaning; 47] = [
 ];
 
 /// More of the same.
-const FURTHER: [Meaning; 7] = [
+const FURTHER: [Meaning; 15] = [
+    Meaning {
+        words: &["-1", "-2", "--using"],
+        hints: &[ON],
+    },
+    Meaning {
+        words: &["--drop", "--exclude"],
+        hints: &[
+            with("--columns", "--columns keeps the columns that it names"),
+            always("`outcore convert --columns a,b` keeps columns"),
+        ],
+    },
+    Meaning {
+        words: &["--rename"],
+        hints: &[always("`outcore map 'price as cost'` renames a column")],
+    },
+    Meaning {
+        words: &["--having"],
+        hints: &[always(
+            "`outcore filter CONDITION` keeps rows of the result",
+        )],
+    },
+    Meaning {
+        words: &["--bidirectional", "--symmetric"],
+        hints: &[with(
+            "--undirected",
+            "--undirected adds the reverse of each edge",
+        )],
+    },
+    Meaning {
+        words: &["--in-place", "--inplace"],
+        hints: &[with(
+            "--replace",
+            "--replace writes the result over the input",
+        )],
+    },
+    Meaning {
+        words: &["--shards"],
+        hints: &[
+            with(
+                "--parts",
+                "--parts N writes parts; name them -o 'part-{part}.parquet'",
+            ),
+            always("`outcore split -n 8 -o 'part-{part}'` writes parts"),
+        ],
+    },
+    Meaning {
+        words: &["--dev", "--device"],
+        hints: &[of(&["replay"], "--on names a drive or a file")],
+    },
     Meaning {
         words: &["--rows-per-group", "--row-group-size"],
         hints: &[with(
@@ -506,7 +607,7 @@ const FURTHER: [Meaning; 7] = [
         hints: &[with("--drive", "--drive is a directory for scratch")],
     },
     Meaning {
-        words: &["--root", "--seeds", "--start"],
+        words: &["--from", "--root", "--seeds", "--start"],
         hints: &[with(
             "--source",
             "--source is a vertex; repeat it for several",
@@ -525,12 +626,43 @@ const FURTHER: [Meaning; 7] = [
     },
     Meaning {
         words: &["--similarity", "--threshold"],
-        hints: &[with(
-            "--jaccard",
-            "--jaccard is the smallest similarity of near duplicates",
-        )],
+        hints: &[
+            with(
+                "--min-cos",
+                "--min-cos is the smallest cosine of a pair, --max-l2 the largest distance",
+            ),
+            with(
+                "--jaccard",
+                "--jaccard is the smallest similarity of near duplicates",
+            ),
+        ],
     },
 ];
+
+/// The hint for a word that `command` takes as no operand: the option that it may belong to.
+pub(crate) fn of_operand(word: &str, command: &Command) -> Option<String> {
+    let is_number = word.parse::<f64>().is_ok();
+    let meant: &[(&str, &str)] = match is_number {
+        true => &[
+            ("-k", "is the number of clusters"),
+            ("--source", "is a vertex"),
+            ("-n", "is the number"),
+        ],
+        false => &[
+            ("--preset", "is a model of a drive"),
+            ("--on", "is a drive or a column"),
+            ("--drive", "is a directory for scratch"),
+            ("-o", "is the output"),
+        ],
+    };
+    let is_output = |flag: &str| flag != "--drive" || Path::new(word).is_dir();
+    let mut meant = meant
+        .iter()
+        .filter(|(flag, _)| has(command, flag) && is_output(flag));
+    meant
+        .next()
+        .map(|(flag, what)| format!("{flag} {word} {what}"))
+}
 
 /// All words.
 pub fn words() -> impl Iterator<Item = &'static str> {

@@ -133,7 +133,10 @@ fn of_lines(host: &dyn Host, args: &UniqueArgs, text: &FormatArgs) -> Result<Uni
         takes_records: false,
         frames_fastq: text.fastq,
         plain_for,
-        recognition: args.lines.recognition(args.order.separator()?),
+        recognition: args
+            .lines
+            .recognition(args.order.separator()?)
+            .telling_header(!text.is_given() && !args.header.is_given()),
     };
     // An invalid order is reported before anything is read.
     let order = order_of(args, text)?;

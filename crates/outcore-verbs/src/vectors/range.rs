@@ -389,7 +389,7 @@ impl Outputs<'_> {
 /// The result, in words.
 fn text(base: &VectorFile, what: &str, used: &JobSummary) -> String {
     format!(
-        "found {what} within the radius, among {} in {} and {}: {}",
+        "found {what} within the bound, among {} in {} and {}: {}",
         units::counted(base.rows, "vector"),
         units::counted(used.passes.into(), "pass"),
         units::seconds(used.seconds),

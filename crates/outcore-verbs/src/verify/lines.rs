@@ -149,9 +149,9 @@ fn text_of(found: &Found) -> String {
             units::count(found.duplicates)
         ),
         Some(first) => format!(
-            "{lines}, {} out of order; the first is line {} (counted from 0)",
+            "{lines}, {} out of order; the first is line {}",
             units::count(found.unordered),
-            units::count(first)
+            units::count(first + 1)
         ),
     };
     format!(

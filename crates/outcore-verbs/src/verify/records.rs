@@ -18,6 +18,7 @@ use outcore_front::job::{check_text, is_in_order};
 use outcore_front::records::{self, TypeRequest};
 use outcore_front::resources::Resources;
 use outcore_front::streams::is_ready;
+use outcore_io::units;
 use rustix::io::Errno;
 use serde_json::json;
 
@@ -183,7 +184,8 @@ fn show_plan(
 
 /// The error that names the first record out of order.
 fn unordered(first: u64, places: &[ResolvedInput], format: &RecordFormat) -> Error {
-    let cause = format!("not sorted: record {first} (counted from 0) is out of order");
+    let number = units::count(first + 1);
+    let cause = format!("not sorted: record {number} is out of order");
     let error = Error::new(Kind::CheckFailed, "check order", cause)
         .hint("sort it, or check that --type, --descending and --stable are those of the sort");
     let record_bytes = format.record_bytes() as u64;

@@ -104,8 +104,8 @@ fn order_text(of_order: bool, found: &TableCheck) -> String {
             units::counted(found.equal_keys, "key")
         ),
         (true, Some(row)) => format!(
-            "row {} of {}, counted from 0, is out of order",
-            units::count(row),
+            "row {} of {} is out of order",
+            units::count(row + 1),
             units::count(found.rows)
         ),
     };

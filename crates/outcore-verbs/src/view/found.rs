@@ -38,6 +38,23 @@ fn or_lines(error: Error) -> Error {
     }
 }
 
+/// Fails for files of text that would be taken for numbers: text of a suitable length passes every
+/// other check.
+fn refuse_text(looked: &[ResolvedInput], format: &RecordFormat) -> Result<()> {
+    let files = looked.iter().filter(|input| input.npy.is_none());
+    let mut files = files.map(|input| &input.source);
+    let is_of_text = |source: &&Source| format.scalar().is_some() && records::is_text(source);
+    match files.find(is_of_text) {
+        Some(file) => Err(Error::usage(
+            "add to view",
+            format!("this is text, but the view holds {format}"),
+        )
+        .path(&file.name)
+        .hint("add files of records, or build a view of the text")),
+        None => Ok(()),
+    }
+}
+
 /// Files of lines.
 struct Lines<'a> {
     sources: &'a [Source],
@@ -89,7 +106,13 @@ impl Found {
                 ..args.order.to_spec(args.descending, args.stable)?
             };
             spec.keys.extend(args.record.keys.iter().cloned());
+            let is_open = !args.order.is_given() && !flags.is_given() && !args.lines.is_lines();
+            if is_open {
+                let names: Vec<_> = sources.iter().map(|source| source.name.clone()).collect();
+                lines::note_header(host, &names);
+            }
             let recognition = args.lines.recognition(args.order.separator()?);
+            let recognition = recognition.telling_header(is_open);
             let (terminator, has_header) = (args.lines.terminator(), !flags.no_header);
             let from = Lines {
                 sources: &sources,
@@ -129,6 +152,7 @@ impl Found {
                     insists_lines: args.is_lines,
                     takes_nuls: lines.terminator == 0,
                     takes_packed: false,
+                    tells_header: false,
                 };
                 let from = Lines {
                     sources: &sources,
@@ -153,6 +177,7 @@ impl Found {
                 looked
                     .iter()
                     .try_for_each(|input| check_type(input, format))?;
+                refuse_text(&looked, format)?;
                 Ok(Found::records(format.clone(), &looked, spool))
             }
         }

@@ -82,8 +82,8 @@ fn remark_absent(host: &dyn Host, volume: &DatasetVolume) {
             _ => format!("drive {name} cannot be read ({dir}: {why})"),
         };
         host.remark(&format!(
-            "{found}. Datasets that do not need it can be read; nothing is written or removed until \
-             it is back"
+            "{found}. Datasets that do not need it, or that have parity or a mirror, can be read; \
+             nothing is written or removed until it is back"
         ));
     }
 }

@@ -75,6 +75,26 @@ impl Outside {
     }
 }
 
+/// The hint for `name`, which is not among the columns `names`, if it is one of them with an order
+/// in another notation: a minus, or a word after a blank.
+pub fn order_hint<N: AsRef<str>>(name: &str, names: &[N]) -> Option<String> {
+    let is_known = |name: &&str| names.iter().any(|known| known.as_ref() == *name);
+    if let Some(known) = name.strip_prefix('-').filter(is_known) {
+        return Some(format!("a minus does not reverse; write {known}:desc"));
+    }
+    let order = |word: &str| match word.to_ascii_lowercase().as_str() {
+        "asc" | "ascending" => Some("asc"),
+        "desc" | "descending" => Some("desc"),
+        _ => None,
+    };
+    let apart = name.rsplit_once(' ');
+    let (known, order) = match apart.filter(|(known, _)| is_known(&known.trim_end())) {
+        Some((known, word)) => (known.trim_end(), order(word)?),
+        None => ("COLUMN", order(name)?),
+    };
+    Some(format!("an order follows a colon: write {known}:{order}"))
+}
+
 /// The names in comma-separated lists.
 pub fn column_names(lists: &[String]) -> Vec<String> {
     let names = lists.iter().flat_map(|list| listed(list));

@@ -170,15 +170,13 @@ impl ReplayOptions {
     }
 }
 
-/// Summarises the trace without any drive.
+/// Summarises the requests of the trace that would be replayed, without any drive.
 ///
 /// # Errors
 /// The trace cannot be read, or its format is not recognised.
 pub fn summary(options: &ReplayOptions) -> Result<Summary> {
-    Summary::of(&mut TraceReader::open(
-        &options.trace,
-        &options.read_options(),
-    )?)
+    let mut reader = TraceReader::open(&options.trace, &options.read_options())?;
+    Summary::of_first(&mut reader, options.requests_max)
 }
 
 /// Results of a replay.
@@ -256,7 +254,8 @@ fn fit_of(options: &ReplayOptions, volume_bytes: u64, watch: Watch<'_>) -> Resul
         .hint("use --fit wrap, or a file"));
     }
     watch.say("look for the span of the trace");
-    let span_bytes = summary(options)?.span_bytes;
+    let mut reader = TraceReader::open(&options.trace, &options.read_options())?;
+    let span_bytes = Summary::of(&mut reader)?.span_bytes;
     Ok(Fit::Scale {
         volume_bytes,
         span_bytes,

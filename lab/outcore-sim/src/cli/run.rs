@@ -60,7 +60,8 @@ pub struct RunArgs {
         hide_possible_values = true
     )]
     pub fit: Fit,
-    /// Change a value of the flows, such as depth=32 (repeatable).
+    /// Change a value of the flows, such as depth=32, size=4KiB, read=0.7, pattern or requests
+    /// (repeatable).
     #[arg(long = "flow", value_name = "KEY=VALUE", conflicts_with = "trace")]
     pub flows: Vec<String>,
     /// Serve about this many requests before measuring: this gives sustained rates, on a drive in
@@ -71,7 +72,7 @@ pub struct RunArgs {
     #[arg(long, default_value = "none")]
     pub compat: String,
     /// Write every request to this file: .csv, or .parquet if the build supports it.
-    #[arg(long, value_name = "FILE", alias = "requests-csv")]
+    #[arg(long, value_name = "FILE", alias = "requests-csv", value_parser = parse_table_name)]
     pub requests: Option<PathBuf>,
     /// Draw the percentiles of the response time into this SVG file.
     #[arg(long, value_name = "FILE")]
@@ -88,6 +89,18 @@ pub struct RunArgs {
     /// Print on standard error how long the event loop took.
     #[arg(long)]
     pub time: bool,
+}
+
+/// The name of the table of requests. A number is a mistake for the number of requests.
+fn parse_table_name(text: &str) -> Result<PathBuf> {
+    match text.parse::<f64>() {
+        Ok(_) => Err(
+            Error::usage("read arguments", format!("{text} is a number, not a file")).hint(format!(
+                "--flow requests={text} is the number of requests; --requests FILE writes each of them"
+            )),
+        ),
+        Err(_) => Ok(PathBuf::from(text)),
+    }
 }
 
 /// `sim sweep`.

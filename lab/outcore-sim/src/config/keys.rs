@@ -107,6 +107,9 @@ fn paths_of(table: &toml::Table) -> Vec<String> {
     paths
 }
 
+/// Keys of flows that are often taken for keys of drives.
+const OF_FLOWS: [&str; 6] = ["depth", "interval", "pattern", "read", "requests", "size"];
+
 /// The error for an unknown `part` of `key`. `known` has the possible keys in its place, and
 /// `paths` all keys of a drive.
 fn unknown(key: &str, part: &str, known: &[String], paths: &[String]) -> Error {
@@ -115,6 +118,11 @@ fn unknown(key: &str, part: &str, known: &[String], paths: &[String]) -> Error {
         false => format!(" in `{key}`"),
     };
     let error = Error::usage(OPERATION, format!("unknown key `{part}`{place}"));
+    if OF_FLOWS.contains(&key) {
+        return error.hint(format!(
+            "it is a key of flows: flow.{key} in a sweep, or --flow {key}=..."
+        ));
+    }
     let ends_in_key = |path: &&String| path.ends_with(&format!(".{key}"));
     if let Some(path) = paths.iter().find(ends_in_key) {
         return error.hint(format!("did you mean `{path}`?"));

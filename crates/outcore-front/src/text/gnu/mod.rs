@@ -72,6 +72,15 @@ pub enum OptionScope {
 }
 
 impl Ordering {
+    /// Whether values are compared by their bytes, in either direction.
+    pub(crate) fn is_of_bytes(&self) -> bool {
+        let forward = Ordering {
+            reverse: false,
+            ..*self
+        };
+        forward == Ordering::default()
+    }
+
     /// Sets the option of a letter. Returns false for an unknown letter.
     pub fn set(&mut self, letter: u8, place: OptionScope) -> bool {
         match letter {

@@ -46,7 +46,7 @@ use batches::{Piece, Shape as Wanted};
 use column::Kinds;
 use outcore::read::csv::{fields, value};
 use outcore::read::json::strict;
-use outcore::read::separator::{likely_separator, separator_note};
+use outcore::read::separator::{Beginning, given_separator_note, likely_separator, separator_note};
 use outcore::read::text_kind::usual_separator;
 use scan::{Part, Records, Scanned};
 use shape::{Shape, fields_of};
@@ -697,13 +697,20 @@ fn located(file: &DriveFile, error: Error) -> Error {
 
 /// Returns the separator: the given one, or the one found in a sample of the records.
 fn separator_of(job: &Job, file: &DriveFile, name: &Path, options: &TextOptions) -> Result<u8> {
-    if let Some(given) = options.separator {
-        return Ok(given);
-    }
     let head_bytes = file.len_bytes().min(SEPARATOR_SAMPLE_BYTES);
     let head = file.read(0, head_bytes).map_err(|error| error.path(name))?;
+    let is_all = head_bytes == file.len_bytes();
+    if let Some(given) = options.separator {
+        let sample = Beginning {
+            head: &head,
+            is_all,
+        };
+        let note = given_separator_note(name, given, &sample);
+        note.into_iter().for_each(|note| job.control.note(note));
+        return Ok(given);
+    }
     let usual = usual_separator(name);
-    let found = likely_separator(&head, usual, head_bytes == file.len_bytes());
+    let found = likely_separator(&head, usual, is_all);
     if found != usual {
         job.control.note(separator_note(name, found));
     }

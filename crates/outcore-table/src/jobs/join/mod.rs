@@ -99,8 +99,11 @@ impl JoinKind {
     pub fn parse(name: &str) -> Result<Self> {
         let known = JoinKind::ALL.iter().find(|(known, _)| *known == name);
         known.map(|(_, kind)| *kind).ok_or_else(|| {
-            Error::usage(JOIN, format!("`{name}` is not a kind of join"))
-                .hint("the kinds are inner, left, right, full, semi and anti")
+            let hint = match name {
+                "asof" => "the option asof joins each row with the nearest earlier one: it takes the column of times",
+                _ => "the kinds are inner, left, right, full, semi and anti",
+            };
+            Error::usage(JOIN, format!("`{name}` is not a kind of join")).hint(hint)
         })
     }
 
@@ -143,6 +146,12 @@ impl ColumnPair {
             }
         }
         let (left, right) = text.split_once('=').unwrap_or((text, text));
+        if left.ends_with(' ') || right.starts_with([' ', '=']) {
+            return Err(
+                Error::usage(JOIN, format!("`{text}` is an expression, not two columns"))
+                    .hint("write NAME, or LEFT=RIGHT without blanks if the names differ"),
+            );
+        }
         if left.is_empty() || right.is_empty() {
             return Err(Error::usage(
                 JOIN,

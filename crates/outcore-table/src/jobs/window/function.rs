@@ -90,8 +90,13 @@ impl WindowColumn {
             let rows = rows.trim().parse().ok();
             let rows = rows.filter(|rows| (1..=REACH_MAX).contains(rows));
             let rows = rows.ok_or_else(|| {
-                let cause = "the distance must be from 1 to 1048576 rows";
-                wrong(format!("`{}` {cause}", text.trim()))
+                let text = text.trim();
+                wrong(match front.contains(',') {
+                    true => format!(
+                        "`{text}` takes a column and a distance, and no value for the edges"
+                    ),
+                    false => format!("`{text}`: the distance must be from 1 to 1048576 rows"),
+                })
             })?;
             Ok((column_name(front.trim()), rows))
         };
