@@ -1,0 +1,146 @@
+//! Which of the paper's figures are reproduced in size, in direction, or not.
+//!
+//! Contract: pure. A statement of orders of magnitude is reproduced in size if every row gains ten
+//! times, in direction if every row gains. A statement with a percentage is reproduced in size if
+//! the change here is between half and twice the paper's, in direction if it has the same sign.
+
+use std::fmt::Write;
+
+use super::{Experiment, Point};
+
+/// Gain of "orders of magnitude".
+const MAGNITUDE: f64 = 10.0;
+
+/// A statement beside what was found.
+struct Verdict {
+    statement: String,
+    paper: &'static str,
+    here: String,
+    reproduced: &'static str,
+}
+
+/// One Markdown table for the statements on the experiments that ran; `None` if there are none.
+pub(crate) fn verdict_table(experiments: &[Experiment]) -> Option<String> {
+    let mut verdicts = Vec::new();
+    for experiment in experiments {
+        match experiment.name {
+            "networks" => verdicts.extend(of_networks(experiment)),
+            "schedules" => verdicts.extend(of_schedules(experiment)),
+            _ => {}
+        }
+    }
+    if verdicts.is_empty() {
+        return None;
+    }
+    let mut text = String::from("| statement | paper | here | reproduced |\n|---|---|---|---|\n");
+    for verdict in verdicts {
+        let Verdict {
+            statement,
+            paper,
+            here,
+            reproduced,
+        } = verdict;
+        let _ = writeln!(text, "| {statement} | {paper} | {here} | {reproduced} |");
+    }
+    Some(text)
+}
+
+fn of_networks(experiment: &Experiment) -> Vec<Verdict> {
+    let gains = |of: fn(&Point, &Point) -> f64| -> Vec<f64> {
+        let rows = experiment.rows.iter();
+        rows.filter_map(|row| {
+            let base = experiment.point(row, "static, page")?;
+            Some(of(base, experiment.point(row, "dynamic, fine")?))
+        })
+        .collect()
+    };
+    let figures: [(&str, Vec<f64>); 3] = [
+        ("Fig. 4: IOPS", gains(|base, ours| ours.iops / base.iops)),
+        (
+            "Fig. 5: device response",
+            gains(|base, ours| base.response_us / ours.response_us),
+        ),
+        (
+            "Fig. 6: end time",
+            gains(|base, ours| base.end_ms / ours.end_ms),
+        ),
+    ];
+    let verdict = |(name, gains): (&str, Vec<f64>)| {
+        let least = gains.iter().copied().fold(f64::INFINITY, f64::min);
+        let most = gains.iter().copied().fold(0.0, f64::max);
+        let large = gains.iter().filter(|gain| **gain >= MAGNITUDE).count();
+        let reproduced = match (large, least) {
+            (large, _) if large == gains.len() => "in size",
+            (1.., 1.0..) => "in size in some rows, in direction in all",
+            (0, 1.0..) => "in direction",
+            _ => "not in all rows",
+        };
+        Verdict {
+            statement: format!("{name}, dynamic and fine over static and page"),
+            paper: "orders of magnitude",
+            here: format!(
+                "{least:.1} to {most:.1} times; ten in {large} of {} rows",
+                gains.len()
+            ),
+            reproduced,
+        }
+    };
+    figures.into_iter().map(verdict).collect()
+}
+
+fn of_schedules(experiment: &Experiment) -> Vec<Verdict> {
+    let at = |row: &str, column: &str| experiment.point(row, column);
+    let (slow, fast) = ("round-robin, CDWP", "large-chunk, WCDP");
+    let mut verdicts = Vec::new();
+    if let (Some(base), Some(ours)) = (at("backprop", slow), at("backprop", fast)) {
+        let change = ours.iops / base.iops - 1.0;
+        verdicts.push(percentage(
+            "Fig. 7, backprop: IOPS of large-chunk + WCDP over round-robin + CDWP",
+            ("+128 %", 1.28),
+            change,
+        ));
+    }
+    if let (Some(base), Some(ours)) = (at("backprop", slow), at("backprop", "large-chunk, CWDP")) {
+        let change = ours.response_us / base.response_us - 1.0;
+        verdicts.push(percentage(
+            "Fig. 8, backprop: response of large-chunk + CWDP over round-robin + CDWP",
+            ("-85 %", -0.85),
+            change,
+        ));
+    }
+    let hotspot = experiment.points.iter().filter(|p| p.row == "hotspot");
+    let iops: Vec<f64> = hotspot.map(|point| point.iops).collect();
+    let least = iops.iter().copied().fold(f64::INFINITY, f64::min);
+    let most = iops.iter().copied().fold(0.0, f64::max);
+    if most > 0.0 {
+        verdicts.push(percentage(
+            "Fig. 7, hotspot: the best combination's IOPS over the worst's",
+            ("+92 %", 0.92),
+            most / least - 1.0,
+        ));
+    }
+    if let (Some(base), Some(ours)) = (at("lavamd", fast), at("lavamd", "round-robin, CWDP")) {
+        let change = ours.end_ms / base.end_ms - 1.0;
+        verdicts.push(percentage(
+            "Fig. 9, lavaMD: end of round-robin + CWDP over large-chunk + WCDP",
+            ("-21 %", -0.21),
+            change,
+        ));
+    }
+    verdicts
+}
+
+fn percentage(statement: &str, paper: (&'static str, f64), change: f64) -> Verdict {
+    let (shown, wanted) = paper;
+    let share = change / wanted;
+    Verdict {
+        statement: statement.to_owned(),
+        paper: shown,
+        here: format!("{:+.0} %", change * 100.0),
+        reproduced: match share {
+            0.5..=2.0 => "in size",
+            share if share > 0.0 => "in direction",
+            _ => "no",
+        },
+    }
+}
