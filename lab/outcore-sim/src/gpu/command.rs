@@ -249,7 +249,6 @@ fn recorded(path: &FilePath, args: &GpuArgs) -> Result<Workload> {
         name: "trace".to_owned(),
         kernels: specs,
         before: Vec::new(),
-        places: Vec::new(),
     })
 }
 

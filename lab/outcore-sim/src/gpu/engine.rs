@@ -170,9 +170,7 @@ pub fn run(setup: &Setup) -> Result<GpuReport> {
         check_footprint(workload, drive.queue_bytes(at as u16))?;
     }
     let mut gpu = Gpu::new(setup, &drive);
-    for (at, workload) in setup.workloads.iter().enumerate() {
-        gpu.fill_memory(at, workload.before.iter());
-    }
+    gpu.fill_memory();
     drive.set_timer(drive.now() + NS, TOKEN_START << TOKEN_SHIFT);
     while drive.step(&mut gpu)? {
         if let Some(error) = gpu.fault.take() {
@@ -242,21 +240,20 @@ impl<'a> Gpu<'a> {
         &self.setup.workloads[workload].kernels[self.progress[workload].kernel]
     }
 
-    /// Leaves in memory what launches have read that are not simulated.
-    fn fill_memory(&mut self, workload: usize, kernels: impl Iterator<Item = &'a KernelSpec>) {
-        let first_sector = self.progress[workload].first_sector;
-        for kernel in kernels {
-            let memory = self.memory.as_mut();
-            let memory = memory.map(|memory| (memory, first_sector));
-            to_drive(kernel, &self.setup.gpu, memory, self.setup.seed);
+    /// Leaves in memory what the launches before the run have read.
+    fn fill_memory(&mut self) {
+        for (workload, progress) in self.setup.workloads.iter().zip(&self.progress) {
+            for kernel in &workload.before {
+                let memory = self.memory.as_mut();
+                let memory = memory.map(|memory| (memory, progress.first_sector));
+                to_drive(kernel, &self.setup.gpu, memory, self.setup.seed);
+            }
         }
     }
 
     /// Prepares the current kernel of a workload.
     fn begin_kernel(&mut self, workload: usize) {
         let kernel = self.kernel(workload);
-        let lead = self.setup.workloads[workload].lead(self.progress[workload].kernel);
-        self.fill_memory(workload, lead);
         match self.setup.gpu.block_ps(kernel) {
             Ok(block_ps) => self.progress[workload].block_ps = block_ps,
             Err(error) => self.fault = Some(error),

@@ -329,23 +329,6 @@ pub struct Workload {
     /// Launches before the run: they take no time, and the GPU's memory begins with what they read.
     #[serde(default)]
     pub before: Vec<KernelSpec>,
-    /// In a sample, the place of each of `kernels` in `before`, whose kernels come again and again:
-    /// those in front of it have left their data in the GPU's memory when it starts.
-    #[serde(skip)]
-    pub places: Vec<usize>,
-}
-
-impl Workload {
-    /// The kernels in front of kernel `index` of a sample.
-    pub(crate) fn lead(&self, index: usize) -> impl Iterator<Item = &KernelSpec> {
-        // A kernel's input is written by one of the last kernels: a layer of a network has 12.
-        const LEAD: usize = 16;
-        let count = self.before.len();
-        let place = self.places.get(index).filter(|_| count > 0);
-        let first = place.map(|place| (place + count - LEAD % count) % count);
-        let lead = first.map(|first| self.before.iter().cycle().skip(first).take(LEAD));
-        lead.into_iter().flatten()
-    }
 }
 
 impl Workload {

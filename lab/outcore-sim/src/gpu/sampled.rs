@@ -4,8 +4,9 @@
 //! other. The drawn launches run in the order of the workload. The time of each, from the end of
 //! the previous one to its own end, counts as often as the number of launches that it represents.
 //!
-//! The estimate ignores two effects: a kernel runs after a different one than in the whole
-//! workload, and on a drive on which less was written, so that collection takes a different share.
+//! The estimate ignores two effects: unless others lead to it, a kernel runs after a different one
+//! than in the whole workload; and less was written to the drive, so that collection takes a
+//! different share.
 //! docs/sim/policies.md compares [`Estimate`] with whole runs. Valid for one workload at a time.
 
 use std::sync::Arc;
@@ -21,9 +22,9 @@ use crate::quantities::{NS, SECOND};
 /// The launches that were drawn.
 #[derive(Debug, Clone)]
 pub struct Sample {
-    /// The drawn launches, in order.
+    /// The drawn launches, in order, each after those that lead to it.
     pub workload: Workload,
-    /// Number of launches that each represents.
+    /// Number of launches that each represents; 0 for those that lead to another.
     pub weights: Vec<f64>,
     /// Launches of the whole workload.
     pub kernels: u64,
@@ -47,7 +48,9 @@ pub(crate) struct Estimate {
 /// Launches that are profiled at most. Longer runs repeat them, and their weights grow.
 const PROFILED_MAX: u64 = 1 << 18;
 
-/// Draws of `launches` launches, which repeat the kernels of `workload`.
+/// Draws of `launches` launches, which repeat the kernels of `workload`. In front of each, the `lead`
+/// launches before it run, which count nothing: they leave their requests and data as in the whole
+/// run.
 ///
 /// # Errors
 /// An option is out of range, or no launch takes any time.
@@ -55,6 +58,7 @@ pub fn sample(
     workload: &Workload,
     launches: u64,
     options: &AllegroOptions,
+    lead: usize,
     seed: u64,
 ) -> Result<Sample> {
     let pass = &workload.kernels;
@@ -75,22 +79,26 @@ pub fn sample(
         })?;
     }
     let draws = profile.plan(options)?.draw(seed);
-    let places = draws.iter().map(|draw| draw.launch as usize % pass.len());
-    let places: Vec<usize> = places.collect();
     let repeats = launches as f64 / profiled.max(1) as f64;
+    let (mut kernels, mut weights) = (Vec::new(), Vec::new());
+    for draw in &draws {
+        let launch = draw.launch as usize;
+        for at in launch.saturating_sub(lead)..=launch {
+            kernels.push(pass[at % pass.len()].clone());
+            weights.push(if at == launch {
+                draw.weight * repeats
+            } else {
+                0.0
+            });
+        }
+    }
     Ok(Sample {
         workload: Workload {
             name: workload.name.clone(),
-            kernels: places.iter().map(|at| pass[*at].clone()).collect(),
+            kernels,
             before: workload.before.clone(),
-            places: if workload.before.is_empty() {
-                Vec::new()
-            } else {
-                let len = workload.before.len();
-                places.iter().map(|at| at % len).collect()
-            },
         },
-        weights: draws.iter().map(|draw| draw.weight * repeats).collect(),
+        weights,
         kernels: launches,
     })
 }

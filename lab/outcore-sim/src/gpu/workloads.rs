@@ -122,7 +122,6 @@ impl Network {
                 Vec::new()
             },
             kernels: pass,
-            places: Vec::new(),
         }
     }
 }

@@ -4,11 +4,12 @@
 //! the paper's whole run. Equal settings give equal points. Bounds: one drive per core.
 
 use outcore_io::Result;
-use outcore_io::units::bytes_exact;
 use rayon::prelude::*;
 use serde::Serialize;
 
-use super::{Experiment, MECHANISMS, Metric, Point, PolicyOptions, SECTOR_BYTES, Sampling};
+use super::{
+    Experiment, MECHANISMS, Mechanism, Metric, Point, PolicyOptions, SECTOR_BYTES, Sampling,
+};
 use crate::allegro::AllegroOptions;
 use crate::config::DriveConfig;
 use crate::gpu::sampled::{Sample, sample};
@@ -106,6 +107,8 @@ pub(super) struct NetworkRun<'a> {
     pub(super) column: String,
     pub(super) length: Length,
     pub(super) condition: Condition,
+    /// The GPU has memory, whatever the condition.
+    pub(super) has_memory: bool,
     pub(super) drive: DriveConfig,
     pub(super) scheduling: Scheduling,
 }
@@ -113,7 +116,7 @@ pub(super) struct NetworkRun<'a> {
 impl NetworkRun<'_> {
     /// Runs it.
     pub(super) fn point(self) -> Result<Point> {
-        let gpu = self.condition.gpu();
+        let gpu = self.gpu();
         match self.length {
             Length::Requests(requests) => {
                 let whole = self.network.workload(requests, &gpu, self.options.seed);
@@ -125,7 +128,8 @@ impl NetworkRun<'_> {
                     false => None,
                 };
                 let launches = whole.kernels.len() as u64;
-                let drawn = sample(&whole, launches, &allegro(eps, 1), self.options.seed)?;
+                let options = allegro(eps, 1);
+                let drawn = sample(&whole, launches, &options, self.lead(), self.options.seed)?;
                 self.sampled_point(drawn, end_seconds)
             }
             Length::Sampled { kernels, requests } => {
@@ -135,11 +139,31 @@ impl NetworkRun<'_> {
                 let mut kinds: Vec<_> = pass.kernels.iter().map(|k| (&k.name, k.grid)).collect();
                 kinds.sort_unstable();
                 kinds.dedup();
-                let samples_min = (front.kernels.len() / kinds.len()).max(8) as u64;
+                let lead = self.lead();
+                let each = kinds.len() * (lead + 1);
+                let samples_min = (front.kernels.len() / each).max(2) as u64;
                 let options = allegro(self.options.sample_eps.unwrap_or(0.05), samples_min);
-                self.sampled_point(sample(&pass, kernels, &options, self.options.seed)?, None)
+                let drawn = sample(&pass, kernels, &options, lead, self.options.seed)?;
+                self.sampled_point(drawn, None)
             }
         }
+    }
+
+    /// Kernels that lead to a sampled one. Where blocks do not wait for the drive, it meets the
+    /// requests of those before it: here, of a layer.
+    fn lead(&self) -> usize {
+        match self.condition {
+            Condition::ClosedLoop => 0,
+            _ => 12,
+        }
+    }
+
+    fn gpu(&self) -> GpuConfig {
+        let mut gpu = self.condition.gpu();
+        if self.has_memory {
+            gpu.memory_bytes = GpuConfig::default().memory_bytes;
+        }
+        gpu
     }
 
     fn simulate(&self, workload: Workload) -> Result<GpuReport> {
@@ -148,7 +172,7 @@ impl NetworkRun<'_> {
             drive.host.queue_entries = 65_536;
         }
         run_gpu(&Setup {
-            gpu: self.condition.gpu(),
+            gpu: self.gpu(),
             drive,
             workloads: vec![workload],
             scheduling: self.scheduling,
@@ -201,14 +225,19 @@ fn allegro(eps: f64, samples_min: u64) -> AllegroOptions {
     }
 }
 
-/// Runs each network, length and condition on the baseline drive and on MQMS' drive.
+/// The drives without and with each mechanism; and MQMS' drive beside the baseline alone.
+const SWITCHED: [Mechanism; 4] = [MECHANISMS[0], MECHANISMS[2], MECHANISMS[1], MECHANISMS[5]];
+const ENDS: [Mechanism; 2] = [MECHANISMS[0], MECHANISMS[5]];
+
+/// Runs each network, length and condition on each drive.
 fn compare(
     options: &PolicyOptions,
+    columns: &[Mechanism],
     rows: Vec<(String, Network, Length, Condition)>,
 ) -> Result<Vec<Point>> {
     let mut runs = Vec::new();
     for (row, network, length, condition) in rows {
-        for (column, allocation, is_fine) in [MECHANISMS[0], MECHANISMS[5]] {
+        for (column, allocation, is_fine) in columns.iter().copied() {
             let mut drive = options.drive(allocation, is_fine, "CWDP")?;
             if is_fine && condition >= Condition::Sectors {
                 drive.mapping.unit = Size(options.fine_bytes.unwrap_or(SECTOR_BYTES));
@@ -221,6 +250,7 @@ fn compare(
                 column: column.to_owned(),
                 length,
                 condition,
+                has_memory: false,
                 drive,
                 scheduling: Scheduling::Auto {
                     stride: options.stride,
@@ -236,7 +266,8 @@ fn lengths(options: &PolicyOptions) -> [u64; 2] {
     [options.requests, options.requests.saturating_mul(4)]
 }
 
-/// Figs. 4 to 6: the networks on the baseline drive and on MQMS' drive, in two lengths and as a sample
+/// Figs. 4 to 6: the networks on the baseline drive, with each mechanism, and on MQMS' drive, in two
+/// lengths and as a sample
 /// of all kernels of the paper's run. With [`PolicyOptions::sample_eps`] only the first length runs,
 /// sampled.
 ///
@@ -279,13 +310,12 @@ pub fn networks(options: &PolicyOptions) -> Result<Experiment> {
         metrics: Metric::PAPER,
         figure: Some(4),
         title: format!(
-            "networks on {}, {kind}, fine units of {}",
-            options.preset,
-            bytes_exact(fine)
+            "networks on {}, {kind}, fine units of {} B",
+            options.preset, fine
         ),
-        columns: vec![MECHANISMS[0].0.to_owned(), MECHANISMS[5].0.to_owned()],
+        columns: SWITCHED.map(|(name, ..)| name.to_owned()).to_vec(),
         rows: rows.iter().map(|(row, ..)| row.clone()).collect(),
-        points: compare(options, rows)?,
+        points: compare(options, &SWITCHED, rows)?,
     })
 }
 
@@ -319,8 +349,8 @@ pub fn conditions(options: &PolicyOptions) -> Result<Experiment> {
             "networks on {}, one condition after the other",
             options.preset
         ),
-        columns: vec![MECHANISMS[0].0.to_owned(), MECHANISMS[5].0.to_owned()],
+        columns: ENDS.map(|(name, ..)| name.to_owned()).to_vec(),
         rows: rows.iter().map(|(row, ..)| row.clone()).collect(),
-        points: compare(&whole, rows)?,
+        points: compare(&whole, &ENDS, rows)?,
     })
 }

@@ -228,8 +228,11 @@ impl PolicyOptions {
     }
 }
 
-/// The combinations of mechanisms: name, allocation, fine mapping.
-pub(crate) const MECHANISMS: [(&str, Allocation, bool); 6] = [
+/// A combination of mechanisms: name, allocation, fine mapping.
+pub(crate) type Mechanism = (&'static str, Allocation, bool);
+
+/// The combinations.
+pub(crate) const MECHANISMS: [Mechanism; 6] = [
     ("static, page", Allocation::Static, false),
     ("static, fine", Allocation::Static, true),
     ("dynamic, page", Allocation::Dynamic, false),
@@ -238,12 +241,19 @@ pub(crate) const MECHANISMS: [(&str, Allocation, bool); 6] = [
     ("dynamic, fine", Allocation::Dynamic, true),
 ];
 
-/// Figs. 7 to 9: scheduling x allocation order, with static allocation in that order.
+/// Figs. 7 to 9: scheduling x allocation order, with static allocation in that order. Blocks wait for
+/// the drive, and every access goes to it; `lavamd` runs once more on a GPU with memory, which has
+/// the boxes of neighbours from one launch before.
 ///
 /// # Errors
 /// As [`networks`].
 pub fn schedules(options: &PolicyOptions) -> Result<Experiment> {
-    let rows = [Network::Backprop, Network::Hotspot, Network::Lavamd];
+    let rows = [
+        ("backprop", Network::Backprop, false),
+        ("hotspot", Network::Hotspot, false),
+        ("lavamd", Network::Lavamd, false),
+        ("lavamd, boxes in memory", Network::Lavamd, true),
+    ];
     let stride = options.stride;
     let policies = [
         ("round-robin", Scheduling::RoundRobin),
@@ -263,14 +273,16 @@ pub fn schedules(options: &PolicyOptions) -> Result<Experiment> {
     }
     let points = jobs
         .into_par_iter()
-        .map(|(row, column, drive, scheduling)| {
+        .map(|(named, column, drive, scheduling)| {
+            let (row, network, has_memory) = named;
             let run = NetworkRun {
                 options,
-                network: row,
-                row: row.name().to_owned(),
+                network,
+                row: row.to_owned(),
                 column,
                 length: Length::Requests(options.requests),
                 condition: Condition::ClosedLoop,
+                has_memory,
                 drive,
                 scheduling,
             };
@@ -283,7 +295,7 @@ pub fn schedules(options: &PolicyOptions) -> Result<Experiment> {
         title: format!("block scheduling x allocation order on {}", options.preset),
         points: points.collect::<Result<_>>()?,
         columns: columns.into_iter().map(|(name, ..)| name).collect(),
-        rows: rows.map(|row| row.name().to_owned()).to_vec(),
+        rows: rows.map(|(row, ..)| row.to_owned()).to_vec(),
     })
 }
 

@@ -59,7 +59,6 @@ fn setup(kernels: Vec<Vec<KernelSpec>>) -> Setup {
                 name: format!("w{at}"),
                 kernels,
                 before: Vec::new(),
-                places: Vec::new(),
             })
             .collect(),
         scheduling: Scheduling::RoundRobin,
