@@ -68,8 +68,8 @@ pub struct GpuArgs {
     /// Cores of the GPU, where they are not that one's.
     #[arg(long)]
     pub cores: Option<u32>,
-    /// What reads wait for: `answers` keeps 8 of a block in flight before it computes, `time` spreads
-    /// them over its computation, whether or not earlier ones are answered.
+    /// What reads wait for: `answers` keeps 8 of a block in flight before it computes, `time`
+    /// spreads them over its computation, whether or not earlier ones are answered.
     #[arg(long, value_enum, default_value_t = Reads::Answers)]
     pub reads: Reads,
     /// Whether a block waits for its writes, or they leave as evictions and it ends.

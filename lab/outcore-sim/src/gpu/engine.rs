@@ -3,9 +3,9 @@
 //! Model: the GPU is a [`Host`] of the drive model. Each workload has a queue pair of its own, and
 //! so does the host's processor. A block reads, computes, writes, and frees its slot. A core with
 //! room takes the next block that its policy assigns to it, from the workloads round-robin.
-//! - With [`Reads::Answers`] a block keeps a bounded number of reads in flight and computes when all
-//!   are answered. With [`Reads::Time`] it issues them evenly over its computation, whether or not
-//!   earlier ones are answered, and writes when both have ended.
+//! - With [`Reads::Answers`] a block keeps a bounded number of reads in flight and computes when
+//!   all are answered. With [`Reads::Time`] it issues them evenly over its computation, whether or
+//!   not earlier ones are answered, and writes when both have ended.
 //! - With [`Writes::Wait`] its slot is free when its last write is acknowledged, with
 //!   [`Writes::Evict`] when its last write is sent.
 //! - Reads that the GPU's memory serves ([`super::memory`]) take no time.
@@ -16,8 +16,8 @@
 //! an error that reports what is stuck. A core never holds more than it has room for. Equal setups
 //! have equal digests on every machine.
 //!
-//! Bounds: memory for the blocks that run at a time, for requests under way and for the GPU's memory,
-//! not for the grid; 32 bytes per kernel.
+//! Bounds: memory for the blocks that run at a time, for requests under way and for the GPU's
+//! memory, not for the grid; 32 bytes per kernel.
 
 use outcore_io::{Error, Result};
 
@@ -26,7 +26,7 @@ use super::mediator::{Direction, Mediator};
 use super::memory::Memory;
 use super::pattern::{AccessOp, Sectors};
 use super::report::{FlowCounts, GpuReport, KernelRun, flow_report};
-use super::requests::{Cursor, Requests, to_drive};
+use super::requests::{Cursor, Held, Requests, to_drive};
 use super::{HostIo, KernelSpec, Need, OPERATION, Reads, Setup, Writes, block_of};
 use crate::drive::{Done, Drive, Host, Op, QueueConfig};
 use crate::quantities::{NS, Ps};
@@ -245,7 +245,11 @@ impl<'a> Gpu<'a> {
         for (workload, progress) in self.setup.workloads.iter().zip(&self.progress) {
             for kernel in &workload.before {
                 let memory = self.memory.as_mut();
-                let memory = memory.map(|memory| (memory, progress.first_sector));
+                let first_sector = progress.first_sector;
+                let memory = memory.map(|memory| Held {
+                    memory,
+                    first_sector,
+                });
                 to_drive(kernel, &self.setup.gpu, memory, self.setup.seed);
             }
         }
@@ -356,7 +360,8 @@ impl<'a> Gpu<'a> {
         }
     }
 
-    /// The next request of the block's phase, in sectors of the drive, that goes to the drive; `None` after the last.
+    /// The next request of the block's phase, in sectors of the drive, that goes to the drive;
+    /// `None` after the last.
     fn next_request(&mut self, at: u32, op: AccessOp) -> Option<Sectors> {
         let requests = self.requests(at, op);
         let slot = &mut self.slots[at as usize];
@@ -436,8 +441,8 @@ impl<'a> Gpu<'a> {
         drive.set_timer(drive.now() + block_ps, TOKEN_COMPUTED << TOKEN_SHIFT | at);
     }
 
-    /// Sends the reads whose time has come, and returns at the time of the next one. Read `i` of `n`
-    /// is sent after `i / n` of the computation.
+    /// Sends the reads whose time has come, and returns at the time of the next one. Read `i` of
+    /// `n` is sent after `i / n` of the computation.
     fn read_in_time(&mut self, drive: &mut Drive, at: u32) {
         let slot = self.slots[at as usize];
         let accesses = u128::from(self.requests(at, AccessOp::Read).accesses());

@@ -80,12 +80,19 @@ impl<'a> Requests<'a> {
     }
 }
 
-/// Requests of a launch that reach the drive if its blocks run one after the other. Its data stays in
-/// the memory, where the workload's begins at the given sector.
+/// The memory, as one workload's.
+pub(super) struct Held<'a> {
+    pub(super) memory: &'a mut Memory,
+    /// Where the workload's data begins on the drive.
+    pub(super) first_sector: u64,
+}
+
+/// Requests of a launch that reach the drive if its blocks run one after the other. Its data stays
+/// in the memory, where the workload's begins at the given sector.
 pub(super) fn to_drive(
     kernel: &KernelSpec,
     gpu: &GpuConfig,
-    mut memory: Option<(&mut Memory, u64)>,
+    mut memory: Option<Held<'_>>,
     seed: u64,
 ) -> u64 {
     let mut count = 0;
@@ -100,9 +107,9 @@ pub(super) fn to_drive(
             };
             let mut cursor = Cursor::default();
             while let Some(request) = requests.next(&mut cursor) {
-                let is_hit = memory.as_mut().is_some_and(|(memory, first_sector)| {
-                    let first = *first_sector + request.first;
-                    memory.serves(op, Sectors { first, ..request })
+                let is_hit = memory.as_mut().is_some_and(|held| {
+                    let first = held.first_sector + request.first;
+                    held.memory.serves(op, Sectors { first, ..request })
                 });
                 count += u64::from(!is_hit);
             }

@@ -48,9 +48,9 @@ pub(crate) struct Estimate {
 /// Launches that are profiled at most. Longer runs repeat them, and their weights grow.
 const PROFILED_MAX: u64 = 1 << 18;
 
-/// Draws of `launches` launches, which repeat the kernels of `workload`. In front of each, the `lead`
-/// launches before it run, which count nothing: they leave their requests and data as in the whole
-/// run.
+/// Draws of `launches` launches, which repeat the kernels of `workload`. In front of each, the
+/// `lead` launches before it run, which count nothing: they leave their requests and data as in the
+/// whole run.
 ///
 /// # Errors
 /// An option is out of range, or no launch takes any time.

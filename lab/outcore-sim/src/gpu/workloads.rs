@@ -24,7 +24,7 @@ mod rodinia;
 
 use super::memory::Memory;
 use super::pattern::{Access, AccessOp, Pattern};
-use super::requests::to_drive;
+use super::requests::{Held, to_drive};
 use super::{GpuConfig, KernelSpec, Workload};
 
 /// Bytes of a matrix request: 256 half-precision columns.
@@ -86,7 +86,7 @@ impl Network {
     }
 
     /// Kernels of the paper's run, if the paper gives them.
-    pub const fn paper_kernels(self) -> Option<u64> {
+    pub(crate) const fn paper_kernels(self) -> Option<u64> {
         match self {
             Network::Bert => Some(1_858_800),
             Network::Gpt2 => Some(34_981_000),
@@ -95,13 +95,18 @@ impl Network {
         }
     }
 
-    /// The first kernels of repeated passes whose requests to the drive add up to `requests_max`; at
-    /// least one kernel. A GPU with memory has run one pass before.
+    /// The first kernels of repeated passes whose requests to the drive add up to `requests_max`;
+    /// at least one kernel. A GPU with memory has run one pass before.
     pub fn workload(self, requests_max: u64, gpu: &GpuConfig, seed: u64) -> Workload {
         let mut workload = self.one_pass(gpu);
         let mut memory = Memory::new(gpu.memory_bytes);
         let mut count = |kernel: &KernelSpec| {
-            let memory = memory.as_mut().map(|memory| (memory, 0));
+            let first_sector = 0;
+            let memory = memory.as_mut();
+            let memory = memory.map(|memory| Held {
+                memory,
+                first_sector,
+            });
             to_drive(kernel, gpu, memory, seed)
         };
         for kernel in &workload.before {

@@ -229,14 +229,19 @@ fn allegro(eps: f64, samples_min: u64) -> AllegroOptions {
 const SWITCHED: [Mechanism; 4] = [MECHANISMS[0], MECHANISMS[2], MECHANISMS[1], MECHANISMS[5]];
 const ENDS: [Mechanism; 2] = [MECHANISMS[0], MECHANISMS[5]];
 
+/// A network, a length and a condition.
+struct Row {
+    name: String,
+    network: Network,
+    length: Length,
+    condition: Condition,
+}
+
 /// Runs each network, length and condition on each drive.
-fn compare(
-    options: &PolicyOptions,
-    columns: &[Mechanism],
-    rows: Vec<(String, Network, Length, Condition)>,
-) -> Result<Vec<Point>> {
+fn compare(options: &PolicyOptions, columns: &[Mechanism], rows: &[Row]) -> Result<Vec<Point>> {
     let mut runs = Vec::new();
-    for (row, network, length, condition) in rows {
+    for row in rows {
+        let condition = row.condition;
         for (column, allocation, is_fine) in columns.iter().copied() {
             let mut drive = options.drive(allocation, is_fine, "CWDP")?;
             if is_fine && condition >= Condition::Sectors {
@@ -245,10 +250,10 @@ fn compare(
             }
             runs.push(NetworkRun {
                 options,
-                network,
-                row: row.clone(),
+                network: row.network,
+                row: row.name.clone(),
                 column: column.to_owned(),
-                length,
+                length: row.length,
                 condition,
                 has_memory: false,
                 drive,
@@ -266,10 +271,9 @@ fn lengths(options: &PolicyOptions) -> [u64; 2] {
     [options.requests, options.requests.saturating_mul(4)]
 }
 
-/// Figs. 4 to 6: the networks on the baseline drive, with each mechanism, and on MQMS' drive, in two
-/// lengths and as a sample
-/// of all kernels of the paper's run. With [`PolicyOptions::sample_eps`] only the first length runs,
-/// sampled.
+/// Figs. 4 to 6: the networks on the baseline drive, with each mechanism, and on MQMS' drive, in
+/// two lengths and as a sample of all kernels of the paper's run. With
+/// [`PolicyOptions::sample_eps`] only the first length runs, sampled.
 ///
 /// # Errors
 /// An unknown preset, a unit that does not divide its page, or a run that fails.
@@ -283,7 +287,12 @@ pub fn networks(options: &PolicyOptions) -> Result<Experiment> {
         let name = network.name();
         for requests in lengths(options) {
             let row = format!("{name}, {requests} requests");
-            rows.push((row, network, Length::Requests(requests), condition));
+            rows.push(Row {
+                name: row,
+                network,
+                length: Length::Requests(requests),
+                condition,
+            });
             if options.sample_eps.is_some() {
                 break;
             }
@@ -294,7 +303,12 @@ pub fn networks(options: &PolicyOptions) -> Result<Experiment> {
             let row = format!("{name}, all {kernels} kernels");
             let requests = options.requests;
             let length = Length::Sampled { kernels, requests };
-            rows.push((row, network, length, condition));
+            rows.push(Row {
+                name: row,
+                network,
+                length,
+                condition,
+            });
         }
     }
     let fine = match options.is_closed_loop {
@@ -314,8 +328,8 @@ pub fn networks(options: &PolicyOptions) -> Result<Experiment> {
             options.preset, fine
         ),
         columns: SWITCHED.map(|(name, ..)| name.to_owned()).to_vec(),
-        rows: rows.iter().map(|(row, ..)| row.clone()).collect(),
-        points: compare(options, &SWITCHED, rows)?,
+        rows: rows.iter().map(|row| row.name.clone()).collect(),
+        points: compare(options, &SWITCHED, &rows)?,
     })
 }
 
@@ -333,7 +347,12 @@ pub fn conditions(options: &PolicyOptions) -> Result<Experiment> {
                     network.name(),
                     condition.name()
                 );
-                rows.push((row, network, Length::Requests(requests), condition));
+                rows.push(Row {
+                    name: row,
+                    network,
+                    length: Length::Requests(requests),
+                    condition,
+                });
             }
         }
     }
@@ -350,7 +369,7 @@ pub fn conditions(options: &PolicyOptions) -> Result<Experiment> {
             options.preset
         ),
         columns: ENDS.map(|(name, ..)| name.to_owned()).to_vec(),
-        rows: rows.iter().map(|(row, ..)| row.clone()).collect(),
-        points: compare(&whole, &ENDS, rows)?,
+        rows: rows.iter().map(|row| row.name.clone()).collect(),
+        points: compare(&whole, &ENDS, &rows)?,
     })
 }

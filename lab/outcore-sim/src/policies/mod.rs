@@ -4,8 +4,8 @@
 //! Learning on GPU-SSD Systems"), Figs. 4 to 9: IOPS, device response and end time.
 //! - Figs. 4 to 6 run three networks on two drives: static allocation with page-level mapping, and
 //!   dynamic allocation with fine mapping.
-//! - [`conditions`] switches one condition after the other, from blocks that wait for the drive to the
-//!   paper's, to show which of them makes the size of Figs. 4 to 6.
+//! - [`conditions`] switches one condition after the other, from blocks that wait for the drive to
+//!   the paper's, to show which of them makes the size of Figs. 4 to 6.
 //! - Figs. 7 to 9 run three Rodinia kernels under each combination of block scheduling and
 //!   allocation order.
 //! - [`arrivals`] sends requests of a sector at random times that do not wait for the drive, as
@@ -241,9 +241,9 @@ pub(crate) const MECHANISMS: [Mechanism; 6] = [
     ("dynamic, fine", Allocation::Dynamic, true),
 ];
 
-/// Figs. 7 to 9: scheduling x allocation order, with static allocation in that order. Blocks wait for
-/// the drive, and every access goes to it; `lavamd` runs once more on a GPU with memory, which has
-/// the boxes of neighbours from one launch before.
+/// Figs. 7 to 9: scheduling x allocation order, with static allocation in that order. Blocks wait
+/// for the drive, and every access goes to it; `lavamd` runs once more on a GPU with memory, which
+/// has the boxes of neighbours from one launch before.
 ///
 /// # Errors
 /// As [`networks`].

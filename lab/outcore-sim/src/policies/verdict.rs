@@ -20,8 +20,8 @@ struct Verdict {
     why: &'static str,
 }
 
-/// Reasons. Those of networks are seen in the columns with one mechanism alone, that of lavaMD in its
-/// second row.
+/// Reasons. Those of networks are seen in the columns with one mechanism alone, that of lavaMD in
+/// its second row.
 const OF_NETWORKS: &str = "a sector in a page of 16 KiB costs a read and a program of the page, and \
      GPT-2 writes the same pages for each token, whose planes static allocation keeps; BERT spreads \
      as many reads as writes";
@@ -114,18 +114,24 @@ fn of_schedules(experiment: &Experiment) -> Vec<Verdict> {
         let change = ours.iops / base.iops - 1.0;
         verdicts.push(percentage(
             "Fig. 7, backprop: IOPS of large-chunk + WCDP over round-robin + CDWP",
-            ("+128 %", 1.28),
+            &Change {
+                shown: "+128 %",
+                share: 1.28,
+                why: OF_TRACES,
+            },
             change,
-            OF_TRACES,
         ));
     }
     if let (Some(base), Some(ours)) = (at("backprop", slow), at("backprop", "large-chunk, CWDP")) {
         let change = ours.response_us / base.response_us - 1.0;
         verdicts.push(percentage(
             "Fig. 8, backprop: response of large-chunk + CWDP over round-robin + CDWP",
-            ("-85 %", -0.85),
+            &Change {
+                shown: "-85 %",
+                share: -0.85,
+                why: OF_TRACES,
+            },
             change,
-            OF_TRACES,
         ));
     }
     let hotspot = experiment.points.iter().filter(|p| p.row == "hotspot");
@@ -135,9 +141,12 @@ fn of_schedules(experiment: &Experiment) -> Vec<Verdict> {
     if most > 0.0 {
         verdicts.push(percentage(
             "Fig. 7, hotspot: the best combination's IOPS over the worst's",
-            ("+92 %", 0.92),
+            &Change {
+                shown: "+92 %",
+                share: 0.92,
+                why: OF_TRACES,
+            },
             most / least - 1.0,
-            OF_TRACES,
         ));
     }
     for (row, statement, why) in [
@@ -154,30 +163,38 @@ fn of_schedules(experiment: &Experiment) -> Vec<Verdict> {
     ] {
         if let (Some(base), Some(ours)) = (at(row, fast), at(row, "round-robin, CWDP")) {
             let change = ours.end_ms / base.end_ms - 1.0;
-            verdicts.push(percentage(statement, ("-21 %", -0.21), change, why));
+            verdicts.push(percentage(
+                statement,
+                &Change {
+                    shown: "-21 %",
+                    share: -0.21,
+                    why,
+                },
+                change,
+            ));
         }
     }
     verdicts
 }
 
-fn percentage(
-    statement: &str,
-    paper: (&'static str, f64),
-    change: f64,
+/// A change that the paper states.
+struct Change {
+    shown: &'static str,
+    share: f64,
     why: &'static str,
-) -> Verdict {
-    let (shown, wanted) = paper;
-    let share = change / wanted;
+}
+
+fn percentage(statement: &str, paper: &Change, change: f64) -> Verdict {
     Verdict {
         statement: statement.to_owned(),
-        paper: shown,
+        paper: paper.shown,
         here: format!("{:+.1} %", change * 100.0),
-        reproduced: match share {
+        reproduced: match change / paper.share {
             0.5..=2.0 => "in size",
             share if share > 0.0 => "in direction",
             _ => "no",
         },
-        why,
+        why: paper.why,
     }
 }
 
@@ -187,7 +204,18 @@ mod tests {
 
     #[test]
     fn half_to_twice_the_change_is_its_size_and_the_same_sign_its_direction() {
-        let of = |change| percentage("", ("-20 %", -0.2), change, "").reproduced;
+        let of = |change| {
+            percentage(
+                "",
+                &Change {
+                    shown: "-20 %",
+                    share: -0.2,
+                    why: "",
+                },
+                change,
+            )
+            .reproduced
+        };
         assert_eq!(of(-0.11), "in size");
         assert_eq!(of(-0.39), "in size");
         assert_eq!(of(-0.05), "in direction");

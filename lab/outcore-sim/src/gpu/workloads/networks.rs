@@ -1,8 +1,8 @@
 //! The kernels of BERT, GPT-2 and ResNet-50 in half precision, layer by layer.
 //!
-//! Model: a matrix product has blocks of 256 columns. Each reads its weights and all of its input, and
-//! writes its columns of every row. Attention has one block per head. Contract: weights have the
-//! sizes of the networks' papers, without biases and normalization, which are less than a
+//! Model: a matrix product has blocks of 256 columns. Each reads its weights and all of its input,
+//! and writes its columns of every row. Attention has one block per head. Contract: weights have
+//! the sizes of the networks' papers, without biases and normalization, which are less than a
 //! hundredth. Bounds: none.
 
 use super::super::KernelSpec;
@@ -257,9 +257,9 @@ impl Convolution {
     }
 }
 
-/// A convolution and its normalization. A block for 64 channels of an output row reads the input rows
-/// around it and the weights of its channels. Channels of a pixel lie together, so each of its writes
-/// has 128 bytes.
+/// A convolution and its normalization. A block for 64 channels of an output row reads the input
+/// rows around it and the weights of its channels. Channels of a pixel lie together, so each of its
+/// writes has 128 bytes.
 fn convolution(shape: &Convolution, weights: Array, from: Array, to: Array) -> Vec<KernelSpec> {
     let Convolution {
         in_side,
