@@ -25,8 +25,7 @@ struct Verdict {
 const OF_NETWORKS: &str = "a sector in a page of 16 KiB costs a read and a program of the page, and \
      GPT-2 writes the same pages for each token, whose planes static allocation keeps; BERT spreads \
      as many reads as writes";
-const OF_TRACES: &str = "the paper's traces are not public; the described kernels keep most planes \
-     busy under each combination";
+const OF_TRACES: &str = "unknown: the paper's traces are not public";
 const OF_LAVAMD: &str = "each box is read 27 times, and neighbours in a chunk share what they read";
 const OF_MEMORY: &str = "the drive only gets the forces, and round-robin + CWDP spreads those of \
      neighbours over channels";
