@@ -9,8 +9,8 @@
 use super::types::{IntMap, NONE, Pool};
 
 #[derive(Debug, Clone, Copy)]
-pub(super) struct CmtEntry {
-    pub(super) bitmap: u64,
+pub(crate) struct CmtEntry {
+    pub(crate) bitmap: u64,
     pub(super) unit: u32,
     newer: u32,
     older: u32,
@@ -32,16 +32,16 @@ const NO_ENTRY: CmtEntry = CmtEntry {
 
 /// The cache of mapping entries of one queue.
 #[derive(Debug, Clone)]
-pub(super) struct Cmt {
+pub(crate) struct Cmt {
     at: IntMap<u32>,
-    pub(super) entries: Pool<CmtEntry>,
+    pub(crate) entries: Pool<CmtEntry>,
     newest: u32,
     oldest: u32,
     capacity_count: u32,
 }
 
 impl Cmt {
-    pub(super) fn new(capacity_count: u32) -> Self {
+    pub(crate) fn new(capacity_count: u32) -> Self {
         Cmt {
             at: IntMap::default(),
             entries: Pool::new(NO_ENTRY),
@@ -52,7 +52,7 @@ impl Cmt {
     }
 
     #[inline]
-    pub(super) fn find(&self, unit: u32) -> Option<u32> {
+    pub(crate) fn find(&self, unit: u32) -> Option<u32> {
         self.at.get(&unit).copied()
     }
 
@@ -61,7 +61,7 @@ impl Cmt {
         self.find(unit).filter(|at| !self.entries[*at].waiting)
     }
 
-    pub(super) fn full(&self) -> bool {
+    pub(crate) fn full(&self) -> bool {
         self.at.len() >= self.capacity_count as usize
     }
 
@@ -90,14 +90,14 @@ impl Cmt {
         self.newest = at;
     }
 
-    pub(super) fn touch(&mut self, at: u32) {
+    pub(crate) fn touch(&mut self, at: u32) {
         if self.newest != at {
             self.unlink(at);
             self.link_newest(at);
         }
     }
 
-    pub(super) fn reserve(&mut self, unit: u32) -> u32 {
+    pub(crate) fn reserve(&mut self, unit: u32) -> u32 {
         let at = self.entries.put(CmtEntry {
             bitmap: 0,
             unit,
@@ -111,7 +111,7 @@ impl Cmt {
         at
     }
 
-    pub(super) fn evict(&mut self) -> Option<CmtEntry> {
+    pub(crate) fn evict(&mut self) -> Option<CmtEntry> {
         self.evict_at(self.oldest)
     }
 

@@ -48,6 +48,7 @@ use crate::config::{DriveConfig, parse_order};
 use crate::event::EventQueue;
 use crate::quantities::Ps;
 pub use crate::workload::{Caching, Op, QueueConfig};
+pub(crate) use cmt::Cmt;
 use params::Params;
 use stats::DriveStats;
 use types::{Pool, Req, Tr};

@@ -16,7 +16,8 @@ use super::engine::run as simulate;
 use super::pattern::{parse_access, read_pages};
 use super::workloads::{Network, front, requests_of};
 use super::{
-    FlowReport, GpuConfig, GpuReport, HostIo, KernelSpec, Path, Scheduling, Setup, Workload,
+    FlowReport, GpuConfig, GpuReport, HostIo, KernelSpec, Path, Reads, Scheduling, Setup, Workload,
+    Writes,
 };
 use crate::config::Allocation;
 use crate::drive::Caching;
@@ -68,6 +69,23 @@ pub struct GpuArgs {
     /// Cores of the GPU, if their number differs from that of the named GPU.
     #[arg(long)]
     pub cores: Option<u32>,
+    /// What reads wait for: `answers` keeps 8 of a block in flight before it computes, `time`
+    /// spreads them over its computation, whether or not earlier ones are answered.
+    #[arg(long, value_enum, default_value_t = Reads::Answers)]
+    pub reads: Reads,
+    /// Whether a block waits for its writes, or they leave as evictions and it ends.
+    #[arg(long, value_enum, default_value_t = Writes::Wait)]
+    pub writes: Writes,
+    /// Largest request of a block, such as 512B: larger accesses are cut [default: no limit].
+    #[arg(long, value_name = "SIZE")]
+    pub request: Option<String>,
+    /// Memory of the GPU: what is read stays in it, least recently used out first. 0 reads all from
+    /// the drive. [default: that GPU's, 16GiB of the t4]
+    #[arg(long, value_name = "SIZE")]
+    pub gpu_memory: Option<String>,
+    /// Commands that a submission queue holds [default: the preset's].
+    #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u32).range(1..=65_535))]
+    pub queue: Option<u32>,
     /// Send requests through the host's processor and memory instead.
     #[arg(long)]
     pub mediated: bool,
@@ -94,9 +112,10 @@ fn usage(cause: impl Into<String>) -> Error {
 
 /// Runs the command.
 pub fn run(args: &GpuArgs) -> Result<u8> {
+    let gpu = gpu_of(args)?;
     let mut workloads = Vec::new();
     for name in &args.workload {
-        workloads.push(named(name, args.requests.unwrap_or(NAMED_REQUESTS))?);
+        workloads.push(named(name, args, &gpu)?);
     }
     if let Some(path) = &args.trace {
         workloads.push(recorded(path, args)?);
@@ -117,8 +136,9 @@ pub fn run(args: &GpuArgs) -> Result<u8> {
         Some("page") => drive.mapping.unit = Size(0),
         Some(unit) => drive.mapping.unit = Size(parse_bytes(unit)?),
     }
-    let mut gpu = GpuConfig::named(&args.gpu)?;
-    gpu.cores = args.cores.unwrap_or(gpu.cores);
+    if let Some(commands) = args.queue {
+        drive.host.queue_entries = commands + 1;
+    }
     let setup = Setup {
         gpu,
         drive,
@@ -153,20 +173,25 @@ pub fn run(args: &GpuArgs) -> Result<u8> {
     Ok(0)
 }
 
-/// Kernels of the paper's run, if the paper gives them.
-const fn paper_kernels(network: Network) -> Option<u64> {
-    match network {
-        Network::Bert => Some(1_858_800),
-        Network::Gpt2 => Some(34_981_000),
-        Network::Resnet50 => Some(2_812_741),
-        Network::Backprop | Network::Hotspot | Network::Lavamd => None,
+fn gpu_of(args: &GpuArgs) -> Result<GpuConfig> {
+    let mut gpu = GpuConfig::named(&args.gpu)?;
+    gpu.cores = args.cores.unwrap_or(gpu.cores);
+    gpu.reads = args.reads;
+    gpu.writes = args.writes;
+    if let Some(request) = &args.request {
+        gpu.request_bytes = parse_bytes(request)?;
     }
+    if let Some(memory) = &args.gpu_memory {
+        gpu.memory_bytes = parse_bytes(memory)?;
+    }
+    Ok(gpu)
 }
 
-fn named(name: &str, requests_max: u64) -> Result<Workload> {
+fn named(name: &str, args: &GpuArgs, gpu: &GpuConfig) -> Result<Workload> {
     if let Some(network) = Network::ALL.iter().find(|network| network.name() == name) {
-        let workload = network.workload(requests_max);
-        if let Some(whole) = paper_kernels(*network) {
+        let requests_max = args.requests.unwrap_or(NAMED_REQUESTS);
+        let workload = network.workload(requests_max, gpu, args.seed);
+        if let Some(whole) = network.paper_kernels() {
             eprintln!(
                 "{name}: {} kernels simulated; the paper's run has {whole}",
                 workload.kernels.len()
@@ -212,7 +237,7 @@ fn recorded(path: &FilePath, args: &GpuArgs) -> Result<Workload> {
     }
     let all = specs.len();
     if let Some(requests_max) = args.requests {
-        specs = front(specs.iter(), requests_max);
+        specs = front(specs.iter(), requests_max, requests_of);
     }
     let requests = specs.iter().map(requests_of).fold(0, u64::saturating_add);
     eprintln!(
@@ -222,6 +247,7 @@ fn recorded(path: &FilePath, args: &GpuArgs) -> Result<Workload> {
     Ok(Workload {
         name: "trace".to_owned(),
         kernels: specs,
+        before: Vec::new(),
     })
 }
 
@@ -287,4 +313,10 @@ fn print_report(report: &GpuReport) {
         report.compute_share * 100.0,
         report.write_amplification
     );
+    if report.total.memory_hits > 0 {
+        say!(
+            "{} further reads were served by the GPU's memory",
+            report.total.memory_hits
+        );
+    }
 }

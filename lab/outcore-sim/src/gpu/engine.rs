@@ -1,40 +1,55 @@
 //! Simulates the run: blocks on cores, their requests on the drive, and the host's own requests.
 //!
 //! Model: the GPU is a [`Host`] of the drive model. Each workload has a queue pair of its own, and
-//! so does the host's processor. A block reads (with a bounded number of requests in flight),
-//! computes, writes, and frees its slot. A core with room takes the next block that its policy
-//! assigns to it, from the workloads round-robin. With [`Path::Mediated`] a request first waits for
-//! a thread of the host, and data is copied between host memory and GPU, first come first served.
+//! so does the host's processor. A block reads, computes, writes, and frees its slot. A core with
+//! room takes the next block that its policy assigns to it, from the workloads round-robin.
+//! - With [`Reads::Answers`] a block keeps a bounded number of reads in flight and computes when
+//!   all are answered. With [`Reads::Time`] it issues them evenly over its computation, whether or
+//!   not earlier ones are answered, and writes when both have ended.
+//! - With [`Writes::Wait`] its slot is free when its last write is acknowledged, with
+//!   [`Writes::Evict`] when its last write is sent.
+//! - Reads that the GPU's memory serves ([`super::memory`]) take no time.
+//! - With [`Path::Mediated`] a request first waits for a thread of the host, and data is copied
+//!   between host memory and GPU, first come first served.
 //!
 //! Invariants: every block of every kernel runs once and every request is completed, or the run is
 //! an error that reports what is stuck. A core never holds more than it has room for. Equal setups
 //! have equal digests on every machine.
 //!
-//! Bounds: memory for the blocks that run at a time and their requests, not for the grid; 8 bytes
-//! per kernel.
+//! Bounds: memory for the blocks that run at a time, for requests under way and for the GPU's
+//! memory, not for the grid; 32 bytes per kernel.
 
 use outcore_io::{Error, Result};
 
-use super::pattern::{AccessOp, PageAccess, Sectors};
-use super::report::{FlowCounts, GpuReport, flow_report};
-use super::{HostIo, KernelSpec, Need, OPERATION, Path, Setup, Workload, block_of};
+use super::check::{check_footprint, validate};
+use super::mediator::{Direction, Mediator};
+use super::memory::Memory;
+use super::pattern::{AccessOp, Sectors};
+use super::report::{FlowCounts, GpuReport, KernelRun, flow_report};
+use super::requests::{Cursor, Held, Requests, to_drive};
+use super::{HostIo, KernelSpec, Need, OPERATION, Reads, Setup, Writes, block_of};
 use crate::drive::{Done, Drive, Host, Op, QueueConfig};
-use crate::quantities::{NS, Ps, SECOND};
+use crate::quantities::{NS, Ps};
 use crate::report::FlowStats;
 use crate::workload::{FlowConfig, List, Origin};
 
-/// Timer tokens: two bits select the event, the others the slot or request.
-const TOKEN_SHIFT: u32 = 26;
+/// Timer tokens: three bits select the event, the others the slot or request.
+const TOKEN_SHIFT: u32 = 25;
 const TOKEN_START: u32 = 0;
 const TOKEN_COMPUTED: u32 = 1;
 const TOKEN_SUBMIT: u32 = 2;
 const TOKEN_COPIED: u32 = 3;
+const TOKEN_READ: u32 = 4;
 /// The owner of the host's requests, which do not belong to a slot.
 const NOBODY: u32 = u32::MAX;
+/// The owner of writes whose block has ended.
+const EVICTED: u32 = u32::MAX - 1;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Phase {
     Read,
+    /// With [`Reads::Time`]: the computation has ended, and reads are still under way.
+    Computed,
     Compute,
     Write,
 }
@@ -46,8 +61,8 @@ struct Slot {
     core: u32,
     block: u64,
     phase: Phase,
-    /// Requests of the phase that were submitted.
-    asked: u32,
+    /// The next request of the phase.
+    cursor: Cursor,
     in_flight: u32,
     started: Ps,
 }
@@ -56,6 +71,7 @@ struct Slot {
 #[derive(Debug, Clone, Copy)]
 struct Ask {
     slot: u32,
+    kernel: u32,
     queue: u16,
     op: Op,
     first: u64,
@@ -65,6 +81,8 @@ struct Ask {
 
 #[derive(Debug)]
 struct Progress {
+    /// Where its data begins on the drive.
+    first_sector: u64,
     kernel: usize,
     /// Next turn of each core.
     turns: Vec<u64>,
@@ -76,14 +94,31 @@ struct Progress {
     stats: FlowStats,
     wait_ps: u128,
     write_bytes: u64,
-    /// End time of each kernel.
-    ends: Vec<Ps>,
+    hits: u64,
+    /// The kernels so far, with the present one.
+    runs: Vec<KernelRun>,
 }
 
 impl Progress {
-    /// End time of the last kernel so far.
+    /// Something of `kernel` ended at `now`.
+    fn reached(&mut self, kernel: usize, now: Ps) {
+        let end = &mut self.runs[kernel].end;
+        *end = now.max(*end);
+    }
+
+    /// The kernels, each with the time at which it and all before it had ended.
+    fn kernel_runs(&self) -> Vec<KernelRun> {
+        let mut end = 0;
+        let after = |run: &KernelRun| {
+            end = run.end.max(end);
+            KernelRun { end, ..*run }
+        };
+        self.runs.iter().map(after).collect()
+    }
+
+    /// End time of the last kernel and the last request so far.
     fn end(&self) -> Ps {
-        self.ends.last().copied().unwrap_or(0)
+        self.runs.iter().map(|run| run.end).max().unwrap_or(0)
     }
 }
 
@@ -95,14 +130,6 @@ struct Core {
     turn: usize,
 }
 
-/// Reservations of the mediated path: host threads and copies.
-#[derive(Debug, Default)]
-struct Mediator {
-    cpu_free: Vec<Ps>,
-    to_host_free: Ps,
-    to_gpu_free: Ps,
-}
-
 struct Gpu<'a> {
     setup: &'a Setup,
     cores: Vec<Core>,
@@ -112,6 +139,7 @@ struct Gpu<'a> {
     free_asks: Vec<u32>,
     progress: Vec<Progress>,
     mediator: Mediator,
+    memory: Option<Memory>,
     host: Option<(HostIo, FlowStats, crate::rng::Rng)>,
     running: u64,
     done: bool,
@@ -141,7 +169,8 @@ pub fn run(setup: &Setup) -> Result<GpuReport> {
     for (at, workload) in setup.workloads.iter().enumerate() {
         check_footprint(workload, drive.queue_bytes(at as u16))?;
     }
-    let mut gpu = Gpu::new(setup);
+    let mut gpu = Gpu::new(setup, &drive);
+    gpu.fill_memory();
     drive.set_timer(drive.now() + NS, TOKEN_START << TOKEN_SHIFT);
     while drive.step(&mut gpu)? {
         if let Some(error) = gpu.fault.take() {
@@ -166,100 +195,12 @@ fn filled(queue: QueueConfig) -> FlowConfig {
     }
 }
 
-fn validate(setup: &Setup) -> Result<()> {
-    let fail = |cause: String| Err(Error::usage(OPERATION, cause));
-    setup.gpu.validate()?;
-    if setup.workloads.is_empty() || setup.workloads.len() > 63 {
-        return fail(format!(
-            "{} workloads; 1 to 63 are possible",
-            setup.workloads.len()
-        ));
-    }
-    for workload in &setup.workloads {
-        if workload.kernels.is_empty() {
-            return fail(format!("{} has no kernels", workload.name));
-        }
-        for kernel in &workload.kernels {
-            setup.gpu.slots(kernel)?;
-            if kernel.blocks() > super::BLOCKS_MAX {
-                return fail(format!("{} has {} blocks", kernel.name, kernel.blocks()));
-            }
-        }
-    }
-    if let Path::Mediated {
-        cpus,
-        copy_bytes_per_s,
-        ..
-    } = setup.path
-        && (cpus == 0 || copy_bytes_per_s == 0)
-    {
-        return fail("the mediated path needs a thread and a copy rate".to_owned());
-    }
-    if let Some(host) = setup.host
-        && (host.depth == 0
-            || host.bytes == 0
-            || !host.bytes.is_multiple_of(512)
-            || host.bytes > 1 << 24
-            || !(0.0..=1.0).contains(&host.read_ratio))
-    {
-        return fail("host requests need a depth, whole sectors and a share of reads".to_owned());
-    }
-    Ok(())
-}
-
-fn check_footprint(workload: &Workload, have_bytes: u64) -> Result<()> {
-    for kernel in &workload.kernels {
-        let declared = kernel.io.iter().map(|io| io.start_bytes + io.region_bytes);
-        let paged = kernel.pages.iter();
-        let paged = paged.map(|page| page.offset_bytes + u64::from(page.bytes));
-        let end = declared.chain(paged).max().unwrap_or(0);
-        // Widening to sectors may add one sector on each side.
-        if end + 1024 > have_bytes {
-            return Err(Error::usage(
-                OPERATION,
-                format!(
-                    "{} of {} reaches byte {end}; its part of the drive has {have_bytes}",
-                    kernel.name, workload.name
-                ),
-            )
-            .hint("a larger drive, fewer workloads or a smaller region"));
-        }
-    }
-    Ok(())
-}
-
-/// The page accesses of one block.
-fn pages_of(kernel: &KernelSpec, block: u64) -> &[PageAccess] {
-    let first = kernel.pages.partition_point(|p| u64::from(p.block) < block);
-    let rest = &kernel.pages[first..];
-    &rest[..rest.partition_point(|p| u64::from(p.block) == block)]
-}
-
-/// Request `index` of a block's phase; `None` after the last.
-fn request_of(
-    kernel: &KernelSpec,
-    block: u64,
-    op: AccessOp,
-    index: u32,
-    seed: u64,
-) -> Option<Sectors> {
-    let mut left = index;
-    for (at, access) in kernel.io.iter().enumerate() {
-        if access.op == op {
-            if left < access.count {
-                return Some(access.request(block, left, seed.wrapping_add(at as u64)));
-            }
-            left -= access.count;
-        }
-    }
-    let mut own = pages_of(kernel, block).iter().filter(|page| page.op == op);
-    own.nth(left as usize).map(PageAccess::request)
-}
-
 impl<'a> Gpu<'a> {
-    fn new(setup: &'a Setup) -> Self {
+    fn new(setup: &'a Setup, drive: &Drive) -> Self {
         let cores = setup.gpu.cores as usize;
-        let progress = setup.workloads.iter().map(|workload| Progress {
+        let workloads = setup.workloads.iter().enumerate();
+        let progress = workloads.map(|(at, workload)| Progress {
+            first_sector: drive.queue_sectors(at as u16).0,
             kernel: 0,
             turns: vec![0; cores],
             blocks_left: 0,
@@ -270,12 +211,9 @@ impl<'a> Gpu<'a> {
             stats: FlowStats::new(&workload.name),
             wait_ps: 0,
             write_bytes: 0,
-            ends: Vec::with_capacity(workload.kernels.len()),
+            hits: 0,
+            runs: Vec::with_capacity(workload.kernels.len()),
         });
-        let cpus = match setup.path {
-            Path::InStorage => 0,
-            Path::Mediated { cpus, .. } => cpus as usize,
-        };
         Gpu {
             setup,
             cores: vec![Core::default(); cores],
@@ -284,10 +222,8 @@ impl<'a> Gpu<'a> {
             asks: Vec::new(),
             free_asks: Vec::new(),
             progress: progress.collect(),
-            mediator: Mediator {
-                cpu_free: vec![0; cpus],
-                ..Mediator::default()
-            },
+            mediator: Mediator::new(setup.path),
+            memory: Memory::new(setup.gpu.memory_bytes),
             host: setup.host.map(|host| {
                 let seed = (setup.seed % 100_000) as i32;
                 (host, FlowStats::new("host"), crate::rng::Rng::new(seed))
@@ -304,6 +240,21 @@ impl<'a> Gpu<'a> {
         &self.setup.workloads[workload].kernels[self.progress[workload].kernel]
     }
 
+    /// Leaves in memory what the launches before the run have read.
+    fn fill_memory(&mut self) {
+        for (workload, progress) in self.setup.workloads.iter().zip(&self.progress) {
+            for kernel in &workload.before {
+                let memory = self.memory.as_mut();
+                let first_sector = progress.first_sector;
+                let memory = memory.map(|memory| Held {
+                    memory,
+                    first_sector,
+                });
+                to_drive(kernel, &self.setup.gpu, memory, self.setup.seed);
+            }
+        }
+    }
+
     /// Prepares the current kernel of a workload.
     fn begin_kernel(&mut self, workload: usize) {
         let kernel = self.kernel(workload);
@@ -313,6 +264,7 @@ impl<'a> Gpu<'a> {
         }
         let cores = self.setup.gpu.cores;
         let progress = &mut self.progress[workload];
+        progress.runs.push(KernelRun::default());
         progress.turns.fill(0);
         progress.blocks_left = kernel.blocks();
         progress.need = Need::of(kernel);
@@ -374,7 +326,7 @@ impl<'a> Gpu<'a> {
             core: core as u32,
             block,
             phase: Phase::Read,
-            asked: 0,
+            cursor: Cursor::default(),
             in_flight: 0,
             started: drive.now(),
         };
@@ -388,57 +340,140 @@ impl<'a> Gpu<'a> {
                 self.slots.len() as u32 - 1
             }
         };
-        self.advance(drive, at);
+        match self.setup.gpu.reads {
+            Reads::Answers => self.advance(drive, at),
+            Reads::Time => {
+                self.compute(drive, at);
+                self.read_in_time(drive, at);
+            }
+        }
     }
 
-    /// Submits the requests that the block's phase still allows; moves to the next phase when this
+    fn requests(&self, at: u32, op: AccessOp) -> Requests<'a> {
+        let slot = &self.slots[at as usize];
+        Requests {
+            kernel: self.kernel(slot.workload as usize),
+            block: slot.block,
+            op,
+            seed: self.setup.seed,
+            sectors_max: self.setup.gpu.sectors_max(),
+        }
+    }
+
+    /// The next request of the block's phase, in sectors of the drive, that goes to the drive;
+    /// `None` after the last.
+    fn next_request(&mut self, at: u32, op: AccessOp) -> Option<Sectors> {
+        let requests = self.requests(at, op);
+        let slot = &mut self.slots[at as usize];
+        let progress = &mut self.progress[slot.workload as usize];
+        loop {
+            let request = requests.next(&mut slot.cursor)?;
+            let first = progress.first_sector + request.first;
+            let memory = self.memory.as_mut();
+            if !memory.is_some_and(|memory| memory.serves(op, Sectors { first, ..request })) {
+                return Some(Sectors { first, ..request });
+            }
+            progress.hits += 1;
+        }
+    }
+
+    /// Sends a request of the block; `owner` gets the answer.
+    fn ask(&mut self, drive: &mut Drive, at: u32, owner: u32, op: Op, request: Sectors) {
+        let workload = self.slots[at as usize].workload;
+        let ask = Ask {
+            slot: owner,
+            kernel: self.progress[workload as usize].kernel as u32,
+            queue: workload as u16,
+            op,
+            first: request.first,
+            sectors: request.count,
+            wished: drive.now(),
+        };
+        self.send(drive, ask);
+    }
+
+    /// Sends the requests that the block's phase still allows; moves to the next phase when this
     /// one is over.
     fn advance(&mut self, drive: &mut Drive, at: u32) {
-        let slot = self.slots[at as usize];
-        let op = match slot.phase {
-            Phase::Read => AccessOp::Read,
-            Phase::Write => AccessOp::Write,
-            Phase::Compute => return,
-        };
-        let kernel = self.kernel(slot.workload as usize);
-        let (mut asked, mut in_flight) = (slot.asked, slot.in_flight);
-        while in_flight < self.setup.gpu.requests_a_block {
-            let Some(sectors) = request_of(kernel, slot.block, op, asked, self.setup.seed) else {
-                break;
-            };
-            asked += 1;
-            in_flight += 1;
-            let ask = Ask {
-                slot: at,
-                queue: slot.workload as u16,
-                op: match op {
-                    AccessOp::Read => Op::Read,
-                    AccessOp::Write => Op::Write,
-                },
-                first: sectors.first,
-                sectors: sectors.count,
-                wished: drive.now(),
-            };
-            self.send(drive, ask);
+        match self.slots[at as usize].phase {
+            Phase::Read => {
+                self.keep_in_flight(drive, at, AccessOp::Read);
+                if self.slots[at as usize].in_flight == 0 {
+                    self.compute(drive, at);
+                    self.slots[at as usize].phase = Phase::Compute;
+                }
+            }
+            Phase::Computed | Phase::Compute => {}
+            Phase::Write if self.setup.gpu.writes == Writes::Evict => {
+                while let Some(request) = self.next_request(at, AccessOp::Write) {
+                    self.ask(drive, at, EVICTED, Op::Write, request);
+                }
+                self.end_block(drive, at);
+            }
+            Phase::Write => {
+                self.keep_in_flight(drive, at, AccessOp::Write);
+                if self.slots[at as usize].in_flight == 0 {
+                    self.end_block(drive, at);
+                }
+            }
         }
-        let state = &mut self.slots[at as usize];
-        state.asked = asked;
-        state.in_flight = in_flight;
-        if in_flight > 0 {
+    }
+
+    fn keep_in_flight(&mut self, drive: &mut Drive, at: u32, op: AccessOp) {
+        while self.slots[at as usize].in_flight < self.setup.gpu.requests_a_block {
+            let Some(request) = self.next_request(at, op) else {
+                return;
+            };
+            self.slots[at as usize].in_flight += 1;
+            let op = match op {
+                AccessOp::Read => Op::Read,
+                AccessOp::Write => Op::Write,
+            };
+            self.ask(drive, at, at, op, request);
+        }
+    }
+
+    fn compute(&mut self, drive: &mut Drive, at: u32) {
+        let workload = self.slots[at as usize].workload as usize;
+        let block_ps = self.progress[workload].block_ps;
+        self.compute_ps += u128::from(block_ps);
+        // Even a block that takes no time goes through the event queue, to avoid recursion.
+        drive.set_timer(drive.now() + block_ps, TOKEN_COMPUTED << TOKEN_SHIFT | at);
+    }
+
+    /// Sends the reads whose time has come, and returns at the time of the next one. Read `i` of
+    /// `n` is sent after `i / n` of the computation.
+    fn read_in_time(&mut self, drive: &mut Drive, at: u32) {
+        let slot = self.slots[at as usize];
+        let accesses = u128::from(self.requests(at, AccessOp::Read).accesses());
+        let block_ps = u128::from(self.progress[slot.workload as usize].block_ps);
+        loop {
+            let passed = u128::from(self.slots[at as usize].cursor.accesses);
+            if passed == accesses {
+                return;
+            }
+            let due = slot.started + (block_ps * passed / accesses) as Ps;
+            if due > drive.now() {
+                drive.set_timer(due, TOKEN_READ << TOKEN_SHIFT | at);
+                return;
+            }
+            if let Some(request) = self.next_request(at, AccessOp::Read) {
+                self.slots[at as usize].in_flight += 1;
+                self.ask(drive, at, at, Op::Read, request);
+            }
+        }
+    }
+
+    /// The computation of a block has ended.
+    fn computed(&mut self, drive: &mut Drive, at: u32) {
+        let slot = &mut self.slots[at as usize];
+        if slot.in_flight > 0 {
+            slot.phase = Phase::Computed;
             return;
         }
-        match slot.phase {
-            Phase::Read => {
-                state.phase = Phase::Compute;
-                state.asked = 0;
-                let block_ps = self.progress[slot.workload as usize].block_ps;
-                self.compute_ps += u128::from(block_ps);
-                // Even a block that takes no time goes through the event queue, to avoid recursion.
-                drive.set_timer(drive.now() + block_ps, TOKEN_COMPUTED << TOKEN_SHIFT | at);
-            }
-            Phase::Compute => {}
-            Phase::Write => self.end_block(drive, at),
-        }
+        slot.phase = Phase::Write;
+        slot.cursor = Cursor::default();
+        self.advance(drive, at);
     }
 
     fn end_block(&mut self, drive: &mut Drive, at: u32) {
@@ -459,8 +494,8 @@ impl<'a> Gpu<'a> {
             while self.start_one(drive, core) {}
             return;
         }
+        progress.reached(progress.kernel, drive.now());
         progress.kernel += 1;
-        progress.ends.push(drive.now());
         if progress.kernel < self.setup.workloads[workload].kernels.len() {
             self.begin_kernel(workload);
         } else {
@@ -482,57 +517,30 @@ impl<'a> Gpu<'a> {
             }
         };
         if at >> TOKEN_SHIFT != 0 {
-            self.fault = Some(Error::usage(OPERATION, "more than 2^26 requests in flight"));
+            self.fault = Some(Error::usage(OPERATION, "more than 2^25 requests in flight"));
             return;
         }
-        let Path::Mediated { cpu_ps, .. } = self.setup.path else {
-            self.submit(drive, at);
-            return;
-        };
-        if ask.slot == NOBODY {
+        if !self.mediator.is_used() || ask.slot == NOBODY {
             self.submit(drive, at);
             return;
         }
         let mut ready = drive.now();
         if ask.op == Op::Write {
-            ready = self.copied_at(ready, ask.sectors, true);
+            ready = self
+                .mediator
+                .copied_at(ready, ask.sectors, Direction::ToHost);
         }
-        // The thread that is free first serves the request.
-        if let Some(free) = self.mediator.cpu_free.iter_mut().min() {
-            *free = ready.max(*free) + cpu_ps;
-            drive.set_timer(*free, TOKEN_SUBMIT << TOKEN_SHIFT | at);
-        }
-    }
-
-    /// The end time of a copy of `sectors` that may start at `from`.
-    fn copied_at(&mut self, from: Ps, sectors: u32, to_host: bool) -> Ps {
-        let Path::Mediated {
-            copy_ps,
-            copy_bytes_per_s,
-            ..
-        } = self.setup.path
-        else {
-            return from;
-        };
-        let bytes = u128::from(sectors) * 512;
-        let moving = (bytes * u128::from(SECOND) / u128::from(copy_bytes_per_s)) as Ps;
-        let free = if to_host {
-            &mut self.mediator.to_host_free
-        } else {
-            &mut self.mediator.to_gpu_free
-        };
-        *free = from.max(*free) + moving;
-        *free + copy_ps
+        let handled = self.mediator.handled_at(ready);
+        drive.set_timer(handled, TOKEN_SUBMIT << TOKEN_SHIFT | at);
     }
 
     fn submit(&mut self, drive: &mut Drive, at: u32) {
         let ask = self.asks[at as usize];
-        let (first, _) = drive.queue_sectors(ask.queue);
         let now = drive.now();
         drive.submit(
             ask.queue,
             ask.op,
-            first + ask.first,
+            ask.first,
             ask.sectors,
             now,
             u64::from(at),
@@ -551,8 +559,17 @@ impl<'a> Gpu<'a> {
         }
         let progress = &mut self.progress[usize::from(ask.queue)];
         progress.wait_ps += u128::from(drive.now() - ask.wished);
-        self.slots[ask.slot as usize].in_flight -= 1;
-        self.advance(drive, ask.slot);
+        progress.reached(ask.kernel as usize, drive.now());
+        if ask.slot == EVICTED {
+            return;
+        }
+        let slot = &mut self.slots[ask.slot as usize];
+        slot.in_flight -= 1;
+        match (self.setup.gpu.reads, slot.phase) {
+            (Reads::Time, Phase::Read) => {}
+            (Reads::Time, Phase::Computed) => self.computed(drive, ask.slot),
+            _ => self.advance(drive, ask.slot),
+        }
     }
 
     fn ask_for_host(&mut self, drive: &mut Drive) {
@@ -565,13 +582,14 @@ impl<'a> Gpu<'a> {
         let places = (sectors_have / sectors).max(2) - 1;
         let ask = Ask {
             slot: NOBODY,
+            kernel: 0,
             queue,
             op: if rng.unit() < host.read_ratio {
                 Op::Read
             } else {
                 Op::Write
             },
-            first: rng.between(0, places - 1) * sectors,
+            first: drive.queue_sectors(queue).0 + rng.between(0, places - 1) * sectors,
             sectors: sectors as u32,
             wished: drive.now(),
         };
@@ -604,11 +622,13 @@ impl<'a> Gpu<'a> {
                 write_bytes: progress.write_bytes,
                 kernels: progress.kernel as u64,
                 blocks: progress.blocks_done,
+                hits: progress.hits,
             };
             counts.wait_ps += done.wait_ps;
             counts.write_bytes += done.write_bytes;
             counts.kernels += done.kernels;
             counts.blocks += done.blocks;
+            counts.hits += done.hits;
             workloads.push(flow_report(&progress.stats, done, progress.end()));
         }
         let host = self.host.as_ref();
@@ -622,7 +642,7 @@ impl<'a> Gpu<'a> {
             write_amplification: stats.write_amplification(),
             merge_reads: stats.merge_reads,
             digest: format!("{:016x}", total.digest),
-            kernel_ends: self.progress.iter().map(|p| p.ends.clone()).collect(),
+            kernel_runs: self.progress.iter().map(Progress::kernel_runs).collect(),
         }
     }
 }
@@ -640,11 +660,15 @@ impl Host for Gpu<'_> {
         }
         let progress = &mut self.progress[queue];
         progress.stats.record(&done);
+        let run = &mut progress.runs[self.asks[at as usize].kernel as usize];
+        run.requests += 1;
+        run.response_ps += u128::from(done.completed - done.enqueued);
         if done.op == Op::Write {
             progress.write_bytes += u64::from(done.sectors) * 512;
         }
-        if matches!(self.setup.path, Path::Mediated { .. }) && done.op == Op::Read {
-            let end = self.copied_at(drive.now(), done.sectors, false);
+        if self.mediator.is_used() && done.op == Op::Read {
+            let now = drive.now();
+            let end = self.mediator.copied_at(now, done.sectors, Direction::ToGpu);
             drive.set_timer(end, TOKEN_COPIED << TOKEN_SHIFT | at);
         } else {
             self.answered(drive, at);
@@ -664,10 +688,8 @@ impl Host for Gpu<'_> {
                     self.ask_for_host(drive);
                 }
             }
-            TOKEN_COMPUTED => {
-                self.slots[at as usize].phase = Phase::Write;
-                self.advance(drive, at);
-            }
+            TOKEN_COMPUTED => self.computed(drive, at),
+            TOKEN_READ => self.read_in_time(drive, at),
             TOKEN_SUBMIT => self.submit(drive, at),
             _ => self.answered(drive, at),
         }

@@ -14,21 +14,29 @@
 //! neighbours to one core, the next ones to the next core). Large chunks apply to kernels with
 //! fewer than `stride * cores` blocks, or when chosen.
 //!
-//! The model does not cover caches and memory of the GPU, contention between blocks on a core, or
-//! changing clocks. Every access of a pattern reaches the drive.
+//! - The GPU's memory keeps what was read ([`memory`]); writes leave it.
+//!
+//! The model does not cover the caches of the GPU, contention between blocks on a core, or changing
+//! clocks.
 //!
 //! | module | what it has |
 //! |---|---|
-//! | [`pattern`] | the bytes that a block touches |
-//! | [`engine`] | the run: GPU, drive, I/O of the host, I/O through the CPU |
+//! | [`pattern`], [`requests`] | the bytes that a block touches, and its requests for them |
+//! | [`memory`] | what need not be read from the drive |
+//! | [`check`] | rejects what cannot be simulated |
+//! | [`engine`], [`mediator`] | the run: GPU, drive, I/O of the host, I/O through the CPU |
 //! | [`sampled`] | a sample of the kernels instead of all of them |
 //! | [`workloads`] | networks and Rodinia kernels |
 
+mod check;
 #[cfg(feature = "cli")]
 pub mod command;
 pub(crate) mod engine;
+mod mediator;
+mod memory;
 pub mod pattern;
 mod report;
+mod requests;
 pub mod sampled;
 pub mod workloads;
 
@@ -38,7 +46,7 @@ use serde::{Deserialize, Serialize};
 
 pub use engine::run;
 pub use pattern::{Access, AccessOp, PageAccess, Pattern};
-pub use report::{FlowReport, GpuReport};
+pub use report::{FlowReport, GpuReport, KernelRun};
 
 use crate::config::DriveConfig;
 use crate::quantities::{NS, Ps, US};
@@ -64,8 +72,42 @@ pub struct GpuConfig {
     pub registers_a_core: u32,
     /// Shared memory per core.
     pub shared_bytes_a_core: u64,
-    /// Requests that a block keeps in flight.
+    /// Requests that a block keeps in flight where it waits for answers.
     pub requests_a_block: u32,
+    /// Memory, in frames of 4 KiB; 0 sends every read to the drive.
+    pub memory_bytes: u64,
+    /// Largest request of a block, in whole sectors: larger accesses are cut. 0 leaves them whole.
+    pub request_bytes: u64,
+    /// What a block's reads wait for.
+    pub reads: Reads,
+    /// Whether a block waits for its writes.
+    pub writes: Writes,
+}
+
+/// What a block's reads wait for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[cfg_attr(feature = "cli", derive(clap::ValueEnum))]
+pub enum Reads {
+    /// For answers: [`GpuConfig::requests_a_block`] are in flight, and the computation starts after
+    /// the last.
+    #[default]
+    Answers,
+    /// For their time in the computation, over which they are spread evenly. The block writes when
+    /// its reads and its computation have ended.
+    Time,
+}
+
+/// Whether a block waits for its writes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[cfg_attr(feature = "cli", derive(clap::ValueEnum))]
+pub enum Writes {
+    /// A block ends when its last write is acknowledged.
+    #[default]
+    Wait,
+    /// Writes leave as evictions, all at once, and the block ends.
+    Evict,
 }
 
 impl Default for GpuConfig {
@@ -80,6 +122,10 @@ impl Default for GpuConfig {
             registers_a_core: 65_536,
             shared_bytes_a_core: 65_536,
             requests_a_block: 8,
+            memory_bytes: 16 << 30,
+            request_bytes: 0,
+            reads: Reads::Answers,
+            writes: Writes::Wait,
         }
     }
 }
@@ -89,16 +135,17 @@ impl GpuConfig {
     const NAMES: [&'static str; 4] = ["t4", "v100", "a100", "h100"];
 
     /// The limits that NVIDIA publishes for a GPU (CUDA C++ Programming Guide, technical
-    /// specifications by compute capability 7.5, 7.0, 8.0, 9.0; cores from the data sheets).
+    /// specifications by compute capability 7.5, 7.0, 8.0, 9.0; cores and the smallest memory from
+    /// the data sheets).
     ///
     /// # Errors
     /// A name that is not in [`GpuConfig::NAMES`].
     pub fn named(name: &str) -> Result<Self> {
-        let (cores, threads_a_core, blocks_a_core, shared_kib) = match name {
+        let (cores, shared_kib, memory_gib) = match name {
             "t4" => return Ok(GpuConfig::default()),
-            "v100" => (80, 2048, 32, 96),
-            "a100" => (108, 2048, 32, 164),
-            "h100" => (132, 2048, 32, 228),
+            "v100" => (80, 96, 16),
+            "a100" => (108, 164, 40),
+            "h100" => (132, 228, 80),
             _ => {
                 let names = GpuConfig::NAMES.join(", ");
                 let cause = format!("`{name}` is not one of {names}");
@@ -108,14 +155,30 @@ impl GpuConfig {
         Ok(GpuConfig {
             name: name.to_owned(),
             cores,
-            threads_a_core,
-            blocks_a_core,
+            threads_a_core: 2048,
+            blocks_a_core: 32,
             shared_bytes_a_core: shared_kib << 10,
+            memory_bytes: memory_gib << 30,
             ..GpuConfig::default()
         })
     }
 
+    /// Sectors of the largest request.
+    pub(crate) fn sectors_max(&self) -> u32 {
+        match self.request_bytes / 512 {
+            0 => u32::MAX,
+            sectors => u32::try_from(sectors).unwrap_or(u32::MAX),
+        }
+    }
+
     fn validate(&self) -> Result<()> {
+        if !self.request_bytes.is_multiple_of(512) {
+            let cause = format!(
+                "requests of {} B are not whole sectors of 512 B",
+                self.request_bytes
+            );
+            return Err(Error::usage(OPERATION, cause));
+        }
         if self.cores == 0
             || self.cores > 65_536
             || self.threads_a_core == 0
@@ -263,6 +326,9 @@ pub struct Workload {
     pub name: String,
     /// The launches, in order.
     pub kernels: Vec<KernelSpec>,
+    /// Launches before the run: they take no time, and the GPU's memory begins with what they read.
+    #[serde(default)]
+    pub before: Vec<KernelSpec>,
 }
 
 impl Workload {
@@ -276,7 +342,8 @@ impl Workload {
         let wrong = |cause: String| Error::usage("read workload", cause);
         let workload: Workload =
             serde_json::from_str(text).map_err(|error| wrong(error.to_string()))?;
-        for (at, kernel) in workload.kernels.iter().enumerate() {
+        let all = workload.kernels.iter().chain(&workload.before);
+        for (at, kernel) in all.enumerate() {
             let product = |sides: [u32; 3]| {
                 sides
                     .iter()

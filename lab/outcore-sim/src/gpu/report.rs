@@ -18,8 +18,10 @@ pub struct FlowReport {
     pub kernels: u64,
     /// Blocks run.
     pub blocks: u64,
-    /// Completed requests.
+    /// Requests that the drive completed.
     pub requests: u64,
+    /// Reads that the GPU's memory served.
+    pub memory_hits: u64,
     /// Requests per second until the flow's end.
     pub iops: f64,
     /// Device response (submission queue to completion), mean.
@@ -32,7 +34,7 @@ pub struct FlowReport {
     pub read_bytes: u64,
     /// Bytes written.
     pub write_bytes: u64,
-    /// End time of its last block, in seconds.
+    /// End time of its last block and its last request, in seconds.
     pub end_seconds: f64,
 }
 
@@ -55,9 +57,20 @@ pub struct GpuReport {
     pub merge_reads: u64,
     /// Digest of all completions.
     pub digest: String,
-    /// End time of each kernel of each workload.
+    /// The kernels of each workload, in order.
     #[serde(skip)]
-    pub kernel_ends: Vec<Vec<Ps>>,
+    pub kernel_runs: Vec<Vec<KernelRun>>,
+}
+
+/// What a kernel did.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct KernelRun {
+    /// Time at which it and all before it had ended, with their requests.
+    pub end: Ps,
+    /// Requests that the drive completed.
+    pub requests: u64,
+    /// Device response of all of them together.
+    pub response_ps: u128,
 }
 
 /// What a flow has done, apart from its requests' times.
@@ -68,6 +81,7 @@ pub(super) struct FlowCounts {
     pub(super) write_bytes: u64,
     pub(super) kernels: u64,
     pub(super) blocks: u64,
+    pub(super) hits: u64,
 }
 
 /// The figures of a flow that ended at `end`.
@@ -77,6 +91,7 @@ pub(super) fn flow_report(stats: &FlowStats, counts: FlowCounts, end: Ps) -> Flo
         write_bytes,
         kernels,
         blocks,
+        hits,
     } = counts;
     let seconds = end as f64 / SECOND as f64;
     let requests = stats.serviced;
@@ -85,6 +100,7 @@ pub(super) fn flow_report(stats: &FlowStats, counts: FlowCounts, end: Ps) -> Flo
         kernels,
         blocks,
         requests,
+        memory_hits: hits,
         iops: if end == 0 {
             0.0
         } else {

@@ -4,8 +4,9 @@
 //! other. The drawn launches run in the order of the workload. The time of each, from the end of
 //! the previous one to its own end, counts as often as the number of launches that it represents.
 //!
-//! The estimate ignores two effects: a kernel runs after a different one than in the whole
-//! workload, and on a drive on which less was written, so that collection takes a different share.
+//! The estimate ignores two effects: unless others lead to it, a kernel runs after a different one
+//! than in the whole workload; and less was written to the drive, so that collection takes a
+//! different share.
 //! docs/sim/policies.md compares [`Estimate`] with whole runs. Valid for one workload at a time.
 
 use std::sync::Arc;
@@ -14,22 +15,19 @@ use outcore_io::Result;
 use outcore_traces::gpu::Kernel;
 use serde::Serialize;
 
-use super::workloads::requests_of;
 use super::{GpuReport, Workload};
 use crate::allegro::{AllegroOptions, Profile};
-use crate::quantities::SECOND;
+use crate::quantities::{NS, SECOND};
 
 /// The launches that were drawn.
 #[derive(Debug, Clone)]
 pub struct Sample {
-    /// The drawn launches, in order.
+    /// The drawn launches, in order, each after those that lead to it.
     pub workload: Workload,
-    /// Number of launches that each represents.
+    /// Number of launches that each represents; 0 for those that lead to another.
     pub weights: Vec<f64>,
     /// Launches of the whole workload.
     pub kernels: u64,
-    /// Requests of the whole workload.
-    pub requests: u64,
 }
 
 /// Estimate of the whole workload.
@@ -39,23 +37,37 @@ pub(crate) struct Estimate {
     pub kernels: u64,
     /// Launches that were simulated.
     pub simulated: u64,
-    /// Requests of the whole workload.
-    pub requests: u64,
-    /// End time of the last block, in seconds.
+    /// End time of the last block and request, in seconds.
     pub end_seconds: f64,
     /// Requests per second.
     pub iops: f64,
+    /// Mean device response.
+    pub response_us: f64,
 }
 
-/// Draws launches of `workload`.
+/// Launches that are profiled at most. Longer runs repeat them, and their weights grow.
+const PROFILED_MAX: u64 = 1 << 18;
+
+/// Draws of `launches` launches, which repeat the kernels of `workload`. In front of each, the
+/// `lead` launches before it run, which count nothing: they leave their requests and data as in the
+/// whole run.
 ///
 /// # Errors
 /// An option is out of range, or no launch takes any time.
-pub fn sample(workload: &Workload, options: &AllegroOptions, seed: u64) -> Result<Sample> {
+pub fn sample(
+    workload: &Workload,
+    launches: u64,
+    options: &AllegroOptions,
+    lead: usize,
+    seed: u64,
+) -> Result<Sample> {
+    let pass = &workload.kernels;
+    let profiled = launches.min(PROFILED_MAX.max(pass.len() as u64));
     let mut profile = Profile::new();
-    for kernel in &workload.kernels {
+    let names: Vec<Arc<str>> = pass.iter().map(|k| Arc::from(k.name.as_str())).collect();
+    for (kernel, name) in pass.iter().zip(&names).cycle().take(profiled as usize) {
         profile.push(&Kernel {
-            name: Arc::from(kernel.name.as_str()),
+            name: Arc::clone(name),
             grid: kernel.grid,
             block: kernel.block,
             start_ns: None,
@@ -67,39 +79,49 @@ pub fn sample(workload: &Workload, options: &AllegroOptions, seed: u64) -> Resul
         })?;
     }
     let draws = profile.plan(options)?.draw(seed);
-    let drawn = draws.iter().map(|draw| draw.launch as usize);
+    let repeats = launches as f64 / profiled.max(1) as f64;
+    let (mut kernels, mut weights) = (Vec::new(), Vec::new());
+    for draw in &draws {
+        let launch = draw.launch as usize;
+        for at in launch.saturating_sub(lead)..=launch {
+            kernels.push(pass[at % pass.len()].clone());
+            weights.push(if at == launch {
+                draw.weight * repeats
+            } else {
+                0.0
+            });
+        }
+    }
     Ok(Sample {
         workload: Workload {
             name: workload.name.clone(),
-            kernels: drawn.map(|at| workload.kernels[at].clone()).collect(),
+            kernels,
+            before: workload.before.clone(),
         },
-        weights: draws.iter().map(|draw| draw.weight).collect(),
-        kernels: workload.kernels.len() as u64,
-        requests: workload.kernels.iter().map(requests_of).sum(),
+        weights,
+        kernels: launches,
     })
 }
 
 impl Sample {
     /// The estimate of the whole workload from a run of the sample, alone on its GPU.
     pub(crate) fn estimate(&self, report: &GpuReport) -> Estimate {
-        let mut before = 0;
-        let mut end_ps = 0.0;
-        let ends = report.kernel_ends.first().map_or(&[][..], Vec::as_slice);
-        for (weight, end) in self.weights.iter().zip(ends) {
-            end_ps += weight * (end - before) as f64;
-            before = *end;
+        let (mut before, mut end_ps, mut requests, mut response_ps) = (0, 0.0, 0.0, 0.0);
+        let runs = report.kernel_runs.first().map_or(&[][..], Vec::as_slice);
+        for (weight, run) in self.weights.iter().zip(runs) {
+            end_ps += weight * (run.end - before) as f64;
+            requests += weight * run.requests as f64;
+            response_ps += weight * run.response_ps as f64;
+            before = run.end;
         }
+        let over = |sum: f64, count: f64| if count > 0.0 { sum / count } else { 0.0 };
         let end_seconds = end_ps / SECOND as f64;
         Estimate {
             kernels: self.kernels,
             simulated: self.weights.len() as u64,
-            requests: self.requests,
             end_seconds,
-            iops: if end_seconds > 0.0 {
-                self.requests as f64 / end_seconds
-            } else {
-                0.0
-            },
+            iops: over(requests, end_seconds),
+            response_us: over(response_ps, requests) / (1000 * NS) as f64,
         }
     }
 }

@@ -13,7 +13,10 @@ use outcore_io::units::parse_bytes;
 use serde_json::json;
 
 use super::show::{sampling_table, to_csv, to_gains, to_svg, to_table};
-use super::{Experiment, Metric, PolicyOptions, arrivals, mechanisms, networks, schedules};
+use super::verdict::verdict_table;
+use super::{
+    Experiment, Metric, PolicyOptions, arrivals, conditions, mechanisms, networks, schedules,
+};
 use crate::quantities::{NS, Ps, parse_time};
 
 /// Which comparison.
@@ -21,6 +24,8 @@ use crate::quantities::{NS, Ps, parse_time};
 pub enum Which {
     /// Figs. 4 to 6: networks, static and page against dynamic and fine.
     Networks,
+    /// The networks with one condition after the other, from blocks that wait to the paper's.
+    Conditions,
     /// Requests of a sector at times that do not wait for the drive: the sizes of Figs. 4 to 6.
     Arrivals,
     /// Figs. 7 to 9: Rodinia kernels, scheduling x allocation order.
@@ -30,8 +35,9 @@ pub enum Which {
 }
 
 impl Which {
-    const ALL: [Which; 4] = [
+    const ALL: [Which; 5] = [
         Which::Networks,
+        Which::Conditions,
         Which::Arrivals,
         Which::Schedules,
         Which::Mechanisms,
@@ -49,6 +55,7 @@ impl Which {
     pub fn name(self) -> &'static str {
         match self {
             Which::Networks => "networks",
+            Which::Conditions => "conditions",
             Which::Arrivals => "arrivals",
             Which::Schedules => "schedules",
             Which::Mechanisms => "mechanisms",
@@ -65,12 +72,15 @@ pub struct PolicyArgs {
     /// Preset of the drive.
     #[arg(long, default_value = "pm9a3")]
     pub preset: String,
-    /// Requests of a run.
+    /// Requests of a run; networks, conditions and arrivals run four times as many as well.
     #[arg(long, default_value_t = 40_000)]
     pub requests: u64,
-    /// Fine mapping unit.
-    #[arg(long, default_value = "4KiB")]
-    pub fine: String,
+    /// Fine mapping unit [default: 512B for networks, 4KiB for others and for a closed loop].
+    #[arg(long, value_name = "SIZE")]
+    pub fine: Option<String>,
+    /// Networks whose blocks wait for the drive, and whose every access goes to it.
+    #[arg(long)]
+    pub closed_loop: bool,
     /// Size of the small writes by which each mechanism is compared alone.
     #[arg(long, default_value = "4KiB", value_name = "SIZE")]
     pub write: String,
@@ -116,7 +126,8 @@ pub fn run(args: &PolicyArgs) -> Result<u8> {
     }
     let options = PolicyOptions {
         preset: args.preset.clone(),
-        fine_bytes: parse_bytes(&args.fine)?,
+        fine_bytes: args.fine.as_deref().map(parse_bytes).transpose()?,
+        is_closed_loop: args.closed_loop,
         write_bytes: parse_bytes(&args.write)?,
         requests: args.requests,
         interval_ns: (args.interval / NS).max(1),
@@ -131,6 +142,7 @@ pub fn run(args: &PolicyArgs) -> Result<u8> {
     for which in asked {
         experiments.push(match which {
             Which::Networks => networks(&options)?,
+            Which::Conditions => conditions(&options)?,
             Which::Arrivals => arrivals(&options)?,
             Which::Schedules => schedules(&options)?,
             Which::Mechanisms => mechanisms(&options)?,
@@ -151,17 +163,26 @@ pub fn run(args: &PolicyArgs) -> Result<u8> {
         for metric in experiment.metrics {
             say!("{}", to_table(experiment, metric));
         }
-        if experiment.name == Which::Arrivals.name() {
-            say!(
-                "{}",
-                to_gains(experiment, "static, page", "dynamic, sector")
-            );
+        if let Some(column) = compared(experiment.name) {
+            say!("{}", to_gains(experiment, "static, page", column));
         }
         if let Some(table) = sampling_table(experiment) {
             say!("{table}");
         }
     }
+    if let Some(table) = verdict_table(&experiments) {
+        say!("Figures of the paper\n\n{table}");
+    }
     Ok(0)
+}
+
+/// The column whose gains over the baseline are shown.
+fn compared(experiment: &str) -> Option<&'static str> {
+    match experiment {
+        "networks" | "conditions" => Some("dynamic, fine"),
+        "arrivals" => Some("dynamic, sector"),
+        _ => None,
+    }
 }
 
 const TABLE: &str = "policies.csv";
@@ -178,8 +199,10 @@ fn file(folder: &Path, name: &str, is_forced: bool) -> Result<NewFile> {
 /// Creates the folder if all files in it may be written.
 fn make_folder(folder: &Path, is_forced: bool, asked: &[Which]) -> Result<()> {
     folder::make_dirs(folder)?;
+    let has_charts = |which: &&Which| **which != Which::Conditions;
     let charts = asked
         .iter()
+        .filter(has_charts)
         .flat_map(|which| which.metrics().map(|metric| chart(which.name(), metric)));
     for name in [TABLE, JSON].map(str::to_owned).into_iter().chain(charts) {
         file(folder, &name, is_forced)?;
@@ -191,6 +214,10 @@ fn write_all(folder: &Path, force: bool, experiments: &[Experiment], json: &str)
     file(folder, TABLE, force)?.write(to_csv(experiments))?;
     file(folder, JSON, force)?.write(json)?;
     for experiment in experiments {
+        // Its rows are too many for a chart.
+        if experiment.name == Which::Conditions.name() {
+            continue;
+        }
         for metric in experiment.metrics {
             let name = chart(experiment.name, metric);
             file(folder, &name, force)?.write(to_svg(experiment, metric)?)?;

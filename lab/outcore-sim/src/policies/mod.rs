@@ -4,6 +4,8 @@
 //! Learning on GPU-SSD Systems"), Figs. 4 to 9: IOPS, device response and end time.
 //! - Figs. 4 to 6 run three networks on two drives: static allocation with page-level mapping, and
 //!   dynamic allocation with fine mapping.
+//! - [`conditions`] switches one condition after the other, from blocks that wait for the drive to
+//!   the paper's, to show which of them makes the size of Figs. 4 to 6.
 //! - Figs. 7 to 9 run three Rodinia kernels under each combination of block scheduling and
 //!   allocation order.
 //! - [`arrivals`] sends requests of a sector at random times that do not wait for the drive, as
@@ -16,24 +18,27 @@
 
 #[cfg(feature = "cli")]
 pub mod command;
+mod gpu_runs;
 #[cfg(feature = "cli")]
 mod show;
+#[cfg(feature = "cli")]
+mod verdict;
 
 use outcore_io::units::bytes_exact;
 use outcore_io::{Error, Result};
 use rayon::prelude::*;
 use serde::Serialize;
 
-use crate::allegro::AllegroOptions;
 use crate::config::{Allocation, DriveConfig};
 use crate::drive::{Caching, QueueConfig};
-use crate::gpu::sampled::sample;
+use crate::gpu::Scheduling;
 use crate::gpu::workloads::Network;
-use crate::gpu::{GpuConfig, GpuReport, Path, Scheduling, Setup, run as run_gpu};
 use crate::presets::preset;
 use crate::quantities::Size;
 use crate::run::{RunOptions, run as run_flows};
 use crate::workload::{Addresses, FlowConfig, Origin, Pace, Sizes, Synthetic};
+pub use gpu_runs::{Condition, conditions, networks};
+use gpu_runs::{Length, NetworkRun};
 
 /// A figure of a point that is shown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
@@ -107,7 +112,7 @@ pub struct Sampling {
 /// A comparison: every row is run under every column.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Experiment {
-    /// Name in files: `networks`, `arrivals`, `schedules`, `mechanisms`.
+    /// Name in files, such as `networks`.
     pub name: &'static str,
     /// What is shown of its points.
     pub metrics: [Metric; 3],
@@ -129,8 +134,10 @@ pub struct PolicyOptions {
     /// Preset of the drive, scaled to 128 blocks of 32 pages per plane (256 of 128 for sustained
     /// writes).
     pub preset: String,
-    /// Bytes of the fine mapping unit.
-    pub fine_bytes: u64,
+    /// Bytes of the fine mapping unit; without, 512 B for [`networks`] and 4 KiB otherwise.
+    pub fine_bytes: Option<u64>,
+    /// [`networks`] run as a closed loop, in which blocks wait for the drive.
+    pub is_closed_loop: bool,
     /// Bytes of a small random write in [`mechanisms`]; a multiple of the sector.
     pub write_bytes: u64,
     /// Requests per run.
@@ -155,7 +162,8 @@ impl Default for PolicyOptions {
     fn default() -> Self {
         PolicyOptions {
             preset: "pm9a3".to_owned(),
-            fine_bytes: 4096,
+            fine_bytes: None,
+            is_closed_loop: false,
             write_bytes: 4096,
             requests: 40_000,
             interval_ns: 1_200,
@@ -201,9 +209,14 @@ impl PolicyOptions {
         let mut drive = preset(&self.preset)?.scaled(geometry.blocks, geometry.pages)?;
         drive.mapping.allocation = allocation;
         drive.mapping.order = order.to_owned();
-        drive.mapping.unit = Size(if is_fine { self.fine_bytes } else { 0 });
+        drive.mapping.unit = Size(if is_fine { self.fine_bytes() } else { 0 });
         drive.validate()?;
         Ok(drive)
+    }
+
+    /// The fine unit where sectors are not asked for.
+    fn fine_bytes(&self) -> u64 {
+        self.fine_bytes.unwrap_or(4096)
     }
 
     const fn caching(&self) -> Caching {
@@ -215,8 +228,11 @@ impl PolicyOptions {
     }
 }
 
-/// The combinations of mechanisms: name, allocation, fine mapping.
-pub(crate) const MECHANISMS: [(&str, Allocation, bool); 6] = [
+/// A combination of mechanisms: name, allocation, fine mapping.
+pub(crate) type Mechanism = (&'static str, Allocation, bool);
+
+/// The combinations.
+pub(crate) const MECHANISMS: [Mechanism; 6] = [
     ("static, page", Allocation::Static, false),
     ("static, fine", Allocation::Static, true),
     ("dynamic, page", Allocation::Dynamic, false),
@@ -225,42 +241,19 @@ pub(crate) const MECHANISMS: [(&str, Allocation, bool); 6] = [
     ("dynamic, fine", Allocation::Dynamic, true),
 ];
 
-/// Figs. 4 to 6: the networks on the baseline drive and on MQMS' drive.
-///
-/// # Errors
-/// An unknown preset, a unit that does not divide its page, or a run that fails.
-pub fn networks(options: &PolicyOptions) -> Result<Experiment> {
-    let columns = [MECHANISMS[0], MECHANISMS[5]];
-    let rows = [Network::Bert, Network::Gpt2, Network::Resnet50];
-    let mut jobs = Vec::new();
-    for row in rows {
-        for (column, allocation, is_fine) in columns {
-            jobs.push((row, column, options.drive(allocation, is_fine, "CWDP")?));
-        }
-    }
-    let points = jobs.into_par_iter().map(|(row, column, drive)| {
-        let scheduling = Scheduling::Auto {
-            stride: options.stride,
-        };
-        gpu_point(options, row, column, drive, scheduling)
-    });
-    Ok(Experiment {
-        name: "networks",
-        metrics: Metric::PAPER,
-        figure: Some(4),
-        title: format!("networks on {}", options.preset),
-        columns: columns.map(|(name, ..)| name.to_owned()).to_vec(),
-        rows: rows.map(|row| row.name().to_owned()).to_vec(),
-        points: points.collect::<Result<_>>()?,
-    })
-}
-
-/// Figs. 7 to 9: scheduling x allocation order, with static allocation in that order.
+/// Figs. 7 to 9: scheduling x allocation order, with static allocation in that order. Blocks wait
+/// for the drive, and every access goes to it; `lavamd` runs once more on a GPU with memory, which
+/// has the boxes of neighbours from one launch before.
 ///
 /// # Errors
 /// As [`networks`].
 pub fn schedules(options: &PolicyOptions) -> Result<Experiment> {
-    let rows = [Network::Backprop, Network::Hotspot, Network::Lavamd];
+    let rows = [
+        ("backprop", Network::Backprop, false),
+        ("hotspot", Network::Hotspot, false),
+        ("lavamd", Network::Lavamd, false),
+        ("lavamd, boxes in memory", Network::Lavamd, true),
+    ];
     let stride = options.stride;
     let policies = [
         ("round-robin", Scheduling::RoundRobin),
@@ -280,8 +273,20 @@ pub fn schedules(options: &PolicyOptions) -> Result<Experiment> {
     }
     let points = jobs
         .into_par_iter()
-        .map(|(row, column, drive, scheduling)| {
-            gpu_point(options, row, &column, drive, scheduling)
+        .map(|(named, column, drive, scheduling)| {
+            let (row, network, has_memory) = named;
+            let run = NetworkRun {
+                options,
+                network,
+                row: row.to_owned(),
+                column,
+                length: Length::Requests(options.requests),
+                condition: Condition::ClosedLoop,
+                has_memory,
+                drive,
+                scheduling,
+            };
+            run.point()
         });
     Ok(Experiment {
         name: "schedules",
@@ -290,68 +295,8 @@ pub fn schedules(options: &PolicyOptions) -> Result<Experiment> {
         title: format!("block scheduling x allocation order on {}", options.preset),
         points: points.collect::<Result<_>>()?,
         columns: columns.into_iter().map(|(name, ..)| name).collect(),
-        rows: rows.map(|row| row.name().to_owned()).to_vec(),
+        rows: rows.map(|(row, ..)| row.to_owned()).to_vec(),
     })
-}
-
-fn gpu_point(
-    options: &PolicyOptions,
-    row: Network,
-    column: &str,
-    drive: DriveConfig,
-    scheduling: Scheduling,
-) -> Result<Point> {
-    let whole = row.workload(options.requests);
-    let mut setup = Setup {
-        gpu: GpuConfig::default(),
-        drive,
-        workloads: vec![whole],
-        scheduling,
-        path: Path::InStorage,
-        caching: options.caching(),
-        host: None,
-        seed: options.seed,
-    };
-    let Some(eps) = options.sample_eps else {
-        return Ok(whole_point(row, column, &run_gpu(&setup)?));
-    };
-    let end_seconds = match options.sample_check {
-        true => Some(run_gpu(&setup)?.total.end_seconds),
-        false => None,
-    };
-    let allegro = AllegroOptions {
-        eps,
-        ..AllegroOptions::default()
-    };
-    let sample = sample(&setup.workloads[0], &allegro, options.seed)?;
-    setup.workloads = vec![sample.workload.clone()];
-    let report = run_gpu(&setup)?;
-    let estimate = sample.estimate(&report);
-    let mut point = whole_point(row, column, &report);
-    point.iops = estimate.iops;
-    point.end_ms = estimate.end_seconds * 1e3;
-    point.sample = Some(Sampling {
-        kernels: estimate.kernels,
-        simulated: estimate.simulated,
-        end_error: end_seconds.map(|end| estimate.end_seconds / end - 1.0),
-    });
-    Ok(point)
-}
-
-fn whole_point(row: Network, column: &str, report: &GpuReport) -> Point {
-    Point {
-        row: row.name().to_owned(),
-        column: column.to_owned(),
-        requests: report.total.requests,
-        iops: report.total.iops,
-        response_us: report.total.mean_response_us,
-        p99_us: report.total.p99_response_us,
-        end_ms: report.total.end_seconds * 1e3,
-        end_to_end_us: None,
-        write_amplification: report.write_amplification,
-        digest: report.digest.clone(),
-        sample: None,
-    }
 }
 
 const SECTOR_BYTES: u64 = 512;
@@ -405,7 +350,7 @@ pub fn mechanisms(options: &PolicyOptions) -> Result<Experiment> {
     let mut jobs = Vec::new();
     for (row, state, depth) in &rows {
         for (column, allocation, is_fine) in MECHANISMS {
-            let geometry = state.geometry(options.fine_bytes);
+            let geometry = state.geometry(options.fine_bytes());
             let mut drive = options.drive_of(geometry, allocation, is_fine, "CWDP")?;
             drive.precondition = *state != State::Fresh;
             jobs.push((row.clone(), column, drive, *state, *depth));
@@ -525,7 +470,7 @@ fn flow_point(
 /// As [`networks`].
 pub fn arrivals(options: &PolicyOptions) -> Result<Experiment> {
     let options = &PolicyOptions {
-        fine_bytes: SECTOR_BYTES,
+        fine_bytes: Some(SECTOR_BYTES),
         write_bytes: SECTOR_BYTES,
         ..options.clone()
     };

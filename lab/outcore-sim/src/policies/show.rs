@@ -88,7 +88,11 @@ pub(crate) fn sampling_table(experiment: &Experiment) -> Option<String> {
     }
     text.push_str("\n|---|");
     text.push_str(&"---|".repeat(experiment.columns.len()));
-    for row in &experiment.rows {
+    let is_sampled = |row: &&String| {
+        let mut points = experiment.points.iter();
+        points.any(|point| point.row == **row && point.sample.is_some())
+    };
+    for row in experiment.rows.iter().filter(is_sampled) {
         let _ = write!(text, "\n| {row} |");
         for column in &experiment.columns {
             let point = experiment.point(row, column);

@@ -8,8 +8,8 @@ use outcore_sim::config::DriveConfig;
 use outcore_sim::drive::Caching;
 use outcore_sim::gpu::workloads::{Network, requests_of};
 use outcore_sim::gpu::{
-    Access, AccessOp, GpuConfig, GpuReport, HostIo, KernelSpec, PageAccess, Path, Pattern,
-    Scheduling, Setup, Workload, run,
+    Access, AccessOp, GpuConfig, GpuReport, HostIo, KernelSpec, PageAccess, Path, Pattern, Reads,
+    Scheduling, Setup, Workload, Writes, run,
 };
 use outcore_sim::presets::preset;
 
@@ -41,15 +41,24 @@ fn random(op: AccessOp, bytes: u32, count: u32) -> Access {
     }
 }
 
+/// A GPU without memory.
+fn bare(name: &str) -> GpuConfig {
+    GpuConfig {
+        memory_bytes: 0,
+        ..GpuConfig::named(name).unwrap()
+    }
+}
+
 fn setup(kernels: Vec<Vec<KernelSpec>>) -> Setup {
     let named = kernels.into_iter().enumerate();
     Setup {
-        gpu: GpuConfig::default(),
+        gpu: bare("t4"),
         drive: drive(),
         workloads: named
             .map(|(at, kernels)| Workload {
                 name: format!("w{at}"),
                 kernels,
+                before: Vec::new(),
             })
             .collect(),
         scheduling: Scheduling::RoundRobin,
@@ -167,7 +176,7 @@ fn host_requests_beside_the_gpu_slow_it_down_and_end_with_it() {
 #[test]
 fn the_papers_workloads_run_with_all_their_requests() {
     for network in Network::ALL {
-        let workload = network.workload(4_000);
+        let workload = network.workload(4_000, &bare("t4"), 1);
         let requests: u64 = workload.kernels.iter().map(requests_of).sum();
         let kernels = workload.kernels.len() as u64;
         let report = ran(&Setup {
@@ -206,7 +215,7 @@ fn kernels_of_a_larger_gpu_run_on_one_with_its_limits() {
         ..kernel(40, 1000, Vec::new())
     };
     let on = |name: &str| Setup {
-        gpu: GpuConfig::named(name).unwrap(),
+        gpu: bare(name),
         ..setup(vec![vec![large.clone()]])
     };
     let refused = run(&on("t4")).unwrap_err().to_string();
@@ -218,4 +227,148 @@ fn kernels_of_a_larger_gpu_run_on_one_with_its_limits() {
         assert_eq!(ran(&on(name)).total.blocks, 40, "{name}");
     }
     assert!(GpuConfig::named("t5").is_err());
+}
+
+/// 16 reads and 16 writes of a sector by each of 40 blocks, whose computation takes 1 ms.
+fn mixed() -> Setup {
+    let io = |op| Access {
+        pattern: Pattern::Sequential,
+        ..random(op, 512, 16)
+    };
+    let io = vec![io(AccessOp::Read), io(AccessOp::Write)];
+    Setup {
+        caching: Caching::Off,
+        ..setup(vec![vec![kernel(40, 1_000_000, io)]])
+    }
+}
+
+fn with(setup: &Setup, change: impl FnOnce(&mut GpuConfig)) -> Setup {
+    let mut changed = setup.clone();
+    change(&mut changed.gpu);
+    changed
+}
+
+#[test]
+fn an_eviction_does_not_hold_the_block() {
+    let waits = mixed();
+    let evicts = with(&waits, |gpu| gpu.writes = Writes::Evict);
+    // Blocks without reads end with their computation, and 16 programs of the drive follow.
+    let only_writes = |setup: &Setup| {
+        let mut setup = setup.clone();
+        setup.workloads[0].kernels[0].io.remove(0);
+        ran(&setup)
+    };
+    let [waits, evicts] = [only_writes(&waits), only_writes(&evicts)];
+    assert_eq!(waits.total.requests, evicts.total.requests);
+    let held_us = |report: &GpuReport| report.blocks_mean * report.total.end_seconds * 1e6 / 40.0;
+    assert!(
+        (held_us(&evicts) - 1000.0).abs() < 0.01,
+        "{}",
+        held_us(&evicts)
+    );
+    assert!(held_us(&waits) > 1100.0, "{}", held_us(&waits));
+    assert!(
+        evicts.total.end_seconds > 1.0e-3 + 1e-5,
+        "writes end after the blocks"
+    );
+}
+
+#[test]
+fn reads_in_time_do_not_add_to_the_computation() {
+    // One block, so that its reads do not meet on a plane.
+    let mut answers = mixed();
+    answers.workloads[0].kernels[0].grid = [1, 1, 1];
+    let time = ran(&with(&answers, |gpu| {
+        gpu.reads = Reads::Time;
+        gpu.writes = Writes::Evict;
+    }));
+    let answers = ran(&answers);
+    assert_eq!(answers.total.requests, time.total.requests);
+    let held_us = time.blocks_mean * time.total.end_seconds * 1e6;
+    // The last of 16 reads is sent after 15/16 of a millisecond: 62.5 us are left for its answer.
+    assert!((1000.0..1100.0).contains(&held_us), "{held_us}");
+    assert!(answers.total.end_seconds > time.total.end_seconds + 5e-5);
+}
+
+#[test]
+fn reads_that_are_in_memory_take_no_time() {
+    let cached = with(&mixed(), |gpu| gpu.memory_bytes = 1 << 20);
+    let mut twice = cached.clone();
+    twice.workloads[0].kernels[0].io.truncate(1);
+    let kernel = twice.workloads[0].kernels[0].clone();
+    twice.workloads[0].kernels.push(kernel.clone());
+    let report = ran(&twice);
+    assert_eq!(
+        (report.total.requests, report.total.memory_hits),
+        (640, 640)
+    );
+    let ends = &report.kernel_runs[0];
+    assert_eq!(
+        ends[1].end - ends[0].end,
+        1_000_000_000,
+        "a hit costs nothing"
+    );
+    // What ran before the run left the same.
+    twice.workloads[0].before = vec![kernel];
+    let report = ran(&twice);
+    assert_eq!((report.total.requests, report.total.memory_hits), (0, 1280));
+}
+
+#[test]
+fn a_memory_smaller_than_the_weights_streams_them() {
+    // 40 blocks read 8 KiB each, one after the other on one core.
+    let rounds = |memory_bytes| {
+        let mut setup = with(&mixed(), |gpu| {
+            gpu.memory_bytes = memory_bytes;
+            gpu.cores = 1;
+            gpu.blocks_a_core = 1;
+        });
+        setup.workloads[0].kernels[0].io.truncate(1);
+        let kernel = setup.workloads[0].kernels[0].clone();
+        setup.workloads[0].kernels = vec![kernel; 3];
+        ran(&setup).total
+    };
+    let (small, large) = (rounds(40 * 8192 - 4096), rounds(40 * 8192));
+    // Sectors of a frame that was just read are present; none is from an earlier round.
+    assert_eq!(small.requests, 3 * 640);
+    assert_eq!((large.requests, large.memory_hits), (640, 2 * 640));
+}
+
+#[test]
+fn what_was_written_has_left_the_memory() {
+    let mut setup = with(&mixed(), |gpu| gpu.memory_bytes = 1 << 20);
+    let kernel = setup.workloads[0].kernels[0].clone();
+    setup.workloads[0].kernels = vec![kernel; 2];
+    assert_eq!(ran(&setup).total.memory_hits, 0);
+}
+
+#[test]
+fn large_accesses_are_cut_to_the_largest_request() {
+    let mut whole = mixed();
+    for io in &mut whole.workloads[0].kernels[0].io {
+        io.bytes = 4096;
+    }
+    let cut = ran(&with(&whole, |gpu| gpu.request_bytes = 512));
+    let whole = ran(&whole);
+    assert_eq!(cut.total.requests, 8 * whole.total.requests);
+    assert_eq!(cut.total.read_bytes, whole.total.read_bytes);
+    let odd = with(&mixed(), |gpu| gpu.request_bytes = 700);
+    assert!(run(&odd).unwrap_err().to_string().contains("whole sectors"));
+}
+
+#[test]
+fn equal_runs_of_the_papers_conditions_have_equal_digests() {
+    let mut setup = with(&mixed(), |gpu| {
+        gpu.reads = Reads::Time;
+        gpu.writes = Writes::Evict;
+        gpu.request_bytes = 512;
+        gpu.memory_bytes = 16 << 30;
+    });
+    setup.drive.host.queue_entries = 65_536;
+    setup.workloads = vec![Network::Bert.workload(4_000, &setup.gpu, 1)];
+    let report = ran(&setup);
+    assert!(report.total.requests > 0 && report.total.memory_hits > report.total.requests);
+    assert_eq!(report.digest, ran(&setup).digest);
+    let waits = with(&setup, |gpu| gpu.writes = Writes::Wait);
+    assert_ne!(report.digest, ran(&waits).digest);
 }

@@ -6,7 +6,9 @@
 //! keeps the dies busy, which has the largest effect when the queue does not fill all of them.
 //! Results do not depend on the number of cores that compute them.
 
-use outcore_sim::policies::{PolicyOptions, arrivals, mechanisms, networks, schedules};
+use outcore_sim::policies::{
+    Condition, PolicyOptions, arrivals, conditions, mechanisms, networks, schedules,
+};
 
 fn options(requests: u64) -> PolicyOptions {
     PolicyOptions {
@@ -68,20 +70,44 @@ fn a_write_of_half_a_sector_is_refused() {
 
 #[test]
 fn networks_run_faster_on_dynamic_allocation_and_fine_mapping() {
-    let found = networks(&options(5_000)).unwrap();
-    for row in &found.rows {
-        let base = found.point(row, "static, page").unwrap();
-        let ours = found.point(row, "dynamic, fine").unwrap();
-        println!("{row}: {} {}", base.iops, ours.iops);
-        assert_eq!(base.requests, ours.requests);
-        assert!(ours.iops > base.iops && ours.end_ms < base.end_ms, "{row}");
+    for is_closed_loop in [true, false] {
+        let found = networks(&PolicyOptions {
+            is_closed_loop,
+            ..options(5_000)
+        })
+        .unwrap();
+        assert_eq!(found.rows.len(), 9);
+        for row in &found.rows {
+            let base = found.point(row, "static, page").unwrap();
+            let ours = found.point(row, "dynamic, fine").unwrap();
+            println!("{row}: {base:?} {ours:?}");
+            assert_eq!(base.requests, ours.requests);
+            // In a closed loop the first kernels of GPT-2 hardly write.
+            let gain = if is_closed_loop { 0.99 } else { 2.0 };
+            assert!(ours.iops >= gain * base.iops, "{row}");
+            assert!(ours.end_ms * gain <= base.end_ms, "{row}");
+        }
     }
+}
+
+#[test]
+fn each_condition_has_a_row_per_network_and_length() {
+    let found = conditions(&options(500)).unwrap();
+    assert_eq!(found.rows.len(), 3 * 2 * Condition::ALL.len());
+    let point = |row: &str| found.point(row, "static, page").unwrap();
+    // Evictions do not hold blocks, so that more requests are under way.
+    let closed = point("resnet50, 2000 requests, closed loop");
+    let evicted = point("resnet50, 2000 requests, + evictions");
+    assert_eq!(closed.requests, evicted.requests);
+    assert!(evicted.end_to_end_us > closed.end_to_end_us);
+    let again = conditions(&options(500)).unwrap();
+    assert_eq!(found, again);
 }
 
 #[test]
 fn scheduling_and_allocation_order_change_the_figures_and_runs_repeat() {
     let found = schedules(&options(4_000)).unwrap();
-    assert_eq!(found.points.len(), 18);
+    assert_eq!(found.points.len(), 24);
     let alone = rayon::ThreadPoolBuilder::new()
         .num_threads(1)
         .build()
@@ -104,6 +130,8 @@ fn a_sample_of_the_kernels_says_how_long_all_of_them_take() {
     let sampled = PolicyOptions {
         sample_eps: Some(0.05),
         sample_check: true,
+        // Where requests do not wait, a kernel meets those of kernels before it.
+        is_closed_loop: true,
         ..options(40_000)
     };
     let found = networks(&sampled).unwrap();
