@@ -127,7 +127,8 @@ def head(
         >>> outcore.head("logs/", "largest.parquet", count=100, by=["bytes:desc", "time"])
 
     Args:
-        count: Number of lines or records to take; a negative number takes all but that many at the end.
+        count: Number of lines, records or rows to print; a negative number takes all but that many at the
+            end.
         by: Take the first rows in the order of these columns; COLUMN:desc is descending.
         memory: Memory to use. Default: half of the free memory.
         key, separator: As in `comm`.
@@ -197,7 +198,7 @@ def tail(
         >>> outcore.tail("t.parquet", columns=["url", "time"])
 
     Args:
-        count: Number of lines or records to take.
+        count: Number of lines, records or rows to print.
         key, separator: As in `comm`.
         memory: As in `head`.
         csv, jsonl, fastq: As in `shuffle`.
@@ -270,7 +271,7 @@ def sample(
         >>> outcore.sample("docs.parquet", "some.parquet", count=100000)
 
     Args:
-        count: Number of lines or records to take; all of them, if there are fewer.
+        count: Number of lines, records or rows to print; all of them, if there are fewer.
         rate: Print each line or record with this probability, between 0 and 1. The sample may be of any size.
         with_replacement: Draw with replacement: a line or record may be printed several times in a row.
             Streams are rejected, since the input must be counted first.
