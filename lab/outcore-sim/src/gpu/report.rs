@@ -73,7 +73,7 @@ pub struct KernelRun {
     pub response_ps: u128,
 }
 
-/// What a flow has done, apart from its requests' times.
+/// The work of a flow, except for the times of its requests.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct FlowCounts {
     /// Time that requests waited before they were sent.

@@ -164,7 +164,7 @@ pub(crate) fn roofline_ns(flops: u64, bytes: u64) -> u64 {
     2_000 + (compute.max(memory) * 1e9) as u64
 }
 
-/// Where an array is on the drive.
+/// The place of an array on the drive.
 #[derive(Debug, Clone, Copy)]
 struct Array {
     start_bytes: u64,

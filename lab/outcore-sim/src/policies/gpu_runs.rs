@@ -36,7 +36,7 @@ pub enum Condition {
     Queue,
     /// Requests and fine mapping units are sectors.
     Sectors,
-    /// What is read stays in the GPU's memory, and one pass has run before.
+    /// The GPU's memory keeps the bytes that were read. One pass has run before.
     Memory,
 }
 
@@ -149,7 +149,7 @@ impl NetworkRun<'_> {
         }
     }
 
-    /// Kernels that lead to a sampled one. Where blocks do not wait for the drive, it meets the
+    /// Kernels that lead to a sampled one. If blocks do not wait for the drive, it meets the
     /// requests of those before it: here, of a layer.
     fn lead(&self) -> usize {
         match self.condition {
@@ -225,7 +225,7 @@ fn allegro(eps: f64, samples_min: u64) -> AllegroOptions {
     }
 }
 
-/// The drives without and with each mechanism; and MQMS' drive beside the baseline alone.
+/// The drives without and with each mechanism, and the pair of the baseline and MQMS' drive.
 const SWITCHED: [Mechanism; 4] = [MECHANISMS[0], MECHANISMS[2], MECHANISMS[1], MECHANISMS[5]];
 const ENDS: [Mechanism; 2] = [MECHANISMS[0], MECHANISMS[5]];
 

@@ -11,7 +11,7 @@ use super::{Experiment, Point};
 /// Gain of "orders of magnitude".
 const MAGNITUDE: f64 = 10.0;
 
-/// A statement beside what was found.
+/// A statement of the paper, and the value found here.
 struct Verdict {
     statement: String,
     paper: &'static str,
