@@ -349,9 +349,16 @@ fn parse_generated(text: &str) -> Result<Generated> {
             | "log"),
         ) => {
             let cause = format!("{format} is a format; the name of the output selects it");
-            Err(Error::usage("read record type", cause).hint(format!(
-                "name what to generate: outcore gen sales -n 1e6 -o sales.{format}; or logs, or documents"
-            )))
+            let hint = match format {
+                "text" | "txt" | "log" => {
+                    "outcore gen logs -n 1e6 -o access.log writes lines of text".to_owned()
+                }
+                "json" => "outcore gen sales -n 1e6 -o sales.jsonl writes JSON lines".to_owned(),
+                _ => format!(
+                    "name what to generate: outcore gen sales -n 1e6 -o sales.{format}; or logs, or documents"
+                ),
+            };
+            Err(Error::usage("read record type", cause).hint(hint))
         }
         _ => text
             .parse()

@@ -202,9 +202,11 @@ fn check_types(ours: &Schema, theirs: &Schema, path: &Path) -> Result<()> {
                     notation(field.data_type())
                 ),
             };
-            return Err(Error::usage("add to view", cause)
-                .path(path)
-                .hint("give the column the view's type first, for example with `outcore map`"));
+            let hint = match may_be_null {
+                true => "build a view of the old and the new files, whose column may be null",
+                false => "give the column the view's type first, for example with `outcore map`",
+            };
+            return Err(Error::usage("add to view", cause).path(path).hint(hint));
         }
     }
     Ok(())

@@ -122,7 +122,9 @@ pub(super) fn sort_buckets(
             .as_ref()
             .filter(|_| context.rows.is_some());
         let in_output = checkpoints.map_or_else(PartsWritten::default, Checkpoints::parts_written);
-        let is_before = |task: &BucketTask<_>| task.range().end <= in_output.bytes;
+        // Items of a table in memory have an empty range, so a range alone says nothing.
+        let is_before =
+            |task: &BucketTask<_>| in_output.parts > 0 && task.range().end <= in_output.bytes;
         list.drain(..list.partition_point(is_before));
         restored += in_output.items;
         // A bucket that is too large for all threads at once is sorted by one.
