@@ -164,7 +164,7 @@ fn rows_with_lists_are_printed_as_json_lines() {
     run("view build t.parquet --by id -o v");
     assert_eq!(run("view cat v"), place.read("t.jsonl"));
     let csv = place.run(&words_of("head t.parquet --to csv"));
-    csv.fails(2, &["`of` is List"], "JSON lines");
+    csv.fails(2, &["`of` is list"], "JSON lines");
 }
 
 #[test]
