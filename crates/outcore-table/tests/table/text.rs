@@ -499,7 +499,7 @@ fn what_is_wrong_is_told_with_line_column_value_and_the_flag_that_helps() {
             "a\n1\n".into(),
             "b:i64",
             "no file has a column `b`",
-            "did you mean `a`",
+            "the columns are a",
         ),
         (
             "t.csv",
