@@ -258,8 +258,8 @@ impl Convolution {
 }
 
 /// A convolution and its normalization. A block for 64 channels of an output row reads the input
-/// rows around it and the weights of its channels. The channels of a pixel are adjacent, so each of its
-/// writes has 128 bytes.
+/// rows around it and the weights of its channels. The channels of a pixel are adjacent, so each of
+/// its writes has 128 bytes.
 fn convolution(shape: &Convolution, weights: Array, from: Array, to: Array) -> Vec<KernelSpec> {
     let Convolution {
         in_side,
