@@ -3,10 +3,14 @@
 //! Contract: only next steps of errors. Nothing here is part of the language, and each name is
 //! unknown to it.
 
-/// What aggregates and window functions are for.
+/// The verbs that compute aggregates.
 const AGGREGATES: &str = "aggregates are for the verbs group-by and window";
 const WINDOWS: &str =
     "functions of other rows are for the verb window; `index` is the number of the row";
+
+/// The functions that SQL's `extract` stands for.
+pub(super) const PARTS_OF_TIMES: &str =
+    "year(t), month(t), day(t) and hour(t) are the parts of a time";
 
 /// Functions of other languages.
 const FUNCTIONS: [(&[&str], &str); 33] = [
@@ -41,10 +45,7 @@ const FUNCTIONS: [(&[&str], &str); 33] = [
         ],
         WINDOWS,
     ),
-    (
-        &["extract", "date_part", "datepart"],
-        "year(t), month(t), day(t) and hour(t) are the parts of a time",
-    ),
+    (&["extract", "date_part", "datepart"], PARTS_OF_TIMES),
     (
         &["regexp", "regexp_like", "rlike", "match", "matches"],
         "regexp_matches(s, 'pattern') searches a text",

@@ -323,9 +323,7 @@ impl<'a> Parser<'a> {
             if !self.cursor.take(",") {
                 let error = self.cursor.wrong("`)` or `,` is missing");
                 return Err(match self.cursor.has_word("from") {
-                    true => {
-                        error.hint("year(t), month(t), day(t) and hour(t) are the parts of a time")
-                    }
+                    true => error.hint(foreign::PARTS_OF_TIMES),
                     false => error,
                 });
             }
