@@ -189,7 +189,7 @@ fn sizes_bytes(options: &PrimitivesOptions) -> Result<Vec<u64>> {
 /// How long the primitives took on one size of data.
 struct Times {
     data_bytes: f64,
-    /// Of each primitive, in the order of [`Primitive::ALL`].
+    /// The time of each primitive, in the order of [`Primitive::ALL`].
     seconds: Vec<f64>,
 }
 

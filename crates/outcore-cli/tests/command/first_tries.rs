@@ -1,5 +1,5 @@
-//! What a user types first, from other tools or by guess: the result is right or a note says what
-//! happened, and each error leads to a line that works.
+//! The first lines that a user types, from other tools or by guess. The result is right, or a note
+//! tells what happened. Each error leads to a line that works.
 //!
 //! Contract: a place with the files of [`place`]; every line is typed there as it is.
 

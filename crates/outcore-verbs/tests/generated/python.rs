@@ -29,7 +29,7 @@ from __future__ import annotations
 "#;
 /// The verb whose function documents what all of them raise.
 const RAISING: &str = "sort";
-/// A verb that reports its result if no output is named, unless the result is a table.
+/// A verb that returns a report if it has no output and its result is no table.
 const REPORTING: &str = "count-by";
 /// Verbs whose functions have other names: those of these names take what is in memory, or make an
 /// object.

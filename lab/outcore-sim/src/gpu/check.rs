@@ -1,7 +1,7 @@
 //! Rejects runs that cannot be simulated, with the reason.
 //!
 //! Contract: after [`validate`] and [`check_footprint`] every block fits on a core and every
-//! request lies on its part of the drive.
+//! request is inside its part of the drive.
 
 use outcore_io::{Error, Result};
 

@@ -8,7 +8,7 @@ const AGGREGATES: &str = "aggregates are for the verbs group-by and window";
 const WINDOWS: &str =
     "functions of other rows are for the verb window; `index` is the number of the row";
 
-/// The functions that SQL's `extract` stands for.
+/// The functions in place of SQL's `extract`.
 pub(super) const PARTS_OF_TIMES: &str =
     "year(t), month(t), day(t) and hour(t) are the parts of a time";
 
