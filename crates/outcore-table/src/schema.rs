@@ -14,7 +14,7 @@ use arrow_array::{Array, ArrayRef, make_array};
 use arrow_buffer::NullBuffer;
 use arrow_schema::{DataType, Field, FieldRef, Fields, Schema};
 use arrow_select::take::take;
-use outcore::key::column::order_hint;
+use outcore::key::column::key_hint;
 use outcore_io::units::nearest;
 use outcore_io::{Error, Result};
 
@@ -46,7 +46,7 @@ pub(crate) fn column_index(schema: &Schema, name: &str, operation: &str) -> Resu
             ),
         }));
     }
-    if let Some(hint) = order_hint(name, &names) {
+    if let Some(hint) = key_hint(name, &names) {
         return Err(error.hint(hint));
     }
     Err(match nearest(name, &names) {

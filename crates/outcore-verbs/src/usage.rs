@@ -171,8 +171,15 @@ fn unknown_command(word: &str, command: &Command) -> String {
     if let Some(meant) = synonym::of_command(group, word) {
         return format!("{meant}; see --help");
     }
+    if matches!(word, "-h" | "--help") {
+        return "outcore --help lists all commands; outcore help sort shows the help of one"
+            .to_owned();
+    }
     match synonym::near_command(word, command) {
         Some(near) => format!("did you mean {near}? see --help"),
+        None if command.get_name() == "outcore-lab" => {
+            "--help lists the commands on drives; outcore --help lists those on data".to_owned()
+        }
         None => "--help lists all commands".to_owned(),
     }
 }

@@ -3,7 +3,7 @@
 //! Contract: records and fields are those of [`outcore::read::csv`]. [`Columns`] orders records by
 //! columns. Records are never changed; only their keys are parsed without quotes.
 
-use outcore::key::column::{listed, order_hint, quoted};
+use outcore::key::column::{key_hint, listed, quoted};
 use outcore::key::sort_key::{NoKey, SortKey, Tie};
 use outcore::read::csv::{fields, is_blank, value};
 use outcore::read::separator::number;
@@ -269,7 +269,7 @@ fn missing(by: &str, options: &ColumnOptions<'_>) -> Error {
             )
         }
         Some(names) => {
-            order_hint(by, names).unwrap_or_else(|| format!("the header has {}", names.join(", ")))
+            key_hint(by, names).unwrap_or_else(|| format!("the header has {}", names.join(", ")))
         }
         None => "without a header columns have numbers, from 1".to_string(),
     };

@@ -34,6 +34,8 @@ pub(crate) const LIST_HEADER_BYTES: usize = 16;
 /// Bytes of a file that are read to find its header.
 const PREFIX_BYTES: u64 = 64 << 10;
 
+/// The first bytes of an index of [`crate::index`].
+const INDEX_HEAD: &[u8] = b"{\n  \"outcore\": \"vector index\"";
 /// The first bytes of tables: Parquet, Arrow.
 const TABLE_MAGICS: [&[u8]; 2] = [b"PAR1", b"ARROW1"];
 
@@ -218,7 +220,7 @@ impl VectorFile {
                 let cause = format!("its vectors are {found}, not {kind}x{wanted}");
                 Err(Error::usage("read vectors", cause)
                     .path(&self.path)
-                    .hint("leave --type out"))
+                    .hint("leave the type out; the name of an output selects the output's type"))
             }
         }
     }
@@ -262,6 +264,11 @@ impl VectorFile {
                     return Err(Error::usage("read vectors", cause).hint(
                         "take them out: outcore vector convert TABLE --column NAME -o OUT.npy",
                     ));
+                }
+                if prefix.starts_with(INDEX_HEAD) {
+                    let cause = "it is an index of vectors, not a file of vectors";
+                    return Err(Error::usage("read vectors", cause)
+                        .hint("search with it: outcore knn BASE QUERIES --index INDEX"));
                 }
                 let Some(Layout {
                     element: kind,

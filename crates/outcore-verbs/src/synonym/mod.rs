@@ -31,7 +31,8 @@ fn has(command: &Command, flag: &str) -> bool {
 pub(crate) fn near_option(word: &str, command: &Command) -> Option<String> {
     let typed = word.strip_prefix("--")?;
     let visible = command.get_arguments().filter(|arg| !arg.is_hide_set());
-    let longs: Vec<&str> = visible.filter_map(Arg::get_long).collect();
+    let own = command.get_version().map(|_| "version");
+    let longs: Vec<&str> = visible.filter_map(Arg::get_long).chain(own).collect();
     near(typed, &longs).map(|found| format!("--{found}"))
 }
 

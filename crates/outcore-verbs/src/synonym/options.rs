@@ -282,6 +282,11 @@ const OPTIONS: [Meaning; 49] = [
     Meaning {
         words: &["--dtype", "--record-type"],
         hints: &[
+            Hint {
+                of: &["convert"],
+                needs: "--column",
+                text: "the name of the output selects its type, for example -o out.f16bin",
+            },
             with("--type", "--type is the type of records"),
             with(
                 "--schema",
@@ -505,7 +510,7 @@ const OPTIONS: [Meaning; 49] = [
         hints: &[with("--on-error", "--on-error skip leaves bad rows out")],
     },
     Meaning {
-        words: &["--overwrite", "--yes", "-y"],
+        words: &["--overwrite", "--yes", "-f", "-y"],
         hints: &[with("--force", "--force replaces an existing output")],
     },
     Meaning {
@@ -587,10 +592,14 @@ const FURTHER: [Meaning; 15] = [
         )],
     },
     Meaning {
-        words: &["--repeat"],
-        hints: &[always(
-            "`outcore sample --with-replacement` may draw one several times",
-        )],
+        words: &["--repeat", "--replacement", "-r"],
+        hints: &[
+            of(
+                &["sample", "shuffle"],
+                "`outcore sample --with-replacement` may draw one several times",
+            ),
+            with("--by", "--by COLUMN:desc sorts the largest first"),
+        ],
     },
     Meaning {
         words: &[

@@ -75,12 +75,17 @@ impl Outside {
     }
 }
 
-/// The hint for `name`, which is not among the columns `names`, if it is one of them with an order
-/// in another notation: a minus, or a word after a blank.
-pub fn order_hint<N: AsRef<str>>(name: &str, names: &[N]) -> Option<String> {
+/// The hint for `name`, which is not among the columns `names`, if it is an expression, or one of
+/// them with an order in another notation: a minus, or a word after a blank.
+pub fn key_hint<N: AsRef<str>>(name: &str, names: &[N]) -> Option<String> {
     let is_known = |name: &&str| names.iter().any(|known| known.as_ref() == *name);
     if let Some(known) = name.strip_prefix('-').filter(is_known) {
         return Some(format!("a minus does not reverse; write {known}:desc"));
+    }
+    if name.ends_with(')') && name.contains('(') {
+        return Some(format!(
+            "a key is a column: compute it first, outcore map 'key = {name}'"
+        ));
     }
     let order = |word: &str| match word.to_ascii_lowercase().as_str() {
         "asc" | "ascending" => Some("asc"),

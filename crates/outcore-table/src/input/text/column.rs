@@ -322,6 +322,9 @@ const NANOSECONDS: Kinds = 32;
 const ZONED: Kinds = 64;
 const TIME: Kinds = 128;
 const UNSIGNED: Kinds = 256;
+/// A number that may have a currency, a percent sign, or marks between thousands. No type has these,
+/// so that a column of them is text.
+const AMOUNT: Kinds = 512;
 /// Kinds of dates and times, which JSON also writes as texts.
 pub(super) const TIMES: Kinds = DATE | MICROSECONDS | NANOSECONDS | ZONED | TIME;
 /// Before any text has been seen.
@@ -348,9 +351,11 @@ pub(in crate::input) fn kinds_of(text: &str) -> Kinds {
             Err(_) => 0,
         };
         return match text.parse::<i64>() {
-            Ok(value) if value.unsigned_abs() <= FLOAT_WHOLE_MAX => unsigned | INTEGER | FLOAT,
-            Ok(_) => unsigned | INTEGER,
-            Err(_) => unsigned,
+            Ok(value) if value.unsigned_abs() <= FLOAT_WHOLE_MAX => {
+                unsigned | INTEGER | FLOAT | AMOUNT
+            }
+            Ok(_) => unsigned | INTEGER | AMOUNT,
+            Err(_) => unsigned | AMOUNT,
         };
     }
     if matches!(text, "NaN" | "inf" | "-inf") {
@@ -360,7 +365,10 @@ pub(in crate::input) fn kinds_of(text: &str) -> Kinds {
         && !is_padded(unsigned)
         && exact_float_of(text).is_some()
     {
-        return FLOAT;
+        return FLOAT | AMOUNT;
+    }
+    if is_amount(text) {
+        return AMOUNT;
     }
     if let [_, _, b':', _, _, b':', _, _, rest @ ..] = text.as_bytes() {
         let is_plain = matches!(rest, [] | [b'.', .., b'0'..=b'9']);
@@ -393,6 +401,27 @@ pub(in crate::input) fn kinds_of(text: &str) -> Kinds {
         kinds |= NANOSECONDS;
     }
     kinds
+}
+
+/// Whether the text is a number with currencies or signs beside it, and marks between thousands.
+fn is_amount(text: &str) -> bool {
+    let number = text.trim_matches(|beside| "$€£¥₹%+- ".contains(beside));
+    let is_mark = |mark: char| matches!(mark, '.' | ',' | '\'' | '_' | ' ' | '\u{a0}' | '\u{202f}');
+    let groups: Vec<&str> = number.split(is_mark).collect();
+    let are_digits =
+        |group: &&str| !group.is_empty() && group.bytes().all(|byte| byte.is_ascii_digit());
+    let [_, between @ .., last] = groups.as_slice() else {
+        return groups.iter().all(are_digits);
+    };
+    let before_last = &number[..number.len() - last.len()];
+    groups.iter().all(are_digits)
+        && between.iter().all(|group| group.len() == 3)
+        && (last.len() == 3 || before_last.ends_with(['.', ',']))
+}
+
+/// Whether a column of these texts is text because no number has currencies or marks.
+pub(super) fn are_amounts(kinds: Kinds) -> bool {
+    kinds != ANY && kinds & AMOUNT != 0 && type_of(kinds) == DataType::Utf8
 }
 
 /// Returns the type of a column whose texts all may have `kinds`.

@@ -593,6 +593,14 @@ pub(super) fn settle(files: &mut [NamedText<'_>], options: &TextOptions) -> Resu
         file.schema = Arc::new(Schema::new(fields));
     }
     if told > 0 && rows_count > 0 {
+        let is_amount =
+            |(name, kinds): &&(String, Kinds)| column::are_amounts(*kinds) && given(name).is_none();
+        if let Some((name, _)) = kinds.iter().find(is_amount) {
+            options.notes.add(format!(
+                "column `{name}` is text, because it has amounts such as 1,200 or $5; it is ordered \
+                 as text, and f64(replace({name}, ',', '')) is a number"
+            ));
+        }
         options.notes.add(format!(
             "inferred the types of {} from {} at {}; --schema NAME:TYPE,... sets others",
             units::counted(told as u64, "column"),
