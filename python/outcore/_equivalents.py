@@ -76,6 +76,7 @@ KEYWORDS: dict[str, tuple[Equivalent, ...]] = {
     "random_seed": (_SEED,),
     "overwrite": (_FORCE,),
     "exist_ok": (_FORCE,),
+    "count": (_ROWS,),
     "frac": (_RATE, _SHARE),
     "fraction": (_RATE, _SHARE),
     "n": (_COUNT, _ROWS, _K),
@@ -214,6 +215,8 @@ def unknown_attribute(owner: object, name: str) -> AttributeError:
     kind = type(owner).__name__
     use = _OWNERS.get(kind, {}).get(name)
     hint = "" if use is None else f"; {use.code} {use.meaning}"
+    if use is None and kind == "Table" and not name.startswith("_"):
+        hint = f'; t["{name}"] takes a column of this name'
     return AttributeError(f"{kind} has no attribute {name!r}{hint}", name=name, obj=owner)
 
 

@@ -25,7 +25,7 @@ from . import _part_verbs
 from . import _row_verbs
 from . import _table_verbs
 from . import _verbs
-from ._column import Expression, expression_text
+from ._column import Column, Expression, expression_text
 from ._equivalents import unknown_attribute
 from ._errors import usage
 from ._held import MEANS, Held, Place, TableSource
@@ -224,6 +224,10 @@ class Table(Held):
     def group_by(self, by: arguments.Keys = (), *aggregates: str, **named: str) -> Table:
         """A row of aggregates for each group of rows, as by `group_by`: `group_by("country", "count",
         total="sum(price * qty)")`. Without `by`, all rows are one group."""
+        for word in ("agg", "aggregates"):
+            if not isinstance(named.get(word, ""), str):
+                hint = 'group_by takes them itself: group_by("country", "count", total="sum(price)")'
+                raise usage("read arguments", f"{word}= is the name of one aggregate", hint)
         return _table_verbs.group_by(self, by=by, aggregates=_named("aggregates", aggregates, named))
 
     def window(
@@ -276,7 +280,8 @@ class Table(Held):
         """With computed columns: `map(total="price * n")`. A computed column replaces one with the
         same name."""
         if unnamed:
-            raise usage("read arguments", "a computed column needs a name", 'name it as a keyword: map(total="price * n")')
+            hint = 'name it as a keyword: map(total="price * n"), or map(**columns) for a dictionary'
+            raise usage("read arguments", "a computed column needs a name", hint)
         computed = [f"{quoted(name)} = {expression_text(given)}" for name, given in columns.items()]
         return _row_verbs.map(self, ", ".join(computed))
 
@@ -365,6 +370,8 @@ class Table(Held):
             return self.select(at)
         if isinstance(at, list):
             return self.select(*at)
+        if isinstance(at, Column):
+            raise usage("take rows", "a table has no condition as an index", "filter(condition) keeps the rows for which it holds")
         if not isinstance(at, slice):
             kind = type(at).__name__
             raise usage(

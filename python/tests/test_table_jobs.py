@@ -113,7 +113,7 @@ def test_sort_shuffle_and_open_take_tables_as_they_are(here: Path) -> None:
         with pytest.raises(outcore.UsageError, match="cannot be used with tables"):
             outcore.shuffle("t.parquet", "u.parquet", **ignored)  # type: ignore[arg-type]
     outcore.gen("u64", "t.bin", 10)
-    with pytest.raises(outcore.UsageError, match="give a dst"):
+    with pytest.raises(outcore.UsageError, match="dst="):
         outcore.shuffle("t.bin", dtype="uint64")
     # Options for records do not apply to tables.
     with pytest.raises(outcore.UsageError, match="tables"):

@@ -24,10 +24,8 @@ pub(crate) const HEAD_BYTES: usize = 64 << 10;
 
 const CONVERT: &str =
     "convert it first, for example with DuckDB or pyarrow: columns of numbers to .npy, rows to CSV";
-const TABLE: &str = "sort, shuffle, unique, dedup, group-by, count-by, window, join, merge, diff, \
-                     filter, map, head, sample, split, verify, convert and info read tables, from \
-                     files or from a pipe with --from arrow; for other commands, write columns of \
-                     numbers to .npy or rows to CSV, for example with DuckDB or pyarrow";
+const TABLE: &str = "sort, filter, map, group-by, join and other commands read tables; for this one, \
+                     write the rows as text first: outcore convert FILE -o OUT.csv";
 const UNPACK: &str = "unpack it first";
 const NO_DATA: &str = "name a file of lines or records";
 const TO_UTF_8: &str = "convert it first: iconv -f UTF-16 -t UTF-8 IN > OUT";

@@ -517,9 +517,23 @@ fn cannot_open(path: &Path, error: &std::io::Error) -> Error {
         std::io::ErrorKind::NotFound if memchr::memchr3(b'*', b'?', b'[', name).is_some() => {
             "no file matches this pattern, or quotes kept the shell from expanding it"
         }
+        std::io::ErrorKind::NotFound if are_listed(path) => "separate files by blanks",
         _ => CHECK_PATH,
     };
     Error::io(OPEN, error).path(path).hint(hint)
+}
+
+/// Whether the path consists of several, with commas between them.
+fn are_listed(path: &Path) -> bool {
+    let parts = path
+        .to_str()
+        .map(|text| text.split(',').collect::<Vec<_>>());
+    parts.is_some_and(|parts| {
+        parts.len() > 1
+            && parts
+                .iter()
+                .all(|part| paths::facts(Path::new(part)).is_ok())
+    })
 }
 
 /// Opens a source and reads its first bytes. A file that begins like a `.npy` file is one, and a

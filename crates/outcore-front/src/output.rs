@@ -233,7 +233,7 @@ pub fn choose(
         None if streams == Streams::Taken => Target::Pipe(None),
         None => {
             return Err(Error::usage(CREATE, "no output is given")
-                .hint("give a dst; only tables are kept without one"));
+                .hint("name the output: dst=...; only tables are kept without one"));
         }
     };
     check(&target, sources, consent, holds)?;

@@ -540,6 +540,14 @@ pub fn check_dir(operation: &str, dir: &Path) -> Result<()> {
         Ok(_) => Err(Error::usage(operation, "not a directory")
             .path(dir)
             .hint("name a directory")),
+        Err(error)
+            if error.kind() == std::io::ErrorKind::NotFound
+                && dir.display().to_string().contains(',') =>
+        {
+            Err(Error::io(operation, &error)
+                .path(dir)
+                .hint("name each directory with an option of its own"))
+        }
         Err(error) => Err(Error::io(operation, &error)
             .path(dir)
             .hint("check the path, or make the directory first")),

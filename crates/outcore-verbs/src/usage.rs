@@ -204,6 +204,10 @@ fn not_a_number(error: &clap::Error) -> Option<Error> {
     };
     let flag = plain(text(ContextKind::InvalidArg)?);
     let value = text(ContextKind::InvalidValue)?;
+    let wanted = match value.strip_prefix('-').map(str::parse::<u64>) {
+        Some(Ok(_)) => "a whole number from 0 on",
+        _ => wanted,
+    };
     let cause = format!("`{value}` is not {wanted}, which {flag} needs");
     Some(Error::usage("read arguments", cause).hint("see --help for the arguments and their order"))
 }

@@ -37,6 +37,15 @@ const VECTORS: [&str; 8] = [
 const TEXT: [&str; 6] = ["csv", "tsv", "txt", "json", "jsonl", "ndjson"];
 
 impl Holds {
+    /// What a file of this name must contain, if only vectors or compressed lines have its ending.
+    pub fn of_name(name: &Path) -> Option<Self> {
+        let end = name.extension().and_then(|end| end.to_str())?;
+        match Compression::of(name) {
+            Some(_) => Some(Holds::Lines),
+            None => VECTORS.contains(&end).then_some(Holds::Vectors),
+        }
+    }
+
     /// Fails if a file with these contents must not be called `name`.
     ///
     /// # Errors

@@ -764,5 +764,8 @@ fn unknown(head: &[u8], path: &Path) -> Error {
         READ,
         "its first bytes are neither those of Parquet nor of Arrow",
     )
-    .hint("name Parquet files, Arrow IPC files or streams, or text that ends in .csv or .jsonl")
+    .hint(
+        "name Parquet files, Arrow IPC files or streams, or text that ends in .csv or .jsonl; \
+         for standard input, name its format, too",
+    )
 }

@@ -104,7 +104,7 @@ impl CommArgs {
                      --not-left, --not-right and --not-both"
                 );
                 Err(Error::usage("read arguments", cause)
-                    .hint("keep one: -23 for LEFT alone, -13 for RIGHT alone, -12 for both"))
+                    .hint("for those of LEFT alone pass --not-right and --not-both"))
             }
         }
     }

@@ -450,6 +450,9 @@ pub(crate) fn parse_count(text: &str) -> Result<u64> {
                 (false, Some(_)) => {
                     invalid("").hint("a share of the input is `outcore sample --rate 0.1`")
                 }
+                (false, None) if text.starts_with('-') => {
+                    invalid(": it is negative").hint("give a number from 0 on")
+                }
                 (false, None) => invalid("").hint("write 1000000, 1_000_000 or 1e6"),
             }
         })

@@ -334,6 +334,9 @@ impl<V: Pass> Verb for Written<V> {
             V::NAME,
             match records_in == used.records {
                 true => records,
+                false if used.records > records_in => {
+                    format!("{} from {records}", units::count(used.records))
+                }
                 false => format!("{} of {records}", units::count(used.records)),
             },
             units::bytes(report.output_bytes.unwrap_or(used.written_bytes)),

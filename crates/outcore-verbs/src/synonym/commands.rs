@@ -51,11 +51,11 @@ const GROUPS: [Words; 9] = [
             ("communities", "`outcore graph louvain` finds communities"),
             (
                 "components",
-                "`outcore graph cc` finds connected components",
+                "`outcore graph cc` finds connected components, scc strongly connected ones",
             ),
             (
                 "connected-components",
-                "`outcore graph cc` finds connected components",
+                "`outcore graph cc` finds connected components, scc strongly connected ones",
             ),
             ("create", "`outcore graph convert` makes a graph of edges"),
             ("dijkstra", "`outcore graph sssp` finds shortest paths"),

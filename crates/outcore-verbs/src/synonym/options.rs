@@ -174,6 +174,7 @@ const OPTIONS: [Meaning; 49] = [
         hints: &[
             of(&["verify"], "verify checks the order without an option"),
             of(&["unique"], "the output of unique is in order already"),
+            of(&["gen"], "--dist sorted makes records in order"),
             of(
                 &["group-by", "count-by", "filter", "map", "diff"],
                 "`outcore sort --by COLUMN` orders the result",
@@ -442,13 +443,27 @@ const OPTIONS: [Meaning; 49] = [
         hints: &[ON],
     },
     Meaning {
-        words: &["--limit", "--max-rows", "--nrows", "--top", "--top-n"],
+        words: &[
+            "--limit",
+            "--max-rows",
+            "--nrows",
+            "--num",
+            "--records",
+            "--rows",
+            "--top",
+            "--top-n",
+            "-n",
+        ],
         hints: &[
+            of(
+                &["cat"],
+                "`outcore view cat VIEW | head -n 10` prints the first lines",
+            ),
             of(
                 &["count-by"],
                 "--by-count puts the most frequent first, and `outcore head -n 10` takes the first 10",
             ),
-            with("--first", "--first N keeps the first rows of each group"),
+            of(&["window"], "--first N keeps the first rows of each group"),
             Hint {
                 of: COUNTED,
                 needs: "-n",
@@ -650,6 +665,15 @@ const FURTHER: [Meaning; 15] = [
 
 /// The hint for a word that `command` takes as no operand: the option that it may belong to.
 pub(crate) fn of_operand(word: &str, command: &Command) -> Option<String> {
+    if matches!(command.get_name(), "comm" | "diff" | "join") {
+        return Some(
+            "it takes two inputs; give the result of two and the third to it again".to_owned(),
+        );
+    }
+    if has(command, "--parity") {
+        let hint = "outcore drives probe DIR... -o drives.toml names the drives, then --volume drives.toml";
+        return Some(hint.to_owned());
+    }
     let is_number = word.parse::<f64>().is_ok();
     let meant: &[(&str, &str)] = match is_number {
         true => &[

@@ -9,7 +9,7 @@ use outcore::key::column::column_names;
 use outcore::read::text_kind::{TextKind, usual_separator};
 use outcore::{Error, Result};
 use outcore_front::inputs::{self, Source, Streams, is_stdout};
-use outcore_front::output::{check_is_file_name, file_or_pipe, is_same_place, is_stream};
+use outcore_front::output::{Holds, check_is_file_name, file_or_pipe, is_same_place, is_stream};
 use outcore_front::resources::Resources;
 use outcore_io::drive::paths;
 use outcore_io::units;
@@ -32,6 +32,20 @@ pub(crate) struct Outputs {
     pub files: Vec<PathBuf>,
     /// Their format.
     pub writes: OutputOptions,
+}
+
+/// The hint for an output whose name does not end as a table's.
+fn format_hint(name: &Path) -> &'static str {
+    match Holds::of_name(name) {
+        Some(Holds::Vectors) => "outcore vector convert writes files of vectors",
+        Some(_) => {
+            "only text takes this ending, as in out.csv.gz; --codec compresses Parquet inside"
+        }
+        None => {
+            "let it end in .parquet, .arrow, .feather, .arrows, .csv, .tsv or .jsonl, or name a \
+                 directory and --parts"
+        }
+    }
 }
 
 /// The names of the output's files, and their format.
@@ -74,7 +88,7 @@ pub(crate) fn outputs_of(host: &dyn Host, request: &Request<'_>) -> Result<Outpu
             let cause = "its name does not give the format of the table";
             return Err(Error::usage("create output", cause)
                 .path(&name)
-                .hint("let it end in .parquet, .arrow, .feather, .arrows, .csv, .tsv or .jsonl, or name a directory and --parts"));
+                .hint(format_hint(&name)));
         }
     };
     if let Some(parts) = request.tables.parts {

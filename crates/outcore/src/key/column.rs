@@ -82,7 +82,11 @@ pub fn key_hint<N: AsRef<str>>(name: &str, names: &[N]) -> Option<String> {
     if let Some(known) = name.strip_prefix('-').filter(is_known) {
         return Some(format!("a minus does not reverse; write {known}:desc"));
     }
-    if name.ends_with(')') && name.contains('(') {
+    let is_call = name.ends_with(')') && name.contains('(');
+    let compares = [
+        " > ", " < ", " = ", " == ", " >= ", " <= ", " * ", " / ", " % ",
+    ];
+    if is_call || compares.iter().any(|operator| name.contains(operator)) {
         return Some(format!(
             "a key is a column: compute it first, outcore map 'key = {name}'"
         ));

@@ -72,7 +72,10 @@ fn takes_other(name: &str, values: &str, count: usize) -> Error {
         true => format!("`{name}` takes {named} {noun}, but {count} are given"),
         false => format!("`{name}` does not take {count} values"),
     };
-    Error::usage(READ, cause).hint(format!("write {name}({values})"))
+    Error::usage(READ, cause).hint(match (name, count) {
+        ("round", 2) => "write round(x * 10) / 10 for one digit after the point".to_owned(),
+        _ => format!("write {name}({values})"),
+    })
 }
 
 fn unknown(name: &str) -> Error {
