@@ -22,8 +22,8 @@ struct Verdict {
 
 /// Reasons. Those of networks are seen in the columns with one mechanism alone, that of lavaMD in
 /// its second row.
-const OF_NETWORKS: &str = "to write a sector, the drive reads and programs its page of 16 KiB; GPT-2 \
-     writes the same pages for each token, and static allocation keeps them on the same planes; half \
+const OF_NETWORKS: &str = "a sector in a page of 16 KiB costs a read and a program of the page, and \
+     GPT-2 writes the same pages for each token, on the same planes if allocation is static; half \
      of BERT's requests are reads";
 const OF_TRACES: &str = "unknown: the paper's traces are not public";
 const OF_LAVAMD: &str = "each box is read 27 times, and neighbours in a chunk share what they read";
