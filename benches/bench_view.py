@@ -287,7 +287,7 @@ def case_seek(bench: Bench) -> None:
     seen = rates(bench, view, "1GiB", 1, 400)
     bench.say("seek", "2^30 u64: seeks/s", seen["seeks_per_s"], ">= 200", seen["seeks_per_s"] >= 200,
               runs=seen["runs"], open_s=seen["open_seconds"])
-    bench.say("seek", "blocks a run", seen["blocks_per_run"], "<= 2", seen["blocks_per_run"] <= 2)
+    bench.say("seek", "blocks per run", seen["blocks_per_run"], "<= 2", seen["blocks_per_run"] <= 2)
     remove(view)
 
 

@@ -174,7 +174,7 @@ def numbers(bench: Bench) -> None:
         (bench.place / "out").unlink()
         _, used = bench.our(*sort, "-o", bench.place / "out")
         ratios.append(used / in_memory_s(IN_MEMORY, source))
-    bench.tell("its processor time, over NumPy's sort of the same keys in memory", ratios, "1.5")
+    bench.tell("2 GiB of u64 in 512 MiB: processor time, over NumPy's sort of the same keys in memory", ratios, "1.5")
     shuffle = ["shuffle", source, *kind, "--memory", bench.memory(512)]
     over_floor(bench, "shuffle of 2 GiB of u64 in 512 MiB, over the floor", source, shuffle, "1.1", bench.rounds)
     source.unlink()
@@ -378,10 +378,10 @@ def start(bench: Bench) -> None:
     own = bench.place / "own"
     own.mkdir()
     pairs = {
-        "a sort of 1 KB to standard output, above /bin/true, ms": ((bench.outcore, "sort", line), ("/bin/true",)),
-        "the same with -o, above fsync, rename and fsync in C, ms": (
+        "a sort of 1 KB to standard output: time beyond /bin/true, ms": ((bench.outcore, "sort", line), ("/bin/true",)),
+        "the same with -o: time beyond fsync, rename and fsync in C, ms": (
             (bench.outcore, "sort", line, "-o", own / "sorted"), (publish, own)),
-        "GNU sort of the same, above /bin/true, ms": (("sort", line), ("/bin/true",)),
+        "GNU sort of the same: time beyond /bin/true, ms": (("sort", line), ("/bin/true",)),
     }
     for name, (ours, theirs) in pairs.items():
         spent: tuple[list[float], list[float]] = ([], [])

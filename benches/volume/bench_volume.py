@@ -310,7 +310,7 @@ def depth1(bench: Bench) -> list[str]:
     own, ring = (statistics.median(turn[key] for turn in turns) for key in ("own_us", "ring_us"))
     measure = "depth 1: mean latency of a 4 KiB read / a plain ring's"
     bench.targets.append(Target(measure, "at most 1.05", f"{ratio:.3f}", ratio <= 1.05))
-    measure = "depth 1: threads that could be woken, beside the submitter"
+    measure = "depth 1: threads that could be woken, other than the submitter"
     bench.targets.append(Target(measure, "0", str(bench.threads - 1), bench.threads == 1))
     alone = ", ".join(f"{name} {median(rows, name, workload):.1f} us" for name in ("outcore", "fio1"))
     text = (
@@ -324,7 +324,7 @@ def slow(bench: Bench) -> list[str]:
     """One of eight drives is ten times slower, on in-memory drives with a virtual clock."""
     found = json.loads(run(str(bench.example.with_name("volume_slow"))))
     keep, stack, striped = found["others_keep"], found["stack_p99_us"], found["striped_keeps"]
-    bench.targets.append(at_least("one drive of 8 ten times slower: the others keep", 0.95, keep))
+    bench.targets.append(at_least("one of 8 drives is ten times slower: throughput kept by the others", 0.95, keep))
     bench.targets.append(
         Target("the same: submission latency of the others, p99", "under 1000 us", f"{stack:.1f} us", stack < 1000)
     )

@@ -330,7 +330,7 @@ class PrimitiveCases:
             case = self._array_case(array, primitive, own, inputs, share_keys * count, share_s, work)
             if target is not None:
                 case.check = self._checks.dataset(setting.outcore, volume, primitive, target, inputs)
-            case.notes.append("the shards as one dataset that is striped over the drives, checked as it is read")
+            case.notes.append("the shards are one dataset that is striped over the drives; blocks are verified")
             yield case
         primitive_tools.outcore_forget(setting.outcore, volume, ["@input", "@result"])
         positions = work / "positions.bin"

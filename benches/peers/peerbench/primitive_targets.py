@@ -67,7 +67,7 @@ def _gather(case: Json) -> Verdict:
     """Records per second divided by the drive's reads per second; there are fewer blocks than records."""
     share = bandwidth_share(case)
     blocks = case["facts"]["blocks"] / case["records"]
-    also = f" ({share * blocks:.0%} counting the {case['facts']['blocks']} different blocks)" if share else ""
+    also = f" ({share * blocks:.0%} if each of the {case['facts']['blocks']} blocks counts once)" if share else ""
     return judged(
         case,
         f"{case['title']}: records per second over random reads of 4 KiB per second of the drive alone",

@@ -255,8 +255,8 @@ SETTING = [
     "floor of the drives s",
 ]
 SETTING_NOTE = (
-    "The floor is the median of what the drive alone needs, with its range. On throttled drives, it is the time that "
-    "the drives need by their rates; fio measured what each drive reaches each way."
+    "The floor is the time that the drive alone needs: the median, with its range. On throttled drives, it is computed "
+    "from their rates; fio measured the rate that each drive reaches in each direction."
 )
 
 

@@ -90,7 +90,7 @@ def over_floor(case: Json, most: float) -> Verdict:
     ratio = floor_ratio(case)
     return judged(
         case,
-        f"{case['title']}: wall over the run's floor",
+        f"{case['title']}: wall time over the run's floor",
         f"at most {most}",
         ratio,
         "{:.2f}",
@@ -115,7 +115,7 @@ def _per_key(case: Json, what: str, seconds: float | None, most_ns: float) -> Ve
     ns_key = seconds * 1e9 / case["records"] if seconds is not None else None
     return judged(
         case,
-        f"{case['title']}: {what} a key",
+        f"{case['title']}: {what} time per key",
         f"at most {most_ns:g} ns",
         ns_key,
         "{:.1f} ns",

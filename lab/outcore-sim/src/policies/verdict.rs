@@ -23,12 +23,12 @@ struct Verdict {
 /// Reasons. Those of networks are seen in the columns with one mechanism alone, that of lavaMD in
 /// its second row.
 const OF_NETWORKS: &str = "a sector in a page of 16 KiB costs a read and a program of the page, and \
-     GPT-2 writes the same pages for each token, whose planes static allocation keeps; BERT spreads \
-     as many reads as writes";
+     GPT-2 writes the same pages for each token, on the same planes if allocation is static; half \
+     of BERT's requests are reads";
 const OF_TRACES: &str = "unknown: the paper's traces are not public";
 const OF_LAVAMD: &str = "each box is read 27 times, and neighbours in a chunk share what they read";
-const OF_MEMORY: &str = "the drive only gets the forces, and round-robin + CWDP spreads those of \
-     neighbours over channels";
+const OF_MEMORY: &str = "the drive receives only the forces, and round-robin + CWDP spreads the \
+     forces of neighbouring boxes over channels";
 
 /// One Markdown table for the statements on the experiments that ran; `None` if there are none.
 pub(crate) fn verdict_table(experiments: &[Experiment]) -> Option<String> {
