@@ -199,7 +199,7 @@ impl TableInput {
         Ok(input)
     }
 
-    /// The same without reserving memory for the metadata; the caller does that with
+    /// Does the same without reserving memory for the metadata; the caller reserves it with
     /// [`TableInput::hold`].
     pub(crate) fn open_free(job: &Job, paths: &[PathBuf], options: &InputOptions) -> Result<Self> {
         let volume = Arc::new(Volume::new(Arc::clone(&job.device), &[])?);
@@ -244,7 +244,8 @@ impl TableInput {
         Ok(())
     }
 
-    /// Checks that the metadata of tables that are read together leave half of the memory of `job`.
+    /// Checks that the metadata of tables that are read together leave half of the memory of `job`
+    /// free.
     ///
     /// # Errors
     /// Memory, with an amount that is enough.
@@ -295,8 +296,8 @@ impl TableInput {
         Ok(self)
     }
 
-    /// Returns the same pieces with only these columns; readers use the memory of `job`. Their
-    /// bytes are added to this table's count.
+    /// Returns the same pieces with only these columns; readers use the memory of `job`. The bytes
+    /// that they read are added to this table's count.
     ///
     /// # Errors
     /// Usage: a missing column.
@@ -358,8 +359,8 @@ impl TableInput {
         self.files.iter().map(|file| file.path.as_path())
     }
 
-    /// Returns the same table with readers that use the memory of `job`. Their bytes are added to
-    /// this table's count.
+    /// Returns the same table with readers that use the memory of `job`. The bytes that they read
+    /// are added to this table's count.
     ///
     /// # Errors
     /// None that opening did not report.

@@ -45,7 +45,7 @@ use crate::fault::{self, guarded};
 const READ: &str = "read Parquet file";
 /// The magic at both ends of a file.
 const MAGIC: &[u8] = b"PAR1";
-/// The hint for a file without it.
+/// The hint for a file without the magic.
 pub(super) const NO_FOOTER: &str =
     "it was cut short, or is still being written: copy or write it again";
 /// Memory for a column in the library's schema and in Arrow's.

@@ -18,7 +18,7 @@ use std::collections::HashMap;
 use parquet::basic::{Encoding, Type};
 use parquet::file::metadata::{ColumnChunkMetaData, ParquetMetaData};
 
-/// About the bytes of values in a row group that fill a dictionary; writers stop at 1 MiB.
+/// A row group with about this many bytes of values fills a dictionary; writers stop at 1 MiB.
 const FULL_BYTES: u64 = 7 << 17;
 /// A dictionary is useful if it takes less than this share of the plain values.
 const USEFUL_PERCENT: u64 = 95;
@@ -75,7 +75,7 @@ impl Seen {
             Type::INT64 | Type::DOUBLE => 8,
             Type::INT96 => 12,
             Type::FIXED_LEN_BYTE_ARRAY => size(column.column_descr().type_length().into()),
-            // A length before each value.
+            // Each value has a length of 4 bytes before it.
             Type::BYTE_ARRAY => 4,
             Type::BOOLEAN => return,
         };

@@ -1,6 +1,6 @@
 //! Copies a part of a table: rows at one end, or random rows.
 //!
-//! Contract: rows keep their order. [`sample`] copies a given number of rows, and every set of so
+//! Contract: rows keep their order. [`sample`] copies a given number of rows, and every set of that
 //! many rows is equally likely; [`halves`] splits a table in the same way. The choice depends only
 //! on the seed and the number of rows.
 //!

@@ -34,7 +34,7 @@ const GROUP_BYTES: u64 = 128 << 20;
 /// Memory of a column's dictionary in the library's writer before there is a value.
 const DICTIONARY_BYTES: u64 = 80 << 10;
 /// Empty dictionaries may take 1/`DICTIONARIES_SHARE` of a row group's memory. With many columns
-/// and little memory, more of them would leave room for hardly a row in a group.
+/// and little memory, a larger share would leave room for hardly any rows in a group.
 const DICTIONARIES_SHARE: u64 = 3;
 
 /// The least memory for text before it is appended, in its formatted and its compressed form.
@@ -256,7 +256,7 @@ pub struct OutputOptions {
     /// Columns with a bloom filter, in Parquet.
     pub bloom_filters: Vec<String>,
     /// Whether Parquet columns are dictionary-encoded. A column's dictionary ends when it grows
-    /// large, and there are none if the memory does not hold those of all columns.
+    /// large. Without memory for the dictionaries of all columns, no column has one.
     pub is_dictionary: bool,
     /// Root columns without a dictionary, in Parquet. Jobs add columns that they know to hardly
     /// repeat.

@@ -93,7 +93,7 @@ impl Counts for Many<'_> {
     }
 }
 
-/// See [`super::RowCodec::decode`]. `keys` made the keys.
+/// See [`super::RowCodec::decode`]. `keys` is the converter that made the keys.
 pub(super) fn decode(
     items: &[&[u8]],
     schema: &SchemaRef,

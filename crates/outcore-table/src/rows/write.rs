@@ -110,7 +110,7 @@ impl Column {
         Column::under(None, node, array, is_top)
     }
 
-    /// The same below a column with these nulls.
+    /// Like [`Column::new`], for a column inside one with these nulls.
     fn under(
         outer: Option<&NullBuffer>,
         node: &Node,

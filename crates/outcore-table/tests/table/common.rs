@@ -1,8 +1,8 @@
 //! Random tables of every type: nulls, extremes, nested values, dictionaries, slices.
 //!
 //! Contract: schema and values are pure functions of a [`Draw`] with a seed. The Parquet kinds
-//! leave out types that Parquet cannot hold or returns as another type. Tables have at most some
-//! hundred rows, with strings of some thousand bytes.
+//! leave out types that Parquet cannot hold or returns as another type. Tables have at most a few
+//! hundred rows, with strings of a few thousand bytes.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;

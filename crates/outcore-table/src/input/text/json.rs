@@ -121,7 +121,7 @@ type Taken<T = ()> = std::result::Result<T, Fault>;
 struct Line<'l> {
     text: &'l str,
     at: usize,
-    /// Whether values that do not fit become null, and those that did.
+    /// Whether values that do not fit become null, and the values that became null.
     fills: bool,
     filled_count: u64,
     first_filled: Option<Fault>,

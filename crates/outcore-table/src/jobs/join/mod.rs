@@ -243,7 +243,8 @@ pub fn join(
 ) -> Result<TableSummary> {
     if wanted.is_unordered && job.options.resume.is_some() {
         let cause = "a join in any order looks rows up in memory, and keeps no journal";
-        return Err(Error::usage("resume", cause).hint("leave the free order out"));
+        return Err(Error::usage("resume", cause)
+            .hint("ask for rows in the order of the key, or do not resume"));
     }
     let mut options = wanted.said();
     let columns = &right_reads.columns;

@@ -3,7 +3,7 @@
 //! Contract: [`JoinSink`] takes all rows of a key in one part, the right ones first. Right rows are
 //! [`Held`] if left rows need them, and each left row is paired with them. Rows without a partner
 //! are written if the kind of join requires it. Pairs are collected as row places in a buffer,
-//! decoded column by column in batches of some thousand, and written to the part's section of the
+//! decoded column by column in batches of a few thousand, and written to the part's section of the
 //! output.
 //!
 //! Bounds: the output's row groups; per thread a batch of rows, its arrays, and the held rows.

@@ -5,8 +5,8 @@
 //! positions ascend in the order of each input.
 //!
 //! **The sample.** Each table is sampled as in [`rows_in`](crate::jobs::rows_in). Keys of the table
-//! with the denser sample are dropped until both are equally dense, so that the sample has keys as
-//! often as the data.
+//! with the denser sample are dropped until both are equally dense, so that keys are as frequent in
+//! the sample as in the data.
 //!
 //! Bounds: a reader and a batch of rows per thread; the sample's keys.
 

@@ -26,7 +26,8 @@ use crate::output::{Section, TableOutput};
 
 /// The number of batches that rows kept for reference may take.
 const REACH_BATCHES: u64 = 2;
-/// The copies of the rows that are referred to: they and as many new ones, as bytes and as arrays.
+/// The copies of the rows that are referred to. These rows and the same number of new ones are held
+/// as bytes and as arrays.
 const HELD_COUNT: u64 = 4;
 
 /// See the module.
@@ -107,7 +108,7 @@ struct WindowPart<'a> {
     columns: Columns<'a>,
 }
 
-/// Rows, of which the first are written and only kept for reference.
+/// Rows; the first of them are already written and kept only for reference.
 #[derive(Default)]
 struct Held {
     bytes: Vec<u8>,
@@ -221,8 +222,8 @@ impl WindowPart<'_> {
 
     /// Keeps the first row of the group of row `kept`; the rows before it are dropped.
     fn keep_first(&mut self, kept: usize) {
-        // After all rows comes one of the same group, or a group's first row, for which no earlier
-        // row is needed.
+        // The row after all of these is in the same group, or it is the first row of a group and
+        // needs no earlier row.
         let last = self.held.places.len().saturating_sub(1);
         let row = kept.min(last);
         let Some(place) = self.held.places.get(row) else {
