@@ -178,7 +178,7 @@ impl<'f> Scan<'f> {
         self.run_ranges(job, phase, std::slice::from_ref(&all), state, visit)
     }
 
-    /// The same for some ranges of rows; each piece is inside one of them.
+    /// Like [`Scan::run`], for some ranges of rows; each piece is inside one of them.
     ///
     /// # Errors
     /// As [`Scan::run`].

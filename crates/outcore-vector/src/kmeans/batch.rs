@@ -63,8 +63,8 @@ impl Batches {
 }
 
 /// Moves centroids for the rows of `batch`, a whole file. The number of rows of each cluster so far
-/// is its weight. Without `row_counts`, the centroids start as the options say. The inertia is that
-/// before the move.
+/// is its weight. Without `row_counts`, the centroids start as the options say. The inertia is
+/// computed before the move.
 ///
 /// # Errors
 /// As [`super::kmeans`].

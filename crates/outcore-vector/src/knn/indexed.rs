@@ -8,7 +8,7 @@
 //!
 //! If the bounds rule out too few rows, reading single rows would take longer than reading all. The
 //! search stops as soon as there are more candidates than [`candidates_max`], and the base is read
-//! instead. Vectors whose records prove nothing are noticed within the first few thousand.
+//! instead. If records prove nothing, the search notices that within the first few thousand.
 //!
 //! Bounds: one read of the index for each group of queries, and one or two blocks per candidate.
 //! Memory is that of the other search, and 24 bytes per candidate.

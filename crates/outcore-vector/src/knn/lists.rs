@@ -150,7 +150,7 @@ impl Probes {
         Ok(probes)
     }
 
-    /// The same for some queries, the first of which is `from`.
+    /// Chooses the lists of some queries, the first of which is `from`.
     fn find_some(
         &mut self,
         search: &ListSearch<'_>,
@@ -371,7 +371,7 @@ impl Group<'_> {
     }
 }
 
-/// Rejects options that an index with lists does not support, or that need one.
+/// Rejects options that an index with lists does not support, and options that need such an index.
 pub(super) fn check(options: &KnnOptions, lists: Option<&ListFile>) -> Result<usize> {
     let refused = |cause: &str, hint: &str| {
         let error = Error::usage("search neighbours", cause.to_string());
