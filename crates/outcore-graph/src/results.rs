@@ -210,7 +210,7 @@ pub fn write_stored(
     let count = labels.vertices() as usize;
     let is_csv = is_called(&to.to, "csv");
     if options.by_name || is_csv && options.names.is_some() {
-        let cause = "lines by name need all vertices in memory, but they do not fit";
+        let cause = "to write lines by name, all vertices must fit in memory, but they do not";
         return Err(Error::usage("write labels", cause)
             .hint("write an array (.npy), or allow more with --memory"));
     }

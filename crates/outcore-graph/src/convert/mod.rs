@@ -48,8 +48,8 @@ use pack::{FILES, GraphKind, GraphSize, KeyWriter, Packed, Packing, Sizes, Sizes
 use relabel::{Relabelled, Traffic};
 
 const CONVERT: &str = "convert edges";
-/// Above this number of vertices, there must be an edge for each [`VERTICES_AN_EDGE`] of them,
-/// unless the caller gives the number.
+/// A graph with more vertices than this must have at least one edge per [`VERTICES_AN_EDGE`]
+/// vertices, unless the caller gives the number of vertices.
 const VERTICES_UNASKED: u64 = 1 << 24;
 const VERTICES_AN_EDGE: u64 = 256;
 /// The most vertices: a number has four bytes, and the last value means no vertex.
@@ -114,7 +114,7 @@ pub fn convert(
 /// Converts the edges that `rows` returns.
 ///
 /// # Errors
-/// As [`convert`]; [`Kind::Usage`] for ids that are names or numbers, unlike in the options.
+/// As [`convert`]; [`Kind::Usage`] for names if the options require numbers, and the reverse.
 pub fn convert_rows(
     job: &Job,
     rows: &dyn EdgeRows,
@@ -157,7 +157,7 @@ fn run_from(
         job.options.drives = vec![ScratchDrive::new(&beside)];
     }
     for drive in &job.options.drives {
-        // Also swept here, where this conversion uses no scratch.
+        // This sweeps every drive, even if the conversion writes nothing there.
         job.device.sweep_private_dirs(&drive.dir)?;
     }
     let made = NewDir::make(job.device.as_ref(), "make graph", dir)?;
@@ -534,7 +534,7 @@ impl SourceEdges<'_> {
             true => beyond(largest, self.vertices),
             false => not_finite(edge, self.edges.shape.weights()),
         };
-        // Parsed or relabelled edges are no longer at their place in the user's file.
+        // Parsed or relabelled edges are not at their place in the user's file.
         let is_as_given = self.edges.parsed_bytes == 0 && self.options.relabel == Relabel::No;
         fail(match is_as_given {
             true => at_edge(error, self.edges.shape, &self.edges.inputs, position),

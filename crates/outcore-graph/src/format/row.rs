@@ -14,9 +14,9 @@ use outcore_io::Result;
 use super::tile::{Emit, LOCAL_BITS, TilePacker, edge_words};
 use super::weight::WeightType;
 
-/// Words of edges that are held, for a graph with few vertices and one with many. With more columns
-/// of tiles, each has fewer edges of a part, and a pass loads the same window of columns more
-/// often.
+/// The number of words of edges that are held, for a graph with few vertices and for one with many.
+/// With more columns of tiles, each column has fewer edges of a part, and a pass loads the same
+/// window of columns more often.
 ///
 /// N.B. At 2^22 vertices, 2^20 words make PageRank an eighth slower than 2^22 words; more words
 /// make it no faster.

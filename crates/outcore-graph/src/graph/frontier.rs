@@ -129,7 +129,7 @@ impl<'g> Frontiers<'g> {
         self.weighted_edges_of(frontier, direction, |from, to, _| visit(from, to))
     }
 
-    /// The same, with the weight of each edge: 1 if the graph has none.
+    /// Like [`Frontiers::edges_of`], with the weight of each edge: 1 if the graph has none.
     ///
     /// # Errors
     /// Errors of reading.

@@ -108,7 +108,7 @@ struct Summed {
     /// The sum of the distances of the sources that reach each vertex, and their number.
     distances: Vec<u64>,
     found: Vec<u32>,
-    /// Batches of searches that have ended, and all.
+    /// The number of batches of searches that have ended, and of all batches.
     batches: usize,
     batches_count: usize,
 }

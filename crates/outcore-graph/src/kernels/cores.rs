@@ -26,7 +26,7 @@ use crate::graph::state::{State, StateBytes};
 use crate::graph::{Direction, Graph};
 
 const KERNEL: &str = "k-core";
-/// The degree of a removed vertex.
+/// The degree that marks a removed vertex.
 const GONE: u32 = u32::MAX;
 
 /// A graph that is being peeled.
@@ -46,7 +46,7 @@ struct Peeled {
     found: Vec<u32>,
     /// The vertices that go next, in order.
     going: Vec<u32>,
-    /// The most edges of a vertex that goes.
+    /// A vertex goes if it has at most this many edges.
     most: u32,
 }
 

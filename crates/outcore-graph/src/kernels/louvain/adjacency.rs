@@ -184,12 +184,12 @@ impl Draws {
         draws
     }
 
-    /// Draws that go on after a kill.
+    /// Continues the draws of a killed run from their `state`.
     pub(super) fn after(state: u64) -> Self {
         Draws(state)
     }
 
-    /// What the next draws follow from.
+    /// The state from which the next draws follow.
     pub(super) fn state(&self) -> u64 {
         self.0
     }

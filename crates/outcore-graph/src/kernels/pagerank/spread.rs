@@ -44,7 +44,7 @@ pub(super) trait Spread: Sync {
     /// The rank from which a flow was computed, except for rounding in the division.
     fn rank_before(&self, vertex: usize, flow: Self::Flow) -> u64;
 
-    /// The same as a float.
+    /// That rank as a float.
     fn rank_of(&self, vertex: usize, flow: Self::Flow) -> f64;
 
     /// Whether a vertex spreads nothing.
