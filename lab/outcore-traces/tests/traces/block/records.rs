@@ -14,7 +14,7 @@ const NAMES: [&str; 4] = [
     "linux-6.18.blktrace",
 ];
 
-/// Bytes of a record of the first three.
+/// Bytes of a record in the first three fixtures.
 const RECORD_BYTES: [usize; 3] = [32, 40, 24];
 
 fn open(bytes: &[u8], options: &ReadOptions) -> outcore::Result<TraceReader> {
