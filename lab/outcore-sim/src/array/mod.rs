@@ -235,8 +235,8 @@ pub(crate) struct Array {
     requests: u64,
     /// Number of unfinished requests.
     unfinished: u64,
-    /// Time with unfinished requests, up to the last time that there were none, and the beginning
-    /// of the present such time.
+    /// Time with unfinished requests until the array was last idle, and the beginning of the
+    /// current period with unfinished requests.
     occupied_ps: Ps,
     occupied_since: Ps,
     read_bytes: u64,

@@ -38,7 +38,7 @@ pub struct RunArgs {
     /// Workload: MQSim's XML, or TOML. Default: random reads of 4 KiB.
     #[arg(long)]
     pub workload: Option<PathBuf>,
-    /// A block trace as the workload, at its times, or with --depth in flight.
+    /// A block trace as the workload, at its recorded times, or with --depth requests in flight.
     #[arg(long, conflicts_with = "workload")]
     pub trace: Option<PathBuf>,
     /// Format of the trace.

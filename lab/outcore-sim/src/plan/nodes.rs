@@ -66,8 +66,7 @@ pub(crate) struct ClusterPlan {
     pub(crate) node_bytes: u64,
     /// Ranges of the key per node, each of which fits in its memory.
     pub(crate) ranges_per_node: u64,
-    /// Bytes of a part: of one range, in the partition of one piece of the input that fills the
-    /// memory.
+    /// Bytes of a part: the bytes of one range in one piece of the input. A piece fills the memory.
     pub(crate) part_bytes: u64,
     /// The two stages.
     pub(crate) stages: Vec<Phase>,

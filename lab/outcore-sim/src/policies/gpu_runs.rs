@@ -1,4 +1,5 @@
-//! Networks on the simulated GPU under each drive: Figs. 4 to 6, and what makes their size.
+//! Networks on the simulated GPU under each drive: Figs. 4 to 6, and what makes their effects so
+//! large.
 //!
 //! Contract: a run has kernels of repeated passes, by their requests to the drive or as a sample of
 //! the paper's whole run. Equal settings give equal points. Bounds: one drive per core.
@@ -95,7 +96,7 @@ impl Condition {
 pub(super) enum Length {
     /// Kernels from the front of repeated passes, by their requests to the drive.
     Requests(u64),
-    /// A sample of so many kernels, with about as many requests as given.
+    /// A sample of this many kernels, with about as many requests as given.
     Sampled { kernels: u64, requests: u64 },
 }
 
@@ -149,8 +150,8 @@ impl NetworkRun<'_> {
         }
     }
 
-    /// Kernels that lead to a sampled one. If blocks do not wait for the drive, it meets the
-    /// requests of those before it: here, of a layer.
+    /// The number of kernels that lead to a sampled one. If blocks do not wait for the drive, a
+    /// kernel meets the requests of those before it; here, these are the kernels of one layer.
     fn lead(&self) -> usize {
         match self.condition {
             Condition::ClosedLoop => 0,

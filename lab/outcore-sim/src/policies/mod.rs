@@ -5,7 +5,7 @@
 //! - Figs. 4 to 6 run three networks on two drives: static allocation with page-level mapping, and
 //!   dynamic allocation with fine mapping.
 //! - [`conditions`] switches one condition after the other, from blocks that wait for the drive to
-//!   the paper's, to show which of them makes the size of Figs. 4 to 6.
+//!   the paper's, to show which of them makes the effects of Figs. 4 to 6 so large.
 //! - Figs. 7 to 9 run three Rodinia kernels under each combination of block scheduling and
 //!   allocation order.
 //! - [`arrivals`] sends requests of a sector at random times that do not wait for the drive, as
@@ -214,7 +214,7 @@ impl PolicyOptions {
         Ok(drive)
     }
 
-    /// The fine unit where sectors are not asked for.
+    /// The fine unit: the given one, or 4 KiB.
     fn fine_bytes(&self) -> u64 {
         self.fine_bytes.unwrap_or(4096)
     }
@@ -242,8 +242,8 @@ pub(crate) const MECHANISMS: [Mechanism; 6] = [
 ];
 
 /// Figs. 7 to 9: scheduling x allocation order, with static allocation in that order. Blocks wait
-/// for the drive, and every access goes to it; `lavamd` runs once more on a GPU with memory, which
-/// has the boxes of neighbours from one launch before.
+/// for the drive, and every access goes to it; `lavamd` also runs on a GPU with memory, which holds
+/// the boxes of neighbours that one earlier launch read.
 ///
 /// # Errors
 /// As [`networks`].
