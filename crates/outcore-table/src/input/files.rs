@@ -18,7 +18,7 @@ use super::{READ, TextKind};
 /// The extensions of files that are taken from directories.
 const ENDINGS: [&str; 7] = ["parquet", "pq", "parq", "arrow", "arrows", "feather", "ipc"];
 
-/// Fails for an address whose scheme is not that of a store, unless there is a file of that name.
+/// Fails for an address whose scheme no store has, unless there is a file of that name.
 ///
 /// # Errors
 /// Usage, reported as `operation`.

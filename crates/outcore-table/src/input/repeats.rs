@@ -4,9 +4,9 @@
 //! [`Repeats::hardly`] says whether a dictionary of a column would take about as much space as its
 //! plain values. The evidence is how well dictionaries compressed the column in the files. Two
 //! kinds of row groups count: those written with a dictionary, and those that outcore wrote without
-//! one although other columns have one. A row group whose values would not fill a dictionary is no
-//! evidence, because its values may repeat in the next one. The answer holds if rows keep their
-//! order or are shuffled; a sort may bring equal values together. Pure.
+//! a dictionary although other columns have one. A row group whose values would not fill a
+//! dictionary is no evidence, because its values may repeat in the next one. The answer holds if
+//! rows keep their order or are shuffled; a sort may bring equal values together. Pure.
 //!
 //! N.B. A useless dictionary can take half of the time of writing a table, and makes the file
 //! larger (docs/decisions/0021).
@@ -23,7 +23,7 @@ const FULL_BYTES: u64 = 7 << 17;
 /// A dictionary is useful if it takes less than this share of the plain values.
 const USEFUL_PERCENT: u64 = 95;
 
-/// What is known of columns, by name.
+/// The evidence about columns, by name.
 #[derive(Debug, Default)]
 pub(super) struct Repeats(HashMap<String, Seen>);
 

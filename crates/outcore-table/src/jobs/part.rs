@@ -116,7 +116,7 @@ pub fn sample_rate(job: &Job, ends: &TableEnds<'_>, rate: f64, seed: u64) -> Res
 }
 
 /// Copies `rows_count` rows, each drawn from all rows with equal probability. A row that is drawn
-/// several times is copied as often, in adjacent rows.
+/// several times is copied that many times, to adjacent rows.
 ///
 /// # Errors
 /// As [`copy`](super::copy()). Memory: eight bytes per drawn row.

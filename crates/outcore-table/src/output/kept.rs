@@ -412,7 +412,7 @@ impl ChunkReader for Passing {
     }
 }
 
-/// Adds the first bytes of a file to `sum`; whether it has so many.
+/// Adds the first `len_bytes` of a file to `sum`. Returns whether the file has that many bytes.
 fn read_blocks(
     job: &Job,
     volume: &Volume,

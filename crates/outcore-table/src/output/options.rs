@@ -281,10 +281,10 @@ pub struct OutputOptions {
 }
 
 impl OutputOptions {
-    /// Sets the codec to the given one, or to that of the output's extension.
+    /// Sets the codec to the given one, or to the codec of the output's extension.
     ///
     /// # Errors
-    /// Usage: text with a `codec` that differs from that of the extension.
+    /// Usage: text with a `codec` that differs from the codec of the extension.
     pub fn named(mut self, name: &Path, codec: Option<Codec>) -> Result<Self> {
         if !self.format.is_text() {
             self.codec = codec.unwrap_or(self.codec);
@@ -500,8 +500,8 @@ impl OutputOptions {
         })
     }
 
-    /// The leading columns of the order that are plain ones. Parquet cannot name nested columns,
-    /// fields of objects, or the columns after these.
+    /// The leading columns of the order, as long as they are plain. Parquet cannot name nested
+    /// columns, fields of objects, or the columns after these.
     fn sorting_columns(&self, schema: &Schema) -> Result<Option<Vec<SortingColumn>>> {
         let mut columns = Vec::new();
         for key in &self.sorted_by {

@@ -50,9 +50,9 @@ pub(super) enum Sink {
 /// The bytes of a file up to a place.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Front {
-    /// Their number.
+    /// The number of these bytes.
     pub(super) len_bytes: u64,
-    /// Their checksum.
+    /// The checksum of these bytes.
     pub(super) checksum: u64,
     /// The bytes after the last whole block.
     pub(super) tail: Vec<u8>,

@@ -46,7 +46,7 @@ impl Draw {
     }
 }
 
-/// Which types a table may have: those of files of both formats, or all.
+/// Which types a table may have: the types that files of both formats can hold, or all types.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Kinds {
     All,

@@ -121,7 +121,7 @@ impl<'a> GroupSource<'a> {
 }
 
 impl GroupSource<'_> {
-    /// The approximate bytes of all rows that are made, and the average of one.
+    /// The approximate bytes of all rows that are made, and the average bytes of a row.
     pub(super) fn amount(&self) -> (u64, f64) {
         (self.data_bytes, self.row_bytes)
     }

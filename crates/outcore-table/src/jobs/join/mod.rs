@@ -13,9 +13,9 @@
 //!
 //! The join is one sort (a sort-merge join: Graefe, "Query Evaluation Techniques for Large
 //! Databases", ACM Computing Surveys 1993, section 5.2). The engine sorts the rows of both tables
-//! together ([`source`]), with those of the right table first within each key. They are paired as
-//! they come out of the sort ([`sink`]). If a key has more right rows than memory holds, they go to
-//! scratch once more ([`held`]).
+//! together ([`source`]); within each key, the rows of the right table come first. They are paired
+//! as they come out of the sort ([`sink`]). If a key has more right rows than memory holds, they go
+//! to scratch once more ([`held`]).
 //!
 //! With [`Join::is_unordered`], a right table that fits into a part of the memory is loaded, and
 //! left rows are looked up as they are read ([`lookup`]). The output is then in the order of the

@@ -84,7 +84,7 @@ impl<'a> JoinSource<'a> {
         })
     }
 
-    /// The approximate bytes of all rows, and the average of one.
+    /// The approximate bytes of all rows, and the average bytes of a row.
     pub(super) fn amount(&self) -> (u64, f64) {
         (self.data_bytes, self.row_bytes)
     }
@@ -96,7 +96,8 @@ impl RowSource for JoinSource<'_> {
     }
 
     fn memory_bytes(&self) -> u64 {
-        // The reader holds a batch of arrays. Its rows need as much again, and so do its keys.
+        // The reader holds a batch of arrays. Its rows need the same memory once more, and so do
+        // its keys.
         let made_bytes = 3 * self.shape.batch_bytes + self.shape.made_bytes;
         (self.shape.reader_bytes + made_bytes) * self.shape.readers_count as u64
     }

@@ -54,7 +54,8 @@ impl WindowSink<'_> {
 
 impl RowSink for WindowSink<'_> {
     fn memory_bytes(&self) -> u64 {
-        // The rows that are referred to and as many new ones, their arrays, and the encoded form.
+        // The rows that are referred to and the same number of new ones, the arrays of both, and
+        // the encoded form.
         let (batches, reach_bytes) = match self.plan.reach() {
             (0, 0) => (4, 0),
             _ => (5, HELD_COUNT * self.reach_bytes()),
