@@ -13,7 +13,7 @@
 //! batches.
 //!
 //! Bounds: a batch reads at most one block per row; one read of the base at the end computes the
-//! inertia and the rows of each cluster. Memory is that of Lloyd's method and a batch.
+//! inertia and the rows of each cluster. Memory is as for Lloyd's method, plus a batch.
 
 use outcore::{Job, Result};
 use outcore_io::threads;
