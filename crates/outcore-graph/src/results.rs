@@ -7,7 +7,7 @@
 //! pipe gets raw numbers, or lines by name. Names in lines are quoted as in CSV if necessary.
 //! [`top`] returns equal values in the order of vertices.
 //!
-//! Bounds: string names are streamed; those of values are in memory.
+//! Bounds: string names are streamed; names of vertices that are values are in memory.
 
 use std::sync::Arc;
 

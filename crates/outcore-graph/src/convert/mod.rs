@@ -7,11 +7,10 @@
 //! once ([`once`]). Other formats, and edges whose ids are relabelled ([`relabel`]), are first
 //! parsed to files of pairs. The bytes of the graph depend only on the edges and the options.
 //!
-//! Bounds: memory is that of the sort, and a few MiB for output files. I/O is one read of the
-//! input; two keys per edge of 8 bytes each (16 for weights or more than 2^31 vertices) to scratch
-//! and back; and the graph. Formats that are parsed first are written to scratch and read once
-//! more. With little memory, pairs are read once more to count the vertices, and text is parsed
-//! first.
+//! Bounds: memory for the sort, and a few MiB for output files. I/O is one read of the input; two
+//! keys per edge of 8 bytes each (16 for weights or more than 2^31 vertices) to scratch and back;
+//! and the graph. Formats that are parsed first are written to scratch and read once more. With
+//! little memory, pairs are read once more to count the vertices, and text is parsed first.
 
 mod given;
 mod key;
@@ -374,7 +373,8 @@ fn input_items(edges: &EdgeFiles) -> Result<u64> {
     Ok(items)
 }
 
-/// The number of vertices: the requested number, that of headers, or one more than the largest id.
+/// The number of vertices: the requested number, the number in the headers, or one more than the
+/// largest id.
 fn count_vertices(job: &Job, edges: &EdgeFiles, options: &ConvertOptions) -> Result<u64> {
     let told = options
         .vertices

@@ -284,7 +284,7 @@ impl RowSource for NamedRows<'_> {
     }
 
     fn sample(&self, take: &mut TakeRows<'_>) -> Result<()> {
-        // The same share of each batch is used.
+        // The sample uses the same share of each batch.
         let mut batch = RowBatch::default();
         for row in self.sample.iter() {
             batch.push(row)?;

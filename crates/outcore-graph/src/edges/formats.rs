@@ -139,7 +139,7 @@ impl EdgeFormat {
     }
 }
 
-/// Returns the format of `files`: the requested one, or that of their extensions.
+/// Returns the format of `files`: the requested one, or the format of their extensions.
 ///
 /// # Errors
 /// [`outcore::Kind::Usage`] for no files, for extensions of no format or of several, and for

@@ -63,8 +63,8 @@ pub struct ReadOptions {
     pub format: Option<EdgeFormat>,
     /// Whether edges have weights.
     pub is_weighted: bool,
-    /// The type of the weights in the graph. If `None`, that of the files, or eight-byte floats for
-    /// text.
+    /// The type of the weights in the graph. If `None`, the type in the files, or eight-byte floats
+    /// for text.
     pub weight_type: Option<WeightType>,
     /// The CSV column of the weights.
     pub weight_column: Option<String>,

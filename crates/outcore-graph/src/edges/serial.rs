@@ -8,9 +8,9 @@
 //! - the lists (i32 each; in `.wsg` an i32 weight after each)
 //! - for directed edges, the lists of sources, which are redundant and not read
 //!
-//! An undirected edge is in two lists; it is taken from that of its larger end. These are errors of
-//! corrupt data: offsets that descend or are outside the lists, neighbours that are not vertices, a
-//! wrong length, and undirected edges that are in only one list.
+//! An undirected edge is in two lists; it is taken from the list of its larger end. These are
+//! errors of corrupt data: offsets that descend or are outside the lists, neighbours that are not
+//! vertices, a wrong length, and undirected edges that are in only one list.
 //!
 //! Bounds: one read of offsets and lists; the offsets, and one number per piece, are in memory.
 

@@ -41,7 +41,7 @@ pub enum Components {
 /// otherwise with [`components_by_bundles`] in `scratch`.
 ///
 /// # Errors
-/// Those of both functions.
+/// The errors of both functions.
 pub fn components_of_any(job: &Job, graph: &Graph, scratch: &Path) -> Result<Components> {
     match components(job, graph) {
         Ok(labels) => Ok(Components::Held(labels)),

@@ -126,8 +126,8 @@ impl<'g> Peeling<'g> {
         })
     }
 
-    /// Removes the vertices that go, and then all vertices with at most as many edges; each gets
-    /// the result `found`.
+    /// Removes the vertices that go, and then all vertices that are left with at most
+    /// [`Peeled::most`] edges. Each gets the result `found`.
     fn take_out(&mut self, found: u32) -> Result<()> {
         while !self.peeled.going.is_empty() {
             self.job

@@ -99,7 +99,7 @@ pub fn shortest_paths_from(job: &Job, graph: &Graph, sources: &[u32]) -> Result<
 
 /// A search between two rounds.
 struct Searching {
-    /// The bits of the distances; those of nonnegative floats are in the order of the floats.
+    /// The bits of the distances. The bits of nonnegative floats have the same order as the floats.
     distances: Vec<AtomicU64>,
     waiting: Waiting,
 }

@@ -1,7 +1,7 @@
 //! Communities by label propagation and by Louvain's method.
 //!
 //! Contract: the results satisfy the definitions: no other label outnumbers a vertex's own, the
-//! modularity is that of the partition, and it is at least that of a planted one.
+//! modularity matches the partition, and is at least the modularity of a planted partition.
 
 use outcore::{Job, Kind};
 use outcore_graph::convert::{ConvertOptions, convert};

@@ -224,7 +224,7 @@ impl Found {
 
 /// The rounds of a level.
 struct Rounds<'w> {
-    /// The vertices to visit: the rest of those of this round, and those of the next round.
+    /// The vertices to visit: the rest of this round, and the next round.
     waiting: &'w VertexSet,
     draws: Draws,
     has_moved: bool,

@@ -209,7 +209,7 @@ struct Ranking<F> {
     iterations_max: u32,
 }
 
-/// The figures of the iterations so far, besides the ranks.
+/// The figures of the iterations so far, except for the ranks.
 #[derive(Debug, Clone, Copy, Serialize, Deserialize)]
 struct Done {
     iterations: u32,
