@@ -116,7 +116,7 @@ fn warn_all(warnings: &[String]) {
 /// `sim plan`.
 #[derive(Debug, Args)]
 pub struct PlanArgs {
-    /// Which job.
+    /// The job.
     #[arg(default_value = "sort", value_parser = ["sort"])]
     pub job: String,
     /// Bytes to sort, such as 8TB.
@@ -267,7 +267,7 @@ fn plan_command(args: &PlanArgs, measure: MeasureCpu<'_>) -> Result<u8> {
     Ok(0)
 }
 
-/// How often the data go to scratch, and what would make it once.
+/// Prints how often the data go to scratch, and with how much memory once would be enough.
 fn say_distributions(plan: &SortPlan, job: &SortJob) {
     let enough = plan.one_distribution_memory_bytes.map(|bytes| {
         let whole_bytes = bytes.next_multiple_of(1 << 20);

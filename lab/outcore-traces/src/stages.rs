@@ -80,7 +80,7 @@ impl Timing {
         }
     }
 
-    /// When the event occurred, if it is one.
+    /// The time of the event, if this is an issue or a completion.
     pub(crate) fn time_ns(&self) -> Option<u64> {
         match self {
             Timing::Issued(request) | Timing::Completed(request) => Some(request.time_ns),

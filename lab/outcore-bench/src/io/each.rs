@@ -183,7 +183,7 @@ fn at(latencies: &Latencies, percent: f64) -> f64 {
     latencies.percentile_ns(percent) as f64 / 1e9
 }
 
-/// The usual latency of the drives; with two drives, that of the faster one.
+/// The usual latency of the drives; with two drives, the latency of the faster one.
 fn usual(medians: &[f64]) -> f64 {
     let mut sorted = medians.to_vec();
     sorted.sort_unstable_by(f64::total_cmp);

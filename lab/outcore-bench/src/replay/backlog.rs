@@ -32,7 +32,7 @@ pub(super) struct Backlog {
 pub(super) struct Behind {
     /// Mean number of requests that waited throughout a part of the time, over the first third.
     pub(super) first: f64,
-    /// The same over the last third.
+    /// That mean over the last third.
     pub(super) last: f64,
     /// Largest number at any time.
     pub(super) most: u64,

@@ -36,7 +36,7 @@ pub struct ActiveSortArgs {
     /// Number of modern drives.
     #[arg(long, default_value_t = 8)]
     pub drives: u32,
-    /// What all modern drives together can move, such as 146GB/s.
+    /// Rate of all modern drives together, such as 146GB/s.
     #[arg(long)]
     pub shared: Option<String>,
     /// Nanoseconds that the host needs to merge a record from several drives; 0 for drives with

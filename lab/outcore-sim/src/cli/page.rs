@@ -115,7 +115,7 @@ fn headlines(report: &mut Report, total: &FlowSummary) {
     );
 }
 
-/// What the run says about its limits.
+/// Sentences about the limits of the run.
 fn limits(summary: &Summary) -> Vec<String> {
     let used = &summary.breakdown.utilisation;
     let busiest = used.iter().max_by(|one, other| one.1.total_cmp(&other.1));

@@ -34,10 +34,10 @@ pub struct GpuArgs {
     /// Kernels from a GPU trace (PyTorch profiler JSON or nsys CSV) as a workload of its own.
     #[arg(long)]
     pub trace: Option<PathBuf>,
-    /// What each block of the trace's kernels touches: op:pattern:bytes:count[:region].
+    /// Accesses of each block of the trace's kernels: op:pattern:bytes:count[:region].
     #[arg(long)]
     pub io: Vec<String>,
-    /// What single blocks of the trace's kernels touch: JSON Lines of kernel, block, op, offset,
+    /// Accesses of single blocks of the trace's kernels: JSON Lines of kernel, block, op, offset,
     /// bytes.
     #[arg(long)]
     pub pages: Option<PathBuf>,

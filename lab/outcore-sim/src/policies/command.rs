@@ -19,7 +19,7 @@ use super::{
 };
 use crate::quantities::{NS, Ps, parse_time};
 
-/// Which comparison.
+/// A comparison.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum Which {
     /// Figs. 4 to 6: networks, static and page against dynamic and fine.
@@ -44,7 +44,7 @@ impl Which {
         Which::Mechanisms,
     ];
 
-    /// What is shown of its points.
+    /// The figures of its points that are shown.
     const fn metrics(self) -> [Metric; 3] {
         match self {
             Which::Arrivals => Metric::OPEN,

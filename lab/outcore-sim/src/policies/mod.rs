@@ -55,9 +55,9 @@ pub enum Metric {
 }
 
 impl Metric {
-    /// Those of the paper, in the order of its figures.
+    /// The metrics of the paper, in the order of its figures.
     pub(crate) const PAPER: [Metric; 3] = [Metric::Iops, Metric::Response, Metric::End];
-    /// Those of arrivals that do not wait.
+    /// The metrics of arrivals that do not wait for the drive.
     pub(crate) const OPEN: [Metric; 3] = [Metric::Iops, Metric::Response, Metric::EndToEnd];
 
     /// Name in files.
@@ -114,7 +114,7 @@ pub struct Sampling {
 pub struct Experiment {
     /// Name in files, such as `networks`.
     pub name: &'static str,
-    /// What is shown of its points.
+    /// The figures of its points that are shown.
     pub metrics: [Metric; 3],
     /// Number of its first figure in the paper, if it has figures there; it has three.
     pub figure: Option<u32>,
@@ -317,10 +317,10 @@ enum State {
 const SUSTAINED: u64 = 2_000_000;
 
 impl State {
-    /// Blocks per plane and pages per block. Where collection decides, a plane of 128 short blocks
-    /// misleads: its collector starts so late that static allocation waits for it. The drive
-    /// itself, with 33 free blocks per plane, does not wait. Units of a sector use shorter blocks
-    /// to save memory.
+    /// Blocks per plane and pages per block. If collection decides the result, a plane of 128 short
+    /// blocks is misleading: its collector starts so late that static allocation waits for it. The
+    /// drive itself, with 33 free blocks per plane, does not wait. Units of a sector use shorter
+    /// blocks to save memory.
     fn geometry(self, fine_bytes: u64) -> Geometry {
         match self {
             State::Fresh | State::Full => Geometry::SMALL,

@@ -1,4 +1,4 @@
-//! Which of the paper's figures are reproduced in size, in direction, or not.
+//! Decides which of the paper's figures are reproduced in size, in direction only, or not at all.
 //!
 //! Contract: pure. A statement of orders of magnitude is reproduced in size if every row gains ten
 //! times, in direction if every row gains. A statement with a percentage is reproduced in size if

@@ -142,7 +142,7 @@ impl Attention {
     }
 }
 
-/// Its layers, and what a last kernel needs.
+/// The layers, and the arrays that a last kernel needs.
 struct Transformer {
     kernels: Vec<KernelSpec>,
     /// The vocabulary's table.
