@@ -172,7 +172,7 @@ fn run_from(
     };
     made.keep();
     let mut phases = done.summary.phases;
-    // The sort does not see the bytes of the graph that its rows become.
+    // The sort does not count the bytes of the graph that is made from its rows.
     for phase in phases.iter_mut().filter(|phase| phase.name == "sort") {
         phase.written_bytes += done.graph_bytes;
     }
@@ -534,7 +534,8 @@ impl SourceEdges<'_> {
             true => beyond(largest, self.vertices),
             false => not_finite(edge, self.edges.shape.weights()),
         };
-        // Parsed or relabelled edges are not at their place in the user's file.
+        // The position of a parsed or relabelled edge says nothing about its place in the user's
+        // file.
         let is_as_given = self.edges.parsed_bytes == 0 && self.options.relabel == Relabel::No;
         fail(match is_as_given {
             true => at_edge(error, self.edges.shape, &self.edges.inputs, position),

@@ -181,8 +181,8 @@ impl<T: Item> Lists<'_, T> {
     ///
     /// Each edge adds a hash of its ends and its weight when it is read from the smaller end, and
     /// subtracts it when it is read from the larger one, in any order. Symmetric lists give 0.
-    /// Other lists give 0 with a probability of 2^-64, unless a file is crafted for that, because
-    /// the hash is known.
+    /// Other lists give 0 with a probability of 2^-64. A crafted file can give 0, because the hash
+    /// is known.
     fn check_symmetric(&self) -> Result<()> {
         let sums = self.sums.lock().unwrap_or_else(PoisonError::into_inner);
         let sum = sums

@@ -32,8 +32,7 @@ const EDGE_BYTES: u64 = size_of::<CoarseEdge>() as u64;
 const WRITING_BYTES: u64 = 2 << 20;
 /// The least bytes of edges in a scratch file.
 const GATHERED_BYTES_MIN: u64 = 1 << 20;
-/// Edges between communities whose vertices are visited in one random order; a single vertex may
-/// have more.
+/// A stretch of vertices that are visited in one random order ends when they have this many edges.
 const STRETCH_EDGES: usize = 1 << 13;
 /// The least memory of a level for the edges between its communities.
 pub(super) const CONTRACTING_BYTES: u64 =
