@@ -167,8 +167,8 @@ impl FieldPlace {
     }
 }
 
-/// Finds the field called `name`, or the field called by the part of `name` before a point. Appends
-/// the places of the remaining fields to `inside`.
+/// Finds the field called `name`, or the field whose name is the part of `name` before a point.
+/// Appends the places of the remaining fields to `inside`.
 fn place_among(fields: &Fields, name: &str, inside: &mut Vec<usize>) -> Option<usize> {
     if let Some((place, _)) = fields.find(name) {
         return Some(place);

@@ -24,8 +24,8 @@ pub(super) fn option(name: &'static str, value: impl ToString) -> RowOption {
     }
 }
 
-/// Finds the killed run of a job of this `kind`, in words, with these `options`, if the job keeps a
-/// journal.
+/// Finds the killed run of a job of this kind with these options, if the job keeps a journal.
+/// `kind` is the kind in words.
 ///
 /// # Errors
 /// Usage: the output is not one file; another run holds the journal. Memory.

@@ -136,7 +136,7 @@ pub(super) struct ReadShape {
     pub(super) reader_bytes: u64,
     /// Approximate bytes of rows that are encoded at once.
     pub(super) batch_bytes: u64,
-    /// Memory of a thread for the longest row while it makes it, in addition to such a batch.
+    /// Memory of a thread while it makes the longest row, in addition to such a batch.
     pub(super) made_bytes: u64,
     /// The longest row, if values are long.
     pub(super) longest: Option<LongRow>,

@@ -190,7 +190,7 @@ pub enum FileRows {
     /// About equal numbers.
     #[default]
     Equal,
-    /// This many each, except for the last.
+    /// This many rows per file, except for the last file.
     Each(u64),
     /// The first file ends before the first of these rows, and so on; the last takes the rest.
     Ends(Vec<u64>),

@@ -83,7 +83,8 @@ pub struct KeyColumn {
     pub is_descending: bool,
     /// Whether nulls come before all values, in either direction.
     pub is_nulls_first: bool,
-    /// Its type, if given. Text is parsed in this type; a column with a type must have this one.
+    /// Its type, if given. Text is parsed as this type; a column that already has a type must have
+    /// this one.
     pub data_type: Option<DataType>,
 }
 

@@ -110,7 +110,7 @@ impl Column {
         Column::under(None, node, array, is_top)
     }
 
-    /// Like [`Column::new`], for a column inside one with these nulls.
+    /// Like [`Column::new`], for a column inside a column with these nulls.
     fn under(
         outer: Option<&NullBuffer>,
         node: &Node,

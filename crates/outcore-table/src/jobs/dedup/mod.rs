@@ -179,7 +179,7 @@ pub fn dedup(
 struct Chosen<'c> {
     kept: &'c dyn Change,
     others: &'c dyn Change,
-    /// The schema of the file for the others.
+    /// The schema of the file with the other rows.
     others_schema: &'c SchemaRef,
 }
 

@@ -199,7 +199,7 @@ impl<'p> Right<'p> {
         Ok(self.plan.read(self.row(number))?.key)
     }
 
-    /// Returns the row if it has that hash, or else the next row of its chain that has.
+    /// Returns the row if it has that hash, or else the next row of its chain with that hash.
     fn of_hash(&self, mut number: u32, hash: u64) -> u32 {
         while number != NONE {
             let entry = &self.entries[number as usize];
@@ -211,8 +211,8 @@ impl<'p> Right<'p> {
         number
     }
 
-    /// Returns the row if it has that hash and that key, or else the next row of its chain that
-    /// has.
+    /// Returns the row if it has that hash and that key, or else the next row of its chain with
+    /// both.
     fn of_key(&self, mut number: u32, hash: u64, key: &[u8]) -> Result<u32> {
         loop {
             number = self.of_hash(number, hash);

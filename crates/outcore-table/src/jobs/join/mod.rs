@@ -2,8 +2,8 @@
 //!
 //! Contract: each left row is paired with each right row that has an equal key. Nulls never match;
 //! 0.0 equals -0.0, and all NaNs are equal. [`JoinKind`] defines what happens to rows without a
-//! partner. With [`AsOf`], a left row gets at most one partner: the last right row with its key
-//! that is not later than itself.
+//! partner. With [`AsOf`], a left row gets at most one partner: the last right row with the same
+//! key that is not later.
 //!
 //! The output has the columns of the left table, followed by those of the right table without its
 //! key columns. It is in the order of the key, nulls last. Within a key, rows are in the order of

@@ -96,7 +96,8 @@ struct JoinPart<'a> {
     has_left: bool,
     /// For multisets: right rows that are not paired yet.
     partners: u64,
-    /// The key's right rows. For an as-of join: the last one, or the first one if none is written.
+    /// Right rows of the key: for an as-of join the last one; otherwise all, or the first one if
+    /// the join writes no right rows.
     held: Held<'a>,
     pairs: Pairs<'a>,
 }

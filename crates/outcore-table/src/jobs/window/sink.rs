@@ -103,7 +103,7 @@ struct WindowPart<'a> {
     order: Vec<u8>,
     /// The place of that row in its group.
     last: Option<RowRank>,
-    /// The first row of the group of the first row that is held.
+    /// The first row of the group that the first held row belongs to.
     first_row: Vec<u8>,
     held: Held,
     columns: Columns<'a>,
@@ -253,7 +253,7 @@ impl WindowPart<'_> {
         usize::try_from(count).unwrap_or(usize::MAX).max(1)
     }
 
-    /// The held rows. If the first row of the first group is kept, it comes before them.
+    /// The held rows. If the first row of their first group is kept, it comes before them.
     fn decoded(&self) -> Result<RecordBatch> {
         let held = &self.held;
         let front = self.has_front().then_some(&self.first_row[..]);
