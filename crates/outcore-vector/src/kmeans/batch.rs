@@ -53,7 +53,7 @@ pub struct Batches {
 }
 
 impl Batches {
-    /// Batches of this many rows, ten of which may pass without improvement, as in scikit-learn.
+    /// Batches of this many rows. Ten batches may pass without improvement, as in scikit-learn.
     pub fn new(rows: usize) -> Self {
         Batches {
             rows,
