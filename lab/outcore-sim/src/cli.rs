@@ -63,7 +63,7 @@ pub struct DriveArgs {
     /// Take the drive from a file instead: TOML, or MQSim's XML.
     #[arg(long)]
     pub ssd: Option<PathBuf>,
-    /// Size of the preset's flash, up to all of it: a smaller drive builds and fills faster, and
+    /// How much of the preset's flash to simulate. A smaller drive is built and filled faster, and
     /// reads and writes at the same speed. A drive takes about 17 bytes of memory per 4 KiB.
     #[arg(long, default_value = "16GiB")]
     pub drive_size: String,
@@ -267,7 +267,7 @@ fn plan_command(args: &PlanArgs, measure: MeasureCpu<'_>) -> Result<u8> {
     Ok(0)
 }
 
-/// Prints how often the data go to scratch, and with how much memory once would be enough.
+/// Prints how many times the data go to scratch, and the memory with which one time is enough.
 fn say_distributions(plan: &SortPlan, job: &SortJob) {
     let enough = plan.one_distribution_memory_bytes.map(|bytes| {
         let whole_bytes = bytes.next_multiple_of(1 << 20);

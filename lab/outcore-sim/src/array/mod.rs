@@ -676,7 +676,7 @@ pub(crate) struct ArrayRequest {
     pub(crate) number: u64,
     /// Drive on which it was recorded.
     pub(crate) drive: u32,
-    /// The file, or the device of a block trace, that `offset_bytes` counts in.
+    /// The file, or the device of a block trace, in which `offset_bytes` counts.
     pub(crate) file: u32,
     pub(crate) op: Op,
     pub(crate) offset_bytes: u64,

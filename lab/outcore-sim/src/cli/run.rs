@@ -91,7 +91,8 @@ pub struct RunArgs {
     pub time: bool,
 }
 
-/// The name of the table of requests. A number is a mistake for the number of requests.
+/// The name of the table of requests. A number is an error, because the user probably means the
+/// number of requests.
 fn parse_table_name(text: &str) -> Result<PathBuf> {
     match text.parse::<f64>() {
         Ok(_) => Err(

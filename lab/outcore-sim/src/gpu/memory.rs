@@ -51,7 +51,7 @@ impl Memory {
         })
     }
 
-    /// Whether the drive need not be asked.
+    /// Whether the memory serves the request, so that it does not go to the drive.
     pub(super) fn serves(&mut self, op: AccessOp, request: Sectors) -> bool {
         match op {
             AccessOp::Read => self.read(request),

@@ -47,7 +47,8 @@ pub(crate) struct Estimate {
     pub response_us: f64,
 }
 
-/// The most launches that are profiled. Longer runs repeat them, and their weights grow.
+/// The most launches that are profiled. In a longer run, these launches stand for the repeated
+/// ones, and their weights are larger.
 const PROFILED_MAX: u64 = 1 << 18;
 
 /// Draws from `launches` launches, which repeat the kernels of `workload`. The `lead` launches

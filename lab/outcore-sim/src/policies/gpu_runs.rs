@@ -1,8 +1,9 @@
 //! Networks on the simulated GPU under each drive: Figs. 4 to 6, and what makes their effects so
 //! large.
 //!
-//! Contract: a run has kernels of repeated passes, by their requests to the drive or as a sample of
-//! the paper's whole run. Equal settings give equal points. Bounds: one drive per core.
+//! Contract: a run has the first kernels of repeated passes, up to a number of requests to the
+//! drive, or a sample of the paper's whole run. Equal settings give equal points. Bounds: one drive
+//! per core.
 
 use outcore_io::Result;
 use rayon::prelude::*;
@@ -274,7 +275,7 @@ fn lengths(options: &PolicyOptions) -> [u64; 2] {
 
 /// Figs. 4 to 6: the networks on the baseline drive, with each mechanism, and on MQMS' drive, in
 /// two lengths and as a sample of all kernels of the paper's run. With
-/// [`PolicyOptions::sample_eps`] only the first length runs, sampled.
+/// [`PolicyOptions::sample_eps`] only the first length is run, as a sample.
 ///
 /// # Errors
 /// An unknown preset, a unit that does not divide its page, or a run that fails.

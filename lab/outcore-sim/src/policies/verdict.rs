@@ -20,8 +20,8 @@ struct Verdict {
     why: &'static str,
 }
 
-/// The reasons. The columns with one mechanism alone show those for networks; the second row of
-/// lavaMD shows that for lavaMD.
+/// The reasons. For networks, the columns with one mechanism alone show them; for lavaMD, its
+/// second row does.
 const OF_NETWORKS: &str = "a sector in a page of 16 KiB costs a read and a program of the page, and \
      GPT-2 writes the same pages for each token, whose planes static allocation keeps; BERT spreads \
      as many reads as writes";

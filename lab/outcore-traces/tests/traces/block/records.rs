@@ -80,7 +80,7 @@ fn oracle_general_reads_objects_at_their_number_of_sectors_and_says_so() {
 fn a_damaged_record_is_skipped_and_counted_or_an_error_with_its_number() {
     let mut bytes = fs::read(fixture(NAMES[0])).unwrap();
     bytes[32 + 15] = 7;
-    // The content leaves a doubt now, so the caller says what it is.
+    // The damaged content leaves a doubt about the format, so the caller names it.
     let error = open(&bytes, &ReadOptions::default()).err().unwrap();
     assert!(error.next_step().unwrap().contains("vscsi-binary"));
     let options = ReadOptions {
