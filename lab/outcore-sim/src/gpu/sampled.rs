@@ -47,7 +47,7 @@ pub(crate) struct Estimate {
     pub response_us: f64,
 }
 
-/// The most launches that are profiled. In a longer run, these launches stand for the repeated
+/// The most launches that are profiled. In a longer run, these launches also represent the later
 /// ones, and their weights are larger.
 const PROFILED_MAX: u64 = 1 << 18;
 
