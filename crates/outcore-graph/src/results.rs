@@ -7,7 +7,7 @@
 //! pipe gets raw numbers, or lines by name. Names in lines are quoted as in CSV if necessary.
 //! [`top`] returns equal values in the order of vertices.
 //!
-//! Bounds: string names are streamed; those of values are in memory.
+//! Bounds: string names are streamed; names of vertices that are values are in memory.
 
 use std::sync::Arc;
 
@@ -210,7 +210,7 @@ pub fn write_stored(
     let count = labels.vertices() as usize;
     let is_csv = is_called(&to.to, "csv");
     if options.by_name || is_csv && options.names.is_some() {
-        let cause = "lines by name need all vertices in memory, but they do not fit";
+        let cause = "to write lines by name, all vertices must fit in memory, but they do not";
         return Err(Error::usage("write labels", cause)
             .hint("write an array (.npy), or allow more with --memory"));
     }

@@ -16,9 +16,9 @@
 //!   the same
 //! - null and anything: the other
 //!
-//! Lists and objects have a common type if their contents have one. Other pairs have none, above
-//! all pairs whose values would be rounded: a decimal and a float, or a time with a zone and one
-//! without.
+//! Lists and objects have a common type if their contents have one. Other pairs have none, in
+//! particular pairs whose values would be rounded: a decimal and a float, or a time with a zone and
+//! a time without.
 //!
 //! [`cast_to`] converts values to a common type. It fails for a value that this type does not hold,
 //! such as 2^53 + 1 as a float or the year 9999 in nanoseconds. So no value is rounded, truncated
@@ -324,7 +324,8 @@ fn inexact(array: &ArrayRef, floats: &ArrayRef) -> Option<String> {
         return None;
     }
     let floats = floats.as_primitive::<Float64Type>();
-    // Above this, not every integer is a float, and 2^63 and 2^64 are not 64-bit numbers.
+    // Floats do not hold every integer above this one. Floats rounded to 2^63 or 2^64 are compared
+    // in 128 bits, because 64 bits do not hold these numbers.
     const EXACT_MAX: u64 = 1 << 53;
     let mut rows = 0..array.len();
     match array.data_type() {
@@ -390,8 +391,7 @@ pub(crate) fn united(schemas: &[FileSchema<'_>]) -> Result<SchemaRef> {
             if both != *known.data_type() {
                 *known = Arc::new(Field::clone(known).with_data_type(both));
             }
-            // Metadata that only one side has about its values does not hold for the values of the
-            // other.
+            // Metadata about the values of one side need not hold for the values of the other.
             let extension = |field: &Field| {
                 let keys = [EXTENSION_TYPE_NAME_KEY, EXTENSION_TYPE_METADATA_KEY];
                 keys.map(|key| field.metadata().get(key).cloned())

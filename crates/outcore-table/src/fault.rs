@@ -68,7 +68,7 @@ fn is_of_system(source: &std::io::Error) -> bool {
     source.raw_os_error().is_some() || inner.is_some_and(|inner| inner.is::<Error>())
 }
 
-/// Converts an error of the system, or one of ours that was wrapped as one.
+/// Converts an error of the system, or an error of ours that was wrapped as a system error.
 pub(crate) fn passed_through(operation: &str, source: &std::io::Error) -> Error {
     let own = source
         .get_ref()

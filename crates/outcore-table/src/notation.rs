@@ -49,8 +49,8 @@ const NAMES: [(&str, DataType); 30] = [
     ("date32", DataType::Date32),
     ("time", DataType::Time64(TimeUnit::Microsecond)),
 ];
-/// Names that other tools give to types, and ours. They are rejected, since what they mean differs
-/// between tools.
+/// Names that other tools give to types, with our names. They are rejected, because their meaning
+/// differs between tools.
 const FOREIGN: [(&str, &str); 14] = [
     ("str", "text"),
     ("varchar", "text"),

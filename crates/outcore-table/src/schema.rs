@@ -52,7 +52,7 @@ pub(crate) fn column_index(schema: &Schema, name: &str, operation: &str) -> Resu
     Err(match nearest(name, &names) {
         Some(near) => error.hint(format!("did you mean `{near}`?")),
         None if names.is_empty() => error.hint(
-            "the table has no columns; in JSON lines, each line is an object, as jq -c '.[]' writes an array",
+            "the table has no columns; in JSON lines, each line is one object; jq -c '.[]' converts an array",
         ),
         None => error.hint(format!("the columns are {}", listed(&names))),
     })
@@ -167,8 +167,8 @@ impl FieldPlace {
     }
 }
 
-/// Finds the field called `name`, or the field called by the part of `name` before a point. Appends
-/// the places of the remaining fields to `inside`.
+/// Finds the field called `name`, or the field whose name is the part of `name` before a point.
+/// Appends the places of the remaining fields to `inside`.
 fn place_among(fields: &Fields, name: &str, inside: &mut Vec<usize>) -> Option<usize> {
     if let Some((place, _)) = fields.find(name) {
         return Some(place);
@@ -363,7 +363,7 @@ fn check_fields(fields: &Fields, within: Option<&str>) -> Result<()> {
     Ok(())
 }
 
-/// The same for the objects in values of a type.
+/// Checks the objects inside values of a type in the same way.
 fn check_nested(kind: &DataType, column: &str) -> Result<()> {
     match kind {
         DataType::Struct(fields) => check_fields(fields, Some(column)),

@@ -1,8 +1,8 @@
 //! Converts vectors from one format to another.
 //!
 //! Contract: one pass of the engine's writer. Each row is written at its place, with the same
-//! numbers, or the nearest that the new type has. NaN, and a number outside the range of the new
-//! type, are errors with their row. The output is absent or whole.
+//! numbers, or the nearest that the new type has. A NaN, or a number outside the range of the new
+//! type, is an error that reports its row. The output is absent or whole.
 //!
 //! Bounds: one read and one write; memory is the engine's window of pieces and one row per thread.
 

@@ -178,7 +178,7 @@ impl<'f> Scan<'f> {
         self.run_ranges(job, phase, std::slice::from_ref(&all), state, visit)
     }
 
-    /// The same for some ranges of rows; each piece is inside one of them.
+    /// Like [`Scan::run`], for some ranges of rows; each piece is inside one of them.
     ///
     /// # Errors
     /// As [`Scan::run`].
@@ -473,8 +473,8 @@ const NUMBER_MAX: f64 = 1e100;
 /// If no number of a row is larger than this, the squares may be 0.
 const NUMBER_MIN: f64 = 1e-100;
 
-/// The column of a number that is NaN, infinite or too large for distances, or that is the largest
-/// of a row of tiny ones.
+/// The column of a number that is NaN, infinite or too large for distances, or of the largest
+/// number in a row of tiny numbers.
 pub(crate) fn strange_in(row: &[f64]) -> Option<usize> {
     let mut largest = (0, 0.0);
     for (column, number) in row.iter().enumerate() {

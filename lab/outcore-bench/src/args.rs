@@ -45,37 +45,38 @@ Examples:
 pub enum BenchCommand {
     /// Measure drives: rates, IOPS, latency, scaling, bottlenecks, and a recommended setting
     ///
-    /// Only reads, unless you pass --write-ok. In a directory it makes a file, and removes it
-    /// however the run ends. It rejects a device that is mounted or in use.
+    /// Measures only reads, unless you pass --write-ok. In a directory, it makes a file to read,
+    /// and removes it even if the run fails. It rejects a device that is mounted or in use.
     Io(IoArgs),
     /// Compare a sort larger than memory with a sort in memory, over distributions, drives and
     /// sizes
     ///
-    /// The tables and figures of PALID (SPAA 2025), Fig. 9 and 10, on these drives. All data are in
-    /// private directories there, and are removed at the end.
+    /// Repeats the experiments of PALID (SPAA 2025), Fig. 9 and 10, on these drives. All data are
+    /// in private directories there, and are removed at the end.
     Sort(SortBenchArgs),
     /// Compare sorted views with sorts that write their result and with a sort in memory, by memory
     ///
-    /// Table 2 and Fig. 3 of ActiveSort on these drives: bytes moved and time until all sorted data
-    /// have been read once; then reads of a view compared with reads of the sorted file. All data
-    /// are in private directories there, and are removed at the end.
+    /// Repeats Table 2 and Fig. 3 of ActiveSort on these drives: the bytes moved, and the time
+    /// until all sorted data have been read once. Then compares reads of a view with reads of the
+    /// sorted file. All data are in private directories there, and are removed at the end.
     View(ViewBenchArgs),
     /// Map, filter, reduce, scan and shuffle against size, across the memory limit
     ///
-    /// PALID (SPAA 2025), Fig. 11, on these drives. All data are in private directories there, and
-    /// are removed at the end.
+    /// Repeats PALID (SPAA 2025), Fig. 11, on these drives. All data are in private directories
+    /// there, and are removed at the end.
     Primitives(PrimitivesArgs),
     /// Components, BFS, PageRank and a k-core of one graph on 1, 2, 4, ... drives
     ///
-    /// The figure of Falcon (ATC 2017) on these drives: time, rate and share of the floor. All data
+    /// Repeats the experiment of the Falcon paper (ATC 2017) on these drives. Prints the time and
+    /// the rate of each algorithm, and the share of its time that the drives alone need. All data
     /// are in private directories there, and are removed at the end.
     Graph(GraphBenchArgs),
     /// Neighbours, clusters, sort and lookup of vectors, by threads and drives
     ///
-    /// The figures of the LLNL poster "Threading Opportunities in High-Performance Flash-Memory
-    /// Storage" on these drives: each job on a file of vectors of 32 f32, with 1, 2, 4, ... threads
-    /// and on 1, 2, 4, ... drives. All data are in private directories there, and are removed at
-    /// the end.
+    /// Repeats the experiments of the LLNL poster "Threading Opportunities in High-Performance
+    /// Flash-Memory Storage" on these drives. Runs each job on a file of vectors of 32 f32, with 1,
+    /// 2, 4, ... threads and on 1, 2, 4, ... drives. All data are in private directories there, and
+    /// are removed at the end.
     Vectors(VectorsBenchArgs),
     /// Compare two reports of one benchmark, figure by figure
     ///
@@ -161,8 +162,8 @@ Examples:
 #[derive(Debug, Args)]
 #[command(after_long_help = SORT_EXAMPLES)]
 pub struct SortBenchArgs {
-    /// A directory on each drive; needs three times the data on all drives together, and also on
-    /// the first drive
+    /// A directory on each drive; the drives together, and also the first one alone, need space for
+    /// three times the data
     #[arg(required = true, value_name = "DIR", value_hint = ValueHint::DirPath)]
     pub dirs: Vec<PathBuf>,
     /// Size of the data
@@ -209,8 +210,8 @@ Examples:
 #[derive(Debug, Args)]
 #[command(after_long_help = VIEW_EXAMPLES)]
 pub struct ViewBenchArgs {
-    /// A directory on each drive; needs three times the data on all drives together, and also on
-    /// the first drive
+    /// A directory on each drive; the drives together, and also the first one alone, need space for
+    /// three times the data
     #[arg(required = true, value_name = "DIR", value_hint = ValueHint::DirPath)]
     pub dirs: Vec<PathBuf>,
     /// Size of the data: records of 4 KiB with keys of 10 bytes
@@ -257,7 +258,7 @@ Examples:
 #[derive(Debug, Args)]
 #[command(after_long_help = PRIMITIVES_EXAMPLES)]
 pub struct PrimitivesArgs {
-    /// A directory on each drive; needs three times the largest data on all of them together
+    /// A directory on each drive; all of them together need space for three times the largest data
     #[arg(required = true, value_name = "DIR", value_hint = ValueHint::DirPath)]
     pub dirs: Vec<PathBuf>,
     /// Size of the largest data
@@ -300,8 +301,8 @@ Examples:
 #[derive(Debug, Args)]
 #[command(after_long_help = GRAPH_EXAMPLES)]
 pub struct GraphBenchArgs {
-    /// A directory on each drive; the first needs twice the size of the graph, plus the size of its
-    /// edges as pairs
+    /// A directory on each drive; the first needs space for twice the graph, and for its edges as
+    /// pairs
     #[arg(required = true, value_name = "DIR", value_hint = ValueHint::DirPath)]
     pub dirs: Vec<PathBuf>,
     /// The graph has 2 to the power of N vertices
@@ -348,8 +349,8 @@ Examples:
 #[derive(Debug, Args)]
 #[command(after_long_help = VECTORS_EXAMPLES)]
 pub struct VectorsBenchArgs {
-    /// A directory on each drive; needs twice the size of the vectors on the first drive, and three
-    /// times on all drives together
+    /// A directory on each drive. The first needs space for twice the vectors; all together need
+    /// space for three times the vectors
     #[arg(required = true, value_name = "DIR", value_hint = ValueHint::DirPath)]
     pub dirs: Vec<PathBuf>,
     /// Size of the file of vectors
@@ -402,8 +403,8 @@ Examples:
 #[derive(Debug, Args)]
 #[command(after_long_help = REPLAY_EXAMPLES)]
 pub struct ReplayArgs {
-    /// The trace: a block trace of another program (--format lists them), or outcore's own; packed
-    /// with gzip or zstd or not; - for standard input
+    /// The trace: a block trace of another program (see --format) or of outcore, also compressed
+    /// with gzip or zstd; - for standard input
     #[arg(value_name = "TRACE", value_hint = ValueHint::FilePath)]
     pub trace: PathBuf,
     /// A directory on each drive, a drives file (.toml), or an empty block device; repeat for more

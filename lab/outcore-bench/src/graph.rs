@@ -165,7 +165,7 @@ pub fn run(options: &GraphBenchOptions, watch: Watch<'_>) -> Result<Report> {
         format!("An R-MAT graph of scale {} on drives", options.scale),
     );
     report.option("scale", options.scale.to_string());
-    report.option("edges a vertex", options.factor.to_string());
+    report.option("edges per vertex", options.factor.to_string());
     report.option("memory", units::bytes(options.memory_bytes));
     report.option("threads", options.threads.to_string());
     for dir in &options.dirs {

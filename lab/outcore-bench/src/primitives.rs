@@ -211,8 +211,9 @@ fn tell(report: &mut Report, found: &[Times], memory_bytes: f64) {
         "primitives",
         "Time and rate by size",
         "Uniform 64-bit numbers on all drives, from a quarter of the memory to many times as much. \
-         Map, scan and shuffle write as much as they read, filter half of it, reduce nothing; what \
-         is shuffled beyond the memory goes to scratch once. PALID Fig. 11.",
+         Map, scan and shuffle write as much as they read, filter writes half of it, and reduce \
+         writes nothing. A shuffle of more data than memory writes them to scratch once. PALID \
+         Fig. 11.",
     );
     let seconds = Measure {
         id: "times",

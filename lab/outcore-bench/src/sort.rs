@@ -172,9 +172,9 @@ impl<'a> Bench<'a> {
         let mut section = Section::new(
             "distributions",
             "Distributions and drives",
-            "Time to sort, input and output included, by distribution of the keys and number of \
-             drives, compared with a radix sort in memory with all threads, alone and with reading \
-             and writing its file. PALID Fig. 9.",
+            "Time to sort, including input and output, by distribution of the keys and number of \
+             drives. For comparison: a radix sort in memory with all threads, without and with \
+             reading and writing its file. PALID Fig. 9.",
         );
         let counts = self.drive_counts();
         let mut table = Table::new("distributions", "Time to sort", &[("keys", Unit::Count)]);

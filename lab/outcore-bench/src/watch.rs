@@ -65,7 +65,7 @@ impl Watch<'_> {
             });
             let done = work();
             is_over.store(true, Ordering::Release);
-            // Without the thread, the work ran unwatched.
+            // If the thread could not be created, the work ran unwatched.
             if let Ok(looker) = looker {
                 looker.thread().unpark();
             }

@@ -2,9 +2,10 @@
 //!
 //! Contract: pure text of 760 x 420 pixels, wider for many bars or dots, that scales with its page.
 //! [`STYLE`] sets the colours as CSS variables, so that a page can follow the reader's choice of
-//! light or dark. Readers with red-green colour blindness can distinguish them (Okabe and Ito,
-//! "Color Universal Design", 2008, and two more). Each mark has a `<title>` that browsers show when
-//! the reader points at it. Text widths are generous estimates, because no font is available here.
+//! light or dark. Readers with red-green colour blindness can distinguish them: they are those of
+//! Okabe and Ito, "Color Universal Design", 2008, and two more. Each mark has a `<title>` that
+//! browsers show when the reader points at it. Text widths are generous estimates, because no font
+//! is available here.
 
 use std::fmt::Write;
 
@@ -43,9 +44,9 @@ const LIGHT: [&str; COLORS] = [
     "#0072b2", "#d55e00", "#009e73", "#cc79a7", "#56b4e9", "#e69f00", "#6f4fc0", "#59636e",
 ];
 
-/// Colours and fonts of all charts, for light and dark backgrounds. A page may choose by setting
-/// the variables `--oc-*` on `:root[data-theme]`. Programs without support for variables (most
-/// converters to PDF and PNG) use the plain colours that precede them.
+/// Colours and fonts of all charts, for light and dark backgrounds. A page may choose one of the
+/// two by setting the variables `--oc-*` on `:root[data-theme]`. Programs without support for
+/// variables (most converters to PDF and PNG) use the plain colours that precede them.
 pub const STYLE: &str = "\
 .oc-chart{--oc-ink:#1f2328;--oc-dim:#59636e;--oc-grid:#d9dee3;--oc-c0:#0072b2;--oc-c1:#d55e00;\
 --oc-c2:#009e73;--oc-c3:#cc79a7;--oc-c4:#56b4e9;--oc-c5:#e69f00;--oc-c6:#6f4fc0;--oc-c7:#59636e;\

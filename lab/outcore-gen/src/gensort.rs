@@ -69,8 +69,8 @@ impl Gensort {
         }
     }
 
-    /// Writes the records from `first_record` (counted from `options.first`) on. Panics if `out`
-    /// does not hold whole records.
+    /// Writes the records that start with `first_record`, counted from `options.first`. Panics if
+    /// `out` does not hold whole records.
     pub(crate) fn fill(&self, first_record: u64, out: &mut [u8]) {
         assert!(out.len().is_multiple_of(RECORD_BYTES), "whole records");
         let mut record = self.options.first.wrapping_add(u128::from(first_record));

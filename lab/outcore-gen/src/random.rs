@@ -98,7 +98,7 @@ pub(crate) fn finite_f64(word: u64) -> u64 {
     }
 }
 
-/// The same for single precision, from the high half of the word.
+/// A finite number of single precision, from the high half of the word.
 #[inline(always)]
 pub(crate) fn finite_f32(word: u64) -> u64 {
     const EXPONENT: u64 = 0xFF << 23;
@@ -110,7 +110,7 @@ pub(crate) fn finite_f32(word: u64) -> u64 {
     }
 }
 
-/// The same for half precision, from the high quarter of the word.
+/// A finite number of half precision, from the high quarter of the word.
 #[inline(always)]
 pub(crate) fn finite_f16(word: u64) -> u64 {
     const EXPONENT: u64 = 0x1F << 10;

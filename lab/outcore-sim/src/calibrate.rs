@@ -74,7 +74,7 @@ impl Calibrated {
         worst_of(self.fits.iter())
     }
 
-    /// The same of the figures that it was fitted to.
+    /// Largest deviation among the figures that it was fitted to, as a share of the target.
     fn worst_fitted(&self) -> f64 {
         worst_of(self.fits.iter().filter(|fit| !fit.is_held_back))
     }

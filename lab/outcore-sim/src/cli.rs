@@ -43,13 +43,14 @@ pub enum SimCommand {
     Calibrate(calibrate::CalibrateArgs),
     /// Predict a sort from its plan.
     Plan(PlanArgs),
-    /// Which launches of a GPU trace to simulate so that the whole is known well enough.
+    /// Choose launches of a GPU trace whose simulation predicts the whole trace well enough.
     Allegro(crate::allegro::command::AllegroArgs),
-    /// ActiveSort: a drive that merges while it is read, then and now.
+    /// Simulate ActiveSort, a drive that merges while it is read, in its prototype and in modern
+    /// drives.
     Activesort(crate::activesort::command::ActiveSortArgs),
-    /// A GPU inside the storage: networks, Rodinia kernels or a recorded trace.
+    /// Simulate a GPU inside the storage: networks, Rodinia kernels or a recorded trace.
     Gpu(crate::gpu::command::GpuArgs),
-    /// Allocation, mapping and block scheduling compared, as tables and charts.
+    /// Compare allocation, mapping and block scheduling, as tables and charts.
     Policies(crate::policies::command::PolicyArgs),
 }
 
@@ -62,8 +63,8 @@ pub struct DriveArgs {
     /// Take the drive from a file instead: TOML, or MQSim's XML.
     #[arg(long)]
     pub ssd: Option<PathBuf>,
-    /// Size of the preset's flash, up to all of it: smaller ones build and fill faster, at the same
-    /// speed. A drive takes about 17 bytes of memory per 4 KiB.
+    /// How much of the preset's flash to simulate. A smaller drive is built and filled faster, and
+    /// reads and writes at the same speed. A drive takes about 17 bytes of memory per 4 KiB.
     #[arg(long, default_value = "16GiB")]
     pub drive_size: String,
     /// Change a value of the drive, such as flash.channels=16 (repeatable). `sim presets NAME`
@@ -115,7 +116,7 @@ fn warn_all(warnings: &[String]) {
 /// `sim plan`.
 #[derive(Debug, Args)]
 pub struct PlanArgs {
-    /// Which job.
+    /// The job.
     #[arg(default_value = "sort", value_parser = ["sort"])]
     pub job: String,
     /// Bytes to sort, such as 8TB.
@@ -143,8 +144,8 @@ pub struct PlanArgs {
     /// distributed and eight times while its bucket is sorted.
     #[arg(long, value_name = "RATE")]
     pub memory_rate: Option<String>,
-    /// Take the computation of a pass over a record from this trace of a sort on the machine in
-    /// question (`outcore sort --record-io`), instead of measuring it on this one.
+    /// Take the computation per record from this trace of a sort on the machine in question (made
+    /// with `outcore sort --record-io`), instead of measuring it on this machine.
     #[arg(long, value_name = "TRACE", conflicts_with_all = ["distribute_ns", "sort_ns"])]
     pub cpu_from: Option<PathBuf>,
     /// Core nanoseconds to distribute a record [default: measured on this machine].
@@ -153,8 +154,8 @@ pub struct PlanArgs {
     /// Core nanoseconds to sort a record [default: measured on this machine].
     #[arg(long)]
     pub sort_ns: Option<f64>,
-    /// Machines that sort together, with the memory, cores and drives above each; several numbers
-    /// give a line each.
+    /// Number of machines that sort together, each with this memory, these cores and these drives;
+    /// several numbers print one line each.
     #[arg(long, value_delimiter = ',', value_name = "N", requires = "link")]
     pub nodes: Vec<u32>,
     /// Rate of a machine's network link, each way, such as 3GB/s.
@@ -266,7 +267,7 @@ fn plan_command(args: &PlanArgs, measure: MeasureCpu<'_>) -> Result<u8> {
     Ok(0)
 }
 
-/// How often the data go to scratch, and what would make it once.
+/// Prints how many times the data go to scratch, and the memory with which one time is enough.
 fn say_distributions(plan: &SortPlan, job: &SortJob) {
     let enough = plan.one_distribution_memory_bytes.map(|bytes| {
         let whole_bytes = bytes.next_multiple_of(1 << 20);

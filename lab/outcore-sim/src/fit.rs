@@ -65,7 +65,7 @@ pub(crate) struct Scale {
 }
 
 impl Scale {
-    /// The scaled `offset_bytes`; `None` if `bytes` from there exceed the room.
+    /// The scaled `offset_bytes`; `None` if `bytes` are more than the room.
     pub(crate) fn offset(self, offset_bytes: u64, bytes: u64) -> Option<u64> {
         let room_blocks = u128::from(self.room_bytes / BLOCK_BYTES);
         let span_blocks = u128::from(self.span_bytes.div_ceil(BLOCK_BYTES).max(1));

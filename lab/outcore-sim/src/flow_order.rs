@@ -10,7 +10,8 @@
 
 const HASH_SEED: u64 = 0xc70f_6907;
 const HASH_FACTOR: u64 = 0xc6a4_a793_5bd1_e995;
-/// Numbers of buckets, each from the element on that does not fit into the one before.
+/// Numbers of buckets. The map uses each of them from the first element that does not fit into the
+/// previous number.
 const BUCKET_COUNTS: [usize; 16] = [
     1, 13, 29, 59, 127, 257, 541, 1109, 2357, 5087, 10_273, 20_753, 42_043, 85_229, 172_933,
     351_061,
@@ -146,8 +147,9 @@ impl Map {
         }
     }
 
-    /// Takes the next number of buckets. The nodes enter it in the order of the list; one whose
-    /// bucket is not empty goes behind what precedes the bucket's first.
+    /// Takes the next number of buckets. The nodes enter the new buckets in the order of the list.
+    /// If a node's bucket is not empty, the node goes directly after the one that precedes the
+    /// bucket's first node.
     fn grow(&mut self) {
         let larger = BUCKET_COUNTS
             .iter()

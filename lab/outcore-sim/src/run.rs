@@ -6,8 +6,8 @@
 //!
 //! With a warm-up, everything that is reported begins after the warm-up and ends with the last
 //! request. The drive is then in the steady state of its own load, reached by writing. Data that
-//! the drive's cache still has to write at the end is not counted, because the cache held as much
-//! when the counting began.
+//! the drive's cache still has to write at the end is not counted, because the cache held the same
+//! amount when the counting began.
 //!
 //! Rates end with the last request in every run. Without a warm-up the counters of the drive (write
 //! amplification, energy, wear, utilisation) continue to the last event.

@@ -157,7 +157,8 @@ impl WorkloadFile {
         Ok(file)
     }
 
-    /// The same without a check whether the flows are possible; [`WorkloadFile::flows`] checks it.
+    /// Like [`WorkloadFile::set`], without a check whether the flows are possible;
+    /// [`WorkloadFile::flows`] checks that.
     ///
     /// # Errors
     /// An unknown key or flow, or a value of another type.

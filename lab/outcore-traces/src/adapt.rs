@@ -257,7 +257,7 @@ impl<I: Iterator<Item = Result<Request>>> Adapted<I> {
                 let longest = outcore_io::units::bytes(longest);
                 Err(self.refused(
                     request,
-                    &format!("is longer than {longest}, which is all there is"),
+                    &format!("is longer than the {longest} that can be replayed"),
                 ))
             }
             _ => Ok(()),

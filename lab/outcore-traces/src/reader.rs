@@ -3,10 +3,11 @@
 //! Contract: files of any length are read in constant memory. Corrupt lines are skipped and
 //! counted, or an error with file and line if the caller chooses so. Several files (one per CPU
 //! from blktrace, or the parts of a trace) are merged by time, stably; each file keeps its own
-//! order. Events that are no requests but time them (an issue, a completion) are merged as well,
-//! since the files of two CPUs may have the two ends of a request. Nothing is sorted, so traces
-//! that are not ordered by time stay so. A file without any request is an error at its end, and so
-//! is a binary file that ends inside a record. Cost: one pass, no allocation per line.
+//! order. Events that are not requests, but that time requests (an issue, a completion), are merged
+//! as well, since the files of two CPUs may have the two ends of a request. Nothing is sorted, so
+//! traces that are not ordered by time stay unordered. A file without any request is an error at
+//! its end, and so is a binary file that ends inside a record. Cost: one pass, no allocation per
+//! line.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;

@@ -278,7 +278,7 @@ pub(crate) struct Tally {
     pub(crate) ignored: u64,
 }
 
-/// A part of a file of some format, in messages.
+/// How messages name a part of a file, for example "line of MSR Cambridge".
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct FormatPart {
     /// `line`, `record`.

@@ -80,7 +80,7 @@ impl Timing {
         }
     }
 
-    /// When the event occurred, if it is one.
+    /// The time of the event, if this is an issue or a completion.
     pub(crate) fn time_ns(&self) -> Option<u64> {
         match self {
             Timing::Issued(request) | Timing::Completed(request) => Some(request.time_ns),
@@ -165,7 +165,7 @@ pub struct ResponseTimes {
     pub unmatched: u64,
     /// The mean.
     pub mean_ns: u64,
-    /// The median; at most 12.5 % above the true one, as the next.
+    /// The median; like the next percentile, it is at most 12.5 % above the true one.
     pub p50_ns: u64,
     /// The 99th percentile.
     pub p99_ns: u64,

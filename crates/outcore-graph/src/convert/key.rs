@@ -1,9 +1,10 @@
 //! The keys by which edges are sorted: one number for an edge's place in each list.
 //!
 //! Contract: a key consists of the direction, the vertex, its neighbour, and the weight as a number
-//! with the same order. So one sort brings the edges of all lists in order, those of targets before
-//! those of sources. Tiles are made from the lists ([`crate::format::row`]). A vertex takes as many
-//! bits as the largest one needs. Keys of 64 bits are enough for 2^31 vertices without weights.
+//! with the same order. So one sort puts the edges of all lists in order: first the lists of
+//! targets, then the lists of sources. Tiles are made from the lists ([`crate::format::row`]). A
+//! vertex takes as many bits as the largest one needs. Keys of 64 bits are enough for 2^31 vertices
+//! without weights.
 
 use bytemuck::Pod;
 use outcore::{Error, Result, Sortable};

@@ -7,11 +7,10 @@
 //! once ([`once`]). Other formats, and edges whose ids are relabelled ([`relabel`]), are first
 //! parsed to files of pairs. The bytes of the graph depend only on the edges and the options.
 //!
-//! Bounds: memory is that of the sort, and a few MiB for output files. I/O is one read of the
-//! input; two keys per edge of 8 bytes each (16 for weights or more than 2^31 vertices) to scratch
-//! and back; and the graph. Formats that are parsed first are written to scratch and read once
-//! more. With little memory, pairs are read once more to count the vertices, and text is parsed
-//! first.
+//! Bounds: memory for the sort, and a few MiB for output files. I/O is one read of the input; two
+//! keys per edge of 8 bytes each (16 for weights or more than 2^31 vertices) to scratch and back;
+//! and the graph. Formats that are parsed first are written to scratch and read once more. With
+//! little memory, pairs are read once more to count the vertices, and text is parsed first.
 
 mod given;
 mod key;
@@ -48,8 +47,8 @@ use pack::{FILES, GraphKind, GraphSize, KeyWriter, Packed, Packing, Sizes, Sizes
 use relabel::{Relabelled, Traffic};
 
 const CONVERT: &str = "convert edges";
-/// Above this number of vertices, there must be an edge for each [`VERTICES_AN_EDGE`] of them,
-/// unless the caller gives the number.
+/// A graph with more vertices than this must have at least one edge per [`VERTICES_AN_EDGE`]
+/// vertices, unless the caller gives the number of vertices.
 const VERTICES_UNASKED: u64 = 1 << 24;
 const VERTICES_AN_EDGE: u64 = 256;
 /// The most vertices: a number has four bytes, and the last value means no vertex.
@@ -114,7 +113,7 @@ pub fn convert(
 /// Converts the edges that `rows` returns.
 ///
 /// # Errors
-/// As [`convert`]; [`Kind::Usage`] for ids that are names or numbers, unlike in the options.
+/// As [`convert`]; [`Kind::Usage`] for names if the options require numbers, and the reverse.
 pub fn convert_rows(
     job: &Job,
     rows: &dyn EdgeRows,
@@ -157,7 +156,7 @@ fn run_from(
         job.options.drives = vec![ScratchDrive::new(&beside)];
     }
     for drive in &job.options.drives {
-        // Also swept here, where this conversion uses no scratch.
+        // This sweeps every drive, even if the conversion writes nothing there.
         job.device.sweep_private_dirs(&drive.dir)?;
     }
     let made = NewDir::make(job.device.as_ref(), "make graph", dir)?;
@@ -173,7 +172,7 @@ fn run_from(
     };
     made.keep();
     let mut phases = done.summary.phases;
-    // The sort does not see the bytes of the graph that its rows become.
+    // The sort does not count the bytes of the graph that is made from its rows.
     for phase in phases.iter_mut().filter(|phase| phase.name == "sort") {
         phase.written_bytes += done.graph_bytes;
     }
@@ -374,7 +373,8 @@ fn input_items(edges: &EdgeFiles) -> Result<u64> {
     Ok(items)
 }
 
-/// The number of vertices: the requested number, that of headers, or one more than the largest id.
+/// The number of vertices: the requested number, the number in the headers, or one more than the
+/// largest id.
 fn count_vertices(job: &Job, edges: &EdgeFiles, options: &ConvertOptions) -> Result<u64> {
     let told = options
         .vertices
@@ -534,7 +534,8 @@ impl SourceEdges<'_> {
             true => beyond(largest, self.vertices),
             false => not_finite(edge, self.edges.shape.weights()),
         };
-        // Parsed or relabelled edges are no longer at their place in the user's file.
+        // The position of a parsed or relabelled edge says nothing about its place in the user's
+        // file.
         let is_as_given = self.edges.parsed_bytes == 0 && self.options.relabel == Relabel::No;
         fail(match is_as_given {
             true => at_edge(error, self.edges.shape, &self.edges.inputs, position),

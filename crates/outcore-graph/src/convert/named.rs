@@ -2,9 +2,9 @@
 //! than a sort needs.
 //!
 //! Contract: as [`super::relabel`], with a sort of rows in place of numbers. Each end of an edge
-//! becomes a row. The row has the end's name, a zero byte, which no name contains, its place (twice
-//! the offset of its line, plus one for the target), and the edge's weight. Rows are their own
-//! keys, so all ends with one name are adjacent in the sorted rows. Each distinct name gets the
+//! becomes a row. The row has the end's name, a zero byte (which no name contains), its place
+//! (twice the offset of its line, plus one for the target), and the edge's weight. Rows are their
+//! own keys, so all ends with one name are adjacent in the sorted rows. Each distinct name gets the
 //! next number and is appended to the names. Pairs of place and number are then processed as for
 //! numeric ids.
 //!
@@ -185,7 +185,7 @@ impl<'a> NamedRows<'a> {
         Ok(rows)
     }
 
-    /// Samples lines evenly from the text. Lines that are cut off are also used.
+    /// Samples lines evenly from the text. Lines that the border of a sample cuts are also used.
     fn take_sample(&mut self) -> Result<()> {
         if self.text_bytes == 0 {
             return Ok(());
@@ -284,7 +284,7 @@ impl RowSource for NamedRows<'_> {
     }
 
     fn sample(&self, take: &mut TakeRows<'_>) -> Result<()> {
-        // The same share of each batch is used.
+        // The sample uses the same share of each batch.
         let mut batch = RowBatch::default();
         for row in self.sample.iter() {
             batch.push(row)?;

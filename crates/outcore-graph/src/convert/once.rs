@@ -6,7 +6,7 @@
 //! thousandth more. If a larger id occurs, the pass fails, leaves nothing behind, and the edges are
 //! converted like those of other formats. The graph is the same.
 //!
-//! Bounds: as those of [`super`], and a read of some places of each file before.
+//! Bounds: those of [`super`], and first a read of some places of each file.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;

@@ -26,7 +26,7 @@ const END_BYTES: usize = 22;
 const TAIL_BYTES: u64 = 65_535 + END_BYTES as u64 + 20 + 56;
 const LOCAL_BYTES: usize = 30;
 const ENTRY_BYTES: usize = 46;
-/// The longest directory; so few arrays never need more.
+/// The longest directory; the few arrays of a matrix never need more.
 const DIRECTORY_BYTES_MAX: u64 = 1 << 20;
 /// The place of an array in the archive.
 #[derive(Debug, Clone)]

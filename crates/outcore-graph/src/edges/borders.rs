@@ -238,7 +238,7 @@ mod tests {
     #[test]
     fn a_line_that_borders_cut_comes_with_the_last_of_its_parts() {
         let text = b"ab\n\nc\nlonger than a piece\n\nlast";
-        // The text comes after another one of ten bytes.
+        // The text begins at byte 10, after another text.
         let at = 10..10 + text.len() as u64;
         for piece_bytes in 1..text.len() + 2 {
             let pieces: Vec<(usize, &[u8])> = text.chunks(piece_bytes).enumerate().collect();

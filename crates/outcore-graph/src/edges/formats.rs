@@ -139,7 +139,7 @@ impl EdgeFormat {
     }
 }
 
-/// Returns the format of `files`: the requested one, or that of their extensions.
+/// Returns the format of `files`: the requested one, or the format of their extensions.
 ///
 /// # Errors
 /// [`outcore::Kind::Usage`] for no files, for extensions of no format or of several, and for
@@ -545,7 +545,7 @@ impl CsvColumns<'_> {
     fn ends(&self, wanted: &[String]) -> Result<[usize; 2]> {
         match wanted {
             [] if self.names.iter().any(String::is_empty) => {
-                let cause = "a column has no name, as that of pandas' index";
+                let cause = "a column has no name, like the index that pandas writes";
                 Err(Error::usage(READ, cause)
                     .path(self.path)
                     .hint("name those of source and target with --columns SOURCE,TARGET"))

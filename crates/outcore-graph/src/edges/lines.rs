@@ -180,7 +180,7 @@ impl LineFiles {
             if let Some(whole) = whole_lines(piece, borders, file.syntax.line_end()) {
                 file.each_edge(batch.first + whole.start as u64, &piece[whole], &mut take);
             }
-            // Its lines come again.
+            // The lines of a sample come again later.
             return;
         }
         let mut edges = 0;

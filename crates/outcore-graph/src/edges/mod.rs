@@ -63,8 +63,8 @@ pub struct ReadOptions {
     pub format: Option<EdgeFormat>,
     /// Whether edges have weights.
     pub is_weighted: bool,
-    /// The type of the weights in the graph. If `None`, that of the files, or eight-byte floats for
-    /// text.
+    /// The type of the weights in the graph. If `None`, the type in the files, or eight-byte floats
+    /// for text.
     pub weight_type: Option<WeightType>,
     /// The CSV column of the weights.
     pub weight_column: Option<String>,
@@ -259,13 +259,13 @@ fn parse_all(
         _scratch: None,
     };
     for (index, (file, header)) in files.iter().zip(headers).enumerate() {
-        // Each file gets two numbers, and wide ones get others than narrow ones.
+        // Each file gets two numbers for narrow items and two others for wide ones.
         let number = 2 * (2 * index + usize::from(is_wide));
         let to = [number, number + 1].map(|number| dir.path().join(format!("part-{number}")));
         let found = match (&header.serial, &header.matrix) {
             (Some(serial), _) => serial::parse(job, file, serial, weights, &to[0])?,
             (_, Some(matrix)) => {
-                // After the numbers of all others.
+                // These numbers come after those of all other files.
                 let first = 4 * files.len() + npz::FILES_MAX * index;
                 npz::parse(job, file, matrix, weights, dir.path(), first)?
             }

@@ -8,9 +8,9 @@
 //! - the lists (i32 each; in `.wsg` an i32 weight after each)
 //! - for directed edges, the lists of sources, which are redundant and not read
 //!
-//! An undirected edge is in two lists; it is taken from that of its larger end. These are errors of
-//! corrupt data: offsets that descend or are outside the lists, neighbours that are not vertices, a
-//! wrong length, and undirected edges that are in only one list.
+//! An undirected edge is in two lists; it is taken from the list of its larger end. These are
+//! errors of corrupt data: offsets that descend or are outside the lists, neighbours that are not
+//! vertices, a wrong length, and undirected edges that are in only one list.
 //!
 //! Bounds: one read of offsets and lists; the offsets, and one number per piece, are in memory.
 
@@ -181,8 +181,8 @@ impl<T: Item> Lists<'_, T> {
     ///
     /// Each edge adds a hash of its ends and its weight when it is read from the smaller end, and
     /// subtracts it when it is read from the larger one, in any order. Symmetric lists give 0.
-    /// Other lists give 0 with a probability of 2^-64, unless a file is crafted for that, because
-    /// the hash is known.
+    /// Other lists give 0 with a probability of 2^-64. A crafted file can give 0, because the hash
+    /// is known.
     fn check_symmetric(&self) -> Result<()> {
         let sums = self.sums.lock().unwrap_or_else(PoisonError::into_inner);
         let sum = sums

@@ -339,7 +339,7 @@ impl Syntax {
             (_, Ok(_)) if text.bytes().all(|byte| byte.is_ascii_digit()) => {
                 format!("the id {text} is not below 2^64")
             }
-            _ => format!("`{text}` is not an id: ids are whole numbers from 0 on"),
+            _ => format!("`{text}` is not an id: ids are whole numbers, 0 or more"),
         })
     }
 }
@@ -546,10 +546,10 @@ mod tests {
                 "18446744073709551616 1",
                 "the id 18446744073709551616 is not below 2^64",
             ),
-            ("a b", "`a` is not an id: ids are whole numbers from 0 on"),
+            ("a b", "`a` is not an id: ids are whole numbers, 0 or more"),
             (
                 "1.5 2",
-                "`1.5` is not an id: ids are whole numbers from 0 on",
+                "`1.5` is not an id: ids are whole numbers, 0 or more",
             ),
         ] {
             assert_eq!(edge(plain, line), Err(why.into()));

@@ -110,7 +110,8 @@ impl<T: Item> Sequence for Lines<'_, T> {
     }
 }
 
-/// Bytes at the beginning of a file in which its first fault is found, wherever threads are.
+/// If the first fault of a file is within this many bytes from its start, the error reports it,
+/// whichever fault a thread meets first.
 const SEARCHED_BYTES: u64 = 64 << 20;
 
 /// The place of a line.
@@ -153,9 +154,9 @@ pub(crate) fn not_an_edge(fault: &Fault, place: Place<'_>) -> Error {
         .hint(hint)
 }
 
-/// The same for the first such line of a file, if that is near its beginning. Threads read all
-/// parts of the file at once, and the line at `place` is the one that a thread found first. Lines
-/// begin after the header.
+/// The error for the first line of a file that is not an edge, if this line is near the beginning.
+/// Threads read all parts of the file at once, and the line at `place` is the one that a thread
+/// found first. Lines begin after the header.
 pub(crate) fn first_not_an_edge(
     syntax: &Syntax,
     header_bytes: u64,

@@ -45,7 +45,7 @@ pub(crate) fn checksum(id: u64, part: Part, number: u64, bytes: &[u8]) -> u64 {
     file_checksum(id, part as u32, number, bytes)
 }
 
-/// The same for the file with this number in checksums.
+/// The checksum of a chunk or block of the file that has this number in checksums.
 fn file_checksum(id: u64, file: u32, number: u64, bytes: &[u8]) -> u64 {
     let place = BlockLocation {
         drive: file,

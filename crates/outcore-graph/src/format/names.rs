@@ -17,7 +17,7 @@ pub(crate) const NAME_BLOCK_BYTES: usize = 64 << 10;
 
 const HEAD_BYTES: usize = SUM_BYTES + 8;
 const LEN_BYTES: usize = 2;
-/// The number of the file in checksums, after those of edges.
+/// The number of the file in checksums; the files of edges have the numbers before it.
 const FILE: u32 = 3;
 
 /// Makes blocks from ordered names.

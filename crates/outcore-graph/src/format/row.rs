@@ -1,11 +1,11 @@
 //! Rows of tiles: brings edges that come by row into the order of tiles.
 //!
-//! Contract: a [`TileRow`] takes edges in the order of (row, column), which is that of lists, and
-//! passes those of one row of tiles to the [`TilePacker`] tile by tile. It holds 4 MiB of edges;
-//! for graphs of more than 2^20 vertices, four bytes per vertex, up to 16 MiB. A row of tiles with
-//! more edges comes in several parts, each in order, so a hub needs no more memory than other
-//! vertices. The ends of parts depend only on the edges. So tiles and lists come from one sort,
-//! without separate keys for tiles.
+//! Contract: a [`TileRow`] takes edges in the order of (row, column), which is the order of lists,
+//! and passes the edges of one row of tiles to the [`TilePacker`] tile by tile. It holds 4 MiB of
+//! edges; for graphs of more than 2^20 vertices, four bytes per vertex, up to 16 MiB. A row of
+//! tiles with more edges comes in several parts, each in order, so a hub needs no more memory than
+//! other vertices. The ends of parts depend only on the edges. So tiles and lists come from one
+//! sort, without separate keys for tiles.
 //!
 //! Bounds: [`TileRow::bytes`]; a copy of each edge, and a sort of the nonempty tiles of a part.
 
@@ -14,9 +14,9 @@ use outcore_io::Result;
 use super::tile::{Emit, LOCAL_BITS, TilePacker, edge_words};
 use super::weight::WeightType;
 
-/// Words of edges that are held, for a graph with few vertices and one with many. With more columns
-/// of tiles, each has fewer edges of a part, and a pass loads the same window of columns more
-/// often.
+/// The number of words of edges that are held, for a graph with few vertices and for one with many.
+/// With more columns of tiles, each column has fewer edges of a part, and a pass loads the same
+/// window of columns more often.
 ///
 /// N.B. At 2^22 vertices, 2^20 words make PageRank an eighth slower than 2^22 words; more words
 /// make it no faster.

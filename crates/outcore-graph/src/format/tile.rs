@@ -164,9 +164,9 @@ impl<'a> Segment<'a> {
         self.edges_ahead(|_| ())
     }
 
-    /// The same; `fetch` receives the source of an edge some edges ahead, so that its state can be
-    /// prefetched ([`outcore_io::memory::prefetch`]). Targets ascend, but sources come in an order
-    /// that the processor cannot predict.
+    /// Like [`Segment::edges`]; `fetch` receives the source of an edge some edges ahead, so that
+    /// its state can be prefetched ([`outcore_io::memory::prefetch`]). Targets ascend, but sources
+    /// come in an order that the processor cannot predict.
     pub(crate) fn edges_ahead<F: Fn(usize)>(
         &self,
         fetch: F,
@@ -211,7 +211,7 @@ impl<'a> Segment<'a> {
             .map(move |(index, (row, column))| (row, column, bits(index)))
     }
 
-    /// The same, with a `fetch` as in [`Segment::edges_ahead`].
+    /// Like [`Segment::weighted_edges`], with a `fetch` as in [`Segment::edges_ahead`].
     pub(crate) fn weighted_edges_ahead<F: Fn(usize)>(
         &self,
         fetch: F,

@@ -4,9 +4,9 @@
 //! frontier. If the frontier is small, the blocks with its lists are read (top-down). If it is
 //! large, all tiles are read, and each edge is tested (bottom-up). Model: the edge map of Ligra
 //! (Shun, Blelloch, PPoPP 2013), and the direction-optimizing search of Beamer, Asanovic and
-//! Patterson (SC 2012). Once the bytes read equal those of all lists of the direction, these lists
-//! are loaded into memory, if the job has room for them ([`ResidentLists`]). So a search of many
-//! small frontiers reads at most twice the bytes of loading them at the start.
+//! Patterson (SC 2012). Once the frontiers have read as many bytes as all lists of the direction
+//! have, these lists are loaded into memory, if the job has room for them ([`ResidentLists`]). So a
+//! search of many small frontiers reads at most twice the bytes of loading them at the start.
 //!
 //! Bounds: one bit per vertex and the blocks of a [`ListReader`], and lists that fit into the
 //! remaining memory; I/O is the blocks or the tiles.
@@ -129,7 +129,7 @@ impl<'g> Frontiers<'g> {
         self.weighted_edges_of(frontier, direction, |from, to, _| visit(from, to))
     }
 
-    /// The same, with the weight of each edge: 1 if the graph has none.
+    /// Like [`Frontiers::edges_of`], with the weight of each edge: 1 if the graph has none.
     ///
     /// # Errors
     /// Errors of reading.

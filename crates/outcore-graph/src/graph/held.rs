@@ -30,7 +30,7 @@ pub(crate) struct HeldLists {
     /// The start of each list, followed by the end of the last one.
     starts: Vec<usize>,
     neighbours: Vec<u32>,
-    /// The bits of as many weights; empty without weights.
+    /// The bits of one weight per neighbour; empty without weights.
     weights: Vec<u64>,
 }
 

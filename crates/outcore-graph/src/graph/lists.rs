@@ -44,7 +44,7 @@ pub struct ListReader<'g> {
 }
 
 impl<'g> ListReader<'g> {
-    /// Its memory, which is twice the kept blocks, because of blocks that are being read.
+    /// Its memory: twice that of the kept blocks, because other blocks are being read.
     pub(crate) const BYTES: u64 = 2 * (BLOCKS_KEPT * LIST_BLOCK_BYTES) as u64;
 
     /// Creates a reader for the lists of `graph`.

@@ -112,7 +112,8 @@ impl Graph {
         self.files.place()
     }
 
-    /// The files that kernels read, with the one that names them all.
+    /// The files that kernels read: first the manifest or, if the graph is packed, the file that
+    /// contains all others.
     pub fn inputs(&self) -> Vec<Input> {
         let own = self.files.is_packed().then(|| Input::raw(self.dir()));
         let manifest = own.unwrap_or_else(|| self.files.input(GraphFiles::MANIFEST));

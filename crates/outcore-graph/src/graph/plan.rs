@@ -211,7 +211,8 @@ impl Graph {
         }
     }
 
-    /// The reads of edges by kernels so far: passes over the tiles with their plans, and lists.
+    /// The reads of edges by kernels so far: passes over the tiles, each with its plan, and reads
+    /// of lists.
     pub fn phases(&self) -> Vec<Phase> {
         let phases = self.phases.lock().unwrap_or_else(PoisonError::into_inner);
         phases.clone()

@@ -30,7 +30,7 @@ pub(crate) struct ResidentLists {
     /// The start of each list, followed by the end of the last one.
     starts: Vec<u64>,
     neighbours: Vec<u32>,
-    /// As many as neighbours; empty without weights.
+    /// One weight per neighbour; empty without weights.
     weights: Vec<f64>,
     mean_weight: Option<f64>,
     _held: Reservation,

@@ -50,7 +50,8 @@ impl State {
         State::planned(job, graph, kernel, EdgeReads::AsAsked, bytes)
     }
 
-    /// The same for a kernel with known reads; its plan is passed to the plan callback.
+    /// Like [`State::reserve`], for a kernel with known reads; its plan is passed to the plan
+    /// callback.
     ///
     /// # Errors
     /// As [`State::reserve`].

@@ -22,7 +22,7 @@ impl WeightCheck {
         self.accepts_in(from, to, weight, 0.0..=f64::MAX)
     }
 
-    /// The same for weights that must be in `range`.
+    /// Whether the weight of the edge between these vertices is in `range`.
     #[inline]
     pub(crate) fn accepts_in(
         &self,

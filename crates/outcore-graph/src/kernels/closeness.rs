@@ -108,14 +108,14 @@ struct Summed {
     /// The sum of the distances of the sources that reach each vertex, and their number.
     distances: Vec<u64>,
     found: Vec<u32>,
-    /// Batches of searches that have ended, and all.
+    /// The number of finished batches of searches, and the number of all batches.
     batches: usize,
     batches_count: usize,
 }
 
 impl PassState for Summed {
     const NAME: &'static str = KERNEL;
-    /// The batches of searches that have ended.
+    /// The number of finished batches of searches.
     type Facts = usize;
 
     fn facts(&self) -> usize {

@@ -41,7 +41,7 @@ pub enum Components {
 /// otherwise with [`components_by_bundles`] in `scratch`.
 ///
 /// # Errors
-/// Those of both functions.
+/// The errors of both functions.
 pub fn components_of_any(job: &Job, graph: &Graph, scratch: &Path) -> Result<Components> {
     match components(job, graph) {
         Ok(labels) => Ok(Components::Held(labels)),
@@ -83,7 +83,8 @@ pub fn components(job: &Job, graph: &Graph) -> Result<Vec<u32>> {
         let edges = graph.scan_chunks(job, from..to, |segment| {
             let edges = segment.edges_ahead(|source| prefetch(&parents[source]));
             for (target, source) in edges {
-                // Most edges are in the largest component, where parents soon are the root.
+                // Most edges are in the largest component, where the parents of most vertices soon
+                // are the root.
                 let of = |vertex: usize| parents[vertex].load(Ordering::Relaxed);
                 if of(target) != of(source) {
                     unite(parents, target as u32, source as u32);

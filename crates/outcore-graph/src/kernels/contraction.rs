@@ -272,7 +272,8 @@ impl Sets {
         }
     }
 
-    /// Also links a root to a vertex below.
+    /// Links a root to a vertex below the bundle; returns the remaining edge, as [`Sets::take`]
+    /// does.
     fn link(&mut self, root: usize, low: u32) -> Option<Pair> {
         let link = self.links[root];
         self.links[root] = link.min(low);

@@ -26,7 +26,7 @@ use crate::graph::state::{State, StateBytes};
 use crate::graph::{Direction, Graph};
 
 const KERNEL: &str = "k-core";
-/// The degree of a removed vertex.
+/// The degree that marks a removed vertex.
 const GONE: u32 = u32::MAX;
 
 /// A graph that is being peeled.
@@ -46,7 +46,7 @@ struct Peeled {
     found: Vec<u32>,
     /// The vertices that go next, in order.
     going: Vec<u32>,
-    /// The most edges of a vertex that goes.
+    /// A vertex goes if it has at most this many edges.
     most: u32,
 }
 
@@ -126,8 +126,8 @@ impl<'g> Peeling<'g> {
         })
     }
 
-    /// Removes the vertices that go, and then all vertices with at most as many edges; each gets
-    /// the result `found`.
+    /// Removes the vertices that go, and then all vertices that are left with at most
+    /// [`Peeled::most`] edges. Each gets the result `found`.
     fn take_out(&mut self, found: u32) -> Result<()> {
         while !self.peeled.going.is_empty() {
             self.job

@@ -10,12 +10,12 @@
 //! are in memory and edges have weights, the search uses delta-stepping (Meyer, Sanders,
 //! "Delta-stepping: a parallelizable shortest path algorithm", 2003). Among the vertices whose
 //! distance fell, those below a bound go first; the bound grows by a step when there are none left.
-//! So few vertices pass on a distance that falls again later. If the lists are on the drives, each
-//! round costs reads, so all vertices go at once. Adding a weight preserves the order of distances,
-//! with or without rounding, so the least sums do not depend on the order of edges.
+//! Therefore, a vertex rarely passes on a distance that falls again later. If the lists are on the
+//! drives, each round costs reads, so all vertices go at once. Adding a weight preserves the order
+//! of distances, with or without rounding, so the least sums do not depend on the order of edges.
 //!
 //! Bounds: twenty bytes and four bits per vertex; each round reads the lists of the frontier, or
-//! all tiles if that is cheaper, or memory.
+//! all tiles if that is cheaper. Lists in memory need no reads.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
@@ -99,7 +99,7 @@ pub fn shortest_paths_from(job: &Job, graph: &Graph, sources: &[u32]) -> Result<
 
 /// A search between two rounds.
 struct Searching {
-    /// The bits of the distances; those of nonnegative floats are in the order of the floats.
+    /// The bits of the distances. The bits of nonnegative floats have the same order as the floats.
     distances: Vec<AtomicU64>,
     waiting: Waiting,
 }
@@ -110,7 +110,8 @@ impl PassState for Searching {
 
     fn facts(&self) {}
 
-    /// In which order vertices notify their neighbours does not matter, so all go first.
+    /// The order in which vertices notify their neighbours does not matter, so all of them go
+    /// first.
     fn take(&mut self, (): ()) {
         self.waiting.near.clear();
         self.waiting.is_restored = true;

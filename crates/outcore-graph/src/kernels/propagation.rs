@@ -17,7 +17,8 @@
 //!
 //! If [`Communities::is_stable`], it is guaranteed that no label is more frequent among the
 //! neighbours of any vertex than its own. Colours would guarantee convergence; random classes only
-//! make it likely. So there is a limit of rounds, after which the labels are those of the last one.
+//! make it likely. So the number of rounds is limited; at the limit, the labels of the last round
+//! are the result.
 //!
 //! Bounds: twelve bytes and two bits per vertex, and lists of half a million neighbours. A round
 //! reads the lists of the vertices with a neighbour that changed since their last visit.
@@ -124,7 +125,7 @@ pub fn label_propagation(job: &Job, graph: &Graph, rounds_max: u32) -> Result<Co
 /// Labels between two rounds.
 struct Labelling {
     labels: Vec<u32>,
-    /// The vertices to visit: the rest of those of this round, and those of the next round.
+    /// The vertices to visit: the rest of this round, and the next round.
     waiting: VertexSet,
     rounds: u32,
     rounds_max: u32,

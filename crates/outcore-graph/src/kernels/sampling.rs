@@ -2,10 +2,10 @@
 //!
 //! Contract: [`Sampler::neighbours`] samples, hop by hop, a number of neighbours of each vertex
 //! that the previous hop added. It samples without repeats, or takes all neighbours if there are no
-//! more; each parallel edge can be sampled. [`Sampler::walks`] follows one random edge per step,
-//! all equally likely, until there is none. A sample depends only on the graph, the seed and the
-//! vertices. The neighbours of a vertex are the same in all samples with one seed, so give each
-//! batch and epoch its own seed.
+//! more than that number; each parallel edge can be sampled. [`Sampler::walks`] follows one random
+//! edge per step, all equally likely, until there is none. A sample depends only on the graph, the
+//! seed and the vertices. The neighbours of a vertex are the same in all samples with one seed, so
+//! give each batch and epoch its own seed.
 //!
 //! Source: neighbour sampling of GraphSAGE (Hamilton, Ying, Leskovec, NIPS 2017, algorithm 2);
 //! sampling without repeats by Floyd's method (Bentley, Floyd, CACM 1987).

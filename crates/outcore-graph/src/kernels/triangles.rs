@@ -134,7 +134,7 @@ struct Counted {
     met: Met,
 }
 
-/// Which lists have met which held ones. A run that continues may hold fewer lists at a time.
+/// Which lists have met which held lists. A run that continues may hold fewer lists at a time.
 #[derive(Debug, Clone, Copy, Default, Serialize, Deserialize)]
 struct Met {
     /// The lists before this vertex were held and have met all lists.
@@ -291,7 +291,7 @@ struct Shorter {
     neighbours: Vec<u32>,
 }
 
-/// The held lists, and those of hubs as bits.
+/// The held lists, and the lists of hubs as bits.
 #[derive(Clone, Copy)]
 struct Held<'h> {
     lists: &'h Shorter,

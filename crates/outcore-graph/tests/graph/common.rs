@@ -106,7 +106,7 @@ pub(crate) fn job(memory_bytes: u64, threads: usize) -> Job {
     Job::new(options, IoMode::Auto)
 }
 
-/// The same with two threads, on a device that fails as `plan` says.
+/// A job with two threads, on a device that fails as `plan` says.
 pub(crate) fn faulty_in(plan: &str, memory_bytes: u64) -> (Job, Arc<FaultDevice>) {
     let os = Arc::new(OsDevice::new(IoMode::Auto));
     let device = Arc::new(FaultDevice::new(os, plan.parse().unwrap()));

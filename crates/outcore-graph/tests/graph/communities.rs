@@ -1,7 +1,7 @@
 //! Communities by label propagation and by Louvain's method.
 //!
 //! Contract: the results satisfy the definitions: no other label outnumbers a vertex's own, the
-//! modularity is that of the partition, and it is at least that of a planted one.
+//! modularity matches the partition, and is at least the modularity of a planted partition.
 
 use outcore::{Job, Kind};
 use outcore_graph::convert::{ConvertOptions, convert};
@@ -144,8 +144,7 @@ fn planted_groups_are_found_and_weights_count() {
     let ones: Vec<_> = edges.iter().map(|edge| (*edge, 1.0)).collect();
     let planted = oracle::modularity(&ones, &groups, 1.0);
     let is_near = |found: &Partition, planted: f64| {
-        // A community's label is its smallest vertex, which may be one that is in a wrong
-        // community.
+        // A community's label is its smallest vertex, and that vertex may be in a wrong community.
         let mut members = std::collections::BTreeMap::<u32, [usize; 12]>::new();
         for (label, group) in found.labels.iter().zip(&groups) {
             members.entry(*label).or_default()[*group as usize] += 1;

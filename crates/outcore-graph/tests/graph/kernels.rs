@@ -440,7 +440,7 @@ fn results_are_the_same_for_any_threads_and_memory() {
 #[test]
 fn all_threads_read_the_edges_of_one_hub_at_once() {
     let dir = tempfile::tempdir().unwrap();
-    // One row of tiles: 16 MiB, whose first segments wait until each thread has visited one.
+    // One row of tiles, 16 MiB. Its first segments wait until each thread has visited a segment.
     let edges: Vec<[u32; 2]> = (0..4_000_000).map(|edge| [0, edge % 60_000]).collect();
     let job = job(64 << 20, 2);
     let (path, _) = made(&job, dir.path(), (60_000, &edges), &plain());

@@ -7,7 +7,7 @@ use std::collections::{BTreeSet, VecDeque};
 use outcore_graph::convert::ConvertOptions;
 use outcore_graph::format::NO_VERTEX;
 
-/// The edges that a graph stores of the given ones, in the order of its tiles.
+/// The given edges that a graph stores, in the order of its tiles.
 pub(crate) fn stored(edges: &[[u32; 2]], options: &ConvertOptions) -> Vec<[u32; 2]> {
     let turned = edges.iter().map(|[from, to]| match options.is_undirected {
         true => [*from.min(to), *from.max(to)],
@@ -36,7 +36,7 @@ pub(crate) fn lists(vertices: u32, edges: &[[u32; 2]], is_undirected: bool) -> V
     lists
 }
 
-/// The same with weights, in no order.
+/// Lists of neighbours with weights, in no order.
 pub(crate) fn weighted_lists(
     (vertices, edges, weights): (u32, &[[u32; 2]], &[f32]),
     is_undirected: bool,
@@ -100,7 +100,7 @@ pub(crate) fn alike(lists: &[Vec<u32>]) -> Vec<Vec<(u32, f32)>> {
     lists.iter().map(list).collect()
 }
 
-/// So many iterations of PageRank in floats, by weight.
+/// This many iterations of PageRank in floats, by weight.
 pub(crate) fn pagerank(
     lists: &[Vec<(u32, f32)>],
     alpha: f64,
@@ -267,7 +267,7 @@ pub(crate) fn closeness(lists: &[Vec<u32>]) -> Vec<f64> {
     reached.into_iter().map(measure).collect()
 }
 
-/// Hubs and authorities after so many iterations in floats, normalized as in networkx.
+/// Hubs and authorities after this many iterations in floats, normalized as in networkx.
 pub(crate) fn hits(lists: &[Vec<u32>], iterations: u32) -> (Vec<f64>, Vec<f64>) {
     let whole_is_one = |values: &mut Vec<f64>| {
         let whole: f64 = values.iter().sum();

@@ -226,7 +226,7 @@ fn opposite(of: &BooleanArray) -> Result<BooleanArray> {
     not(of).map_err(|error| failed(&error))
 }
 
-/// The error of an operand of `or` that is a text, which `||` joins in SQL.
+/// The error of an `or` with a text as operand. In SQL, `||` joins texts.
 fn joins(operator: Binary, error: Error) -> Error {
     let is_text = error.cause().ends_with("found text");
     match operator == Binary::Or && is_text {
@@ -243,7 +243,7 @@ fn one_of(other: &Expr, error: Error) -> Error {
     }
 }
 
-/// The error of a comparison whose right side is a word that is no column.
+/// The error of a comparison whose right side is a word that does not name a column.
 fn not_a_text(other: &Expr, error: Error) -> Error {
     let Expr::Column(name) = other else {
         return error;

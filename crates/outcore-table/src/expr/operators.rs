@@ -96,7 +96,7 @@ fn compared_exactly(operator: Binary, one: &Value, other: &Value) -> Option<Valu
         true => (other, one, true),
         false => (one, other, false),
     };
-    // Up to this number, every integer is a float.
+    // Up to this number, a float holds every integer exactly.
     let exact_max = match real.data_type() {
         DataType::Float64 => 1 << 53,
         DataType::Float32 => 1 << 24,
@@ -173,7 +173,7 @@ pub(super) fn negative(value: &Value) -> Result<Value> {
     Ok(Value::computed(made, value.is_scalar))
 }
 
-/// Whether values are spans of time or nulls, which have a sign.
+/// Whether values are spans of time, which can be negated, or nulls.
 fn is_span(data_type: &DataType) -> bool {
     matches!(
         data_type,
@@ -283,7 +283,7 @@ fn as_decimal(value: &Value) -> Result<Value> {
     }
 }
 
-/// Dates and times: differences, and times plus or minus a duration or days.
+/// Computes differences of dates and times, and adds or subtracts durations and days.
 fn of_times(operator: Binary, one: &Value, other: &Value) -> Result<Value> {
     let (a, b) = (one.data_type(), other.data_type());
     match (a, b) {

@@ -2,8 +2,8 @@
 //!
 //! Contract: times are computed in UTC, in microseconds, or in nanoseconds if a column has them.
 //! Widths, units and formats must be literals. Buckets of days or less start at Monday, 3 January
-//! 2000, those of months at 1 January 2000; a third argument sets another origin. Formats are those
-//! of C, with `%f` for microseconds.
+//! 2000, and buckets of months at 1 January 2000; a third argument sets another origin. Formats are
+//! those of C, with `%f` for microseconds.
 
 use std::fmt::Write;
 use std::sync::Arc;
@@ -416,7 +416,7 @@ fn read(function: Function, values: &[Value]) -> Result<Value> {
     Ok(Value::computed(Arc::new(made), text.is_scalar))
 }
 
-/// Reads a time in microseconds. Parts that the format leaves out are those of midnight on 1
+/// Reads a time in microseconds. Parts that the format leaves out are taken from midnight on 1
 /// January 1900.
 fn time_in(text: &str, items: &[Item<'_>]) -> Option<i64> {
     let mut parsed = Parsed::new();

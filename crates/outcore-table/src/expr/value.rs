@@ -301,7 +301,7 @@ pub(super) fn failed(error: &ArrowError) -> Error {
     let told = wrong(text.split_whitespace().collect::<Vec<_>>().join(" "));
     match error {
         ArrowError::ArithmeticOverflow(_) => {
-            told.hint("cast a side to f64 to compute with what does not fit, as in f64(n) * m")
+            told.hint("cast one side to f64 for results beyond the type's range: f64(n) * m")
         }
         _ => told,
     }
@@ -312,7 +312,7 @@ pub(super) fn comparable(one: Value, other: Value) -> Result<(Value, Value)> {
     in_one_type(one, other, "cannot be compared")
 }
 
-/// Casts both to one type, of which a column then consists.
+/// Casts both to one type, so that one column can hold both.
 pub(super) fn alike(one: Value, other: Value) -> Result<(Value, Value)> {
     in_one_type(one, other, "have no common type")
 }

@@ -18,7 +18,7 @@ use super::{READ, TextKind};
 /// The extensions of files that are taken from directories.
 const ENDINGS: [&str; 7] = ["parquet", "pq", "parq", "arrow", "arrows", "feather", "ipc"];
 
-/// Fails for an address whose scheme is not that of a store, unless there is a file of that name.
+/// Fails for an address whose scheme no store has, unless there is a file of that name.
 ///
 /// # Errors
 /// Usage, reported as `operation`.
@@ -44,7 +44,7 @@ pub fn check_local(operation: &'static str, path: &Path) -> Result<()> {
     Err(Error::usage(operation, cause).path(path).hint(hint))
 }
 
-/// The scheme of an address and what follows it. That of a store may lack its second slash.
+/// The scheme of an address, and the rest of it. A store's address may lack the second slash.
 fn scheme_of(name: &str) -> Option<(&str, &str)> {
     let is_store = |scheme: &str| SCHEMES.contains(&&*scheme.to_ascii_lowercase());
     let near = name.split_once(":/").filter(|(scheme, _)| is_store(scheme));
@@ -77,7 +77,7 @@ fn pattern_of(path: &Path) -> Option<&str> {
 fn matched(path: &Path) -> Result<Option<Vec<PathBuf>>> {
     check_local(READ, path)?;
     if is_object(path) {
-        // The device lists the objects of patterns.
+        // If the address is a pattern, the device lists the matching objects.
         return Ok(None);
     }
     let Some(pattern) = pattern_of(path) else {
@@ -314,7 +314,7 @@ fn future_place(path: &Path) -> PathBuf {
     }
 }
 
-/// Whether a reader of a directory takes the file at `below`, relative to it.
+/// Whether a reader of a directory takes the file at `below`, a path relative to the directory.
 fn is_taken(below: &Path) -> bool {
     let is_passed_over = |part: std::path::Component<'_>| {
         let name = part.as_os_str().as_encoded_bytes();
@@ -347,7 +347,7 @@ struct Found {
 
 /// Collects the tables below `dir`, sorted by name, and the directories below it. Names that begin
 /// with `_` or `.` belong to other programs and are skipped, except for directories such as
-/// `_day=7`, whose column name begins so.
+/// `_day=7`, whose column name begins with `_`.
 fn walk(dir: &Path, is_text: bool, found: &mut Found) -> Result<()> {
     let failed = |error: std::io::Error| Error::io("list directory", &error).path(dir);
     let entries = paths::entries(dir).map_err(failed)?;

@@ -105,7 +105,7 @@ impl MessageAt {
         Ok(place)
     }
 
-    /// As the library represents it. Places are inside a file, whose length is an `i64`.
+    /// Converts it to the library's type. Offsets fit, because a file's length is an `i64`.
     fn block(self) -> Block {
         Block::new(
             self.at_bytes as i64,
@@ -127,8 +127,8 @@ fn message(bytes: &[u8]) -> Result<Message<'_>> {
     root_as_message(bytes).map_err(|error| invalid("message", error))
 }
 
-/// The error for a part that the library of flat buffers rejects; the first line of its text has
-/// the cause.
+/// The error for a part that the flatbuffers library rejects. The first line of the library's
+/// message has the cause.
 fn invalid(part: &str, error: impl Display) -> Error {
     let text = error.to_string();
     let cause = text
@@ -319,7 +319,7 @@ impl IpcFile {
         self.batches[batch].place.len_bytes()
     }
 
-    /// The least memory that can read a batch, by the sizes that are known; its dictionaries may
+    /// The least memory that can read a batch, computed from the known sizes. The dictionaries may
     /// take a quarter of it.
     pub(super) fn memory_min_bytes(&self, batch: usize) -> u64 {
         let opened_bytes = self.batches[batch].opened_bytes;

@@ -199,7 +199,7 @@ impl TableInput {
         Ok(input)
     }
 
-    /// The same without reserving memory for the metadata; the caller does that with
+    /// Does the same without reserving memory for the metadata; the caller reserves it with
     /// [`TableInput::hold`].
     pub(crate) fn open_free(job: &Job, paths: &[PathBuf], options: &InputOptions) -> Result<Self> {
         let volume = Arc::new(Volume::new(Arc::clone(&job.device), &[])?);
@@ -244,7 +244,8 @@ impl TableInput {
         Ok(())
     }
 
-    /// Checks that the metadata of tables that are read together leave half of the memory of `job`.
+    /// Checks that the metadata of tables that are read together leave half of the memory of `job`
+    /// free.
     ///
     /// # Errors
     /// Memory, with an amount that is enough.
@@ -295,8 +296,8 @@ impl TableInput {
         Ok(self)
     }
 
-    /// Returns the same pieces with only these columns; readers use the memory of `job`. Their
-    /// bytes are added to this table's count.
+    /// Returns the same pieces with only these columns; readers use the memory of `job`. The bytes
+    /// that they read are added to this table's count.
     ///
     /// # Errors
     /// Usage: a missing column.
@@ -321,8 +322,8 @@ impl TableInput {
         is_in(&self.full) && !is_in(&self.schema)
     }
 
-    /// Returns options that read this table with the types of `other`, if it is text without rows
-    /// that was read with `reads`; `None` for any other table.
+    /// If this table is text without rows, read with `reads`, returns options that read it with the
+    /// types of `other`; `None` for any other table.
     pub(crate) fn reads_like(&self, other: &Self, reads: &InputOptions) -> Option<InputOptions> {
         let is_untyped = |table: &Self| {
             let mut files = table.files.iter();
@@ -358,8 +359,8 @@ impl TableInput {
         self.files.iter().map(|file| file.path.as_path())
     }
 
-    /// Returns the same table with readers that use the memory of `job`. Their bytes are added to
-    /// this table's count.
+    /// Returns the same table with readers that use the memory of `job`. The bytes that they read
+    /// are added to this table's count.
     ///
     /// # Errors
     /// None that opening did not report.
@@ -367,8 +368,8 @@ impl TableInput {
         self.narrowed(&self.names(), job)
     }
 
-    /// Applies `work` to single rows of `batch`, and returns the first error with the file and the
-    /// row's number in it, counted from 0; returns `error` if no single row fails. The rows of
+    /// Applies `work` to single rows of `batch`, and returns the first error, with the file and the
+    /// row's number in the file, from 0. Returns `error` if no single row fails. The rows of
     /// `batch` begin with row `first` of a piece.
     pub(crate) fn row_at_fault(
         &self,
@@ -385,7 +386,7 @@ impl TableInput {
         }
     }
 
-    /// Adds to the error the file and the number in it, counted from 0, of a row of a piece.
+    /// Adds to the error the file of a row of a piece, and the row's number in the file, from 0.
     pub(crate) fn at_row(&self, piece: Piece, place: u64, error: Error) -> Error {
         let file = &self.files[piece.file];
         let count = |part: usize| match &*file.format {

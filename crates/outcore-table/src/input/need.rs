@@ -14,7 +14,7 @@ const STEP_BYTES: u64 = 64 << 20;
 const READERS_SHARE: u64 = 2;
 /// How often a job holds a long row, adjusted for the shares of the memory.
 const ROW_COPIES: u64 = 12;
-/// Values of this average length count as long; jobs then make room for one.
+/// Values of at least this average length count as long; a job then makes room for one of them.
 pub(crate) const LONG_VALUE_BYTES: u64 = 16 << 10;
 /// The longest value is assumed to have at most this many times the average length.
 pub(crate) const LONG_SPREAD: u64 = 16;

@@ -16,7 +16,7 @@ use parquet::file::metadata::ColumnChunkMetaData;
 use super::need::long_bytes;
 use super::thrift::{PageHeader, page_header};
 
-/// Memory of an open page: writers' defaults are 1 MiB for a page, and as much for a dictionary.
+/// Memory of an open page and its dictionary; writers limit each to 1 MiB by default.
 pub(super) const PAGE_BYTES: u64 = 2 << 20;
 /// If this many pages have the usual size, the others are assumed to have it too.
 const LOOKED_AT: usize = 3;

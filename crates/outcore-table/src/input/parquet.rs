@@ -45,7 +45,7 @@ use crate::fault::{self, guarded};
 const READ: &str = "read Parquet file";
 /// The magic at both ends of a file.
 const MAGIC: &[u8] = b"PAR1";
-/// The hint for a file without it.
+/// The hint for a file without the magic.
 pub(super) const NO_FOOTER: &str =
     "it was cut short, or is still being written: copy or write it again";
 /// Memory for a column in the library's schema and in Arrow's.
@@ -84,9 +84,10 @@ struct Need {
     stored_bytes: u64,
     /// Open pages, one per column, with their decompressors.
     pages_bytes: u64,
-    /// The stretch of each column, if it is read in stretches, and the brief need of a long page.
+    /// The stretch of each column, if it is read in stretches, and the memory that a long page
+    /// needs briefly.
     windows_bytes: u64,
-    /// A long page that is decompressed while the previous one is still held.
+    /// Memory of a long page that is decompressed while the previous one is still held.
     moment_bytes: u64,
     /// The average size of a row in Arrow.
     row_bytes: u64,

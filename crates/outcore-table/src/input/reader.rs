@@ -215,7 +215,7 @@ impl<'a> TableReader<'a> {
         Ok(())
     }
 
-    /// Returns the fetched piece, which is the first of those in memory, if it is read whole.
+    /// Opens a piece. If it is read whole, its bytes are the first of those in memory.
     fn found(&mut self, piece: Piece) -> Result<Found> {
         let is_it = |ahead: &mut (Piece, Fetched)| ahead.0 == piece;
         let fetched = self.ahead.pop_front_if(is_it).map(|(_, fetched)| fetched);

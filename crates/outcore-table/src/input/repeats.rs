@@ -4,9 +4,9 @@
 //! [`Repeats::hardly`] says whether a dictionary of a column would take about as much space as its
 //! plain values. The evidence is how well dictionaries compressed the column in the files. Two
 //! kinds of row groups count: those written with a dictionary, and those that outcore wrote without
-//! one although other columns have one. A row group whose values would not fill a dictionary is no
-//! evidence, because its values may repeat in the next one. The answer holds if rows keep their
-//! order or are shuffled; a sort may bring equal values together. Pure.
+//! a dictionary although other columns have one. A row group whose values would not fill a
+//! dictionary is no evidence, because its values may repeat in the next one. The answer holds if
+//! rows keep their order or are shuffled; a sort may bring equal values together. Pure.
 //!
 //! N.B. A useless dictionary can take half of the time of writing a table, and makes the file
 //! larger (docs/decisions/0021).
@@ -18,12 +18,12 @@ use std::collections::HashMap;
 use parquet::basic::{Encoding, Type};
 use parquet::file::metadata::{ColumnChunkMetaData, ParquetMetaData};
 
-/// About the bytes of values in a row group that fill a dictionary; writers stop at 1 MiB.
+/// A row group with about this many bytes of values fills a dictionary; writers stop at 1 MiB.
 const FULL_BYTES: u64 = 7 << 17;
 /// A dictionary is useful if it takes less than this share of the plain values.
 const USEFUL_PERCENT: u64 = 95;
 
-/// What is known of columns, by name.
+/// The evidence about columns, by name.
 #[derive(Debug, Default)]
 pub(super) struct Repeats(HashMap<String, Seen>);
 
@@ -75,7 +75,7 @@ impl Seen {
             Type::INT64 | Type::DOUBLE => 8,
             Type::INT96 => 12,
             Type::FIXED_LEN_BYTE_ARRAY => size(column.column_descr().type_length().into()),
-            // A length before each value.
+            // Each value has a length of 4 bytes before it.
             Type::BYTE_ARRAY => 4,
             Type::BOOLEAN => return,
         };

@@ -501,8 +501,8 @@ impl Windows {
         }
         // The old stretch is dropped before the new one is read.
         held.remove(&index);
-        // A long page takes the memory that other columns hold beyond their own; their stretches
-        // are read again later.
+        // A long page takes the memory that other columns hold beyond their own share; their
+        // stretches are read again later.
         let beyond = |len_bytes: u64| len_bytes.saturating_sub(self.own_bytes);
         let others_bytes: u64 = held
             .values()

@@ -1,6 +1,6 @@
 //! Rows at one end of a table.
 //!
-//! Contract: row numbers are known once the number of all rows is. No I/O.
+//! Contract: the row numbers follow from the total number of rows. No I/O.
 
 use std::ops::Range;
 

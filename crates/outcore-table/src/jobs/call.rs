@@ -93,7 +93,7 @@ fn behind(text: &str) -> String {
             .chars()
             .all(|letter| letter.is_alphanumeric() || letter == '_') =>
         {
-            format!("`{name}` follows `{call})`; write {name}={call}) for a name")
+            format!("`{name}` follows `{call})`; write {name}={call}) to name the result")
         }
         _ => alone(text),
     }

@@ -42,8 +42,8 @@ pub(super) type WriteBatch<'w> = dyn FnMut(&RecordBatch) -> Result<()> + 'w;
 
 /// A transformation of a table that is copied.
 pub(super) trait Change: Sync {
-    /// Whether the output column of this name, if there is one, holds values of the input and
-    /// repeats none of them much more often.
+    /// Whether the output column of this name, if there is one, holds values of the input, none of
+    /// them much more often than the input does.
     fn keeps(&self, _column: &str) -> bool {
         true
     }
@@ -129,7 +129,7 @@ impl Copied {
         self.publish_kept(None)
     }
 
-    /// The same with the journal of the job, if it keeps one.
+    /// Makes the table appear, with the journal of the job if it keeps one.
     ///
     /// # Errors
     /// As [`Copied::publish`].
@@ -191,7 +191,7 @@ pub(super) struct CopyTo<'a> {
     pub(super) staged: Option<StagedFile>,
 }
 
-/// The same to an output that may be staged.
+/// Like [`copy_changed`], for an output that may be staged already.
 ///
 /// # Errors
 /// As [`copy_changed`].

@@ -14,8 +14,8 @@
 //! Both tables are sorted to private Arrow files, as in any sort, and these are then compared row
 //! by row.
 //!
-//! Bounds: those of a sort, for one table after the other, and the rows of both on scratch once;
-//! then a few batches.
+//! Bounds: those of a sort, for one table after the other. The rows of both tables are on scratch
+//! once. The comparison holds a few batches.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -284,7 +284,7 @@ fn side_of(job: &Job, path: &Path) -> Result<TableInput> {
 /// The columns of the differences.
 struct Shape {
     schema: SchemaRef,
-    /// The places of the key columns, and those of the others.
+    /// The places of the key columns, and of the other columns.
     keys: Vec<FieldPlace>,
     others: Vec<usize>,
     format: TableFormat,

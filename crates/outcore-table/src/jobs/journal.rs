@@ -1,8 +1,8 @@
 //! The journals of jobs on tables that can be resumed.
 //!
-//! Contract: a job is the same if its files, its order, the columns and the form of its output are.
-//! A job that continues a killed one has that run's threads and memory ([`RowJournal::job`]), so
-//! the caller divides the memory after [`begin`].
+//! Contract: two runs are of the same job if they have the same files, the same order, and the same
+//! columns and form of the output. A job that continues a killed one has that run's threads and
+//! memory ([`RowJournal::job`]), so the caller divides the memory after [`begin`].
 
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
@@ -24,8 +24,8 @@ pub(super) fn option(name: &'static str, value: impl ToString) -> RowOption {
     }
 }
 
-/// Finds the killed run of a job of this `kind`, in words, with these `options`, if the job keeps a
-/// journal.
+/// Finds the killed run of a job of this kind with these options, if the job keeps a journal.
+/// `kind` is the kind in words.
 ///
 /// # Errors
 /// Usage: the output is not one file; another run holds the journal. Memory.
@@ -74,8 +74,8 @@ pub(super) fn job(job: &Job, journal: Option<&RowJournal>) -> Job {
     journal.map_or_else(|| job.clone(), |journal| journal.job(job))
 }
 
-/// The staged output of a job on `inputs`, if the job keeps a journal. A job whose killed
-/// run had put its output in place breaks off with its rows.
+/// The staged output of a job on `inputs`, if the job keeps a journal. If the killed run had
+/// already put its output in place, returns that run's numbers of rows instead.
 ///
 /// # Errors
 /// Usage: the killed run was another job.

@@ -183,7 +183,8 @@ struct Part {
 }
 
 impl<'a> Runs<'a> {
-    /// The files of `input`. Their rows are encoded with keys, and whole if `is_whole`.
+    /// The files of `input`. The key of each row is encoded, and with `is_whole` also the whole
+    /// row.
     pub(super) fn of(
         input: &'a TableInput,
         (codec, keys): (&'a RowCodec, &'a [KeyColumn]),
@@ -470,7 +471,7 @@ impl Merger {
         }
     }
 
-    /// Whether the head of one file comes before that of the other.
+    /// Whether the head of one file comes before the head of the other.
     fn is_before(&self, one: usize, other: usize) -> bool {
         let key = |file: usize| self.heads[file].as_ref().map(Head::key);
         (key(one), one) < (key(other), other)

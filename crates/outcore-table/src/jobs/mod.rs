@@ -135,7 +135,7 @@ struct Both {
 }
 
 /// Opens the tables of `ends` and `right` with `open`. Text without rows has no types; its columns
-/// get those of the other table.
+/// get the types of the other table.
 fn open_both(
     ends: &TableEnds<'_>,
     right: RightTable<'_>,

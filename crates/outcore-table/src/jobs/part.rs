@@ -1,6 +1,6 @@
 //! Copies a part of a table: rows at one end, or random rows.
 //!
-//! Contract: rows keep their order. [`sample`] copies a given number of rows, and every set of so
+//! Contract: rows keep their order. [`sample`] copies a given number of rows, and every set of that
 //! many rows is equally likely; [`halves`] splits a table in the same way. The choice depends only
 //! on the seed and the number of rows.
 //!
@@ -116,7 +116,7 @@ pub fn sample_rate(job: &Job, ends: &TableEnds<'_>, rate: f64, seed: u64) -> Res
 }
 
 /// Copies `rows_count` rows, each drawn from all rows with equal probability. A row that is drawn
-/// several times is copied as often, in adjacent rows.
+/// several times is copied that many times, to adjacent rows.
 ///
 /// # Errors
 /// As [`copy`](super::copy()). Memory: eight bytes per drawn row.

@@ -3,7 +3,7 @@
 //! Contract: [`PlainColumns`] reads some columns, with several threads that take one piece at a
 //! time. It passes rows in batches that know their file and their first row there. Integers become
 //! `i64`, or `u64` for unsigned 64-bit types; strings become `&str`. In columns requested as
-//! numbers, four-byte floats stay such, and all other types become `f64`. A null is an error that
+//! numbers, four-byte floats stay `f32`, and all other types become `f64`. A null is an error that
 //! reports column and row, and so is a weight of 2^63 or more in a column of `u64`.
 //!
 //! Bounds: [`PlainColumns::memory_bytes`] of memory, which this module reserves itself; one read of

@@ -49,7 +49,7 @@ impl ColumnValues {
 /// Takes the next rows: the values of each column.
 pub type TakeColumns<'t> = dyn FnMut(Vec<ColumnValues>) -> Result<()> + 't;
 
-/// Whether the extension is that of a table.
+/// Whether the extension belongs to a table.
 pub fn is_table_name(path: &Path) -> bool {
     matches!(
         TableFormat::of_name(path),
@@ -57,7 +57,7 @@ pub fn is_table_name(path: &Path) -> bool {
     )
 }
 
-/// Whether the extension is that of a format with column names: a table, CSV or JSON lines.
+/// Whether the extension belongs to a format with column names: a table, CSV or JSON lines.
 pub fn has_columns(path: &Path) -> bool {
     TableFormat::of_name(path).is_some()
 }

@@ -2,8 +2,8 @@
 //!
 //! Contract: each row gets a key of 128 random bits, and rows are sorted by the keys. So all orders
 //! are equally likely unless two keys are equal, which is not to be expected below 2^60 rows. The
-//! order is the same on every machine. With groups, the bits are those of the group, and its rows
-//! stay in the order of the input.
+//! order is the same on every machine. With groups, all rows of a group get the same bits, and stay
+//! in the order of the input.
 
 use outcore::Job;
 use outcore::key::sort_key::Tie;

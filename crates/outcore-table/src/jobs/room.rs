@@ -2,11 +2,11 @@
 //! much memory is enough.
 //!
 //! Contract: [`RowCosts`] lists the copies of the longest row that a job holds while it makes the
-//! row and while it takes it in order. [`Room::shapes`] divides the memory among as many threads as
-//! it is enough for, including the engine's memory. So a plan reserves what the run uses, and a job
-//! with too little memory reports that before it reads its rows. [`Room::named`] reports enough
-//! memory: the least for which the same division works. If no values are long, each thread has a
-//! fixed part of the memory.
+//! row and while it takes it in order. [`Room::shapes`] divides the memory, including the engine's,
+//! among as many threads as it is enough for. So a plan reserves what the run uses, and a job with
+//! too little memory reports that before it reads its rows. [`Room::named`] reports enough memory:
+//! the least for which the same division works. If no values are long, each thread has a fixed part
+//! of the memory.
 //!
 //! Complexity: a plan of the engine for each memory size and number of threads that is tried.
 

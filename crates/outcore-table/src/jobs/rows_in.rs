@@ -5,10 +5,10 @@
 //! position is made of the number of its piece and its place there, so positions ascend in the
 //! order of the input for any number of threads.
 //!
-//! **The sample.** Pieces may be ordered, for example those of a log by time, so the first rows of
-//! pieces would not represent the keys. The sample reads only the key columns, of up to
-//! [`SAMPLE_PIECES`] pieces, and takes rows evenly from them. The length of rows is estimated from
-//! whole rows at the start of a few pieces.
+//! **The sample.** Pieces may be ordered, as by time in a log, so the first rows of pieces would
+//! not represent the keys. The sample reads only the key columns, of up to [`SAMPLE_PIECES`]
+//! pieces, and takes rows evenly from them. The length of rows is estimated from whole rows at the
+//! start of a few pieces.
 //!
 //! Bounds: a reader and a batch of rows per thread; the sample's keys, at most a few MiB.
 
@@ -136,7 +136,7 @@ pub(super) struct ReadShape {
     pub(super) reader_bytes: u64,
     /// Approximate bytes of rows that are encoded at once.
     pub(super) batch_bytes: u64,
-    /// Memory of a thread for the longest row while it makes it, in addition to such a batch.
+    /// Memory of a thread while it makes the longest row, in addition to such a batch.
     pub(super) made_bytes: u64,
     /// The longest row, if values are long.
     pub(super) longest: Option<LongRow>,
@@ -377,7 +377,7 @@ impl Sample {
         })
     }
 
-    /// A sample that is taken from now on.
+    /// Begins a sample.
     pub(super) fn begin() -> Self {
         Sample {
             begun: Some(Instant::now()),
@@ -385,7 +385,7 @@ impl Sample {
         }
     }
 
-    /// Its cost, if it is complete now and `read_bytes` were read for it.
+    /// The cost of this sample, if it is complete now and `read_bytes` were read for it.
     pub(super) fn cost(&self, read_bytes: u64) -> Sampled {
         Sampled {
             bytes: read_bytes,
@@ -450,8 +450,8 @@ impl RowSource for RowsIn<'_> {
     }
 
     fn memory_bytes(&self) -> u64 {
-        // The reader holds a batch of arrays, and its rows need as much again. With `Made` keys,
-        // further arrays are computed.
+        // The reader holds a batch of arrays, and its rows need the same memory once more. With
+        // `Made` keys, further arrays are computed.
         let batches = match self.keys {
             RowKeys::Made { .. } => 3,
             _ => 2,
@@ -542,8 +542,8 @@ impl RowsIn<'_> {
     }
 }
 
-/// Passes on rows. The first of them is row `at` of the rows made so far of a piece. Rows before
-/// the position `end` are repeated.
+/// Passes on rows of a piece. The first of them is row `at` among the rows made from the piece.
+/// Rows before the position `end` are repeated.
 pub(super) fn take_made(
     rows: &RowBatch,
     at: u64,

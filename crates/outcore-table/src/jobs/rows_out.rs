@@ -132,8 +132,8 @@ impl<'a> RowsOut<'a> {
         }
     }
 
-    /// For a job that keeps a journal, if `is_resumable`: the batches that it writes depend only on
-    /// the rows of a part.
+    /// If `is_resumable`, the written batches depend only on the rows of a part, as a job with a
+    /// journal needs.
     pub(super) fn resumable(self, is_resumable: bool) -> Self {
         RowsOut {
             is_resumable,
@@ -245,7 +245,7 @@ impl RowPart for TablePart<'_> {
     }
 }
 
-/// The same row for as long as another one.
+/// Returns the row with a shorter lifetime.
 fn shortened<'s, 'l: 's>(row: &'l [u8]) -> &'s [u8] {
     row
 }

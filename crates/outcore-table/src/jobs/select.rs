@@ -232,7 +232,7 @@ fn computed_columns(
     Ok((columns, visible))
 }
 
-/// Whether a name is that of a column, or of a field of objects.
+/// Whether a column, or a field of objects, has this name.
 fn is_in(schema: &Schema, name: &str) -> bool {
     FieldPlace::of(schema, name, SELECT).is_ok()
 }

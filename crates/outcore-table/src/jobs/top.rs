@@ -1,9 +1,9 @@
 //! Filters the input of a sort of which only the first rows are needed, and ends its output.
 //!
-//! Contract: the filter never drops one of the first rows. Each reading thread keeps the least keys
-//! so far, as many as rows are wanted, and drops a row whose key comes after all of these. If rows
-//! come in random order, only about wanted times ln(n / wanted) rows are sorted; if they come in
-//! reverse order, all of them are.
+//! Contract: the filter never drops one of the first rows. Each reading thread keeps as many of the
+//! least keys so far as rows are wanted, and drops a row whose key comes after all of these. If n
+//! rows come in random order and w are wanted, only about w ln(n / w) rows are sorted. If rows come
+//! in reverse order, all of them are sorted.
 //!
 //! Bounds: the kept keys take at most 1/[`KEYS_SHARE`] of the memory. If they need more, no more
 //! rows are dropped, and the job becomes a full sort. I/O as for the sort of the remaining rows.
@@ -93,7 +93,7 @@ impl RowSource for TopIn<'_> {
         self.rows.longest_row()
     }
 
-    /// Samples only the least keys, because rows with others are dropped.
+    /// Samples only the least keys, because rows with other keys are dropped.
     fn sample(&self, take: &mut TakeRows<'_>) -> Result<()> {
         let mut count = 0;
         self.rows.sample(&mut |rows, _| {

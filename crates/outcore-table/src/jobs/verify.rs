@@ -141,7 +141,7 @@ struct Stretch {
 }
 
 /// Stretches by the number of their first piece, each with the number after its last piece.
-/// Adjacent stretches are merged, so their number is about that of the threads.
+/// Adjacent stretches are merged, so there are about as many as threads.
 #[derive(Default)]
 struct Stretches(BTreeMap<usize, (usize, Stretch)>);
 

@@ -1,8 +1,8 @@
 //! Encodes a row group of Parquet, column by column.
 //!
 //! Contract: [`Group::write`] encodes rows, and tracks what the columns hold. Compression has a
-//! context for each column that has ended a page ([`super::pages`]). If memory does not hold those
-//! of all columns, [`Group::is_out_of_contexts`] says when the group must end.
+//! context for each column that has ended a page ([`super::pages`]). If memory does not hold the
+//! contexts of all columns, [`Group::is_out_of_contexts`] says when the group must end.
 //!
 //! Bounds: the caller limits what the columns hold; in addition, a few bytes per column.
 

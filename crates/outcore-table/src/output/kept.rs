@@ -1,12 +1,14 @@
-//! What a killed run leaves of a table, so that a run that continues it writes only the rest.
+//! The part of a table that a killed run has written, so that the run that continues it writes only
+//! the rest.
 //!
 //! Contract: an output with a journal notes, whenever a section ends, how many sections, rows and
-//! bytes its file has ([`KeptSections`]). The [state](KeptSections::take) of a checkpoint is all
-//! that a run that continues needs: the checksum of all bytes, and the bytes behind the last whole
-//! block. In Parquet, it also has the metadata of the row groups since the checkpoint before, as a
-//! footer. [`KeptTable::read`] reads the states back and compares the checksum with the file.
-//! [`KeptTable::replay`] then gives a Parquet writer the row groups again. Their bytes pass by a
-//! sink that leaves the file alone ([`Sink::behind`](super::sink::Sink::behind)).
+//! bytes its file has ([`KeptSections`]). The [state](KeptSections::take) of a checkpoint has all
+//! that the next run needs: these counts, the checksum of all bytes, and the bytes after the last
+//! whole block. In Parquet, it also has the metadata of the row groups since the previous
+//! checkpoint, as a footer. [`KeptTable::read`] reads the states back and compares the checksum
+//! with the file. [`KeptTable::replay`] then appends the row groups to a Parquet writer again. The
+//! writer's sink counts their bytes and does not write them
+//! ([`Sink::behind`](super::sink::Sink::behind)).
 //!
 //! Bounds: the metadata of the row groups since the last checkpoint; I/O is a read of the file when
 //! it is continued.
@@ -51,11 +53,11 @@ pub(super) struct KeptSections {
     groups: Vec<Vec<ColumnCloseResult>>,
     /// The row groups before these.
     groups_before: usize,
-    /// What there was when a section ended, if that was after the last checkpoint.
+    /// The state of the file when a section ended, if that was after the last checkpoint.
     end: Option<SectionsEnd>,
 }
 
-/// A file behind a section.
+/// The state of a file at the end of a section.
 struct SectionsEnd {
     sections: u64,
     rows: u64,
@@ -70,7 +72,7 @@ pub(super) struct SectionsState {
 }
 
 impl KeptSections {
-    /// Behind the row groups of a killed run.
+    /// Starts after the row groups of a killed run.
     pub(super) fn behind(groups_before: usize) -> Self {
         KeptSections {
             groups_before,
@@ -167,8 +169,8 @@ fn footer_of(
 }
 
 impl TableOutput {
-    /// Opens the first file, behind what a killed run has written of it. `keeps_sections` says
-    /// whether a run that continues goes on behind sections, if the format allows that.
+    /// Opens the first file, after the part that a killed run has written. If `keeps_sections`, and
+    /// if the format allows it, a run that continues this one starts after the last whole section.
     ///
     /// # Errors
     /// As [`TableOutput::create`].
@@ -200,8 +202,8 @@ impl TableOutput {
         Ok(factory)
     }
 
-    /// The whole sections that the file of a job with a journal has, durably, with the state of
-    /// those since the last call; `None` if there is nothing new.
+    /// The number of whole sections that are durably in the file of a job with a journal, with the
+    /// state of those since the last call. `None` if there is nothing new.
     ///
     /// # Errors
     /// The drive's error; a request to stop.
@@ -229,14 +231,14 @@ impl TableOutput {
 }
 
 impl State {
-    /// Notes what the file has behind a section.
+    /// Notes the state of the file at the end of a section.
     pub(super) fn note_section(&mut self) -> Result<()> {
         let (Some(kept), Some(file)) = (&mut self.kept, &mut self.file) else {
             return Ok(());
         };
         let sink = match &mut file.writer {
             Writer::Parquet(writer) => {
-                // It has a buffer of its own in front of the sink.
+                // The writer has its own buffer in front of the sink.
                 let flushed = writer.flush();
                 flushed.map_err(|error| fault::passed_through(WRITE, &error))?;
                 writer.inner_mut()
@@ -263,8 +265,8 @@ pub(crate) struct KeptTable {
 }
 
 impl KeptTable {
-    /// The table of which the checkpoints of a killed run have these `states`; `None` if the file
-    /// has other bytes.
+    /// The table that a killed run has written, from the `states` of its checkpoints; `None` if the
+    /// file has other bytes.
     ///
     /// # Errors
     /// Corrupt: a state that is cut short. The device's error; a request to stop.
@@ -314,13 +316,13 @@ impl KeptTable {
         }))
     }
 
-    /// Appends its row groups to a writer whose sink passes them by; returns their number.
+    /// Appends its row groups to a writer whose sink does not write them; returns their number.
     pub(super) fn replay(&self, writer: &mut SerializedFileWriter<Sink>) -> ParquetResult<usize> {
         let mut count = 0;
         for footer in &self.footers {
             let reader = ParquetMetaDataReader::new();
             let reader = reader.with_page_index_policy(PageIndexPolicy::Optional);
-            // A mask could not be written again.
+            // The library cannot write a mask again.
             let options = ParquetMetaDataOptions::new().with_encoding_stats_as_mask(false);
             let reader = reader.with_metadata_options(Some(options));
             let metadata = reader.parse_and_finish(footer)?;
@@ -389,7 +391,7 @@ fn as_encoded(column: &ColumnChunkMetaData) -> ParquetResult<ColumnChunkMetaData
         .build()
 }
 
-/// Bytes in place of those that a file has already; their sink does not write them.
+/// Stands for bytes that the file already has; the sink does not write them.
 struct Passing;
 
 impl Length for Passing {
@@ -410,7 +412,7 @@ impl ChunkReader for Passing {
     }
 }
 
-/// Adds the first bytes of a file to `sum`; whether it has so many.
+/// Adds the first `len_bytes` of a file to `sum`. Returns whether the file has that many bytes.
 fn read_blocks(
     job: &Job,
     volume: &Volume,

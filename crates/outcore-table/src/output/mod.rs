@@ -129,7 +129,7 @@ struct State {
     next: u64,
     /// Rows of the finished sections.
     rows: u64,
-    /// The sections that a run that continues goes on behind.
+    /// The whole sections of the file, for a run that continues this one.
     kept: Option<KeptSections>,
     /// Whether a section has failed or was abandoned; all later ones then fail.
     is_failed: bool,
@@ -169,7 +169,7 @@ impl TableOutput {
         Self::create_in(None, job, paths, schema, options, shape)
     }
 
-    /// The same for a single file that is staged already, if it is given.
+    /// Like [`TableOutput::create`], for a single file that may be staged already.
     ///
     /// # Errors
     /// As [`TableOutput::create`].
@@ -351,7 +351,8 @@ impl TableOutput {
         Ok(lens_bytes)
     }
 
-    /// The same for a single file with the journal of its job, if the job keeps one.
+    /// Like [`TableOutput::publish`], for a single file with the journal of its job, if the job
+    /// keeps one.
     ///
     /// # Errors
     /// As [`TableOutput::publish`].
@@ -372,7 +373,7 @@ impl TableOutput {
         self.staged.as_ref()
     }
 
-    /// The same, together with files that are already written.
+    /// Publishes the table together with files that are already written.
     ///
     /// # Errors
     /// As [`TableOutput::publish`]. Usage: the output is a stream or a set of files.
@@ -390,7 +391,7 @@ impl TableOutput {
         Ok(lens_bytes)
     }
 
-    /// The same for two outputs, which appear together if neither is a set of files.
+    /// Publishes two outputs, which appear together if neither is a set of files.
     ///
     /// # Errors
     /// As [`TableOutput::publish`].
@@ -410,8 +411,8 @@ impl TableOutput {
         Ok((lens_bytes, other_lens_bytes))
     }
 
-    /// The same for any number of outputs that are not sets of files, which appear together.
-    /// Returns the lengths of all files.
+    /// Publishes any number of outputs together; none of them is a set of files. Returns the
+    /// lengths of all files.
     ///
     /// # Errors
     /// As [`TableOutput::publish`].
@@ -451,7 +452,7 @@ impl TableOutput {
         }
     }
 
-    /// Opens a file behind what a killed run has written of it.
+    /// Opens a file after the part that a killed run has written.
     fn open_file(
         &self,
         index: usize,

@@ -34,7 +34,7 @@ const GROUP_BYTES: u64 = 128 << 20;
 /// Memory of a column's dictionary in the library's writer before there is a value.
 const DICTIONARY_BYTES: u64 = 80 << 10;
 /// Empty dictionaries may take 1/`DICTIONARIES_SHARE` of a row group's memory. With many columns
-/// and little memory, more of them would leave room for hardly a row in a group.
+/// and little memory, a larger share would leave room for hardly any rows in a group.
 const DICTIONARIES_SHARE: u64 = 3;
 
 /// The least memory for text before it is appended, in its formatted and its compressed form.
@@ -190,7 +190,7 @@ pub enum FileRows {
     /// About equal numbers.
     #[default]
     Equal,
-    /// This many each, except for the last.
+    /// This many rows per file, except for the last file.
     Each(u64),
     /// The first file ends before the first of these rows, and so on; the last takes the rest.
     Ends(Vec<u64>),
@@ -256,7 +256,7 @@ pub struct OutputOptions {
     /// Columns with a bloom filter, in Parquet.
     pub bloom_filters: Vec<String>,
     /// Whether Parquet columns are dictionary-encoded. A column's dictionary ends when it grows
-    /// large, and there are none if the memory does not hold those of all columns.
+    /// large. Without memory for the dictionaries of all columns, no column has one.
     pub is_dictionary: bool,
     /// Root columns without a dictionary, in Parquet. Jobs add columns that they know to hardly
     /// repeat.
@@ -281,10 +281,10 @@ pub struct OutputOptions {
 }
 
 impl OutputOptions {
-    /// Sets the codec to the given one, or to that of the output's extension.
+    /// Sets the codec to the given one, or to the codec of the output's extension.
     ///
     /// # Errors
-    /// Usage: text with a `codec` that differs from that of the extension.
+    /// Usage: text with a `codec` that differs from the codec of the extension.
     pub fn named(mut self, name: &Path, codec: Option<Codec>) -> Result<Self> {
         if !self.format.is_text() {
             self.codec = codec.unwrap_or(self.codec);
@@ -500,8 +500,8 @@ impl OutputOptions {
         })
     }
 
-    /// The leading columns of the order that are plain ones. Parquet cannot name nested columns,
-    /// fields of objects, or the columns after these.
+    /// The leading columns of the order, as long as they are plain. Parquet cannot name nested
+    /// columns, fields of objects, or the columns after these.
     fn sorting_columns(&self, schema: &Schema) -> Result<Option<Vec<SortingColumn>>> {
         let mut columns = Vec::new();
         for key in &self.sorted_by {

@@ -101,8 +101,8 @@ fn whole_bytes(level: i32, columns: u64) -> u64 {
 /// long.
 fn context_bytes(level: i32, page_bytes: u64) -> u64 {
     // As measured for version 1.5.7: a multiple of the page size, up to a limit, because windows
-    // are no longer than a page. At high levels, tables of a fixed length bring a context to 17
-    // times the page.
+    // are no longer than a page. At high levels, tables of a fixed length make a context 17 times
+    // as large as the page.
     let len_bytes = 2 * page_bytes;
     let (times, most_kib) = match level {
         ..=1 => (6, 576),

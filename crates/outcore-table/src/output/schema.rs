@@ -49,7 +49,7 @@ pub(crate) fn in_utc(field: &Field) -> Field {
     replaced(field, &plain)
 }
 
-/// The same with dates in days, as in text.
+/// The field as text shows it: as [`in_utc`] returns it, with dates in days.
 fn in_text(field: &Field) -> Field {
     in_days(&in_utc(field))
 }

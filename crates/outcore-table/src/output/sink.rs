@@ -33,7 +33,7 @@ const WRITE: &str = "write table";
 /// The length of a request.
 const BUFFER_BYTES: usize = 1 << 20;
 const BUFFERS_COUNT: usize = 4;
-/// How long a thread waits before it looks again what the drive has.
+/// How long a thread waits before it checks again what the drive has written.
 const WAIT: Duration = Duration::from_micros(200);
 /// The memory that a sink reserves.
 pub(crate) const SINK_BYTES: u64 = (BUFFER_BYTES * BUFFERS_COUNT) as u64;
@@ -50,11 +50,11 @@ pub(super) enum Sink {
 /// The bytes of a file up to a place.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Front {
-    /// Their number.
+    /// The number of these bytes.
     pub(super) len_bytes: u64,
-    /// Their checksum.
+    /// The checksum of these bytes.
     pub(super) checksum: u64,
-    /// Those behind the last whole block.
+    /// The bytes after the last whole block.
     pub(super) tail: Vec<u8>,
 }
 
@@ -71,11 +71,12 @@ pub(super) struct FileSink {
     filled_bytes: usize,
     /// The current buffer's offset in the file.
     at_bytes: u64,
-    /// The next bytes, which the file has already.
+    /// The number of bytes, from the start, that the file already has and that are not written
+    /// again.
     passes_bytes: u64,
     /// The checksum of all bytes so far.
     sum: XxHash3_64,
-    /// Buffers that were passed on, and those that the drive has.
+    /// The number of buffers that were passed on, and of those that the drive has written.
     handed_count: AtomicU64,
     landed_count: Arc<AtomicU64>,
 }
@@ -111,7 +112,8 @@ impl Sink {
         Ok(Sink::File(Box::new(sink)))
     }
 
-    /// The same behind bytes that the file has: it counts them and leaves the file alone.
+    /// Creates a sink for a file that already has its first bytes. The sink counts these bytes and
+    /// does not write them.
     ///
     /// # Errors
     /// As [`Sink::to_file`].
@@ -133,7 +135,7 @@ impl Sink {
         Ok(Sink::File(Box::new(sink)))
     }
 
-    /// Passes on whole blocks, and returns what the file has then; `None` for a stream.
+    /// Passes on whole blocks, and describes the bytes so far; `None` for a stream.
     ///
     /// # Errors
     /// The drive's error.
@@ -171,7 +173,7 @@ impl Sink {
     pub(super) fn end_front(&mut self) {
         match self {
             Sink::Stream(stream) => stream.front_bytes = stream.len_bytes,
-            // Text behind the header is not repeated.
+            // The text after the header is new, so all of it is written.
             Sink::File(file) => file.passes_bytes = 0,
         }
     }
@@ -258,7 +260,8 @@ impl FileSink {
         let landed = Arc::clone(&landed_count);
         let thread = threads::spawn("outcore-table-write", move || {
             let done = |buf: Buf| {
-                // It may be a part of a buffer, which is free as a whole now.
+                // This may be a part of a buffer. Dropping it frees the whole buffer, which is
+                // taken again.
                 drop(buf);
                 if let Some(buf) = pool.take() {
                     // The receiver may be gone already.

@@ -26,7 +26,7 @@ pub(crate) struct StagedFile {
     pub(super) staged: StagedOutput,
     /// The part that a killed run has written.
     pub(super) kept: Option<KeptTable>,
-    /// Whether a run that continues goes on behind whole sections.
+    /// Whether a run that continues this one starts after the last whole section.
     pub(super) keeps_sections: bool,
 }
 
@@ -63,7 +63,7 @@ impl StagedFile {
         })
     }
 
-    /// The same for an output that is written as a whole.
+    /// Returns the same file for an output that a continued run writes again as a whole.
     pub(crate) fn whole(self) -> Self {
         StagedFile {
             keeps_sections: false,
@@ -102,8 +102,8 @@ pub(super) fn stage(
     dir: Option<PrivateDir>,
 ) -> Result<StagedOutput> {
     if let Some(directory) = directory.filter(|directory| directory.is_dir()) {
-        // A publication that a killed job had decided is completed first, because it is part of
-        // what is there.
+        // If a killed job had decided to publish its files, this completes the publication first,
+        // because these files count as existing ones.
         job.device.sweep_private_dirs(directory)?;
         check_room_for_set(directory, paths, is_replacing)?;
     }

@@ -10,8 +10,8 @@
 //! - Times are in ISO 8601, in UTC if they have a zone; bytes are written in hexadecimal digits.
 //! - Lines are the values of one column of text.
 //!
-//! Text is compressed in stretches. Each is a gzip member or a Zstandard frame, and together they
-//! are one valid file. Pure.
+//! Text is compressed in stretches. Each stretch is a gzip member or a Zstandard frame, and
+//! together the stretches are one valid file. Pure.
 
 use std::io::Write as _;
 use std::sync::Arc;
@@ -137,7 +137,7 @@ pub(super) fn encode(batch: &RecordBatch, format: TableFormat, text: &mut Vec<u8
         .map_err(|error| unwritable_arrow(&error))
 }
 
-/// Fails unless the only column is one of text.
+/// Appends the values of the only column. Fails unless it is a column of text.
 fn encode_lines(batch: &RecordBatch, text: &mut Vec<u8>) -> Result<()> {
     let lines = match batch.columns() {
         [lines] => lines.as_string_opt::<i32>(),

@@ -15,8 +15,8 @@ use super::options::VectorLayout;
 
 const WRITE: &str = "write vectors";
 
-/// The number type of a column of lists, if it is one, and the length of each list, if the type has
-/// it.
+/// The number type of a column of lists of numbers, and the length of each list if the type states
+/// it; `None` for other types.
 pub(crate) fn lists_of(kind: &DataType) -> Option<(&DataType, Option<usize>)> {
     let (numbers, len) = match kind {
         DataType::FixedSizeList(field, len) => (field.data_type(), usize::try_from(*len).ok()),

@@ -39,9 +39,9 @@
 //!
 //! Bounds: encoding needs the keys once more (arrow-row's own buffer), dictionary columns as
 //! values, and 8 bytes per row and list column. Decoding needs only the batch, and 8 bytes per row.
-//! Work is column by column over a batch, so batches of some thousand rows stay in the cache. A row
-//! has at most 1 GiB. The strings of one column of a decoded batch have less than 2 GiB if their
-//! type has 32-bit offsets.
+//! Work is column by column over a batch, so batches of a few thousand rows stay in the cache. A
+//! row has at most 1 GiB. The strings of one column of a decoded batch have less than 2 GiB if
+//! their type has 32-bit offsets.
 
 mod node;
 mod read;
@@ -83,7 +83,8 @@ pub struct KeyColumn {
     pub is_descending: bool,
     /// Whether nulls come before all values, in either direction.
     pub is_nulls_first: bool,
-    /// Its type, if given. Text is parsed in this type; a column with a type must have this one.
+    /// Its type, if given. Text is parsed as this type; a column that already has a type must have
+    /// this one.
     pub data_type: Option<DataType>,
 }
 
@@ -133,7 +134,7 @@ impl KeyColumn {
         Self::parse_in(text, false)
     }
 
-    /// The same; a column without options descends if `is_descending`.
+    /// Like [`KeyColumn::parse`], but a column without options descends if `is_descending`.
     ///
     /// # Errors
     /// As [`KeyColumn::parse`].
@@ -381,8 +382,8 @@ impl RowCodec {
         })
     }
 
-    /// The same, with the bytes that `key` returns in place of each key; for a codec without key
-    /// columns.
+    /// Like [`RowCodec::encode`], with the bytes that `key` returns in place of each key. The codec
+    /// must have no key columns.
     ///
     /// # Errors
     /// As [`RowCodec::encode`].

@@ -93,7 +93,7 @@ impl Counts for Many<'_> {
     }
 }
 
-/// See [`super::RowCodec::decode`]. `keys` made the keys.
+/// See [`super::RowCodec::decode`]. `keys` is the converter that made the keys.
 pub(super) fn decode(
     items: &[&[u8]],
     schema: &SchemaRef,
@@ -191,8 +191,8 @@ impl<'a> Reader<'a> {
 
     /// Reads a column inside another: its bits, then its values.
     fn inner(&mut self, node: &Node, counts: impl Counts) -> Result<ArrayRef> {
-        // A damaged count cannot make up elements of types that have bytes. Types without bytes
-        // have as many elements as the count says.
+        // For types that have bytes, a damaged count cannot add elements, because their bytes are
+        // missing. Types without bytes have as many elements as the count says.
         let nulls = if node.is_without_bits() {
             None
         } else {

@@ -110,7 +110,7 @@ impl Column {
         Column::under(None, node, array, is_top)
     }
 
-    /// The same below a column with these nulls.
+    /// Like [`Column::new`], for a column inside a column with these nulls.
     fn under(
         outer: Option<&NullBuffer>,
         node: &Node,
@@ -133,7 +133,7 @@ impl Column {
         let nulls = match node.form {
             // All of them are null, and only their number is stored.
             Form::Null => None,
-            // Their bytes show the nulls.
+            // The encoded bytes show the nulls.
             Form::Ordered { .. } => None,
             _ if node.is_nullable => NullBuffer::union(array.nulls(), outer),
             _ => None,

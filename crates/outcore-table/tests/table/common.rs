@@ -1,8 +1,8 @@
 //! Random tables of every type: nulls, extremes, nested values, dictionaries, slices.
 //!
 //! Contract: schema and values are pure functions of a [`Draw`] with a seed. The Parquet kinds
-//! leave out types that Parquet cannot hold or returns as another type. Tables have at most some
-//! hundred rows, with strings of some thousand bytes.
+//! leave out types that Parquet cannot hold or returns as another type. Tables have at most a few
+//! hundred rows, with strings of a few thousand bytes.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -46,7 +46,7 @@ impl Draw {
     }
 }
 
-/// Which types a table may have: those of files of both formats, or all.
+/// Which types a table may have: the types that files of both formats can hold, or all types.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Kinds {
     All,

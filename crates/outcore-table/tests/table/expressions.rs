@@ -1,4 +1,4 @@
-//! Runs one list of expressions through both evaluators: that of records and that of tables.
+//! Runs one list of expressions through both evaluators, of records and of tables.
 //!
 //! Contract: the list is that of the conformance kit. It has the result of each expression for rows
 //! with the extremes of integers, NaN, infinities, both zeros and division by zero. If only one

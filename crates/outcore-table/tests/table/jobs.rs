@@ -1,7 +1,7 @@
 //! Sorts, shuffles and distinct rows of tables.
 //!
-//! Contract: the twin of a sort is `arrow-ord`: it compares each pair of adjacent rows, and has the
-//! same set of rows. Stable sorts and distinct rows are compared with a naive twin, row by row.
+//! Contract: after a sort, `arrow-ord` compares each pair of adjacent rows, and the set of rows is
+//! that of the input. Stable sorts and distinct rows are compared with a naive twin, row by row.
 
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};

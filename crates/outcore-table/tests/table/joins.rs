@@ -1,7 +1,7 @@
 //! Joins of two tables.
 //!
 //! Contract: the naive twin finds pairs of rows with a hash map, and sorts them in the documented
-//! order. Values of all types are compared. Tables have some hundred rows, or some thousand if a
+//! order. Values of all types are compared. Tables have a few hundred rows, or a few thousand if a
 //! key must exceed the memory.
 
 use std::collections::HashMap;

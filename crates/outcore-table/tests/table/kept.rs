@@ -236,7 +236,7 @@ fn say_big_endian(metadata: &mut [u8], at: usize) {
     metadata[vtable + 4..vtable + 6].copy_from_slice(&offset.to_le_bytes());
 }
 
-/// The same in the message with which a stream begins.
+/// Marks numbers as big-endian in the first message of a stream.
 fn as_big_endian(stream: &mut [u8]) {
     let len = u32::from_le_bytes(stream[4..8].try_into().unwrap()) as usize;
     let metadata = &mut stream[8..8 + len];
@@ -245,7 +245,7 @@ fn as_big_endian(stream: &mut [u8]) {
     say_big_endian(metadata, at);
 }
 
-/// The same in the footer of a file.
+/// Marks numbers as big-endian in the footer of a file.
 fn as_big_endian_file(file: &mut [u8]) {
     let end = file.len() - b"ARROW1".len() - 4;
     let len = u32::from_le_bytes(file[end..end + 4].try_into().unwrap()) as usize;

@@ -68,7 +68,7 @@ fn shingles(text: &str) -> BTreeSet<Vec<String>> {
     words.windows(5).map(<[String]>::to_vec).collect()
 }
 
-/// Families of texts of some hundred words, in a random order, mixed with nulls and texts without
+/// Families of texts of a few hundred words, in a random order, mixed with nulls and texts without
 /// words.
 fn texts(families: usize, seed: u64) -> (RecordBatch, Vec<Option<usize>>) {
     let draw = &mut Draw::new(seed);

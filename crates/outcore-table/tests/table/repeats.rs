@@ -115,7 +115,7 @@ fn a_dictionary_is_left_out_where_the_input_says_that_values_hardly_repeat() {
         group_by(&job(), ends, &[KeyColumn::new("id")], &sum).unwrap();
     });
     assert_eq!(found, ["s"]);
-    // A computed column is another one, even with the same name.
+    // A computed column counts as another column, even if it has the same name.
     let found = by_ends("computed.parquet", &|ends| {
         let selection = Selection {
             computed: Assignment::parse_all("id = id % 10").unwrap(),

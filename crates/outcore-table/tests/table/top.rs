@@ -167,7 +167,8 @@ proptest! {
         match first(&batch, group_rows, (&keys, wanted), (256 << 20, threads)) {
             Ok((summary, out)) => {
                 prop_assert_eq!(summary.rows_out, wanted.min(rows as u64));
-                // Nested columns have an order of their own; the twin only has that of plain ones.
+                // Nested columns have an order of their own; the twin only has the order of plain
+                // columns.
                 let is_nested = |field: &Arc<Field>| field.data_type().is_nested()
                     || matches!(field.data_type(), DataType::Dictionary(..));
                 if !schema.fields().iter().any(is_nested) {

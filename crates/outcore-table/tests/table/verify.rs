@@ -17,7 +17,7 @@ use outcore_table::rows::KeyColumn;
 
 use crate::common::{self, Draw, Kinds, write_parquet};
 
-/// The properties of a table, and of another.
+/// The properties of a table, and those of the table that it is compared with.
 type Checks = (TableCheck, Option<TableCheck>);
 
 fn check(

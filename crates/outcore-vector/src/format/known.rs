@@ -1,5 +1,5 @@
-//! Facts by which an index or a checkpoint recognizes its file of vectors, so that another or a
-//! changed file is rejected.
+//! Facts by which an index or a checkpoint recognizes its file of vectors, so that another file, or
+//! the same file after a change, is rejected.
 //!
 //! Contract: type, length, modification time, and a checksum of rows spread over the file. Two
 //! files with the same facts count as the same.

@@ -189,7 +189,8 @@ impl VectorFile {
         })
     }
 
-    /// The same, but `type_name` only applies if neither name nor content gives a type.
+    /// Like [`VectorFile::open`], but `type_name` applies only if neither name nor content gives a
+    /// type.
     ///
     /// # Errors
     /// As [`VectorFile::open`].

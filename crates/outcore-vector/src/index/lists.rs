@@ -9,8 +9,8 @@
 //! "Product Quantization for Nearest Neighbor Search", PAMI 2011).
 //!
 //! N.B. The lists contain whole rows, not one-byte codes: a list is read in one piece, and its rows
-//! are measured directly in f64. Codes would need a quarter of the bytes, but a random read of the
-//! base for each row that they cannot rule out.
+//! are measured directly in f64. Codes would need a quarter of the bytes, but also a random read of
+//! the base for each row that they cannot rule out.
 //!
 //! Layout:
 //!
@@ -19,7 +19,7 @@
 //! - the first row of each list and the end of the last, as u64
 //! - zeros up to a multiple of 4096 bytes
 //! - the rows, each after its number (u64), its list (u32), and its checksum (u32), which is seeded
-//!   by both and by the base
+//!   by the number, the list and the base
 //!
 //! Bounds: the passes of k-means, one more read of the base, and a sort of its rows. The index has
 //! the length of the base plus 16 bytes per row.
@@ -71,7 +71,7 @@ pub struct ListOptions {
 }
 
 impl ListOptions {
-    /// This many lists by Euclidean distance.
+    /// Groups rows into this many lists by Euclidean distance.
     pub fn new(lists: usize) -> Self {
         ListOptions {
             lists,

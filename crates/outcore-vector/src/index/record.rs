@@ -58,8 +58,8 @@ fn short_scale(value: f64) -> f32 {
 }
 
 /// Writes the record of the vector in `bytes`, without its checksum, and decodes its numbers into
-/// `wide`. Returns the column of a number that distances cannot be computed from, if there is one;
-/// the vector is not encoded then.
+/// `wide`. If distances cannot be computed from a number, returns its column and does not encode
+/// the vector.
 pub(crate) fn encode(
     element: Element,
     bytes: &[u8],

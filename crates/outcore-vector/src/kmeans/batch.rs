@@ -13,7 +13,7 @@
 //! batches.
 //!
 //! Bounds: a batch reads at most one block per row; one read of the base at the end computes the
-//! inertia and the rows of each cluster. Memory is that of Lloyd's method and a batch.
+//! inertia and the rows of each cluster. Memory is as for Lloyd's method, plus a batch.
 
 use outcore::{Job, Result};
 use outcore_io::threads;
@@ -53,7 +53,7 @@ pub struct Batches {
 }
 
 impl Batches {
-    /// Batches of this many rows, ten of which may pass without improvement, as in scikit-learn.
+    /// Batches of this many rows. Ten batches may pass without improvement, as in scikit-learn.
     pub fn new(rows: usize) -> Self {
         Batches {
             rows,
@@ -63,8 +63,8 @@ impl Batches {
 }
 
 /// Moves centroids for the rows of `batch`, a whole file. The number of rows of each cluster so far
-/// is its weight. Without `row_counts`, the centroids start as the options say. The inertia is that
-/// before the move.
+/// is its weight. Without `row_counts`, the centroids start as the options say. The inertia is
+/// computed before the move.
 ///
 /// # Errors
 /// As [`super::kmeans`].

@@ -138,7 +138,7 @@ impl Centroids {
         Ok(())
     }
 
-    /// The same for unscaled rows, in one loop that is compiled for the processor.
+    /// Does the same for unscaled rows, in one loop that is compiled for the processor.
     pub(super) fn nearest_plain(
         &self,
         rows: &Rows<'_>,

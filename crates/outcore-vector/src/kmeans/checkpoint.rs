@@ -188,7 +188,7 @@ impl<'a> Checkpoint<'a> {
                 .hint("give the options of that run, or remove the checkpoint to start again"));
         }
         if found.iterations > options.max_iterations {
-            let cause = format!("it is of a run after {} iterations", found.iterations);
+            let cause = format!("its run has already made {} iterations", found.iterations);
             return Err(Error::usage(FORM.operation, cause)
                 .path(path)
                 .hint("allow more with --max-iterations, or remove it to start again"));

@@ -14,8 +14,8 @@
 //! With [`KmeansOptions::batches`], centroids move after batches of random rows ([`batch`]).
 //!
 //! Bounds: one read per iteration, one for the final distances, and one for labels. A pass is
-//! repeated if the sample underestimated the largest number. Memory is 16 bytes per number of a
-//! centroid and thread, 12 for all threads together, and that of the scan.
+//! repeated if the sample underestimated the largest number. Memory for each number of each
+//! centroid is 16 bytes per thread and 12 bytes once; the scan needs its own memory in addition.
 
 mod batch;
 mod centroids;

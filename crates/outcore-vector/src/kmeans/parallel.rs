@@ -72,7 +72,8 @@ impl Seeding<'_> {
         let (base, dimension) = (self.base, self.base.dimension);
         let drawn_rows = DRAWN_EACH * self.k;
         let most = (1 + ROUNDS as usize * drawn_rows) as u64;
-        // As f64 and f32 while a pass compares with them, and as f64 where they are gathered.
+        // The rows are held as f64 and f32 while a pass compares with them, and as f64 where they
+        // are gathered.
         let held_bytes =
             Centroids::memory_bytes(most as usize, dimension) + most * 8 * dimension as u64;
         let _held = self.job.budget.reserve("drawn vectors", held_bytes)?;
@@ -217,7 +218,7 @@ impl Seeding<'_> {
     }
 }
 
-/// Keeps the `most` least ones.
+/// Adds a row, and keeps at most `most` of the least rows.
 fn keep(drawn: &mut Drawn, offered: DrawnRow, most: usize) {
     if drawn.len() < most {
         drawn.push(offered);

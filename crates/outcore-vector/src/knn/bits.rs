@@ -21,7 +21,7 @@ fn words_of(file: &VectorFile) -> usize {
 }
 
 impl Bits {
-    /// The memory for `count` of them, including loading.
+    /// The memory for `count` queries, including loading.
     pub(super) fn memory_bytes(file: &VectorFile, count: usize) -> u64 {
         2 * (count * words_of(file) * size_of::<u64>()) as u64
     }

@@ -27,8 +27,8 @@ use crate::product::vectorized;
 
 /// Queries with a larger norm cannot be compared in f32.
 const NORM_MAX: f64 = 1e15;
-/// If a square is less than this many times what may underflow in it, it is too imprecise for a
-/// norm: 2^26.
+/// A square is too imprecise for a norm if it is less than this many times (2^26) the amount that
+/// may underflow in it.
 const BLURRED: f32 = 67_108_864.0;
 /// The unit roundoff of f32.
 const UNIT: f64 = 1.0 / 16_777_216.0;
@@ -102,8 +102,8 @@ pub(super) fn bound_rows(metric: Metric, dimension: usize, squares: &[f32], out:
     );
     let tiny = round_up(tiny);
     // With a positive cosine the factor is negative, so a bound far above the norm would rule out
-    // rows wrongly. Below this square, `tiny` is no longer small compared with it; above the
-    // largest number, the bound is infinite.
+    // rows wrongly. Below `floor`, `tiny` is not small compared with the square; above the largest
+    // number, the bound is infinite.
     let floor = tiny * BLURRED;
     vectorized(|| {
         for (square, out) in squares.iter().zip(out) {
@@ -122,7 +122,7 @@ pub(super) fn bound_rows(metric: Metric, dimension: usize, squares: &[f32], out:
     });
 }
 
-/// The same as [`bound_rows`] for rows known by their records.
+/// Like [`bound_rows`], for rows known by their records.
 pub(super) fn bound_records(
     metric: Metric,
     dimension: usize,
@@ -201,7 +201,7 @@ pub(super) fn interval(
     }
 }
 
-/// Finds the first row at or after `from` that is not ruled out for every query; `products` has the
+/// Finds the first row at or after `from` that is kept for at least one query; `products` has the
 /// products of a row side by side.
 pub(super) fn next_kept(
     Cuts { factors, levels }: Cuts<'_>,

@@ -35,7 +35,8 @@ pub struct Hit {
 /// Query, row, and the bits of the distance; sorted in this order.
 type PackedHit = [u64; 3];
 
-/// Results that a thread holds before it passes them on, and that are returned at a time.
+/// The number of results that a thread holds before it passes them on, and that are returned at a
+/// time.
 const CHUNK_HITS: usize = 4096;
 /// Memory of a chunk in the order of arrival, and in the order of [`Hits::each`].
 const CHUNK_BYTES: u64 = (CHUNK_HITS * (size_of::<PackedHit>() + size_of::<[u64; 2]>())) as u64;

@@ -1,17 +1,17 @@
 //! Searches through an index: reads its records instead of the base, and only those rows of the
 //! base that may be near.
 //!
-//! Contract: the result has the same bytes as that of a pass over the base. A record gives a lower
-//! and an upper bound on the distance of its row from a query ([`cut::interval`]). A row is ruled
-//! out if `k` others are certainly nearer. The remaining candidates are read from the base, the
-//! most promising first, measured in f64 and ranked as usual.
+//! Contract: the result has the same bytes as the result of a pass over the base. A record gives a
+//! lower and an upper bound on the distance of its row from a query ([`cut::interval`]). A row is
+//! ruled out if `k` others are certainly nearer. The remaining candidates are read from the base,
+//! the most promising first, measured in f64 and ranked as usual.
 //!
 //! If the bounds rule out too few rows, reading single rows would take longer than reading all. The
 //! search stops as soon as there are more candidates than [`candidates_max`], and the base is read
-//! instead. Vectors whose records prove nothing are noticed within the first few thousand.
+//! instead. If records prove nothing, the search notices that within the first few thousand.
 //!
 //! Bounds: one read of the index for each group of queries, and one or two blocks per candidate.
-//! Memory is that of the other search, and 24 bytes per candidate.
+//! Memory is as for a search of the base, plus 24 bytes per candidate.
 
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -265,8 +265,8 @@ impl Group<'_> {
         true
     }
 
-    /// Measures those of the sorted candidates that may be among the nearest. It starts with the
-    /// most promising ones, because they rule out others.
+    /// Measures the sorted candidates that may be among the nearest. It starts with the most
+    /// promising ones, because they rule out others.
     fn measure(
         &self,
         job: &Job,

@@ -11,9 +11,9 @@
 //! was found.
 //!
 //! Bounds: one read of the union of the lists for each group of queries. If a subset leaves too few
-//! rows, the lists of the affected queries are read once more after each doubling. Memory is that
-//! of the search of the base, the lists of each query (8 bytes per list), and a copy of the queries
-//! of a list for each thread.
+//! rows, the lists of the affected queries are read once more after each doubling. Memory is as for
+//! a search of the base, plus the lists of each query (8 bytes per list) and, per thread, a copy of
+//! the queries of a list.
 
 use outcore::{Error, Job, Phase, Result};
 use outcore_io::memory::Reservation;
@@ -31,7 +31,7 @@ use crate::scan::{Piece, Scan, Tile, add_phase};
 pub struct Recall {
     /// The share of the exact neighbours that was found.
     pub share: f64,
-    /// The number of queries for which this was measured, which are the first ones.
+    /// The number of queries for which this was measured; these are the first queries.
     pub queries: u64,
 }
 
@@ -150,7 +150,7 @@ impl Probes {
         Ok(probes)
     }
 
-    /// The same for some queries, the first of which is `from`.
+    /// Chooses the lists of some queries, the first of which is `from`.
     fn find_some(
         &mut self,
         search: &ListSearch<'_>,
@@ -371,7 +371,7 @@ impl Group<'_> {
     }
 }
 
-/// Rejects options that an index with lists does not support, or that need one.
+/// Rejects options that an index with lists does not support, and options that need such an index.
 pub(super) fn check(options: &KnnOptions, lists: Option<&ListFile>) -> Result<usize> {
     let refused = |cause: &str, hint: &str| {
         let error = Error::usage("search neighbours", cause.to_string());

@@ -15,8 +15,8 @@
 //! minus the cosine; the number of bits that differ, which is counted for every row ([`bits`]).
 //!
 //! Bounds: one read of the base for each group of queries, with as few groups as the memory allows.
-//! Memory is 12 bytes per number of a query in the group, 16 bytes per neighbour and thread, 48 per
-//! neighbour of the result, and that of the scan.
+//! Memory is 12 bytes per number of a query in the group, 16 bytes per neighbour and thread, 48
+//! bytes per neighbour of the result, and the memory of the scan.
 
 mod bits;
 mod cut;
@@ -202,7 +202,7 @@ pub fn knn(
 /// Takes the neighbours of the next queries.
 pub type TakeNeighbours<'t> = dyn FnMut(&Neighbours) -> Result<()> + 't;
 
-/// The same, but `take` receives the neighbours of the queries of each pass as soon as they are
+/// Like [`knn`], but `take` receives the neighbours of the queries of each pass as soon as they are
 /// found, so the whole result need not fit into memory. The returned value has no neighbours.
 ///
 /// # Errors
@@ -340,15 +340,15 @@ impl Indexes {
 /// The input of a search, in words.
 fn what_is_read(has_index: bool, has_lists: bool) -> &'static str {
     match (has_index, has_lists) {
-        (true, _) => "the index, then what it leaves of the base",
+        (true, _) => "the index, then the rows that it does not rule out",
         (false, true) => "the lists of the index that are nearest",
         (false, false) => "the base",
     }
 }
 
-/// Chooses the queries of the next pass, and the pass: as many queries as leave memory for all
-/// threads, but at least [`GROUP_MIN`] of them. `memory` returns the need of this many queries for
-/// each thread, and for all together.
+/// Chooses the queries of the next pass, and plans the pass. It takes as many queries as leave
+/// memory for all threads, but at least [`GROUP_MIN`]. `memory` returns the memory that a number of
+/// queries needs: per thread, and for all threads together.
 fn plan<'b>(
     job: &Job,
     base: &'b VectorFile,

@@ -94,7 +94,7 @@ impl Nearest {
         }
     }
 
-    /// The next row that is not ruled out for some query; see [`next_kept`].
+    /// The next row that is kept for at least one query; see [`next_kept`].
     pub(super) fn next_hit(
         &self,
         queries: Range<usize>,

@@ -1,4 +1,5 @@
-//! Finds all rows within a distance of queries, and all pairs of rows within one.
+//! Finds all rows within a distance of queries, and all pairs of rows within a distance of each
+//! other.
 //!
 //! Contract: [`range_search`] returns for each query every row of the base whose distance in f64
 //! ([`crate::exact`]) is at most the radius, ordered by row. [`pairs`] returns all pairs of rows of

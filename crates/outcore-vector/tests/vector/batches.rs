@@ -30,7 +30,7 @@ fn a_centroid_is_the_mean_of_all_rows_that_it_was_given() {
     let mut found: Option<Clustering> = None;
     for (at, rows) in numbers.chunks(300 * DIMENSION).enumerate() {
         // Sculley's algorithm 1: centroids are chosen for the whole batch, then each row moves its
-        // own a little.
+        // own centroid a little.
         let chosen = rows.chunks_exact(DIMENSION).map(|row| {
             let distances = centroids.chunks_exact(DIMENSION).map(|centroid| {
                 let pairs = centroid.iter().zip(row);

@@ -28,7 +28,7 @@ fn nearest(row: &[f64], centroids: &[f64]) -> (usize, f64) {
     least.unwrap()
 }
 
-/// Plain Lloyd: returns the centroids after so many iterations, and their inertia.
+/// Plain Lloyd: returns the centroids after this many iterations, and their inertia.
 fn lloyd(
     rows: &[f64],
     mut centroids: Vec<f64>,

@@ -1,5 +1,5 @@
 //! A search of some lists of an index equals a naive search of these lists; a search of all lists
-//! equals one of the base.
+//! equals a search of the base.
 //!
 //! Contract: ids and distances are bit-identical. The index's bytes depend only on the base and the
 //! options.

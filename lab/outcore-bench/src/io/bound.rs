@@ -6,8 +6,9 @@
 //! - processor: its threads ran nearly all the time;
 //! - link: the drives' links are nearly full;
 //! - memory: it moved most of the rate at which memory can be copied;
-//! - queue: half the requests in flight gave clearly less;
-//! - the drives: more in flight gave no more, or half of it as much.
+//! - queue: with half the requests in flight, the rate was clearly lower;
+//! - the drives: with more requests in flight the rate was no higher, or with half of them it was
+//!   as high.
 //!
 //! A limit below the measured rate cannot be the bound, so the next one is examined; if none is
 //! left, the bound is unknown. The recommended setting is the one with the fewest threads, then
@@ -166,7 +167,7 @@ impl Bound {
             Bound::Link => "bound by the link",
             Bound::Memory => "bound by memory bandwidth",
             Bound::Queue => {
-                "bound by the number of requests in flight: it still rises at the deepest"
+                "bound by the requests in flight: the rate still rises at the largest depth"
             }
             Bound::Drives => "bound by the drives",
             Bound::Unknown => "no bound was found",
@@ -217,8 +218,8 @@ fn bound_of(best: &Measured, like: &[&Measured], limits: &Limits) -> Bound {
     if deepest == Some(in_flight(best)) && before > 0.0 && before < ENOUGH * value(best) {
         return Bound::Queue;
     }
-    // The drives are known to be the limit only if more in flight was no better, or half as much in
-    // flight was as good.
+    // The drives are known to be the limit only if more requests in flight were no faster, or if
+    // half of them were as fast.
     let bytes = |m: &Measured| u64::from(in_flight(m)) * m.shot.block_bytes;
     let is_level = |m: &&Measured| {
         bytes(m) > bytes(best) || (bytes(m) * 2 <= bytes(best) && value(m) >= ENOUGH * value(best))

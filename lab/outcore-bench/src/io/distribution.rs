@@ -55,9 +55,9 @@ pub(super) fn by_buckets(
     let mut section = Section::new(
         "distribution",
         "Distribution",
-        "64-bit keys into buckets with all processors, by number of buckets: in memory, and with the \
-         keys read from the drives and the buckets written to them, as the first pass of a sort does. \
-         Data count once. After PALID's figure.",
+        "64-bit keys into buckets with all processors, by number of buckets: in memory, and with \
+         the keys read from the drives and the buckets written to them, as the first pass of a \
+         sort does. A rate counts each byte once. After PALID's figure.",
     );
     let may_write = options.is_write_ok && field.targets.iter().all(|target| target.is_writable);
     let threads = std::thread::available_parallelism().map_or(1, usize::from);

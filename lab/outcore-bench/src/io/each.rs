@@ -32,10 +32,10 @@ pub(super) fn each_drive(
     let mut section = Section::new(
         "each",
         "Each drive",
-        "All drives as one volume with stripes of 64 KiB under one thread, seen one by one. Stack \
-         latency is from submission to the start of a transfer, device latency from there to its \
-         end. A drive whose median device latency is 1.5 times that of the others is called slow. \
-         Falcon Fig. 5, 9.",
+        "Each drive of one volume with stripes of 64 KiB, while one thread loads all of them. \
+         Stack latency is from submission to the start of a transfer, device latency from there to \
+         its end. A drive whose median device latency is 1.5 times that of the others is called \
+         slow. Falcon Fig. 5, 9.",
     );
     let mut alarms = Vec::new();
     let drives = field.targets.len();
@@ -134,9 +134,10 @@ fn look(
         ]);
         if slow[index] {
             alarms.push(format!(
-                "Drive {name} is slow: a {what} takes it {} at the median, the median of all drives is \
-                 {}. Striped requests wait for it, so it bounds the whole: all {} drives together do \
-                 {}, it does {}. A smaller weight in the drives file gives it fewer stripes.",
+                "Drive {name} is slow: its median latency for a {what} is {}, that of all drives \
+                 {}. Striped requests wait for it, so it limits the volume: all {} drives together \
+                 reach {}, this drive {}. A smaller weight in the drives file gives it fewer \
+                 stripes.",
                 Unit::Seconds.show(medians[index]),
                 Unit::Seconds.show(usual(&medians)),
                 meters.len(),
@@ -182,7 +183,7 @@ fn at(latencies: &Latencies, percent: f64) -> f64 {
     latencies.percentile_ns(percent) as f64 / 1e9
 }
 
-/// The usual latency of the drives; with two drives, that of the faster one.
+/// The usual latency of the drives; with two drives, the latency of the faster one.
 fn usual(medians: &[f64]) -> f64 {
     let mut sorted = medians.to_vec();
     sorted.sort_unstable_by(f64::total_cmp);

@@ -6,8 +6,8 @@
 //! HdrHistogram), 0.1 us to 100 s. A rehearsal only counts the steps, so that a run can divide its
 //! time among them.
 //!
-//! Bounds: memory is threads x drives x depth x block, at most [`WINDOW_BYTES_MAX`]; deeper loads
-//! of large blocks are made shallower.
+//! Bounds: memory is threads x drives x depth x block, at most [`WINDOW_BYTES_MAX`]; loads that
+//! would need more run with a smaller depth.
 
 use std::cell::Cell;
 use std::sync::{Arc, Barrier};
@@ -197,7 +197,7 @@ impl<'a> Field<'a> {
         self.measure_on(&self.device, &places, shot)
     }
 
-    /// Measures on other places of another device.
+    /// Measures other ranges, on another device.
     ///
     /// # Errors
     /// As [`Field::measure`].

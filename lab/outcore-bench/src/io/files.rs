@@ -39,7 +39,7 @@ const FILES: usize = 1000;
 /// Bytes per read or write, and per append.
 const IO_BYTES: u64 = 128 << 10;
 const APPEND_BYTES: u64 = 16 << 10;
-/// Length from which on a file is not appended to.
+/// A file of at least this length is not appended to.
 const FILE_BYTES_MAX: u64 = 1 << 20;
 /// Length at which a log restarts.
 const LOG_BYTES_MAX: u64 = 64 << 20;
@@ -137,9 +137,9 @@ pub(super) fn servers(options: &IoOptions, field: &Field<'_>) -> Result<Section>
     let mut section = Section::new(
         "servers",
         "Servers",
-        "Files that are created, opened, read, appended to and deleted by many blocking threads, in the \
-         proportions of Filebench's fileserver, webserver and webproxy. Opening and closing count as \
-         operations, as there. Falcon Fig. 19.",
+        "Files that are created, opened, read, appended to and deleted by many blocking threads, \
+         in the proportions of Filebench's fileserver, webserver and webproxy. As in Filebench, \
+         opening and closing count as operations. Falcon Fig. 19.",
     );
     let is_own = |target: &Target| target.whose == Whose::Own && target.is_writable;
     if !options.is_write_ok || !field.targets.iter().all(is_own) {

@@ -157,8 +157,8 @@ pub(super) fn filebench(options: &IoOptions, field: &Field<'_>) -> Result<Sectio
         "mixes",
         "Mixes of requests",
         "Reads and writes at random places in the proportions, sizes and numbers in flight of \
-         Filebench's fileserver, webserver and webproxy, from one thread: the requests of these servers \
-         without their files, on devices too.",
+         Filebench's fileserver, webserver and webproxy, from one thread. They are the requests of \
+         these servers without their files, and so also run on devices.",
     );
     if !may_write(options, field) {
         return Ok(section);

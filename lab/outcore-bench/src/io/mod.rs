@@ -10,7 +10,7 @@
 //! - stripe sizes: Falcon Fig. 17
 //! - buffered compared with direct, servers, mixes: Falcon Fig. 15, 19 (Filebench: fileserver,
 //!   webserver, webproxy)
-//! - distribution by number of buckets, with and without I/O: PALID's figure of it
+//! - distribution by number of buckets, with and without I/O: PALID's figure of the same
 //! - one submitter: Falcon's 3.7 GB/s of 4 KiB on a null device
 //! - each drive: Falcon Fig. 5, 9: latency and requests in flight per drive
 

@@ -262,8 +262,8 @@ impl<'f, 'a> Sweep<'f, 'a> {
             "drives",
             "Number of drives",
             "One thread serves all of them: the streamer reads 4 MiB blocks in order, the writer \
-             writes them, the random reader reads 4 KiB. Ideal is the first drive times their \
-             number. PALID Fig. 8a, 8b; Falcon Fig. 16, 18.",
+             writes them, the random reader reads 4 KiB. Ideal is the rate of the first drive \
+             times the number of drives. PALID Fig. 8a, 8b; Falcon Fig. 16, 18.",
         );
         let all = self.drives();
         let mut counts: Vec<usize> = match self.is_full || all <= 4 {

@@ -98,7 +98,7 @@ impl Drop for Target {
 /// Opens the drives in `names`: directories, files, block devices, drives files (`.toml`).
 ///
 /// # Errors
-/// Usage: no name, a mounted device, a device that belongs to another user of it; no space; I/O.
+/// Usage: no name, a mounted device, a device with data of another program; no space; I/O.
 pub(crate) fn open_all(
     device: &Arc<dyn Device>,
     names: &[PathBuf],
@@ -244,7 +244,7 @@ impl Target {
         Ok(())
     }
 
-    /// The same file for another device, which opens it in its own mode.
+    /// Opens the same file through another engine device, in that device's mode.
     ///
     /// # Errors
     /// I/O.

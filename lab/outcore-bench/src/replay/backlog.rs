@@ -2,8 +2,8 @@
 //!
 //! Contract: the backlog is the number of requests that are due and not complete. It is sampled
 //! while requests arrive. The drives did not keep up in one of three cases: the backlog keeps
-//! growing; requests had to be held back because too many waited; or, if requests arrived too
-//! briefly for a decision, the drives needed longer than that again for the rest. A single late
+//! growing; requests had to be held back because too many waited; or, if requests arrived for too
+//! short a time to decide, the drives needed longer than that time for the rest. A single late
 //! request proves nothing, because the machine may have been busy. Bounds: [`PARTS_MAX`] numbers.
 
 /// Maximum number of parts of the time that are kept.
@@ -32,7 +32,7 @@ pub(super) struct Backlog {
 pub(super) struct Behind {
     /// Mean number of requests that waited throughout a part of the time, over the first third.
     pub(super) first: f64,
-    /// The same over the last third.
+    /// That mean over the last third.
     pub(super) last: f64,
     /// Largest number at any time.
     pub(super) most: u64,

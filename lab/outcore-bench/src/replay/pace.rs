@@ -30,7 +30,7 @@ const WAITING_MAX: usize = 16_384;
 /// Maximum number of requests that are released together.
 const BATCH_MAX: usize = 1024;
 const WAIT_MAX: Duration = Duration::from_millis(50);
-/// Delay from which on a request counts as late.
+/// A request with a longer delay counts as late.
 const LATE_NS: u64 = 1_000_000;
 const TIMELINE_PARTS_MAX: usize = 240;
 

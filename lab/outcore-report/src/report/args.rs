@@ -29,7 +29,7 @@ impl ReportArgs {
     /// Prepares the files.
     ///
     /// # Errors
-    /// Those of [`Saver::new`].
+    /// As [`Saver::new`].
     pub fn saver(&self) -> Result<Saver> {
         Saver::new(&self.outputs, self.charts_dir.as_deref(), self.force)
     }

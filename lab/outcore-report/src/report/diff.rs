@@ -16,7 +16,7 @@ use super::text::show;
 use super::{Cell, Fact, Report, Section, Table};
 
 const OPERATION: &str = "compare reports";
-/// A change below this is called none: repeated runs differ by as much.
+/// A smaller change counts as none, because repeated runs also differ by this much.
 const NOISE: f64 = 0.05;
 /// Changes that are listed above the tables.
 const NAMED: usize = 8;

@@ -36,10 +36,11 @@ pub struct ActiveSortArgs {
     /// Number of modern drives.
     #[arg(long, default_value_t = 8)]
     pub drives: u32,
-    /// What all modern drives together can move, such as 146GB/s.
+    /// Rate of all modern drives together, such as 146GB/s.
     #[arg(long)]
     pub shared: Option<String>,
-    /// Nanoseconds in which the host merges a record from several drives; 0: disjoint key ranges.
+    /// Nanoseconds that the host needs to merge a record from several drives; 0 for drives with
+    /// disjoint key ranges.
     #[arg(long, default_value_t = 0.0)]
     pub host_merge_ns: f64,
     /// Print JSON.
@@ -57,7 +58,7 @@ const TABLE_1_ROWS: [&str; 4] = [
 const TABLE_1_FITTED: [&str; 4] = [
     "program time",
     "read time",
-    "cycles a record",
+    "cycles per record",
     "prefetches in flight",
 ];
 const TABLE_2_ROWS: [&str; 4] = [
@@ -93,7 +94,7 @@ fn print_tables(fitted: [f64; 4], predicted: [f64; 4], gain_max: f64) {
         let line = format!("  {name:<36} {paper:>9.2} {here:>9.2} ({off:+.1} %){note}");
         say!("{line}");
     };
-    say!("Fitted: the drive's values were chosen so that this comes out, so it is not evidence");
+    say!("Fitted: the drive's values were chosen to give these figures, so they prove nothing");
     say!(" Table 1, MB/s: paper, simulated");
     for at in 0..4 {
         let by = format!("  by its {}", TABLE_1_FITTED[at]);
@@ -106,7 +107,7 @@ fn print_tables(fitted: [f64; 4], predicted: [f64; 4], gain_max: f64) {
     }
     say!(" Time with 1 to 3 GiB of memory, as below");
     row(
-        "less than two passes, at most, %",
+        "largest saving over two passes, %",
         GAIN_MAX_PERCENT,
         gain_max,
         "",

@@ -21,7 +21,7 @@ const WRITE_LIST: &str = "write list of launches";
 pub struct AllegroArgs {
     /// GPU trace: PyTorch profiler JSON or nsys CSV, packed or not; `-` is standard input.
     pub trace: PathBuf,
-    /// Relative error of the total time that is allowed.
+    /// Allowed relative error of the total time.
     #[arg(long, default_value_t = 0.05)]
     pub eps: f64,
     /// Seed of the draw.
@@ -30,10 +30,10 @@ pub struct AllegroArgs {
     /// Seeds over which the true error is measured.
     #[arg(long, default_value_t = 1000, value_parser = clap::value_parser!(u64).range(1..))]
     pub seeds: u64,
-    /// Clusters with at most this standard deviation over mean are homogeneous.
+    /// A cluster is homogeneous if its standard deviation, divided by its mean, is at most this.
     #[arg(long, default_value_t = 0.05)]
     pub homogeneous: f64,
-    /// The paper's formula alone: no correction for small clusters, no split undone.
+    /// Use only the paper's formula: do not correct for small clusters, and undo no split.
     #[arg(long)]
     pub paper: bool,
     /// Write the launches of the seed as CSV.

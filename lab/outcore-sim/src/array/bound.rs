@@ -8,12 +8,12 @@
 use super::DriveReport;
 use crate::quantities::Ps;
 
-/// Share of a replay that may follow the due time of its last request before the drives count as
-/// the limit.
+/// If a larger share of a replay follows the due time of its last request, the drives count as the
+/// limit.
 const BEHIND: f64 = 0.05;
 
-/// Share of the time with requests on any drive from which the drives count as the limit, although
-/// none of them has requests for so long.
+/// If there are requests on any drive for at least this share of the time, the drives count as the
+/// limit, even if no single drive has requests for that long.
 const OCCUPIED: f64 = 0.5;
 
 /// Shares of the time of a replay.

@@ -383,8 +383,7 @@ mod tests {
             assert!(error.contains("line 1: request 7"), "{error}");
             assert!(error.contains("beyond 2^64 bytes"), "{error}");
         }
-        // The last request that ends inside is rejected for lack of space or takes time; it never
-        // finishes in no time.
+        // A request that ends just before 2^64 bytes is accepted, and takes time.
         let line = format!(
             "{{\"id\":7,\"op\":\"read\",\"offset\":{},\"bytes\":512}}",
             u64::MAX - 1023

@@ -235,8 +235,8 @@ pub(crate) struct Array {
     requests: u64,
     /// Number of unfinished requests.
     unfinished: u64,
-    /// Time with unfinished requests, up to the last time that there were none, and the beginning
-    /// of the present such time.
+    /// Time with unfinished requests until the array was last idle, and the beginning of the
+    /// current period with unfinished requests.
     occupied_ps: Ps,
     occupied_since: Ps,
     read_bytes: u64,
@@ -676,7 +676,7 @@ pub(crate) struct ArrayRequest {
     pub(crate) number: u64,
     /// Drive on which it was recorded.
     pub(crate) drive: u32,
-    /// The file, or the device of a block trace, that `offset_bytes` counts in.
+    /// The file, or the device of a block trace, in which `offset_bytes` counts.
     pub(crate) file: u32,
     pub(crate) op: Op,
     pub(crate) offset_bytes: u64,

@@ -115,7 +115,7 @@ fn headlines(report: &mut Report, total: &FlowSummary) {
     );
 }
 
-/// What the run says about its limits.
+/// Sentences about the limits of the run.
 fn limits(summary: &Summary) -> Vec<String> {
     let used = &summary.breakdown.utilisation;
     let busiest = used.iter().max_by(|one, other| one.1.total_cmp(&other.1));
@@ -175,7 +175,7 @@ fn times(summary: &Summary) -> Section {
     let mut section = Section::new(
         "times",
         "Where the time goes",
-        "Mean times: of the link per request, and all others per flash operation of the host.",
+        "Mean times: of the link, per request; all others, per flash operation of the host.",
     );
     let columns = [("part", Unit::Count), ("mean time", Unit::Seconds)];
     let mut parts = Table::new("times", "Mean times", &columns);
@@ -297,7 +297,7 @@ pub(super) fn of_replay(name: &str, replay: &ReplayReport, asked: &Asked) -> Rep
     report
         .verdict
         .push(format!("The limit: {}.", replay.bottleneck));
-    let mut section = Section::new("responses", "Response times", "Of whole requests.");
+    let mut section = Section::new("responses", "Response times", "Times of whole requests.");
     let columns = [("percentile", Unit::Count), ("response", Unit::Seconds)];
     let mut table = Table::new("responses", "Response times", &columns);
     for (name, us) in [

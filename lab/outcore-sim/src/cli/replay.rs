@@ -52,8 +52,8 @@ pub struct ReplayArgs {
         hide_possible_values = true
     )]
     pub fit: Fit,
-    /// Requests in flight as a multiple of the recorded ones (outcore's trace), or auto: drives by
-    /// recorded drives.
+    /// Requests in flight as a multiple of the recorded ones (outcore's trace), or auto: the number
+    /// of drives divided by the recorded number.
     #[arg(long, default_value = "auto")]
     pub window: String,
     /// Computation as a multiple of the recorded one (outcore's trace).

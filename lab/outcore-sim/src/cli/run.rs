@@ -38,7 +38,7 @@ pub struct RunArgs {
     /// Workload: MQSim's XML, or TOML. Default: random reads of 4 KiB.
     #[arg(long)]
     pub workload: Option<PathBuf>,
-    /// A block trace as the workload, at its times, or with --depth in flight.
+    /// A block trace as the workload, at its recorded times, or with --depth requests in flight.
     #[arg(long, conflicts_with = "workload")]
     pub trace: Option<PathBuf>,
     /// Format of the trace.
@@ -91,7 +91,8 @@ pub struct RunArgs {
     pub time: bool,
 }
 
-/// The name of the table of requests. A number is a mistake for the number of requests.
+/// The name of the table of requests. A number is an error, because the user probably means the
+/// number of requests.
 fn parse_table_name(text: &str) -> Result<PathBuf> {
     match text.parse::<f64>() {
         Ok(_) => Err(

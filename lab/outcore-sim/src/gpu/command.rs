@@ -34,21 +34,21 @@ pub struct GpuArgs {
     /// Kernels from a GPU trace (PyTorch profiler JSON or nsys CSV) as a workload of its own.
     #[arg(long)]
     pub trace: Option<PathBuf>,
-    /// What each block of the trace's kernels touches: op:pattern:bytes:count[:region].
+    /// Accesses of each block of the trace's kernels: op:pattern:bytes:count[:region].
     #[arg(long)]
     pub io: Vec<String>,
-    /// What single blocks of the trace's kernels touch: JSON Lines of kernel, block, op, offset,
+    /// Accesses of single blocks of the trace's kernels: JSON Lines of kernel, block, op, offset,
     /// bytes.
     #[arg(long)]
     pub pages: Option<PathBuf>,
-    /// Requests of each named workload, and of a trace, to simulate, in whole kernels from the
-    /// front [default: 50000 of a named one, all of a trace].
+    /// Number of requests to simulate of each named workload or trace, in whole kernels from its
+    /// start [default: 50000 of a workload, all of a trace].
     #[arg(long, value_parser = clap::value_parser!(u64).range(1..))]
     pub requests: Option<u64>,
     /// Preset of the drive.
     #[arg(long, default_value = "pm9a3")]
     pub preset: String,
-    /// Allocation: static, dynamic, restricted_channel or restricted_die; the preset's own without.
+    /// Allocation: static, dynamic, restricted_channel or restricted_die [default: the preset's].
     #[arg(long)]
     pub allocation: Option<String>,
     /// Order of channel, way, die and plane for static allocation, such as CWDP or WCDP.
@@ -57,30 +57,31 @@ pub struct GpuArgs {
     /// Mapping unit such as 4KiB, or `page`.
     #[arg(long)]
     pub unit: Option<String>,
-    /// Blocks to cores: round-robin, large-chunk or auto.
+    /// How blocks go to cores: round-robin, large-chunk or auto.
     #[arg(long, default_value = "auto")]
     pub scheduling: String,
     /// Neighbouring blocks of a large chunk.
     #[arg(long, default_value_t = 8)]
     pub stride: u32,
-    /// The GPU: t4, v100, a100 or h100. A trace needs one with the limits of where it was recorded.
+    /// The GPU: t4, v100, a100 or h100. A trace needs one with the limits of the recorded GPU.
     #[arg(long, default_value = "t4")]
     pub gpu: String,
     /// Cores of the GPU, if their number differs from that of the named GPU.
     #[arg(long)]
     pub cores: Option<u32>,
-    /// What reads wait for: `answers` keeps 8 of a block in flight before it computes, `time`
-    /// spreads them over its computation, whether or not earlier ones are answered.
+    /// How blocks read: with `answers`, a block keeps 8 reads in flight and computes when all are
+    /// answered; with `time`, its reads are spread over its computation, whether or not earlier
+    /// ones are answered.
     #[arg(long, value_enum, default_value_t = Reads::Answers)]
     pub reads: Reads,
-    /// Whether a block waits for its writes, or they leave as evictions and it ends.
+    /// Whether a block waits for its writes, or ends while they leave as evictions.
     #[arg(long, value_enum, default_value_t = Writes::Wait)]
     pub writes: Writes,
     /// Largest request of a block, such as 512B: larger accesses are cut [default: no limit].
     #[arg(long, value_name = "SIZE")]
     pub request: Option<String>,
-    /// Memory of the GPU: what is read stays in it, least recently used out first. 0 reads all from
-    /// the drive. [default: that GPU's, 16GiB of the t4]
+    /// Memory of the GPU, which keeps the most recently used data; with 0, all reads go to the
+    /// drive [default: that of the GPU, 16GiB for the t4]
     #[arg(long, value_name = "SIZE")]
     pub gpu_memory: Option<String>,
     /// Commands that a submission queue holds [default: the preset's].
@@ -92,7 +93,7 @@ pub struct GpuArgs {
     /// Number of random 4 KiB reads of the host that are in flight at the same time.
     #[arg(long, default_value_t = 0)]
     pub host_depth: u32,
-    /// Writes are acknowledged when programmed, not from the drive's DRAM.
+    /// Acknowledge writes when they are programmed, not when they are in the drive's DRAM.
     #[arg(long)]
     pub no_cache: bool,
     /// Seed.

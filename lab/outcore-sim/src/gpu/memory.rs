@@ -1,9 +1,10 @@
-//! The GPU's memory: what the drive need not be asked for.
+//! The GPU's memory: decides which requests need not go to the drive.
 //!
 //! Model: page frames, replaced least recently used first. Data that is read stays there, sector by
 //! sector. A write leaves as an eviction, so that only the drive has the data afterwards: weights
 //! stay in memory, and what kernels pass to each other comes from the drive once per kernel. A
-//! sector counts as present from the request for it on; the block that asked first waits for it.
+//! sector counts as present as soon as it is requested; the block that requested it first waits for
+//! it.
 //!
 //! Contract: constant time per frame of a request.
 //! Bounds: 40 bytes per frame that was ever used.
@@ -50,7 +51,7 @@ impl Memory {
         })
     }
 
-    /// Whether the drive need not be asked.
+    /// Whether the memory serves the request, so that it does not go to the drive.
     pub(super) fn serves(&mut self, op: AccessOp, request: Sectors) -> bool {
         match op {
             AccessOp::Read => self.read(request),

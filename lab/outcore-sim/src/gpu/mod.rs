@@ -22,7 +22,7 @@
 //! | module | what it has |
 //! |---|---|
 //! | [`pattern`], [`requests`] | the bytes that a block touches, and its requests for them |
-//! | [`memory`] | what need not be read from the drive |
+//! | [`memory`] | the data that need not be read from the drive |
 //! | [`check`] | rejects what cannot be simulated |
 //! | [`engine`], [`mediator`] | the run: GPU, drive, I/O of the host, I/O through the CPU |
 //! | [`sampled`] | a sample of the kernels instead of all of them |
@@ -89,12 +89,12 @@ pub struct GpuConfig {
 #[serde(rename_all = "snake_case")]
 #[cfg_attr(feature = "cli", derive(clap::ValueEnum))]
 pub enum Reads {
-    /// For answers: [`GpuConfig::requests_a_block`] are in flight, and the computation starts after
-    /// the last.
+    /// For answers: a block keeps [`GpuConfig::requests_a_block`] reads in flight, and computes
+    /// after the last answer.
     #[default]
     Answers,
-    /// For their time in the computation, over which they are spread evenly. The block writes when
-    /// its reads and its computation have ended.
+    /// For their time: they are spread evenly over the computation. The block writes when its reads
+    /// and its computation have ended.
     Time,
 }
 

@@ -80,15 +80,15 @@ impl<'a> Requests<'a> {
     }
 }
 
-/// The memory, as one workload's.
+/// The GPU's memory, as one workload uses it.
 pub(super) struct Held<'a> {
     pub(super) memory: &'a mut Memory,
     /// Where the workload's data begins on the drive.
     pub(super) first_sector: u64,
 }
 
-/// Requests of a launch that reach the drive if its blocks run one after the other. Its data stays
-/// in the memory, where the workload's begins at the given sector.
+/// Requests of a launch that reach the drive if its blocks run one after the other. The launch
+/// leaves its data in the memory.
 pub(super) fn to_drive(
     kernel: &KernelSpec,
     gpu: &GpuConfig,

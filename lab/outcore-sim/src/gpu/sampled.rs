@@ -2,11 +2,13 @@
 //!
 //! Model: [`crate::allegro`]: launches with equal name, grid, block and duration represent each
 //! other. The drawn launches run in the order of the workload. The time of each, from the end of
-//! the previous one to its own end, counts as often as the number of launches that it represents.
+//! the previous one to its own end, is multiplied by the number of launches that it represents.
 //!
-//! The estimate ignores two effects: unless others lead to it, a kernel runs after a different one
-//! than in the whole workload; and less was written to the drive, so that collection takes a
-//! different share.
+//! The estimate ignores two effects:
+//! - A drawn kernel runs after another kernel than in the whole workload, unless those that lead to
+//!   it also run.
+//! - Less is written to the drive, so that collection takes a different share of the time.
+//!
 //! docs/sim/policies.md compares [`Estimate`] with whole runs. Valid for one workload at a time.
 
 use std::sync::Arc;
@@ -45,12 +47,13 @@ pub(crate) struct Estimate {
     pub response_us: f64,
 }
 
-/// Launches that are profiled at most. Longer runs repeat them, and their weights grow.
+/// The most launches that are profiled. In a longer run, these launches also represent the later
+/// ones, and their weights are larger.
 const PROFILED_MAX: u64 = 1 << 18;
 
-/// Draws of `launches` launches, which repeat the kernels of `workload`. In front of each, the
-/// `lead` launches before it run, which count nothing: they leave their requests and data as in the
-/// whole run.
+/// Draws from `launches` launches, which repeat the kernels of `workload`. The `lead` launches
+/// before each drawn one also run. They have weight 0, and only leave their requests and data as in
+/// the whole run.
 ///
 /// # Errors
 /// An option is out of range, or no launch takes any time.

@@ -131,8 +131,8 @@ impl Network {
     }
 }
 
-/// The first of `kernels`: as many whole ones as make `requests_max` requests by `count`, at least
-/// one if there is one.
+/// The first of `kernels` whose requests, as `count` returns them, add up to at most
+/// `requests_max`; at least one kernel, if there are any.
 pub(super) fn front<'a>(
     kernels: impl Iterator<Item = &'a KernelSpec>,
     requests_max: u64,

@@ -44,7 +44,7 @@ pub(crate) struct Prices {
     pub(crate) put_thousand: f64,
 }
 
-/// The machines besides their drives, and what they cost.
+/// The machines without their drives, and the prices.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Cluster {
     /// Number of machines.
@@ -66,8 +66,7 @@ pub(crate) struct ClusterPlan {
     pub(crate) node_bytes: u64,
     /// Ranges of the key per node, each of which fits in its memory.
     pub(crate) ranges_per_node: u64,
-    /// Bytes of a part: of one range, in the partition of one piece of the input that fills the
-    /// memory.
+    /// Bytes of a part: the bytes of one range in one piece of the input. A piece fills the memory.
     pub(crate) part_bytes: u64,
     /// The two stages.
     pub(crate) stages: Vec<Phase>,
@@ -135,8 +134,8 @@ impl Node {
     }
 }
 
-/// Predicts `job`, whose size is that of the whole input, on a cluster whose nodes have its memory
-/// and cores and `drives` drives like `drive` with a shared ceiling (0 means none).
+/// Predicts `job` on a cluster. The job has the size of the whole input. Each node has the memory
+/// and the cores of the job, and `drives` drives like `drive` with a shared ceiling (0 means none).
 ///
 /// # Errors
 /// Usage for a job or a cluster that makes no sense; a memory in which no record can be sorted.

@@ -19,14 +19,15 @@ use super::{
 };
 use crate::quantities::{NS, Ps, parse_time};
 
-/// Which comparison.
+/// A comparison.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum Which {
     /// Figs. 4 to 6: networks, static and page against dynamic and fine.
     Networks,
-    /// The networks with one condition after the other, from blocks that wait to the paper's.
+    /// The networks with one condition added after the other, up to those of the paper.
     Conditions,
-    /// Requests of a sector at times that do not wait for the drive: the sizes of Figs. 4 to 6.
+    /// Requests of a sector at times that do not depend on the drive: effects as large as in Figs.
+    /// 4 to 6.
     Arrivals,
     /// Figs. 7 to 9: Rodinia kernels, scheduling x allocation order.
     Schedules,
@@ -43,7 +44,7 @@ impl Which {
         Which::Mechanisms,
     ];
 
-    /// What is shown of its points.
+    /// The figures of its points that are shown.
     const fn metrics(self) -> [Metric; 3] {
         match self {
             Which::Arrivals => Metric::OPEN,
@@ -66,22 +67,22 @@ impl Which {
 /// `sim policies`.
 #[derive(Debug, Args)]
 pub struct PolicyArgs {
-    /// Comparisons; all without.
+    /// Comparisons [default: all].
     #[arg(value_enum)]
     pub which: Vec<Which>,
     /// Preset of the drive.
     #[arg(long, default_value = "pm9a3")]
     pub preset: String,
-    /// Requests of a run; networks, conditions and arrivals run four times as many as well.
+    /// Requests of a run; networks, conditions and arrivals also run with four times as many.
     #[arg(long, default_value_t = 40_000)]
     pub requests: u64,
     /// Fine mapping unit [default: 512B for networks, 4KiB for others and for a closed loop].
     #[arg(long, value_name = "SIZE")]
     pub fine: Option<String>,
-    /// Networks whose blocks wait for the drive, and whose every access goes to it.
+    /// Let the blocks of networks wait for the drive, and send all their accesses to it.
     #[arg(long)]
     pub closed_loop: bool,
-    /// Size of the small writes by which each mechanism is compared alone.
+    /// Size of the small writes that compare the mechanisms one by one.
     #[arg(long, default_value = "4KiB", value_name = "SIZE")]
     pub write: String,
     /// Mean time between two requests of `arrivals`.
@@ -100,7 +101,7 @@ pub struct PolicyArgs {
     /// such as 0.05 (Allegro); raise --requests with it.
     #[arg(long, value_name = "EPS")]
     pub sample: Option<f64>,
-    /// Simulate all kernels as well and say how far off the sample is.
+    /// Also simulate all kernels, and print the error of the sample.
     #[arg(long, requires = "sample")]
     pub check: bool,
     /// Seed.

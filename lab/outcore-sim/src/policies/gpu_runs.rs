@@ -1,7 +1,9 @@
-//! Networks on the simulated GPU under each drive: Figs. 4 to 6, and what makes their size.
+//! Networks on the simulated GPU under each drive: Figs. 4 to 6, and what makes their effects so
+//! large.
 //!
-//! Contract: a run has kernels of repeated passes, by their requests to the drive or as a sample of
-//! the paper's whole run. Equal settings give equal points. Bounds: one drive per core.
+//! Contract: a run has the first kernels of repeated passes, up to a number of requests to the
+//! drive, or a sample of the paper's whole run. Equal settings give equal points. Bounds: one drive
+//! per core.
 
 use outcore_io::Result;
 use rayon::prelude::*;
@@ -95,7 +97,7 @@ impl Condition {
 pub(super) enum Length {
     /// Kernels from the front of repeated passes, by their requests to the drive.
     Requests(u64),
-    /// A sample of so many kernels, with about as many requests as given.
+    /// A sample of this many kernels, with about as many requests as given.
     Sampled { kernels: u64, requests: u64 },
 }
 
@@ -149,8 +151,8 @@ impl NetworkRun<'_> {
         }
     }
 
-    /// Kernels that lead to a sampled one. If blocks do not wait for the drive, it meets the
-    /// requests of those before it: here, of a layer.
+    /// The number of kernels that lead to a sampled one. If blocks do not wait for the drive, a
+    /// kernel meets the requests of those before it; here, these are the kernels of one layer.
     fn lead(&self) -> usize {
         match self.condition {
             Condition::ClosedLoop => 0,
@@ -273,7 +275,7 @@ fn lengths(options: &PolicyOptions) -> [u64; 2] {
 
 /// Figs. 4 to 6: the networks on the baseline drive, with each mechanism, and on MQMS' drive, in
 /// two lengths and as a sample of all kernels of the paper's run. With
-/// [`PolicyOptions::sample_eps`] only the first length runs, sampled.
+/// [`PolicyOptions::sample_eps`] only the first length is run, as a sample.
 ///
 /// # Errors
 /// An unknown preset, a unit that does not divide its page, or a run that fails.

@@ -5,7 +5,7 @@
 //! - Figs. 4 to 6 run three networks on two drives: static allocation with page-level mapping, and
 //!   dynamic allocation with fine mapping.
 //! - [`conditions`] switches one condition after the other, from blocks that wait for the drive to
-//!   the paper's, to show which of them makes the size of Figs. 4 to 6.
+//!   the paper's, to show which of them makes the effects of Figs. 4 to 6 so large.
 //! - Figs. 7 to 9 run three Rodinia kernels under each combination of block scheduling and
 //!   allocation order.
 //! - [`arrivals`] sends requests of a sector at random times that do not wait for the drive, as
@@ -55,9 +55,9 @@ pub enum Metric {
 }
 
 impl Metric {
-    /// Those of the paper, in the order of its figures.
+    /// The metrics of the paper, in the order of its figures.
     pub(crate) const PAPER: [Metric; 3] = [Metric::Iops, Metric::Response, Metric::End];
-    /// Those of arrivals that do not wait.
+    /// The metrics of arrivals that do not wait for the drive.
     pub(crate) const OPEN: [Metric; 3] = [Metric::Iops, Metric::Response, Metric::EndToEnd];
 
     /// Name in files.
@@ -114,7 +114,7 @@ pub struct Sampling {
 pub struct Experiment {
     /// Name in files, such as `networks`.
     pub name: &'static str,
-    /// What is shown of its points.
+    /// The figures of its points that are shown.
     pub metrics: [Metric; 3],
     /// Number of its first figure in the paper, if it has figures there; it has three.
     pub figure: Option<u32>,
@@ -214,7 +214,7 @@ impl PolicyOptions {
         Ok(drive)
     }
 
-    /// The fine unit where sectors are not asked for.
+    /// The fine unit: the given one, or 4 KiB.
     fn fine_bytes(&self) -> u64 {
         self.fine_bytes.unwrap_or(4096)
     }
@@ -242,8 +242,8 @@ pub(crate) const MECHANISMS: [Mechanism; 6] = [
 ];
 
 /// Figs. 7 to 9: scheduling x allocation order, with static allocation in that order. Blocks wait
-/// for the drive, and every access goes to it; `lavamd` runs once more on a GPU with memory, which
-/// has the boxes of neighbours from one launch before.
+/// for the drive, and every access goes to it; `lavamd` also runs on a GPU with memory, which holds
+/// the boxes of neighbours that one earlier launch read.
 ///
 /// # Errors
 /// As [`networks`].
@@ -317,10 +317,10 @@ enum State {
 const SUSTAINED: u64 = 2_000_000;
 
 impl State {
-    /// Blocks per plane and pages per block. Where collection decides, a plane of 128 short blocks
-    /// misleads: its collector starts so late that static allocation waits for it. The drive
-    /// itself, with 33 free blocks per plane, does not wait. Units of a sector use shorter blocks
-    /// to save memory.
+    /// Blocks per plane and pages per block. If collection decides the result, a plane of 128 short
+    /// blocks is misleading: its collector starts so late that static allocation waits for it. The
+    /// drive itself, with 33 free blocks per plane, does not wait. Units of a sector use shorter
+    /// blocks to save memory.
     fn geometry(self, fine_bytes: u64) -> Geometry {
         match self {
             State::Fresh | State::Full => Geometry::SMALL,

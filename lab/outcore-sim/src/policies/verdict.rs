@@ -1,4 +1,4 @@
-//! Which of the paper's figures are reproduced in size, in direction, or not.
+//! Decides which of the paper's figures are reproduced in size, in direction only, or not at all.
 //!
 //! Contract: pure. A statement of orders of magnitude is reproduced in size if every row gains ten
 //! times, in direction if every row gains. A statement with a percentage is reproduced in size if
@@ -20,8 +20,8 @@ struct Verdict {
     why: &'static str,
 }
 
-/// Reasons. Those of networks are seen in the columns with one mechanism alone, that of lavaMD in
-/// its second row.
+/// The reasons. For networks, the columns with one mechanism alone show them; for lavaMD, its
+/// second row does.
 const OF_NETWORKS: &str = "a sector in a page of 16 KiB costs a read and a program of the page, and \
      GPT-2 writes the same pages for each token, on the same planes if allocation is static; half \
      of BERT's requests are reads";

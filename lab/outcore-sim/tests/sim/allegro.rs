@@ -77,7 +77,7 @@ fn on_real_traces_at_least_950_of_1000_seeds_stay_below_eps() {
 }
 
 /// A trace of `nsys stats` with three kernels: one with modes far apart and close together, one
-/// that is skewed, and a single launch. Times vary by some percent around their mode.
+/// that is skewed, and a single launch. Times vary by a few percent around their mode.
 fn trace_with_modes() -> String {
     let mut random = Rng::new(11);
     let mut text = String::from(

@@ -308,7 +308,7 @@ fn reads_that_are_in_memory_take_no_time() {
         1_000_000_000,
         "a hit costs nothing"
     );
-    // What ran before the run left the same.
+    // The launches before the run left the same data in memory.
     twice.workloads[0].before = vec![kernel];
     let report = ran(&twice);
     assert_eq!((report.total.requests, report.total.memory_hits), (0, 1280));

@@ -20,7 +20,7 @@ fn options(requests: u64) -> PolicyOptions {
 
 #[test]
 fn both_mechanisms_together_give_ten_times_the_small_random_writes() {
-    // Enough writes to make static allocation collect; the guide has sustained writes.
+    // Enough writes to make static allocation collect; the guide shows sustained writes.
     let found = mechanisms(&options(30_000)).unwrap();
     for point in &found.points {
         println!("{:<20} {:<16} {:>9.0}", point.row, point.column, point.iops);
@@ -130,7 +130,7 @@ fn a_sample_of_the_kernels_says_how_long_all_of_them_take() {
     let sampled = PolicyOptions {
         sample_eps: Some(0.05),
         sample_check: true,
-        // If requests do not wait, a kernel meets those of kernels before it.
+        // If requests do not wait, a kernel meets the requests of the kernels before it.
         is_closed_loop: true,
         ..options(40_000)
     };
@@ -143,7 +143,7 @@ fn a_sample_of_the_kernels_says_how_long_all_of_them_take() {
             point.row, point.column, sample.simulated, sample.kernels
         );
         assert!(sample.simulated <= sample.kernels);
-        // The time of a kernel on the drive varies between launches; the guide has the errors of
+        // The time of a kernel on the drive varies between launches; the guide shows the errors of
         // longer runs.
         assert!(error.abs() < 0.25, "{error}");
     }

@@ -4,7 +4,7 @@
 //! Contract: each case is a seed, which is printed when it fails. A run either completes every
 //! request, with the same digest when it is repeated, or fails with an error that names a cause. It
 //! never panics or runs forever, and no error is "a defect of the model". With `compat` requests
-//! may be lost, as in MQSim. Some dozens of cases run here; `make random-drives` runs thousands.
+//! may be lost, as in MQSim. A few dozen cases run here; `make random-drives` runs thousands.
 //! `OUTCORE_RANDOM_DRIVES` sets the number, `OUTCORE_RANDOM_SEED` the first seed;
 //! `OUTCORE_RANDOM_SHOW` prints them.
 
@@ -24,7 +24,7 @@ use outcore_sim::workload::{
     Addresses, FlowConfig, List, ListItem, Origin, Pace, Sizes, Synthetic,
 };
 
-/// Number of watch calls (one per 4096 events) after which a run of some thousand requests counts
+/// Number of watch calls (one per 4096 events) after which a run of a few thousand requests counts
 /// as endless.
 const WATCHES_MAX: u64 = 20_000;
 /// Time after which a run counts as stuck within one event.

@@ -130,7 +130,7 @@ fn event(line: &[u8], clock: Clock) -> Result<Event, Reason> {
     })
 }
 
-/// The request of an event with the words behind its RWBS field.
+/// The request of an event; `range` has the words after its RWBS field.
 fn request_of(time_ns: u64, device: u32, rwbs: &[u8], range: [Option<&[u8]>; 3]) -> Parsed {
     let (is_flush, rest) = match rwbs.strip_prefix(b"F") {
         Some(rest) => (true, rest),
@@ -172,7 +172,7 @@ fn device_of(word: &[u8]) -> Result<u32, Reason> {
     Ok((major << 20) | minor)
 }
 
-/// Whether a line begins the summary of a CPU or a device behind the events.
+/// Whether a line begins the summary of a CPU or a device, which follows the events.
 fn starts_summary(line: &[u8]) -> bool {
     let line = line.trim_ascii();
     let is_heading = line.starts_with(b"CPU") || line.starts_with(b"Total (");

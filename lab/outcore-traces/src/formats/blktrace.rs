@@ -96,7 +96,7 @@ pub(crate) fn looks_like(head: &[u8]) -> bool {
         .is_some_and(|bytes| Endian::of(*bytes).is_some())
 }
 
-/// The version of a blktrace file in an unsupported version, if `head` begins like one.
+/// The version of the file, if `head` begins like a blktrace file of an unsupported version.
 pub(crate) fn other_version(head: &[u8]) -> Option<u32> {
     let bytes = *head.first_chunk::<4>()?;
     [Endian::Little, Endian::Big]
@@ -344,7 +344,7 @@ fn interpret(event: &[u8; EVENT_BYTES], endian: Endian, unit_ns: u64) -> (Option
     (Some(stage), request_of(event, endian, unit_ns))
 }
 
-/// The request of an event known to be one.
+/// The request of an event that is known to be a request.
 fn request_of(event: &[u8; EVENT_BYTES], endian: Endian, unit_ns: u64) -> Parsed {
     let word = |at: usize| endian.u32([event[at], event[at + 1], event[at + 2], event[at + 3]]);
     let long = |at: usize| {

@@ -33,7 +33,8 @@ const RECORDS_MIN: usize = 2;
 /// Maximum number of vscsi records that are examined for their version.
 const VERSIONS_MAX: usize = 64;
 
-/// No trace has this many requests, and no text has two zero bytes.
+/// No trace has this many requests. Text read as such a number would be larger, because text has no
+/// zero bytes.
 const NEXT_ACCESS_END: i64 = 1 << 48;
 
 /// The layout of a record.

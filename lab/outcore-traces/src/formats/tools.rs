@@ -114,7 +114,8 @@ pub(crate) fn ssdsim(line: &[u8], clock: Clock) -> Parsed {
     simulated(fields, read_or_write(fields[4])?, clock)
 }
 
-/// DiskSim: MQSim's fields with milliseconds and hexadecimal flags, whose lowest bit says read.
+/// DiskSim: MQSim's fields with milliseconds and hexadecimal flags, whose lowest bit is set for a
+/// read.
 pub(crate) fn disksim(line: &[u8], clock: Clock) -> Parsed {
     let (fields, count) = words::<5>(line).ok_or(Reason::Fields)?;
     if count != 5 {

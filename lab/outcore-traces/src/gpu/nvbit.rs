@@ -3,9 +3,9 @@
 //! Contract: `kernel_names.txt` has two lines per launch: `KernelN name: NAME`, then grid, block,
 //! occupancy, registers and shared memory as `key: value` pairs. `kernel_config.txt` begins with
 //! `nvbit`, a version (14) and -1. Each further line `./KernelN/trace.txt` is a launch that was
-//! really traced, a sample of all. If the caller names the latter file, both are read in step. Both
-//! count upwards, so nothing is held. Neither has times. Source: the trace generation tool of
-//! MacSim (gthparch/macsim) and its reader in `src/process_manager.cc`.
+//! traced; these are a sample of all launches. If the caller names `kernel_config.txt`, both files
+//! are read in step. The numbers in both ascend, so nothing is held. Neither has times. Source: the
+//! trace generation tool of MacSim (gthparch/macsim) and its reader in `src/process_manager.cc`.
 
 use std::path::{Path, PathBuf};
 

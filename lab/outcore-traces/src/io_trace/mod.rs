@@ -22,7 +22,8 @@ use serde::{Deserialize, Serialize};
 use crate::request::{Op, Request};
 use crate::skips::Reason;
 
-/// First bytes of a trace. The unusual ones detect transfers that treat the file as text.
+/// First bytes of a trace. The unusual bytes among them detect transfers that treat the file as
+/// text.
 pub const MAGIC: [u8; 8] = *b"\x89OCIO\r\n\x1a";
 /// The version that this crate writes and reads.
 pub const VERSION: u16 = 1;

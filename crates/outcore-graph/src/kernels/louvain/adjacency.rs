@@ -32,8 +32,7 @@ const EDGE_BYTES: u64 = size_of::<CoarseEdge>() as u64;
 const WRITING_BYTES: u64 = 2 << 20;
 /// The least bytes of edges in a scratch file.
 const GATHERED_BYTES_MIN: u64 = 1 << 20;
-/// Edges between communities whose vertices are visited in one random order; a single vertex may
-/// have more.
+/// A stretch of vertices that are visited in one random order ends when they have this many edges.
 const STRETCH_EDGES: usize = 1 << 13;
 /// The least memory of a level for the edges between its communities.
 pub(super) const CONTRACTING_BYTES: u64 =
@@ -184,12 +183,12 @@ impl Draws {
         draws
     }
 
-    /// Draws that go on after a kill.
+    /// Continues the draws of a killed run from their `state`.
     pub(super) fn after(state: u64) -> Self {
         Draws(state)
     }
 
-    /// What the next draws follow from.
+    /// The state from which the next draws follow.
     pub(super) fn state(&self) -> u64 {
         self.0
     }

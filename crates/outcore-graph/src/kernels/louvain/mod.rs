@@ -224,7 +224,7 @@ impl Found {
 
 /// The rounds of a level.
 struct Rounds<'w> {
-    /// The vertices to visit: the rest of those of this round, and those of the next round.
+    /// The vertices to visit: the rest of this round, and the next round.
     waiting: &'w VertexSet,
     draws: Draws,
     has_moved: bool,
@@ -297,8 +297,8 @@ impl Setting<'_> {
         Ok(())
     }
 
-    /// Moves single vertices, and keeps the state after a round; whether any has moved. The labels
-    /// of `found` then are the vertices themselves.
+    /// Moves single vertices, and keeps the state after a round. Returns whether any vertex has
+    /// moved. Afterwards, the labels of `found` are the vertices themselves.
     fn move_single(
         &self,
         level: &mut Level,

@@ -209,7 +209,7 @@ struct Ranking<F> {
     iterations_max: u32,
 }
 
-/// The figures of the iterations so far, besides the ranks.
+/// The figures of the iterations so far, except for the ranks.
 #[derive(Debug, Clone, Copy, Serialize, Deserialize)]
 struct Done {
     iterations: u32,
@@ -453,7 +453,7 @@ impl StretchLocks {
     }
 }
 
-/// The same in both directions. Sources do not ascend, so all additions are atomic.
+/// Adds flows in both directions. Sources do not ascend, so all additions are atomic.
 fn flow_both_ways<S: Spread>(segment: Segment<'_>, flows: &[S::Flow], incoming: &[AtomicU64]) {
     let (mut open, mut sum) = (segment.row_base as usize, 0);
     let edges = S::edges(segment, |other| {

@@ -44,7 +44,7 @@ pub(super) trait Spread: Sync {
     /// The rank from which a flow was computed, except for rounding in the division.
     fn rank_before(&self, vertex: usize, flow: Self::Flow) -> u64;
 
-    /// The same as a float.
+    /// That rank as a float.
     fn rank_of(&self, vertex: usize, flow: Self::Flow) -> f64;
 
     /// Whether a vertex spreads nothing.
@@ -199,7 +199,7 @@ fn exponent_of(value: f64) -> i32 {
     (value.to_bits() >> FRACTION_BITS) as i32 - EXPONENT_BIAS
 }
 
-/// The unit of weights for this largest one.
+/// The unit of weights of which the largest is `largest`.
 fn unit_of(largest: f64) -> f64 {
     let exponent = exponent_of(largest) - UNIT_BITS;
     f64::from_bits(((exponent + EXPONENT_BIAS) as u64) << FRACTION_BITS)

@@ -26,7 +26,7 @@ pub enum OnBadRow {
     Null,
 }
 
-/// Returns the null texts of a list; the item `pandas` adds those of pandas.
+/// Returns the null texts of a list; the item `pandas` adds the null texts of pandas.
 pub fn null_texts(list: &[String]) -> Vec<String> {
     let mut texts = Vec::new();
     for text in list {

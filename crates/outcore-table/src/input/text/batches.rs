@@ -276,7 +276,7 @@ impl CsvRecords<'_> {
                     values.append_null();
                     continue;
                 }
-                // An empty text that its type rejects has already become null.
+                // An empty text that the column's type rejects has already become null.
                 Some(text) if values.append(text) || text.is_empty() => continue,
                 Some(_) => {}
                 None => values.append_null(),

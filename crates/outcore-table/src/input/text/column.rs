@@ -2,10 +2,10 @@
 //!
 //! Contract: [`values_of`] returns a builder that parses texts into an array of a type. It rejects
 //! a text that is not exactly one value of the type. Nothing is rounded or truncated: no fraction
-//! of an integer, no digits of a second beyond the unit, no time of a date, no zone. Blanks around
-//! a value belong only to texts. If the caller asks for floats, each is the nearest to its text; if
-//! a sample chose them, each has all digits of its text. [`kinds_of`] returns the types that a text
-//! may have if the caller gave none. Texts that would not print the same after parsing (`007`,
+//! of an integer, no digits of a second beyond the unit, no time of a date, no zone. Only texts
+//! keep the blanks around a value. If the caller asks for floats, each is the nearest to its text;
+//! if a sample chose them, each has all digits of its text. [`kinds_of`] returns the types that a
+//! text may have if the caller gave none. Texts that would not print the same after parsing (`007`,
 //! `+49`, integers that no float holds) stay texts.
 //!
 //! Complexity: reads each byte of the text once.
@@ -56,7 +56,7 @@ impl Values for Texts {
 
 struct Truths(BooleanBuilder);
 
-/// Removes the blanks around a value, which belong only to texts.
+/// Removes the blanks around a value; only texts keep them.
 fn trimmed(text: &str) -> &str {
     text.trim_matches([' ', '\t'])
 }
@@ -258,7 +258,7 @@ fn decimal_of(text: &str, digits: u8, scale: i8) -> Option<i128> {
 /// The zones of a column of times.
 struct Zones {
     utc: Option<Tz>,
-    /// Whether the column has a zone. Its values then have their own zone, or else the column's.
+    /// Whether the column has a zone. A value without a zone of its own then has the column's.
     is_zoned: bool,
     /// The column's zone, if it is known.
     own: Option<Tz>,
@@ -329,7 +329,7 @@ const AMOUNT: Kinds = 512;
 pub(super) const TIMES: Kinds = DATE | MICROSECONDS | NANOSECONDS | ZONED | TIME;
 /// Before any text has been seen.
 pub(in crate::input) const ANY: Kinds = Kinds::MAX;
-/// Every integer up to this one is also a float.
+/// A float holds every integer up to this one exactly.
 pub(super) const FLOAT_WHOLE_MAX: u64 = 1 << 53;
 
 /// Returns the types that the text may have.
@@ -450,7 +450,7 @@ pub(in crate::input) fn type_of(kinds: Kinds) -> DataType {
     found.map_or(DataType::Utf8, |(_, data_type)| data_type)
 }
 
-/// Returns a type of `text` that may be the one the user meant instead of `data_type`.
+/// Returns the type that the user may have meant for `text` instead of `data_type`.
 pub(super) fn wider(text: &str, data_type: &DataType) -> DataType {
     match (type_of(kinds_of(text)), data_type) {
         (found @ DataType::Float64, kind) if kind.is_integer() => found,

@@ -7,10 +7,10 @@
 //! repeat names. A field that an object lacks is null. Scalars are parsed from their text by the
 //! parsers of CSV fields, so no digit is lost. After an error no batch can be built.
 //!
-//! N.B. The JSON library unescapes texts, skips unselected values, and describes faults. Its own
-//! values are not used, because it makes a number a float before its column's type is known.
-//! arrow-json is not used because it accepts objects without commas and takes the last of two
-//! values of a name; a separate check for these is slow.
+//! N.B. The JSON library unescapes texts, skips unselected values, and describes faults. The values
+//! that it makes are not used, because it makes a number a float before the type of the number's
+//! column is known. arrow-json is not used because it accepts objects without commas and takes the
+//! last of two values of a name; a separate check for these is slow.
 //!
 //! Complexity: reads each byte once, and looks up each name that is not the next column.
 
@@ -121,7 +121,7 @@ type Taken<T = ()> = std::result::Result<T, Fault>;
 struct Line<'l> {
     text: &'l str,
     at: usize,
-    /// Whether values that do not fit become null, and those that did.
+    /// Whether values that do not fit become null, and the values that became null.
     fills: bool,
     filled_count: u64,
     first_filled: Option<Fault>,

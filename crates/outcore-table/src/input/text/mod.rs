@@ -295,7 +295,7 @@ impl TextFile {
                     Some("") => {}
                     Some(text) if rules.is_null(text) => {}
                     Some(text) => kinds[place] &= kinds_of(text),
-                    // The reader reports it with its line.
+                    // The reader reports this field with its line.
                     None => kinds[place] = 0,
                 }
             }

@@ -1,10 +1,11 @@
 //! The shape of JSON values, and the column type that fits all of them.
 //!
 //! Contract: a [`Shape`] is read from JSON text, and [`Shape::merge`] combines it with others into
-//! one that fits all values. Integers and other numbers become numbers. Texts that are all dates or
-//! times become such, as in CSV. Scalars of different kinds become texts. Objects get the fields of
-//! all. Fields keep the order of their first occurrence. A value that is an object or a list in one
-//! place and something else in another has no common shape. Pure.
+//! one that fits all values. Integers and other numbers become numbers. If all texts are dates or
+//! times, they become dates or times, as in CSV. Scalars of different kinds become texts. Objects
+//! become one object with the fields of all. Fields keep the order of their first occurrence. A
+//! value that is an object or a list in one place and something else in another has no common
+//! shape. Pure.
 //!
 //! Complexity: reads each byte once, and compares each new field with all known fields.
 

@@ -126,8 +126,8 @@ struct MarkSink<'m> {
     edges: Mutex<Vec<Edge>>,
 }
 
-/// A key that is kept for comparison: the key itself, or 256 bits of hashes for a long one, because
-/// every part keeps two.
+/// A key that is kept for comparison. Every part keeps two keys, so a long key is stored as 256
+/// bits of hashes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum KeptKey {
     Whole(Vec<u8>),

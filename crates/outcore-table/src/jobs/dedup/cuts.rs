@@ -97,8 +97,8 @@ impl<'t> Places<'t> {
         }
     }
 
-    /// The offset of a byte, or of the start of a token; the number after the last one gives the
-    /// end of the text.
+    /// The offset of a byte, or of the start of a token; the number after the last byte or token
+    /// gives the end of the text.
     fn byte_of(&mut self, number: u32) -> Option<usize> {
         let Some(tokens) = &mut self.tokens else {
             return Some(number as usize);

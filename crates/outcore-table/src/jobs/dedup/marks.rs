@@ -28,7 +28,7 @@ impl Marks {
         }
     }
 
-    /// Their memory.
+    /// The memory of the marks.
     pub(super) fn memory_bytes(&self) -> u64 {
         let words = self.pieces.iter().map(Vec::len).sum::<usize>();
         (words * size_of::<u64>()) as u64

@@ -9,7 +9,7 @@
 //! There are two passes. The first reads only the key columns, sorts them with the rows' positions,
 //! and marks each kept row with a bit ([`by_key`]). For near duplicates it sorts hashes of the
 //! texts instead ([`near`]). The second pass copies the kept rows. So only keys go through scratch,
-//! and the cost of a duplicate is that of its key.
+//! and a duplicate costs only as much as its key.
 //!
 //! Bounds: one bit of memory per row, and four bytes per row for near duplicates. I/O is one read
 //! of the key columns, their sort, and a copy.
@@ -179,7 +179,7 @@ pub fn dedup(
 struct Chosen<'c> {
     kept: &'c dyn Change,
     others: &'c dyn Change,
-    /// The schema of the file for the others.
+    /// The schema of the file with the other rows.
     others_schema: &'c SchemaRef,
 }
 

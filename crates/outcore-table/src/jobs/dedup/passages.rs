@@ -22,8 +22,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use twox_hash::{XxHash3_64, XxHash3_128};
 
 const PRIME: u64 = (1 << 61) - 1;
-/// The most bytes of a character. A passage exceeds the length by at most one byte less. While it
-/// slides, it can be as much shorter.
+/// The most bytes of a character. A passage is at most `CHAR_BYTES_MAX - 1` bytes longer than the
+/// given length. While the window slides, it may also be that much shorter.
 const CHAR_BYTES_MAX: usize = 4;
 /// Slots of a word.
 const SLOTS: u64 = 32;
@@ -185,7 +185,7 @@ impl Repeats {
         }
     }
 
-    /// Their memory.
+    /// The memory of the slots.
     pub(super) fn memory_bytes(&self) -> u64 {
         (self.words.len() * size_of::<u64>()) as u64
     }

@@ -59,8 +59,8 @@ const TEXT_BYTES_MAX: usize = 1 << 30;
 const CUTS_SHARE: u64 = 16;
 const FILTER_SHARE: u64 = 8;
 const FILTER_BYTES_MIN: u64 = 1 << 16;
-/// Items of the first sort: a passage and its place. Items of the second: a place and that of its
-/// first occurrence.
+/// Items of the first sort: a passage and its place. Items of the second: a place and the place of
+/// the first occurrence.
 const ITEM_BYTES: usize = 24;
 const MARK_BYTES: usize = 16;
 /// Batches of marks in flight between the two sorts.
@@ -120,7 +120,7 @@ pub fn dedup_substring(
         return Err(Error::usage(DEDUP, cause).hint(hint));
     }
     u32::try_from(input.rows_count()).map_err(|_| {
-        Error::usage(DEDUP, "the table has more than 2^32 rows").hint("cut its parts first")
+        Error::usage(DEDUP, "the table has more than 2^32 rows").hint("work on its parts first")
     })?;
     let free_bytes = job.budget.free_bytes();
     let _cuts = job.budget.reserve(CUTS, free_bytes / CUTS_SHARE)?;
@@ -447,7 +447,7 @@ impl SortKey for Front {
     }
 }
 
-/// Takes passages in order, and sends on the places of all except for the first of each.
+/// Takes passages in order, and sends on all places of each passage except for the first.
 struct FirstSink {
     sender: SyncSender<RowBatch>,
     threads_count: usize,

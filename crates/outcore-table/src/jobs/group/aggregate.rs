@@ -22,7 +22,7 @@ pub enum AggregateKind {
     Count,
     /// The sum of values that are not null; null if there are none.
     Sum,
-    /// The mean of these values, as a float.
+    /// The mean of the values that are not null, as a float.
     Mean,
     /// The least value that is not null; NaN is larger than all numbers.
     Min,
@@ -35,7 +35,7 @@ pub enum AggregateKind {
     /// The value in the first row in which [`Aggregate::by`] is least. Rows in which either is null
     /// are ignored.
     ArgMin,
-    /// The same for the row in which it is greatest.
+    /// The value in the first row in which [`Aggregate::by`] is greatest.
     ArgMax,
     /// The number of distinct values that are not null.
     CountDistinct,

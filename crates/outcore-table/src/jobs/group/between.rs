@@ -54,7 +54,7 @@ impl Part {
         let zeros = fraction.len() as i64 - exponent.parse::<i64>().unwrap_or(0);
         let below = u32::try_from(zeros).ok();
         let below = below.and_then(|zeros| 10_i128.checked_pow(zeros));
-        // So small a part of any number of rows is less than one row.
+        // For any number of rows, a part this small is less than one row.
         let (above, below) = match (above, below) {
             (Ok(above), Some(below)) => (above, below),
             _ => (0, 1),

@@ -8,7 +8,7 @@
 //!
 //! First, each thread aggregates rows in a small hash table ([`source`]). Then the engine sorts the
 //! partial states, and these are merged group by group ([`sink`]). So with few groups hardly
-//! anything is sorted. With many groups, the table is dropped after some thousand rows of a piece.
+//! anything is sorted. With many groups, the table is dropped after a few thousand rows of a piece.
 //!
 //! Source: Larson, "Data reduction by partial preaggregation" (ICDE 2002), for the table before the
 //! sort.
@@ -166,7 +166,7 @@ pub(super) fn few_groups(
     (keys, groups_max): (&[KeyColumn], usize),
     scratch_dir: &Path,
 ) -> Result<Vec<RecordBatch>> {
-    // The name is longer than each key column's, so it is free.
+    // The name is longer than the name of any key column, so no column has it.
     let name = keys.iter().map(|key| key.name.as_str()).collect::<String>() + " count";
     let counted = Aggregate {
         name,

@@ -113,7 +113,7 @@ impl Plan {
             reads.place_of(name);
         });
         if let (true, Some(first)) = (reads.names.is_empty(), schema.fields().first()) {
-            // Rows are counted by any one column.
+            // Any one column is enough to count rows.
             reads.place_of(first.name());
         }
         let names: Vec<&str> = keys.iter().map(|key| key.name.as_str()).collect();

@@ -4,7 +4,7 @@
 //! one part. It merges the group's states in the order of the input, visits its ordered values, and
 //! writes one row per group. A part is a section of the output ([`to`](super::to)).
 //!
-//! Bounds: the output's row groups, the states of some thousand groups per thread, and the longest
+//! Bounds: the output's row groups, the states of a few thousand groups per thread, and the longest
 //! values that the aggregates of these groups keep.
 
 use arrow_array::{Array, ArrayRef, RecordBatch};

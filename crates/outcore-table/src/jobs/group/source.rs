@@ -121,7 +121,7 @@ impl<'a> GroupSource<'a> {
 }
 
 impl GroupSource<'_> {
-    /// The approximate bytes of all rows that are made, and the average of one.
+    /// The approximate bytes of all rows that are made, and the average bytes of a row.
     pub(super) fn amount(&self) -> (u64, f64) {
         (self.data_bytes, self.row_bytes)
     }
@@ -146,14 +146,14 @@ struct Worker<'p> {
     /// The position of each group's first row.
     firsts: Vec<u64>,
     states: Vec<States>,
-    /// Ordered values: rows up to the number of occurrences.
+    /// Ordered values, as rows without the number of occurrences.
     values: KeyTable,
     occurrences: Vec<u64>,
     /// Bytes of states of variable length.
     more_bytes: usize,
     /// Rows of the piece so far.
     seen: usize,
-    /// Whether each row becomes a group of its own, because a table would merge few.
+    /// Whether each row becomes a group of its own, because a table would merge few rows.
     is_apart: bool,
     numbers: Vec<u32>,
     row: Vec<u8>,

@@ -410,7 +410,7 @@ fn compared(state: &[u8]) -> &[u8] {
         .unwrap_or_default()
 }
 
-/// Takes the rows whose `by` precedes that of the states. Returns by how much the states have
+/// Takes the rows whose `by` precedes the `by` of the states. Returns by how much the states have
 /// grown.
 fn chosen(
     kind: AggregateKind,

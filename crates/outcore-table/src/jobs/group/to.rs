@@ -86,7 +86,7 @@ pub(super) struct Few {
 }
 
 impl Few {
-    /// Creates room for this many.
+    /// Creates room for this many groups.
     pub(super) fn new(groups_max: usize) -> Self {
         Few {
             groups_max,

@@ -87,7 +87,7 @@ fn all_columns(job: &Job, ends: &TableEnds<'_>, right: RightTable<'_>) -> Result
     };
     if left.is_empty() && right.is_empty() {
         return Err(Error::usage(COMPARE, "neither table has a column")
-            .hint("a table without rows needs a header, or the format of Parquet or Arrow"));
+            .hint("give a CSV file without rows a header, or write it as Parquet or Arrow"));
     }
     match lacks(&left, &right).or_else(|| lacks(&right, &left)) {
         None => Ok(left),

@@ -8,8 +8,8 @@
 //! Source: Graefe, "Query Evaluation Techniques for Large Databases" (ACM Computing Surveys 1993),
 //! section 5.3, in the case without overflow.
 //!
-//! Bounds: two fifths of the memory for the rows of the right table, with 48 bytes for each; one
-//! read of each table, and no scratch.
+//! Bounds: two fifths of the memory for the rows of the right table, including 48 bytes per row;
+//! one read of each table, and no scratch.
 
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
@@ -199,7 +199,7 @@ impl<'p> Right<'p> {
         Ok(self.plan.read(self.row(number))?.key)
     }
 
-    /// Returns the row if it has that hash, or else the next row of its chain that has.
+    /// Returns the row if it has that hash, or else the next row of its chain with that hash.
     fn of_hash(&self, mut number: u32, hash: u64) -> u32 {
         while number != NONE {
             let entry = &self.entries[number as usize];
@@ -211,7 +211,8 @@ impl<'p> Right<'p> {
         number
     }
 
-    /// The same for a key.
+    /// Returns the row if it has that hash and that key, or else the next row of its chain with
+    /// both.
     fn of_key(&self, mut number: u32, hash: u64, key: &[u8]) -> Result<u32> {
         loop {
             number = self.of_hash(number, hash);

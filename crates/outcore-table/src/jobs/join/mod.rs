@@ -2,8 +2,8 @@
 //!
 //! Contract: each left row is paired with each right row that has an equal key. Nulls never match;
 //! 0.0 equals -0.0, and all NaNs are equal. [`JoinKind`] defines what happens to rows without a
-//! partner. With [`AsOf`], a left row gets at most one partner: the last right row with its key
-//! that is not later than itself.
+//! partner. With [`AsOf`], a left row gets at most one partner: the last right row with the same
+//! key that is not later.
 //!
 //! The output has the columns of the left table, followed by those of the right table without its
 //! key columns. It is in the order of the key, nulls last. Within a key, rows are in the order of
@@ -13,9 +13,9 @@
 //!
 //! The join is one sort (a sort-merge join: Graefe, "Query Evaluation Techniques for Large
 //! Databases", ACM Computing Surveys 1993, section 5.2). The engine sorts the rows of both tables
-//! together ([`source`]), with those of the right table first within each key. They are paired as
-//! they come out of the sort ([`sink`]). If a key has more right rows than memory holds, they go to
-//! scratch once more ([`held`]).
+//! together ([`source`]); within each key, the rows of the right table come first. They are paired
+//! as they come out of the sort ([`sink`]). If a key has more right rows than memory holds, they go
+//! to scratch once more ([`held`]).
 //!
 //! With [`Join::is_unordered`], a right table that fits into a part of the memory is loaded, and
 //! left rows are looked up as they are read ([`lookup`]). The output is then in the order of the
@@ -243,7 +243,8 @@ pub fn join(
 ) -> Result<TableSummary> {
     if wanted.is_unordered && job.options.resume.is_some() {
         let cause = "a join in any order looks rows up in memory, and keeps no journal";
-        return Err(Error::usage("resume", cause).hint("leave the free order out"));
+        return Err(Error::usage("resume", cause)
+            .hint("ask for rows in the order of the key, or do not resume"));
     }
     let mut options = wanted.said();
     let columns = &right_reads.columns;

@@ -187,7 +187,7 @@ impl Plan {
         })
     }
 
-    /// Whether each row never matches because one of its key columns is null.
+    /// For each row, whether it never matches because one of its key columns is null.
     fn null_rows(&self, keys: &[ArrayRef], rows_count: usize) -> Vec<bool> {
         match self.is_of_multisets {
             true => vec![false; rows_count],
@@ -624,8 +624,8 @@ fn named_outputs(
     types: &[DataType],
 ) -> Result<Vec<(FieldRef, Source)>> {
     let kind = wanted.kind;
-    // The column takes the values of its partner on the left. For a field of objects that does not
-    // hold, because a right row without a partner has no object.
+    // The column takes the values of its partner on the left. A field of objects does not, because
+    // a right row without a partner has no object.
     let is_key = |field: &FieldRef| {
         let is_same = |pair: &ColumnPair| {
             pair.right == *field.name() && left.column_with_name(&pair.left).is_some()
@@ -736,7 +736,7 @@ fn converter(fields: Vec<SortField>, wanted: &Join) -> Result<RowConverter> {
     RowConverter::new(fields).map_err(|error| fault::arrow(JOIN, &error))
 }
 
-/// Whether each row has a null in a key column.
+/// For each row, whether it has a null in a key column.
 fn null_rows(keys: &[ArrayRef], rows_count: usize) -> Vec<bool> {
     let mut is_null = vec![false; rows_count];
     for nulls in keys.iter().filter_map(|key| key.logical_nulls()) {

@@ -3,7 +3,7 @@
 //! Contract: [`JoinSink`] takes all rows of a key in one part, the right ones first. Right rows are
 //! [`Held`] if left rows need them, and each left row is paired with them. Rows without a partner
 //! are written if the kind of join requires it. Pairs are collected as row places in a buffer,
-//! decoded column by column in batches of some thousand, and written to the part's section of the
+//! decoded column by column in batches of a few thousand, and written to the part's section of the
 //! output.
 //!
 //! Bounds: the output's row groups; per thread a batch of rows, its arrays, and the held rows.
@@ -96,7 +96,8 @@ struct JoinPart<'a> {
     has_left: bool,
     /// For multisets: right rows that are not paired yet.
     partners: u64,
-    /// The key's right rows. For an as-of join: the last one, or the first one if none is written.
+    /// Right rows of the key: for an as-of join the last one; otherwise all, or the first one if
+    /// the join writes no right rows.
     held: Held<'a>,
     pairs: Pairs<'a>,
 }

@@ -5,8 +5,8 @@
 //! positions ascend in the order of each input.
 //!
 //! **The sample.** Each table is sampled as in [`rows_in`](crate::jobs::rows_in). Keys of the table
-//! with the denser sample are dropped until both are equally dense, so that the sample has keys as
-//! often as the data.
+//! with the denser sample are dropped until both are equally dense, so that keys are as frequent in
+//! the sample as in the data.
 //!
 //! Bounds: a reader and a batch of rows per thread; the sample's keys.
 
@@ -84,7 +84,7 @@ impl<'a> JoinSource<'a> {
         })
     }
 
-    /// The approximate bytes of all rows, and the average of one.
+    /// The approximate bytes of all rows, and the average bytes of a row.
     pub(super) fn amount(&self) -> (u64, f64) {
         (self.data_bytes, self.row_bytes)
     }
@@ -96,7 +96,8 @@ impl RowSource for JoinSource<'_> {
     }
 
     fn memory_bytes(&self) -> u64 {
-        // The reader holds a batch of arrays. Its rows need as much again, and so do its keys.
+        // The reader holds a batch of arrays. Its rows need the same memory once more, and so do
+        // its keys.
         let made_bytes = 3 * self.shape.batch_bytes + self.shape.made_bytes;
         (self.shape.reader_bytes + made_bytes) * self.shape.readers_count as u64
     }

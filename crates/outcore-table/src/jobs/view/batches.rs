@@ -1,6 +1,6 @@
 //! Reads rows of a view as record batches.
 //!
-//! Contract: [`ViewBatches`] returns the rows of a range in order, in batches of some thousand
+//! Contract: [`ViewBatches`] returns the rows of a range in order, in batches of a few thousand
 //! rows. [`ViewStream`] passes them to other libraries, and can move between threads. Both own all
 //! that they need.
 //!
@@ -147,12 +147,12 @@ impl ViewBatches {
 }
 
 /// Returns enough memory for a row that is longer than a batch by `longer_bytes`. Readers leave a
-/// part of the memory, which grows with it.
+/// part of the memory free; this part grows with the memory.
 fn enough_for_row(job: &Job, longer_bytes: u64) -> u64 {
     let (memory_bytes, free_bytes) = (job.options.memory_bytes, job.budget.free_bytes());
     let times = (COPIES * longer_bytes) as f64 / free_bytes.max(1) as f64;
     let by_part = (memory_bytes as f64 * times.max(1.0)) as u64;
-    // Readers may take all memory except for that of a batch.
+    // Readers may take all memory except for the memory of a batch.
     let by_rest = memory_bytes + 4 * COPIES * longer_bytes;
     by_part.min(by_rest).next_multiple_of(64 << 20)
 }

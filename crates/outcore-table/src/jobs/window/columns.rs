@@ -32,8 +32,8 @@ use crate::notation::notation;
 pub(super) struct Ready<'r> {
     /// The places of all rows, including those that are only referred to.
     pub(super) places: &'r [RowRank],
-    /// Additional rows at the start of the batch: one, the first row of the first row's group, or
-    /// none.
+    /// The number of additional rows at the start of the batch: 1 for the first row of the first
+    /// group, otherwise 0.
     pub(super) front: usize,
     /// The rows to compute.
     pub(super) rows: Range<usize>,

@@ -56,8 +56,8 @@ const REACH_SHARE: u64 = 64;
 pub struct Window {
     /// The group columns; if empty, all rows are one group.
     pub by: Vec<KeyColumn>,
-    /// The order of the rows of a group, the most significant column first; if empty, that of the
-    /// input.
+    /// The order of the rows of a group, the most significant column first; if empty, the order of
+    /// the input.
     pub order: Vec<KeyColumn>,
     /// The computed columns, in the order of the output.
     pub columns: Vec<WindowColumn>,
@@ -88,8 +88,8 @@ pub fn window(job: &Job, ends: &TableEnds<'_>, wanted: &Window) -> Result<TableS
         data_bytes: input.stored_bytes(),
         sorts: Sorts::Whole,
     };
-    // If the memory does not hold as many of the longest rows as are referred to, the job assumes
-    // fewer; the actual rows may be shorter.
+    // If the memory does not hold all rows that are referred to at their longest, the job assumes
+    // fewer rows. The actual rows may be shorter.
     let mut reach = plan.reach_of(&input);
     while reach > 1 && !room(&input, reach).is_enough() {
         reach /= 2;

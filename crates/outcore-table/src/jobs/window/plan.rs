@@ -46,7 +46,7 @@ pub(in crate::jobs) struct Plan {
     /// The codec of whole rows.
     pub(in crate::jobs) codec: RowCodec,
     pub(super) columns: Vec<WindowColumn>,
-    /// For each of them, the place of the column that it is computed from.
+    /// For each computed column, the place of the column that it is computed from.
     pub(super) places: Vec<Option<FieldPlace>>,
     pub(super) first: Option<u64>,
     /// The columns of the table, followed by the computed ones.
@@ -184,7 +184,7 @@ impl Plan {
         let keys_bytes = key_bytes.saturating_add(order_bytes);
         let row_bytes = long_bytes.saturating_add(keys_bytes).saturating_add(64);
         let rows = |count: u64| long_bytes.saturating_mul(count);
-        // As many new rows are held before all of them are decoded.
+        // The same number of new rows is held before all rows are decoded.
         let kept = u64::from(self.wants_first()) + u64::from(self.wants_extreme());
         let held = rows(1 + 2 * reach).saturating_add(rows(2 * kept));
         let computed_bytes = self.computed_bytes(input);

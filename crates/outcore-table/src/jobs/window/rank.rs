@@ -30,7 +30,7 @@ impl RowRank {
         }
     }
 
-    /// The index of the group's first row, if this place is that of row `row`; `None` if it comes
+    /// The index of the group's first row, if this is the place of row `row`; `None` if it comes
     /// before row 0.
     pub(super) fn first_row(self, row: usize) -> Option<usize> {
         row.checked_sub(usize::try_from(self.number - 1).ok()?)

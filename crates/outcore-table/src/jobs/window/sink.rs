@@ -26,7 +26,8 @@ use crate::output::{Section, TableOutput};
 
 /// The number of batches that rows kept for reference may take.
 const REACH_BATCHES: u64 = 2;
-/// The copies of the rows that are referred to: they and as many new ones, as bytes and as arrays.
+/// The copies of the rows that are referred to. These rows and the same number of new ones are held
+/// as bytes and as arrays.
 const HELD_COUNT: u64 = 4;
 
 /// See the module.
@@ -53,7 +54,8 @@ impl WindowSink<'_> {
 
 impl RowSink for WindowSink<'_> {
     fn memory_bytes(&self) -> u64 {
-        // The rows that are referred to and as many new ones, their arrays, and the encoded form.
+        // The rows that are referred to and the same number of new ones, the arrays of both, and
+        // the encoded form.
         let (batches, reach_bytes) = match self.plan.reach() {
             (0, 0) => (4, 0),
             _ => (5, HELD_COUNT * self.reach_bytes()),
@@ -101,13 +103,13 @@ struct WindowPart<'a> {
     order: Vec<u8>,
     /// The place of that row in its group.
     last: Option<RowRank>,
-    /// The first row of the group of the first row that is held.
+    /// The first row of the group that the first held row belongs to.
     first_row: Vec<u8>,
     held: Held,
     columns: Columns<'a>,
 }
 
-/// Rows, of which the first are written and only kept for reference.
+/// Rows; the first of them are already written and kept only for reference.
 #[derive(Default)]
 struct Held {
     bytes: Vec<u8>,
@@ -221,8 +223,8 @@ impl WindowPart<'_> {
 
     /// Keeps the first row of the group of row `kept`; the rows before it are dropped.
     fn keep_first(&mut self, kept: usize) {
-        // After all rows comes one of the same group, or a group's first row, for which no earlier
-        // row is needed.
+        // The row after all of these is in the same group, or it is the first row of a group and
+        // needs no earlier row.
         let last = self.held.places.len().saturating_sub(1);
         let row = kept.min(last);
         let Some(place) = self.held.places.get(row) else {
@@ -251,7 +253,7 @@ impl WindowPart<'_> {
         usize::try_from(count).unwrap_or(usize::MAX).max(1)
     }
 
-    /// The held rows. If the first row of the first group is kept, it comes before them.
+    /// The held rows. If the first row of their first group is kept, it comes before them.
     fn decoded(&self) -> Result<RecordBatch> {
         let held = &self.held;
         let front = self.has_front().then_some(&self.first_row[..]);

@@ -101,7 +101,7 @@ struct Attention {
 
 impl Attention {
     /// Scores, their softmax, and the values weighted by them, for each head. A head has 128 bytes
-    /// per token, a token apart, so each costs a sector.
+    /// in each token, so it costs a sector per token.
     fn kernels(&self) -> [KernelSpec; 3] {
         let (read, write) = (AccessOp::Read, AccessOp::Write);
         let heads = |op, tokens, array| {
@@ -142,7 +142,7 @@ impl Attention {
     }
 }
 
-/// Its layers, and what a last kernel needs.
+/// The layers, and the arrays that a last kernel needs.
 struct Transformer {
     kernels: Vec<KernelSpec>,
     /// The vocabulary's table.
@@ -407,7 +407,8 @@ mod tests {
 
     #[test]
     fn networks_have_the_weights_of_their_papers() {
-        // 110 M, of which the vocabulary 23.4 M; 124 M, of which the vocabulary 38.6 M; 25.5 M.
+        // BERT: 110 M, including 23.4 M for the vocabulary. GPT-2: 124 M, including 38.6 M.
+        // ResNet-50: 25.5 M.
         let bert = bert();
         assert_eq!(weights(&bert, &PRODUCTS), 84_934_656);
         assert_eq!(weights(&bert, &["embedding"]), 23_440_896);

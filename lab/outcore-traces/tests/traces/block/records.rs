@@ -14,7 +14,7 @@ const NAMES: [&str; 4] = [
     "linux-6.18.blktrace",
 ];
 
-/// Bytes of a record of the first three.
+/// Bytes of a record in the first three fixtures.
 const RECORD_BYTES: [usize; 3] = [32, 40, 24];
 
 fn open(bytes: &[u8], options: &ReadOptions) -> outcore::Result<TraceReader> {
@@ -80,7 +80,7 @@ fn oracle_general_reads_objects_at_their_number_of_sectors_and_says_so() {
 fn a_damaged_record_is_skipped_and_counted_or_an_error_with_its_number() {
     let mut bytes = fs::read(fixture(NAMES[0])).unwrap();
     bytes[32 + 15] = 7;
-    // The content leaves a doubt now, so the caller says what it is.
+    // The damaged content leaves a doubt about the format, so the caller names it.
     let error = open(&bytes, &ReadOptions::default()).err().unwrap();
     assert!(error.next_step().unwrap().contains("vscsi-binary"));
     let options = ReadOptions {
