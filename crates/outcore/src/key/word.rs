@@ -196,7 +196,7 @@ pub(super) struct WordPart {
     right_bits: u32,
 }
 
-// The order's contract bases its memory on these sizes.
+// The memory bound in the contract of `order` relies on these sizes.
 const _: () = assert!(size_of::<Word>() <= 64 && size_of::<WordPart>() <= 48);
 
 #[derive(Debug, Clone, Copy)]
