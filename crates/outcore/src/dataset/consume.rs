@@ -160,7 +160,7 @@ impl Execution {
     /// Writes each item to the part that `route` gives it; returns the totals of the parts.
     ///
     /// # Errors
-    /// Those of [`Execution::distribute_by`]. Usage: the number of files is not that of the ranges.
+    /// The errors of [`Execution::distribute_by`]. Usage: files and ranges differ in number.
     pub fn route(
         &mut self,
         route: &RecordRoute,
