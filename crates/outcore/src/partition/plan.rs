@@ -33,12 +33,12 @@ use outcore_io::units;
 
 pub(crate) use search::{Planned, best_of, on_fewer_threads, plan_within};
 
-/// Largest number of buckets of one distribution: beyond it every store misses the caches.
+/// Largest number of buckets of one distribution: with more, every store misses the caches.
 pub(crate) const BUCKETS_MAX: usize = 2048;
 /// Largest segment: drives gain less from larger ones than the memory for buffers costs
 /// (docs/decisions/0016).
 pub(crate) const SEGMENT_BYTES_MAX: usize = 512 << 10;
-/// Number of halvings of it to try.
+/// How often the search halves that length.
 const SEGMENT_HALVINGS: u32 = 7;
 /// Largest bucket in memory: offsets in it have 32 bits.
 pub(crate) const AREA_BYTES_MAX: usize = (u32::MAX / 2) as usize;
@@ -244,7 +244,7 @@ impl PartitionPlan {
         (each_bytes / self.segment_payload_bytes.max(1) as u64) as usize
     }
 
-    /// The number of these that a bucket almost certainly gets.
+    /// Number of whole segments that a bucket almost certainly gets from one thread.
     fn sure_segments(&self) -> usize {
         let expected = self.expected_segments();
         expected - expected.div_ceil(8)
@@ -423,8 +423,9 @@ impl PartitionPlan {
             (DISTRIBUTE, distribute),
             (last_phase, last),
         ];
-        // Segments that are read to be distributed again make room. Per bucket and thread, the last
-        // block is half empty; the last extent may also be, if the bucket gets less than expected.
+        // Segments that are read to be distributed again free their space. Per bucket and thread,
+        // the last block is half empty; the last extent may also be, if the bucket gets less than
+        // expected.
         let live_bytes = match again_bytes {
             0.0 => away_bytes,
             // All data, and one bucket twice while it is read and written.
@@ -517,7 +518,7 @@ impl PartitionPlan {
         )?;
         match (self.distributions, self.scratch_bytes) {
             (0, _) => writeln!(f, "  fits in memory: one pass, nothing goes to scratch")?,
-            (_, 0) => writeln!(f, "  what finds no place in a table goes through scratch")?,
+            (_, 0) => writeln!(f, "  items that a table has no room for go to scratch")?,
             (n, _) => writeln!(
                 f,
                 "  {} through scratch, then bucket by bucket",

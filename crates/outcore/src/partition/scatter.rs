@@ -83,9 +83,9 @@ pub(crate) struct Scattering {
     /// Whether segments list the runs of the input in them.
     pub(crate) is_ordered: bool,
     /// Whether the first segments of buckets that go to scratch are shortened by different amounts,
-    /// so that buffers do not all become full at the same time. Otherwise drives would first wait
-    /// for writes, and then reads for drives. Short buffers share slots, so that memory is touched
-    /// gradually: touching all of it before the first write delays that write.
+    /// so that buffers do not all become full at the same time. Otherwise drives would first have
+    /// nothing to write, and reads would later wait for drives. Short buffers share slots, so that
+    /// memory is touched gradually: touching all of it before the first write delays that write.
     pub(crate) is_staggered: bool,
 }
 
@@ -94,7 +94,7 @@ pub(crate) struct Scattering {
 pub(crate) struct RunStart {
     /// Its order among the others.
     pub(crate) position: u64,
-    /// A run that begins here continues one that ended here.
+    /// The run continues another one whose `end` has this value.
     pub(crate) begin: u64,
     pub(crate) end: u64,
 }
@@ -400,8 +400,9 @@ impl<'a> ScatterWorker<'a> {
         }
     }
 
-    /// Counts `bytes` of the input that a thread has distributed: of a `block`, if the journal does
-    /// not have it yet. Makes a checkpoint if one is due, for which it waits for all writes.
+    /// Counts `bytes` of the input as distributed by a thread, and notes their `block` if the
+    /// journal does not have it yet. Makes a checkpoint if one is due; before that, it waits for
+    /// all writes.
     pub(crate) fn checkpoint(
         &mut self,
         thread: usize,
