@@ -149,8 +149,8 @@ impl<'a> Appender<'a> {
         }
     }
 
-    /// Holds early results, items of `item_bytes`, as far as `pass` has memory left. Only if the
-    /// results of a piece fit in an area.
+    /// Holds early results (items of `item_bytes`) as far as `pass` has memory left, but only if
+    /// the results of a piece fit in an area.
     pub(crate) fn holding(mut self, pass: &Pass<'_>, item_bytes: usize) -> Result<Self> {
         self.hold = Hold::new(pass, item_bytes)?;
         Ok(self)

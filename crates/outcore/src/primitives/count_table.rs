@@ -113,7 +113,7 @@ impl CountTable {
         }
     }
 
-    /// The same with the current number of slots.
+    /// The same without growing the table.
     fn count_as_is(&mut self, items: &[u8]) -> usize {
         match self.item_bytes {
             1 => self.count_each_of::<1>(items),
@@ -177,7 +177,7 @@ impl CountTable {
         self.add_as_is(item, count) || self.grow() && self.add_as_is(item, count)
     }
 
-    /// The same with the current number of slots.
+    /// The same without growing the table.
     fn add_as_is(&mut self, item: &[u8], count: u64) -> bool {
         let place = self.place_of(hash(item), |stored| stored == item);
         self.add_at(place, item, count)

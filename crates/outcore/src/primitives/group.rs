@@ -5,7 +5,7 @@
 //! Whole items are compared, so map to the value to count first. All NaNs in a float key are equal;
 //! the result has the first of them.
 //!
-//! There are two methods with one result.
+//! Two methods give the same result.
 //! - *By hash*: each thread counts in its own table. Full tables are added to a shared one, which
 //!   is sorted at the end. This takes one read of the input and no scratch.
 //! - *By sort*: the items go directly from their pass into a sort, which keeps one of each for

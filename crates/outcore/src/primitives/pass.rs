@@ -45,7 +45,7 @@ const WINDOW_MIN: usize = 2;
 /// Names of a pass's reservations: its reads, areas for its results, and its consumer's own memory.
 const INPUT: &str = "pieces to read";
 pub(crate) const RESULTS: &str = "areas for results";
-pub(crate) const BESIDE: &str = "what is kept beside the pieces";
+pub(crate) const BESIDE: &str = "data kept next to the pieces";
 
 /// Whole blocks that contain this many bytes at any offset.
 fn with_borders(bytes: u64) -> u64 {

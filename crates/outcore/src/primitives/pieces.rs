@@ -3,8 +3,8 @@
 //! Contract: the sources are opened and must be equally long. Their positions are divided into
 //! *segments* wherever a source continues in another file, so that a piece is one read of each
 //! source. Segments are divided into pieces of equal length. Each piece is handed out once, from a
-//! *lane*: the segments of one lane in order, and among lanes from the one whose drive has the
-//! fewest requests. A lane is everything on one drive, or, if results must be in order, a stretch
+//! *lane*. Within a lane, segments are in order; among lanes, the one whose drive has the fewest
+//! requests is next. A lane is everything on one drive, or, if results must be in order, a stretch
 //! of the sequence.
 //!
 //! If all results go one after another, a lane is a series of adjacent segments on one drive. The

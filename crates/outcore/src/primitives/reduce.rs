@@ -4,8 +4,8 @@
 //! by grain, and the grains' values are combined from left to right. A grain is a fixed number of
 //! positions that depends only on the size of elements. So the result has the same bits for any
 //! number of threads and any memory, even for functions that are only mathematically associative
-//! (sums of floats). It depends on how the input is divided into files, because grains begin anew
-//! in each file. Functions need not commute. An empty sequence gives the identity.
+//! (sums of floats). These bits do depend on how the input is divided into files, because grains
+//! begin anew in each file. Functions need not commute. An empty sequence gives the identity.
 //!
 //! Bounds: I/O is one read of the sources; memory besides the pass is one value per grain of the
 //! pieces in flight.
@@ -330,8 +330,8 @@ impl<R> InOrder<R> {
     }
 }
 
-/// The fold of each of `stretches` equal stretches except for the last, which is not read; `None`
-/// for an empty one.
+/// The folds of `stretches` equal stretches, except for the last stretch, which is not read; `None`
+/// for an empty stretch.
 pub(crate) fn fold_stretches<R: Send>(
     job: &Job,
     sources: &[Source],

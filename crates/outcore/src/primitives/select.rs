@@ -83,8 +83,9 @@ pub fn find_if<S: Sequence>(
 const READS_MAX: u64 = 4;
 
 /// The `k` largest items by `compare`, in descending order, with equal ones in the order of the
-/// sequence; all items if there are at most `k`. It takes one read if memory holds them twice per
-/// thread. It takes up to four if memory holds the result, and only a part of it twice per thread.
+/// sequence; all items if there are at most `k`. It takes one read if memory holds the `k` items
+/// twice per thread. It takes up to four reads if memory holds the result, but only a part of it
+/// twice per thread.
 ///
 /// # Errors
 /// [`crate::Kind::Memory`] if the result does not fit in memory: use [`top_k_each`] for any number

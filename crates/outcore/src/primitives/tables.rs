@@ -30,7 +30,7 @@ const TOP_CHUNK: u64 = 1 << 14;
 pub enum ScanOp {
     /// Sums, in the items' type: integers wrap around.
     Sum,
-    /// Products, likewise.
+    /// Products, in the items' type: integers wrap around.
     Product,
     /// The smallest so far.
     Min,

@@ -128,7 +128,7 @@ pub fn build_index(
         .collect();
     let sum = Arc::new(AtomicU64::new(0));
     let facts = |sum: u64| Facts::of(&sorted, format, sum).header();
-    // Only the sum is unknown yet; a header has the same length for any sum.
+    // Only the sum is still unknown; a header has the same length for any sum.
     let blank = facts(0)?;
     let known = Arc::clone(&sum);
     let template = Facts::of(&sorted, format, 0);

@@ -518,8 +518,8 @@ impl Sorted<'_> {
     }
 }
 
-/// The first number of a range for which a predicate is false that is true up to some number; the
-/// end of the range if it is true for all.
+/// The first number of `range` for which `is_true` is false, or the end of the range. `is_true` is
+/// true for all numbers before that one and false for all numbers after it.
 fn first_false(range: Range<u64>, is_true: impl Fn(u64) -> bool) -> u64 {
     let (mut low, mut high) = (range.start, range.end);
     while low < high {
