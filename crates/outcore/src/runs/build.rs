@@ -2,17 +2,17 @@
 //!
 //! Contract: the input is divided into runs of consecutive records that each fill an area of
 //! memory. A thread reads a run, sorts it in place, adds its index and writes it from there, while
-//! other areas are filled from each drive and written to each. (Lines cannot be moved, so they are
-//! ordered in small buffers as they are written.) The runs are spread over the drives by weight. If
-//! a reader could not merge that many runs, they are merged in groups first ([`super::plan`]).
+//! other areas are read from and written to each drive. (Lines cannot be moved, so they are ordered
+//! in small buffers as they are written.) The runs are spread over the drives by weight. If a
+//! reader could not merge that many runs, they are merged in groups first ([`super::plan`]).
 //!
 //! All files are staged in private directories, and the view appears with its manifest after
 //! everything is durable. If the job is killed, the view is unchanged, or complete, or the next
 //! sweep completes it. Runs in memory at the end can stay there for a first read
 //! ([`BuildOptions::keeps_runs`]).
 //!
-//! Bounds: memory as planned; one read and one write of the data, plus 24 bytes per block, and
-//! another of each for a preceding merge.
+//! Bounds: memory as planned; one read and one write of the data, plus 24 bytes per block, and one
+//! more read and write for a preceding merge.
 
 use std::collections::VecDeque;
 use std::path::Path;
@@ -520,7 +520,7 @@ impl Request<'_> {
         Shape::new(what, self.options.order, plan.block_records, id)
     }
 
-    /// The generation of runs that are, or are not, those of the view.
+    /// The generation of runs; `is_last` if they are those of the view.
     fn generation(&self, is_last: bool) -> Generation {
         match is_last {
             true => Generation::Last {

@@ -25,7 +25,7 @@ const BUFFERS: usize = 4;
 /// Longer records are merged by one thread: copying them costs more than comparing their keys, and
 /// several threads do not copy faster.
 const SHORT_RECORD_BYTES: usize = 256;
-/// Smallest number of blocks of each run per segment: one at either end is read twice.
+/// Smallest number of blocks of each run per segment: the blocks at both ends are read twice.
 const SEGMENT_BLOCKS: u64 = 250;
 
 /// How a range is copied.

@@ -416,9 +416,9 @@ impl ViewReader {
         self.fetcher.blocks_fetched
     }
 
-    /// Moves to a range of ranks, whose records [`ViewReader::read`] returns. For a short range
-    /// single blocks are read; for a long range as much is read ahead as there is room for, but
-    /// nothing past its end.
+    /// Moves to a range of ranks, whose records [`ViewReader::read`] returns. For a short range, it
+    /// reads single blocks. For a long range, it reads ahead as far as there is room, but never
+    /// past the end of the range.
     ///
     /// # Errors
     /// [`Kind::Usage`] for a range beyond the end; the errors of reading.
@@ -525,8 +525,8 @@ impl ViewReader {
     }
 
     /// Appends the next rows of the range to `rows`: `bytes_max` bytes, and the rest of the last
-    /// row; nothing at the end. `grow` is called before with the new size of `rows`, to reserve
-    /// memory: a row may be long.
+    /// row; nothing at the end. Before they grow, `grow` is called with the new size of `rows`, to
+    /// reserve memory: a row may be long.
     ///
     /// # Errors
     /// The errors of [`ViewReader::read`] and of `grow`; [`Kind::Usage`] if the view does not
