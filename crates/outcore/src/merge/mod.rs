@@ -84,7 +84,7 @@ impl<K> Numbers<K> {
     }
 }
 
-/// Among equal numbers, that of a run that has not ended comes first.
+/// Among equal numbers, a number of a run that has not ended comes first.
 #[inline(always)]
 fn is_before<K: Ord>(a: &Node<K>, b: &Node<K>) -> bool {
     (a.key < b.key) | ((a.key == b.key) & (a.run < b.run))

@@ -36,7 +36,7 @@ pub(super) trait Records: Sync {
     fn refs(&self, area: &[u8], at: usize, count: usize, visit: impl FnMut(Self::Ref));
 
     /// Appends each of the consecutive records from `at` in `area` to its leaf: `leaves` has the
-    /// leaf of each, and `ends` the end of each leaf in `refs`, before and after.
+    /// leaf of each record. `ends` has the end of each leaf in `refs`, and is updated.
     fn scatter(
         &self,
         area: &[u8],

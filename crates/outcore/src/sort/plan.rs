@@ -111,7 +111,7 @@ impl SortPlan {
         let stretches = match (self.is_sequential, self.size.threads) {
             (false, _) => blocks as f64,
             (true, 1) => 1.0,
-            // Each takes one in 2 P of the rest.
+            // Each stretch is the rest of the blocks divided by 2 P.
             (true, threads) => 2.0 * threads as f64 * ((blocks as f64).ln() + 1.0),
         };
         let stretches = stretches.min(blocks as f64);

@@ -103,8 +103,8 @@ impl Item for u128 {
 
 /// Largest number of items of a part that is sorted in cache.
 const PART_MAX: usize = 2048;
-/// The number of items per part that a split aims at, as a power of two; it is between half of this
-/// and this.
+/// A split aims at this number of items per part, as a power of two. Parts have between half of it
+/// and all of it.
 const PART_LOG: u32 = 10;
 /// Largest number of bits in one split.
 const SPLIT_BITS_MAX: u32 = 13;
@@ -118,8 +118,8 @@ const DIGITS: usize = 256;
 const PASSES_BITS: u32 = 16;
 /// For fewer items, comparison sorting is faster.
 const SMALL: usize = 64;
-/// Moves per item with which a part is finished by insertion; evenly spread keys need a tenth of
-/// one.
+/// Largest number of moves per item for finishing a part by insertion; evenly spread keys need 0.1
+/// moves.
 const MOVES_MAX: usize = 4;
 
 /// Number of items of space for sorting `item_count` items.
@@ -322,8 +322,8 @@ impl<W: Key> Digits<W> {
     /// The digits for this many items whose words, relative to `least`, differ only in the lowest
     /// `bits` bits.
     fn of(item_count: usize, least: W, bits: u32) -> Self {
-        // With four bits more than their number needs, one item in sixteen agrees with another in
-        // all of them.
+        // With four bits more than are needed to count the items, one item in sixteen agrees with
+        // another in all of these bits.
         let used_bits = (ceil_log(item_count) + 4).min(PASSES_BITS).min(bits);
         Digits {
             least,

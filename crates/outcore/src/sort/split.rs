@@ -23,9 +23,9 @@ use outcore_io::Result;
 
 /// Segments that are sampled to split a bucket again.
 const SPLIT_SAMPLE_SEGMENTS: usize = 64;
-/// Elements taken from each.
+/// Elements taken from each segment.
 const SPLIT_SAMPLE_ELEMENTS: usize = 512;
-/// Limit on the bytes of all of them.
+/// Limit on the bytes of all of these elements.
 const SPLIT_SAMPLE_BYTES_MAX: u64 = 2 << 20;
 /// Smallest number of buckets of a split: see
 /// [`crate::partition::classify::Classifier::from_sample`].

@@ -186,8 +186,8 @@ impl LineSortOptions {
         self.is_unique() || self.occurrences != Occurrences::Any || self.places != Places::None
     }
 
-    /// Whether more is written than lines of the input, so that the most that it may be is known
-    /// only once they have been distributed.
+    /// Whether the output has more than the lines of the input. Its maximum size is then known only
+    /// after the distribution.
     fn adds_bytes(&self) -> bool {
         self.count || self.mark_bytes() > 0
     }

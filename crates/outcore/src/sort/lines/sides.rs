@@ -64,7 +64,7 @@ pub(super) enum Side {
 }
 
 impl Side {
-    /// Neither newline nor NUL; the first side's is smaller than the second's.
+    /// Its mark: neither newline nor NUL, and smaller for the first side than for the second.
     pub(super) fn mark(self) -> u8 {
         match self {
             Side::First => b'1',

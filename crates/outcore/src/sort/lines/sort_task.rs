@@ -1,4 +1,4 @@
-//! A sort of lines processes a bucket: sorts it by reference, and writes it in order.
+//! Sorts a bucket of lines by reference, and writes it in order.
 //!
 //! Contract: keys are made from the lines in the order of the input, so that the places of keys
 //! decide ties. Lines are gathered in chunks that are aligned like the output. If a bucket's place
@@ -229,7 +229,8 @@ struct Parts<'a> {
     sink: &'a dyn RowSink,
     /// The bucket at which each part ends, exclusive.
     ends: Vec<usize>,
-    /// The parts that are written once each of them is. The first entry is those of an earlier run.
+    /// For each part, what is written once that part is written. The first entry is for the parts
+    /// of an earlier run.
     written: Vec<PartsWritten>,
     /// Whether some rows are omitted.
     is_thinned: bool,
@@ -303,7 +304,7 @@ impl<'a> Parts<'a> {
         if !checkpoints.is_due() {
             return Ok(());
         }
-        // If another thread is at it, it does that for this one as well.
+        // A thread that is noting parts also notes those of this one.
         let Ok(_noting) = self.noting.try_lock() else {
             return Ok(());
         };

@@ -25,7 +25,7 @@ use outcore_io::{Error, Kind, Result};
 /// Segments per part that are read to split a bucket. They are read again when the bucket is
 /// distributed, so they are few.
 const SAMPLE_SEGMENTS_A_PART: usize = 4;
-/// The maximum number of them.
+/// Largest number of segments that are read.
 const SAMPLE_SEGMENTS: usize = 64;
 /// Places in each segment at which lines are taken. With 32 lines per part, a part that gets twice
 /// its share is more than five standard deviations off. If each segment holds a stretch of sorted

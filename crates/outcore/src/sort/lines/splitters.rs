@@ -23,7 +23,7 @@ pub(super) struct Keys {
 }
 
 impl Keys {
-    /// All of them.
+    /// All keys.
     pub(super) fn each(&self) -> impl Iterator<Item = &[u8]> {
         self.refs.iter().map(|r| r.bytes(&self.area))
     }

@@ -286,7 +286,7 @@ struct TableLines {
 #[derive(Debug, Default, Clone)]
 struct Share {
     lines: usize,
-    /// With terminators.
+    /// Bytes of its lines, with terminators.
     bytes: u64,
     /// Number of occurrences of its lines.
     met: u64,
