@@ -118,7 +118,7 @@ impl Amounts {
         }
     }
 
-    /// The same at most `pass_count` times.
+    /// These amounts, moved at most `pass_count` times.
     #[must_use]
     pub fn at_most_times(&self, pass_count: u32) -> Self {
         let most = |forecast: Forecast| match (forecast, pass_count) {

@@ -3,9 +3,9 @@
 //!
 //! Contract: a [`Layout`] is a value without I/O of its own. [`Layout::time`] adds up the bytes of
 //! a phase on each drive and divides them by the rates of that drive. Reads and writes of a drive
-//! overlap, and a drive that is busy with bytes also serves their requests, up to the number that
-//! it can. The slowest drive determines the time, and so does a limit that several drives share.
-//! Directories on one physical drive are one drive.
+//! overlap. While a drive moves bytes, it also serves their requests, up to its number of requests
+//! per second. The slowest drive determines the time, and so does a limit that several drives
+//! share. Directories on one physical drive are one drive.
 //!
 //! Model: PALID (SPAA 2025, section 2) counts the I/O of D equal drives. Here each drive counts
 //! with its own bytes and rates, because a file is on one drive.
@@ -22,7 +22,7 @@ use outcore_io::output::parent_of;
 use outcore_io::port::ScratchDrive;
 use outcore_io::units;
 
-/// A drive is as slow as the slowest if its time is at least this share of it.
+/// A drive counts as slow as the slowest drive if its time is at least this share of that drive's.
 const ALIKE: f64 = 0.95;
 
 /// A part of the inputs, on one drive.
@@ -379,7 +379,7 @@ impl DriveShare {
         self.scratch * moves.scratch_written_bytes + self.output * moves.output_bytes
     }
 
-    /// Its time, and what it mainly holds of the bytes that take so long.
+    /// Its time, and whether most of these bytes are inputs, scratch or output.
     fn busy(&self, moves: &Moves) -> Busy<'_> {
         let rates = &self.speed.rates;
         let (read_bytes, written_bytes) = (self.read_bytes(moves), self.written_bytes(moves));

@@ -1,8 +1,8 @@
 //! The input in chunks of equal length, each handed out once.
 //!
 //! Contract: the input is the concatenation of its files' data. The chunk boundaries depend only on
-//! the data and on the chunk length, so definitions by chunk do not depend on which thread reads
-//! it. Threads take chunks from the drive with the fewest requests. Only descriptions are kept;
+//! the data and on the chunk length, so results per chunk do not depend on which thread reads the
+//! chunk. Threads take chunks from the drive with the fewest requests. Only descriptions are kept;
 //! nothing is read.
 
 use std::collections::VecDeque;

@@ -211,7 +211,7 @@ impl<'a, F: Framing> RegionReader<'a, F> {
                 is_inside: false,
                 is_begun: false,
             };
-            // So that it counts when the next chunk's drive is selected.
+            // Filled now, so that its requests count when the next chunk's drive is selected.
             self.fill(&mut open_chunk, port)?;
             self.open.push(open_chunk);
         }
@@ -243,7 +243,7 @@ impl<'a, F: Framing> RegionReader<'a, F> {
                 open_chunk.left.pop_front();
                 open_chunk.next_from = None;
                 if F::IS_SCANNED {
-                    // The last record ends beyond it, usually not far.
+                    // The last record ends after the stretch, usually soon after it.
                     to = (to + BLOCK_BYTES as u64 / 2).min(len_bytes);
                 }
             } else {

@@ -132,7 +132,7 @@ pub struct Beginning<'a> {
     pub is_all: bool,
 }
 
-/// The number that `field` is, if it is one.
+/// The value of `field`, if it is a number.
 pub fn number(field: &[u8]) -> Option<f64> {
     let text = std::str::from_utf8(field).ok()?.trim();
     let is_number = text.ends_with(|letter: char| letter.is_ascii_digit() || letter == '.');

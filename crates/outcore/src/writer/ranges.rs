@@ -69,7 +69,7 @@ impl Ranges {
         Ranges(found)
     }
 
-    /// The numbers outside of it that have a place in `places` among all numbers outside.
+    /// The numbers outside of this set whose ranks among all outside numbers are in `places`.
     pub(crate) fn outside(&self, places: Range<u64>) -> Vec<Range<u64>> {
         let mut found = Vec::new();
         let (mut at, mut place) = (0, 0);

@@ -306,7 +306,7 @@ fn files_that_are_in_order_are_merged_in_one_pass() {
     let done = all().merge().write(here.path("merged.bin")).unwrap();
     assert!(u64s(&here.path("merged.bin")) == expected);
     assert_eq!((done.records, done.passes), (30_000, 1));
-    // Between other steps: its result is on scratch, as that of a sort is.
+    // Between other steps: its result is on scratch, like that of a sort.
     let odd = all().merge().filter(|x| x % 2 == 1);
     assert_eq!(odd.explain(), "read u64 -> merge\nread -> filter");
     expected.retain(|x| x % 2 == 1);
