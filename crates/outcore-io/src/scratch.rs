@@ -85,7 +85,6 @@ struct Sizes {
     bands: usize,
 }
 
-/// The path of the log of a band.
 /// Whether the private directories `dirs` of a dead job hold what its journal vouches for: each log
 /// up to its end in `ends_bytes`. A log that is not needed has the end 0.
 pub fn has_logs(dirs: &[PrivateDir], ends_bytes: &[u64]) -> bool {

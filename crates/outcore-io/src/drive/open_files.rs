@@ -32,8 +32,8 @@ const RAMFS_MAGIC: rustix::fs::FsWord = 0x8584_58f6;
 /// discard). From this size on, a background thread closes it, so that an interrupted job can end.
 const SLOW_FREE_BYTES: u64 = 64 << 20;
 
-/// Number of refused writes of a file that never switch it to worker threads; also the number of
-/// successful writes that allow one more.
+/// Up to this number, refused writes of a file do not switch it to worker threads. The same number
+/// of successful writes allows one more refused write.
 const REFUSED_FREE: u32 = 64;
 const REFUSED_ONE_IN: u32 = 64;
 
@@ -139,7 +139,7 @@ impl OpenFile {
             && self.refused.load(Ordering::Relaxed) <= REFUSED_FREE + nowait / REFUSED_ONE_IN
     }
 
-    /// Counts the outcome of a write that was not to wait.
+    /// Counts the outcome of a write that must not wait.
     pub(crate) fn note_nowait(&self, is_refused: bool) {
         let counter = if is_refused {
             &self.refused

@@ -8,7 +8,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Largest number of devices below each other.
+/// Largest number of devices on top of each other.
 const DEPTH_MAX: usize = 8;
 
 /// The directory that holds the file behind the links of `path`, or the directory behind them;

@@ -79,7 +79,7 @@ const LOCK: &str = "lock";
 pub const LOCK_TEXT: &str = "private directory of outcore, version 1\n";
 const KEEP: &str = "keep";
 const ATTEMPTS_MAX: u32 = 100;
-/// As many as the directories of a set below a private directory are deep.
+/// The depth of the directories of a set below a private directory.
 const SPARE_DESCRIPTORS: usize = 2;
 /// Number of checks, and the pause between them, while a removal waits for a hidden file to be
 /// closed.
@@ -323,7 +323,7 @@ impl PrivateDir {
         Ok(())
     }
 
-    /// Takes that back: the data are elsewhere now.
+    /// Undoes [`PrivateDir::keep_for`]: the data are elsewhere.
     pub fn release(&self) {
         self.is_kept.store(false, Ordering::Release);
     }

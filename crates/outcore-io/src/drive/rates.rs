@@ -389,9 +389,9 @@ impl RatesCache {
         rates
     }
 
-    /// The costs of the work of these names, in core nanoseconds per item or byte, with the day of
-    /// measurement. A remembered cost is used first. Otherwise, if the caller allows it, `measure`
-    /// runs and its result is remembered. `None` if nothing is known.
+    /// The costs of the kinds of work with these names, in core nanoseconds per item or byte, with
+    /// the day of measurement. A remembered cost is used first. Otherwise, if the caller allows it,
+    /// `measure` runs and its result is remembered. `None` if nothing is known.
     pub fn costs<const N: usize>(
         &self,
         names: [&str; N],
