@@ -191,7 +191,7 @@ impl Submitter {
         Self::with_route(shared, Route::new)
     }
 
-    /// With slots of its own.
+    /// A submitter with slots of its own.
     pub(super) fn apart(shared: Arc<Shared>) -> Result<Self> {
         Self::with_route(shared, |shared, _| Route::apart(shared))
     }

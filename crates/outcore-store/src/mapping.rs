@@ -332,8 +332,9 @@ impl StripeMap {
         all
     }
 
-    /// Splits `len_bytes` of the volume from `offset_bytes` on at stripe boundaries, and pieces
-    /// longer than `piece_bytes_max`; passes the pieces on in order.
+    /// Splits the `len_bytes` bytes of the volume that start at `offset_bytes` at stripe
+    /// boundaries, and further into pieces of at most `piece_bytes_max`. Passes the pieces on in
+    /// order.
     ///
     /// # Panics
     /// If the range extends beyond the volume.

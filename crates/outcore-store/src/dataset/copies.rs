@@ -193,8 +193,8 @@ impl DatasetVolume {
         }))
     }
 
-    /// Fails if a drive whose label is lost has another dataset with the name of `manifest`, or
-    /// none: the labels that are left may be older than that drive.
+    /// Fails if a drive whose label is lost does not have the dataset of `manifest`, or has another
+    /// one of that name. The remaining labels may be older than that drive.
     ///
     /// # Errors
     /// Corrupt.

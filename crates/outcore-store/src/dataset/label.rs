@@ -33,7 +33,7 @@ use outcore_io::error::{Error, Kind, Result};
 use outcore_io::metadata::{Form, Owner};
 
 pub(super) const LABEL: &str = "volume.json";
-/// Room per drive for which a layout is tried before there are data.
+/// Assumed room per drive for trying a layout before there are data.
 const EXAMPLE_BYTES: u64 = 1 << 40;
 const OPEN: &str = "open volume";
 const CREATE: &str = "create volume";
@@ -146,7 +146,7 @@ fn newest(labels: &[Result<Label>]) -> Option<&Label> {
     readable.max_by_key(|label| label.changes)
 }
 
-/// Drives whose folders a sweep can do without: those that are lost, or not of the volume.
+/// Whether a sweep can do without the folder of a drive: the drive is lost, or not of the volume.
 fn is_left_out(drives: &[VolumeDrive], drive: &VolumeDrive) -> bool {
     let labels: Vec<Result<Label>> = drives.iter().map(read_label).collect();
     newest(&labels).is_some_and(|label| {
@@ -386,8 +386,8 @@ impl DatasetVolume {
         Ok(StagedLabels { dirs, renames })
     }
 
-    /// The bytes of a drive's label. Without the drive in its list, it is that of a drive that is
-    /// about to join.
+    /// The bytes of a drive's label. A label that does not list its drive is that of a drive that
+    /// is about to join.
     pub(super) fn seal_label(&self, drive: &VolumeDrive) -> Result<Vec<u8>> {
         let label = Label {
             volume: self.id.clone(),
@@ -541,8 +541,8 @@ pub(super) fn refuse_datasets(operation: &str, drive: &VolumeDrive) -> Result<()
     Ok(())
 }
 
-/// How often each drive has been replaced, according to all labels. Labels of what a drive was
-/// before become the reason why the drive is absent.
+/// How often each drive has been replaced, according to all labels. A label from before a
+/// replacement becomes the reason why its drive is absent.
 fn count_replacements(labels: &mut [Result<Label>], drives: &[VolumeDrive]) -> Arc<[u64]> {
     let count = |drive: &VolumeDrive| {
         let told = labels.iter().flatten();

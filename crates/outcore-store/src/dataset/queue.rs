@@ -164,7 +164,7 @@ pub(super) struct DatasetQueue {
     sides: Pool,
     /// Transfers to drives that are absent.
     lost: Vec<Completion>,
-    /// What computes the bytes of lost drives, by dataset.
+    /// Computes the bytes of lost drives; one per dataset.
     rescues: HashMap<u64, Rescue>,
     /// Requests for other files in flight.
     others: usize,

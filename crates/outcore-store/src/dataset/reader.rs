@@ -46,7 +46,7 @@ pub struct DatasetReader {
     are_sums_verified: bool,
     sums_reservation: Reservation,
     budget: Budget,
-    /// Computes what a drive has lost, once that was needed.
+    /// Computes the bytes that a drive has lost; made when first needed.
     rescue: Option<Rescue>,
     /// First byte of the range.
     from_bytes: u64,

@@ -76,7 +76,7 @@ impl DatasetVolume {
         }
     }
 
-    /// The same, after what killed commands have committed is done.
+    /// The same, after the commits of killed commands are finished.
     fn remove_settled(
         &self,
         index: usize,
@@ -186,7 +186,7 @@ impl DatasetVolume {
             .hint("mount the drive; `outcore volume remove` can also give up what needs it")
     }
 
-    /// Tells all drives that one is leaving, unless they know it.
+    /// Writes to all labels that a drive is leaving, unless they say so already.
     fn begin_removal(&self, index: usize, leaving: &Self) -> Result<()> {
         let _names = self.lock_names()?;
         match self.standings[index] == leaving.standings[index] {

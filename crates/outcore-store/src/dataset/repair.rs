@@ -61,7 +61,7 @@ impl DatasetVolume {
         paths.filter(|(_, path)| !path.exists())
     }
 
-    /// Makes those folders again, that of manifests with its files; returns what was lost.
+    /// Makes the lost folders again, and fills a folder of manifests; returns what was lost.
     pub(super) fn repair_folders(&self) -> Result<Vec<Damage>> {
         let mut damages = self.repair_manifest_folders()?;
         for (index, path) in self.lost_folders() {
@@ -91,7 +91,7 @@ impl DatasetVolume {
         let staged = above.join(DATASETS_IN_PROGRESS);
         // Another command that restores it waits, and finds it there.
         let _folder = folder::lock_in_turn(&above)?;
-        // On the first drive its loss itself keeps all others from the lock on names.
+        // While the folder of the first drive is lost, no other command can take the lock on names.
         let is_first = self.present().next() == Some(index);
         let _names = (!is_first).then(|| self.lock_unchecked()).transpose()?;
         if dir.exists() {

@@ -58,7 +58,7 @@ impl<'a> SumRange<'a> {
 }
 
 impl Rescue {
-    /// For the dataset of `manifest` on `striped`, in which a lost drive is absent.
+    /// A rescue for the dataset of `manifest` on `striped`, in which a lost drive is absent.
     pub(super) fn new(
         manifest: &Manifest,
         striped: &StripedVolume,
@@ -123,8 +123,8 @@ impl Rescue {
         ranges
     }
 
-    /// Fills `out` with the bytes at `at_bytes`, all in one stripe, as far as the other
-    /// drives tell.
+    /// Fills `out` with the bytes at `at_bytes`, all in one stripe, as far as the other drives have
+    /// them.
     fn recover(&mut self, at_bytes: u64, out: &mut [u8]) -> Result<()> {
         let stripe_bytes = self.manifest.stripe_bytes;
         let mut from_bytes = at_bytes;

@@ -51,7 +51,7 @@ impl DatasetVolume {
             damages.extend(opened.scrub(names, budget, watch)?);
             return Ok(damages);
         }
-        // As far as it can be without the folders.
+        // Sweeps as far as possible without the folders.
         let _ = self.sweep();
         damages.append(&mut self.repair_folders()?);
         self.sweep()?;

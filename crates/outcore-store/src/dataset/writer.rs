@@ -81,7 +81,7 @@ pub(super) struct Unsealed {
     pub(super) parity: Option<Arc<ParityWriter>>,
     volume: DatasetVolume,
     stage: Stage,
-    /// The dataset that it may replace, if only that one.
+    /// The files of the only dataset that it may replace, if it is limited to one.
     only_over: Option<String>,
     replace: bool,
     readers: u32,

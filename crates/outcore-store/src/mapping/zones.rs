@@ -108,8 +108,8 @@ impl Zone {
 }
 
 impl StripeMap {
-    /// Zones of whole blocks over the drives that have room; a drive with less is left out from
-    /// there on, and the last drive cannot be used alone.
+    /// Zones of whole blocks over the drives that have room. A drive with less room is left out of
+    /// the later zones, and the last drive cannot be used alone.
     pub(super) fn add_zones_with_parity(
         &mut self,
         members: &[StripeMember],
