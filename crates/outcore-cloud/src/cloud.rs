@@ -378,7 +378,7 @@ fn s3(address: &Address, variables: &Variables) -> Result<AmazonS3Builder> {
     ];
     let is_given = variables.get("AWS_ACCESS_KEY_ID").is_some()
         || others.iter().any(|name| variables.get(name).is_some());
-    // Elsewhere nothing answers where a machine of EC2 asks for its role.
+    // Outside of EC2, nothing answers at the address where a machine asks for its role.
     let has_role = variables.get("AWS_METADATA_ENDPOINT").is_some() || is_of_ec2();
     let has_role = has_role && !variables.is_true("AWS_EC2_METADATA_DISABLED");
     if !is_anonymous && !is_given && !has_role {

@@ -2,8 +2,8 @@
 //!
 //! Contract: an [`ObjectQueue`] passes requests for other files on unchanged. Adjacent requests
 //! that wait together become one GET of at most [`GET_BYTES_MAX`]; each completes as soon as its
-//! bytes are there. A GET asks for the version that was opened. One that the connection loses, or
-//! in which nothing arrives for half a minute, continues where it ended. Without a new byte it is
+//! bytes are there. A GET asks for the version that was opened. A GET that loses its connection, or
+//! in which nothing arrives for half a minute, continues where it ended. Without a new byte, it is
 //! repeated at most [`RETRIES_MAX`] times and for [`RETRY_MAX`]. Once the user wants to stop, all
 //! reads fail with that. A write fails: objects are only read.
 //!
@@ -241,7 +241,7 @@ impl Flight {
             tokio::time::sleep(pause).await;
             pause = (2 * pause).min(PAUSE_MAX);
         }
-        // What begins at the end of the object, or extends beyond it.
+        // Requests that begin at the end of the object, or extend beyond it.
         while !self.requests.is_empty() {
             self.end_first();
         }
