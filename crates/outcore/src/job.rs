@@ -545,7 +545,7 @@ impl Job {
         self.layout_on(inputs, outputs, scratch)
     }
 
-    /// The same with scratch on these drives.
+    /// Like `layout`, but with scratch on these drives.
     pub(crate) fn layout_on(
         &self,
         inputs: &[InputPlace],

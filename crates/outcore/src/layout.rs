@@ -39,7 +39,7 @@ pub struct InputPlace {
 /// The files that a job writes.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub enum OutputPlaces {
-    /// Not known: taken to be wherever scratch is.
+    /// Not known: assumed to be on the drives of the scratch.
     #[default]
     Unknown,
     /// On the drives for scratch, in the same shares.
@@ -188,7 +188,7 @@ impl Layout {
         Layout::even_of(DriveSpeed { rates, group: None }, drive_count)
     }
 
-    /// The same for drives of this speed.
+    /// Like `even`, but for drives of this speed.
     pub fn even_of(speed: DriveSpeed, drive_count: usize) -> Self {
         let count = drive_count.max(1);
         let share = 1.0 / count as f64;
@@ -260,7 +260,7 @@ impl Layout {
         }
     }
 
-    /// The same for a job that can write one part of its output per drive.
+    /// This layout for a job that can write one part of its output per drive.
     #[must_use]
     pub fn of_spreadable_output(self, can_spread: bool) -> Self {
         Layout { can_spread, ..self }
@@ -287,8 +287,8 @@ impl Layout {
         all / self.drives.len() as f64
     }
 
-    /// The same with the output spread over the drives for scratch, if the job can write it there
-    /// and it is elsewhere.
+    /// This layout with the output spread over the drives for scratch, if the job can write it
+    /// there and it is elsewhere.
     pub fn with_spread_output(&self) -> Option<Self> {
         let spread = self.drives.iter().filter(|drive| drive.scratch > 0.0);
         let is_spread = |drive: &DriveShare| (drive.output - drive.scratch).abs() < 1e-6;

@@ -93,7 +93,7 @@ impl<T: Pod + Send + Sync> Buckets<T> {
         &self.counts
     }
 
-    /// What the passes have done so far.
+    /// Summary of the passes so far.
     pub fn summary(&self) -> &Summary {
         self.passes.done_so_far()
     }

@@ -143,7 +143,8 @@ impl Execution {
         Ok((counts, self.done(done)))
     }
 
-    /// The same with a function that computes a number (`i64`) for each item of a batch.
+    /// Like [`Execution::distribute`], but with a function that computes a number (`i64`) for each
+    /// item of a batch.
     ///
     /// # Errors
     /// The errors of [`distribute_by`].

@@ -549,8 +549,8 @@ impl Execution {
         Ok(())
     }
 
-    /// The same for steps that may make many items per position, for consumers that need the number
-    /// of items.
+    /// Like `refine_files`, for steps that may make many items per position, for consumers that
+    /// need the number of items.
     pub(super) fn refine_many(&mut self) -> Result<()> {
         match &self.items {
             Items::Records(records) if records.table.yields() == Yield::Any => self.refine_files(),
@@ -635,7 +635,7 @@ impl Records {
         let schema = self.table.schema();
         let schema = match (&header, schema.record_bytes.len()) {
             (Some(header), _) => Schema::of_npy(header, format),
-            // The same names, unless several files contributed them.
+            // The names stay unless several files contributed them.
             (None, 1) if self.table.format() == format => Schema {
                 has_index: true,
                 ..schema.clone()

@@ -50,7 +50,7 @@ pub trait LineSource: Send {
     /// Files that cannot be examined.
     fn replace(&mut self, files: &[PathBuf]) -> Result<()>;
 
-    /// What the user calls a file.
+    /// The user's name for a file.
     fn name_of(&self, path: &Path) -> PathBuf {
         path.to_path_buf()
     }

@@ -72,7 +72,7 @@ impl NumberBits {
         }
     }
 
-    /// The same, with all NaNs of floats of `bytes` as one key.
+    /// These bits, with all NaNs of floats of `bytes` as one key.
     pub(super) fn with_one_nan(self, bytes: usize) -> Self {
         NumberBits {
             most: nan_image(bytes),

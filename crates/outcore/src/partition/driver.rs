@@ -174,8 +174,8 @@ impl<'o> Ends<'o> {
         )
     }
 
-    /// The same in `dir`, a private directory next to the output, which may hold the unfinished
-    /// output of a dead job.
+    /// Like `stage`, but in `dir`, a private directory next to the output, which may hold the
+    /// unfinished output of a dead job.
     pub(crate) fn stage_in(
         &self,
         dir: PrivateDir,

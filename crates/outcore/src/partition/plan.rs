@@ -48,7 +48,7 @@ const READ_BYTES_WANTED: usize = 64 << 10;
 /// Smallest number of input reads per drive, over all threads: four in flight while one is
 /// processed.
 const READS_MIN: usize = 5;
-/// The same per thread: two in flight while one is processed.
+/// Smallest number of input reads per thread: two in flight while one is processed.
 const THREAD_READS_MIN: usize = 3;
 /// Smaller data are moved in small pages.
 const HUGE_PAGES_FROM_BYTES: u64 = 1 << 20;
@@ -141,7 +141,7 @@ pub(crate) struct Buckets {
     pub(crate) has_extents: bool,
 }
 
-/// What a kind of job uses if memory is plentiful.
+/// The resources that a kind of job uses if memory is plentiful.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Wishes {
     pub(crate) element_bytes: Option<usize>,
@@ -319,7 +319,7 @@ impl PartitionPlan {
             .always(BUCKETS, Pool::total_bytes(self.segment_bytes, slots))
     }
 
-    /// The same, with the memory for reading in order: blocks, and lines that span blocks.
+    /// This ledger with the memory for reading in order: blocks, and lines that span blocks.
     pub(crate) fn with_regions(&self, ledger: Ledger, across_bytes: u64) -> Ledger {
         let (threads, sizes) = (self.job.threads, self.region_sizes());
         let reads_bytes = Pool::total_bytes(sizes.slot_bytes(), sizes.slots() * threads);

@@ -1,4 +1,4 @@
-//! What the journal of a dead job vouches for, and who the job was.
+//! The work that the journal of a dead job vouches for, and the identity of the job.
 //!
 //! Contract: [`Identity`] says which job a journal belongs to; [`Identity::difference`] names the
 //! first difference from another identity. [`Restored`] is the content of a journal. It has the
@@ -601,7 +601,7 @@ struct Reading {
     identity: Option<Identity>,
     settled: Option<Settled>,
     sequences: Vec<Sequence>,
-    /// What was vouched for when the run that wrote the current records began.
+    /// The ranks that were vouched for when the run that wrote the current records began.
     before: Vec<HashMap<u32, Ranges>>,
     vouched: Vouched,
     totals: Option<Totals>,

@@ -123,7 +123,7 @@ pub fn was_published(output: &Path) -> Result<bool> {
     Ok(finished.is_some_and(|finished| finished.is_at(&output)))
 }
 
-/// Gives up what this job has left in its directory, and its journal, so that it begins anew.
+/// Removes the directory and the journal of this job, so that it begins anew.
 ///
 /// # Errors
 /// Usage: another run holds it. The system's error.
@@ -310,7 +310,7 @@ impl Resuming {
         Ok(())
     }
 
-    /// Removes what a dead job has left, its journal last.
+    /// Removes the files of a dead job, its journal last.
     fn give_up(&mut self, job: &Job) -> Result<()> {
         let Some(found) = self.found.take() else {
             return Ok(());
@@ -331,7 +331,7 @@ impl Resuming {
         matches!(found.rest, Rest::Scratch(_)).then_some(&found.restored)
     }
 
-    /// The private directory for the output, and what was restored.
+    /// The private directory for the output, and the state that was restored.
     ///
     /// # Errors
     /// It cannot be made.

@@ -65,7 +65,7 @@ pub(crate) struct StageRequest {
     pub(crate) data_bytes: u64,
 }
 
-/// What a resumed run need not read again.
+/// Which input a resumed run must read again.
 pub(crate) struct Reading<F> {
     /// Whether the items of a bucket are only counted, with nothing else to remember.
     pub(crate) is_counted: F,

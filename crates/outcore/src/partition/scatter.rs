@@ -263,7 +263,7 @@ impl<'a> ScatterWorker<'a> {
         Ok(())
     }
 
-    /// The same if the bucket's buffer has no room for it.
+    /// Like `append`, if the bucket's buffer has no room for it.
     #[cold]
     fn append_further(&mut self, bucket: usize, item: &[u8]) -> Result<()> {
         self.flush(bucket)?;

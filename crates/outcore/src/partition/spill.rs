@@ -166,7 +166,7 @@ impl<'a> Spill<'a> {
         self.outs[bucket].segments[segment].is_resident = true;
     }
 
-    /// The same, on scratch in any case.
+    /// Makes a segment of a buffer, on scratch in any case.
     pub(super) fn store_away(
         &mut self,
         port: &mut Port,
@@ -212,7 +212,7 @@ impl<'a> Spill<'a> {
             None => {
                 let is_short = stored_bytes < u64::from(segment_bytes);
                 let segments = match self.spilling.is_split || is_short {
-                    // At most what the bucket almost certainly gets from this worker.
+                    // At most the segments that the bucket almost certainly gets from this worker.
                     false => {
                         let made = self.outs[bucket].segments.len();
                         let left = sizes.sure_segments.saturating_sub(made);

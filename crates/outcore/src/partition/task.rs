@@ -443,9 +443,9 @@ impl<'a, K> TaskWorker<'a, K> {
         })
     }
 
-    /// The same before the bucket has been processed, if that needs no waiting. `None` if the task
-    /// is not next, or for a pipe: there, the next task cannot be placed before this one's output
-    /// has been written.
+    /// Like `place`, but before the bucket has been processed, if that needs no waiting. `None` if
+    /// the task is not next, or for a pipe: there, the next task cannot be placed before this one's
+    /// output has been written.
     pub(crate) fn place_if_next(&self, loaded: &Loaded<K>, bytes: u64) -> Option<Spot<'a>> {
         if !self.tasks.is_appended || !matches!(self.tasks.sink, Sink::Files(_)) {
             return None;

@@ -88,7 +88,7 @@ impl<'b> Batch<'b> {
         self.slices[source]
     }
 
-    /// The same without its first `count` sources.
+    /// This batch without its first `count` sources.
     fn skip_sources(mut self, count: usize) -> Self {
         self.slices.rotate_left(count);
         self

@@ -83,8 +83,8 @@ pub fn gather_to(
     sort_gather_sort(job, inputs, element_bytes, positions, output, replace)
 }
 
-/// The same for large elements, each of which is copied from its place. The positions fit in
-/// memory, because there are few elements of such a length.
+/// Like [`gather_to`], for large elements, each of which is copied from its place. The positions
+/// fit in memory, because there are few elements of such a length.
 fn copy_large(
     job: &Job,
     inputs: &[Input],

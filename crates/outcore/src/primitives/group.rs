@@ -74,7 +74,7 @@ pub enum Grouping {
     Counted,
     /// Only items with the wanted number of occurrences.
     Only(Occurrences),
-    /// The same with their counts.
+    /// Only items with the wanted number of occurrences, with their counts.
     OnlyCounted(Occurrences),
 }
 
@@ -313,7 +313,7 @@ pub fn plan_group(
     Ok(sample_and_plan(job, producer, &whole.format, grouping, consumer)?.0)
 }
 
-/// The same, with the cost of the sample.
+/// Like [`plan_group`], but with the cost of the sample.
 fn sample_and_plan(
     job: &Job,
     producer: &dyn Producer,

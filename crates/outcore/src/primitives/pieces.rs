@@ -207,9 +207,9 @@ impl OpenSources {
         self.reads_at(piece.segment, piece.first, piece.count as u64)
     }
 
-    /// The same for `count` positions that start at `first`. Sources that are one file, shifted by
-    /// at most a block (the consecutive items of windows), are read together: the extra block fits
-    /// in the margins of a slot.
+    /// Like `reads_of`, for `count` positions that start at `first`. Sources that are one file,
+    /// shifted by at most a block (the consecutive items of windows), are read together: the extra
+    /// block fits in the margins of a slot.
     fn reads_at(&self, segment: usize, first: u64, count: u64) -> PieceReads {
         let mut reads: PieceReads = [None; SOURCES_MAX];
         let part_of =

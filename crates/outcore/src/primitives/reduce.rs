@@ -92,7 +92,7 @@ pub fn fold<S: Sequence, R: Clone + Send + Sync>(
     fold_with_summary(job, sequence, identity, step, combine).map(|(found, _)| found)
 }
 
-/// The same, with a summary of the reads.
+/// Like [`fold`], but with a summary of the reads.
 ///
 /// # Errors
 /// The errors of [`reduce`].
@@ -373,7 +373,7 @@ pub(crate) fn fold_grains<R: Send, T>(
     fold_open_pass(pass, space, grain, combine)
 }
 
-/// The same on an open pass.
+/// Like `fold_grains`, but on an open pass.
 pub(crate) fn fold_open_pass<R: Send, T>(
     pass: Pass<'_>,
     space: impl Fn() -> T + Sync,

@@ -66,8 +66,8 @@ pub(crate) fn can_sort_made(producer: &dyn Producer, options: SortOptions) -> bo
     can_sort(producer.yields(), options, false)
 }
 
-/// The same for a producer that `yields` this number of items per position. A pipe needs no room
-/// for all items in advance.
+/// Like `can_sort_made`, for a producer that `yields` this number of items per position. A pipe
+/// needs no room for all items in advance.
 pub(crate) fn can_sort(yields: Yield, options: SortOptions, is_piped: bool) -> bool {
     !options.stable && !options.delete_input && (is_piped || yields != Yield::Any)
 }

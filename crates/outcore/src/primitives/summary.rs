@@ -182,7 +182,7 @@ impl Summary {
         }
     }
 
-    /// The same, with the predictions in `planned` added to its phases.
+    /// This summary, with the predictions in `planned` added to its phases.
     pub(crate) fn beside(mut self, planned: &[PhasePlan]) -> Self {
         beside(&mut self.phases, planned);
         self

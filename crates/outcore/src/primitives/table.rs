@@ -283,7 +283,7 @@ impl Table {
         Ok(table)
     }
 
-    /// The same with a further step.
+    /// This table with a further step.
     fn then(&self, step: Step, text: String) -> Result<Self> {
         if self.steps.len() == STEPS_MAX {
             let cause = format!("more than {STEPS_MAX} steps in one pass");

@@ -32,7 +32,7 @@ impl Framer {
         Framer::ending(separator, b'\n')
     }
 
-    /// The same for a file with the line end `end` (see [`line_end`]).
+    /// Like [`Framer::new`], for a file with the line end `end` (see [`line_end`]).
     pub fn ending(separator: u8, end: u8) -> Self {
         Framer {
             separator,

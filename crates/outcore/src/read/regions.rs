@@ -537,7 +537,7 @@ mod tests {
         read_after(files, framing, chunk_bytes, sizes, &[]).map(|found| found.by_chunk)
     }
 
-    /// The same after the regions of these chunks.
+    /// Like `read`, but after the regions of these chunks.
     fn read_after<F: Framing>(
         files: &[Vec<u8>],
         framing: F,
@@ -617,7 +617,7 @@ mod tests {
         reader.framing.clone()
     }
 
-    /// The same by definition: each line goes to the chunk of its first byte.
+    /// The records by chunk, by definition: each line goes to the chunk of its first byte.
     fn lines_by_chunk(files: &[Vec<u8>], chunk_bytes: u64) -> Vec<Vec<u8>> {
         let total: usize = files.iter().map(Vec::len).sum();
         let mut by_chunk = vec![Vec::new(); (total as u64).div_ceil(chunk_bytes) as usize];

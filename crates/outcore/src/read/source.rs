@@ -81,7 +81,7 @@ impl Blocks {
         }
     }
 
-    /// The same without the blocks at these positions, which an earlier run has processed.
+    /// These blocks without those at these positions, which an earlier run has processed.
     pub(crate) fn without(self, mut positions: Vec<u64>) -> Self {
         positions.sort_unstable();
         Blocks {

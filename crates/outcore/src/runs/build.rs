@@ -91,8 +91,8 @@ pub fn build(
     build_from(job, From::Files(inputs), dir, &what, options)
 }
 
-/// The same for rows of `source`. The order of equal rows is unknown, so `rows` must have an order
-/// with bytes as the tie-break.
+/// Like [`build`], for rows of `source`. The order of equal rows is unknown, so `rows` must have an
+/// order with bytes as the tie-break.
 ///
 /// # Errors
 /// The errors of [`build`] and of `source`.
@@ -159,7 +159,7 @@ pub fn append(
     append_with(job, inputs, dir, options, &own_orders)
 }
 
-/// The same for views of lines with any of `orders`.
+/// Like [`append`], for views of lines with any of `orders`.
 ///
 /// # Errors
 /// The errors of [`append`] and of `orders`.
@@ -211,7 +211,7 @@ fn append_from(
 ) -> Result<(SortedView, BuildSummary)> {
     let old = match manifest::tidy(job, dir)? {
         Some(old) => old,
-        // Reports what is missing.
+        // Reading the manifest reports that there is no view.
         None => {
             let volume = Volume::new(Arc::clone(&job.device), &job.options.drives)?;
             Manifest::read(job, &volume, dir)?
@@ -472,7 +472,7 @@ impl Request<'_> {
         Ok((plan, shape, cuts))
     }
 
-    /// The same for rows; none stay in memory.
+    /// The first runs of rows; none stay in memory.
     fn runs_of_rows(
         &self,
         job: &Job,

@@ -57,7 +57,7 @@ impl SortedView {
         self.copy_units(self.units_of(range)?, out)
     }
 
-    /// The same for a range of units.
+    /// Like `copy_to`, for a range of units.
     pub(super) fn copy_units(&self, range: Range<u64>, out: &mut (dyn Write + Send)) -> Result<()> {
         let plan = self.plan(&range);
         let memory_bytes = (plan.threads * plan.buffers * plan.buffer_bytes) as u64;

@@ -124,7 +124,7 @@ impl SortedView {
         Self::open_with(job, dir, &own_orders)
     }
 
-    /// The same for views of lines with any of `orders`.
+    /// Like [`SortedView::open`], for views of lines with any of `orders`.
     ///
     /// # Errors
     /// The errors of [`SortedView::open`] and of `orders`.
@@ -271,15 +271,15 @@ impl SortedView {
         self.reader_of(&self.job, memory_bytes)
     }
 
-    /// The same with the memory of `job`.
+    /// Like `reader`, but with the memory of `job`.
     fn reader_of(&self, job: &Job, memory_bytes: u64) -> Result<ViewReader> {
         let mut reader = ViewReader::new(job, Arc::clone(&self.set), memory_bytes)?;
         reader.ends_as_in_file = true;
         Ok(reader)
     }
 
-    /// The same for callers that must separate lines: lines end as in runs, even if the sorted file
-    /// ends them with a byte that they may contain.
+    /// Like [`SortedView::reader`], for callers that must separate lines: lines end as in runs,
+    /// even if the sorted file ends them with a byte that they may contain.
     ///
     /// # Errors
     /// The errors of [`SortedView::reader`].
@@ -297,7 +297,8 @@ impl SortedView {
         self.readers_beside(readers, 0)
     }
 
-    /// The same if each takes this much additional memory.
+    /// How many of `readers` parallel readers fit in memory if each takes this much additional
+    /// memory.
     fn readers_beside(&self, readers: usize, each_bytes: u64) -> usize {
         let needed_bytes = needed_bytes(&self.set) + each_bytes;
         let fit = self.reader_bytes(1) / needed_bytes.max(1);
@@ -437,7 +438,7 @@ impl ViewReader {
         }
     }
 
-    /// The same for a range of units, which may begin and end inside lines.
+    /// Like `seek`, for a range of units, which may begin and end inside lines.
     fn seek_units(&mut self, range: Range<u64>) -> Result<()> {
         self.seek_by(Measure::Units, range)
     }
@@ -591,7 +592,7 @@ impl ViewReader {
         }
     }
 
-    /// The same, with offsets that do not count the bytes before the first record.
+    /// Like `read_at`, but with offsets that do not count the bytes before the first record.
     fn read_data_at(&mut self, offset_bytes: u64, out: &mut [u8]) -> Result<usize> {
         let record_bytes = self.set.shape.unit_bytes;
         let total_bytes = self.set.units() * record_bytes as u64;

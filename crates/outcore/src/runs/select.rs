@@ -52,7 +52,7 @@ impl RankSplit {
 trait Pivot {
     /// Whether the record that begins at `unit` of the run is before the cut.
     fn is_before(&self, run: usize, unit: u64, record: &[u8]) -> bool;
-    /// The same from its prefix, if that is enough.
+    /// Like `is_before`, from its prefix, if that is enough.
     fn is_prefix_before(&self, run: usize, unit: u64, prefix: &Prefix) -> Option<bool>;
     /// The cut in a run, if it is known.
     fn known(&self, _run: usize) -> Option<u64> {
@@ -567,7 +567,7 @@ impl<'a> Selector<'a> {
             .hint("restore the run, or build the view again")
     }
 
-    /// The same inside one block.
+    /// Like `narrow`, inside one block.
     fn narrow_in_block(
         &self,
         pivot: &dyn Pivot,

@@ -1,7 +1,7 @@
 //! The route of a shuffle: every item goes where the random draws of its chunk's walk lead.
 //!
 //! Contract: a draw is a function of the chunk of an item and of the number of items before it in
-//! the chunk ([`super::tree`]), so the owner tells a [`RandomRoute`] where chunks begin and
+//! the chunk ([`super::tree`]). So the owner tells a [`RandomRoute`] where chunks begin and
 //! continue. The position of a run has its chunk, and the number of the chunk's items before it in
 //! the node that is being distributed. The order inside a bucket is therefore the order of the
 //! input, whichever worker wrote what.

@@ -1,9 +1,9 @@
 //! Distributes buckets that turned out too large for the memory again, until none is.
 //!
 //! Contract: order is kept. A bucket whose elements share a word of the order is split by the next
-//! word; equal elements of an ordered job are split by their position in the input, and equal
-//! elements of other jobs anywhere. Each split makes at least eight buckets. If the beginnings of
-//! its segments are representative, no bucket holds much more than a quarter, except for that of a
+//! word. Equal elements of an ordered job are split by their position in the input; those of other
+//! jobs are split anywhere. Each split makes at least eight buckets. If the beginnings of its
+//! segments are representative, no bucket holds much more than a quarter, except for that of a
 //! heavy value. In any case each split distinguishes elements, so the splitting ends. Each split
 //! reads and writes the bucket once, and reads a little more for the sample. The scratch space and
 //! the memory of segments are reused after they are read. PALID (SPAA 2025), section 4, splits in

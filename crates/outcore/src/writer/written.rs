@@ -1,4 +1,4 @@
-//! Checksums of what was written to an unfinished output, for the run that continues it.
+//! Checksums of the writes to an unfinished output, for the run that continues it.
 //!
 //! Contract: a [`WrittenPiece`] is a write that has ended, with the checksum of its bytes.
 //! [`whole_pieces`] reads the pieces back and returns the bytes of those that are unchanged. A file

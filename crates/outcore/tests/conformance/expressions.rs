@@ -18,7 +18,7 @@ pub(crate) struct Line {
     pub(crate) expected: Vec<String>,
     /// Words of the error for records, if there is one.
     pub(crate) records_fail: Option<String>,
-    /// The same for tables.
+    /// Words of the error for tables, if there is one.
     pub(crate) tables_fail: Option<String>,
 }
 

@@ -515,7 +515,7 @@ fn load(to: &mut [u64], bytes: &[u8], field: Field, lanes: Lanes) {
     }
 }
 
-/// The same, with the numbers as in the file except for their byte order.
+/// Like `load`, but the numbers stay as in the file, except for their byte order.
 fn gather(to: &mut [u64], bytes: &[u8], field: Field, lanes: Lanes) {
     let Field {
         offset_bytes,

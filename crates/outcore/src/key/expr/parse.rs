@@ -220,7 +220,7 @@ impl<'a> Parser<'a> {
         Ok(left)
     }
 
-    /// Whether a `~` and a text come next, which many languages write behind `=` for a pattern.
+    /// Whether a `~` and a text come next, which many languages write after `=` for a pattern.
     fn is_at_pattern(&self) -> bool {
         let pattern = self.cursor.rest().strip_prefix('~');
         pattern.is_some_and(|pattern| pattern.trim_start().starts_with(['\'', '"']))

@@ -108,7 +108,7 @@ pub(crate) fn best_of<P: Planned>(candidates: impl Iterator<Item = P>) -> Option
 /// The plan with its windows fitted to the memory, its resident segments, and its predicted cost.
 fn fit<P: Planned>(mut plan: P) -> Option<P> {
     let memory_bytes = plan.job.memory_bytes;
-    // Most candidates do not fit, whatever is given up below.
+    // Most candidates do not fit, whatever is reduced below.
     let mut least = plan.clone();
     (least.areas, least.chunks) = (2, plan.chunks.min(P::CHUNKS_MIN));
     (

@@ -37,7 +37,7 @@ pub(super) struct Context<'a> {
     pub(super) sides: [AtomicU64; 3],
     /// Sums the lines that are read, if the output is read back and has all of them.
     pub(super) read: Option<&'a Tally>,
-    /// The same for those that are kept, if lines are omitted.
+    /// Sums the lines that are kept, if lines are omitted.
     pub(super) kept: Option<&'a Tally>,
 }
 
@@ -113,7 +113,7 @@ pub(super) fn keyless(
     }
 }
 
-/// The same for a known line number.
+/// Like `keyless`, for a known line number.
 pub(super) fn keyless_line(part: &InputPart, number: u64, why: &NoKey) -> Error {
     let cause = format!("line {number} has no key: {}", why.0);
     Error::new(Kind::Corrupt, "read lines", cause)

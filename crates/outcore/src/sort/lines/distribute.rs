@@ -474,7 +474,7 @@ pub(super) fn distribute_by_splitters(
     Ok(join(context, buckets, workers))
 }
 
-/// The same by position in the input, for lines of equal keys.
+/// Distributes the segments of a bucket by position in the input, for lines of equal keys.
 pub(super) fn distribute_by_position(
     context: &Context<'_>,
     segments: Vec<Segment>,

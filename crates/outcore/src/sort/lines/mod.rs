@@ -117,7 +117,7 @@ pub struct LineSortOptions {
     pub csv_separator: Option<u8>,
     /// One line per key: the first in the order.
     pub unique: bool,
-    /// The same, preceded by the number of lines of that key, as in `uniq -c`.
+    /// One line per key, preceded by the number of lines of that key, as in `uniq -c`.
     pub count: bool,
     /// Which keys are wanted. Without `unique` and `count`, all lines of these keys are written.
     pub occurrences: Occurrences,

@@ -244,7 +244,7 @@ impl LinePlan {
         }
     }
 
-    /// The same in bytes, including buffers for the output.
+    /// Bytes of memory for that bucket alone, including buffers for the output.
     fn long_bucket_bytes(&self) -> u64 {
         let space = self.long_bucket_space();
         let bytes = match self.size.longest {

@@ -217,7 +217,7 @@ impl RowJournal {
         }
     }
 
-    /// What [`RowJournal::claim`] has found.
+    /// The result of [`RowJournal::claim`].
     pub(super) fn take_staged(&mut self) -> Staged {
         self.staged.take().unwrap_or_default()
     }

@@ -166,7 +166,7 @@ pub type TakeAgain<'t> = dyn FnMut(&RowBatch, u64, bool) -> Result<()> + 't;
 pub struct TakenRows<'a> {
     /// The positions after the stretches of rows that the thread with this number took, in order.
     pub own: &'a [u64],
-    /// The same of all threads.
+    /// The positions after the stretches of rows that any thread took.
     pub all: &'a [u64],
     /// Threads that took any.
     pub threads_count: usize,
@@ -263,8 +263,8 @@ pub trait RowSource: Sync {
     /// The errors of [`RowSource::sample`].
     fn make(&self, take: &mut TakeRows<'_>) -> Result<()>;
 
-    /// The same in a run that continues a killed one: repeats the rows that this thread had
-    /// [taken](TakenRows), in the same order, and goes on with those that nobody has.
+    /// Like [`RowSource::make`], in a run that continues a killed one: repeats the rows that this
+    /// thread had [taken](TakenRows), in the same order, and goes on with those that nobody has.
     ///
     /// # Errors
     /// The errors of [`RowSource::make`]. Usage: its rows cannot be repeated.

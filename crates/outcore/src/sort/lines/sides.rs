@@ -191,7 +191,7 @@ impl SortKey for Unmarked<'_> {
 }
 
 impl LineSize {
-    /// The same with this many bytes before each line.
+    /// These lengths with this many bytes before each line.
     pub(super) fn marked(mut self, mark_bytes: usize) -> Self {
         let lines = self.job.data_bytes as f64 / self.line_bytes;
         self.job.data_bytes += (lines * mark_bytes as f64).ceil() as u64;

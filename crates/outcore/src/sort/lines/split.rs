@@ -37,7 +37,7 @@ const KEY_BYTES_MAX: usize = LONG_KEYS_BYTES_MIN as usize / SAMPLE_SEGMENTS_MIN;
 const KEY_GROWTH_BITS: u32 = 2;
 /// Smallest number of segments to read.
 const SAMPLE_SEGMENTS_MIN: usize = 4;
-/// The same if keys are long and their shorter prefixes were equal.
+/// Smallest number of segments to read if keys are long and their shorter prefixes were equal.
 const SAMPLE_SEGMENTS_LONG: usize = 2;
 /// Number of times that a bucket may be split: more mean that one line is too long.
 const SPLITS_MAX: u32 = 12;

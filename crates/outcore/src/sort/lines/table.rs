@@ -373,7 +373,7 @@ impl Tables {
         Ok(Tables(tables))
     }
 
-    /// The same for lines of a bucket that has been split.
+    /// Like `assign`, for the lines of a bucket that has been split.
     pub(super) fn reassign(
         &mut self,
         splitters: &LineSplitters,
