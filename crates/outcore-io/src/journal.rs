@@ -89,7 +89,7 @@ impl Journal {
         Ok(journal)
     }
 
-    /// The journal in `dir`, to be continued at `end`; what follows it is cut off.
+    /// The journal in `dir`, to be continued at `end`; the rest of the file is cut off.
     ///
     /// # Errors
     /// The device's error; memory.

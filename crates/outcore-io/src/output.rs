@@ -482,7 +482,7 @@ impl StagedOutput {
         self.publish_each_under(volume, &lens, manifest)
     }
 
-    /// The same, with a separate length for each file.
+    /// Like [`StagedOutput::publish_under`], but with a separate length for each file.
     ///
     /// # Errors
     /// The errors of [`StagedOutput::publish`].

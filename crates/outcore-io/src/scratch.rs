@@ -14,7 +14,8 @@
 //! keep that balance for unequal drives and make writes sequential on each.
 //!
 //! The scratch of a job that can be resumed ([`Scratch::vouch`]) never reuses freed extents: the
-//! journal may vouch for what they held. [`Scratch::reopen`] continues on the logs of a dead job.
+//! journal may vouch for their former contents. [`Scratch::reopen`] continues on the logs of a dead
+//! job.
 //!
 //! Memory: one word per freed extent.
 
@@ -171,8 +172,8 @@ pub struct Scratch {
 impl Scratch {
     /// Makes logs on each of `drives` after sweeping the leftovers of dead jobs there.
     ///
-    /// `expected_bytes` is roughly what the job will put on all drives. It only determines how far
-    /// ahead room is reserved, and the number of bands.
+    /// `expected_bytes` is about the number of bytes that the job will put on all drives. It only
+    /// determines how far ahead room is reserved, and the number of bands.
     pub fn create(
         volume: &Volume,
         drives: &[ScratchDrive],

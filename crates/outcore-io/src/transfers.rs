@@ -234,7 +234,7 @@ impl<T, Q: Queues> Transfers<T, Q> {
         self.turn(false)
     }
 
-    /// The same, but waits for a moment unless an arrival is ready to be taken.
+    /// Like [`Transfers::start`], but waits for a moment unless an arrival is ready to be taken.
     ///
     /// # Errors
     /// The errors of [`Transfers::start`].
@@ -297,7 +297,7 @@ impl<T, Q: Queues> Transfers<T, Q> {
         Ok(came)
     }
 
-    /// The same, in order of completion.
+    /// Like [`Transfers::next_or_fault`], but in order of completion.
     ///
     /// # Errors
     /// The errors of [`Transfers::next_or_fault`].
@@ -331,7 +331,7 @@ impl<T, Q: Queues> Transfers<T, Q> {
         self.next_of(check, Self::take)
     }
 
-    /// The same, in order of submission.
+    /// Like [`Transfers::next`], but in order of submission.
     ///
     /// # Errors
     /// The errors of [`Transfers::next`].
@@ -417,7 +417,7 @@ impl<T, Q: Queues> Transfers<T, Q> {
         self.read_all(pool, Self::take, check, next, take)
     }
 
-    /// The same, in the order in which `next` returns them.
+    /// Like [`Transfers::read_each`], but in the order in which `next` returns them.
     ///
     /// # Errors
     /// The errors of [`Transfers::read_each`].

@@ -229,7 +229,7 @@ impl FileTable {
         entries.reopen(file.0 as usize)
     }
 
-    /// The same, but waits for a descriptor. The wait is limited, because the waiting thread may
+    /// Like `get`, but waits for a descriptor. The wait is limited, because the waiting thread may
     /// hold all of them.
     pub(crate) fn wait_for(&self, file: FileId) -> Result<Arc<OpenFile>, Errno> {
         for _ in 0..WAITS_MAX {

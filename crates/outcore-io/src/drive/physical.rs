@@ -26,7 +26,7 @@ pub fn physical_drive(file_system: u64) -> u64 {
     drive_in(Path::new("/sys/dev/block"), file_system)
 }
 
-/// The same in another directory of devices.
+/// Like [`physical_drive`], but in another directory of devices.
 fn drive_in(devices: &Path, file_system: u64) -> u64 {
     let (major, minor) = (
         rustix::fs::major(file_system),

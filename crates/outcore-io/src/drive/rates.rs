@@ -11,7 +11,7 @@
 //! A plan that uses the rates reports their source ([`RatesOrigin`]). Rates never change what a job
 //! writes, only how it works.
 //!
-//! A drive is probed until two rounds agree, at most [`ROUNDS_MAX`] times, and the best of each
+//! A drive is probed until two rounds agree, at most [`ROUNDS_MAX`] times. The best value of each
 //! figure counts, because other work on the machine only makes drives look slower. Results of a
 //! busy machine are kept for an hour. If a job took another time than its plan predicted, its
 //! caller drops the results ([`RatesCache::forget`]).
@@ -554,7 +554,7 @@ fn is_machine_busy() -> bool {
     is_busy(&load, &waiting, processors)
 }
 
-/// The same, from the texts of `/proc/loadavg` and `/proc/pressure/io`.
+/// Whether the machine is busy, according to the texts of `/proc/loadavg` and `/proc/pressure/io`.
 fn is_busy(load: &str, waiting: &str, processors: usize) -> bool {
     let number = |text: Option<&str>| text.and_then(|text| text.parse::<f64>().ok());
     let load = number(load.split_whitespace().next()).unwrap_or(0.0);

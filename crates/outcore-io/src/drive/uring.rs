@@ -140,7 +140,7 @@ fn plain(
     }
 }
 
-/// The same for memory in several pieces.
+/// Like `plain`, for memory in several pieces.
 fn vectored(
     fd: Fd,
     op: Op,

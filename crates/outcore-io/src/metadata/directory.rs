@@ -62,7 +62,7 @@ pub fn is_own_directory(dir: &Path) -> bool {
 /// Fails for a directory that is a view, a graph or the datasets of a volume.
 ///
 /// # Errors
-/// Usage, with `operation` as what failed.
+/// Usage, with `operation` as the operation that failed.
 pub fn refuse_own_directory(operation: &'static str, dir: &Path) -> Result<()> {
     match kind_of(dir) {
         Some(kind) => Err(Error::usage(operation, kind.cause)

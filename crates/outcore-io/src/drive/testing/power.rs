@@ -30,7 +30,7 @@ struct Written {
     durable: Vec<u8>,
     /// Whether its name would be there after a loss.
     is_named: bool,
-    /// What was done since the last sync, in order.
+    /// The changes since the last sync, in order.
     since: Vec<Change>,
 }
 
