@@ -256,7 +256,8 @@ impl Submitter {
         accepted
     }
 
-    /// The same, but waits while a drive would block; completions in the meantime go to `done`.
+    /// Like [`Submitter::submit`], but waits while a drive would block; completions in the meantime
+    /// go to `done`.
     ///
     /// # Errors
     /// The errors of [`Submitter::poll`].

@@ -94,7 +94,7 @@ impl StripeMap {
         Self::with_redundancy(members, stripe_bytes, start_drive, Redundancy::None)
     }
 
-    /// The same with parity stripes, if `redundancy` is not none.
+    /// Like [`StripeMap::new`], but with parity stripes, if `redundancy` is not none.
     ///
     /// # Errors
     /// The errors of [`StripeMap::new`]; usage for redundancy on a single drive.

@@ -85,7 +85,7 @@ impl StripedVolume {
         Self::on(device, members, options, Access::Update, Vec::new())
     }
 
-    /// The same for reading only; writes fail.
+    /// Like [`StripedVolume::open`], for reading only; writes fail.
     ///
     /// # Errors
     /// The errors of [`StripedVolume::open`].

@@ -39,8 +39,9 @@ pub(super) struct BadCopy {
 }
 
 /// Fails unless the manifests on a drive without a usable label show that it is this drive of the
-/// volume, and that it is as new as the others: they have the same names, and those that can be
-/// read are the same. A drive without datasets may belong to a volume without any.
+/// volume, and as new as the others. They do if their names are those on the other drives, and all
+/// that can be read are equal to those. A drive without datasets may belong to a volume without
+/// any.
 pub(super) fn check_agrees(volume: &DatasetVolume, index: usize) -> Result<()> {
     let refused = |cause: &str| in_doubt(volume, index, RESTORE, cause);
     let mut names = volume.names_on(index)?;
@@ -268,9 +269,9 @@ impl DatasetVolume {
         locked
     }
 
-    /// The same, whatever the labels say.
+    /// Like `lock_names`, but without a check of the labels.
     pub(super) fn lock_unchecked(&self) -> Result<FolderLock> {
-        // While the first drive is missing, nothing is written except for what replaces it.
+        // While the first drive is missing, only a replacement of that drive writes.
         let index = self.present().next().unwrap_or(0);
         let dir = self.folder(index).join(DATASETS);
         folder::lock_in_turn(&dir).map_err(|error| match is_missing(&error) {

@@ -68,7 +68,7 @@ impl Room {
 
 /// Reads columns. See the head of this file.
 pub(super) struct GroupReader {
-    // Declared first, so dropped first: it waits for what is in flight.
+    // Declared first, so dropped first: it waits for the transfers in flight.
     reads: Transfers<(), Batches>,
     striped: StripedVolume,
     /// End of the data, their index and their checksums.

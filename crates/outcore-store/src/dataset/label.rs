@@ -334,7 +334,8 @@ impl DatasetVolume {
         self.write_labels_without(indexes, None)
     }
 
-    /// The same, and removes the label in the folder of a drive that has left the volume.
+    /// Like `write_labels`; also removes the label in the folder of a drive that has left the
+    /// volume.
     pub(super) fn write_labels_without(
         &self,
         indexes: &[usize],
@@ -444,7 +445,7 @@ impl DatasetVolume {
         self.check_labels(|found, known| found != known)
     }
 
-    /// The same, but accepts labels that an interrupted change has not reached.
+    /// Like `check_not_replaced`, but accepts labels that an interrupted change has not reached.
     pub(super) fn check_not_overtaken(&self) -> Result<()> {
         self.check_labels(|found, known| found > known)
     }

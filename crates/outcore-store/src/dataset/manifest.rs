@@ -161,9 +161,9 @@ impl Manifest {
         is_id.then(|| id.to_string())
     }
 
-    /// The same with one share for each of `drives`, in their order. A drive that joined the volume
-    /// later has an unused share, and one that left it has none. A manifest that uses other drives
-    /// stays as it is.
+    /// This manifest with one share for each of `drives`, in their order. A drive that joined the
+    /// volume later has an unused share, and one that left it has none. A manifest that uses other
+    /// drives stays as it is.
     pub(super) fn aligned<'d>(self, drives: impl Iterator<Item = &'d str>) -> Self {
         let mut own = self.shares.iter().enumerate().peekable();
         let mut shares = Vec::new();

@@ -604,7 +604,7 @@ fn moved_bytes(open: &Open, request: &Request) -> usize {
     }
 }
 
-/// Whether other drives replace what a read has not found.
+/// Whether other drives can replace bytes that a read has not found.
 fn is_mendable(open: &Open) -> bool {
     match &open.state {
         State::Sealed(sealed) => !sealed.manifest.redundancy.is_none(),

@@ -221,7 +221,7 @@ pub(super) struct Patch<'a> {
 }
 
 struct PatchedFile {
-    // Declared first, so dropped first: it waits for what is in flight.
+    // Declared first, so dropped first: it waits for the transfers in flight.
     writes: Transfers<(), Batches>,
     striped: StripedVolume,
     path: PathBuf,

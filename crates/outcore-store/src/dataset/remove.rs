@@ -3,8 +3,8 @@
 //! Contract: the drive first takes no more new data. Each dataset that uses it is written anew
 //! without it ([`super::rebalance`]), from its own bytes or, if the drive is missing, from those of
 //! the others. When no dataset uses it any more, one commit removes it from the labels of the other
-//! drives, and removes its own label. Then its folder is removed. The same call continues what was
-//! interrupted; adding the drive again takes it back. A missing drive that is being removed no
+//! drives, and removes its own label. Then its folder is removed. The same call continues an
+//! interrupted removal; adding the drive again undoes it. A missing drive that is being removed no
 //! longer prevents writes, and is not read any more if it comes back.
 //!
 //! Datasets without redundancy that need a missing drive are an error, or, if the caller accepts
@@ -76,7 +76,7 @@ impl DatasetVolume {
         }
     }
 
-    /// The same, after the commits of killed commands are finished.
+    /// Like [`DatasetVolume::remove_drive`], after the commits of killed commands are finished.
     fn remove_settled(
         &self,
         index: usize,

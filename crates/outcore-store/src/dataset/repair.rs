@@ -106,7 +106,8 @@ impl DatasetVolume {
         let source = others.find(|other| self.folder(*other).join(DATASETS).exists());
         let names = source.map_or(Ok(Vec::new()), |_| self.names())?;
         for name in names {
-            // A scrub reports what cannot be read or has lost its data.
+            // A scrub reports manifests that cannot be read, and datasets that have lost their
+            // data.
             let found = self.manifest(&name).ok();
             let Some(manifest) = found.filter(|found| self.has_enough_shares(found)) else {
                 continue;

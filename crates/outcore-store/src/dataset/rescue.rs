@@ -1,10 +1,10 @@
 //! Computes bytes that a drive has lost from the other drives of their group.
 //!
 //! Contract: [`Rescue::mend`] replaces the checksum blocks of some bytes that differ from their
-//! checksums, whatever the reason: the drive is missing, a read failed, the file is cut or a bit is
-//! flipped. Every block that it computes is verified, so it returns right bytes or an error. The
-//! error names the drives if two of a group have lost bytes of the same place.
-//! [`Rescue::sums`] reads all checksums of the dataset in the same way.
+//! checksums. The reason does not matter: the drive is missing, a read failed, the file is cut or a
+//! bit is flipped. Every block that it computes is verified, so it returns right bytes or an error.
+//! The error names the drives if two of a group have lost bytes of the same place. [`Rescue::sums`]
+//! reads all checksums of the dataset in the same way.
 //!
 //! A rescue waits for each column. It is for the bytes of one drive, while reads of the others
 //! continue.

@@ -1,4 +1,4 @@
-//! Reads all datasets of a volume and repairs what other drives can replace.
+//! Reads all datasets of a volume and repairs the bytes that other drives can replace.
 //!
 //! Contract: [`DatasetVolume::scrub`] continues after damage and lists all of it, in labels,
 //! folders, manifests and contents. Labels and manifests have copies on all drives. Contents are

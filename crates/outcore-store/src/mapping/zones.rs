@@ -87,7 +87,7 @@ impl Zone {
         (drive_index, row)
     }
 
-    /// The same for the parity stripe of the group at `inside` of the zone's groups.
+    /// Like `row_of`, for the parity stripe of the group at `inside` of the zone's groups.
     pub(super) fn parity_row_of(&self, parity: &ZoneParity, inside: u64) -> (usize, u64) {
         let groups = parity.pattern.groups();
         let (pattern, turn) = (
