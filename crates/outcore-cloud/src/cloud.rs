@@ -2,9 +2,9 @@
 //!
 //! Contract: a [`Cloud`] starts nothing before the first use of an object. Settings and credentials
 //! come from the environment, under the names that the vendors' tools read (`AWS_*`, `GOOGLE_*`,
-//! `AZURE_*`). A request that a server refuses for the moment (5xx, 429) or that a connection loses
-//! is repeated with growing pauses, at most [`RETRIES_MAX`] times and for [`RETRY_MAX`]. The user's
-//! wish to stop ends each wait, except for one that completes or aborts an upload.
+//! `AZURE_*`). A request that a server refuses for the moment (5xx, 429), or whose connection is
+//! lost, is repeated with growing pauses, at most [`RETRIES_MAX`] times and for [`RETRY_MAX`]. The
+//! user's wish to stop ends each wait, except for one that completes or aborts an upload.
 //!
 //! Bounds: two threads; [`GETS_MAX`] GETs in flight.
 
@@ -135,8 +135,8 @@ impl Cloud {
         })
     }
 
-    /// The same for work whose end must be known: whether an object is complete, or an upload is
-    /// aborted.
+    /// Like `wait`, for work whose end must be known: whether an object is complete, or an upload
+    /// is aborted.
     ///
     /// # Errors
     /// I/O: the runtime cannot be started.
@@ -280,7 +280,7 @@ impl Cloud {
 
 impl Drop for Cloud {
     fn drop(&mut self) {
-        // Waits for nothing: the queues have taken back what was in flight.
+        // Ends at once: the queues have taken back all requests in flight.
         if let Some(runtime) = self.runtime.take() {
             runtime.shutdown_background();
         }

@@ -155,7 +155,7 @@ fn variables_of(scheme: Scheme) -> &'static str {
     }
 }
 
-/// The text of an error in one line of bounded length, without what follows a `?` in addresses.
+/// The text of an error in one line of bounded length, without the part of addresses after a `?`.
 fn line_of(error: &StoreError) -> String {
     let text = error.to_string();
     let words = text

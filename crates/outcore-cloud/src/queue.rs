@@ -247,7 +247,7 @@ impl Flight {
         }
     }
 
-    /// Makes one GET for the rest, and takes what arrives.
+    /// Makes one GET for the rest, and takes the bytes that arrive.
     async fn get(&mut self, end_bytes: u64) -> std::result::Result<(), Fault> {
         let open = Arc::clone(&self.open);
         let mut stream = get(&open.object, self.at_bytes..end_bytes).await?;
@@ -309,7 +309,7 @@ impl Flight {
     }
 }
 
-/// Returns what a task that ended early still has: every request completes once.
+/// A task that ends early returns its remaining requests: every request completes once.
 impl Drop for Flight {
     fn drop(&mut self) {
         if !self.requests.is_empty() {

@@ -90,13 +90,13 @@ impl Reporter {
             .fold(text, |text, (path, name)| text.replace(path, name))
     }
 
-    /// The same, while standard output carries data.
+    /// This reporter, while standard output carries data.
     pub fn with_stdout_taken(mut self, is_taken: bool) -> Self {
         self.is_stdout_taken = is_taken;
         self
     }
 
-    /// The same, for a command that was called by the name of GNU sort.
+    /// This reporter, for a command that was called by the name of GNU sort.
     pub fn called_sort(mut self, is_called: bool) -> Self {
         self.is_gnu = is_called;
         self
