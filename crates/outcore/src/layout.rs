@@ -379,7 +379,7 @@ impl DriveShare {
         self.scratch * moves.scratch_written_bytes + self.output * moves.output_bytes
     }
 
-    /// Its time, and whether most of these bytes are inputs, scratch or output.
+    /// The time of the drive, and whether most of these bytes are inputs, scratch or output.
     fn busy(&self, moves: &Moves) -> Busy<'_> {
         let rates = &self.speed.rates;
         let (read_bytes, written_bytes) = (self.read_bytes(moves), self.written_bytes(moves));

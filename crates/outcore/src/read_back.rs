@@ -62,7 +62,7 @@ pub(crate) struct Tally {
 enum Form {
     /// Records, by a checker that has seen nothing.
     Records(Box<Checker>),
-    /// Lines. Blank ones may be left out.
+    /// Lines. Blank lines may be left out.
     Lines { terminator: u8, drops_blanks: bool },
 }
 

@@ -404,7 +404,7 @@ impl Checker {
 #[derive(Debug, Clone, Copy)]
 struct Relation {
     keys: Ordering,
-    /// By bytes, if ties count and the keys are equal.
+    /// The order of the bytes, if ties count and the keys are equal.
     ties: Ordering,
 }
 

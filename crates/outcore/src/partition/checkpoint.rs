@@ -349,8 +349,8 @@ impl<'a> Checkpoints<'a> {
         })
     }
 
-    /// Durably records which parts of rows are in the output, and `state`, which their sink says of
-    /// them.
+    /// Durably records which parts of rows are in the output, and `state`, the sink's description
+    /// of them.
     pub(crate) fn keep_parts(&self, written: PartsWritten, state: &[u8]) -> Result<()> {
         let mut journal = lock(&self.journal);
         for state in state.chunks(RECORD_BYTES) {

@@ -163,7 +163,7 @@ impl MadeKeys {
 pub(crate) struct Item<'i> {
     /// The whole item, with its framing.
     pub(crate) bytes: &'i [u8],
-    /// Its order among those of the input.
+    /// Its place in the order of the input.
     pub(crate) position: u64,
     /// Its bucket.
     pub(crate) bucket: usize,

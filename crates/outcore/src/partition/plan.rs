@@ -149,7 +149,7 @@ pub(crate) struct Wishes {
     pub(crate) areas: usize,
     /// Whether items are ordered in buffers separate from their bucket.
     pub(crate) has_chunks: bool,
-    /// Stretches of the input that a thread may read in parallel, and reads over all of them.
+    /// Stretches of the input that a thread may read in parallel, and the reads of all stretches.
     pub(crate) open_chunks_max: usize,
     pub(crate) reads_max: usize,
 }

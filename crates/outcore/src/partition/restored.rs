@@ -302,7 +302,7 @@ pub(crate) struct Sequence {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct PartsWritten {
     pub(crate) parts: usize,
-    /// The number of their rows as sorted, and of the bytes of these rows.
+    /// The number of sorted rows that the parts took, and of the bytes of these rows.
     pub(crate) items: u64,
     pub(crate) bytes: u64,
 }
@@ -315,8 +315,8 @@ pub(super) struct PartsRecord {
     pub(super) written: PartsWritten,
 }
 
-/// The parts that were written at a checkpoint, and what the sink says of those since the one
-/// before.
+/// The parts that were written at a checkpoint, and what the sink says of the parts since the
+/// checkpoint before.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct PartsKept {
     pub(crate) written: PartsWritten,

@@ -471,13 +471,14 @@ impl Scattering {
             return sizes.capacity_bytes();
         }
         let steps = STAGGER_STEPS.min(sizes.segment_bytes / BLOCK_BYTES).max(1);
-        // The ends of second buffers are spread over a whole segment, and those of first ones over
-        // a part of it.
+        // The ends of second buffers are spread over a whole segment, and the ends of first buffers
+        // over a part of it.
         let (number, parts) = match made {
             0 => (bucket, FIRST_PARTS),
             _ => (11 * bucket + bucket / steps, 1),
         };
-        // All of 1 to `steps`, in an order in which consecutive ones fill a slot together.
+        // The numbers from 1 to `steps`, in an order in which consecutive numbers fill a slot
+        // together.
         let step = match number % steps {
             0 => steps,
             odd if odd % 2 == 1 => odd.div_ceil(2),

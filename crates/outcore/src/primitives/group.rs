@@ -291,7 +291,7 @@ fn put(into: &mut Vec<u8>, item: &[u8], count: u64, grouping: Grouping) {
     }
 }
 
-/// Memory of each table; building the result takes as much again as the shared table.
+/// Memory of each table; building the result takes another amount as large as the shared table.
 fn share_bytes(job: &Job) -> u64 {
     let threads = job.options.threads.max(1) as u64;
     job.budget.free_bytes() / 2 / (threads + 3)

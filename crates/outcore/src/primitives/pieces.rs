@@ -398,7 +398,7 @@ pub(crate) struct Pieces {
     pub(crate) sources: OpenSources,
     /// Positions in a piece.
     pub(crate) items: u64,
-    /// One of this many pieces of a segment is handed out.
+    /// The pass hands out one of this many pieces of a segment.
     stride: u64,
     is_sample: bool,
     claims: Mutex<Claims>,

@@ -104,7 +104,7 @@ pub(crate) fn most_bytes_of(job: &Job, producer: &dyn Producer) -> Result<u64> {
 /// The items of a producer.
 struct Made<'p> {
     producer: &'p dyn Producer,
-    /// A sample of them, and the smallest memory with which one thread can make all.
+    /// A sample of the items, and the smallest memory with which one thread can make all.
     sample: OnceLock<(Vec<u8>, u64)>,
 }
 

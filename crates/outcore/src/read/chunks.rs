@@ -70,7 +70,7 @@ impl Chunks {
         }
     }
 
-    /// These chunks without those of these numbers, which threads of an earlier run have begun.
+    /// Removes the chunks of these numbers, which threads of an earlier run have begun.
     pub(crate) fn without(self, mut numbers: Vec<u64>) -> Self {
         numbers.sort_unstable();
         numbers.dedup();

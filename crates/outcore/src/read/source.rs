@@ -81,7 +81,7 @@ impl Blocks {
         }
     }
 
-    /// These blocks without those at these positions, which an earlier run has processed.
+    /// Removes the blocks at these positions, which an earlier run has processed.
     pub(crate) fn without(self, mut positions: Vec<u64>) -> Self {
         positions.sort_unstable();
         Blocks {

@@ -55,8 +55,8 @@ pub(super) trait Records: Sync {
         });
     }
 
-    /// Permutes the records of a leaf, the next ones of the output. If that costs nothing, the
-    /// first of them go directly to `out` instead of `refs`; returns their number and bytes.
+    /// Permutes the records of a leaf, which come next in the output. If that costs nothing, the
+    /// first records go directly to `out` instead of `refs`; returns their number and bytes.
     fn permute(&self, mut rng: DrawRng, refs: &mut [Self::Ref], _out: &mut [u8]) -> (usize, usize) {
         rng.shuffle(refs);
         (0, 0)

@@ -103,8 +103,8 @@ impl Item for u128 {
 
 /// Largest number of items of a part that is sorted in cache.
 const PART_MAX: usize = 2048;
-/// A split aims at this number of items per part, as a power of two. Parts have between half of it
-/// and all of it.
+/// A split aims at this number of items per part, as a power of two. Parts have between half this
+/// number and all of it.
 const PART_LOG: u32 = 10;
 /// Largest number of bits in one split.
 const SPLIT_BITS_MAX: u32 = 13;

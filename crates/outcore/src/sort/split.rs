@@ -1,4 +1,4 @@
-//! Distributes buckets that turned out too large for the memory again, until none is.
+//! Distributes again the buckets that turned out too large for the memory, until all fit.
 //!
 //! Contract: order is kept. A bucket whose elements share a word of the order is split by the next
 //! word. Equal elements of an ordered job are split by their position in the input; those of other
@@ -31,7 +31,7 @@ const SPLIT_SAMPLE_BYTES_MAX: u64 = 2 << 20;
 /// [`crate::partition::classify::Classifier::from_sample`].
 const SPLIT_BUCKETS_MIN: usize = 8;
 
-/// Distributes buckets that are too large for the memory again, until none is; keeps the order.
+/// Distributes again the buckets that are too large for the memory, until all fit; keeps the order.
 /// Also returns how often, at most, an element was distributed here.
 pub(crate) fn split_oversized<E: Elements>(
     shared: &Shared<'_, E>,

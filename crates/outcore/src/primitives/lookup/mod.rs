@@ -16,8 +16,8 @@
 //!
 //! Bounds: two or three blocks of 4 KiB per key if elements are evenly spread, and at worst twice
 //! the logarithm of the number of blocks. A block is twice as long if elements cross block
-//! boundaries. Memory: about 500 bytes per key that is searched at the same time, as many as half
-//! of the memory allows, and the reads in flight.
+//! boundaries. Memory: the reads in flight, and about 500 bytes per key that is searched at the
+//! same time; these keys use at most half of the memory.
 
 mod index;
 
@@ -53,10 +53,10 @@ const KEYS_MIN: usize = 64;
 /// Whether elements equal to a key count.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Side {
-    /// They do not: the rank of the first of them.
+    /// They do not: the rank of the first equal element.
     #[default]
     Left,
-    /// They do: the rank after the last of them.
+    /// They do: the rank after the last equal element.
     Right,
 }
 

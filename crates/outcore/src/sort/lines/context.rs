@@ -1,7 +1,7 @@
 //! State that the threads of a sort of lines share, and the lines that errors refer to.
 //!
 //! Contract: the order, the options and the inputs (which errors name), in addition to the
-//! [`Partition`]. All of it lives as long as the sort and is accessed by shared reference.
+//! [`Partition`]. This state lives as long as the sort and is accessed by shared reference.
 
 use std::ops::{Deref, Range};
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -70,12 +70,12 @@ pub enum OnNoKey {
 /// input.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Occurrences {
-    /// All of them.
+    /// All lines.
     #[default]
     Any,
-    /// Those whose key occurs more than once.
+    /// Lines whose key occurs more than once.
     Repeated,
-    /// Those whose key occurs once.
+    /// Lines whose key occurs once.
     Once,
 }
 

@@ -467,8 +467,8 @@ fn with_buckets(
         false => 0,
     };
     let average_bytes = reached_bytes.min(average_bytes);
-    // With a sample of hundreds per bucket, the largest one is within a third of the average; lines
-    // and keys of one bucket may be shorter or longer than all others.
+    // With a sample of hundreds per bucket, the largest bucket exceeds the average by at most a
+    // third; lines and keys of one bucket may be shorter or longer than all others.
     let bytes_max = (average_bytes * 1.5) as usize + 2 * segment_bytes;
     let buckets = Buckets {
         distributions: 1 + splits,

@@ -346,7 +346,7 @@ struct Begun<'p> {
 /// Facts about the strings of a bucket before they are sorted.
 #[derive(Debug, Default)]
 struct Known {
-    /// Whether no two of them are equal.
+    /// Whether no two strings are equal.
     is_distinct: bool,
     /// Their numbers of occurrences, if requested.
     times: Option<Times>,
@@ -468,10 +468,10 @@ impl BucketWork<TableLines> for Sorting<'_, '_> {
 }
 
 impl<'p> Sorting<'_, 'p> {
-    /// Adds references to the lines of a bucket to `refs`, which has those to lines from tables,
-    /// and sorts all of them. Lines of the area from `counted_from` on are followed by their number
-    /// of occurrences. Returns the lines' place if it was determined before the sort, so that the
-    /// next bucket need not wait for this one.
+    /// Adds references to the lines of a bucket to `refs`, which already has references to lines
+    /// from tables, and sorts all. Lines of the area from `counted_from` on are followed by their
+    /// number of occurrences. Returns the lines' place if it was determined before the sort, so
+    /// that the next bucket need not wait for this one.
     fn order<'t>(
         &mut self,
         worker: &TaskWorker<'t, TableLines>,
@@ -530,8 +530,8 @@ impl<'p> Sorting<'_, 'p> {
         Ok(spot)
     }
 
-    /// Keeps the first of equal strings if only one is wanted, with their number as its word, as
-    /// far as that is worth it.
+    /// Keeps the first of equal strings if only one is wanted, with their number as its word, if
+    /// that is worth it.
     fn keep_first(&mut self, bucket: &LineBucket, area: &[u8], refs: &mut Vec<Ref>) -> Known {
         let options = &self.context.options;
         let has_counts = options.has_counts();

@@ -1,4 +1,4 @@
-//! Distributes buckets of lines that turned out too large for the memory again, until none is.
+//! Distributes again the buckets of lines that turned out too large for the memory, until all fit.
 //!
 //! Contract: the order of buckets is kept. A bucket is split by keys sampled from it; a bucket of
 //! equal keys is split by the tie-break: the lines' bytes or their position in the input. A
@@ -29,7 +29,7 @@ const SAMPLE_SEGMENTS_A_PART: usize = 4;
 const SAMPLE_SEGMENTS: usize = 64;
 /// Places in each segment at which lines are taken. With 32 lines per part, a part that gets twice
 /// its share is more than five standard deviations off. If each segment holds a stretch of sorted
-/// input, a part is still within a quarter.
+/// input, a part still differs from its share by at most a quarter.
 const SAMPLE_PLACES: usize = 8;
 /// Bytes kept per key: the keys of a bucket may begin with many common bytes.
 const KEY_BYTES_MAX: usize = LONG_KEYS_BYTES_MIN as usize / SAMPLE_SEGMENTS_MIN;
@@ -42,7 +42,7 @@ const SAMPLE_SEGMENTS_LONG: usize = 2;
 /// Number of times that a bucket may be split: more mean that one line is too long.
 const SPLITS_MAX: u32 = 12;
 
-/// Distributes buckets that are too large for the memory again, until none is; keeps the order.
+/// Distributes again the buckets that are too large for the memory, until all fit; keeps the order.
 /// Also returns how often, at most, a line was distributed here.
 pub(super) fn split_oversized(
     context: &Context<'_>,

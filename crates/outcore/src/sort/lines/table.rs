@@ -7,9 +7,9 @@
 //! all others. Once it is full it continues to count the lines that it contains, so that frequent
 //! lines, which it probably met early, stay off the drives. The lines are stored in one arena, each
 //! with its terminator after its count. The slots of an open-addressing table hold 32 bits of the
-//! line's hash and its place. A line is hashed; some lines later its slot is read; as many lines
-//! later its bytes are compared. Each step prefetches the memory of the next one, so that cache
-//! misses overlap.
+//! line's hash and its place. A line is hashed; some lines later its slot is read; after the same
+//! number of lines its bytes are compared. Each step prefetches the memory of the next one, so that
+//! cache misses overlap.
 //!
 //! Bounds: exactly the given bytes, touched as far as they are needed.
 //!
