@@ -26,7 +26,7 @@ struct Variable {
 pub(crate) struct Variables(Vec<Variable>);
 
 impl Variables {
-    /// Those of the process that are for stores of this kind.
+    /// The variables of the process that are for stores of this kind.
     pub(crate) fn of_process(scheme: Scheme) -> Self {
         let prefix = match scheme {
             Scheme::S3 => "AWS_",

@@ -66,7 +66,7 @@ impl ObjectQueue {
         }
     }
 
-    /// Starts GETs for all requests that wait; adjacent ones share one.
+    /// Starts GETs for all requests that wait; adjacent requests share a GET.
     fn start(&mut self) {
         if self.waiting.is_empty() {
             return;
@@ -193,7 +193,7 @@ impl Queue for ObjectQueue {
 /// Adjacent requests that one GET serves.
 struct Flight {
     open: Arc<Open>,
-    /// Those that are not complete yet, in order.
+    /// The requests that are not complete yet, in order.
     requests: VecDeque<Request>,
     /// Place of the next byte.
     at_bytes: u64,
@@ -215,7 +215,7 @@ impl Flight {
             && end_of(request) - self.at_bytes <= GET_BYTES_MAX
     }
 
-    /// Reads all of it.
+    /// Reads the whole flight.
     async fn fetch(mut self, gets: Arc<Semaphore>) {
         let len_bytes = self.open.object.facts.size;
         // The semaphore is never closed; without a permit the bound would only be exceeded.

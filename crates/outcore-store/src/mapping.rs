@@ -389,8 +389,8 @@ impl StripeMap {
     }
 }
 
-/// Turns of each drive per round: as few as keep every share within 2 %, otherwise those that come
-/// nearest.
+/// Turns of each drive per round: the fewest that keep every share within 2 %, otherwise the
+/// closest ones.
 fn counts_of(weights: &[f64]) -> Vec<u32> {
     let largest = weights.iter().copied().fold(0.0, f64::max);
     let mut best = (f64::INFINITY, Vec::new());

@@ -94,7 +94,7 @@ pub struct StripedDrive {
     pub weight: f64,
     /// Limits of its queue in the kernel.
     pub limits: QueueLimits,
-    /// Longest transfer: longer pieces are split, adjacent ones merged up to it.
+    /// Longest transfer: longer pieces are split, and adjacent pieces are merged up to this length.
     pub transfer_bytes_max: usize,
     /// Its slots.
     pub tags: Arc<TagPool>,

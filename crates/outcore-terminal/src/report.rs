@@ -1,5 +1,5 @@
-//! The output of the command: data on standard output, all else on standard error; JSON Lines on
-//! demand.
+//! The output of the command: data on standard output, everything else on standard error; JSON
+//! Lines on demand.
 //!
 //! Contract: a [`Reporter`] is made from the flags and passed down. With `--json` each event is one
 //! line `{"v":1,"event":...}` on standard output, or on standard error where standard output

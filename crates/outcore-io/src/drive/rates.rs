@@ -40,7 +40,7 @@ use crate::units;
 pub(crate) const KEPT_DAYS: u64 = 90;
 /// Seconds after which a measurement on a busy machine is repeated.
 const BUSY_KEPT_SECONDS: u64 = 60 * 60;
-/// Rounds of a probe, and the difference up to which two of them agree.
+/// Rounds of a probe, and the largest difference at which two rounds agree.
 const ROUNDS_MAX: usize = 3;
 const ROUNDS_AGREE: f64 = 0.1;
 /// A machine is busy if its load per processor, or the share of time in which something waited for

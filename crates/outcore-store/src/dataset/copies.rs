@@ -91,7 +91,7 @@ fn is_missing(error: &Error) -> bool {
 /// The newest readable copy.
 fn newest(copies: &[(usize, Result<Manifest>)]) -> Option<&Manifest> {
     let readable = copies.iter().filter_map(|(_, copy)| copy.as_ref().ok());
-    // The first of equal ones.
+    // The first of equal copies.
     readable.rev().max_by_key(|manifest| manifest.generation)
 }
 
@@ -338,8 +338,8 @@ impl DatasetVolume {
     }
 
     /// Rewrites the copies of a manifest that are damaged, lost or older than the newest one;
-    /// returns them. All drives must be present. A dataset without a readable copy is left as it
-    /// is. So is one whose removal may be in progress, or whose data are gone.
+    /// returns them. All drives must be present. Leaves a dataset as it is if it has no readable
+    /// copy, if its removal may be in progress, or if its data are gone.
     pub(super) fn repair_copies(&self, name: &str) -> Result<Vec<BadCopy>> {
         let is_bad =
             |newest: &Manifest, copy: &Result<Manifest>| copy.as_ref().ok() != Some(newest);

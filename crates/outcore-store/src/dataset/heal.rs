@@ -3,8 +3,8 @@
 //!
 //! Contract: checksums verify data, the manifest verifies checksums, and data verify parity. If the
 //! bytes of one drive of a group are wrong, they are computed from the others, verified and written
-//! in place. If those of two are wrong, nothing is changed. A share whose file is gone is rebuilt.
-//! Everything that was wrong is returned.
+//! in place. If the bytes of two drives of a group are wrong, nothing is changed. A share whose
+//! file is gone is rebuilt. Everything that was wrong is returned.
 //!
 //! Bounds: those of [`super::rebuild`].
 

@@ -71,7 +71,7 @@ pub(super) struct Label {
     /// Drives that are being removed.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     leaving: Vec<String>,
-    /// Those of them that were missing. outcore reads nothing from them any more.
+    /// The drives in `leaving` that were missing. outcore reads nothing from them any more.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     lost: Vec<String>,
 }
@@ -141,7 +141,7 @@ impl Label {
 
 /// The label that counts.
 fn newest(labels: &[Result<Label>]) -> Option<&Label> {
-    // The first of equal ones.
+    // The first of equal labels.
     let readable = labels.iter().rev().filter_map(|label| label.as_ref().ok());
     readable.max_by_key(|label| label.changes)
 }

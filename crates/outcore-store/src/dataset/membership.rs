@@ -29,8 +29,8 @@ pub enum Standing {
     Full,
     /// It is being removed: it has data and takes no new data.
     Leaving,
-    /// It is being removed and was missing: only those of its data can be read that others can
-    /// compute.
+    /// It is being removed and was missing: its data can be read only if other drives can compute
+    /// them.
     Lost,
 }
 
@@ -126,7 +126,7 @@ impl DatasetVolume {
         ))
     }
 
-    /// Fails if the drives that take new data cannot hold any: too few or too many of them.
+    /// Fails if too few or too many drives take new data.
     pub(super) fn check_layout(&self) -> Result<()> {
         let full = self.drives.iter().zip(&*self.standings);
         let full = full.filter(|(_, standing)| **standing == Standing::Full);

@@ -93,7 +93,7 @@ pub(super) struct ParityStripe {
 
 /// The result of adding bytes.
 pub(super) struct Added {
-    /// How many of them were added: those of the first group.
+    /// How many bytes were added: those of the first group.
     pub(super) len_bytes: usize,
     /// The parity of that group, if it is complete.
     pub(super) parity: Option<ParityStripe>,

@@ -17,7 +17,7 @@ use outcore_io::error::{Error, Kind, Result};
 use outcore_io::memory::Budget;
 
 const REBALANCE: &str = "rebalance volume";
-/// A dataset moves only if that puts more than one part in this many of it in a better place.
+/// A dataset moves only if that puts more than 1/`GAIN_MIN` of it in a better place.
 const GAIN_MIN: u64 = 50;
 
 /// Datasets that were moved, or are to be.

@@ -17,7 +17,7 @@ use super::{DATA, DATASETS, DatasetVolume, VolumeDrive, copies};
 use outcore_io::drive::folder;
 use outcore_io::error::{Error, Kind, Result};
 
-/// Folder of manifests that does not have all of them yet, and the name of one that is written.
+/// Folder of manifests that is still incomplete, and the name of a manifest that is being written.
 const DATASETS_IN_PROGRESS: &str = "datasets.in-progress";
 const STAGED: &str = "staged";
 const SCRUB: &str = "scrub volume";

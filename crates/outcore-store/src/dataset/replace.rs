@@ -31,7 +31,7 @@ const REPLACE: &str = "replace drive";
 pub(crate) const FOLDER_IN_PROGRESS: &str = "outcore-volume.in-progress";
 /// Folder of a drive that has been replaced, if it can still be renamed.
 pub(crate) const FOLDER_REPLACED: &str = "outcore-volume.replaced";
-/// The share that is being rebuilt, and how much of it is durable.
+/// The share that is being rebuilt, and the note of how much of it is durable.
 const PART: &str = "part";
 const NOTE: &str = "progress";
 

@@ -205,7 +205,7 @@ fn a_lost_label_is_not_restored_beside_a_drive_that_is_older() {
         let error = scrub(&place).unwrap_err();
         assert!(error.to_string().contains("its label is lost"), "{error}");
         assert!(!label.exists() && place.files() == files);
-        // With the new one it is.
+        // With the new drive the label is restored.
         let volume = open_on(&place, moved(&place, "d0", "e"));
         let damages = volume.scrub(&[], &place.budget, Watch::NOBODY).unwrap();
         assert_eq!(damages.len(), 1, "{damages:?}");
