@@ -188,7 +188,7 @@ impl Layout {
         Layout::even_of(DriveSpeed { rates, group: None }, drive_count)
     }
 
-    /// Like `even`, but for drives of this speed.
+    /// Like `even`, for drives of this speed.
     pub fn even_of(speed: DriveSpeed, drive_count: usize) -> Self {
         let count = drive_count.max(1);
         let share = 1.0 / count as f64;

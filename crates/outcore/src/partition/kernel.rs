@@ -297,7 +297,7 @@ impl Scatter {
         self.scatter_numbers::<K>(bytemuck::cast_slice(keys), buckets)
     }
 
-    /// Like `scatter_keys`, but for the keys in `bytes`, stored one after another, aligned or not.
+    /// Like `scatter_keys`, for the keys in `bytes`, stored one after another, aligned or not.
     pub(crate) fn scatter_numbers<K: Pod>(
         &mut self,
         bytes: &[u8],
@@ -379,7 +379,7 @@ impl Scatter {
         false
     }
 
-    /// Like `scatter_keys`, but for records of `record_bytes` each, stored one after another in
+    /// Like `scatter_keys`, for records of `record_bytes` each, stored one after another in
     /// `records`.
     pub(crate) fn scatter_records(
         &mut self,

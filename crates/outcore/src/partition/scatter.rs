@@ -304,8 +304,8 @@ impl<'a> ScatterWorker<'a> {
         Ok(())
     }
 
-    /// Makes a chain of segments of an item longer than a buffer; the bucket has no buffer. All of
-    /// the chain stays in memory, or all of it goes to scratch.
+    /// Makes a chain of segments of an item longer than a buffer; the bucket has no buffer. The
+    /// chain stays in memory as a whole, or goes to scratch as a whole.
     fn store_long(&mut self, bucket: usize, item: &[u8]) -> Result<()> {
         let segment_bytes = self.partition.sizes.segment_bytes;
         if self.what.is_ordered {

@@ -103,8 +103,8 @@ where
     top_k_for(job, sequence, k, compare, 0)
 }
 
-/// Like [`top_k`], but for a caller that makes `more_bytes` from each item of the result; leaves
-/// memory for these.
+/// Like [`top_k`], for a caller that makes `more_bytes` from each item of the result; leaves memory
+/// for these.
 pub(super) fn top_k_for<S>(
     job: &Job,
     sequence: &S,

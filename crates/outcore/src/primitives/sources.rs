@@ -61,7 +61,7 @@ pub fn plan_files(
     ))
 }
 
-/// Like [`plan_files`], but for a merge of files of lines, with one line per key if `is_unique`.
+/// Like [`plan_files`], for a merge of files of lines, with one line per key if `is_unique`.
 ///
 /// # Errors
 /// The errors of [`plan_files`].

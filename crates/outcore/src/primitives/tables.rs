@@ -161,7 +161,7 @@ pub fn top_table(
     top_table_for(job, table, k, smallest, 0)
 }
 
-/// Like [`top_table`], but for a caller that makes `more_bytes` from each number; leaves memory for
+/// Like [`top_table`], for a caller that makes `more_bytes` from each number; leaves memory for
 /// these.
 ///
 /// # Errors

@@ -252,7 +252,7 @@ pub fn merge(
     })
 }
 
-/// Like [`merge`], but for at most as many files as are merged at once.
+/// Like [`merge`], for at most as many files as are merged at once.
 fn merge_at_once(
     job: &Job,
     inputs: &[Input],

@@ -76,9 +76,9 @@ pub fn lookup(
     find_ranks(job, inputs, format, keys, side, None)
 }
 
-/// Like [`lookup`], but through the index at `index`, which [`build_index`] made of the same files:
-/// one read for each block with a rank, or a few if the index does not fit in a quarter of the
-/// memory.
+/// Like [`lookup`], but through the index at `index`, which [`build_index`] made of the same files.
+/// Takes one read for each block with a rank, or a few if the index does not fit in a quarter of
+/// the memory.
 ///
 /// # Errors
 /// The errors of [`lookup`]; [`Kind::Usage`] for an index of other or changed files;

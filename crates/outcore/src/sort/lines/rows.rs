@@ -264,7 +264,8 @@ pub trait RowSource: Sync {
     fn make(&self, take: &mut TakeRows<'_>) -> Result<()>;
 
     /// Like [`RowSource::make`], in a run that continues a killed one: repeats the rows that this
-    /// thread had [taken](TakenRows), in the same order, and goes on with those that nobody has.
+    /// thread had [taken](TakenRows), in the same order, and goes on with the rows that no thread
+    /// has taken.
     ///
     /// # Errors
     /// The errors of [`RowSource::make`]. Usage: its rows cannot be repeated.
