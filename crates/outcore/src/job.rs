@@ -440,7 +440,7 @@ pub struct JobSize {
     pub data_bytes: u64,
     /// Memory for the data.
     pub memory_bytes: u64,
-    /// Memory under the same limit that the job uses for other purposes.
+    /// Memory that the job uses for other purposes, under the same limit.
     pub held_bytes: u64,
     /// Threads.
     pub threads: usize,

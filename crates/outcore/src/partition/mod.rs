@@ -222,8 +222,9 @@ impl<'a> Partition<'a> {
         left.fetch_sub(segments as i64, Ordering::Relaxed);
     }
 
-    /// Which of `bucket_count` about equal buckets, which hold all of `data_bytes`, stay in memory:
-    /// as many as fill the reservation. If the sample was lopsided, a little more goes to scratch.
+    /// Which of `bucket_count` about equal buckets stay in memory: as many as fill the reservation.
+    /// Together the buckets hold `data_bytes`. If the sample was lopsided, a little more goes to
+    /// scratch.
     pub(crate) fn resident(&self, bucket_count: usize, data_bytes: u64) -> Resident {
         let resident_bytes = self.sizes.resident_segments * self.sizes.capacity_bytes();
         let resident_bytes = resident_bytes as u128;

@@ -207,7 +207,7 @@ impl Identity {
         found.or_else(|| is_other.then(|| "its options were different".to_owned()))
     }
 
-    /// The difference of the option `now` from the one of its name here, in words.
+    /// The difference between the option `now` and the option of the same name here, in words.
     pub(crate) fn difference_in(&self, now: &IdentityOption) -> Option<String> {
         let was = self.options.iter().find(|option| option.name == now.name)?;
         was.difference(now)

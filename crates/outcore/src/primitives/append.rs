@@ -227,8 +227,7 @@ impl<'a> Appender<'a> {
         Ok(())
     }
 
-    /// Places the results that `lane` holds, and those of the lanes after it as far as lanes are
-    /// complete.
+    /// Places the results that `lane` holds. If the lane is complete, continues with the next lane.
     fn bring_to_front(
         &self,
         reader: &mut Reader<'_>,

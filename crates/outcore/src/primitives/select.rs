@@ -2,8 +2,9 @@
 //!
 //! Contract: [`first`] and [`find_if`] return the first match in the order of the sequence, for any
 //! number of threads, and stop reading soon after. [`top_k`] returns the largest `k` items in
-//! descending order, with equal ones in the order of the sequence; [`top_k_each`] returns more than
-//! memory holds. [`histogram`] counts items by the bin that a function computes for each.
+//! descending order, with equal ones in the order of the sequence; [`top_k_each`] can return more
+//! items than memory holds. [`histogram`] counts items by the bin that a function computes for
+//! each.
 //!
 //! Bounds: I/O is at most one read of the sources; for [`top_k_each`] one read per selection that
 //! fits in memory. Memory per thread is twice `k` items with their places, or a counter per bin.

@@ -150,9 +150,9 @@ impl Index {
         bytes_checksum(&bytes)
     }
 
-    /// Whether offsets and ranks of lines ascend within the run, and the entry of each block of
-    /// `block_bytes` has the first line that begins in it, or, without one, that of the next block.
-    /// Searches rely on this.
+    /// Whether offsets and ranks of lines ascend within the run, and whether the entry of each
+    /// block of `block_bytes` has the first line that begins in it. Without such a line, the entry
+    /// must have that of the next block. Searches rely on this.
     pub(crate) fn is_sound(&self, block_bytes: u64, run_bytes: u64, lines: u64) -> bool {
         let blocks = self.starts.iter().enumerate();
         let holds_its_line = |(block, start): (usize, &u64)| {

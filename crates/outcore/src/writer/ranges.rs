@@ -1,7 +1,8 @@
 //! Sets of numbers as ascending ranges.
 //!
-//! Contract: a [`Ranges`] holds as few ranges as possible: no two of them touch. All operations are
-//! those of the set of numbers. Adding takes time in proportion to the number of ranges.
+//! Contract: a [`Ranges`] holds as few ranges as possible: no two of them touch. All operations
+//! work on the set of numbers in the ranges. Adding takes time in proportion to the number of
+//! ranges.
 
 use std::ops::Range;
 

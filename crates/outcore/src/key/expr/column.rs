@@ -51,7 +51,8 @@ pub(super) enum Step {
         to: usize,
         input: usize,
         field: Field,
-        /// Whether it has as many numbers as the program is wide, or one number for all of them.
+        /// Whether the field has one number for each element of a vector, or a single number for
+        /// all.
         is_vector: bool,
     },
     Index {

@@ -257,7 +257,7 @@ impl Entry {
     }
 }
 
-/// Whether a part of the arguments' names is a name, and not the mark for further ones.
+/// Whether a part of the arguments' names is a name, and not the mark for further names.
 pub(super) fn has_name(part: &str) -> bool {
     part.contains(|c: char| c.is_ascii_alphabetic())
 }

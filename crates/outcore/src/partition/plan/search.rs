@@ -42,7 +42,8 @@ pub(crate) trait Planned: Clone + DerefMut<Target = PartitionPlan> {
     /// number.
     fn segments_wanted(&self) -> (u64, u64);
 
-    /// Ratio of the job's time to that of its traffic, for the size of its buckets.
+    /// Ratio of the job's time to the time of its traffic, which depends on the size of its
+    /// buckets.
     fn detour(&self) -> f64;
 
     /// Reduces the longest line if nothing else is left to reduce.
@@ -50,8 +51,8 @@ pub(crate) trait Planned: Clone + DerefMut<Target = PartitionPlan> {
         false
     }
 
-    /// Selects how the input is sampled: reads, and bytes of all of them. `None` if that is not
-    /// planned.
+    /// Selects how the input is sampled: the number of reads, and the bytes of all reads. `None` if
+    /// that is not planned.
     fn choose_sample(&mut self) -> (f64, f64) {
         (0.0, 0.0)
     }

@@ -381,7 +381,7 @@ fn table_bytes(size: &LineSize) -> u64 {
     match size.distinct {
         // A table copies the lines that do not fit.
         Some(distinct) if size.is_unique && size.longest.is_none() => {
-            // Half as much again, because it is an estimate.
+            // 1.5 times the bytes, because the number is an estimate.
             let wanted = 1.5 * distinct as f64 * (size.line_bytes + TABLE_ENTRY_BYTES);
             match wanted <= allowed {
                 true => (wanted as u64).max(256 << 10).min(allowed as u64),

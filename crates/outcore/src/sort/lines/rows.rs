@@ -328,8 +328,8 @@ pub trait RowSink: Sync {
     fn begin(&self, number: usize, rows_before: Option<u64>) -> Result<Box<dyn RowPart + '_>>;
 
     /// For a job with a journal: the whole parts that the output holds durably, and what a run that
-    /// continues must know about those since the last call. `None` if a run cannot continue after a
-    /// part.
+    /// continues must know about the parts since the last call. `None` if a run cannot continue
+    /// after a part.
     ///
     /// # Errors
     /// The device's error.

@@ -1,7 +1,7 @@
 //! Compares two sides: which lines are only in the first, only in the second, or in both.
 //!
 //! Contract: sides are multisets, as in GNU `comm` for sorted files. A line counts for both sides
-//! as often as it occurs in the side that has fewer of it; the rest counts for one side. A mark
+//! as often as it occurs in the side with fewer copies; its other copies count for one side. A mark
 //! before each line shows its side; it is not part of the key, but orders equal lines. Lines of a
 //! frequent key are only counted, by side.
 //!

@@ -77,7 +77,7 @@ fn needed_bytes(context: &Context<'_>, space: &Space) -> u64 {
 }
 
 /// Whether a bucket fits if its memory is shared with others of its key. Another bucket may have
-/// fewer lines and more bytes, or vice versa, so each may use at most a half.
+/// fewer lines and more bytes, or vice versa, so each may use at most half of the memory.
 fn goes_with_others(context: &Context<'_>, space: &Space) -> bool {
     if !context.rows.is_some_and(RowSink::keeps_keys_together) {
         return true;
