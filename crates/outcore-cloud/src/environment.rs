@@ -135,7 +135,7 @@ impl Variables {
         format!("{}_ALLOW_HTTP=true", prefix.unwrap_or("AWS"))
     }
 
-    /// The variables whose values a message has, by their names.
+    /// The names of the variables whose values occur in a message.
     pub(crate) fn named_by(&self, message: &str) -> Vec<&str> {
         let is_in = |variable: &&Variable| {
             variable.value.len() > 1 && message.contains(&variable.value[..])

@@ -5,7 +5,7 @@
 //! bytes are there. A GET asks for the version that was opened. A GET that loses its connection, or
 //! in which nothing arrives for half a minute, continues where it ended. Without a new byte, it is
 //! repeated at most [`RETRIES_MAX`] times and for [`RETRY_MAX`]. Once the user wants to stop, all
-//! reads fail with that. A write fails: objects are only read.
+//! reads fail as interrupted. A write fails: objects are only read.
 //!
 //! Bounds: the buffers of the requests; the process has at most
 //! [`GETS_MAX`](crate::cloud::GETS_MAX) GETs in flight, and further ones wait.
@@ -264,7 +264,7 @@ impl Flight {
         Ok(())
     }
 
-    /// Puts bytes where they belong, and completes the requests that have all of theirs.
+    /// Puts bytes where they belong, and completes the requests that have all their bytes.
     fn fill(&mut self, mut bytes: &[u8]) {
         while let Some(first) = self.requests.front_mut().filter(|_| !bytes.is_empty()) {
             let start = (self.at_bytes - first.offset_bytes) as usize;

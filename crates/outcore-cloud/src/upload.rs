@@ -5,9 +5,10 @@
 //! failed or stopped upload is aborted, and the store frees the parts. While parts are sent, a
 //! small object next to the new one, [`MARKER_SUFFIX`], says who uploads it, since when, and under
 //! which number. After a kill, [`unfinished`] finds such markers, and [`abort`] aborts the upload
-//! and removes the marker. Uploads without a marker are other programs', and stay. The upload of a
-//! job on this machine is in use while the job runs. An upload of another machine is in use while
-//! its marker is younger than [`SILENCE_MAX`]; an upload renews its marker every [`RENEW_EVERY`].
+//! and removes the marker. Uploads without a marker belong to other programs, and stay. The upload
+//! of a job on this machine is in use while the job runs. An upload of another machine is in use
+//! while its marker is younger than [`SILENCE_MAX`]; an upload renews its marker every
+//! [`RENEW_EVERY`].
 //!
 //! The file is read through the device below. The client sends a checksum with each part, which the
 //! store verifies (S3: SHA-256, unless `AWS_CHECKSUM_ALGORITHM` says otherwise).

@@ -8,10 +8,10 @@
 //! ([metadata](crate::metadata) with a checksum, which lists shards with lengths and times of their
 //! last change) is renamed last and describes the set as a whole.
 //!
-//! Only one job at a time writes a set. Until the set is published, it claims the private directory
-//! next to the manifest in the name of the set. If the manifest lists shards, it also claims those
-//! next to the shards. A manifest detects shards of another generation by their lengths and times
-//! ([`ManifestShard::check`]).
+//! Only one job at a time writes a set. Until the set is published, it claims, in the name of the
+//! set, the private directory next to the manifest. If the manifest lists shards, it also claims
+//! those next to the shards. A manifest detects shards of another generation by their lengths and
+//! times ([`ManifestShard::check`]).
 //!
 //! A set may have a directory of its own ([`directory`]), with a list that says so ([`FileSet`]). A
 //! set that replaces another removes the files that only the old list names, and nothing else.

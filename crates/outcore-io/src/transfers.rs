@@ -7,7 +7,7 @@
 //! [`Transfers::read_each`] and [`Transfers::read_in_order`] process a whole list of ranges, with
 //! as many reads in flight as the pool has buffers.
 //!
-//! If only the buffer of a write matters, the write can go behind ([`Transfers::write_behind`],
+//! A write can go *behind* if its caller only needs the buffer back ([`Transfers::write_behind`],
 //! [`WRITE_BEHIND`]). Its buffer returns to the pool as soon as it is on the drive, and
 //! [`Transfers::buffer`] waits for the next free one. A short read is not an error here. The caller
 //! compares [`Arrival::len_bytes`] with the length that it wants, because only the caller can say

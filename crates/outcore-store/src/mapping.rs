@@ -84,8 +84,8 @@ pub struct StripeMap {
 }
 
 impl StripeMap {
-    /// Lays out stripes of `stripe_bytes` over `members`, the first on `start_drive` (modulo their
-    /// number).
+    /// Lays out stripes of `stripe_bytes` over `members`, the first on `start_drive` (modulo the
+    /// number of members).
     ///
     /// # Errors
     /// Usage: a stripe that is not a power of two from 4 KiB to 4 MiB, no drives or more than 64, a

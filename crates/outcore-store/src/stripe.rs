@@ -45,7 +45,7 @@ pub struct BackPressure {
 pub struct StripeOptions {
     /// A power of two from 4 KiB to 4 MiB.
     pub stripe_bytes: u64,
-    /// The drive of the first stripe, modulo their number.
+    /// The drive of the first stripe, modulo the number of drives.
     pub start_drive: usize,
     /// Whether the layout has room for parity, which the caller writes, at addresses behind all
     /// data.

@@ -46,7 +46,7 @@ pub(crate) struct OpenFile {
     /// A regular file that is small, and read and written through the page cache.
     is_small: AtomicBool,
     /// Held during a write to a file in memory. The kernel lets one writer in at a time, and the
-    /// other threads do something better than spin.
+    /// other threads do other work instead of spinning.
     pub(crate) writing: Mutex<()>,
     /// Whether the kernel may know already that a write takes no privileges away from the file.
     pub(super) is_settled: AtomicBool,

@@ -21,7 +21,7 @@ pub fn real_dir(path: &Path) -> Option<PathBuf> {
     }
 }
 
-/// The number of the physical drive that holds the file system of this device number.
+/// The number of the physical drive that holds the file system with this device number.
 pub fn physical_drive(file_system: u64) -> u64 {
     drive_in(Path::new("/sys/dev/block"), file_system)
 }

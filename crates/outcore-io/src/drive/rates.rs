@@ -203,7 +203,7 @@ pub trait SpeedSource: Send + Sync {
     /// The speed of the drive with this file system; `dir` is a directory on it.
     fn speed(&self, file_system: u64, dir: &Path) -> DriveSpeed;
 
-    /// Drops measured speeds, with which a plan was far off.
+    /// Drops measured speeds after a plan with these speeds was far off.
     fn forget(&self) {}
 }
 
@@ -235,8 +235,8 @@ impl Speeds {
         self.source.speed(file_system, dir)
     }
 
-    /// Learns that a job took `actual_s` that a plan predicted to take `predicted_s`: measured
-    /// speeds with which the plan was far off are dropped.
+    /// Learns that a job took `actual_s` and that its plan predicted `predicted_s`. Drops the
+    /// measured speeds if the plan was far off.
     pub fn judge(&self, predicted_s: f64, actual_s: f64) {
         let is_long = predicted_s.max(actual_s) >= JUDGED_SECONDS_MIN;
         let ratio = predicted_s / actual_s.max(f64::MIN_POSITIVE);

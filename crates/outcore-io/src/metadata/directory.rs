@@ -72,7 +72,7 @@ pub fn refuse_own_directory(operation: &'static str, dir: &Path) -> Result<()> {
     }
 }
 
-/// Fails for a directory of `kind` (`view`) that is to be made where other files are. `is_own`
+/// Fails if a directory of `kind` (`view`) is to be made in a directory with other files. `is_own`
 /// recognizes the names of its own files.
 ///
 /// # Errors

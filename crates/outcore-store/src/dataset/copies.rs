@@ -39,9 +39,9 @@ pub(super) struct BadCopy {
 }
 
 /// Fails unless the manifests on a drive without a usable label show that it is this drive of the
-/// volume, and as new as the others. They do if their names are those on the other drives, and all
-/// that can be read are equal to those. A drive without datasets may belong to a volume without
-/// any.
+/// volume, and as new as the others. They do if they have the names of the manifests on the other
+/// drives, and if all readable ones equal those manifests. A drive without datasets may belong to a
+/// volume without any.
 pub(super) fn check_agrees(volume: &DatasetVolume, index: usize) -> Result<()> {
     let refused = |cause: &str| in_doubt(volume, index, RESTORE, cause);
     let mut names = volume.names_on(index)?;

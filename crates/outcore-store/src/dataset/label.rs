@@ -38,7 +38,7 @@ const EXAMPLE_BYTES: u64 = 1 << 40;
 const OPEN: &str = "open volume";
 const CREATE: &str = "create volume";
 const CHECK: &str = "change volume";
-/// Version of a label without redundancy of which no drive has been replaced, and of others.
+/// Versions of labels: without redundancy and without replaced drives; all others.
 const VERSION: u32 = 2;
 const VERSION_OF_NEW_FIELDS: u32 = 3;
 const FORM: Form = Form {

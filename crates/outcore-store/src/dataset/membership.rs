@@ -105,8 +105,8 @@ impl DatasetVolume {
         })
     }
 
-    /// The reason why a directory cannot belong to a drive of the volume, given those of all drives
-    /// except for `except`.
+    /// The reason why a directory cannot belong to a drive of the volume, given the directories of
+    /// all drives except for `except`.
     pub(super) fn conflict(&self, dir: &Path, except: Option<usize>) -> Option<String> {
         let others = || {
             self.drives

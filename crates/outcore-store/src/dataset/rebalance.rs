@@ -1,10 +1,10 @@
 //! Moves datasets so that every drive has its share by weight.
 //!
-//! Contract: a dataset moves if its layout puts fewer bytes on the wrong drives when it is written
-//! anew. It is rewritten as a whole under its name and published by one commit, which removes the
-//! old files. So it is whole before and after, and a call that was killed goes on with the datasets
-//! that have not moved. A dataset that another job replaces or removes in the meantime is left to
-//! that job. Room for all moves, one after the other, is checked first.
+//! Contract: a dataset moves if writing it anew puts fewer bytes on the wrong drives. It is
+//! rewritten as a whole under its name and published by one commit, which removes the old files. So
+//! it is whole before and after, and a call that was killed goes on with the datasets that have not
+//! moved. A dataset that another job replaces or removes in the meantime is left to that job. Room
+//! for all moves, one after the other, is checked first.
 //!
 //! Bounds: those of a copy; one layout at a time for the plan.
 
@@ -99,7 +99,8 @@ impl DatasetVolume {
         }
     }
 
-    /// Fails if one of the datasets cannot be written anew, in this order, before its old files go.
+    /// Fails if one of the datasets cannot be written anew, in this order, while its old files
+    /// exist.
     pub(super) fn check_room(&self, operation: &str, moves: &[Manifest]) -> Result<()> {
         let mut free = self.free_room()?;
         for manifest in moves {

@@ -180,7 +180,7 @@ impl Rescue {
         let is_right = |bytes: &[u8]| {
             bytes_checksum(&bytes[..wanted_bytes as usize]) == manifest.sums_checksum
         };
-        // A drive whose part is damaged silently is found by trying each.
+        // A drive whose part is damaged silently is found by trying each drive.
         for drive in 0..self.striped.drives().len() {
             if is_right(&bytes) {
                 break;
@@ -273,7 +273,7 @@ impl Rescue {
         }
     }
 
-    /// The error for a range that is damaged, and so are the bytes that could replace it.
+    /// The error for a damaged range whose replacement bytes are damaged too.
     fn damaged_twice(&self, at_bytes: u64, len_bytes: usize) -> Error {
         let damage = Damage::at(&self.manifest, &self.striped, at_bytes, len_bytes);
         let cause = format!(

@@ -73,7 +73,7 @@ impl Zone {
             - self.rounds_per_block * u64::from(self.counts[drive_index])
     }
 
-    /// The number on its drive of the stripe at `inside` of the zone.
+    /// The number that the stripe at `inside` of the zone has on its drive.
     pub(super) fn row_of(&self, inside: u64) -> (usize, u64) {
         let turns = self.turns.len() as u64;
         let (round, turn) = (inside / turns, &self.turns[(inside % turns) as usize]);

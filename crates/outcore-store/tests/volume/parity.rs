@@ -56,7 +56,7 @@ fn open(place: &TestDir) -> DatasetVolume {
     DatasetVolume::open(Arc::clone(&place.device), place.drives()).unwrap()
 }
 
-/// Lets `loss` happen to a drive, to each of its shares from `share_from` (0 to 1) on.
+/// Lets `loss` happen to a drive, to each of its shares after the fraction `share_from` (0 to 1).
 fn lose(place: &TestDir, drive: &str, loss: Loss, share_from: f64) {
     let dir = place.path(drive);
     if loss == Loss::Missing {

@@ -287,8 +287,8 @@ fn remove_made(parent_path: &Path, parent: &Arc<OwnedFd>, dir: &Arc<OwnedFd>) {
     let _ = unlinkat(parent, name, AtFlags::REMOVEDIR);
 }
 
-/// Whether the job is running whose files of a decided set still wait in a private directory in
-/// `parent`; `None` if no such files wait. Directories of other users are not visible.
+/// Files of a decided set may still wait in a private directory in `parent`. Returns whether their
+/// job is running; `None` if no such files wait. Directories of other users are not visible.
 pub(crate) fn unpublished_in(parent: &Path) -> Option<bool> {
     let (above, names) = named_in(&Places::default(), parent).ok()?;
     let is_waiting = |name: &OsStr| {

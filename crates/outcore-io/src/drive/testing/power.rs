@@ -23,7 +23,7 @@ use crate::drive::{
 };
 use crate::error::{Error, Result};
 
-/// A file that is written, as far as its contents may be lost.
+/// A file that was written: its durable contents, and the changes that may be lost.
 #[derive(Debug)]
 struct Written {
     path: PathBuf,
