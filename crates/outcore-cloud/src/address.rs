@@ -17,7 +17,7 @@ pub(crate) const MARKER_SUFFIX: &str = ".outcore-upload";
 /// The kind of a store.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Scheme {
-    /// Amazon S3, and what speaks its protocol.
+    /// Amazon S3, and stores that speak its protocol.
     S3,
     /// Google Cloud Storage.
     Google,
@@ -98,7 +98,7 @@ impl Address {
     /// The key as the client takes it.
     ///
     /// # Errors
-    /// Usage: no key, or one that stores do not have.
+    /// Usage: no key, or a key that no object can have.
     pub(crate) fn location(&self, operation: &str) -> Result<Key> {
         let refuse = |cause: String| {
             Error::usage(operation, cause)

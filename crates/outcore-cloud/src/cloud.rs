@@ -2,9 +2,9 @@
 //!
 //! Contract: a [`Cloud`] starts nothing before the first use of an object. Settings and credentials
 //! come from the environment, under the names that the vendors' tools read (`AWS_*`, `GOOGLE_*`,
-//! `AZURE_*`). A request that a server refuses for the moment (5xx, 429) or that a connection loses
-//! is repeated with growing pauses, at most [`RETRIES_MAX`] times and for [`RETRY_MAX`]. The user's
-//! wish to stop ends each wait, except for one that completes or aborts an upload.
+//! `AZURE_*`). A request that a server refuses for the moment (5xx, 429), or whose connection is
+//! lost, is repeated with growing pauses, at most [`RETRIES_MAX`] times and for [`RETRY_MAX`]. The
+//! user's wish to stop ends each wait, except for one that completes or aborts an upload.
 //!
 //! Bounds: two threads; [`GETS_MAX`] GETs in flight.
 
@@ -98,7 +98,7 @@ impl Cloud {
     /// I/O: its threads cannot be started.
     pub(crate) fn handle(&self) -> Result<Handle> {
         if self.runtime.get().is_none() {
-            // Fails if another provider was chosen before, which then serves.
+            // Fails if another provider was chosen before; that one then serves.
             let _ = rustls::crypto::ring::default_provider().install_default();
             let made = Builder::new_multi_thread()
                 .worker_threads(THREADS)
@@ -135,8 +135,8 @@ impl Cloud {
         })
     }
 
-    /// The same for work whose end must be known: whether an object is complete, or an upload is
-    /// aborted.
+    /// Like `wait`, for work whose end must be known: whether an object is complete, or an upload
+    /// is aborted.
     ///
     /// # Errors
     /// I/O: the runtime cannot be started.
@@ -280,7 +280,7 @@ impl Cloud {
 
 impl Drop for Cloud {
     fn drop(&mut self) {
-        // Waits for nothing: the queues have taken back what was in flight.
+        // Ends at once: the queues have taken back all requests in flight.
         if let Some(runtime) = self.runtime.take() {
             runtime.shutdown_background();
         }
@@ -378,7 +378,7 @@ fn s3(address: &Address, variables: &Variables) -> Result<AmazonS3Builder> {
     ];
     let is_given = variables.get("AWS_ACCESS_KEY_ID").is_some()
         || others.iter().any(|name| variables.get(name).is_some());
-    // Elsewhere nothing answers where a machine of EC2 asks for its role.
+    // Outside of EC2, nothing answers at the address where a machine asks for its role.
     let has_role = variables.get("AWS_METADATA_ENDPOINT").is_some() || is_of_ec2();
     let has_role = has_role && !variables.is_true("AWS_EC2_METADATA_DISABLED");
     if !is_anonymous && !is_given && !has_role {

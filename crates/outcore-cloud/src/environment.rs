@@ -1,8 +1,8 @@
 //! Variables of the environment that set the client of a store.
 //!
 //! Contract: the names are those of the vendors' tools (`AWS_*`, `GOOGLE_*`, `AZURE_*`). An empty
-//! variable counts as absent, as these tools take it. Values are never part of an error, since some
-//! are secrets.
+//! variable counts as absent, as in these tools. Values are never part of an error, since some are
+//! secrets.
 
 use std::str::FromStr;
 
@@ -26,7 +26,7 @@ struct Variable {
 pub(crate) struct Variables(Vec<Variable>);
 
 impl Variables {
-    /// Those of the process that are for stores of this kind.
+    /// The variables of the process that are for stores of this kind.
     pub(crate) fn of_process(scheme: Scheme) -> Self {
         let prefix = match scheme {
             Scheme::S3 => "AWS_",
@@ -135,7 +135,7 @@ impl Variables {
         format!("{}_ALLOW_HTTP=true", prefix.unwrap_or("AWS"))
     }
 
-    /// The variables whose values a message has, by their names.
+    /// The names of the variables whose values occur in a message.
     pub(crate) fn named_by(&self, message: &str) -> Vec<&str> {
         let is_in = |variable: &&Variable| {
             variable.value.len() > 1 && message.contains(&variable.value[..])
@@ -148,7 +148,7 @@ impl Variables {
     }
 }
 
-/// Whether a text is the address of a server, which a client takes without a look at it.
+/// Whether a text is the address of a server. A client does not check this.
 fn is_address(text: &str) -> bool {
     let rest = text.strip_prefix("https://");
     let Some(rest) = rest.or_else(|| text.strip_prefix("http://")) else {

@@ -47,7 +47,7 @@ pub(crate) fn explain(operation: &str, address: &Address, error: &StoreError) ->
 /// The error of a request that no other rule explains.
 fn failure(operation: &str, error: &StoreError) -> Error {
     let line = line_of(error);
-    // The client's own account of its tries begins each message.
+    // Each message begins with the client's account of its tries.
     let (account, cause) = line.split_once(" - ").unwrap_or(("", &line));
     let tries = account
         .split_once(", after ")
@@ -125,7 +125,8 @@ pub(crate) fn is_passing(error: &StoreError) -> bool {
     matches!(error, StoreError::Generic { .. })
 }
 
-/// Whether the place itself does not exist. A list of objects gives this as a general error.
+/// Whether the place itself does not exist. A request for a list of objects reports this as a
+/// general error.
 pub(crate) fn is_missing_bucket(error: &StoreError) -> bool {
     let text = error.to_string();
     ["NoSuchBucket", "ContainerNotFound", "bucket does not exist"]
@@ -155,7 +156,7 @@ fn variables_of(scheme: Scheme) -> &'static str {
     }
 }
 
-/// The text of an error in one line of bounded length, without what follows a `?` in addresses.
+/// The text of an error in one line of bounded length, without the part of addresses after a `?`.
 fn line_of(error: &StoreError) -> String {
     let text = error.to_string();
     let words = text

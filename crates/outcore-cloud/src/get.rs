@@ -1,7 +1,7 @@
 //! GETs of ranges of the version of an object that was found.
 //!
 //! Contract: [`get`] fails with [`Error::changed_input`] if the store has another version. The
-//! caller repeats what [`Fault::is_passing`] says may succeed.
+//! caller repeats a GET if [`Fault::is_passing`] says that another try may help.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -65,7 +65,7 @@ pub(crate) async fn get(
     let got = object.store.objects.get_opts(&object.location, options);
     let got: GetResult = match got.await {
         Ok(got) => got,
-        // The range may be outside of what the object is now.
+        // The range may be outside of the object as it is now.
         Err(error) => match object
             .store
             .objects

@@ -14,7 +14,7 @@ use outcore_io::drive::{FileFacts, FileId};
 
 use crate::cloud::Object;
 
-/// Numbers of files from here on are objects. Those of datasets begin above.
+/// The first number of an object. Numbers of datasets are above those of objects.
 const FIRST_FILE: u32 = 1 << 30;
 /// Numbers above belong to devices in front of this one.
 const LAST_FILE: u32 = 1 << 31;

@@ -2,10 +2,10 @@
 //!
 //! Contract: an [`ObjectQueue`] passes requests for other files on unchanged. Adjacent requests
 //! that wait together become one GET of at most [`GET_BYTES_MAX`]; each completes as soon as its
-//! bytes are there. A GET asks for the version that was opened. One that the connection loses, or
-//! in which nothing arrives for half a minute, continues where it ended. Without a new byte it is
+//! bytes are there. A GET asks for the version that was opened. A GET that loses its connection, or
+//! in which nothing arrives for half a minute, continues where it ended. Without a new byte, it is
 //! repeated at most [`RETRIES_MAX`] times and for [`RETRY_MAX`]. Once the user wants to stop, all
-//! reads fail with that. A write fails: objects are only read.
+//! reads fail as interrupted. A write fails: objects are only read.
 //!
 //! Bounds: the buffers of the requests; the process has at most
 //! [`GETS_MAX`](crate::cloud::GETS_MAX) GETs in flight, and further ones wait.
@@ -66,7 +66,7 @@ impl ObjectQueue {
         }
     }
 
-    /// Starts GETs for all requests that wait; adjacent ones share one.
+    /// Starts GETs for all requests that wait; adjacent requests share a GET.
     fn start(&mut self) {
         if self.waiting.is_empty() {
             return;
@@ -193,7 +193,7 @@ impl Queue for ObjectQueue {
 /// Adjacent requests that one GET serves.
 struct Flight {
     open: Arc<Open>,
-    /// Those that are not complete yet, in order.
+    /// The requests that are not complete yet, in order.
     requests: VecDeque<Request>,
     /// Place of the next byte.
     at_bytes: u64,
@@ -215,7 +215,7 @@ impl Flight {
             && end_of(request) - self.at_bytes <= GET_BYTES_MAX
     }
 
-    /// Reads all of it.
+    /// Reads the whole flight.
     async fn fetch(mut self, gets: Arc<Semaphore>) {
         let len_bytes = self.open.object.facts.size;
         // The semaphore is never closed; without a permit the bound would only be exceeded.
@@ -241,13 +241,13 @@ impl Flight {
             tokio::time::sleep(pause).await;
             pause = (2 * pause).min(PAUSE_MAX);
         }
-        // What begins at the end of the object, or extends beyond it.
+        // Requests that begin at the end of the object, or extend beyond it.
         while !self.requests.is_empty() {
             self.end_first();
         }
     }
 
-    /// Makes one GET for the rest, and takes what arrives.
+    /// Makes one GET for the rest, and takes the bytes that arrive.
     async fn get(&mut self, end_bytes: u64) -> std::result::Result<(), Fault> {
         let open = Arc::clone(&self.open);
         let mut stream = get(&open.object, self.at_bytes..end_bytes).await?;
@@ -264,7 +264,7 @@ impl Flight {
         Ok(())
     }
 
-    /// Puts bytes where they belong, and completes the requests that have all of theirs.
+    /// Puts bytes where they belong, and completes the requests that have all their bytes.
     fn fill(&mut self, mut bytes: &[u8]) {
         while let Some(first) = self.requests.front_mut().filter(|_| !bytes.is_empty()) {
             let start = (self.at_bytes - first.offset_bytes) as usize;
@@ -309,7 +309,7 @@ impl Flight {
     }
 }
 
-/// Returns what a task that ended early still has: every request completes once.
+/// A task that ends early returns its remaining requests: every request completes once.
 impl Drop for Flight {
     fn drop(&mut self) {
         if !self.requests.is_empty() {

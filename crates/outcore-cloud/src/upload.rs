@@ -5,9 +5,10 @@
 //! failed or stopped upload is aborted, and the store frees the parts. While parts are sent, a
 //! small object next to the new one, [`MARKER_SUFFIX`], says who uploads it, since when, and under
 //! which number. After a kill, [`unfinished`] finds such markers, and [`abort`] aborts the upload
-//! and removes the marker. Uploads without a marker are other programs', and stay. A job of this
-//! machine that still runs is in use. One of another machine is in use while its marker is younger
-//! than [`SILENCE_MAX`]; an upload renews its marker every [`RENEW_EVERY`].
+//! and removes the marker. Uploads without a marker belong to other programs, and stay. The upload
+//! of a job on this machine is in use while the job runs. An upload of another machine is in use
+//! while its marker is younger than [`SILENCE_MAX`]; an upload renews its marker every
+//! [`RENEW_EVERY`].
 //!
 //! The file is read through the device below. The client sends a checksum with each part, which the
 //! store verifies (S3: SHA-256, unless `AWS_CHECKSUM_ALGORITHM` says otherwise).
@@ -48,7 +49,7 @@ const ROOM_BYTES: u64 = 8 * PART_BYTES;
 const PARTS_MAX: u64 = 9_990;
 /// Time after which an upload renews its marker.
 const RENEW_EVERY: Duration = Duration::from_secs(300);
-/// Age at which the marker of another machine is left over.
+/// Age at which a marker of another machine counts as left over.
 const SILENCE_MAX: Duration = Duration::from_secs(3600);
 const WAIT: Duration = Duration::from_millis(50);
 const WRITE: &str = "write object";

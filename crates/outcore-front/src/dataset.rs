@@ -293,9 +293,9 @@ impl LateStep for CsvStep {
             OfCsv::Sort { options, .. } if options.count => "count each",
             OfCsv::Sort { options, merges } => match (merges, options.unique) {
                 (false, false) => "sort",
-                (false, true) => "sort, one a key",
+                (false, true) => "sort, one per key",
                 (true, false) => "merge",
-                (true, true) => "merge, one a key",
+                (true, true) => "merge, one per key",
             },
         }
     }

@@ -2,10 +2,10 @@
 //! never sorted into the output.
 //!
 //! Contract: the checksum is 64-bit XXH3 (Yann Collet's xxHash) over the block's bytes, seeded by
-//! the drive, address and run that the block belongs to. A block that was written to the wrong
-//! place, read from the wrong place, or left over from an earlier run therefore fails the check, as
-//! a flipped bit does. The checksums are kept in a separate manifest, so the records stay
-//! unchanged. They guard against faults, not against malice. No allocation, no state.
+//! the drive, address and run that the block belongs to. Therefore, the check also detects a block
+//! that was written to the wrong place, read from the wrong place, or left over from an earlier
+//! run. The checksums are kept in a separate manifest, so the records stay unchanged. They guard
+//! against faults, not against malice. No allocation, no state.
 //!
 //! N.B. xxhash-rust is 28 % slower unless it is compiled for the target CPU (docs/decisions/0022).
 

@@ -82,7 +82,7 @@ pub fn marker_of(path: &Path) -> PathBuf {
     marker_beside(&real_path(path))
 }
 
-/// The same for a name that is not a link.
+/// Like [`marker_of`], for a name that is not a link.
 fn marker_beside(path: &Path) -> PathBuf {
     let mut name = std::ffi::OsString::from(".");
     name.push(path.file_name().unwrap_or_default());

@@ -89,7 +89,7 @@ impl Journal {
         Ok(journal)
     }
 
-    /// The journal in `dir`, to be continued at `end`; what follows it is cut off.
+    /// The journal in `dir`, to be continued at `end`; the rest of the file is cut off.
     ///
     /// # Errors
     /// The device's error; memory.
@@ -227,7 +227,7 @@ fn sum_of(header: &[u8; HEADER_BYTES]) -> u64 {
 pub struct Record {
     /// Its kind.
     pub kind: u32,
-    /// Its payload; of a value, the parts of its text together.
+    /// Its payload; for a value, all parts of its text together.
     pub payload: Vec<u8>,
 }
 
@@ -326,7 +326,7 @@ fn end_of(file: &File) -> io::Result<Option<JournalEnd>> {
 }
 
 /// Reads the journal in `dir`, and passes each record that counts to `take`, in order. Returns the
-/// end of the journal; `None`, without a record, if nothing counts.
+/// end of the journal; `None` if no record counts.
 ///
 /// # Errors
 /// The system's error; the errors of `take`.

@@ -88,8 +88,8 @@ impl Budget {
         Self::with(limit_bytes, None)
     }
 
-    /// The same, with `held_bytes` in use for its whole lifetime: memory that the job holds before
-    /// it plans.
+    /// Like [`Budget::new`], but with `held_bytes` in use for its whole lifetime: memory that the
+    /// job holds before it plans.
     pub fn holding(limit_bytes: u64, held_bytes: u64) -> Self {
         let budget = Self::new(limit_bytes);
         let held_bytes = held_bytes.min(limit_bytes);
@@ -162,8 +162,8 @@ impl Budget {
         Err(Error::new(Kind::Memory, operation, cause).hint("allow more with --memory"))
     }
 
-    /// The same for a caller that can wait until others release memory: `None` if there is no room
-    /// now.
+    /// Like [`Budget::reserve`], for a caller that can wait until others release memory: `None` if
+    /// there is no room now.
     pub(crate) fn try_reserve(&self, purpose: &str, bytes: u64) -> Result<Option<Reservation>> {
         let state = &self.0;
         let line = match state
@@ -347,8 +347,8 @@ impl Pool {
         Self::new(budget, purpose, slot_bytes, PASSING_SLOTS)
     }
 
-    /// The same as [`Pool::new`] for a caller that can wait until others release memory: `None` if
-    /// there is no room now.
+    /// Like [`Pool::new`], for a caller that can wait until others release memory: `None` if there
+    /// is no room now.
     pub fn try_new(
         budget: &Budget,
         purpose: &str,

@@ -8,10 +8,10 @@
 //! ([metadata](crate::metadata) with a checksum, which lists shards with lengths and times of their
 //! last change) is renamed last and describes the set as a whole.
 //!
-//! Only one job at a time writes a set. It claims the private directory next to the manifest in the
-//! set's name until the set is published. If the manifest lists shards, it also claims those next
-//! to the shards. A manifest detects shards of another generation by their lengths and times
-//! ([`ManifestShard::check`]).
+//! Only one job at a time writes a set. Until the set is published, it claims, in the name of the
+//! set, the private directory next to the manifest. If the manifest lists shards, it also claims
+//! those next to the shards. A manifest detects shards of another generation by their lengths and
+//! times ([`ManifestShard::check`]).
 //!
 //! A set may have a directory of its own ([`directory`]), with a list that says so ([`FileSet`]). A
 //! set that replaces another removes the files that only the old list names, and nothing else.
@@ -447,7 +447,7 @@ impl StagedOutput {
     }
 
     /// Publishes outputs at once, none of which is a set. Each file is truncated to its own length
-    /// of data. Files of other volumes than `volume` are closed by these.
+    /// of data. A file of another volume is closed by that volume.
     ///
     /// # Errors
     /// The errors of [`StagedOutput::publish`]; either all outputs appear or none.
@@ -482,7 +482,7 @@ impl StagedOutput {
         self.publish_each_under(volume, &lens, manifest)
     }
 
-    /// The same, with a separate length for each file.
+    /// Like [`StagedOutput::publish_under`], but with a separate length for each file.
     ///
     /// # Errors
     /// The errors of [`StagedOutput::publish`].

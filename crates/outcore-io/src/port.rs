@@ -311,7 +311,7 @@ pub fn explain_transfer(fault: &TransferFault, drive: Option<&str>, path: Option
     }
     match error.kind() {
         Kind::NoSpace => error.hint("free some space there, or name a place with more room"),
-        // A limit, for which the error itself says what to do.
+        // For a size limit, the error has a hint already.
         _ if fault.errno == Errno::FBIG.raw_os_error() => error,
         _ => error.hint("look at the kernel's log (dmesg) and at the drive's health"),
     }

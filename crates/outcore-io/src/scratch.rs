@@ -14,7 +14,8 @@
 //! keep that balance for unequal drives and make writes sequential on each.
 //!
 //! The scratch of a job that can be resumed ([`Scratch::vouch`]) never reuses freed extents: the
-//! journal may vouch for what they held. [`Scratch::reopen`] continues on the logs of a dead job.
+//! journal may vouch for their former contents. [`Scratch::reopen`] continues on the logs of a dead
+//! job.
 //!
 //! Memory: one word per freed extent.
 
@@ -85,7 +86,6 @@ struct Sizes {
     bands: usize,
 }
 
-/// The path of the log of a band.
 /// Whether the private directories `dirs` of a dead job hold what its journal vouches for: each log
 /// up to its end in `ends_bytes`. A log that is not needed has the end 0.
 pub fn has_logs(dirs: &[PrivateDir], ends_bytes: &[u64]) -> bool {
@@ -172,8 +172,8 @@ pub struct Scratch {
 impl Scratch {
     /// Makes logs on each of `drives` after sweeping the leftovers of dead jobs there.
     ///
-    /// `expected_bytes` is roughly what the job will put on all drives. It only determines how far
-    /// ahead room is reserved, and the number of bands.
+    /// `expected_bytes` is about the number of bytes that the job will put on all drives. It only
+    /// determines how far ahead room is reserved, and the number of bands.
     pub fn create(
         volume: &Volume,
         drives: &[ScratchDrive],

@@ -7,7 +7,7 @@
 //! [`Transfers::read_each`] and [`Transfers::read_in_order`] process a whole list of ranges, with
 //! as many reads in flight as the pool has buffers.
 //!
-//! If only the buffer of a write matters, the write can go behind ([`Transfers::write_behind`],
+//! A write can go *behind* if its caller only needs the buffer back ([`Transfers::write_behind`],
 //! [`WRITE_BEHIND`]). Its buffer returns to the pool as soon as it is on the drive, and
 //! [`Transfers::buffer`] waits for the next free one. A short read is not an error here. The caller
 //! compares [`Arrival::len_bytes`] with the length that it wants, because only the caller can say
@@ -234,7 +234,7 @@ impl<T, Q: Queues> Transfers<T, Q> {
         self.turn(false)
     }
 
-    /// The same, but waits for a moment unless an arrival is ready to be taken.
+    /// Like [`Transfers::start`], but waits for a moment unless an arrival is ready to be taken.
     ///
     /// # Errors
     /// The errors of [`Transfers::start`].
@@ -297,7 +297,7 @@ impl<T, Q: Queues> Transfers<T, Q> {
         Ok(came)
     }
 
-    /// The same, in order of completion.
+    /// Like [`Transfers::next_or_fault`], but in order of completion.
     ///
     /// # Errors
     /// The errors of [`Transfers::next_or_fault`].
@@ -331,7 +331,7 @@ impl<T, Q: Queues> Transfers<T, Q> {
         self.next_of(check, Self::take)
     }
 
-    /// The same, in order of submission.
+    /// Like [`Transfers::next`], but in order of submission.
     ///
     /// # Errors
     /// The errors of [`Transfers::next`].
@@ -417,7 +417,7 @@ impl<T, Q: Queues> Transfers<T, Q> {
         self.read_all(pool, Self::take, check, next, take)
     }
 
-    /// The same, in the order in which `next` returns them.
+    /// Like [`Transfers::read_each`], but in the order in which `next` returns them.
     ///
     /// # Errors
     /// The errors of [`Transfers::read_each`].

@@ -107,7 +107,7 @@ pub fn parse_rate(text: &str) -> Result<u64> {
     }
 }
 
-/// Parses the rate of something that must end.
+/// Parses a rate above 0, for work that must end.
 ///
 /// Errors (usage): those of [`parse_rate`]; 0.
 pub fn parse_positive_rate(text: &str) -> Result<u64> {

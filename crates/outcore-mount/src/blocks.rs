@@ -9,7 +9,7 @@
 //! Blocks are merged ahead in *lanes* of adjacent blocks. One thread merges all blocks of a lane,
 //! with one seek, and the next lane goes to another thread. A whole stream stays with its thread in
 //! two cases: records are so long that copying them costs more than merging, or memory is too small
-//! for lanes that make seeking cheap in comparison.
+//! for lanes so long that seeks cost little.
 //!
 //! The oldest blocks are evicted when there is no more room. Room grows up to the memory limit when
 //! evicted blocks are requested again, so a single read from front to end uses few pages.
@@ -146,8 +146,8 @@ pub(crate) struct Blocks {
 }
 
 impl Blocks {
-    /// Starts as many merging threads as have memory for a reader. At most one more thread than
-    /// those may request blocks at once.
+    /// Starts as many merging threads as have memory for a reader. At most that number of threads
+    /// plus one may request blocks at once.
     pub(crate) fn start(view: &Arc<SortedView>, threads: usize, tell: Tell) -> Result<Self> {
         let threads = view.readers_that_fit(threads);
         let in_use = 2 * threads + 1;

@@ -61,7 +61,7 @@ pub(crate) fn prepare(mountpoint: &Path) -> Result<PathBuf> {
     }
 }
 
-/// Unmounts: at once for new accesses, and when the last file is closed for the rest.
+/// Unmounts: new accesses fail at once, and the mount ends when the last file is closed.
 pub(crate) fn unmount(mountpoint: &Path, source: &str) -> Result<()> {
     match is_mounted(mountpoint, source) {
         true => detach(mountpoint),

@@ -60,7 +60,7 @@ impl PlainRing {
     }
 }
 
-/// The same through the volume.
+/// Reads a block through the volume.
 fn read(submitter: &mut Submitter, offset_bytes: u64, buf: Buf) -> Result<Buf> {
     let mut batch = vec![VolumeRequest {
         token: 0,

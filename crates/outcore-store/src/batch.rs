@@ -191,7 +191,7 @@ impl Submitter {
         Self::with_route(shared, Route::new)
     }
 
-    /// With slots of its own.
+    /// A submitter with slots of its own.
     pub(super) fn apart(shared: Arc<Shared>) -> Result<Self> {
         Self::with_route(shared, |shared, _| Route::apart(shared))
     }
@@ -256,7 +256,8 @@ impl Submitter {
         accepted
     }
 
-    /// The same, but waits while a drive would block; completions in the meantime go to `done`.
+    /// Like [`Submitter::submit`], but waits while a drive would block; completions in the meantime
+    /// go to `done`.
     ///
     /// # Errors
     /// The errors of [`Submitter::poll`].

@@ -84,8 +84,8 @@ pub struct StripeMap {
 }
 
 impl StripeMap {
-    /// Lays out stripes of `stripe_bytes` over `members`, the first on `start_drive` (modulo their
-    /// number).
+    /// Lays out stripes of `stripe_bytes` over `members`, the first on `start_drive` (modulo the
+    /// number of members).
     ///
     /// # Errors
     /// Usage: a stripe that is not a power of two from 4 KiB to 4 MiB, no drives or more than 64, a
@@ -94,7 +94,7 @@ impl StripeMap {
         Self::with_redundancy(members, stripe_bytes, start_drive, Redundancy::None)
     }
 
-    /// The same with parity stripes, if `redundancy` is not none.
+    /// Like [`StripeMap::new`], but with parity stripes, if `redundancy` is not none.
     ///
     /// # Errors
     /// The errors of [`StripeMap::new`]; usage for redundancy on a single drive.
@@ -332,8 +332,9 @@ impl StripeMap {
         all
     }
 
-    /// Splits `len_bytes` of the volume from `offset_bytes` on at stripe boundaries, and pieces
-    /// longer than `piece_bytes_max`; passes the pieces on in order.
+    /// Splits the `len_bytes` bytes of the volume that start at `offset_bytes` at stripe
+    /// boundaries, and further into pieces of at most `piece_bytes_max`. Passes the pieces on in
+    /// order.
     ///
     /// # Panics
     /// If the range extends beyond the volume.
@@ -388,8 +389,8 @@ impl StripeMap {
     }
 }
 
-/// Turns of each drive per round: as few as keep every share within 2 %, otherwise those that come
-/// nearest.
+/// Turns of each drive per round: the fewest that keep every share within 2 %, otherwise the
+/// closest ones.
 fn counts_of(weights: &[f64]) -> Vec<u32> {
     let largest = weights.iter().copied().fold(0.0, f64::max);
     let mut best = (f64::INFINITY, Vec::new());

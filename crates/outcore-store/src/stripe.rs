@@ -45,7 +45,7 @@ pub struct BackPressure {
 pub struct StripeOptions {
     /// A power of two from 4 KiB to 4 MiB.
     pub stripe_bytes: u64,
-    /// The drive of the first stripe, modulo their number.
+    /// The drive of the first stripe, modulo the number of drives.
     pub start_drive: usize,
     /// Whether the layout has room for parity, which the caller writes, at addresses behind all
     /// data.
@@ -94,7 +94,7 @@ pub struct StripedDrive {
     pub weight: f64,
     /// Limits of its queue in the kernel.
     pub limits: QueueLimits,
-    /// Longest transfer: longer pieces are split, adjacent ones merged up to it.
+    /// Longest transfer: longer pieces are split, and adjacent pieces are merged up to this length.
     pub transfer_bytes_max: usize,
     /// Its slots.
     pub tags: Arc<TagPool>,

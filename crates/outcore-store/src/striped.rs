@@ -39,7 +39,7 @@ pub struct Member {
     pub is_absent: bool,
     /// Share of the stripes, relative to the others.
     pub weight: f64,
-    /// Bytes of it to use; all by default.
+    /// Bytes of the file or device to use; all by default.
     pub capacity_bytes: Option<u64>,
     /// Length of its file, now or in future, if that is less: a sealed dataset fills only the front
     /// of the room in its layout.
@@ -85,7 +85,7 @@ impl StripedVolume {
         Self::on(device, members, options, Access::Update, Vec::new())
     }
 
-    /// The same for reading only; writes fail.
+    /// Like [`StripedVolume::open`], for reading only; writes fail.
     ///
     /// # Errors
     /// The errors of [`StripedVolume::open`].

@@ -1,5 +1,5 @@
-//! The output of the command: data on standard output, all else on standard error; JSON Lines on
-//! demand.
+//! The output of the command: data on standard output, everything else on standard error; JSON
+//! Lines on demand.
 //!
 //! Contract: a [`Reporter`] is made from the flags and passed down. With `--json` each event is one
 //! line `{"v":1,"event":...}` on standard output, or on standard error where standard output
@@ -90,13 +90,13 @@ impl Reporter {
             .fold(text, |text, (path, name)| text.replace(path, name))
     }
 
-    /// The same, while standard output carries data.
+    /// This reporter, while standard output carries data.
     pub fn with_stdout_taken(mut self, is_taken: bool) -> Self {
         self.is_stdout_taken = is_taken;
         self
     }
 
-    /// The same, for a command that was called by the name of GNU sort.
+    /// This reporter, for a command that was called by the name of GNU sort.
     pub fn called_sort(mut self, is_called: bool) -> Self {
         self.is_gnu = is_called;
         self

@@ -29,7 +29,7 @@ pub(crate) fn request_without_flags() -> Result<ResourcesRequest> {
     resources_request(&none, &no_drives, None, SEED)
 }
 
-/// The same as [`of_request`]. A signal ends waits for object stores.
+/// Like [`of_request`], but a signal ends waits for object stores.
 ///
 /// # Errors
 /// As [`of_request`].

@@ -47,8 +47,8 @@ impl Input {
     }
 }
 
-/// Makes the header of an output with that many elements. Its length is always that of the header
-/// for the largest number ever requested.
+/// Makes the header of an output from its number of elements. Its length is always that of the
+/// header for the largest number ever requested.
 pub type MakeHeader = Arc<dyn Fn(u64) -> Vec<u8> + Send + Sync>;
 
 /// Destination of the result.
@@ -431,8 +431,8 @@ pub(crate) fn make_dir(job: &Job, output: &Output) -> Result<PrivateDir> {
     job.device.make_private_dir(dir)
 }
 
-/// How many of `files` to merge at once, at most `most`: as few as possible with the minimum number
-/// of passes.
+/// How many of `files` to merge at once, at most `most`. This is the smallest width that needs the
+/// fewest passes.
 pub(crate) fn merge_width(files: usize, most: usize) -> (usize, u32) {
     let most = most.max(2);
     let mut passes = 1;

@@ -118,7 +118,7 @@ impl Amounts {
         }
     }
 
-    /// The same at most `pass_count` times.
+    /// These amounts, moved at most `pass_count` times.
     #[must_use]
     pub fn at_most_times(&self, pass_count: u32) -> Self {
         let most = |forecast: Forecast| match (forecast, pass_count) {
@@ -217,12 +217,12 @@ impl PhasePlan {
         &self.amounts
     }
 
-    /// The same for a job of another layout, or with other amounts.
+    /// This prediction for a job of another layout, or with other amounts.
     pub fn redone(&self, amounts: Amounts, layout: &Layout) -> Self {
         PhasePlan::new(self.name, amounts, layout)
     }
 
-    /// The same for a job whose layout is not known.
+    /// This prediction for a job whose layout is not known.
     #[must_use]
     pub fn of_unknown_time(self) -> Self {
         PhasePlan {
@@ -232,7 +232,7 @@ impl PhasePlan {
         }
     }
 
-    /// The same under another name.
+    /// This prediction under another name.
     #[must_use]
     pub fn named(self, name: &'static str) -> Self {
         PhasePlan { name, ..self }

@@ -52,12 +52,12 @@ pub struct JobOptions {
     pub outputs: OutputPlaces,
     /// Computing cost per item, as far as it is known: also only for plans.
     pub costs: ComputeCosts,
-    /// Whether the job keeps a journal, by which another run of it continues if it is killed. Sorts
-    /// of records and lines into one file follow it.
+    /// The journal that the job keeps, if any. After a kill, another run continues the job from it.
+    /// Only sorts of records and lines into one file keep one.
     pub resume: Option<ResumeOptions>,
     /// Whether the output is read back, and compared with what the job has read, before it gets its
-    /// name. Sorts and shuffles of records and lines into files follow it, except for those that
-    /// keep a journal.
+    /// name. Only sorts and shuffles of records and lines into files do this, and only if they keep
+    /// no journal.
     pub verify_output: bool,
 }
 
@@ -66,7 +66,7 @@ pub struct JobOptions {
 pub struct ResumeOptions {
     /// The command that resumes it, for lists of scratch.
     pub command: String,
-    /// The order and the form of lines, as text. A job with another text is another job.
+    /// The order and the form of lines, as text. A run whose text differs is another job.
     pub order: String,
     /// How long the directories of a dead job are kept after its last checkpoint.
     pub keep: Duration,
@@ -149,7 +149,7 @@ const INPUTS_FREE: usize = 1024;
 /// Part of `memory_bytes` that a job needs for its list of `count` input files until it ends.
 ///
 /// # Errors
-/// [`Kind::Memory`] if that is more than half of it.
+/// [`Kind::Memory`] if that part exceeds half of `memory_bytes`.
 pub fn held_by_inputs(memory_bytes: u64, count: usize) -> Result<u64> {
     if count <= INPUTS_FREE {
         return Ok(0);
@@ -249,8 +249,8 @@ impl Control {
     /// # Errors
     /// The error of `work`, or an error about its panic.
     pub fn guarded<T>(&self, work: impl FnOnce() -> Result<T>) -> Result<T> {
-        // The owners of what `work` has borrowed drop it when they see the error, and do not use it
-        // again.
+        // The owners of the values that `work` has borrowed drop them when they see the error, and
+        // do not use them again.
         let done = catch_unwind(AssertUnwindSafe(work));
         let done = done.unwrap_or_else(|panic| Err(Error::panicked(self.step(), panic)));
         done.map_err(|error| match self.input.get() {
@@ -440,7 +440,7 @@ pub struct JobSize {
     pub data_bytes: u64,
     /// Memory for the data.
     pub memory_bytes: u64,
-    /// Memory from the same limit that the job uses otherwise.
+    /// Memory that the job uses for other purposes, under the same limit.
     pub held_bytes: u64,
     /// Threads.
     pub threads: usize,
@@ -501,7 +501,7 @@ impl Job {
         }
     }
 
-    /// Gives `state` what a killed run of this job has kept; whether there is anything.
+    /// Restores `state` from what a killed run of this job kept; returns whether it kept anything.
     ///
     /// # Errors
     /// [`Kind::Corrupt`] for a damaged state; the device's error; a request to stop.
@@ -518,7 +518,7 @@ impl Job {
         }
     }
 
-    /// Keeps `state` after a pass, if the job can be resumed and that is due.
+    /// Keeps `state` after a pass, if the job can be resumed and a checkpoint is due.
     ///
     /// # Errors
     /// [`Kind::NoSpace`]; the device's error; a request to stop.
@@ -545,7 +545,7 @@ impl Job {
         self.layout_on(inputs, outputs, scratch)
     }
 
-    /// The same with scratch on these drives.
+    /// Like `layout`, but with scratch on these drives.
     pub(crate) fn layout_on(
         &self,
         inputs: &[InputPlace],
@@ -564,7 +564,7 @@ impl Job {
     fn known_outputs<'a>(&'a self, outputs: &'a OutputPlaces) -> &'a OutputPlaces {
         match outputs {
             OutputPlaces::Unknown => &self.options.outputs,
-            // The caller writes what it receives.
+            // The caller receives the result through a pipe and writes it to these places.
             OutputPlaces::Pipe if self.options.outputs != OutputPlaces::Unknown => {
                 &self.options.outputs
             }
@@ -595,8 +595,8 @@ impl Job {
         }
     }
 
-    /// The same job without a state that is kept, for a step that is another job in passes: it
-    /// must not take or replace the state of the whole.
+    /// The same job without kept state, for a step that is itself a job in passes. Such a step must
+    /// not restore or replace the state of the whole job.
     #[must_use]
     pub fn without_states(&self) -> Job {
         Job {

@@ -3,9 +3,9 @@
 //!
 //! Contract: a [`Layout`] is a value without I/O of its own. [`Layout::time`] adds up the bytes of
 //! a phase on each drive and divides them by the rates of that drive. Reads and writes of a drive
-//! overlap, and a drive that is busy with bytes also serves their requests, up to the number that
-//! it can. The slowest drive determines the time, and so does a limit that several drives share.
-//! Directories on one physical drive are one drive.
+//! overlap. While a drive moves bytes, it also serves their requests, up to its number of requests
+//! per second. The slowest drive determines the time, and so does a limit that several drives
+//! share. Directories on one physical drive are one drive.
 //!
 //! Model: PALID (SPAA 2025, section 2) counts the I/O of D equal drives. Here each drive counts
 //! with its own bytes and rates, because a file is on one drive.
@@ -22,7 +22,7 @@ use outcore_io::output::parent_of;
 use outcore_io::port::ScratchDrive;
 use outcore_io::units;
 
-/// A drive is as slow as the slowest if its time is at least this share of it.
+/// A drive counts as slow as the slowest drive if its time is at least this share of that drive's.
 const ALIKE: f64 = 0.95;
 
 /// A part of the inputs, on one drive.
@@ -39,7 +39,7 @@ pub struct InputPlace {
 /// The files that a job writes.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub enum OutputPlaces {
-    /// Not known: taken to be wherever scratch is.
+    /// Not known: assumed to be on the drives of the scratch.
     #[default]
     Unknown,
     /// On the drives for scratch, in the same shares.
@@ -188,7 +188,7 @@ impl Layout {
         Layout::even_of(DriveSpeed { rates, group: None }, drive_count)
     }
 
-    /// The same for drives of this speed.
+    /// Like `even`, for drives of this speed.
     pub fn even_of(speed: DriveSpeed, drive_count: usize) -> Self {
         let count = drive_count.max(1);
         let share = 1.0 / count as f64;
@@ -260,7 +260,7 @@ impl Layout {
         }
     }
 
-    /// The same for a job that can write one part of its output per drive.
+    /// This layout for a job that can write one part of its output per drive.
     #[must_use]
     pub fn of_spreadable_output(self, can_spread: bool) -> Self {
         Layout { can_spread, ..self }
@@ -287,8 +287,8 @@ impl Layout {
         all / self.drives.len() as f64
     }
 
-    /// The same with the output spread over the drives for scratch, if the job can write it there
-    /// and it is elsewhere.
+    /// This layout with the output spread over the drives for scratch, if the job can write it
+    /// there and it is elsewhere.
     pub fn with_spread_output(&self) -> Option<Self> {
         let spread = self.drives.iter().filter(|drive| drive.scratch > 0.0);
         let is_spread = |drive: &DriveShare| (drive.output - drive.scratch).abs() < 1e-6;
@@ -379,7 +379,7 @@ impl DriveShare {
         self.scratch * moves.scratch_written_bytes + self.output * moves.output_bytes
     }
 
-    /// Its time, and what it mainly holds of the bytes that take so long.
+    /// The time of the drive, and whether most of these bytes are inputs, scratch or output.
     fn busy(&self, moves: &Moves) -> Busy<'_> {
         let rates = &self.speed.rates;
         let (read_bytes, written_bytes) = (self.read_bytes(moves), self.written_bytes(moves));

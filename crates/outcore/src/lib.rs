@@ -50,7 +50,7 @@
 //! ```
 //!
 //! # Reductions
-//! Any associative operator; by index if the results are numbered.
+//! Any associative operator reduces a dataset. If results are numbered, reduce by index.
 //!
 //! ```
 //! use outcore::Context;

@@ -1,12 +1,13 @@
-//! Jobs in passes that can be resumed, from the dead run with the same output to the output's name.
+//! Jobs in passes that can be resumed: from the search for a dead run to the naming of the output.
 //!
 //! Contract: [`KeptPasses::begin`] looks for a dead run with the same output before the first pass.
 //! Its directory is next to the output, under a number that follows from the output's name, and its
-//! lock admits one run at a time. Another job is rejected with the difference, and removes nothing.
-//! From then on the job keeps its state ([`crate::states`]). The result is written to a file below
-//! the private directory ([`KeptPasses::result`]). [`KeptPasses::publish`] records which file that
-//! is, and gives it the output's name; the directory is removed last. A run that finds that very
-//! file at the output's name repeats the passes after the last state, and its result is dropped.
+//! lock admits one run at a time. It rejects another job, names the difference, and removes
+//! nothing. From then on the job keeps its state ([`crate::states`]). The result is written to a
+//! file below the private directory ([`KeptPasses::result`]). [`KeptPasses::publish`] records which
+//! file that is, and gives it the output's name; the directory is removed last. A run that finds
+//! that very file at the output's name repeats the passes after the last state, and its result is
+//! dropped.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -153,7 +154,7 @@ impl KeptPasses {
         })
     }
 
-    /// Whether the dead run had put the output in place: nothing is to be written.
+    /// Whether the dead run had put the output in place; nothing is left to write then.
     pub fn is_finished(&self) -> bool {
         self.is_finished
     }
@@ -207,7 +208,7 @@ impl KeptPasses {
             journal.close(volume);
             Ok(())
         })?;
-        // Only now: the next run knows until then that the output is finished.
+        // The directory goes last: until then, the next run knows that the output is finished.
         drop(dirs);
         Ok(())
     }
@@ -248,7 +249,7 @@ fn find(
         } else {
             job.control.note(NOTHING_VOUCHED.to_owned());
         }
-        // It is of no use. Dropping it removes it.
+        // The directory is of no use; dropping it removes it.
         dir.release();
     }
     let parent = parent_of(output);

@@ -2,7 +2,7 @@
 //! the job has read.
 //!
 //! Contract: a [`Tally`] sums the items of the input as they are read from it. A job that leaves
-//! items out sums those that it keeps, in memory, before they are written. [`records`] and
+//! items out sums the items that it keeps, in memory, before it writes them. [`records`] and
 //! [`lines`] read the staged output from its drives, and compare number, checksum and order. A
 //! difference is an error of kind [`Kind::Corrupt`] that names the output, and the offset of the
 //! first item that is out of order. The output then never appears.
@@ -62,7 +62,7 @@ pub(crate) struct Tally {
 enum Form {
     /// Records, by a checker that has seen nothing.
     Records(Box<Checker>),
-    /// Lines. Blank ones may be left out.
+    /// Lines. Blank lines may be left out.
     Lines { terminator: u8, drops_blanks: bool },
 }
 
@@ -207,7 +207,7 @@ impl<'a> Written<'a> {
         &self.staged.shards()[part].plan.path
     }
 
-    /// The error for an item that begins at a byte of the data of a file, and may not be there.
+    /// The error for an item that is out of order, and begins at this byte of the data of a file.
     fn out_of_order(self, part: usize, at_bytes: u64) -> Error {
         let header_bytes = self.staged.shards()[part].plan.header.len() as u64;
         differs(

@@ -1,7 +1,7 @@
 //! The state of a job in passes, which is kept so that a killed run continues after a pass.
 //!
-//! Contract: a job of this kind has a [`PassState`], such as a value per vertex, that is all that
-//! its next pass needs. [`States::keep`] writes it to one of two files in the job's private
+//! Contract: a job of this kind has a [`PassState`], for example a value per vertex. Its next pass
+//! needs nothing else. [`States::keep`] writes it to one of two files in the job's private
 //! directory, in turn, and syncs it; then the journal vouches for it, with a checksum. So the
 //! previous state is whole until the new one counts. [`States::restore`] reads the last state that
 //! the journal vouches for; another checksum is an error. A state is kept if [`COST_PARTS`] times
@@ -34,7 +34,7 @@ use outcore_io::{Error, Result};
 
 /// The kind of record that vouches for a state.
 pub(crate) const STATE: u32 = KINDS_FROM + 64;
-/// The time between two states, in durations of the last one.
+/// The time between two states, as a multiple of the duration of the last one.
 const COST_PARTS: u32 = 50;
 /// The speed at which the first state is expected to be written.
 const ASSUMED_BYTES_PER_S: f64 = 1e9;
@@ -45,7 +45,7 @@ pub const GIVE_UP: &str = "give the killed job up, and begin anew";
 
 /// The state of a job between two passes.
 pub trait PassState {
-    /// Its step of the job. A job of several steps has a state of each in turn.
+    /// The name of its step. A job of several steps has the state of one step after the other.
     const NAME: &'static str;
     /// Its numbers besides the columns. Floats are stored by their bits.
     type Facts: Serialize + DeserializeOwned;
@@ -89,7 +89,7 @@ impl<'s> Column<'s> {
         }
     }
 
-    /// Copies what begins at `at_bytes`, which is a multiple of eight.
+    /// Copies the bytes that begin at `at_bytes`, a multiple of eight.
     fn copy_to(&self, at_bytes: usize, into: &mut [u8]) {
         match self {
             Column::Plain(bytes) => into.copy_from_slice(&bytes[at_bytes..][..into.len()]),
@@ -108,7 +108,7 @@ impl<'s> Column<'s> {
         }
     }
 
-    /// The opposite.
+    /// The inverse of [`Column::copy_to`].
     fn copy_from(&mut self, at_bytes: usize, from: &[u8]) {
         match self {
             Column::Plain(bytes) => bytes[at_bytes..][..from.len()].copy_from_slice(from),
@@ -183,7 +183,7 @@ struct Kept {
     ended: Instant,
     took: Option<Duration>,
     is_marked: bool,
-    /// The remark on a run that continues another, until it does.
+    /// The remark that this run continues another, until it is taken.
     remark: Option<String>,
     /// Bytes of states that were read and written.
     moved: Moved,
@@ -302,7 +302,8 @@ impl States {
         self.kept().moved
     }
 
-    /// Gives `state` the last state that the journal vouches for; whether it is one of this name.
+    /// Restores `state` from the last state that the journal vouches for, if that has the same
+    /// name; returns whether it has.
     ///
     /// # Errors
     /// Corrupt: the state is damaged, or is that of another job. The device's error; the errors of

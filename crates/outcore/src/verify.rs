@@ -6,9 +6,10 @@
 //! written. An unordered stream is a result, not an error; a file that changes while it is read is
 //! an error.
 //!
-//! Bounds: memory is a window of blocks per thread, at most half of the job's, and the first and
-//! last record of each stretch that waits for its neighbour: at most one stretch per drive and one
-//! per block in flight. I/O is one read of the data; adjacent blocks share border blocks.
+//! Bounds: memory is a window of blocks per thread, at most half of the job's. It also holds the
+//! first and last record of each stretch that waits for its neighbour: at most one stretch per
+//! drive and one per block in flight. I/O is one read of the data; adjacent blocks share border
+//! blocks.
 
 use std::collections::BTreeMap;
 use std::io::Read;

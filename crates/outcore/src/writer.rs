@@ -64,8 +64,8 @@ pub(crate) struct Writer {
     /// Full edge blocks that found no slot: (target, block number, bytes).
     deferred: Mutex<Vec<(usize, u64, Edge)>>,
     edge_pool: Pool,
-    /// What was submitted since the last call of [`Writer::take_written`], if a journal vouches for
-    /// it.
+    /// The pieces submitted since the last call of [`Writer::take_written`], if a journal vouches
+    /// for the output.
     written: Option<Mutex<Vec<WrittenPiece>>>,
 }
 

@@ -37,7 +37,7 @@ use crate::units::nearest;
 
 const READ: &str = "read drives file";
 
-/// One drive: a directory on it and what is known of it.
+/// One drive: a directory on it, and the known facts about it.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct DriveSpec {

@@ -2,8 +2,8 @@
 //!
 //! Contract: these folders have names of their own and outlive the command that makes them, so that
 //! another command can continue to fill them. A private directory ([`super::PrivateDir`]) cannot do
-//! that. A file that [`write_durably`] has written is whole or absent. Errors name the path; "not
-//! there" is not an error where a function says so.
+//! that. A file that [`write_durably`] has written is whole or absent. Errors name the path. A
+//! missing file is not an error if the function says so.
 
 use std::ffi::OsString;
 use std::fs::{self, File, Permissions};

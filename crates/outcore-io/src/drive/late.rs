@@ -1,8 +1,8 @@
 //! A queue that creates its ring or threads only when a request needs them.
 //!
-//! Contract: implements [`Queue`]. The submitting thread performs reads and writes of small files,
-//! and reads of files in memory, at once: creating and closing a ring takes longer than a copy to
-//! or from the page cache. At the first other request the submitting thread creates the queue of
+//! Contract: implements [`Queue`]. The submitting thread itself performs reads and writes of small
+//! files, and reads of files in memory. Creating and closing a ring would take longer than a copy
+//! to or from the page cache. At the first other request the submitting thread creates the queue of
 //! the engine, which serves all requests from then on.
 
 use std::time::Duration;

@@ -31,7 +31,8 @@ enum Refusal {
     System(Errno),
 }
 
-/// The file that an output called `name` is, or will be. Errors name `operation` as what failed.
+/// The file that an output called `name` is, or will be. Errors name `operation` as the operation
+/// that failed.
 ///
 /// # Errors
 /// [`crate::Kind::Usage`] for a link that must not be followed or has no target; otherwise the

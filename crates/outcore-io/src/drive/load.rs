@@ -150,7 +150,7 @@ pub struct Runner {
     queue: Box<dyn Queue>,
     places: Vec<FileRange>,
     load: Load,
-    /// By token.
+    /// The slots, by token.
     slots: Vec<Slot>,
     /// Buffers that are not in flight, with their tokens.
     idle: Vec<(u64, Buf)>,

@@ -30,7 +30,7 @@ pub struct NewFile {
 
 impl NewFile {
     /// The file `path`, which replaces an existing one if `is_replaced`. Errors name `operation` as
-    /// what failed.
+    /// the operation that failed.
     ///
     /// # Errors
     /// [`crate::Kind::Usage`] if it exists and may not be replaced, is a directory, or has no

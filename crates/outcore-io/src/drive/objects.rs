@@ -2,8 +2,8 @@
 //!
 //! Contract: a name such as `s3://bucket/key` is an object ([`is_object`]), unless there is a file
 //! of that name. A device that reads objects opens them as files, and returns its [`Stores`] from
-//! [`FileSystem::stores`](super::FileSystem::stores). [`Stores`] has what files do not need:
-//! patterns that the store lists, and uploads that are whole or absent.
+//! [`FileSystem::stores`](super::FileSystem::stores). [`Stores`] has the operations that files do
+//! not need: lists of the objects that match a pattern, and uploads that are whole or absent.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;

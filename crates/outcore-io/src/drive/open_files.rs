@@ -32,8 +32,8 @@ const RAMFS_MAGIC: rustix::fs::FsWord = 0x8584_58f6;
 /// discard). From this size on, a background thread closes it, so that an interrupted job can end.
 const SLOW_FREE_BYTES: u64 = 64 << 20;
 
-/// Number of refused writes of a file that never switch it to worker threads; also the number of
-/// successful writes that allow one more.
+/// Up to this number, refused writes of a file do not switch it to worker threads. The same number
+/// of successful writes allows one more refused write.
 const REFUSED_FREE: u32 = 64;
 const REFUSED_ONE_IN: u32 = 64;
 
@@ -46,7 +46,7 @@ pub(crate) struct OpenFile {
     /// A regular file that is small, and read and written through the page cache.
     is_small: AtomicBool,
     /// Held during a write to a file in memory. The kernel lets one writer in at a time, and the
-    /// other threads do something better than spin.
+    /// other threads do other work instead of spinning.
     pub(crate) writing: Mutex<()>,
     /// Whether the kernel may know already that a write takes no privileges away from the file.
     pub(super) is_settled: AtomicBool,
@@ -139,7 +139,7 @@ impl OpenFile {
             && self.refused.load(Ordering::Relaxed) <= REFUSED_FREE + nowait / REFUSED_ONE_IN
     }
 
-    /// Counts the outcome of a write that was not to wait.
+    /// Counts the outcome of a write that must not wait.
     pub(crate) fn note_nowait(&self, is_refused: bool) {
         let counter = if is_refused {
             &self.refused
@@ -229,7 +229,7 @@ impl FileTable {
         entries.reopen(file.0 as usize)
     }
 
-    /// The same, but waits for a descriptor. The wait is limited, because the waiting thread may
+    /// Like `get`, but waits for a descriptor. The wait is limited, because the waiting thread may
     /// hold all of them.
     pub(crate) fn wait_for(&self, file: FileId) -> Result<Arc<OpenFile>, Errno> {
         for _ in 0..WAITS_MAX {

@@ -1,10 +1,10 @@
 //! Facts of the system about a path, for callers that decide before a device opens it.
 //!
-//! Contract: crates above this one ask here which file has a path, what a directory contains, and
-//! what the system reports in its text files. Nothing is changed and no data of inputs are read.
-//! Links are followed, except for [`link_facts`] and [`link_target`]. Datasets, objects and files
-//! of devices in memory have no paths of the system: [`FileSystem`](super::FileSystem) answers for
-//! them. Bounds: [`read_text`] holds at most 256 MiB.
+//! Contract: crates above this one use these functions to examine the file at a path, the contents
+//! of a directory, and the text files of the system. Nothing is changed and no data of inputs are
+//! read. Links are followed, except for [`link_facts`] and [`link_target`]. Datasets, objects and
+//! files of devices in memory have no paths of the system: [`FileSystem`](super::FileSystem)
+//! answers for them. Bounds: [`read_text`] holds at most 256 MiB.
 
 use std::fs::{self, File, ReadDir};
 use std::io::{self, Read as _};
@@ -38,7 +38,7 @@ impl FileKey {
     }
 }
 
-/// Kind, length, identity and times of what has this path.
+/// Kind, length, identity and times of the file or directory at this path.
 ///
 /// # Errors
 /// There is nothing, or it cannot be examined.
@@ -46,7 +46,7 @@ pub fn facts(path: impl AsRef<Path>) -> io::Result<Metadata> {
     fs::metadata(path)
 }
 
-/// The same for a link itself.
+/// Like [`facts`], for a link itself.
 ///
 /// # Errors
 /// As [`facts`].

@@ -8,7 +8,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Largest number of devices below each other.
+/// Largest number of devices on top of each other.
 const DEPTH_MAX: usize = 8;
 
 /// The directory that holds the file behind the links of `path`, or the directory behind them;
@@ -21,12 +21,12 @@ pub fn real_dir(path: &Path) -> Option<PathBuf> {
     }
 }
 
-/// The number of the physical drive that holds the file system of this device number.
+/// The number of the physical drive that holds the file system with this device number.
 pub fn physical_drive(file_system: u64) -> u64 {
     drive_in(Path::new("/sys/dev/block"), file_system)
 }
 
-/// The same in another directory of devices.
+/// Like [`physical_drive`], but in another directory of devices.
 fn drive_in(devices: &Path, file_system: u64) -> u64 {
     let (major, minor) = (
         rustix::fs::major(file_system),

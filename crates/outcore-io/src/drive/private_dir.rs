@@ -6,11 +6,11 @@
 //! taken has therefore lost its owner and may be swept. Process numbers are never trusted. Dropping
 //! the owner's handle removes the directory and its contents.
 //!
-//! outcore removes only what certainly belongs to it: a directory with such a name, owned by this
-//! user, closed to all others, with our lock file, and without any file whose name is not ours
-//! ([`contents`]). It leaves everything else alone, and [`list`] reports the reason. All of this
-//! goes through handles ([`super::places`]): the directory and its parent are held open from the
-//! start, and no link is followed.
+//! outcore removes only directories that certainly belong to it. Such a directory has a name of
+//! this form and our lock file. It is owned by this user, closed to all others, and contains no
+//! file whose name is not ours ([`contents`]). It leaves everything else alone, and [`list`]
+//! reports the reason. All of this goes through handles ([`super::places`]): the directory and its
+//! parent are held open from the start, and no link is followed.
 //!
 //! [`PrivateDir::claim`] makes the directory of a set of files. The set's name determines its
 //! number, so if two jobs write one set, the second finds the directory taken. It looks again for
@@ -79,7 +79,7 @@ const LOCK: &str = "lock";
 pub const LOCK_TEXT: &str = "private directory of outcore, version 1\n";
 const KEEP: &str = "keep";
 const ATTEMPTS_MAX: u32 = 100;
-/// As many as the directories of a set below a private directory are deep.
+/// The depth of the directories of a set below a private directory.
 const SPARE_DESCRIPTORS: usize = 2;
 /// Number of checks, and the pause between them, while a removal waits for a hidden file to be
 /// closed.
@@ -323,7 +323,7 @@ impl PrivateDir {
         Ok(())
     }
 
-    /// Takes that back: the data are elsewhere now.
+    /// Undoes [`PrivateDir::keep_for`]: the data are elsewhere.
     pub fn release(&self) {
         self.is_kept.store(false, Ordering::Release);
     }
@@ -359,7 +359,8 @@ impl Drop for PrivateDir {
         self.spare.clear();
         match std::mem::replace(&mut self.owner, Owner::Nobody) {
             Owner::Lock(..) if *self.is_kept.get_mut() => {}
-            // The next run sweeps what cannot be removed now: closing the handle releases the lock.
+            // The next run sweeps the files that cannot be removed now: closing the handle releases
+            // the lock.
             Owner::Lock(lock, held) => {
                 if let Some(name) = held.path.file_name() {
                     let _ = remove_locked(&held.parent, name, &held.dir, lock);

@@ -17,9 +17,9 @@
 //! Model: a drive alone is measured as in Kumar and Huang (Falcon, ATC 2017, Table 2). Drives that
 //! together reach less than 85 % of their sum share a limit (controller, switch, disk).
 //!
-//! Bounds: [`ProbeOptions::file_bytes`] of space per drive, at most a quarter of the free space; as
-//! many bytes written as a drive takes in two to four steps; 16 MiB of memory per drive.
-//! Directories on one file system count as one drive, measured once.
+//! Bounds: [`ProbeOptions::file_bytes`] of space per drive, at most a quarter of the free space;
+//! writes for two to four steps on each drive; 16 MiB of memory per drive. Directories on one file
+//! system count as one drive, measured once.
 //!
 //! Limits: a file this small may fit in a drive's write cache, so that long writes are slower;
 //! buffered reads come from the page cache. The report says so.
@@ -125,7 +125,7 @@ pub fn probe(drives: &[DriveSpec], options: ProbeOptions<'_>) -> Result<ProbeRep
     )
 }
 
-/// The same on any device; `features` are the ones that it is known to have.
+/// Like [`probe`], but on any device; `features` are the ones that it is known to have.
 ///
 /// # Errors
 /// As [`probe`].

@@ -65,7 +65,7 @@ impl PsyncQueue {
     }
 }
 
-/// The same for a file that may have to wait for a descriptor.
+/// Like `transfer`, for a file that may have to wait for a descriptor.
 fn serve(files: &FileTable, request: Request) -> Completion {
     match files.wait_for(request.file) {
         Ok(file) => transfer(request, &file),

@@ -11,7 +11,7 @@
 //! A plan that uses the rates reports their source ([`RatesOrigin`]). Rates never change what a job
 //! writes, only how it works.
 //!
-//! A drive is probed until two rounds agree, at most [`ROUNDS_MAX`] times, and the best of each
+//! A drive is probed until two rounds agree, at most [`ROUNDS_MAX`] times. The best value of each
 //! figure counts, because other work on the machine only makes drives look slower. Results of a
 //! busy machine are kept for an hour. If a job took another time than its plan predicted, its
 //! caller drops the results ([`RatesCache::forget`]).
@@ -40,7 +40,7 @@ use crate::units;
 pub(crate) const KEPT_DAYS: u64 = 90;
 /// Seconds after which a measurement on a busy machine is repeated.
 const BUSY_KEPT_SECONDS: u64 = 60 * 60;
-/// Rounds of a probe, and the difference up to which two of them agree.
+/// Rounds of a probe, and the largest difference at which two rounds agree.
 const ROUNDS_MAX: usize = 3;
 const ROUNDS_AGREE: f64 = 0.1;
 /// A machine is busy if its load per processor, or the share of time in which something waited for
@@ -203,7 +203,7 @@ pub trait SpeedSource: Send + Sync {
     /// The speed of the drive with this file system; `dir` is a directory on it.
     fn speed(&self, file_system: u64, dir: &Path) -> DriveSpeed;
 
-    /// Drops measured speeds, with which a plan was far off.
+    /// Drops measured speeds after a plan with these speeds was far off.
     fn forget(&self) {}
 }
 
@@ -235,8 +235,8 @@ impl Speeds {
         self.source.speed(file_system, dir)
     }
 
-    /// Learns that a job took `actual_s` that a plan predicted to take `predicted_s`: measured
-    /// speeds with which the plan was far off are dropped.
+    /// Learns that a job took `actual_s` and that its plan predicted `predicted_s`. Drops the
+    /// measured speeds if the plan was far off.
     pub fn judge(&self, predicted_s: f64, actual_s: f64) {
         let is_long = predicted_s.max(actual_s) >= JUDGED_SECONDS_MIN;
         let ratio = predicted_s / actual_s.max(f64::MIN_POSITIVE);
@@ -389,9 +389,9 @@ impl RatesCache {
         rates
     }
 
-    /// The costs of the work of these names, in core nanoseconds per item or byte, with the day of
-    /// measurement. A remembered cost is used first. Otherwise, if the caller allows it, `measure`
-    /// runs and its result is remembered. `None` if nothing is known.
+    /// The costs of the kinds of work with these names, in core nanoseconds per item or byte, with
+    /// the day of measurement. A remembered cost is used first. Otherwise, if the caller allows it,
+    /// `measure` runs and its result is remembered. `None` if nothing is known.
     pub fn costs<const N: usize>(
         &self,
         names: [&str; N],
@@ -554,7 +554,7 @@ fn is_machine_busy() -> bool {
     is_busy(&load, &waiting, processors)
 }
 
-/// The same, from the texts of `/proc/loadavg` and `/proc/pressure/io`.
+/// Whether the machine is busy, according to the texts of `/proc/loadavg` and `/proc/pressure/io`.
 fn is_busy(load: &str, waiting: &str, processors: usize) -> bool {
     let number = |text: Option<&str>| text.and_then(|text| text.parse::<f64>().ok());
     let load = number(load.split_whitespace().next()).unwrap_or(0.0);

@@ -390,7 +390,8 @@ impl Queue for RecordQueue {
 
 impl Drop for RecordQueue {
     fn drop(&mut self) {
-        // Waits for what is in flight; no caller takes those completions, so they count as failed.
+        // Waits for the requests in flight. No caller takes their completions, so they count as
+        // failed.
         drop(self.inner.take());
         let abandoned = self.pending.drain(..).flatten();
         let records: Vec<Record> = abandoned.filter_map(|pending| pending.record).collect();

@@ -140,7 +140,7 @@ fn plain(
     }
 }
 
-/// The same for memory in several pieces.
+/// Like `plain`, for memory in several pieces.
 fn vectored(
     fd: Fd,
     op: Op,
@@ -497,8 +497,8 @@ impl Queue for UringQueue {
                 std::thread::sleep(limit.min(open_files::WAIT));
             }
             Some(limit) if done.is_empty() => {
-                // The requests to wait for are new: the drive begins while the second call is
-                // prepared.
+                // No request in flight is submitted yet: a separate call lets the drive begin while
+                // the wait is prepared.
                 if self.unsubmitted >= self.slab.len() - self.free.len() {
                     self.flush()?;
                 }

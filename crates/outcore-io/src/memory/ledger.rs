@@ -33,7 +33,7 @@ pub struct Line {
     pub phase: Option<&'static str>,
     /// The name under which it is reserved.
     pub name: &'static str,
-    /// The largest number of bytes held of it at once.
+    /// The largest number of bytes that are drawn from it at once.
     pub bytes: u64,
 }
 

@@ -62,7 +62,7 @@ pub fn is_own_directory(dir: &Path) -> bool {
 /// Fails for a directory that is a view, a graph or the datasets of a volume.
 ///
 /// # Errors
-/// Usage, with `operation` as what failed.
+/// Usage, with `operation` as the operation that failed.
 pub fn refuse_own_directory(operation: &'static str, dir: &Path) -> Result<()> {
     match kind_of(dir) {
         Some(kind) => Err(Error::usage(operation, kind.cause)
@@ -72,7 +72,7 @@ pub fn refuse_own_directory(operation: &'static str, dir: &Path) -> Result<()> {
     }
 }
 
-/// Fails for a directory of `kind` (`view`) that is to be made where other files are. `is_own`
+/// Fails if a directory of `kind` (`view`) is to be made in a directory with other files. `is_own`
 /// recognizes the names of its own files.
 ///
 /// # Errors

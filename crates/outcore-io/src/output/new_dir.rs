@@ -20,7 +20,8 @@ pub struct NewDir {
 }
 
 impl NewDir {
-    /// Makes the directory `path` if it does not exist; messages name `operation` as what failed.
+    /// Makes the directory `path` if it does not exist; messages name `operation` as the operation
+    /// that failed.
     ///
     /// # Errors
     /// The system's error; a name that belongs to something else.

@@ -179,7 +179,7 @@ impl FileSet {
     }
 }
 
-/// Fails if a job is putting a set of files into the directory `dir`, or was when it ended.
+/// Fails if a job is putting a set of files into the directory `dir`, or ended while it did so.
 ///
 /// # Errors
 /// Corrupt: some of its files are not in place.

@@ -45,7 +45,7 @@ impl HookDevice {
         Self::with_starts(inner, |_, _| (), hook)
     }
 
-    /// The same, with `start_hook` called for each transfer that starts.
+    /// Like [`HookDevice::new`], with `start_hook` called for each transfer that starts.
     pub fn with_starts(
         inner: Arc<dyn Device>,
         start_hook: impl Fn(&Path, &Request) + Send + Sync + 'static,

@@ -59,7 +59,7 @@ impl DatasetVolume {
         }
     }
 
-    /// Adds a drive; one that is being removed stays.
+    /// Adds a drive. A drive that is being removed stays instead.
     ///
     /// # Errors
     /// The errors of [`DatasetVolume::check_new_drive`]; no room; I/O; a stop.
@@ -92,7 +92,7 @@ impl DatasetVolume {
         joined.map_err(named)
     }
 
-    /// Lets a drive stay that is being removed.
+    /// Lets a drive that is being removed stay.
     fn keep(&self, index: usize) -> Result<()> {
         if self.standings[index] == Standing::Full {
             return Ok(());
@@ -107,7 +107,7 @@ impl DatasetVolume {
     fn fill_new(&self, before: &Self, watch: Watch<'_>) -> Result<()> {
         let index = before.drives.len();
         let (drive, dir) = (&self.drives[index], self.folder(index));
-        // None above them: without the directory, the drive is away.
+        // Makes no directory above these: if one is missing, the drive is away.
         for path in [dir.clone(), dir.join(DATA), dir.join(DATASETS)] {
             if !path.exists() {
                 folder::make_dir(&path)?;

@@ -39,8 +39,9 @@ pub(super) struct BadCopy {
 }
 
 /// Fails unless the manifests on a drive without a usable label show that it is this drive of the
-/// volume, and that it is as new as the others: they have the same names, and those that can be
-/// read are the same. A drive without datasets may belong to a volume without any.
+/// volume, and as new as the others. They do if they have the names of the manifests on the other
+/// drives, and if all readable ones equal those manifests. A drive without datasets may belong to a
+/// volume without any.
 pub(super) fn check_agrees(volume: &DatasetVolume, index: usize) -> Result<()> {
     let refused = |cause: &str| in_doubt(volume, index, RESTORE, cause);
     let mut names = volume.names_on(index)?;
@@ -90,7 +91,7 @@ fn is_missing(error: &Error) -> bool {
 /// The newest readable copy.
 fn newest(copies: &[(usize, Result<Manifest>)]) -> Option<&Manifest> {
     let readable = copies.iter().filter_map(|(_, copy)| copy.as_ref().ok());
-    // The first of equal ones.
+    // The first of equal copies.
     readable.rev().max_by_key(|manifest| manifest.generation)
 }
 
@@ -193,8 +194,8 @@ impl DatasetVolume {
         }))
     }
 
-    /// Fails if a drive whose label is lost has another dataset with the name of `manifest`, or
-    /// none: the labels that are left may be older than that drive.
+    /// Fails if a drive whose label is lost does not have the dataset of `manifest`, or has another
+    /// one of that name. The remaining labels may be older than that drive.
     ///
     /// # Errors
     /// Corrupt.
@@ -268,9 +269,9 @@ impl DatasetVolume {
         locked
     }
 
-    /// The same, whatever the labels say.
+    /// Like `lock_names`, but without a check of the labels.
     pub(super) fn lock_unchecked(&self) -> Result<FolderLock> {
-        // While the first drive is missing, nothing is written except for what replaces it.
+        // While the first drive is missing, only a replacement of that drive writes.
         let index = self.present().next().unwrap_or(0);
         let dir = self.folder(index).join(DATASETS);
         folder::lock_in_turn(&dir).map_err(|error| match is_missing(&error) {
@@ -337,8 +338,8 @@ impl DatasetVolume {
     }
 
     /// Rewrites the copies of a manifest that are damaged, lost or older than the newest one;
-    /// returns them. All drives must be present. A dataset without a readable copy is left as it
-    /// is. So is one whose removal may be in progress, or whose data are gone.
+    /// returns them. All drives must be present. Leaves a dataset as it is if it has no readable
+    /// copy, if its removal may be in progress, or if its data are gone.
     pub(super) fn repair_copies(&self, name: &str) -> Result<Vec<BadCopy>> {
         let is_bad =
             |newest: &Manifest, copy: &Result<Manifest>| copy.as_ref().ok() != Some(newest);

@@ -58,7 +58,7 @@ const TREE: &str = "tree";
 pub struct LeftOut {
     /// Their number.
     pub count: u64,
-    /// The first of them.
+    /// The path of the first one.
     pub first: Option<PathBuf>,
 }
 

@@ -68,7 +68,7 @@ impl Room {
 
 /// Reads columns. See the head of this file.
 pub(super) struct GroupReader {
-    // Declared first, so dropped first: it waits for what is in flight.
+    // Declared first, so dropped first: it waits for the transfers in flight.
     reads: Transfers<(), Batches>,
     striped: StripedVolume,
     /// End of the data, their index and their checksums.
@@ -249,8 +249,9 @@ impl ColumnQueue {
     }
 }
 
-/// The bytes that make the sum of a column zero, given all pieces but one: a piece of data from the
-/// others and the parity, or the parity from the data. Takes the memory of one of the pieces.
+/// The bytes that make the sum of a column zero, given all pieces except for one: a piece of data
+/// from the others and the parity, or the parity from the data. Takes the memory of one of the
+/// pieces.
 pub(super) fn solve(pieces: &mut [Piece], unknown: usize) -> Option<Buf> {
     let is_known = |index: &usize| *index != unknown && pieces[*index].buf.is_some();
     let known: Vec<usize> = (0..pieces.len()).filter(is_known).collect();

@@ -1,9 +1,10 @@
-//! Scrubs a dataset that has redundancy: reads all of it, and writes anew what one drive has lost.
+//! Scrubs a dataset that has redundancy: reads all of it, and rewrites the bytes that one drive has
+//! lost.
 //!
 //! Contract: checksums verify data, the manifest verifies checksums, and data verify parity. If the
 //! bytes of one drive of a group are wrong, they are computed from the others, verified and written
-//! in place. If those of two are wrong, nothing is changed. A share whose file is gone is rebuilt.
-//! Everything that was wrong is returned.
+//! in place. If the bytes of two drives of a group are wrong, nothing is changed. A share whose
+//! file is gone is rebuilt. Everything that was wrong is returned.
 //!
 //! Bounds: those of [`super::rebuild`].
 
@@ -36,7 +37,7 @@ struct Heal<'a> {
 }
 
 impl DatasetVolume {
-    /// Reads all of a dataset with redundancy and repairs it; adds what was wrong to `damages`.
+    /// Reads all of a dataset with redundancy and repairs it; adds all damage to `damages`.
     ///
     /// # Errors
     /// All checksums cannot be read; no room; memory; I/O; a stop.
@@ -234,7 +235,7 @@ impl Heal<'_> {
         Ok(())
     }
 
-    /// Records damage, as one range with what it follows.
+    /// Records damage, joined with the range that it follows.
     fn note(&mut self, piece: &Piece, range: &Range<u64>, is_repaired: bool) {
         let len_bytes = bytes_of(piece, range).len();
         let at_bytes = piece.address_bytes + range.start;

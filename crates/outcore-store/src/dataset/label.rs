@@ -33,12 +33,12 @@ use outcore_io::error::{Error, Kind, Result};
 use outcore_io::metadata::{Form, Owner};
 
 pub(super) const LABEL: &str = "volume.json";
-/// Room per drive for which a layout is tried before there are data.
+/// Assumed room per drive for trying a layout before there are data.
 const EXAMPLE_BYTES: u64 = 1 << 40;
 const OPEN: &str = "open volume";
 const CREATE: &str = "create volume";
 const CHECK: &str = "change volume";
-/// Version of a label without redundancy of which no drive has been replaced, and of others.
+/// Versions of labels: without redundancy and without replaced drives; all others.
 const VERSION: u32 = 2;
 const VERSION_OF_NEW_FIELDS: u32 = 3;
 const FORM: Form = Form {
@@ -71,7 +71,7 @@ pub(super) struct Label {
     /// Drives that are being removed.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     leaving: Vec<String>,
-    /// Those of them that were missing. outcore reads nothing from them any more.
+    /// The drives in `leaving` that were missing. outcore reads nothing from them any more.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     lost: Vec<String>,
 }
@@ -141,12 +141,12 @@ impl Label {
 
 /// The label that counts.
 fn newest(labels: &[Result<Label>]) -> Option<&Label> {
-    // The first of equal ones.
+    // The first of equal labels.
     let readable = labels.iter().rev().filter_map(|label| label.as_ref().ok());
     readable.max_by_key(|label| label.changes)
 }
 
-/// Drives whose folders a sweep can do without: those that are lost, or not of the volume.
+/// Whether a sweep can do without the folder of a drive: the drive is lost, or not of the volume.
 fn is_left_out(drives: &[VolumeDrive], drive: &VolumeDrive) -> bool {
     let labels: Vec<Result<Label>> = drives.iter().map(read_label).collect();
     newest(&labels).is_some_and(|label| {
@@ -334,7 +334,8 @@ impl DatasetVolume {
         self.write_labels_without(indexes, None)
     }
 
-    /// The same, and removes the label in the folder of a drive that has left the volume.
+    /// Like `write_labels`; also removes the label in the folder of a drive that has left the
+    /// volume.
     pub(super) fn write_labels_without(
         &self,
         indexes: &[usize],
@@ -386,8 +387,8 @@ impl DatasetVolume {
         Ok(StagedLabels { dirs, renames })
     }
 
-    /// The bytes of a drive's label. Without the drive in its list, it is that of a drive that is
-    /// about to join.
+    /// The bytes of a drive's label. A label that does not list its drive is that of a drive that
+    /// is about to join.
     pub(super) fn seal_label(&self, drive: &VolumeDrive) -> Result<Vec<u8>> {
         let label = Label {
             volume: self.id.clone(),
@@ -444,7 +445,7 @@ impl DatasetVolume {
         self.check_labels(|found, known| found != known)
     }
 
-    /// The same, but accepts labels that an interrupted change has not reached.
+    /// Like `check_not_replaced`, but accepts labels that an interrupted change has not reached.
     pub(super) fn check_not_overtaken(&self) -> Result<()> {
         self.check_labels(|found, known| found > known)
     }
@@ -541,8 +542,8 @@ pub(super) fn refuse_datasets(operation: &str, drive: &VolumeDrive) -> Result<()
     Ok(())
 }
 
-/// How often each drive has been replaced, according to all labels. Labels of what a drive was
-/// before become the reason why the drive is absent.
+/// How often each drive has been replaced, according to all labels. A label from before a
+/// replacement becomes the reason why its drive is absent.
 fn count_replacements(labels: &mut [Result<Label>], drives: &[VolumeDrive]) -> Arc<[u64]> {
     let count = |drive: &VolumeDrive| {
         let told = labels.iter().flatten();

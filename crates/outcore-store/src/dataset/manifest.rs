@@ -19,7 +19,7 @@ use outcore_io::error::Result;
 use outcore_io::memory::block_ceil;
 use outcore_io::metadata::{Form, Owner};
 
-/// Version of a manifest without redundancy, and with it.
+/// Versions of manifests: without redundancy, and with redundancy.
 const VERSION: u32 = 2;
 const VERSION_WITH_REDUNDANCY: u32 = 3;
 const FORM: Form = Form {
@@ -59,7 +59,7 @@ pub struct Share {
 }
 
 impl Share {
-    /// The part of a drive that a layout leaves out.
+    /// The share on a drive that the layout does not use.
     pub(super) fn unused(drive: &str) -> Self {
         Share {
             drive: drive.to_string(),
@@ -161,9 +161,9 @@ impl Manifest {
         is_id.then(|| id.to_string())
     }
 
-    /// The same with one share for each of `drives`, in their order. A drive that joined the volume
-    /// later has an unused share, and one that left it has none. A manifest that uses other drives
-    /// stays as it is.
+    /// This manifest with one share for each of `drives`, in their order. A drive that joined the
+    /// volume later has an unused share, and one that left it has none. A manifest that uses other
+    /// drives stays as it is.
     pub(super) fn aligned<'d>(self, drives: impl Iterator<Item = &'d str>) -> Self {
         let mut own = self.shares.iter().enumerate().peekable();
         let mut shares = Vec::new();

@@ -18,7 +18,7 @@ use crate::mapping::{StripeMap, StripeMember};
 use outcore_io::drive::folder;
 use outcore_io::error::{Error, Kind, Result};
 
-/// Room per drive for which a layout is tried before there are data.
+/// Assumed room per drive for trying a layout before there are data.
 const EXAMPLE_BYTES: u64 = 1 << 40;
 
 /// The part that a drive takes in its volume.
@@ -29,7 +29,8 @@ pub enum Standing {
     Full,
     /// It is being removed: it has data and takes no new data.
     Leaving,
-    /// It is being removed and was missing: its data are those that others can compute.
+    /// It is being removed and was missing: its data can be read only if other drives can compute
+    /// them.
     Lost,
 }
 
@@ -62,7 +63,7 @@ impl DatasetVolume {
         drives.filter_map(|(drive, error)| Some((drive, error.as_ref()?)))
     }
 
-    /// Those of them that are not lost; until they are back, nothing is written.
+    /// The absent drives that are not lost. Until they are back, nothing is written.
     pub fn missing(&self) -> impl Iterator<Item = (&VolumeDrive, &Error)> {
         let lost = self.names_with(Standing::Lost);
         self.absent()
@@ -104,8 +105,8 @@ impl DatasetVolume {
         })
     }
 
-    /// The reason why a directory cannot be that of a drive next to the others, leaving out the
-    /// drive `except`.
+    /// The reason why a directory cannot belong to a drive of the volume, given the directories of
+    /// all drives except for `except`.
     pub(super) fn conflict(&self, dir: &Path, except: Option<usize>) -> Option<String> {
         let others = || {
             self.drives
@@ -125,7 +126,7 @@ impl DatasetVolume {
         ))
     }
 
-    /// Fails if the drives that take new data cannot hold any: too few or too many of them.
+    /// Fails if too few or too many drives take new data.
     pub(super) fn check_layout(&self) -> Result<()> {
         let full = self.drives.iter().zip(&*self.standings);
         let full = full.filter(|(_, standing)| **standing == Standing::Full);

@@ -473,7 +473,7 @@ fn open_shares(volume: &DatasetVolume, manifest: &Manifest) -> Result<StripedVol
     open_shares_without(volume, manifest, None)
 }
 
-/// The same as if a drive were absent.
+/// Like `open_shares`, as if a drive were absent.
 fn open_shares_without(
     volume: &DatasetVolume,
     manifest: &Manifest,

@@ -57,8 +57,8 @@ pub(super) struct Sealed {
     pub(super) _reservation: Reservation,
 }
 
-/// A dataset that is being written. It gets its layout when its length, or an upper bound, is
-/// known, or with its first bytes.
+/// A dataset that is being written. It gets its layout once its length or an upper bound is known,
+/// or with its first bytes.
 pub(super) struct Growing {
     pub(super) new: NewDataset,
     pub(super) volume: DatasetVolume,

@@ -1,8 +1,8 @@
 //! Orphans: data files that belong to no dataset, because the manifest that named them is lost.
 //!
 //! Contract: [`DatasetVolume::orphans`] finds them. [`DatasetVolume::remove_orphans`] removes them
-//! only if they certainly belong to no dataset. Every manifest must identify its files, and no
-//! private directory may exist whose owner may have committed more than it has named yet.
+//! only if they certainly belong to no dataset. Every manifest must identify its files. No private
+//! directory may exist, because its owner may have committed files that have no names yet.
 //!
 //! Bounds: one directory listing per drive, one identity per dataset in memory.
 

@@ -4,7 +4,7 @@
 //! [`ParityWriter::add`] returns the parity stripe of a group when all bytes of the group have been
 //! added, and the caller writes it. Groups that are not done at the end, because they are at the
 //! end of the data or found no memory, are read back ([`super::writer`]). So the parity is right
-//! whatever order and memory there is; only the cost differs.
+//! for any order and any memory; only the cost differs.
 //!
 //! No crash leaves parity that disagrees with its data: data and parity are durable before the
 //! commit that publishes the dataset, and neither changes afterwards.
@@ -91,9 +91,9 @@ pub(super) struct ParityStripe {
     pub(super) buf: Buf,
 }
 
-/// What became of some bytes.
+/// The result of adding bytes.
 pub(super) struct Added {
-    /// How many of them were added: those of the first group.
+    /// How many bytes were added: those of the first group.
     pub(super) len_bytes: usize,
     /// The parity of that group, if it is complete.
     pub(super) parity: Option<ParityStripe>,
@@ -213,8 +213,8 @@ impl ParityWriter {
         Ok(Some(sum))
     }
 
-    /// Forgets the groups that reach beyond `len_bytes`, because what follows is written anew, and
-    /// all that are not complete.
+    /// Forgets the groups that extend beyond `len_bytes`, because the bytes after it are written
+    /// anew. Also forgets all groups that are not complete.
     pub(super) fn reopen_from(&self, len_bytes: u64) {
         let map = self.striped.map();
         let state = &mut *lock(&self.state);

@@ -164,7 +164,7 @@ pub(super) struct DatasetQueue {
     sides: Pool,
     /// Transfers to drives that are absent.
     lost: Vec<Completion>,
-    /// What computes the bytes of lost drives, by dataset.
+    /// Computes the bytes of lost drives; one per dataset.
     rescues: HashMap<u64, Rescue>,
     /// Requests for other files in flight.
     others: usize,
@@ -604,7 +604,7 @@ fn moved_bytes(open: &Open, request: &Request) -> usize {
     }
 }
 
-/// Whether other drives replace what a read has not found.
+/// Whether other drives can replace bytes that a read has not found.
 fn is_mendable(open: &Open) -> bool {
     match &open.state {
         State::Sealed(sealed) => !sealed.manifest.redundancy.is_none(),

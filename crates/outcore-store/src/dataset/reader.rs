@@ -4,11 +4,11 @@
 //! bytes of a range in order ([`DatasetReader::next_chunk`]) or as they arrive
 //! ([`DatasetReader::next_arrival`]). A caller that accepts any order never waits for a slow drive
 //! while others have data. A damaged checksum block ends the read with an error that names the
-//! drive, the file there and the offset in it; with redundancy it is computed from other drives
-//! instead ([`super::rescue`]). [`DatasetVolume::scrub`] continues and lists all of them, together
-//! with unreadable blocks. The reader loads only the checksums of the range. If it loads all of
-//! them, it verifies them against the manifest. If it loads some, a damaged checksum is reported as
-//! damage of its checksum block.
+//! drive, the file there and the offset in it. With redundancy, the block is computed from other
+//! drives instead ([`super::rescue`]). [`DatasetVolume::scrub`] continues and lists all of them,
+//! together with unreadable blocks. The reader loads only the checksums of the range. If it loads
+//! all of them, it verifies them against the manifest. If it loads some, a damaged checksum is
+//! reported as damage of its checksum block.
 //!
 //! Bounds: [`WINDOW_BYTES`] of buffers and 8 bytes per checksum block of the range, from the
 //! caller's budget.
@@ -33,7 +33,7 @@ const READ: &str = "read dataset";
 
 /// A reader of a range of a dataset.
 pub struct DatasetReader {
-    // Declared first, so dropped first: it waits for what is in flight. Each read carries its
+    // Declared first, so dropped first: it waits for the transfers in flight. Each read carries its
     // offset.
     reads: Transfers<u64, Batches>,
     striped: StripedVolume,
@@ -46,7 +46,7 @@ pub struct DatasetReader {
     are_sums_verified: bool,
     sums_reservation: Reservation,
     budget: Budget,
-    /// Computes what a drive has lost, once that was needed.
+    /// Computes the bytes that a drive has lost; made when first needed.
     rescue: Option<Rescue>,
     /// First byte of the range.
     from_bytes: u64,
@@ -97,7 +97,7 @@ impl DatasetVolume {
         self.reader_with_sums(manifest, from_bytes..end_bytes, checksum_blocks, budget)
     }
 
-    /// The same with the given checksums of `checksum_blocks`.
+    /// Like [`DatasetVolume::range_reader`], with the given checksums of `checksum_blocks`.
     fn reader_with_sums(
         &self,
         manifest: &Manifest,
@@ -219,7 +219,7 @@ impl DatasetReader {
         )))
     }
 
-    /// Reads all of the range; returns what is damaged or unreadable.
+    /// Reads all of the range; returns the damaged and unreadable ranges.
     pub(super) fn read_leniently(&mut self, watch: Watch<'_>) -> Result<Vec<Damage>> {
         self.is_lenient = true;
         while let Some(part) = self.next_part()? {

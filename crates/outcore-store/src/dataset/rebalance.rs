@@ -1,10 +1,10 @@
 //! Moves datasets so that every drive has its share by weight.
 //!
-//! Contract: a dataset moves if its layout puts fewer bytes on the wrong drives when it is written
-//! anew. It is rewritten as a whole under its name and published by one commit, which removes the
-//! old files. So it is whole before and after, and a call that was killed goes on with the datasets
-//! that have not moved. A dataset that another job replaces or removes in the meantime is left to
-//! that job. Room for all moves, one after the other, is checked first.
+//! Contract: a dataset moves if writing it anew puts fewer bytes on the wrong drives. It is
+//! rewritten as a whole under its name and published by one commit, which removes the old files. So
+//! it is whole before and after, and a call that was killed goes on with the datasets that have not
+//! moved. A dataset that another job replaces or removes in the meantime is left to that job. Room
+//! for all moves, one after the other, is checked first.
 //!
 //! Bounds: those of a copy; one layout at a time for the plan.
 
@@ -17,7 +17,7 @@ use outcore_io::error::{Error, Kind, Result};
 use outcore_io::memory::Budget;
 
 const REBALANCE: &str = "rebalance volume";
-/// A dataset moves only if that puts more than this part of it in a better place.
+/// A dataset moves only if that puts more than 1/`GAIN_MIN` of it in a better place.
 const GAIN_MIN: u64 = 50;
 
 /// Datasets that were moved, or are to be.
@@ -99,7 +99,8 @@ impl DatasetVolume {
         }
     }
 
-    /// Fails if one of the datasets cannot be written anew, in this order, before its old files go.
+    /// Fails if one of the datasets cannot be written anew, in this order, while its old files
+    /// exist.
     pub(super) fn check_room(&self, operation: &str, moves: &[Manifest]) -> Result<()> {
         let mut free = self.free_room()?;
         for manifest in moves {

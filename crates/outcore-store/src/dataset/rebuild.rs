@@ -39,16 +39,16 @@ pub(super) struct Rebuild<'a> {
     pub(super) path: &'a Path,
     /// Groups that are durable in that file; without a file, 0.
     pub(super) groups_done: u64,
-    /// Whether what two drives have lost is left out; otherwise it is an error.
+    /// Whether bytes that two drives have lost are left out; otherwise they are an error.
     pub(super) is_lenient: bool,
 }
 
-/// What became of a share.
+/// The result of rebuilding a share.
 #[derive(Debug, Default)]
 pub(super) struct Rebuilt {
     /// Bytes that this run computed.
     pub(super) bytes: u64,
-    /// What had to be left out.
+    /// The damage that had to be left in it.
     pub(super) damages: Vec<Damage>,
 }
 
@@ -221,7 +221,7 @@ pub(super) struct Patch<'a> {
 }
 
 struct PatchedFile {
-    // Declared first, so dropped first: it waits for what is in flight.
+    // Declared first, so dropped first: it waits for the transfers in flight.
     writes: Transfers<(), Batches>,
     striped: StripedVolume,
     path: PathBuf,
@@ -279,7 +279,7 @@ impl<'a> Patch<'a> {
             .enumerate()
             .map(|(at, member)| Member {
                 is_absent: at != index,
-                // It may be cut.
+                // The file may have been truncated.
                 file_bytes: Some(0),
                 ..member
             })

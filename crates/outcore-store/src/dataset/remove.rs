@@ -3,8 +3,8 @@
 //! Contract: the drive first takes no more new data. Each dataset that uses it is written anew
 //! without it ([`super::rebalance`]), from its own bytes or, if the drive is missing, from those of
 //! the others. When no dataset uses it any more, one commit removes it from the labels of the other
-//! drives, and removes its own label. Then its folder is removed. The same call continues what was
-//! interrupted; adding the drive again takes it back. A missing drive that is being removed no
+//! drives, and removes its own label. Then its folder is removed. The same call continues an
+//! interrupted removal; adding the drive again undoes it. A missing drive that is being removed no
 //! longer prevents writes, and is not read any more if it comes back.
 //!
 //! Datasets without redundancy that need a missing drive are an error, or, if the caller accepts
@@ -76,7 +76,7 @@ impl DatasetVolume {
         }
     }
 
-    /// The same, after what killed commands have committed is done.
+    /// Like [`DatasetVolume::remove_drive`], after the commits of killed commands are finished.
     fn remove_settled(
         &self,
         index: usize,
@@ -186,7 +186,7 @@ impl DatasetVolume {
             .hint("mount the drive; `outcore volume remove` can also give up what needs it")
     }
 
-    /// Tells all drives that one is leaving, unless they know it.
+    /// Writes to all labels that a drive is leaving, unless they say so already.
     fn begin_removal(&self, index: usize, leaving: &Self) -> Result<()> {
         let _names = self.lock_names()?;
         match self.standings[index] == leaving.standings[index] {

@@ -17,7 +17,7 @@ use super::{DATA, DATASETS, DatasetVolume, VolumeDrive, copies};
 use outcore_io::drive::folder;
 use outcore_io::error::{Error, Kind, Result};
 
-/// Folder of manifests that does not have all of them yet, and the name of one that is written.
+/// Folder of manifests that is still incomplete, and the name of a manifest that is being written.
 const DATASETS_IN_PROGRESS: &str = "datasets.in-progress";
 const STAGED: &str = "staged";
 const SCRUB: &str = "scrub volume";
@@ -61,7 +61,7 @@ impl DatasetVolume {
         paths.filter(|(_, path)| !path.exists())
     }
 
-    /// Makes those folders again, that of manifests with its files; returns what was lost.
+    /// Makes the lost folders again, and fills a folder of manifests; returns what was lost.
     pub(super) fn repair_folders(&self) -> Result<Vec<Damage>> {
         let mut damages = self.repair_manifest_folders()?;
         for (index, path) in self.lost_folders() {
@@ -91,7 +91,7 @@ impl DatasetVolume {
         let staged = above.join(DATASETS_IN_PROGRESS);
         // Another command that restores it waits, and finds it there.
         let _folder = folder::lock_in_turn(&above)?;
-        // On the first drive its loss itself keeps all others from the lock on names.
+        // While the folder of the first drive is lost, no other command can take the lock on names.
         let is_first = self.present().next() == Some(index);
         let _names = (!is_first).then(|| self.lock_unchecked()).transpose()?;
         if dir.exists() {
@@ -106,7 +106,8 @@ impl DatasetVolume {
         let source = others.find(|other| self.folder(*other).join(DATASETS).exists());
         let names = source.map_or(Ok(Vec::new()), |_| self.names())?;
         for name in names {
-            // A scrub reports what cannot be read or has lost its data.
+            // A scrub reports manifests that cannot be read, and datasets that have lost their
+            // data.
             let found = self.manifest(&name).ok();
             let Some(manifest) = found.filter(|found| self.has_enough_shares(found)) else {
                 continue;

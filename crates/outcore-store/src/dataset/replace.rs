@@ -1,7 +1,7 @@
 //! Gives the place of a drive to another directory and rebuilds its contents there.
 //!
 //! Contract: [`DatasetVolume::replace`] collects everything in the folder [`FOLDER_IN_PROGRESS`] of
-//! the new directory and renames that folder to [`FOLDER`] when it is complete and durable, so the
+//! the new directory. It renames that folder to [`FOLDER`] when it is complete and durable, so the
 //! drive is either absent or whole. The drive keeps its name, so manifests stay valid, and the
 //! labels of all drives count the replacement. A writer that began before fails when it publishes;
 //! the caller then names the new directory in the drives file. The same call after a kill
@@ -31,7 +31,7 @@ const REPLACE: &str = "replace drive";
 pub(crate) const FOLDER_IN_PROGRESS: &str = "outcore-volume.in-progress";
 /// Folder of a drive that has been replaced, if it can still be renamed.
 pub(crate) const FOLDER_REPLACED: &str = "outcore-volume.replaced";
-/// The share that is being rebuilt, and how much of it is durable.
+/// The share that is being rebuilt, and the note of how much of it is durable.
 const PART: &str = "part";
 const NOTE: &str = "progress";
 
@@ -55,7 +55,7 @@ pub struct Replaced {
     pub rebuilt_bytes: u64,
     /// The folder of the old drive under its new name, if that drive could be renamed.
     pub set_aside: Option<PathBuf>,
-    /// What was given up.
+    /// The contents that were given up.
     pub damages: Vec<Damage>,
     /// Whether an earlier run had replaced the drive, and nothing was left to do.
     pub was_done: bool,
@@ -175,10 +175,11 @@ impl Work<'_> {
         }
     }
 
-    /// Removes what this run has rebuilt if another one has replaced the drive in the meantime.
+    /// Removes the files that this run has rebuilt, if another run has replaced the drive in the
+    /// meantime.
     fn clean_up(&self) {
         if self.volume.is_replaced_since(self.index) {
-            // The error is reported already; what stays is only in the way.
+            // The error is reported already; the remaining files are only in the way.
             let _ = folder::remove_dirs(&self.in_progress());
         }
     }
@@ -290,7 +291,7 @@ impl Work<'_> {
         Ok(())
     }
 
-    /// Removes what belongs to no dataset any more.
+    /// Removes files that belong to no dataset any more.
     fn remove_others(&self) -> Result<()> {
         let (mut ids, mut copies) = (Vec::new(), Vec::new());
         for name in self.volume.names()? {

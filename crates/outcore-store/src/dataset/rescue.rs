@@ -1,10 +1,10 @@
 //! Computes bytes that a drive has lost from the other drives of their group.
 //!
 //! Contract: [`Rescue::mend`] replaces the checksum blocks of some bytes that differ from their
-//! checksums, whatever the reason: the drive is missing, a read failed, the file is cut or a bit is
-//! flipped. Every block that it computes is verified, so it returns right bytes or an error. The
-//! error names the drives if two of a group have lost bytes of the same place.
-//! [`Rescue::sums`] reads all checksums of the dataset in the same way.
+//! checksums. The reason does not matter: the drive is missing, a read failed, the file is cut or a
+//! bit is flipped. Every block that it computes is verified, so it returns right bytes or an error.
+//! The error names the drives if two of a group have lost bytes of the same place. [`Rescue::sums`]
+//! reads all checksums of the dataset in the same way.
 //!
 //! A rescue waits for each column. It is for the bytes of one drive, while reads of the others
 //! continue.
@@ -58,7 +58,7 @@ impl<'a> SumRange<'a> {
 }
 
 impl Rescue {
-    /// For the dataset of `manifest` on `striped`, in which a lost drive is absent.
+    /// A rescue for the dataset of `manifest` on `striped`, in which a lost drive is absent.
     pub(super) fn new(
         manifest: &Manifest,
         striped: &StripedVolume,
@@ -123,8 +123,8 @@ impl Rescue {
         ranges
     }
 
-    /// Fills `out` with the bytes at `at_bytes`, all in one stripe, as far as the other
-    /// drives tell.
+    /// Fills `out` with the bytes at `at_bytes`, all in one stripe, as far as the other drives have
+    /// them.
     fn recover(&mut self, at_bytes: u64, out: &mut [u8]) -> Result<()> {
         let stripe_bytes = self.manifest.stripe_bytes;
         let mut from_bytes = at_bytes;
@@ -180,7 +180,7 @@ impl Rescue {
         let is_right = |bytes: &[u8]| {
             bytes_checksum(&bytes[..wanted_bytes as usize]) == manifest.sums_checksum
         };
-        // A drive whose part is damaged silently is found by trying each.
+        // A drive whose part is damaged silently is found by trying each drive.
         for drive in 0..self.striped.drives().len() {
             if is_right(&bytes) {
                 break;
@@ -273,7 +273,7 @@ impl Rescue {
         }
     }
 
-    /// The error for a range that is damaged, and so are the bytes that could replace it.
+    /// The error for a damaged range whose replacement bytes are damaged too.
     fn damaged_twice(&self, at_bytes: u64, len_bytes: usize) -> Error {
         let damage = Damage::at(&self.manifest, &self.striped, at_bytes, len_bytes);
         let cause = format!(

@@ -1,4 +1,4 @@
-//! What the loss of a drive would cost: the state of a dataset's redundancy.
+//! The state of a dataset's redundancy: the effect of one more lost drive.
 //!
 //! Contract: [`DatasetVolume::risk_of`] looks at which drives are present and at the lengths of the
 //! files there. It reads no data; [`DatasetVolume::scrub`] does.
@@ -11,7 +11,7 @@ use super::DatasetVolume;
 use super::manifest::Manifest;
 use outcore_io::drive::folder;
 
-/// What one more lost drive would cost a dataset.
+/// The effect of one more lost drive on a dataset.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Hazard {
@@ -48,7 +48,7 @@ pub struct Risk {
 }
 
 impl DatasetVolume {
-    /// What one more lost drive would cost a dataset.
+    /// The effect of one more lost drive on a dataset.
     pub fn risk_of(&self, manifest: &Manifest) -> Risk {
         let shares = manifest.shares.iter().enumerate();
         let used: Vec<_> = shares.filter(|(_, share)| share.len_bytes > 0).collect();

@@ -1,4 +1,4 @@
-//! Reads all datasets of a volume and repairs what other drives can replace.
+//! Reads all datasets of a volume and repairs the bytes that other drives can replace.
 //!
 //! Contract: [`DatasetVolume::scrub`] continues after damage and lists all of it, in labels,
 //! folders, manifests and contents. Labels and manifests have copies on all drives. Contents are
@@ -51,7 +51,7 @@ impl DatasetVolume {
             damages.extend(opened.scrub(names, budget, watch)?);
             return Ok(damages);
         }
-        // As far as it can be without the folders.
+        // Sweeps as far as possible without the folders.
         let _ = self.sweep();
         damages.append(&mut self.repair_folders()?);
         self.sweep()?;

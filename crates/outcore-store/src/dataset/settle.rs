@@ -1,4 +1,4 @@
-//! Finishes what killed commands have committed, before a drive is replaced or removed.
+//! Finishes the commits of killed commands before a drive is replaced or removed.
 //!
 //! Contract: a sweep does nothing while a drive is missing ([`super::label::sweep`]), because that
 //! drive may have a part in the commit. [`DatasetVolume::settled`] sweeps the other drives, and
@@ -20,7 +20,7 @@ impl DatasetVolume {
     pub(super) fn settled(&self, index: usize) -> Result<Self> {
         self.check_not_overtaken()?;
         self.repair_manifest_folders()?;
-        // Nobody else changes labels meanwhile, so what changes now is an interrupted commit.
+        // Nobody else changes labels meanwhile, so each change is part of an interrupted commit.
         let names = self.lock_unchecked();
         self.check_not_overtaken()?;
         let _names = names?;

@@ -48,7 +48,7 @@ impl Stage {
         &self.dirs
     }
 
-    /// Leaves the directories to the next sweep, which finishes what was decided.
+    /// Leaves the directories to the next sweep, which finishes the renames that were decided.
     pub(super) fn leave(self) {
         self.dirs.into_iter().for_each(PrivateDir::leave);
     }

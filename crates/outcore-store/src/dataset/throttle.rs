@@ -17,7 +17,7 @@ const SLEEP_MAX: Duration = Duration::from_millis(50);
 #[derive(Debug)]
 pub struct Throttle {
     bytes_per_s: u64,
-    /// When the bytes that have passed are paid for.
+    /// The time from which the rate allows more bytes.
     paid: Cell<Option<Instant>>,
 }
 
@@ -30,7 +30,7 @@ impl Throttle {
         }
     }
 
-    /// Waits until `len_bytes` more have been paid for.
+    /// Waits as long as the rate requires after `len_bytes` more.
     ///
     /// # Errors
     /// Those of `check`.

@@ -4,8 +4,8 @@
 //! ([`DatasetWriter::take_buf`], [`DatasetWriter::push`]), keeps a window of them in flight, and
 //! computes checksums on the way. [`DatasetWriter::seal`] writes the checksums, makes everything
 //! durable, records the commit, and renames shares and copies of the manifest into place. Once the
-//! record exists, the dataset exists, and the next sweep finishes what a crash left. A writer that
-//! is dropped leaves nothing.
+//! record exists, the dataset exists, and the next sweep finishes the renames after a crash. A
+//! writer that is dropped leaves nothing.
 //!
 //! With redundancy, the writer also adds up the parity of each group of stripes
 //! ([`super::parity`]) and writes it with the data.
@@ -77,11 +77,11 @@ pub(super) fn full() -> Error {
 pub(super) struct Unsealed {
     pub(super) striped: StripedVolume,
     pub(super) manifest: Manifest,
-    /// With redundancy: the parity of what has been written.
+    /// With redundancy: the parity of the bytes written so far.
     pub(super) parity: Option<Arc<ParityWriter>>,
     volume: DatasetVolume,
     stage: Stage,
-    /// The dataset that it may replace, if only that one.
+    /// The files of the only dataset that it may replace, if it is limited to one.
     only_over: Option<String>,
     replace: bool,
     readers: u32,
@@ -89,7 +89,7 @@ pub(super) struct Unsealed {
 
 /// A dataset that is being written.
 pub struct DatasetWriter {
-    // Declared first, so dropped first: it waits for what is in flight.
+    // Declared first, so dropped first: it waits for the transfers in flight.
     writes: Transfers<(), Batches>,
     unsealed: Unsealed,
     pool: Pool,
@@ -222,7 +222,7 @@ impl DatasetWriter {
         self.writes.start()
     }
 
-    /// The same, but waits for a moment until a write completes.
+    /// Like [`DatasetWriter::start`], but waits for a moment until a write completes.
     ///
     /// # Errors
     /// The errors of [`DatasetWriter::start`].
@@ -288,7 +288,7 @@ impl DatasetWriter {
         self.writes.write_behind(&(), offset_bytes, buf)
     }
 
-    /// Writes the parity of the groups that were not complete before, from what is on the drives.
+    /// Writes the parity of the groups that were not complete before, from the data on the drives.
     fn write_missing_parity(&mut self) -> Result<()> {
         let Some(parity) = &self.unsealed.parity else {
             return Ok(());
@@ -321,7 +321,7 @@ impl DatasetWriter {
         Ok(())
     }
 
-    /// The address of the first piece of data that is not what was written.
+    /// The address of the first piece of data that differs from the written bytes.
     fn first_wrong(&self, pieces: &[Piece]) -> Option<u64> {
         let (manifest, sums) = (&self.unsealed.manifest, SumRange::all(&self.sums));
         let is_wrong = |piece: &&Piece| {
@@ -334,7 +334,7 @@ impl DatasetWriter {
             .map(|piece| piece.address_bytes)
     }
 
-    /// Reads a column once more whose bytes at `wrong_at_bytes` were not what was written.
+    /// Reads a column again, because its bytes at `wrong_at_bytes` differ from the written ones.
     fn read_again(&self, column: Column, wrong_at_bytes: u64) -> Result<Vec<Piece>> {
         let unsealed = &self.unsealed;
         let full_bytes = unsealed.manifest.full_bytes();
@@ -398,7 +398,7 @@ impl DatasetWriter {
                 self.unsealed.volume.device.set_len(drive.file, len_bytes)?;
             }
         }
-        // What was not written up to here reads as zeros.
+        // Ranges that are not written yet read as zeros.
         self.write_missing_parity()?;
         self.writes.finish(|| Ok(()))?;
         self.unsealed.striped.sync()?;

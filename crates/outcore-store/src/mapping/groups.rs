@@ -68,7 +68,8 @@ pub(super) struct GroupPattern {
     starts: Vec<u32>,
     /// The group of each turn.
     group_of_turn: Vec<u32>,
-    /// The drive of each group's parity stripe, and its rank among those of the drive.
+    /// The drive of each group's parity stripe, and its rank among the parity stripes of that
+    /// drive.
     pub(super) parity: Vec<StripeTurn>,
     /// Parity stripes of each drive.
     pub(super) counts: Vec<u32>,

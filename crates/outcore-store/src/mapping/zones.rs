@@ -73,7 +73,7 @@ impl Zone {
             - self.rounds_per_block * u64::from(self.counts[drive_index])
     }
 
-    /// The number on its drive of the stripe at `inside` of the zone.
+    /// The number that the stripe at `inside` of the zone has on its drive.
     pub(super) fn row_of(&self, inside: u64) -> (usize, u64) {
         let turns = self.turns.len() as u64;
         let (round, turn) = (inside / turns, &self.turns[(inside % turns) as usize]);
@@ -87,7 +87,7 @@ impl Zone {
         (drive_index, row)
     }
 
-    /// The same for the parity stripe of the group at `inside` of the zone's groups.
+    /// Like `row_of`, for the parity stripe of the group at `inside` of the zone's groups.
     pub(super) fn parity_row_of(&self, parity: &ZoneParity, inside: u64) -> (usize, u64) {
         let groups = parity.pattern.groups();
         let (pattern, turn) = (
@@ -108,8 +108,8 @@ impl Zone {
 }
 
 impl StripeMap {
-    /// Zones of whole blocks over the drives that have room; a drive with less is left out from
-    /// there on, and the last drive cannot be used alone.
+    /// Zones of whole blocks over the drives that have room. A drive with less room is left out of
+    /// the later zones, and the last drive cannot be used alone.
     pub(super) fn add_zones_with_parity(
         &mut self,
         members: &[StripeMember],

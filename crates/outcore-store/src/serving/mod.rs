@@ -9,9 +9,9 @@
 //! - A submitter's pieces are either all with its own thread or all with servers. Before this
 //!   changes, new pieces are held back until everything in flight has returned. Thus, of two
 //!   requests over the same bytes, one a write, the first is still over before the second starts.
-//! - Only in a server, which always reaps, does a transfer carry pieces of several submitters. If a
-//!   submitter carried a piece for another, it would wait for a thread that may be busy with other
-//!   work.
+//! - Only a server, which always collects completions, starts a transfer with pieces of several
+//!   submitters. If a submitter carried a piece for another, it would wait for a thread that may be
+//!   busy with other work.
 //! - Threads start with their first piece, sleep when there is nothing to do, and end with the
 //!   volume. A submitter that is dropped takes back pieces that have not started, and waits for the
 //!   others.

@@ -1,5 +1,5 @@
 //! Drives that join and leave a volume, and datasets that move: contents stay right whatever
-//! happens in between, and a command that began before publishes nothing.
+//! happens in between, and a command that began before a change publishes nothing.
 //!
 //! Contract: as in `datasets`. The directory of a new drive appears in the list of drives, as in a
 //! drives file, before the drive is part of the volume.

@@ -56,7 +56,7 @@ fn open(place: &TestDir) -> DatasetVolume {
     DatasetVolume::open(Arc::clone(&place.device), place.drives()).unwrap()
 }
 
-/// Lets `loss` happen to a drive, to each of its shares from `share_from` (0 to 1) on.
+/// Lets `loss` happen to a drive, to each of its shares after the fraction `share_from` (0 to 1).
 fn lose(place: &TestDir, drive: &str, loss: Loss, share_from: f64) {
     let dir = place.path(drive);
     if loss == Loss::Missing {
@@ -469,7 +469,7 @@ fn a_replacement_is_refused_where_it_would_lose_or_mix_something() {
     assert!(place.get(&open(&place), "x").is_ok());
     lose(&place, "d1", Loss::Missing, 0.0);
     refused("d2", "new", "drive d1 is missing");
-    // With consent the volume can be written again, and what is lost has a name.
+    // With consent the volume can be written again, and each loss is listed by name.
     let replaced = replace(&place, "d1", "d1", true).unwrap();
     assert_eq!(replaced.damages.len(), 1);
     let volume = open(&place);
@@ -668,7 +668,7 @@ fn a_drive_that_has_lost_a_folder_is_damaged_and_not_in_the_way() {
             );
             let damages = volume.scrub(&[], &place.budget, Watch::NOBODY).unwrap();
             let is_told = |damage: &Damage| damage.is_repaired && damage.drive == drive;
-            // The folder, and what each of the datasets had in it.
+            // The folder, and the share of each dataset in it.
             assert!(
                 damages.iter().all(is_told) && damages.len() == 3,
                 "{damages:?}"

@@ -1,5 +1,5 @@
-//! What is interrupted or damaged twice: labels that are half written, lost labels and folders, and
-//! bits that flip while parity is computed.
+//! Repairs that are interrupted, and repeated damage: labels that are half written, lost labels and
+//! folders, and bits that flip while parity is computed.
 //!
 //! Contract: as in `datasets`.
 
@@ -205,7 +205,7 @@ fn a_lost_label_is_not_restored_beside_a_drive_that_is_older() {
         let error = scrub(&place).unwrap_err();
         assert!(error.to_string().contains("its label is lost"), "{error}");
         assert!(!label.exists() && place.files() == files);
-        // With the new one it is.
+        // With the new drive the label is restored.
         let volume = open_on(&place, moved(&place, "d0", "e"));
         let damages = volume.scrub(&[], &place.budget, Watch::NOBODY).unwrap();
         assert_eq!(damages.len(), 1, "{damages:?}");
@@ -228,7 +228,7 @@ fn two_directories_are_never_the_same_drive() {
         .unwrap();
     fs::create_dir(place.path("e")).unwrap();
     let aside = replace(&place, "d1", "e").unwrap().set_aside.unwrap();
-    // What was replaced gets its place again, and has lost its label.
+    // The replaced folder is put back, without its label.
     fs::rename(aside, place.path("d1/outcore-volume")).unwrap();
     fs::remove_file(place.path("d1/outcore-volume/volume.json")).unwrap();
     assert_eq!(scrub(&place).unwrap(), 1);
@@ -236,7 +236,7 @@ fn two_directories_are_never_the_same_drive() {
     let volume = open(&place);
     volume.remove("x").unwrap();
     place.put(&volume, "x", &newer).unwrap();
-    // So the other directory is what the drive was before.
+    // Therefore, the other directory counts as the replaced one.
     let volume = open_on(&place, moved(&place, "d1", "e"));
     let (drive, reason) = volume.absent().next().unwrap();
     assert!(drive.name == "d1" && reason.to_string().contains("was replaced"));

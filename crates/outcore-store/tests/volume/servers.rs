@@ -1,8 +1,8 @@
 //! Server threads of a volume: the same bytes and faults as without, one queue for all submitters,
 //! no unnecessary thread, and no leftovers.
 //!
-//! Contract: a gate, a hook that holds a transfer until the test opens it, forces what servers do
-//! at the same time as submitters. No test depends on timing.
+//! Contract: a gate is a hook that holds a transfer until the test opens it. It forces servers and
+//! submitters to work at the same time. No test depends on timing.
 
 use std::collections::HashMap;
 use std::sync::{Condvar, Mutex};

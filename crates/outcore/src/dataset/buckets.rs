@@ -5,9 +5,9 @@
 //! and [`Buckets::map`] load whole buckets, one per thread, call a function and write its result,
 //! all threads in parallel. [`Buckets::dataset`] makes a dataset of the items, bucket after bucket.
 //!
-//! Bounds: one read and one write to distribute, and one of each for the buckets that a function is
-//! called on. Memory holds the current buckets: the largest must fit three times, besides the
-//! chunks of a writing thread.
+//! Bounds: distributing is one read and one write of the items. A function on buckets is one read
+//! and one write of those buckets. Memory holds the buckets in work, next to the chunks of a
+//! writing thread; the largest bucket must fit three times.
 
 use bytemuck::Pod;
 use std::path::Path;
@@ -51,8 +51,8 @@ where
         })
     }
 
-    /// The same, by the item's position as well. The items must not have been filtered since they
-    /// were last read; the compiler checks this.
+    /// As [`TypedDataset::distribute`], but `bucket` also receives the item's position. The items
+    /// must not have been filtered since they were last read; the compiler checks this.
     ///
     /// # Errors
     /// The errors of [`TypedDataset::distribute`].
@@ -88,12 +88,12 @@ where
 }
 
 impl<T: Pod + Send + Sync> Buckets<T> {
-    /// Number of items in each.
+    /// Number of items in each bucket.
     pub fn counts(&self) -> &[u64] {
         &self.counts
     }
 
-    /// What the passes have done so far.
+    /// Summary of the passes so far.
     pub fn summary(&self) -> &Summary {
         self.passes.done_so_far()
     }

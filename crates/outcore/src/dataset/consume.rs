@@ -143,7 +143,8 @@ impl Execution {
         Ok((counts, self.done(done)))
     }
 
-    /// The same with a function that computes a number (`i64`) for each item of a batch.
+    /// Like [`Execution::distribute`], but with a function that computes a number (`i64`) for each
+    /// item of a batch.
     ///
     /// # Errors
     /// The errors of [`distribute_by`].
@@ -160,7 +161,7 @@ impl Execution {
     /// Writes each item to the part that `route` gives it; returns the totals of the parts.
     ///
     /// # Errors
-    /// Those of [`Execution::distribute_by`]. Usage: the number of files is not that of the ranges.
+    /// The errors of [`Execution::distribute_by`]. Usage: files and ranges differ in number.
     pub fn route(
         &mut self,
         route: &RecordRoute,

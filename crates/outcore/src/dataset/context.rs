@@ -63,7 +63,7 @@ impl ContextBuilder {
         self
     }
 
-    /// The same in bytes.
+    /// The limit on buffers and working memory, in bytes.
     pub fn memory_bytes(mut self, bytes: u64) -> Self {
         (self.options.memory_bytes, self.memory) = (bytes, None);
         self

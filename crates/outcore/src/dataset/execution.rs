@@ -45,7 +45,7 @@ use outcore_io::{Error, Result, units};
 pub enum Mode {
     /// Only computes types.
     Types,
-    /// Computes types, and the plan of the first such step.
+    /// Computes types, and the plan of the first step that needs all items.
     Plans,
     /// Runs the steps.
     Run,
@@ -101,10 +101,10 @@ impl Execution {
         matches!(self.items, Items::Lines { .. })
     }
 
-    /// Takes all steps; a last one that needs all items is left to run.
+    /// Takes all steps. If the last one needs all items, it does not run yet.
     ///
     /// # Errors
-    /// Steps that cannot follow one another; the errors of those before the last.
+    /// Steps that cannot follow one another; the errors of all steps before the last.
     pub fn take_steps(&mut self) -> Result<()> {
         while let Some(step) = self.steps.pop_front() {
             if matches!(self.ending, Some(Step::Late(_))) {
@@ -549,8 +549,8 @@ impl Execution {
         Ok(())
     }
 
-    /// The same for steps that may make many items per position, for consumers that need the number
-    /// of items.
+    /// Like `refine_files`, for steps that may make many items per position, for consumers that
+    /// need the number of items.
     pub(super) fn refine_many(&mut self) -> Result<()> {
         match &self.items {
             Items::Records(records) if records.table.yields() == Yield::Any => self.refine_files(),
@@ -635,7 +635,7 @@ impl Records {
         let schema = self.table.schema();
         let schema = match (&header, schema.record_bytes.len()) {
             (Some(header), _) => Schema::of_npy(header, format),
-            // The same names, unless several files contributed them.
+            // The names stay unless several files contributed them.
             (None, 1) if self.table.format() == format => Schema {
                 has_index: true,
                 ..schema.clone()

@@ -142,16 +142,16 @@ impl Execution {
 /// A short description of a step.
 fn how_of(ending: &Step) -> &'static str {
     match ending {
-        Step::Sort { options, .. } if options.unique => "sort, one a key",
+        Step::Sort { options, .. } if options.unique => "sort, one per key",
         Step::Sort { .. } => "sort",
         Step::SortLines {
             options, merges, ..
         } => match (merges, options.unique, options.count) {
             (_, _, true) => "count each",
             (false, false, _) => "sort",
-            (false, true, _) => "sort, one a key",
+            (false, true, _) => "sort, one per key",
             (true, false, _) => "merge",
-            (true, true, _) => "merge, one a key",
+            (true, true, _) => "merge, one per key",
         },
         Step::Late(step) => step.text(),
         Step::Shuffle { .. } => "shuffle",

@@ -157,7 +157,8 @@ mod tests {
         let order = field(2).descending().then(field(1).numeric());
         assert!(key(&order, "2 b") < key(&order, "1 a"));
         assert!(key(&order, "9  a") < key(&order, "10\ta"));
-        // A field that is a prefix of another comes first, so it comes last in descending order.
+        // A field that is a prefix of another comes first in ascending order and last in descending
+        // order.
         assert!(key(&order, "1 ab") < key(&order, "1 a"));
         let csv = Fields::from(field(2).separated_by(b','));
         assert!(key(&csv, "x,,c") < key(&csv, "x,\0,c"));

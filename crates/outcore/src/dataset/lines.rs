@@ -31,7 +31,7 @@ pub trait LineSource: Send {
         false
     }
 
-    /// Unpacks compressed files, to scratch for a result in `beside`.
+    /// Unpacks compressed files to the scratch for a result in the directory `beside`.
     ///
     /// # Errors
     /// The errors of reading and writing.
@@ -50,7 +50,7 @@ pub trait LineSource: Send {
     /// Files that cannot be examined.
     fn replace(&mut self, files: &[PathBuf]) -> Result<()>;
 
-    /// What the user calls a file.
+    /// The user's name for a file.
     fn name_of(&self, path: &Path) -> PathBuf {
         path.to_path_buf()
     }
@@ -116,7 +116,8 @@ impl Execution {
         Ok(())
     }
 
-    /// The first line that is out of the order of the last step, a sort, if there is one.
+    /// The first line that is out of order, if there is one. The last step, a sort, gives the
+    /// order.
     ///
     /// # Errors
     /// [`crate::Kind::Usage`] if the last step is not a sort of lines; the errors of reading.

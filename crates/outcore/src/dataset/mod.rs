@@ -156,14 +156,14 @@ impl Dataset {
         }
     }
 
-    /// The same with one more step.
+    /// This dataset with one more step.
     #[must_use]
     pub fn then(mut self, step: Step) -> Self {
         self.steps.push(step);
         self
     }
 
-    /// The same with more steps.
+    /// This dataset with more steps.
     #[must_use]
     pub fn and(mut self, steps: impl IntoIterator<Item = Step>) -> Self {
         self.steps.extend(steps);

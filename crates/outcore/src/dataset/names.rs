@@ -46,7 +46,7 @@ fn shards_of(manifest: &Path) -> Result<Vec<PathBuf>> {
         shard.check(&facts).map_err(|cause| {
             Error::usage(OPEN, cause)
                 .path(path)
-                .hint("name the shards one by one, if they belong together as they are")
+                .hint("if these shards do belong together, name them one by one")
         })?;
         paths.push(shard.path);
     }
@@ -91,14 +91,15 @@ fn matches(pattern: &[u8], name: &[u8]) -> bool {
 
 /// Requirements on the elements of files.
 pub(super) struct Elements {
-    /// Bytes of one.
+    /// Bytes of one element.
     bytes: usize,
     /// The only format that arrays may have; `None` accepts any format of that length.
     format: Option<RecordFormat>,
 }
 
 impl Elements {
-    /// Values of type `T`: arrays of numbers must match; the caller defines other types.
+    /// Values of type `T`. If `T` is a number, arrays must have that type; otherwise only the
+    /// length must match.
     pub(super) fn of_type<T: 'static>() -> Result<Self> {
         let numbers = [
             (TypeId::of::<u8>(), NumberType::U8),

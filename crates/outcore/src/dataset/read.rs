@@ -34,7 +34,7 @@ impl Context {
         Ok(self.read_inputs(&inputs))
     }
 
-    /// The same for a list of known files.
+    /// Like [`Context::read`], for a list of known files.
     pub fn read_inputs<T: bytemuck::Pod + Send + Sync>(
         &self,
         inputs: &[Input],

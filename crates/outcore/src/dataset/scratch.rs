@@ -86,7 +86,7 @@ pub(super) struct PassOutput {
 }
 
 impl PassOutput {
-    /// As the output of the pass that writes it.
+    /// This place as the output of the pass that writes it.
     pub(super) fn output(&self) -> Output {
         match &self.paths[..] {
             [path] => Output::File {
@@ -100,7 +100,7 @@ impl PassOutput {
         }
     }
 
-    /// As the inputs of the pass that reads it.
+    /// This place as the inputs of the pass that reads it.
     pub(super) fn files(&self) -> Vec<Input> {
         self.paths.iter().map(Input::raw).collect()
     }

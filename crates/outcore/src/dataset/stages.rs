@@ -137,7 +137,7 @@ pub trait Stages: Sized {
         primitives::write(&passes.job(), &last, &output, replace)
     }
 
-    /// Whether a pass produces the items, rather than files that hold them already.
+    /// Whether a pass produces the items; otherwise files already hold them.
     fn is_made(&self) -> bool {
         true
     }

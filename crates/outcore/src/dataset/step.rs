@@ -78,7 +78,7 @@ pub enum Step {
     Windows(usize),
     /// The last record first.
     Reverse,
-    /// Merges the records of sorted files into one order; as [`Step::Sort`].
+    /// Merges the records of sorted files into one order; see [`Step::Sort`] for the fields.
     Merge {
         /// Keys that replace the records' own.
         by: Option<ItemType>,

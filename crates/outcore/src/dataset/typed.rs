@@ -296,7 +296,7 @@ where
         self.sort_with(SortOptions::default())
     }
 
-    /// The same with options: the largest first, one item per key.
+    /// Like [`TypedDataset::sort`], with options: the largest first, one item per key.
     pub fn sort_with(self, options: SortOptions) -> TypedDataset<Behind<P, InOrder>>
     where
         P::Item: Sortable,
@@ -327,8 +327,8 @@ where
         self.with(|inner| Behind { inner, whole })
     }
 
-    /// The same in the order of the keys of `format`, whose record length must equal the item
-    /// length, or in descending order.
+    /// Like [`TypedDataset::merge`], but in the order of the keys of `format`, whose record length
+    /// must equal the item length, or in descending order.
     pub fn merge_by(
         self,
         format: &RecordFormat,

@@ -1,10 +1,10 @@
 //! The threads of one phase: started together, stopped together, one failure.
 //!
-//! Contract: [`ThreadGroup::run`] calls the work once per thread and waits for all. The first
-//! failure, panic, or thread that the system refuses is the result; it replaces an interruption,
-//! even an earlier one. It makes [`ThreadGroup::check`] fail in the other threads, so that they
-//! stop at their next check. Cancelling the job does the same. With one thread the work runs on the
-//! caller's thread, which keeps runs on an in-memory device repeatable.
+//! Contract: [`ThreadGroup::run`] calls the work once per thread and waits for all. The result is
+//! the first failure: an error, a panic, or a thread that the system refuses. It replaces an
+//! interruption, even an earlier one, and makes [`ThreadGroup::check`] fail in the other threads,
+//! so that they stop at their next check. Cancelling the job does the same. With one thread the
+//! work runs on the caller's thread, which keeps runs on an in-memory device repeatable.
 
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};

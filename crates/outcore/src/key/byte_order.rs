@@ -54,7 +54,7 @@ impl ByteOrder {
         }
     }
 
-    /// The same byte by byte, for any machine.
+    /// Like `apply_shuffles`, but byte by byte, for any machine.
     fn apply_bytes(&self, records: &mut [[u8; RECORD_BYTES]]) {
         for record in records {
             let old = *record;

@@ -257,8 +257,8 @@ impl Checker {
             .hint("check the type, or whether the file is complete"))
     }
 
-    /// Adds the report of a checker, of the same format and options, that saw the records directly
-    /// after this one's. Panics if this one stopped inside a record.
+    /// Adds the report of `next`, a checker with the same format and options. It saw the records
+    /// that directly follow those of this one. Panics if this one stopped inside a record.
     pub fn merge(&mut self, next: &Checker) {
         assert!(self.partial.is_empty(), "pieces end with a record");
         assert_eq!(self.options, next.options, "checkers of one stream");
@@ -404,7 +404,7 @@ impl Checker {
 #[derive(Debug, Clone, Copy)]
 struct Relation {
     keys: Ordering,
-    /// By bytes, if ties count and the keys are equal.
+    /// The order of the bytes, if ties count and the keys are equal.
     ties: Ordering,
 }
 

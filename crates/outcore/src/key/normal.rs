@@ -97,7 +97,7 @@ pub(super) mod tests {
         }
     }
 
-    /// The same for single precision.
+    /// Like `naive_f64`, for single precision.
     pub(crate) fn naive_f32(a: f32, b: f32) -> Ordering {
         match (a.is_nan(), b.is_nan()) {
             (true, true) => a.to_bits().cmp(&b.to_bits()),
@@ -128,7 +128,7 @@ pub(super) mod tests {
         );
     }
 
-    /// The same for half precision, given as bits.
+    /// Like `naive_f64`, for half precision, given as bits.
     pub(crate) fn naive_f16(a: u16, b: u16) -> Ordering {
         let real = |bits| half::f16::from_bits(bits).to_f64();
         match real(a).is_nan() && real(b).is_nan() {
@@ -156,7 +156,7 @@ pub(super) mod tests {
         ]
     }
 
-    /// The same for single precision.
+    /// Like `f64_bits`, for single precision.
     pub(crate) fn f32_bits() -> impl Strategy<Value = u32> {
         let borders = [
             0,

@@ -7,12 +7,12 @@
 //! - a row of an array of more dimensions is a record: a vector of all its elements;
 //! - a structured dtype is a record whose fields are the keys in order, or those chosen by name.
 //!
-//! Booleans are `u8`, dates and time spans `i64` (NaT is the smallest), complex numbers two floats,
-//! `S` strings bytes, `U` strings code points. Void fields are carried but are not keys. Floats of
-//! more than 8 bytes, and rows too long for a key, have no order. Everything else is an error with
-//! a reason. A header is written with exactly the dtype text that was read. It has the same length
-//! for every number of rows, so it can be written last. Source: numpy/lib/format.py's specification
-//! of the format ("NEP 1").
+//! Some types are read as others: booleans as `u8`, dates and time spans as `i64` (NaT is the
+//! smallest), complex numbers as two floats, `S` strings as bytes, `U` strings as code points. Void
+//! fields are carried but are not keys. Floats of more than 8 bytes, and rows too long for a key,
+//! have no order. Everything else is an error with a reason. A header is written with exactly the
+//! dtype text that was read. It has the same length for every number of rows, so it can be written
+//! last. Source: numpy/lib/format.py's specification of the format ("NEP 1").
 
 use super::dtype::{Element, NpyField, corrupt, describe, refused, shape};
 use super::literal::{self, Entry, Literal};

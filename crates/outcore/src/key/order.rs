@@ -222,9 +222,9 @@ pub(super) fn atoms_of(format: &RecordFormat, options: OrderOptions) -> Vec<Atom
     atoms
 }
 
-/// The same with each byte of a record once, so that the string is another form of the record:
-/// floats by all their bits. `None` if another part of the key follows a float, because NaNs with
-/// different bits would prevent its comparison.
+/// As [`atoms_of`], but each byte of a record occurs once, so that the string is another form of
+/// the record. Floats compare by all their bits. `None` if another part of the key follows a float,
+/// because NaNs with different bits would prevent its comparison.
 pub(super) fn whole_atoms_of(format: &RecordFormat, descending: bool) -> Option<Vec<Atom>> {
     let (last, others) = format.keys().split_last()?;
     let is_one = |key: &KeyField| matches!(key.kind, KeyKind::Numbers(number) if number.bytes() == key.len_bytes);

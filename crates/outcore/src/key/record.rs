@@ -21,8 +21,8 @@ use std::fmt;
 use outcore_io::units;
 use outcore_io::{Error, Result};
 
-/// The largest record, in bytes, for any memory, as for lines: offsets in memory have 32 bits.
-/// Plans compute how much memory a job needs for records of its length.
+/// The largest record, in bytes, however large the memory; lines have the same limit. Offsets in
+/// memory have 32 bits. Plans compute how much memory a job needs for records of its length.
 const RECORD_BYTES_MAX: usize = 1 << 30;
 
 /// The largest sum of the key fields' lengths, in bytes (fields may overlap), which bounds the

@@ -72,7 +72,7 @@ impl NumberBits {
         }
     }
 
-    /// The same, with all NaNs of floats of `bytes` as one key.
+    /// These bits, with all NaNs of floats of `bytes` as one key.
     pub(super) fn with_one_nan(self, bytes: usize) -> Self {
         NumberBits {
             most: nan_image(bytes),
@@ -196,7 +196,7 @@ pub(super) struct WordPart {
     right_bits: u32,
 }
 
-// The order's contract bases its memory on these sizes.
+// The memory bound in the contract of `order` relies on these sizes.
 const _: () = assert!(size_of::<Word>() <= 64 && size_of::<WordPart>() <= 48);
 
 #[derive(Debug, Clone, Copy)]

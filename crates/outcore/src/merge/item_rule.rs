@@ -10,7 +10,7 @@ use std::fmt;
 use crate::key::sort_key::{KeyedItem, Rank, SharedKey};
 use crate::read::framing::ItemFraming;
 
-/// Number of 16-byte words in a prefix: a record has one, an item has all.
+/// Largest number of 16-byte words in a prefix: records have one word, lines and rows have all.
 pub(crate) const PREFIX_WORDS: usize = 4;
 /// The first bytes of an order string, padded with zeros: they order records as far as they differ.
 pub(crate) type Prefix = [u128; PREFIX_WORDS];

@@ -56,7 +56,7 @@ pub(crate) trait Merge: Send {
     fn start(&mut self, runs: &LoadedRuns<'_>) -> Result<()>;
     /// Takes the next loaded part of a run that was used up; an empty part ends it.
     fn advance(&mut self, runs: &LoadedRuns<'_>, run: usize) -> Result<()>;
-    /// Moves elements to `out`, which has room for a whole number of them (for lines, of any size),
+    /// Moves elements to `out`. `out` has room for a whole number of elements (any size for lines),
     /// and no more than the runs have left.
     fn merge(&mut self, runs: &mut LoadedRuns<'_>, out: &mut [u8]) -> Result<Merged>;
 }
@@ -84,7 +84,7 @@ impl<K> Numbers<K> {
     }
 }
 
-/// Among equal numbers, that of a run that has not ended comes first.
+/// Among equal numbers, a number of a run that has not ended comes first.
 #[inline(always)]
 fn is_before<K: Ord>(a: &Node<K>, b: &Node<K>) -> bool {
     (a.key < b.key) | ((a.key == b.key) & (a.run < b.run))

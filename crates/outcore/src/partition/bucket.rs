@@ -113,7 +113,7 @@ pub(crate) struct Bucket<K = ()> {
     pub(crate) depth: usize,
     /// Whether all keys are equal.
     pub(crate) is_equal: bool,
-    /// The bytes of the item of which all items are copies, if they are only counted.
+    /// If items are only counted: the bytes of the item, of which all items are copies.
     pub(crate) copies_of: Option<Box<[u8]>>,
     /// Data of this kind of job.
     pub(crate) kind: K,

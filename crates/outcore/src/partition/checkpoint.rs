@@ -4,7 +4,7 @@
 //! [`SHORT`], [`COST_PARTS`] times its duration must also have passed, so that checkpoints take
 //! about 2 % of the time. Then each thread ends its writes in flight and joins the meeting. The
 //! last one to join syncs the files, records the progress of all, and commits the journal; only
-//! then does any of them go on. During a distribution, the records are the blocks that each thread
+//! then do the threads go on. During a distribution, the records are the blocks that each thread
 //! has distributed and its segments on scratch. Afterwards they are the ranges of the output, the
 //! checksums of the writes that have ended, and the edge blocks that are not full; or the parts of
 //! rows that their sink has written. The last record names the finished file
@@ -42,7 +42,8 @@ use outcore_io::scratch::{Scratch, ScratchAddress};
 const PARTS: u64 = 32;
 const BETWEEN_BYTES_MIN: u64 = 256 << 10;
 const BETWEEN_BYTES_MAX: u64 = 4 << 30;
-/// The time between two checkpoints, in durations of the last one, unless that was short.
+/// The time between two checkpoints, as a multiple of the duration of the last one, unless that was
+/// short.
 const COST_PARTS: u32 = 50;
 const SHORT: Duration = Duration::from_millis(5);
 /// Longest payload of a record here.
@@ -62,7 +63,7 @@ pub(crate) struct Checkpoints<'a> {
     pace: Pace,
     moved: Vec<Mutex<Moved>>,
     written: Mutex<Written>,
-    /// The parts of rows that the last record of them has.
+    /// The number of parts in the last record of parts of rows.
     last_parts: Mutex<usize>,
     /// The content of the journal of an earlier run, and the rest of the job.
     pub(crate) continued: Option<Continued>,
@@ -73,7 +74,7 @@ pub(crate) struct Checkpoints<'a> {
 struct Moved {
     /// Blocks that are not recorded yet.
     blocks: Vec<u64>,
-    /// For each bucket, its segments that were looked at, and their items.
+    /// For each bucket, how many of its segments were examined, and the number of items in them.
     seen: Vec<Seen>,
 }
 
@@ -108,7 +109,8 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl<'a> Checkpoints<'a> {
-    /// Those of a job that begins, or, with what a dead one has left, continues.
+    /// The checkpoints of a job that begins, or, with `continued`, of one that continues a dead
+    /// job.
     ///
     /// # Errors
     /// The journal cannot be made.
@@ -203,8 +205,8 @@ impl<'a> Checkpoints<'a> {
         }
     }
 
-    /// Records what a thread has distributed: its blocks, and the segments in `outs`, of which no
-    /// write is in flight. It counts after the next commit.
+    /// Records what a thread has distributed: its blocks, and the segments in `outs`. No write of
+    /// these segments may be in flight. The record counts after the next commit.
     pub(crate) fn record_moved(&self, thread: usize, outs: &[Out]) -> Result<()> {
         let mut moved = lock(&self.moved[thread]);
         let mut journal = lock(&self.journal);
@@ -304,8 +306,8 @@ impl<'a> Checkpoints<'a> {
         Some(&continued.restored.ranges)
     }
 
-    /// Keeps these of the bytes that an earlier run has written, and gives `writer` the blocks at
-    /// their borders. All others are written again.
+    /// Keeps `kept` of the bytes that an earlier run has written, and gives `writer` the blocks at
+    /// their borders. All other bytes are written again.
     ///
     /// # Errors
     /// A block cannot be read.
@@ -347,7 +349,8 @@ impl<'a> Checkpoints<'a> {
         })
     }
 
-    /// Records which parts of rows are in the output, durably, and what their sink says of them.
+    /// Durably records which parts of rows are in the output, and `state`, the sink's description
+    /// of them.
     pub(crate) fn keep_parts(&self, written: PartsWritten, state: &[u8]) -> Result<()> {
         let mut journal = lock(&self.journal);
         for state in state.chunks(RECORD_BYTES) {
@@ -383,7 +386,7 @@ impl<'a> Checkpoints<'a> {
         if written.replaces {
             journal.append(self.volume, KEPT, &[])?;
         }
-        // Also without a range: the edge blocks follow.
+        // Appended even without a range, because the edge blocks follow.
         journal.append(self.volume, RANGES, &[])?;
         for ranges in written.ranges.chunks(RECORD_BYTES / 16) {
             let words: Vec<u64> = ranges

@@ -249,7 +249,7 @@ impl<K: Key> Table<K> {
     }
 }
 
-/// Up to `ranges - 1` splitters, and which of them fill `heavy_share` of a range.
+/// Up to `ranges - 1` splitters, and whether each fills `heavy_share` of a range.
 fn choose_splitters<K: Key>(
     sorted_sample: &[K],
     ranges: usize,

@@ -174,8 +174,8 @@ impl<'o> Ends<'o> {
         )
     }
 
-    /// The same in `dir`, a private directory next to the output, which may hold the unfinished
-    /// output of a dead job.
+    /// Like `stage`, but in `dir`, a private directory next to the output, which may hold the
+    /// unfinished output of a dead job.
     pub(crate) fn stage_in(
         &self,
         dir: PrivateDir,
@@ -194,7 +194,7 @@ impl<'o> Ends<'o> {
         )
     }
 
-    /// The scratch that a dead job has left in `dirs`, with logs that end there.
+    /// The scratch that a dead job has left in `dirs`, with logs that end at `ends_bytes`.
     pub(crate) fn scratch_again(
         &self,
         job: &Job,
@@ -284,8 +284,8 @@ impl<'o> Ends<'o> {
         // Once the output has its name, there may be no other copy.
         check_unchanged(&self.volume, &self.parts, is_consumed)?;
         let scratch_bytes = scratch.as_ref().map_or(0, Scratch::peak_bytes);
-        // Publishing needs the space of scratch for names and records. Scratch stays if it holds
-        // data that the inputs no longer have, or if a journal vouches for it.
+        // Publishing needs space for names and records, so scratch is removed first. It stays if it
+        // holds data that the inputs no longer have, or if a journal vouches for it.
         let kept = match scratch {
             Some(scratch) if !is_consumed && !scratch.is_kept() => {
                 scratch.remove();

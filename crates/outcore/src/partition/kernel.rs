@@ -145,7 +145,7 @@ impl Scatter {
         scatter
     }
 
-    /// The same for `bucket_count` buckets that get their buffers one by one; until all have
+    /// A scatter of `bucket_count` buckets that get their buffers one by one; until all have
     /// theirs, records can only be appended.
     pub(crate) fn without_buffers(bucket_count: usize, capacity_bytes: usize) -> Self {
         let nowhere = std::ptr::null_mut();
@@ -297,7 +297,7 @@ impl Scatter {
         self.scatter_numbers::<K>(bytemuck::cast_slice(keys), buckets)
     }
 
-    /// The same for the keys in `bytes`, stored one after another, aligned or not.
+    /// Like `scatter_keys`, for the keys in `bytes`, stored one after another, aligned or not.
     pub(crate) fn scatter_numbers<K: Pod>(
         &mut self,
         bytes: &[u8],
@@ -316,7 +316,7 @@ impl Scatter {
         }
     }
 
-    /// The same through lines, for checked arguments.
+    /// Like `scatter_numbers`, but through lines, for checked arguments.
     fn scatter_lines<K: Pod>(&mut self, bytes: &[u8], buckets: &[u16]) -> Option<Full> {
         let source = bytes.as_ptr().cast::<K>();
         let lines = self.lines.as_mut_ptr();
@@ -379,7 +379,8 @@ impl Scatter {
         false
     }
 
-    /// The same for records of `record_bytes` each, stored one after another in `records`.
+    /// Like `scatter_keys`, for records of `record_bytes` each, stored one after another in
+    /// `records`.
     pub(crate) fn scatter_records(
         &mut self,
         records: &[u8],
@@ -393,8 +394,8 @@ impl Scatter {
         self.scatter_each(records, record_bytes, buckets)
     }
 
-    /// The same, directly to the buffers, for checked arguments. If the length is known at compile
-    /// time, a record is one or two registers.
+    /// Like `scatter_records`, but directly to the buffers, for checked arguments. If the length is
+    /// known at compile time, a record is one or two registers.
     #[inline(always)]
     fn scatter_each(
         &mut self,
@@ -484,8 +485,8 @@ unsafe fn write_line(to: *mut u8, line: &Line) {
     }
 }
 
-/// The same for a line of bytes. [`fence`] must be called before anything else is written or read
-/// there.
+/// Like `write_line`, for a line of bytes. [`fence`] must be called before anything else is written
+/// or read there.
 ///
 /// # Panics
 /// Unless `to` is a whole line.

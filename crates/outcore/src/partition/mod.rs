@@ -60,8 +60,8 @@ pub(crate) const SPLIT_READS_MIN: usize = 12;
 /// The line for reading segments that are sampled or distributed again.
 pub(crate) const SPLIT_SEGMENTS: &str = "segments to split";
 
-/// Scratch that is made when it is first needed: most jobs whose data fit in memory need none, and
-/// no permission to make it.
+/// Scratch that is made when it is first needed: most jobs whose data fit in memory need neither
+/// scratch nor permission to make it.
 pub(crate) struct LazyScratch<'a> {
     made: OnceLock<Scratch>,
     making: Mutex<()>,
@@ -106,7 +106,7 @@ impl<'a> LazyScratch<'a> {
         self.made.get()
     }
 
-    /// The same, to be removed.
+    /// The scratch, if it has been made, for the caller to remove.
     pub(crate) fn into_made(self) -> Option<Scratch> {
         self.made.into_inner()
     }
@@ -222,8 +222,9 @@ impl<'a> Partition<'a> {
         left.fetch_sub(segments as i64, Ordering::Relaxed);
     }
 
-    /// Which of `bucket_count` about equal buckets, which hold all of `data_bytes`, stay in memory:
-    /// as many as fill the reservation. If the sample was lopsided, a little more goes to scratch.
+    /// Which of `bucket_count` about equal buckets stay in memory: as many as fill the reservation.
+    /// Together the buckets hold `data_bytes`. If the sample was lopsided, a little more goes to
+    /// scratch.
     pub(crate) fn resident(&self, bucket_count: usize, data_bytes: u64) -> Resident {
         let resident_bytes = self.sizes.resident_segments * self.sizes.capacity_bytes();
         let resident_bytes = resident_bytes as u128;

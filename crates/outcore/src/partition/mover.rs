@@ -16,7 +16,7 @@ use outcore_io::Result;
 
 /// Items of one length that are routed, then moved.
 const FIXED_BATCH: usize = 1024;
-/// The same of varying lengths.
+/// Items of varying lengths that are routed, then moved.
 const VARYING_BATCH: usize = 512;
 /// Largest key memory that stays from one batch to the next.
 const KEPT_BYTES_MAX: usize = 4 << 20;
@@ -129,7 +129,7 @@ impl<F: FixedItems, R: Route> Mover for FixedMover<F, R> {
                     buckets[count] = bucket;
                     count += 1;
                 } else if worker.is_ordered() {
-                    // The items before it are in another run of the input than those after it.
+                    // Items before and after this point are in different runs of the input.
                     worker.scatter(&self.items, &self.kept, &buckets[..count])?;
                     self.kept.clear();
                     count = 0;
@@ -163,7 +163,7 @@ impl MadeKeys {
 pub(crate) struct Item<'i> {
     /// The whole item, with its framing.
     pub(crate) bytes: &'i [u8],
-    /// Its order among those of the input.
+    /// Its place in the order of the input.
     pub(crate) position: u64,
     /// Its bucket.
     pub(crate) bucket: usize,

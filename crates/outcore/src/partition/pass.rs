@@ -66,8 +66,8 @@ pub(crate) fn read_all<'a, R: Reader>(
     }
 }
 
-/// How much one thread takes at once: one part in `share` of the rest, at least one block or
-/// segment. Long stretches leave fewer runs to remember if order matters.
+/// How much one thread takes at once: the rest divided by `share`, at least one block or segment.
+/// Long stretches leave fewer runs to remember if order matters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct TakeShare(pub(super) u64);
 

@@ -33,12 +33,12 @@ use outcore_io::units;
 
 pub(crate) use search::{Planned, best_of, on_fewer_threads, plan_within};
 
-/// Largest number of buckets of one distribution: beyond it every store misses the caches.
+/// Largest number of buckets of one distribution: with more, every store misses the caches.
 pub(crate) const BUCKETS_MAX: usize = 2048;
 /// Largest segment: drives gain less from larger ones than the memory for buffers costs
 /// (docs/decisions/0016).
 pub(crate) const SEGMENT_BYTES_MAX: usize = 512 << 10;
-/// Number of halvings of it to try.
+/// How often the search halves that length.
 const SEGMENT_HALVINGS: u32 = 7;
 /// Largest bucket in memory: offsets in it have 32 bits.
 pub(crate) const AREA_BYTES_MAX: usize = (u32::MAX / 2) as usize;
@@ -48,7 +48,7 @@ const READ_BYTES_WANTED: usize = 64 << 10;
 /// Smallest number of input reads per drive, over all threads: four in flight while one is
 /// processed.
 const READS_MIN: usize = 5;
-/// The same per thread: two in flight while one is processed.
+/// Smallest number of input reads per thread: two in flight while one is processed.
 const THREAD_READS_MIN: usize = 3;
 /// Smaller data are moved in small pages.
 const HUGE_PAGES_FROM_BYTES: u64 = 1 << 20;
@@ -141,7 +141,7 @@ pub(crate) struct Buckets {
     pub(crate) has_extents: bool,
 }
 
-/// What a kind of job uses if memory is plentiful.
+/// The resources that a kind of job uses if memory is plentiful.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Wishes {
     pub(crate) element_bytes: Option<usize>,
@@ -149,7 +149,7 @@ pub(crate) struct Wishes {
     pub(crate) areas: usize,
     /// Whether items are ordered in buffers separate from their bucket.
     pub(crate) has_chunks: bool,
-    /// Stretches of the input that a thread may read in parallel, and reads over all of them.
+    /// Stretches of the input that a thread may read in parallel, and the reads of all stretches.
     pub(crate) open_chunks_max: usize,
     pub(crate) reads_max: usize,
 }
@@ -244,7 +244,7 @@ impl PartitionPlan {
         (each_bytes / self.segment_payload_bytes.max(1) as u64) as usize
     }
 
-    /// The number of these that a bucket almost certainly gets.
+    /// Number of whole segments that a bucket almost certainly gets from one thread.
     fn sure_segments(&self) -> usize {
         let expected = self.expected_segments();
         expected - expected.div_ceil(8)
@@ -319,7 +319,7 @@ impl PartitionPlan {
             .always(BUCKETS, Pool::total_bytes(self.segment_bytes, slots))
     }
 
-    /// The same, with the memory for reading in order: blocks, and lines that span blocks.
+    /// This ledger with the memory for reading in order: blocks, and lines that span blocks.
     pub(crate) fn with_regions(&self, ledger: Ledger, across_bytes: u64) -> Ledger {
         let (threads, sizes) = (self.job.threads, self.region_sizes());
         let reads_bytes = Pool::total_bytes(sizes.slot_bytes(), sizes.slots() * threads);
@@ -423,8 +423,9 @@ impl PartitionPlan {
             (DISTRIBUTE, distribute),
             (last_phase, last),
         ];
-        // Segments that are read to be distributed again make room. Per bucket and thread, the last
-        // block is half empty; the last extent may also be, if the bucket gets less than expected.
+        // Segments that are read to be distributed again free their space. Per bucket and thread,
+        // the last block is half empty; the last extent may also be, if the bucket gets less than
+        // expected.
         let live_bytes = match again_bytes {
             0.0 => away_bytes,
             // All data, and one bucket twice while it is read and written.
@@ -517,7 +518,7 @@ impl PartitionPlan {
         )?;
         match (self.distributions, self.scratch_bytes) {
             (0, _) => writeln!(f, "  fits in memory: one pass, nothing goes to scratch")?,
-            (_, 0) => writeln!(f, "  what finds no place in a table goes through scratch")?,
+            (_, 0) => writeln!(f, "  items that a table has no room for go to scratch")?,
             (n, _) => writeln!(
                 f,
                 "  {} through scratch, then bucket by bucket",

@@ -71,7 +71,7 @@ pub(crate) fn refine<K>(
     Ok((done, most_splits))
 }
 
-/// The same with one bucket per thread, for buckets that one thread can split.
+/// Like [`refine`], but with one bucket per thread, for buckets that one thread can split.
 pub(crate) fn refine_side_by_side<K: Send>(
     partition: &Partition<'_>,
     buckets: Vec<Bucket<K>>,
@@ -131,7 +131,7 @@ impl LongItem {
         self.join_bytes(&read.segment, read.payload())
     }
 
-    /// The same for a segment's payload in memory.
+    /// Like `join`, for a segment's payload in memory.
     pub(crate) fn join_bytes<'r>(
         &'r mut self,
         segment: &'r Segment,

@@ -1,4 +1,4 @@
-//! What the journal of a dead job vouches for, and who the job was.
+//! The work that the journal of a dead job vouches for, and the identity of the job.
 //!
 //! Contract: [`Identity`] says which job a journal belongs to; [`Identity::difference`] names the
 //! first difference from another identity. [`Restored`] is the content of a journal. It has the
@@ -10,8 +10,8 @@
 //! A run that resumes counts only the items for which the journal did not vouch before. Its records
 //! give ranks among these items, and [`Restored`] translates the ranks.
 //!
-//! Bounds: a description per segment, in place of those that the plan has memory for; a word per
-//! block of the input, two words per gap of ranks.
+//! Bounds: one description per segment, in the memory that the plan reserves for descriptions; one
+//! word per block of the input; two words per gap of ranks.
 
 use std::collections::HashMap;
 use std::ops::Range;
@@ -204,10 +204,10 @@ impl Identity {
             false => Some(format!("it had another {}", was.name)),
         });
         let is_other = self.options.len() != now.options.len();
-        found.or_else(|| is_other.then(|| "its options were others".to_owned()))
+        found.or_else(|| is_other.then(|| "its options were different".to_owned()))
     }
 
-    /// The difference of the option `now` from the one of its name here, in words.
+    /// The difference between the option `now` and the option of the same name here, in words.
     pub(crate) fn difference_in(&self, now: &IdentityOption) -> Option<String> {
         let was = self.options.iter().find(|option| option.name == now.name)?;
         was.difference(now)
@@ -291,8 +291,8 @@ pub(super) struct SegmentEntry {
 /// One thread of the dead job.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Sequence {
-    /// The blocks that it distributed, in its order: their positions; or their chunks, one entry
-    /// per region; or the positions behind stretches of rows.
+    /// The blocks that it distributed, in its order. An entry is the position of a block, the chunk
+    /// of a region, or the position after a stretch of rows.
     pub(crate) blocks: Vec<u64>,
     /// For each bucket, the ranks of the items that are on scratch.
     covered: HashMap<u32, Ranges>,
@@ -302,7 +302,7 @@ pub(crate) struct Sequence {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct PartsWritten {
     pub(crate) parts: usize,
-    /// Their rows as they were sorted, and the bytes of these.
+    /// The number of sorted rows that the parts took, and of the bytes of these rows.
     pub(crate) items: u64,
     pub(crate) bytes: u64,
 }
@@ -315,8 +315,8 @@ pub(super) struct PartsRecord {
     pub(super) written: PartsWritten,
 }
 
-/// The parts that were written at a checkpoint, and what the sink says of those since the one
-/// before.
+/// The parts that were written at a checkpoint, and what the sink says of the parts since the
+/// checkpoint before.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct PartsKept {
     pub(crate) written: PartsWritten,
@@ -337,7 +337,7 @@ pub(crate) struct Restored {
     pub(super) finished: Option<Finished>,
     /// Bytes of the output that are in its unfinished file.
     pub(super) ranges: Ranges,
-    /// Edge blocks of these that are not.
+    /// Edge blocks of the output that are not in that file.
     pub(super) edges: Vec<EdgeBlock>,
     /// The pieces that were written to that file, and the length of its header.
     pieces: Vec<WrittenPiece>,
@@ -435,8 +435,8 @@ impl Restored {
             .map_or_else(PartsWritten::default, |kept| kept.written)
     }
 
-    /// For each bucket whether its output has been written. One without bytes counts as not
-    /// written: a table may have all of its lines.
+    /// Whether the output of each bucket has been written. A bucket without bytes counts as not
+    /// written, because a table may hold all of its lines.
     fn are_written(&self) -> Vec<bool> {
         let mut written = vec![false; self.settled.division.bucket_count];
         let Some(Totals { buckets, .. }) = &self.totals else {
@@ -601,7 +601,7 @@ struct Reading {
     identity: Option<Identity>,
     settled: Option<Settled>,
     sequences: Vec<Sequence>,
-    /// What was vouched for when the run that wrote the current records began.
+    /// The ranks that were vouched for when the run that wrote the current records began.
     before: Vec<HashMap<u32, Ranges>>,
     vouched: Vouched,
     totals: Option<Totals>,
@@ -704,7 +704,7 @@ impl Reading {
             PART_STATE => self.part_state.extend_from_slice(payload),
             ROW_PARTS => {
                 let PartsRecord { follows, written } = record.value()?;
-                // A run may have lost what was recorded behind that.
+                // A run may have lost parts that were recorded after these.
                 self.parts.retain(|kept| kept.written.parts <= follows);
                 let state = std::mem::take(&mut self.part_state);
                 self.parts.push(PartsKept { written, state });

@@ -41,7 +41,7 @@ pub(crate) struct Found {
     age: Option<Duration>,
 }
 
-/// The rest that a dead job has left.
+/// What is left of a dead job.
 enum Rest {
     /// Its directories on the scratch drives.
     Scratch(Vec<PrivateDir>),
@@ -51,12 +51,12 @@ enum Rest {
     Output(Finished),
 }
 
-/// A job that can be resumed, or is.
+/// A job that can be resumed, or that continues a killed one.
 pub(crate) struct Resuming {
     options: ResumeOptions,
     /// The directory that contains the output.
     parent: PathBuf,
-    /// What names the private directory next to the output.
+    /// The key in the name of the private directory next to the output.
     key: OsString,
     /// The output.
     path: PathBuf,
@@ -64,7 +64,7 @@ pub(crate) struct Resuming {
     found: Option<Found>,
 }
 
-/// What names the private directory of a job that writes `output`.
+/// The key in the name of the private directory of a job that writes `output`.
 pub(crate) fn key_of(output: &Path) -> OsString {
     let mut key = output.file_name().unwrap_or_default().to_os_string();
     key.push(" (resume)");
@@ -123,7 +123,7 @@ pub fn was_published(output: &Path) -> Result<bool> {
     Ok(finished.is_some_and(|finished| finished.is_at(&output)))
 }
 
-/// Gives up what this job has left in its directory, and its journal, so that it begins anew.
+/// Removes the directory and the journal of this job, so that it begins anew.
 ///
 /// # Errors
 /// Usage: another run holds it. The system's error.
@@ -133,7 +133,7 @@ pub(crate) fn forget(job: &Job, output: &Output) -> Result<()> {
     };
     let path = file_behind(RESUME, path)?;
     let dir = job.device.reopen_private_dir(&dir_of(&path))?;
-    // Dropping it removes it.
+    // Dropping the directory removes it.
     dir.iter().for_each(PrivateDir::release);
     Ok(())
 }
@@ -182,7 +182,7 @@ impl Resuming {
                     age,
                 });
             }
-            // Dropping it removes it.
+            // Dropping the directory removes it.
             None => dir.release(),
         }
         Ok(Some(resuming))
@@ -240,8 +240,9 @@ impl Resuming {
         another_job(claimed_path(&self.parent, &self.key), difference)
     }
 
-    /// Fails unless the job that is resumed is the one that `identity` describes. If it is, what
-    /// its unfinished output has lost is written again. If its scratch is gone, it begins anew.
+    /// Fails unless the job that is resumed is the one that `identity` describes. If it is, the
+    /// lost bytes of its unfinished output are written again. If its scratch is gone, the job
+    /// begins anew.
     ///
     /// # Errors
     /// Usage, with the first difference. The device's error; memory.
@@ -268,9 +269,9 @@ impl Resuming {
         Ok(())
     }
 
-    /// The output of a dead job, if it was the one that `identity` describes and had put its output
-    /// in place: nothing is left to do, and nothing else stays. If it was another job, the new one
-    /// begins anew and may have to `replace` that output.
+    /// The output of a dead job, if `identity` describes that job and its output is in place.
+    /// Nothing is left to do then, and everything else that it left is removed. After another job,
+    /// the new one begins anew and may have to `replace` that output.
     ///
     /// # Errors
     /// Usage: the output exists. The system's error.
@@ -309,7 +310,7 @@ impl Resuming {
         Ok(())
     }
 
-    /// Removes what a dead job has left, its journal last.
+    /// Removes the files of a dead job, its journal last.
     fn give_up(&mut self, job: &Job) -> Result<()> {
         let Some(found) = self.found.take() else {
             return Ok(());
@@ -330,7 +331,7 @@ impl Resuming {
         matches!(found.rest, Rest::Scratch(_)).then_some(&found.restored)
     }
 
-    /// The private directory for the output, and what was restored.
+    /// The private directory for the output, and the state that was restored.
     ///
     /// # Errors
     /// It cannot be made.
@@ -402,8 +403,8 @@ fn staged_in(dir: &PrivateDir) -> PathBuf {
 }
 
 impl Restored {
-    /// Reads back what the unfinished output in `dir` must hold, and forgets what it does not hold
-    /// any more, so that it is written again.
+    /// Reads back the bytes that the unfinished output in `dir` must hold. Forgets those that it
+    /// does not hold, so that they are written again.
     ///
     /// # Errors
     /// The device's error; memory; a request to stop.

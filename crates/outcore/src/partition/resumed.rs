@@ -3,8 +3,8 @@
 //! Contract: [`Resumed`] follows the steps of a job: it finds what a dead run has left, stages the
 //! output and scratch in the directories of that run, and makes the checkpoints. A resumed job has
 //! the plan, the seed and the threads of the dead one, whatever this run was given, so that its
-//! buckets are the same; a sum over the sample checks that. Without a request to resume, every step
-//! does what it would do anyway. A job whose dead run had put its output in place ends with
+//! buckets are the same; a sum over the sample checks that. If the job keeps no journal, each step
+//! does only its usual work. A job whose dead run had put its output in place ends with
 //! [`Staged::finished`].
 
 use std::os::unix::ffi::OsStrExt;
@@ -40,7 +40,7 @@ pub(crate) struct Resumed {
     memory: Option<Reservation>,
 }
 
-/// The same with a staged output.
+/// A job that may be resumed, with its output staged.
 #[derive(Default)]
 pub(crate) struct Staged {
     mark: Option<Resumable>,
@@ -65,7 +65,7 @@ pub(crate) struct StageRequest {
     pub(crate) data_bytes: u64,
 }
 
-/// What a resumed run need not read again.
+/// Which input a resumed run must read again.
 pub(crate) struct Reading<F> {
     /// Whether the items of a bucket are only counted, with nothing else to remember.
     pub(crate) is_counted: F,
@@ -192,7 +192,7 @@ impl Staged {
         rest.map_or(&[], |rest| &rest.restored.parts)
     }
 
-    /// Leaves out the parts of all checkpoints but the first ones.
+    /// Leaves out the parts of all checkpoints except for the first `checkpoints_count`.
     pub(crate) fn keep_parts(&mut self, checkpoints_count: usize) {
         if let Some(rest) = &mut self.rest {
             rest.restored.parts.truncate(checkpoints_count);
@@ -235,7 +235,7 @@ impl Staged {
     /// [`Staged::size`] has returned.
     ///
     /// # Errors
-    /// The journal cannot be written; a division that is not that of the dead run.
+    /// The journal cannot be written; the dead run divided its data in another way.
     pub(crate) fn checkpoints<'s>(
         &mut self,
         partition: &Partition<'s>,

@@ -83,9 +83,9 @@ pub(crate) struct Scattering {
     /// Whether segments list the runs of the input in them.
     pub(crate) is_ordered: bool,
     /// Whether the first segments of buckets that go to scratch are shortened by different amounts,
-    /// so that buffers do not all become full at the same time. Otherwise drives would first wait
-    /// for writes, and then reads for drives. Short buffers share slots, so that memory is touched
-    /// gradually: touching all of it before the first write delays that write.
+    /// so that buffers do not all become full at the same time. Otherwise drives would first have
+    /// nothing to write, and reads would later wait for drives. Short buffers share slots, so that
+    /// memory is touched gradually: touching all of it before the first write delays that write.
     pub(crate) is_staggered: bool,
 }
 
@@ -94,7 +94,7 @@ pub(crate) struct Scattering {
 pub(crate) struct RunStart {
     /// Its order among the others.
     pub(crate) position: u64,
-    /// A run that begins here continues one that ended here.
+    /// The run continues another one whose `end` has this value.
     pub(crate) begin: u64,
     pub(crate) end: u64,
 }
@@ -263,7 +263,7 @@ impl<'a> ScatterWorker<'a> {
         Ok(())
     }
 
-    /// The same if the bucket's buffer has no room for it.
+    /// Like `append`, if the bucket's buffer has no room for it.
     #[cold]
     fn append_further(&mut self, bucket: usize, item: &[u8]) -> Result<()> {
         self.flush(bucket)?;
@@ -304,8 +304,8 @@ impl<'a> ScatterWorker<'a> {
         Ok(())
     }
 
-    /// Makes a chain of segments of an item longer than a buffer; the bucket has no buffer. All of
-    /// the chain stays in memory, or all of it goes to scratch.
+    /// Makes a chain of segments of an item longer than a buffer; the bucket has no buffer. The
+    /// chain stays in memory as a whole, or goes to scratch as a whole.
     fn store_long(&mut self, bucket: usize, item: &[u8]) -> Result<()> {
         let segment_bytes = self.partition.sizes.segment_bytes;
         if self.what.is_ordered {
@@ -400,8 +400,9 @@ impl<'a> ScatterWorker<'a> {
         }
     }
 
-    /// Counts `bytes` of the input that a thread has distributed: of a `block`, if the journal does
-    /// not have it yet. Makes a checkpoint if one is due, for which it waits for all writes.
+    /// Counts `bytes` of the input as distributed by a thread, and notes their `block` if the
+    /// journal does not have it yet. Makes a checkpoint if one is due; before that, it waits for
+    /// all writes.
     pub(crate) fn checkpoint(
         &mut self,
         thread: usize,
@@ -470,13 +471,14 @@ impl Scattering {
             return sizes.capacity_bytes();
         }
         let steps = STAGGER_STEPS.min(sizes.segment_bytes / BLOCK_BYTES).max(1);
-        // The ends of second buffers are spread over a whole segment, and those of first ones over
-        // a part of it.
+        // The ends of second buffers are spread over a whole segment, and the ends of first buffers
+        // over a part of it.
         let (number, parts) = match made {
             0 => (bucket, FIRST_PARTS),
             _ => (11 * bucket + bucket / steps, 1),
         };
-        // All of 1 to `steps`, in an order in which consecutive ones fill a slot together.
+        // The numbers from 1 to `steps`, in an order in which consecutive numbers fill a slot
+        // together.
         let step = match number % steps {
             0 => steps,
             odd if odd % 2 == 1 => odd.div_ceil(2),

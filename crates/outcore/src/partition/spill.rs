@@ -29,8 +29,8 @@ use outcore_io::scratch::{Scratch, ScratchAddress};
 /// Marks the tokens of writes made here; owners use smaller tokens.
 pub(crate) const SPILL_TOKENS: u64 = 1 << 62;
 
-/// If fewer buckets than this stay in memory, they are the first ones. Threads that process all of
-/// them at once then load other buckets from the start.
+/// If fewer buckets than this stay in memory, they are the first ones. Threads that process all
+/// these buckets at once then load other buckets from the start.
 const FEW_RESIDENT: usize = 8;
 
 /// Which buckets stay in memory while there are reservations left: some of them, spread evenly over
@@ -57,7 +57,7 @@ impl Resident {
         }
     }
 
-    /// Whether a bucket is one of them.
+    /// Whether a bucket stays in memory.
     pub(crate) fn has(self, bucket: usize) -> bool {
         if self.buckets < self.of && self.buckets < FEW_RESIDENT {
             return bucket < self.buckets;
@@ -166,7 +166,7 @@ impl<'a> Spill<'a> {
         self.outs[bucket].segments[segment].is_resident = true;
     }
 
-    /// The same, on scratch in any case.
+    /// Makes a segment of a buffer, on scratch in any case.
     pub(super) fn store_away(
         &mut self,
         port: &mut Port,
@@ -212,7 +212,7 @@ impl<'a> Spill<'a> {
             None => {
                 let is_short = stored_bytes < u64::from(segment_bytes);
                 let segments = match self.spilling.is_split || is_short {
-                    // At most what the bucket almost certainly gets from this worker.
+                    // At most the segments that the bucket almost certainly gets from this worker.
                     false => {
                         let made = self.outs[bucket].segments.len();
                         let left = sizes.sure_segments.saturating_sub(made);

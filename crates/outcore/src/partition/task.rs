@@ -93,7 +93,7 @@ pub(crate) enum Sink<'a> {
 pub(crate) struct Tasks<'a, K> {
     list: Vec<Mutex<Option<BucketTask<K>>>>,
     next: AtomicUsize,
-    /// Tasks from this one on are not taken yet.
+    /// Tasks with this number or a higher one are not taken yet.
     end: AtomicUsize,
     /// Ends of the ranges of tasks that one worker takes; each task after the last range is alone.
     part_ends: Vec<usize>,
@@ -185,7 +185,7 @@ impl<'a, K> Tasks<'a, K> {
 
 /// Processing of a bucket, for one kind of job.
 pub(crate) trait BucketWork<K> {
-    /// Where in its area a bucket is loaded: before the first whole block after that byte.
+    /// The byte of its area from which a bucket is loaded; it is rounded up to a whole block.
     fn load_at(&self, _task: &BucketTask<K>) -> usize {
         0
     }
@@ -375,7 +375,7 @@ impl<'a, K> TaskWorker<'a, K> {
         }
     }
 
-    /// Loads ahead as far as there are areas.
+    /// Loads the next buckets while there are free areas.
     fn start_loads(&mut self, work: &impl BucketWork<K>) -> Result<()> {
         while self.areas.free_slots() > 0 && self.loads.len() < self.loads_max {
             let Some((index, mut task)) = self.tasks.take(&mut self.own) else {
@@ -410,8 +410,8 @@ impl<'a, K> TaskWorker<'a, K> {
     }
 
     /// The place of a bucket's output: as planned, or after the output of the buckets before it,
-    /// for which it waits. `bytes` returns its length; it is called in turn and sees the last item
-    /// kept before, so that it can omit an equal one here.
+    /// for which it waits. `bytes` returns the length of the output. It is called when the task is
+    /// next, with the last item kept before, so that it can omit an equal item here.
     pub(crate) fn place(
         &self,
         loaded: &Loaded<K>,
@@ -443,9 +443,9 @@ impl<'a, K> TaskWorker<'a, K> {
         })
     }
 
-    /// The same before the bucket has been processed, if that needs no waiting. `None` if the task
-    /// is not next, or for a pipe: there, the next task cannot be placed before this one's output
-    /// has been written.
+    /// Like `place`, but before the bucket has been processed, if that needs no waiting. `None` if
+    /// the task is not next, or for a pipe: there, the next task cannot be placed before this one's
+    /// output has been written.
     pub(crate) fn place_if_next(&self, loaded: &Loaded<K>, bytes: u64) -> Option<Spot<'a>> {
         if !self.tasks.is_appended || !matches!(self.tasks.sink, Sink::Files(_)) {
             return None;

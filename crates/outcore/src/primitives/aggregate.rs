@@ -21,13 +21,13 @@ use outcore_io::{Error, Result};
 pub enum Reduction {
     /// Sum of all items.
     Sum,
-    /// Their number.
+    /// The number of items.
     Count,
-    /// The smallest.
+    /// The smallest item.
     Min,
-    /// The largest.
+    /// The largest item.
     Max,
-    /// Sum over number.
+    /// The sum divided by the number of items.
     Mean,
     /// An associative expression of `a` and `b`.
     Expression(String),

@@ -149,8 +149,8 @@ impl<'a> Appender<'a> {
         }
     }
 
-    /// Holds early results, items of `item_bytes`, as far as `pass` has memory left. Only if the
-    /// results of a piece fit in an area.
+    /// Holds early results (items of `item_bytes`) as far as `pass` has memory left, but only if
+    /// the results of a piece fit in an area.
     pub(crate) fn holding(mut self, pass: &Pass<'_>, item_bytes: usize) -> Result<Self> {
         self.hold = Hold::new(pass, item_bytes)?;
         Ok(self)
@@ -227,8 +227,7 @@ impl<'a> Appender<'a> {
         Ok(())
     }
 
-    /// Places the results that `lane` holds, and those of the lanes after it as far as lanes are
-    /// complete.
+    /// Places the results that `lane` holds. If the lane is complete, continues with the next lane.
     fn bring_to_front(
         &self,
         reader: &mut Reader<'_>,
@@ -587,8 +586,8 @@ impl Worker<'_, '_> {
     }
 }
 
-/// Size of an area in multiples of a piece: a streaming piece copies what it flushes to the end of
-/// its results.
+/// Size of an area in multiples of a piece. A streaming piece needs room behind its results, to
+/// which it copies what it flushes.
 pub(crate) fn areas_for(yields: Yield, is_arranged: bool) -> usize {
     1 + usize::from(yields == Yield::Any) + usize::from(is_arranged)
 }

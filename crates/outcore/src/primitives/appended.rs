@@ -53,7 +53,8 @@ impl State {
         self.failure().clone().map_or(Ok(()), Err)
     }
 
-    /// Wakes the threads that wait for a buffer. None can miss it between its check and its wait.
+    /// Wakes the threads that wait for a buffer. No thread can miss the signal between its check
+    /// and its wait.
     fn tell(&self) {
         drop(self.failure());
         self.changed.notify_all();

@@ -88,7 +88,7 @@ impl<'b> Batch<'b> {
         self.slices[source]
     }
 
-    /// The same without its first `count` sources.
+    /// This batch without its first `count` sources.
     fn skip_sources(mut self, count: usize) -> Self {
         self.slices.rotate_left(count);
         self
@@ -113,8 +113,8 @@ impl<'b> Batch<'b> {
 /// A custom step of the caller, on whole batches.
 pub trait BatchStep: Send + Sync {
     /// The result for the `count` items in `items`. `first` is the input position of the first one,
-    /// if nothing was filtered before. The result consists of whole items of the step's type: as
-    /// many as `items`, at most as many, or any number, according to the step's [`Yield`].
+    /// if nothing was filtered before. The result consists of whole items of the step's type. The
+    /// step's [`Yield`] says how many: as many as `items`, at most as many, or any number.
     ///
     /// # Errors
     /// The errors of the caller's code; the job fails with them.

@@ -113,7 +113,7 @@ impl CountTable {
         }
     }
 
-    /// The same with the current number of slots.
+    /// Like `count_each`, but without growing the table.
     fn count_as_is(&mut self, items: &[u8]) -> usize {
         match self.item_bytes {
             1 => self.count_each_of::<1>(items),
@@ -132,8 +132,8 @@ impl CountTable {
         }
     }
 
-    /// The same for an item length that is known at compile time, so that a comparison is one
-    /// instruction. This takes less than half of the time of the general case.
+    /// Like `count_as_is`, for an item length that is known at compile time, so that a comparison
+    /// is one instruction. This takes less than half of the time of the general case.
     fn count_each_of<const BYTES: usize>(&mut self, items: &[u8]) -> usize {
         let (items, _) = items.as_chunks::<BYTES>();
         if self.filled * LINE_BYTES > CACHED_BYTES {
@@ -148,8 +148,8 @@ impl CountTable {
         items.len()
     }
 
-    /// The same for tables larger than the caches: prefetches the slots of a batch before it reads
-    /// the first.
+    /// Like `count_each_of`, for tables larger than the caches: prefetches the slots of a batch
+    /// before it reads the first.
     fn count_far<const BYTES: usize>(&mut self, items: &[[u8; BYTES]]) -> usize {
         let mask = self.counts.len() - 1;
         let mut counted = 0;
@@ -177,7 +177,7 @@ impl CountTable {
         self.add_as_is(item, count) || self.grow() && self.add_as_is(item, count)
     }
 
-    /// The same with the current number of slots.
+    /// Like `add`, but without growing the table.
     fn add_as_is(&mut self, item: &[u8], count: u64) -> bool {
         let place = self.place_of(hash(item), |stored| stored == item);
         self.add_at(place, item, count)

@@ -1,4 +1,5 @@
-//! Items to files by a function of the caller: `distribute`, and `partition` in two.
+//! Writes items to files that a function of the caller chooses: `distribute`, and `partition` for
+//! two files.
 //!
 //! Contract (PALID, SPAA 2025, section 3, bucketer): each bucket is a file that holds its items in
 //! the order of the sequence. All files and the manifest that lists them appear together. Threads

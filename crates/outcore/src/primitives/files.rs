@@ -95,8 +95,8 @@ pub fn map_files<R: Send>(
     Ok((results, summary))
 }
 
-/// The results of `f` for each of `inputs`, with the thread's state from `state`; and the
-/// prediction, if this much is `written`.
+/// The results of `f` for each of `inputs`; `f` also receives the thread's state from `state`. The
+/// prediction is for a phase that writes `written`.
 pub(super) fn each_file<T, R: Send>(
     job: &Job,
     volume: &Volume,

@@ -1,5 +1,5 @@
-//! Elements at positions that are stored in files: `gather_to`, for more of both than fit in
-//! memory.
+//! `gather_to`: elements at positions that are stored in files. Neither elements nor positions need
+//! fit in memory.
 //!
 //! Contract: the output has the elements at the positions, in the order of the positions. If
 //! positions and elements fit in memory, they are gathered at once. Otherwise the positions are
@@ -8,8 +8,9 @@
 //! 31(9), 1988). Large elements are copied from their places one by one. The output bytes do not
 //! depend on the method.
 //!
-//! Bounds for the second method: two sorts, of 16 bytes per position and of 8 bytes more than an
-//! element, and one read of each block that holds a wanted element; memory is that of a sort.
+//! Bounds for the second method: a sort of 16 bytes per position, a sort of the elements with 8
+//! bytes more each, and one read of each block that holds a wanted element. Memory is that of a
+//! sort.
 
 use std::sync::Arc;
 
@@ -82,8 +83,8 @@ pub fn gather_to(
     sort_gather_sort(job, inputs, element_bytes, positions, output, replace)
 }
 
-/// The same for large elements, each of which is copied from its place. The positions fit in
-/// memory, because there are few elements of such a length.
+/// Like [`gather_to`], for large elements, each of which is copied from its place. The positions
+/// fit in memory, because there are few elements of such a length.
 fn copy_large(
     job: &Job,
     inputs: &[Input],

@@ -5,7 +5,7 @@
 //! Whole items are compared, so map to the value to count first. All NaNs in a float key are equal;
 //! the result has the first of them.
 //!
-//! There are two methods with one result.
+//! Two methods give the same result.
 //! - *By hash*: each thread counts in its own table. Full tables are added to a shared one, which
 //!   is sorted at the end. This takes one read of the input and no scratch.
 //! - *By sort*: the items go directly from their pass into a sort, which keeps one of each for
@@ -74,7 +74,7 @@ pub enum Grouping {
     Counted,
     /// Only items with the wanted number of occurrences.
     Only(Occurrences),
-    /// The same with their counts.
+    /// Only items with the wanted number of occurrences, with their counts.
     OnlyCounted(Occurrences),
 }
 
@@ -291,7 +291,7 @@ fn put(into: &mut Vec<u8>, item: &[u8], count: u64, grouping: Grouping) {
     }
 }
 
-/// Memory of each table; building the result takes as much again as the shared table.
+/// Memory of each table; building the result takes another amount as large as the shared table.
 fn share_bytes(job: &Job) -> u64 {
     let threads = job.options.threads.max(1) as u64;
     job.budget.free_bytes() / 2 / (threads + 3)
@@ -313,7 +313,7 @@ pub fn plan_group(
     Ok(sample_and_plan(job, producer, &whole.format, grouping, consumer)?.0)
 }
 
-/// The same, with the cost of the sample.
+/// Like [`plan_group`], but with the cost of the sample.
 fn sample_and_plan(
     job: &Job,
     producer: &dyn Producer,

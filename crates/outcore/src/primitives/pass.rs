@@ -45,7 +45,7 @@ const WINDOW_MIN: usize = 2;
 /// Names of a pass's reservations: its reads, areas for its results, and its consumer's own memory.
 const INPUT: &str = "pieces to read";
 pub(crate) const RESULTS: &str = "areas for results";
-pub(crate) const BESIDE: &str = "what is kept beside the pieces";
+pub(crate) const BESIDE: &str = "data kept next to the pieces";
 
 /// Whole blocks that contain this many bytes at any offset.
 fn with_borders(bytes: u64) -> u64 {
@@ -108,11 +108,11 @@ fn aligned_unit(grain: u64, item_bytes: u64, bytes_max: u64) -> u64 {
 }
 
 /// Memory with which a pass that needs `needed_bytes` can run. It includes the memory that others
-/// hold, and what the caller keeps besides the pieces, which may grow with the memory.
+/// hold, and the data of the caller besides the pieces, which may grow with the memory.
 fn enough_bytes(needed_bytes: u64, demand: Demand, budget: &Budget) -> u64 {
     const LEAST_BYTES: u64 = 4 << 20;
     let free_bytes = budget.free_bytes().max(1);
-    // In eighths of the free memory; seven of them are for the pass.
+    // In eighths of the free memory; the pass gets seven eighths.
     let beside_eighths = (demand.fixed_bytes * 8).div_ceil(free_bytes).min(4);
     let growing_bytes = needed_bytes.saturating_sub(demand.fixed_bytes) * 8 / (7 - beside_eighths);
     let enough_bytes = growing_bytes.max(needed_bytes.div_ceil(7) * 8) + budget.used_bytes();
@@ -276,7 +276,7 @@ impl<'a> Pass<'a> {
         Self::open_on(volume, job, sources, lanes, demand)
     }
 
-    /// The same on a volume that also counts the traffic of others.
+    /// Like `open`, but on a volume that also counts the traffic of others.
     pub(crate) fn open_on(
         volume: Arc<Volume>,
         job: &'a Job,
@@ -618,7 +618,7 @@ impl<'a> Reader<'a> {
         self.settle()
     }
 
-    /// The same, but waits for a moment if no piece is ready.
+    /// Like `start`, but waits for a moment if no piece is ready.
     pub(crate) fn wait(&mut self) -> Result<()> {
         if !self.ready.is_empty() {
             return self.start();

@@ -3,8 +3,8 @@
 //! Contract: the sources are opened and must be equally long. Their positions are divided into
 //! *segments* wherever a source continues in another file, so that a piece is one read of each
 //! source. Segments are divided into pieces of equal length. Each piece is handed out once, from a
-//! *lane*: the segments of one lane in order, and among lanes from the one whose drive has the
-//! fewest requests. A lane is everything on one drive, or, if results must be in order, a stretch
+//! *lane*. Within a lane, segments are in order; among lanes, the one whose drive has the fewest
+//! requests is next. A lane is everything on one drive, or, if results must be in order, a stretch
 //! of the sequence.
 //!
 //! If all results go one after another, a lane is a series of adjacent segments on one drive. The
@@ -207,9 +207,9 @@ impl OpenSources {
         self.reads_at(piece.segment, piece.first, piece.count as u64)
     }
 
-    /// The same for `count` positions that start at `first`. Sources that are one file, shifted by
-    /// at most a block (the consecutive items of windows), are read together: the extra block fits
-    /// in the margins of a slot.
+    /// Like `reads_of`, for `count` positions that start at `first`. Sources that are one file,
+    /// shifted by at most a block (the consecutive items of windows), are read together: the extra
+    /// block fits in the margins of a slot.
     fn reads_at(&self, segment: usize, first: u64, count: u64) -> PieceReads {
         let mut reads: PieceReads = [None; SOURCES_MAX];
         let part_of =
@@ -398,7 +398,7 @@ pub(crate) struct Pieces {
     pub(crate) sources: OpenSources,
     /// Positions in a piece.
     pub(crate) items: u64,
-    /// One of this many pieces of a segment is handed out.
+    /// The pass hands out one of this many pieces of a segment.
     stride: u64,
     is_sample: bool,
     claims: Mutex<Claims>,

@@ -4,8 +4,8 @@
 //! by grain, and the grains' values are combined from left to right. A grain is a fixed number of
 //! positions that depends only on the size of elements. So the result has the same bits for any
 //! number of threads and any memory, even for functions that are only mathematically associative
-//! (sums of floats). It depends on how the input is divided into files, because grains begin anew
-//! in each file. Functions need not commute. An empty sequence gives the identity.
+//! (sums of floats). These bits do depend on how the input is divided into files, because grains
+//! begin anew in each file. Functions need not commute. An empty sequence gives the identity.
 //!
 //! Bounds: I/O is one read of the sources; memory besides the pass is one value per grain of the
 //! pieces in flight.
@@ -92,7 +92,7 @@ pub fn fold<S: Sequence, R: Clone + Send + Sync>(
     fold_with_summary(job, sequence, identity, step, combine).map(|(found, _)| found)
 }
 
-/// The same, with a summary of the reads.
+/// Like [`fold`], but with a summary of the reads.
 ///
 /// # Errors
 /// The errors of [`reduce`].
@@ -330,8 +330,8 @@ impl<R> InOrder<R> {
     }
 }
 
-/// The fold of each of `stretches` equal stretches except for the last, which is not read; `None`
-/// for an empty one.
+/// The folds of `stretches` equal stretches, except for the last stretch, which is not read; `None`
+/// for an empty stretch.
 pub(crate) fn fold_stretches<R: Send>(
     job: &Job,
     sources: &[Source],
@@ -373,7 +373,7 @@ pub(crate) fn fold_grains<R: Send, T>(
     fold_open_pass(pass, space, grain, combine)
 }
 
-/// The same on an open pass.
+/// Like `fold_grains`, but on an open pass.
 pub(crate) fn fold_open_pass<R: Send, T>(
     pass: Pass<'_>,
     space: impl Fn() -> T + Sync,

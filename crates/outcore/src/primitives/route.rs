@@ -1,4 +1,4 @@
-//! Parts for other machines: records and lines to parts by the range of their key, or at random.
+//! Parts for other machines: routes records and lines to parts by key range or at random.
 //!
 //! Contract: a route assigns each item to one of a known number of parts and depends only on the
 //! item, or only on the seed and the item's position. So every machine makes the same choice.
@@ -7,9 +7,9 @@
 //!   parts in order hold the keys in order.
 //! - At random, each part is equally likely, and independent of all other items.
 //!
-//! [`PartTotals`] are independent of the order of items. Those of parts add up to those of the
-//! whole, and the hash is that of [`verify`](crate::verify), so that a driver can check that
-//! nothing was lost between machines.
+//! [`PartTotals`] are independent of the order of items. The totals of all parts add up to those of
+//! the whole. The hash is that of [`verify`](crate::verify), so a driver can check that nothing was
+//! lost between machines.
 //!
 //! Source: sample sort (Frazer, McKellar 1970), as in Exoshuffle (Luan et al., SIGCOMM 2023), whose
 //! first stage this is.
@@ -36,7 +36,7 @@ const ROUTE: &str = "route to parts";
 /// Up to this many splitters are scanned; more are searched.
 const SCANNED_MAX: usize = 32;
 
-/// The random part, of `parts`, of the item at `position` of its input.
+/// One of `parts` parts, at random, for the item at `position` of its input.
 pub fn random_part(seed: u64, position: u64, parts: usize) -> usize {
     let drawn = XxHash3_64::oneshot_with_seed(seed, &position.to_le_bytes());
     ((u128::from(drawn) * parts as u128) >> 64) as usize
@@ -154,8 +154,7 @@ pub enum RecordRoute {
 /// parts.
 ///
 /// # Errors
-/// The errors of [`distribute`](super::distribute()). Usage: the number of files is not that of the
-/// ranges.
+/// The errors of [`distribute`](super::distribute()). Usage: files and ranges differ in number.
 pub(crate) fn route_records(
     job: &Job,
     table: &Table,

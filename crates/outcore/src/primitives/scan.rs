@@ -3,8 +3,8 @@
 //! Contract (PALID, SPAA 2025, section 4: scan): item i of the result is the fold of the items up
 //! to i (inclusive), or before it (exclusive), from left to right, one by one. For floats the
 //! result has exactly the bits of a loop over the data, if there is only one pass. Pieces are read
-//! and mapped in parallel. Each is scanned when its turn to be appended comes, from the value that
-//! the previous piece left: one read and one write, into one file or several.
+//! and mapped in parallel. A piece is scanned when it is next to be appended, from the value that
+//! the previous piece left. This takes one read and one write, into one file or several.
 //!
 //! If the data are on three or more drives and the result is several shards, all stretches except
 //! for the last are read twice. They are first folded, on all drives at once, and then scanned in

@@ -2,8 +2,9 @@
 //!
 //! Contract: [`first`] and [`find_if`] return the first match in the order of the sequence, for any
 //! number of threads, and stop reading soon after. [`top_k`] returns the largest `k` items in
-//! descending order, with equal ones in the order of the sequence; [`top_k_each`] returns more than
-//! memory holds. [`histogram`] counts items by the bin that a function computes for each.
+//! descending order, with equal ones in the order of the sequence; [`top_k_each`] can return more
+//! items than memory holds. [`histogram`] counts items by the bin that a function computes for
+//! each.
 //!
 //! Bounds: I/O is at most one read of the sources; for [`top_k_each`] one read per selection that
 //! fits in memory. Memory per thread is twice `k` items with their places, or a counter per bin.
@@ -83,8 +84,9 @@ pub fn find_if<S: Sequence>(
 const READS_MAX: u64 = 4;
 
 /// The `k` largest items by `compare`, in descending order, with equal ones in the order of the
-/// sequence; all items if there are at most `k`. It takes one read if memory holds them twice per
-/// thread. It takes up to four if memory holds the result, and only a part of it twice per thread.
+/// sequence; all items if there are at most `k`. It takes one read if memory holds the `k` items
+/// twice per thread. It takes up to four reads if memory holds the result, but only a part of it
+/// twice per thread.
 ///
 /// # Errors
 /// [`crate::Kind::Memory`] if the result does not fit in memory: use [`top_k_each`] for any number
@@ -102,8 +104,8 @@ where
     top_k_for(job, sequence, k, compare, 0)
 }
 
-/// The same for a caller that makes `more_bytes` from each item of the result; leaves memory for
-/// these.
+/// Like [`top_k`], for a caller that makes `more_bytes` from each item of the result; leaves memory
+/// for these.
 pub(super) fn top_k_for<S>(
     job: &Job,
     sequence: &S,

@@ -66,13 +66,13 @@ pub(crate) fn can_sort_made(producer: &dyn Producer, options: SortOptions) -> bo
     can_sort(producer.yields(), options, false)
 }
 
-/// The same by the yield of a position; also for a pipe, which needs no room for all items in
-/// advance.
+/// Like `can_sort_made`, for a producer that `yields` this number of items per position. A pipe
+/// needs no room for all items in advance.
 pub(crate) fn can_sort(yields: Yield, options: SortOptions, is_piped: bool) -> bool {
     !options.stable && !options.delete_input && (is_piped || yields != Yield::Any)
 }
 
-/// The same for the items of a producer, which must be as long as the records.
+/// As [`sort_items`], for the items of a producer, which must be as long as the records.
 ///
 /// # Errors
 /// The errors of [`crate::sort::sort`] and of the producer.
@@ -104,7 +104,7 @@ pub(crate) fn most_bytes_of(job: &Job, producer: &dyn Producer) -> Result<u64> {
 /// The items of a producer.
 struct Made<'p> {
     producer: &'p dyn Producer,
-    /// A sample of them, and the smallest memory with which one thread can make all.
+    /// A sample of the items, and the smallest memory with which one thread can make all.
     sample: OnceLock<(Vec<u8>, u64)>,
 }
 
@@ -239,8 +239,8 @@ impl Source for Made<'_> {
                 budget,
                 ..shared.job.clone()
             };
-            // If memory is small, only as many threads as it is enough for, and never more than the
-            // sort's plan has buffers for.
+            // If memory is small, fewer threads run. There are never more than the sort's plan has
+            // buffers for.
             let enough = job.budget.limit_bytes() / least_bytes.max(1);
             let threads = job.options.threads.min(shared.plan.size.threads);
             job.options.threads = threads.clamp(1, enough.max(1) as usize);

@@ -21,7 +21,7 @@ pub(crate) fn data_bytes_of(job: &Job, files: &[Input], element_bytes: usize) ->
     Ok(lengths_of(job, files, element_bytes)?.iter().sum())
 }
 
-/// The same for each file.
+/// Bytes of data in each of `files` of elements of `element_bytes`.
 ///
 /// # Errors
 /// The errors of [`data_bytes_of`].
@@ -61,7 +61,7 @@ pub fn plan_files(
     ))
 }
 
-/// The same for a merge of files of lines, with one line per key if `is_unique`.
+/// Like [`plan_files`], for a merge of files of lines, with one line per key if `is_unique`.
 ///
 /// # Errors
 /// The errors of [`plan_files`].

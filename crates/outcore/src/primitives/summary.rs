@@ -2,8 +2,8 @@
 //!
 //! Contract: a plan predicts the work of the drives, phase by phase, at the rates of the job: the
 //! number of bytes if it is known, a bound if it depends on the data, otherwise nothing. It does
-//! not include the computing time of functions. A summary has the engine's counts, each phase with
-//! its prediction, or the sums over several passes.
+//! not include the computing time of functions. A summary holds the engine's counts and each phase
+//! with its prediction, or the sums of these over several passes.
 
 use std::fmt;
 
@@ -182,7 +182,7 @@ impl Summary {
         }
     }
 
-    /// The same, with the predictions in `planned` added to its phases.
+    /// This summary, with the predictions in `planned` added to its phases.
     pub(crate) fn beside(mut self, planned: &[PhasePlan]) -> Self {
         beside(&mut self.phases, planned);
         self

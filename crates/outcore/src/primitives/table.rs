@@ -168,8 +168,8 @@ impl Table {
         Ok(table)
     }
 
-    /// Replaces each record with the value of `expression`, called `x` from here on: a number, or,
-    /// element by element for a vector, a vector of the same length.
+    /// Replaces each record with the value of `expression`, which later steps call `x`. The value
+    /// is a number, or, for a vector, a vector of the same length, computed element by element.
     ///
     /// # Errors
     /// The errors of [`Table::filter`].
@@ -283,7 +283,7 @@ impl Table {
         Ok(table)
     }
 
-    /// The same with a further step.
+    /// This table with a further step.
     fn then(&self, step: Step, text: String) -> Result<Self> {
         if self.steps.len() == STEPS_MAX {
             let cause = format!("more than {STEPS_MAX} steps in one pass");
@@ -305,7 +305,7 @@ impl Table {
         Ok(())
     }
 
-    /// The same with numbers in the byte order of this machine as items, and their type.
+    /// This table with numbers in the byte order of this machine as items, and their type.
     ///
     /// # Errors
     /// [`crate::Kind::Usage`] for records that are not single numbers.
@@ -324,7 +324,7 @@ impl Table {
         self.mapped(&Expr::Column(name.to_string()), name, endian)
     }
 
-    /// The same with computable numbers as items, in their original byte order.
+    /// This table with computable numbers as items, in their original byte order.
     ///
     /// # Errors
     /// [`crate::Kind::Usage`] for records that are not single numbers.

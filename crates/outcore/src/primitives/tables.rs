@@ -30,7 +30,7 @@ const TOP_CHUNK: u64 = 1 << 14;
 pub enum ScanOp {
     /// Sums, in the items' type: integers wrap around.
     Sum,
-    /// Products, likewise.
+    /// Products, in the items' type: integers wrap around.
     Product,
     /// The smallest so far.
     Min,
@@ -45,7 +45,7 @@ trait Prefix: bytemuck::Pod + Send + Sync {
     fn compare(a: &Self, b: &Self) -> Ordering;
     fn to_f64(self) -> f64;
     fn scalar(self) -> Scalar;
-    /// The same with its bytes reversed.
+    /// This number with its bytes reversed.
     fn turned(self) -> Self;
 }
 
@@ -161,7 +161,8 @@ pub fn top_table(
     top_table_for(job, table, k, smallest, 0)
 }
 
-/// The same for a caller that makes `more_bytes` from each number; leaves memory for these.
+/// Like [`top_table`], for a caller that makes `more_bytes` from each number; leaves memory for
+/// these.
 ///
 /// # Errors
 /// The errors of [`top_table`].

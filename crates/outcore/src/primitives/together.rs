@@ -5,7 +5,7 @@
 //! file exactly once. [`Together::publish`] publishes all files or none; dropping the value before
 //! leaves nothing.
 //!
-//! Bounds: memory is four areas of a 64th of it, at most 256 KiB each, and the border blocks that
+//! Bounds: four areas, each a 64th of the memory and at most 256 KiB, and the border blocks that
 //! wait for their other half.
 
 use std::path::Path;

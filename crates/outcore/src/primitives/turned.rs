@@ -4,10 +4,10 @@
 //! each position with its successors. [`merge`] writes the records of sorted files in one order;
 //! among equal records those of the earlier file come first. A file that is not sorted is an error.
 //!
-//! Bounds: `reverse` and `merge` are one read and one write; `windows` is one read. A window's
-//! items come with the read of its first item, unless records are so long that they begin in other
-//! blocks; those are read in parallel. A merge runs on one thread; each file has its own reads in
-//! flight, with an equal share of the memory.
+//! Bounds: `reverse` and `merge` are one read and one write; `windows` is one read. The read of a
+//! window's first item also contains its other items, unless records are so long that these begin
+//! in other blocks. Those blocks are read in parallel. A merge runs on one thread; each file has
+//! its own reads in flight, with an equal share of the memory.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -62,8 +62,8 @@ where
     reverse_items(job, &Typed(sequence), output, replace)
 }
 
-/// [`reverse`] of the items of `producer`. If their number is unknown in advance, they are written
-/// once more.
+/// [`reverse`] of the items of `producer`. If their number is unknown in advance, this takes one
+/// more write.
 ///
 /// # Errors
 /// The errors of [`reverse`].
@@ -252,7 +252,7 @@ pub fn merge(
     })
 }
 
-/// The same for at most as many files as are merged at once.
+/// Like [`merge`], for at most as many files as are merged at once.
 fn merge_at_once(
     job: &Job,
     inputs: &[Input],

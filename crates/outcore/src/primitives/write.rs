@@ -321,7 +321,7 @@ fn write_staged(
                 }
             };
             let phase = writer.phase(at_bytes);
-            // If a header leaves items unaligned, they are made aligned and moved.
+            // If a header leaves items unaligned, they are made at an aligned place and then moved.
             let start = match phase.is_multiple_of(align_bytes) {
                 true => phase,
                 false => 0,
@@ -402,7 +402,7 @@ pub(crate) fn outs_of(output: &Output) -> usize {
 }
 
 /// Appends the items of `producer`, after `in_sequence` has changed them in order, to `output`;
-/// each of its files takes one of the stretches of `lanes`.
+/// each file of `output` takes one of the stretches of `lanes`.
 pub(crate) fn append_in_lanes(
     job: &Job,
     producer: &dyn Producer,

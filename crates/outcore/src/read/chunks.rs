@@ -1,8 +1,8 @@
 //! The input in chunks of equal length, each handed out once.
 //!
 //! Contract: the input is the concatenation of its files' data. The chunk boundaries depend only on
-//! the data and on the chunk length, so definitions by chunk do not depend on which thread reads
-//! it. Threads take chunks from the drive with the fewest requests. Only descriptions are kept;
+//! the data and on the chunk length, so results per chunk do not depend on which thread reads the
+//! chunk. Threads take chunks from the drive with the fewest requests. Only descriptions are kept;
 //! nothing is read.
 
 use std::collections::VecDeque;
@@ -70,7 +70,7 @@ impl Chunks {
         }
     }
 
-    /// The same without the chunks of these numbers, which threads of an earlier run have begun.
+    /// Removes the chunks of these numbers, which threads of an earlier run have begun.
     pub(crate) fn without(self, mut numbers: Vec<u64>) -> Self {
         numbers.sort_unstable();
         numbers.dedup();

@@ -32,7 +32,7 @@ impl Framer {
         Framer::ending(separator, b'\n')
     }
 
-    /// The same for a file with the line end `end` (see [`line_end`]).
+    /// Like [`Framer::new`], for a file with the line end `end` (see [`line_end`]).
     pub fn ending(separator: u8, end: u8) -> Self {
         Framer {
             separator,
@@ -111,8 +111,8 @@ pub fn line_end(front: &[u8], separator: u8) -> u8 {
     }
 }
 
-/// The start of the first record that spans several lines, in `text` of whole lines, the first of
-/// which begins a record. Only lines with quotes are examined.
+/// The start of the first record of `text` that spans several lines. `text` consists of whole lines
+/// and begins with a record. Only lines with quotes are examined.
 pub fn first_across_lines(text: &[u8], separator: u8) -> Option<usize> {
     let mut at = 0;
     while let Some(quote) = memchr(b'"', &text[at..]) {

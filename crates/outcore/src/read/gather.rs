@@ -146,7 +146,7 @@ impl<'a> GatherPlan<'a> {
         self.reads
     }
 
-    /// Bytes of all of them.
+    /// Bytes of all reads.
     pub(crate) fn read_bytes(&self) -> u64 {
         self.read_bytes
     }

@@ -83,8 +83,8 @@ impl Measure {
     }
 }
 
-/// The error of a job that has room for the longest line, at the place of the too long line in
-/// `met`.
+/// The error of a job that has room for the longest line. It gets the place of the line that was
+/// too long in `met`.
 pub(crate) fn located(error: Error, met: &Error) -> Error {
     let is_elsewhere = error.kind() != Kind::Memory || error.file_path().is_some();
     match (met.file_path(), met.offset_bytes()) {

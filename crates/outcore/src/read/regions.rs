@@ -211,7 +211,7 @@ impl<'a, F: Framing> RegionReader<'a, F> {
                 is_inside: false,
                 is_begun: false,
             };
-            // So that it counts when the next chunk's drive is selected.
+            // Filled now, so that its requests count when the next chunk's drive is selected.
             self.fill(&mut open_chunk, port)?;
             self.open.push(open_chunk);
         }
@@ -243,7 +243,7 @@ impl<'a, F: Framing> RegionReader<'a, F> {
                 open_chunk.left.pop_front();
                 open_chunk.next_from = None;
                 if F::IS_SCANNED {
-                    // The last record ends beyond it, usually not far.
+                    // The last record ends after the stretch, usually soon after it.
                     to = (to + BLOCK_BYTES as u64 / 2).min(len_bytes);
                 }
             } else {
@@ -537,7 +537,7 @@ mod tests {
         read_after(files, framing, chunk_bytes, sizes, &[]).map(|found| found.by_chunk)
     }
 
-    /// The same after the regions of these chunks.
+    /// Like `read`, but after the regions of these chunks.
     fn read_after<F: Framing>(
         files: &[Vec<u8>],
         framing: F,
@@ -617,7 +617,7 @@ mod tests {
         reader.framing.clone()
     }
 
-    /// The same by definition: each line goes to the chunk of its first byte.
+    /// The records by chunk, by definition: each line goes to the chunk of its first byte.
     fn lines_by_chunk(files: &[Vec<u8>], chunk_bytes: u64) -> Vec<Vec<u8>> {
         let total: usize = files.iter().map(Vec::len).sum();
         let mut by_chunk = vec![Vec::new(); (total as u64).div_ceil(chunk_bytes) as usize];

@@ -104,8 +104,8 @@ pub fn is_headed(head: &[u8], is_all: bool) -> bool {
     count > 0 && names.len() == names_count && is_number.contains(&true)
 }
 
-/// The note about a separator that was given, if it makes one column of a sample that has several
-/// with another separator.
+/// The note about a given separator that finds one column in a sample, if another separator finds
+/// several.
 pub fn given_separator_note(name: &Path, given: u8, sample: &Beginning<'_>) -> Option<String> {
     let Beginning { head, is_all } = *sample;
     let head = head.strip_prefix(BYTE_ORDER_MARK).unwrap_or(head);
@@ -132,7 +132,7 @@ pub struct Beginning<'a> {
     pub is_all: bool,
 }
 
-/// The number that `field` is, if it is one.
+/// The value of `field`, if it is a number.
 pub fn number(field: &[u8]) -> Option<f64> {
     let text = std::str::from_utf8(field).ok()?.trim();
     let is_number = text.ends_with(|letter: char| letter.is_ascii_digit() || letter == '.');
@@ -184,7 +184,7 @@ mod tests {
             (b"\xef\xbb\xbfa\tb\r\n1\t2\r\n", b',', b'\t'),
             (b"a|b|c\n1|2|3\n", b',', b'|'),
             (b"a,b\n1,2\n", b'\t', b','),
-            // The usual one stays if it is in use.
+            // The usual separator stays if the text contains it.
             (b"a,b;c\n1,2;3\n", b',', b','),
             (b"a,b\n1;2,2;3\n", b',', b','),
             // One column, whatever its text contains.

@@ -81,7 +81,7 @@ impl Blocks {
         }
     }
 
-    /// The same without the blocks at these positions, which an earlier run has processed.
+    /// Removes the blocks at these positions, which an earlier run has processed.
     pub(crate) fn without(self, mut positions: Vec<u64>) -> Self {
         positions.sort_unstable();
         Blocks {
@@ -156,8 +156,9 @@ impl Blocks {
     }
 
     /// The next blocks of a file on the drive with the fewest requests of `port`, in rotation among
-    /// equals: one in `share` of the file's remaining blocks, at least one. So a slow drive delays
-    /// only its own blocks. A thread that processes stretches receives its blocks mostly in order.
+    /// equals: the number of the file's remaining blocks divided by `share`, at least one. So a
+    /// slow drive delays only its own blocks. A thread that processes stretches receives its blocks
+    /// mostly in order.
     pub(crate) fn next_stretch(&self, share: u64, port: &Port) -> Option<Stretch> {
         let mut left = self.left.lock().unwrap_or_else(PoisonError::into_inner);
         let files = left.next(port)?;

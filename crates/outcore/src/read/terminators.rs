@@ -79,7 +79,7 @@ fn hits_in(block: &[u8; BLOCK_BYTES], byte: u8) -> u64 {
     }
 }
 
-/// The same with eight-byte words, for any machine.
+/// Like `hits_in`, but with eight-byte words, for any machine.
 #[cfg(any(test, not(target_arch = "x86_64")))]
 fn hits_in_words(block: &[u8; BLOCK_BYTES], byte: u8) -> u64 {
     const LOW: u64 = u64::MAX / 0xFF;
@@ -93,7 +93,7 @@ fn hits_in_words(block: &[u8; BLOCK_BYTES], byte: u8) -> u64 {
     })
 }
 
-/// The same for fewer bytes.
+/// Like `hits_in`, for fewer bytes.
 #[cold]
 fn hits_in_few(bytes: &[u8], byte: u8) -> u64 {
     let mut block = [!byte; BLOCK_BYTES];

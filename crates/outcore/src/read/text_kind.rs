@@ -37,7 +37,7 @@ impl TextKind {
         known.map(|(_, kind)| *kind)
     }
 
-    /// The same for text that can be a table.
+    /// Like `of_name`, for text that can be a table.
     pub fn of_table_name(name: &Path) -> Option<Self> {
         Self::of_name(name).filter(|kind| *kind != TextKind::Fastq)
     }

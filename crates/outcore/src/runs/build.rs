@@ -2,17 +2,17 @@
 //!
 //! Contract: the input is divided into runs of consecutive records that each fill an area of
 //! memory. A thread reads a run, sorts it in place, adds its index and writes it from there, while
-//! other areas are filled from each drive and written to each. (Lines cannot be moved, so they are
-//! ordered in small buffers as they are written.) The runs are spread over the drives by weight. If
-//! a reader could not merge that many runs, they are merged in groups first ([`super::plan`]).
+//! other areas are read from and written to each drive. (Lines cannot be moved, so they are ordered
+//! in small buffers as they are written.) The runs are spread over the drives by weight. If a
+//! reader could not merge that many runs, they are merged in groups first ([`super::plan`]).
 //!
 //! All files are staged in private directories, and the view appears with its manifest after
 //! everything is durable. If the job is killed, the view is unchanged, or complete, or the next
 //! sweep completes it. Runs in memory at the end can stay there for a first read
 //! ([`BuildOptions::keeps_runs`]).
 //!
-//! Bounds: memory as planned; one read and one write of the data, plus 24 bytes per block, and
-//! another of each for a preceding merge.
+//! Bounds: memory as planned; one read and one write of the data, plus 24 bytes per block, and one
+//! more read and write for a preceding merge.
 
 use std::collections::VecDeque;
 use std::path::Path;
@@ -91,8 +91,8 @@ pub fn build(
     build_from(job, From::Files(inputs), dir, &what, options)
 }
 
-/// The same for rows of `source`. The order of equal rows is unknown, so `rows` must have an order
-/// with bytes as the tie-break.
+/// Like [`build`], for rows of `source`. The order of equal rows is unknown, so `rows` must have an
+/// order with bytes as the tie-break.
 ///
 /// # Errors
 /// The errors of [`build`] and of `source`.
@@ -159,7 +159,7 @@ pub fn append(
     append_with(job, inputs, dir, options, &own_orders)
 }
 
-/// The same for views of lines with any of `orders`.
+/// Like [`append`], for views of lines with any of `orders`.
 ///
 /// # Errors
 /// The errors of [`append`] and of `orders`.
@@ -211,7 +211,7 @@ fn append_from(
 ) -> Result<(SortedView, BuildSummary)> {
     let old = match manifest::tidy(job, dir)? {
         Some(old) => old,
-        // Reports what is missing.
+        // Reading the manifest reports that there is no view.
         None => {
             let volume = Volume::new(Arc::clone(&job.device), &job.options.drives)?;
             Manifest::read(job, &volume, dir)?
@@ -472,7 +472,7 @@ impl Request<'_> {
         Ok((plan, shape, cuts))
     }
 
-    /// The same for rows; none stay in memory.
+    /// The first runs of rows; none stay in memory.
     fn runs_of_rows(
         &self,
         job: &Job,
@@ -520,7 +520,7 @@ impl Request<'_> {
         Shape::new(what, self.options.order, plan.block_records, id)
     }
 
-    /// The generation of runs that are, or are not, those of the view.
+    /// The generation of runs; `is_last` if they are those of the view.
     fn generation(&self, is_last: bool) -> Generation {
         match is_last {
             true => Generation::Last {

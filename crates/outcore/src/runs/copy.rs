@@ -25,7 +25,7 @@ const BUFFERS: usize = 4;
 /// Longer records are merged by one thread: copying them costs more than comparing their keys, and
 /// several threads do not copy faster.
 const SHORT_RECORD_BYTES: usize = 256;
-/// Smallest number of blocks of each run per segment: one at either end is read twice.
+/// Smallest number of blocks of each run per segment: the blocks at both ends are read twice.
 const SEGMENT_BLOCKS: u64 = 250;
 
 /// How a range is copied.
@@ -57,7 +57,7 @@ impl SortedView {
         self.copy_units(self.units_of(range)?, out)
     }
 
-    /// The same for a range of units.
+    /// Like `copy_to`, for a range of units.
     pub(super) fn copy_units(&self, range: Range<u64>, out: &mut (dyn Write + Send)) -> Result<()> {
         let plan = self.plan(&range);
         let memory_bytes = (plan.threads * plan.buffers * plan.buffer_bytes) as u64;

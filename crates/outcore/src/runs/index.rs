@@ -6,9 +6,9 @@
 //! it.
 //!
 //! Contract: block `j` holds the records that begin in units `j * B` to `(j + 1) * B` of the run.
-//! The run's length alone therefore determines the number of blocks, and a record's place its
-//! block. A block in which no line begins is empty, and its entry is that of the next line's block.
-//! An [`Indexer`] makes the index from the bytes of the run as they pass.
+//! Therefore, the run's length alone determines the number of blocks, and a record's place
+//! determines its block. A block in which no line begins is empty, and its entry equals that of the
+//! next line's block. An [`Indexer`] makes the index from the bytes of the run as they pass.
 //!
 //! Memory: one entry per block; the indexer of lines keeps one unfinished line.
 
@@ -150,8 +150,9 @@ impl Index {
         bytes_checksum(&bytes)
     }
 
-    /// Whether offsets and ranks of lines ascend within the run, and each block of `block_bytes`
-    /// has the first line that begins in it, or that of the next block: searches rely on this.
+    /// Whether offsets and ranks of lines ascend within the run, and whether the entry of each
+    /// block of `block_bytes` has the first line that begins in it. Without such a line, the entry
+    /// must have that of the next block. Searches rely on this.
     pub(crate) fn is_sound(&self, block_bytes: u64, run_bytes: u64, lines: u64) -> bool {
         let blocks = self.starts.iter().enumerate();
         let holds_its_line = |(block, start): (usize, &u64)| {
@@ -244,8 +245,7 @@ impl<'a> Indexer<'a> {
                 }
                 continue;
             }
-            // The block ends after the first terminator after which a line begins in the next
-            // block.
+            // The block ends with the first line whose successor begins in the next block.
             let skip = (next_bytes.saturating_sub(self.at_bytes + 1) as usize).min(rest.len());
             let end = memchr::memchr(terminator, &rest[skip..]).map(|end| skip + end + 1);
             let (here, behind) = rest.split_at(end.unwrap_or(rest.len()));
@@ -297,7 +297,7 @@ impl<'a> Indexer<'a> {
         self.hash.write(&bytes[hashed..]);
     }
 
-    /// Ends the current block and begins that of the line that begins here.
+    /// Ends the current block and begins the block of the line that starts here.
     fn begin_block(&mut self) {
         let block = self.at_bytes / self.shape.block_units;
         self.end_block();

@@ -78,9 +78,9 @@ impl Places<'_> {
 pub(super) enum Generation {
     /// Runs that are merged again.
     Passing,
-    /// Runs of the view, and whether its manifest may replace one.
+    /// Runs of the view.
     Last {
-        /// Whether it may.
+        /// Whether its manifest may replace an existing one.
         replace: bool,
     },
 }
@@ -93,7 +93,7 @@ pub(super) struct Level {
     pub(super) runs: Vec<LevelRun>,
 }
 
-/// One of them.
+/// One run of a generation.
 pub(super) struct LevelRun {
     pub(super) file: VolumeFile,
     pub(super) base_bytes: u64,

@@ -6,10 +6,10 @@
 //! A file of sorted lines is searched as a view of one run, whose index is made by one read of the
 //! file ([`SortedView::of_sorted_lines`]). That read also checks that the lines ascend.
 //!
-//! Bounds: per key, at most one block of each run (two if keys are longer than the prefixes of the
-//! index), each once for all keys that are searched at the same time, with as many reads in flight
-//! as there are slots. Memory: 112 bytes per key and run and 240 bytes per key for the keys that
-//! are searched at the same time, 40 bytes per key for all keys, and the slots.
+//! Bounds: per key, at most one block of each run is read (two if keys are longer than the prefixes
+//! of the index). Keys that are searched at the same time share the read of a block. As many reads
+//! are in flight as there are slots. Memory: the slots, and 40 bytes per key. Keys that are
+//! searched at the same time take another 240 bytes per key, and 112 bytes per key and run.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -65,7 +65,8 @@ impl SortedView {
         self.search(keys, counts_equal, 1, rank)
     }
 
-    /// `width` numbers for each of `keys`, which `tell` computes from its cuts in all runs.
+    /// For each of `keys`, the `width` numbers that `tell` computes from the key's cuts in all
+    /// runs.
     pub(super) fn search(
         &self,
         keys: &[&[u8]],

@@ -183,7 +183,7 @@ fn text_of(bytes: &[u8]) -> String {
     bytes.iter().copied().map(char::from).collect()
 }
 
-/// The bytes of such a text; `None` if it is invalid or too long.
+/// The bytes that [`text_of`] made this text of; `None` if it is invalid or too long.
 fn bytes_of(text: &str) -> Option<Vec<u8>> {
     let bytes: Option<Vec<u8>> = text.chars().map(|c| u8::try_from(c).ok()).collect();
     bytes.filter(|bytes| bytes.len() <= FRONT_BYTES_MAX)

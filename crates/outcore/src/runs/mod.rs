@@ -124,7 +124,7 @@ impl SortedView {
         Self::open_with(job, dir, &own_orders)
     }
 
-    /// The same for views of lines with any of `orders`.
+    /// Like [`SortedView::open`], for views of lines with any of `orders`.
     ///
     /// # Errors
     /// The errors of [`SortedView::open`] and of `orders`.
@@ -271,15 +271,15 @@ impl SortedView {
         self.reader_of(&self.job, memory_bytes)
     }
 
-    /// The same with the memory of `job`.
+    /// Like `reader`, but with the memory of `job`.
     fn reader_of(&self, job: &Job, memory_bytes: u64) -> Result<ViewReader> {
         let mut reader = ViewReader::new(job, Arc::clone(&self.set), memory_bytes)?;
         reader.ends_as_in_file = true;
         Ok(reader)
     }
 
-    /// The same for callers that must separate lines: lines end as in runs, even if the sorted file
-    /// ends them with a byte that they may contain.
+    /// Like [`SortedView::reader`], for callers that must separate lines: lines end as in runs,
+    /// even if the sorted file ends them with a byte that they may contain.
     ///
     /// # Errors
     /// The errors of [`SortedView::reader`].
@@ -297,7 +297,8 @@ impl SortedView {
         self.readers_beside(readers, 0)
     }
 
-    /// The same if each takes this much additional memory.
+    /// How many of `readers` parallel readers fit in memory if each takes this much additional
+    /// memory.
     fn readers_beside(&self, readers: usize, each_bytes: u64) -> usize {
         let needed_bytes = needed_bytes(&self.set) + each_bytes;
         let fit = self.reader_bytes(1) / needed_bytes.max(1);
@@ -416,9 +417,9 @@ impl ViewReader {
         self.fetcher.blocks_fetched
     }
 
-    /// Moves to a range of ranks, whose records [`ViewReader::read`] returns. For a short range
-    /// single blocks are read; for a long range as much is read ahead as there is room for, but
-    /// nothing past its end.
+    /// Moves to a range of ranks, whose records [`ViewReader::read`] returns. For a short range, it
+    /// reads single blocks. For a long range, it reads ahead as far as there is room, but never
+    /// past the end of the range.
     ///
     /// # Errors
     /// [`Kind::Usage`] for a range beyond the end; the errors of reading.
@@ -437,7 +438,7 @@ impl ViewReader {
         }
     }
 
-    /// The same for a range of units, which may begin and end inside lines.
+    /// Like `seek`, for a range of units, which may begin and end inside lines.
     fn seek_units(&mut self, range: Range<u64>) -> Result<()> {
         self.seek_by(Measure::Units, range)
     }
@@ -525,8 +526,8 @@ impl ViewReader {
     }
 
     /// Appends the next rows of the range to `rows`: `bytes_max` bytes, and the rest of the last
-    /// row; nothing at the end. `grow` is called before with the new size of `rows`, to reserve
-    /// memory: a row may be long.
+    /// row; nothing at the end. Before they grow, `grow` is called with the new size of `rows`, to
+    /// reserve memory: a row may be long.
     ///
     /// # Errors
     /// The errors of [`ViewReader::read`] and of `grow`; [`Kind::Usage`] if the view does not
@@ -591,7 +592,7 @@ impl ViewReader {
         }
     }
 
-    /// The same, with offsets that do not count the bytes before the first record.
+    /// Like `read_at`, but with offsets that do not count the bytes before the first record.
     fn read_data_at(&mut self, offset_bytes: u64, out: &mut [u8]) -> Result<usize> {
         let record_bytes = self.set.shape.unit_bytes;
         let total_bytes = self.set.units() * record_bytes as u64;

@@ -3,13 +3,14 @@
 //! Contract: [`plan_view`] turns sizes into a [`ViewPlan`] before anything is read; `--explain`
 //! prints it. Every run fits in an *area*. One round of areas has one area per thread that sorts,
 //! and two per drive: one that is filled and one that is written. With a second round, no thread
-//! and no drive waits for another. The plan omits it if such small areas would make too many runs
-//! for an easy merge. The plan adds a third round if runs of numbers do not become shorter by it.
+//! and no drive waits for another. The plan omits the second round if its smaller areas would make
+//! too many runs for an easy merge. It adds a third round if that does not make runs of numbers
+//! shorter.
 //!
 //! Up to 64 runs of numbers are shorter than memory would allow, because a reader merges that many
-//! easily. The sort's own space, the index and, if runs stay in memory for a first read, a reader
-//! also count. If there are more runs than a reader with most of the memory can merge, or a process
-//! can have open, they are merged in groups first.
+//! easily. Memory also holds the sort's own space, the index and, if runs stay in memory for a
+//! first read, a reader. If there are more runs than a reader with most of the memory can merge, or
+//! a process can have open, they are merged in groups first.
 //!
 //! | in ActiveSort | here |
 //! |---|---|
@@ -203,8 +204,8 @@ struct Busy {
     /// Drives, with one area that is filled and one that is written each.
     drives: usize,
     /// The number of rounds of areas. With one round, a drive is idle while the thread that wrote
-    /// its area sorts the next one. A third round is used if numbers have runs of the same length
-    /// even so.
+    /// its area sorts the next one. A third round is used if runs of numbers keep their length with
+    /// it.
     rounds: u64,
 }
 

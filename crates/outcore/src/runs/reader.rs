@@ -233,8 +233,8 @@ impl MergeReader {
         }
     }
 
-    /// Requests pieces: that of the run that needs one now. In sequential reads, also one for each
-    /// run that has none ahead, and more of those that are needed first.
+    /// Requests the piece of the run that needs one now. In sequential reads, also requests a piece
+    /// for each run that has none ahead, and more of the pieces that are needed first.
     fn ask(&mut self, fetcher: &mut Fetcher, needed: Option<usize>) -> Result<()> {
         let mut is_any = false;
         if let Some(run) = needed

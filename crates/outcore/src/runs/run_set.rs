@@ -23,7 +23,7 @@ pub(crate) struct Run {
     /// Its offset in its file; a multiple of 4 KiB.
     pub(crate) base_bytes: u64,
     pub(crate) units: u64,
-    /// Its number of records; equal to that of units except for lines.
+    /// Its number of records; equal to the number of units except for lines.
     pub(crate) records: u64,
     pub(crate) index: Arc<Index>,
     /// Bytes of its longest block of lines.

@@ -52,7 +52,7 @@ impl RankSplit {
 trait Pivot {
     /// Whether the record that begins at `unit` of the run is before the cut.
     fn is_before(&self, run: usize, unit: u64, record: &[u8]) -> bool;
-    /// The same from its prefix, if that is enough.
+    /// Like `is_before`, from its prefix, if that is enough.
     fn is_prefix_before(&self, run: usize, unit: u64, prefix: &Prefix) -> Option<bool>;
     /// The cut in a run, if it is known.
     fn known(&self, _run: usize) -> Option<u64> {
@@ -116,8 +116,8 @@ impl Pivot for RecordPivot<'_> {
     }
 }
 
-/// Records whose keys come before that of `record`; if equal ones count, also those with equal
-/// keys.
+/// Records whose keys come before that of `record`; if equal keys count, also records with this
+/// key.
 struct KeyPivot<'a> {
     shape: &'a Shape,
     record: &'a [u8],
@@ -305,7 +305,7 @@ impl<'a> Selector<'a> {
     }
 
     /// For each of `keys` and each run, the place of the first record that is not before the key,
-    /// or, if equal ones count, comes after it: first all runs of one key, then those of the next.
+    /// or, if equal keys count, comes after it: first all runs of one key, then those of the next.
     /// Each round reads the blocks that keys wait for, with as many reads in flight as there are
     /// slots, and advances the keys of a block while it is in memory.
     pub(super) fn cuts_at_keys(&mut self, keys: &[&[u8]], counts_equal: bool) -> Result<Vec<Cut>> {
@@ -567,7 +567,7 @@ impl<'a> Selector<'a> {
             .hint("restore the run, or build the view again")
     }
 
-    /// The same inside one block.
+    /// Like `narrow`, inside one block.
     fn narrow_in_block(
         &self,
         pivot: &dyn Pivot,

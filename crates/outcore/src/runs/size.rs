@@ -34,7 +34,7 @@ const EASY_RUN_BYTES_MIN: u64 = 16 << 20;
 const LINES_SPARE: u64 = 1024;
 /// Mean-length lines in the run from which the space per MiB is computed.
 const LINES_SEEN: u64 = 16;
-/// Largest number of key bytes of each of these.
+/// Largest number of key bytes per spare reference.
 const KEY_BYTES_SPARE: u64 = 256;
 
 /// The parameters of a view's plan.
@@ -180,9 +180,9 @@ impl ViewSize {
         self.is_scalar && !self.keeps_runs && self.run_bytes.is_none()
     }
 
-    /// Numbers per run for data that fill all areas several times, if a run may have `run_records`.
-    /// It is fewer if half as many runs again, at most [`EASY_RUNS`], can be read in a small part
-    /// of the memory. A seek reads a block of each run.
+    /// Records per run for data that fill all areas several times, if a run may have `run_records`.
+    /// There are fewer if 1.5 times as many runs, at most [`EASY_RUNS`], can be read in a small
+    /// part of the memory. A seek reads a block of each run.
     ///
     /// N.B. moderately shorter runs of numbers take less processor time and leave memory for more
     /// areas; still shorter ones gain nothing. Lines gain nothing, and are merged more slowly

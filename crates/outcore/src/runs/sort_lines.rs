@@ -183,7 +183,7 @@ pub(super) struct LineSpace {
     keys: Vec<u8>,
 }
 
-/// How much of it may be used, and the longest permitted line.
+/// How much of the space may be used, and the longest permitted line.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct SpaceSizes {
     pub(super) lines_max: usize,
@@ -270,7 +270,7 @@ impl<'a> Passes<'a> {
         }
     }
 
-    /// The first lines after those already returned: as many as the space holds, or half of that.
+    /// Collects the next lines: as many as the space holds, or half of that.
     fn collect_next(&mut self) -> Result<()> {
         let (rule, area) = (self.rule, self.area);
         let LineSpace { refs, keys } = &mut *self.space;

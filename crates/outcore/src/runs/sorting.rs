@@ -67,8 +67,8 @@ impl Sorting<'_> {
         left.is_empty()
     }
 
-    /// An error of a line, whose offset is relative to the area of a run, with the file and the
-    /// line there. A drive's error already has a file.
+    /// Adds the file and the line to an error whose offset is relative to the area of a run. An
+    /// error of a drive already has a file.
     fn with_line(&self, cut: &PlannedRun, error: Error) -> Error {
         if error.kind() != Kind::Corrupt || error.file_path().is_some() {
             return error;

@@ -31,7 +31,7 @@ pub struct ViewOrder {
 
 impl ViewOrder {
     /// How records of `format` are sorted as integers; `None` if they are not. NaNs with different
-    /// bits are one key, whose positions may matter, but different integers.
+    /// bits are different integers but one key, and the positions of equal keys may matter.
     pub(crate) fn scalar(&self, format: &RecordFormat) -> Option<ScalarOrder> {
         let is_one_key = self.stable && format.has_floats();
         ScalarOrder::of(format, self.descending).filter(|_| !is_one_key)

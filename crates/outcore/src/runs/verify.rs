@@ -178,8 +178,8 @@ impl SortedView {
         Ok(previous.map(<[u8]>::to_vec))
     }
 
-    /// The same for lines and rows; also checks that each block begins where the index says, with
-    /// as many lines before it.
+    /// Like `check_order`, for lines and rows. Also checks that each block begins where the index
+    /// says, and that as many lines come before it as the index says.
     fn check_items(
         &self,
         piece: &RunBlocks,

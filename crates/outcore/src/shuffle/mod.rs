@@ -10,8 +10,8 @@
 //! after a failure. Unterminated last lines are terminated.
 //!
 //! Bounds: memory as planned ([`plan`]). I/O is 2 reads and 2 writes of the data, minus the data
-//! that stay in memory; one more of each for every further distribution. One hash per record and
-//! level, with four bits each.
+//! that stay in memory; each further distribution adds one read and one write. One hash per record
+//! and level, with four bits each.
 
 mod distribute;
 mod order;

@@ -191,7 +191,7 @@ impl Shuffled {
         self.read_watched(&self.job.control, from, out)
     }
 
-    /// The same, observed and stopped by a separate control.
+    /// Like [`Shuffled::read`], but observed and stopped by a separate control.
     ///
     /// # Errors
     /// The errors of [`Shuffled::read`].

@@ -1,4 +1,4 @@
-//! A shuffle processes a bucket: permutes it in memory, and writes it at its final place.
+//! Permutes a bucket of a shuffle in memory, and writes it at its final place.
 //!
 //! Contract: references into the area name the records of a bucket, in the order of the input. The
 //! remaining levels of the tree draw a leaf for each name, and each leaf is permuted. Records are

@@ -33,8 +33,8 @@ pub(super) const REFS: &str = "references to records";
 /// The phase in which records are copied.
 pub(super) const COPY: &str = "copy";
 
-/// Bytes per record of a bucket while it is permuted: the record itself if it is a small number,
-/// otherwise its place, for lines with the length; and its leaf.
+/// Bytes per record of a bucket while it is permuted. They hold the record itself if it is a small
+/// number, otherwise its place (for lines, also the length); and its leaf.
 pub(super) fn place_bytes(record_bytes: Option<usize>) -> u64 {
     let place_bytes = match record_bytes {
         Some(8) | None => 8,
@@ -201,7 +201,7 @@ impl Planned for ShufflePlan {
             .common
             .ledger("shuffle", self.input_runs(), 0, self.split_slots());
         self.with_regions(ledger, self.across_bytes())
-            .during("distribute", "where chunks have got to", walks_bytes as u64)
+            .during("distribute", "progress of chunks", walks_bytes as u64)
             .during("split", SPLIT_SEGMENTS, self.split_bytes())
             .during("split", LONG_READ, long_bytes)
             .during("permute", EDGES, EDGES_BYTES)

@@ -36,7 +36,7 @@ pub(super) trait Records: Sync {
     fn refs(&self, area: &[u8], at: usize, count: usize, visit: impl FnMut(Self::Ref));
 
     /// Appends each of the consecutive records from `at` in `area` to its leaf: `leaves` has the
-    /// leaf of each, and `ends` the end of each leaf in `refs`, before and after.
+    /// leaf of each record. `ends` has the end of each leaf in `refs`, and is updated.
     fn scatter(
         &self,
         area: &[u8],
@@ -55,8 +55,8 @@ pub(super) trait Records: Sync {
         });
     }
 
-    /// Permutes the records of a leaf, the next ones of the output. If that costs nothing, the
-    /// first of them go directly to `out` instead of `refs`; returns their number and bytes.
+    /// Permutes the records of a leaf, which come next in the output. If that costs nothing, the
+    /// first records go directly to `out` instead of `refs`; returns their number and bytes.
     fn permute(&self, mut rng: DrawRng, refs: &mut [Self::Ref], _out: &mut [u8]) -> (usize, usize) {
         rng.shuffle(refs);
         (0, 0)

@@ -1,7 +1,7 @@
 //! The route of a shuffle: every item goes where the random draws of its chunk's walk lead.
 //!
 //! Contract: a draw is a function of the chunk of an item and of the number of items before it in
-//! the chunk ([`super::tree`]), so the owner tells a [`RandomRoute`] where chunks begin and
+//! the chunk ([`super::tree`]). So the owner tells a [`RandomRoute`] where chunks begin and
 //! continue. The position of a run has its chunk, and the number of the chunk's items before it in
 //! the node that is being distributed. The order inside a bucket is therefore the order of the
 //! input, whichever worker wrote what.
@@ -15,8 +15,8 @@ use crate::partition::route::{Batch, Route};
 use crate::partition::scatter::{RunStart, ScatterWorker};
 use outcore_io::Result;
 
-/// Bits of a position below the number of the chunk: the number of the chunk's items before, in the
-/// node.
+/// Bits of a position below the number of the chunk. They hold the number of the chunk's items
+/// before it in the node.
 const NUMBER_BITS: u32 = 44;
 /// Chunks whose walk is remembered.
 const OPEN_MAX: usize = 16;
@@ -30,8 +30,8 @@ pub(super) fn chunk_and_number(position: u64) -> (u64, u64) {
 struct Open {
     chunk: u64,
     walk: Walk,
-    /// For each bucket, the number of the chunk's items in its input runs; the worker has those of
-    /// the first open chunk.
+    /// For each bucket, the number of the chunk's items in its input runs; the worker holds these
+    /// numbers for the first open chunk.
     counts: Vec<u64>,
 }
 

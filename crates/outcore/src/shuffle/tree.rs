@@ -278,8 +278,8 @@ impl DrawRng {
         self.deal(items, &mut []);
     }
 
-    /// The same, but the first items in the new order go to `out`, as many as it holds, and the
-    /// others to their places in `items`.
+    /// Like `shuffle`, but the first items in the new order go to `out`, as many as it holds, and
+    /// the others to their places in `items`.
     ///
     /// # Panics
     /// If `out` is longer than `items`.

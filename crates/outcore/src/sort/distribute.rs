@@ -139,8 +139,8 @@ pub(crate) struct Inlet<'a, E: Elements> {
 }
 
 impl<'a, E: Elements> Inlet<'a, E> {
-    /// Into the buckets of `splitters`; as many of them stay in memory as there are reservations
-    /// for.
+    /// An entry to the buckets of `splitters`. As many buckets stay in memory as there are
+    /// reservations for.
     pub(crate) fn new(
         shared: &'a Shared<'_, E>,
         splitters: &'a KeySplitters<E::Key>,

@@ -10,8 +10,8 @@
 //! only read, unless the caller asked for them to be freed. No output remains after a failure.
 //!
 //! Bounds: memory as planned ([`crate::sort::plan`]). I/O is 2 reads and 2 writes of the data,
-//! minus the data that stay in memory, plus the sample; one more read and write for every further
-//! level.
+//! minus the data that stay in memory, plus the sample; each further level adds one read and one
+//! write.
 
 mod distribute;
 pub(crate) mod elements;
@@ -436,7 +436,7 @@ fn choose_splitters<E: Elements>(
     let wanted = plan.bucket_count;
     let splitters = KeySplitters::choose(shared.elements, sample, true, 0, wanted, buckets_max)?;
     // An additional bucket takes one buffer per thread from the segments that may stay in memory. A
-    // few, which even the fewest splitters make, come from the buffers for splits.
+    // few buckets, which even the fewest splitters make, take the buffers for splits instead.
     let extra = splitters.bucket_count().saturating_sub(plan.bucket_count);
     shared.take_resident(extra.min(plan.spare_buckets()) * plan.size.threads);
     Ok(splitters)

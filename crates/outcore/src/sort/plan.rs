@@ -111,7 +111,7 @@ impl SortPlan {
         let stretches = match (self.is_sequential, self.size.threads) {
             (false, _) => blocks as f64,
             (true, 1) => 1.0,
-            // Each takes one in 2 P of the rest.
+            // Each stretch is the rest of the blocks divided by 2 P.
             (true, threads) => 2.0 * threads as f64 * ((blocks as f64).ln() + 1.0),
         };
         let stretches = stretches.min(blocks as f64);
@@ -248,8 +248,8 @@ fn candidates(
         let count = each.clamp(1, buckets_max as u64) as usize;
         let count_last = (count as f64).powf(f64::from(distributions));
         let average_bytes = (size.data_bytes as f64 / count_last).ceil() as usize;
-        // With a sample of hundreds per bucket, the largest one is within a third of the average;
-        // small buckets vary more.
+        // With a sample of hundreds per bucket, the largest bucket exceeds the average by at most a
+        // third; small buckets vary more.
         let bytes_max = average_bytes.saturating_mul(3) / 2 + 2 * segment_bytes;
         let buckets = Buckets {
             distributions,

@@ -103,8 +103,8 @@ impl Item for u128 {
 
 /// Largest number of items of a part that is sorted in cache.
 const PART_MAX: usize = 2048;
-/// The number of items per part that a split aims at, as a power of two; it is between half of this
-/// and this.
+/// A split aims at this number of items per part, as a power of two. Parts have between half this
+/// number and all of it.
 const PART_LOG: u32 = 10;
 /// Largest number of bits in one split.
 const SPLIT_BITS_MAX: u32 = 13;
@@ -118,8 +118,8 @@ const DIGITS: usize = 256;
 const PASSES_BITS: u32 = 16;
 /// For fewer items, comparison sorting is faster.
 const SMALL: usize = 64;
-/// Moves per item with which a part is finished by insertion; evenly spread keys need a tenth of
-/// one.
+/// Largest number of moves per item for finishing a part by insertion; evenly spread keys need 0.1
+/// moves.
 const MOVES_MAX: usize = 4;
 
 /// Number of items of space for sorting `item_count` items.
@@ -132,8 +132,8 @@ pub(crate) const fn space_len(item_count: usize) -> usize {
         }
 }
 
-/// The same in bytes for `numbers_bytes` of numbers of `number_bytes` each, with room for the lines
-/// of a split past the caches.
+/// Bytes of space for `numbers_bytes` of numbers of `number_bytes` each, with room for the lines of
+/// a split past the caches.
 pub(crate) const fn numbers_space_bytes(numbers_bytes: u64, number_bytes: usize) -> u64 {
     let split_bits = split_bits(numbers_bytes as usize / number_bytes);
     let lines_bytes = match HAS_STORES_PAST_CACHES && split_bits > SPLIT_BITS_FEW {
@@ -143,7 +143,7 @@ pub(crate) const fn numbers_space_bytes(numbers_bytes: u64, number_bytes: usize)
     space_bytes(numbers_bytes, number_bytes) + lines_bytes as u64
 }
 
-/// The same in bytes, for items of `item_bytes` each with `items_bytes` in total.
+/// Bytes of space for items of `item_bytes` each with `items_bytes` in total.
 pub(crate) const fn space_bytes(items_bytes: u64, item_bytes: usize) -> u64 {
     let part_bytes = (PART_MAX * item_bytes) as u64;
     items_bytes
@@ -214,7 +214,7 @@ fn sort_over<T: Item>(
 
 /// Splits `items` by their highest bits into consecutive parts in `parts`. `each` receives every
 /// part with the same range of `items` as free room, and the number of bits in which its words
-/// still differ; relative to `least`, they differed in `bits` bits.
+/// still differ. Relative to `least`, the words of `items` differ in `bits` bits.
 fn split<T: Item>(
     items: &mut [T],
     parts: &mut [T],
@@ -241,8 +241,8 @@ fn split<T: Item>(
     }
 }
 
-/// The same by `split_bits` of the bits, into at most `PARTS_MAX` parts, a power of two; past the
-/// caches if there are `lines` for that.
+/// Like `split`, but by `split_bits` of the bits, into at most `PARTS_MAX` parts, a power of two;
+/// past the caches if there are `lines` for that.
 fn split_by<T: Item, const PARTS_MAX: usize>(
     items: &mut [T],
     parts: &mut [T],
@@ -322,8 +322,8 @@ impl<W: Key> Digits<W> {
     /// The digits for this many items whose words, relative to `least`, differ only in the lowest
     /// `bits` bits.
     fn of(item_count: usize, least: W, bits: u32) -> Self {
-        // With four bits more than their number needs, one item in sixteen agrees with another in
-        // all of them.
+        // With four bits more than are needed to count the items, one item in sixteen agrees with
+        // another in all of these bits.
         let used_bits = (ceil_log(item_count) + 4).min(PASSES_BITS).min(bits);
         Digits {
             least,

@@ -22,7 +22,7 @@ pub(crate) struct Shared<'a, E> {
     pub(crate) consumed: Option<(Consumed, Option<&'a StagedOutput>)>,
     /// Sums the elements that are read, if the output is read back and has all of them.
     pub(crate) read: Option<&'a Tally>,
-    /// The same for those that are kept, if one per key is.
+    /// Sums the elements that are kept, if one element per key is kept.
     pub(crate) kept: Option<&'a Tally>,
 }
 

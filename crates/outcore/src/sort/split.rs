@@ -1,9 +1,9 @@
-//! Distributes buckets that turned out too large for the memory again, until none is.
+//! Distributes again the buckets that turned out too large for the memory, until all fit.
 //!
 //! Contract: order is kept. A bucket whose elements share a word of the order is split by the next
-//! word; equal elements of an ordered job are split by their position in the input, and equal
-//! elements of other jobs anywhere. Each split makes at least eight buckets. If the beginnings of
-//! its segments are representative, no bucket holds much more than a quarter, except for that of a
+//! word. Equal elements of an ordered job are split by their position in the input; those of other
+//! jobs are split anywhere. Each split makes at least eight buckets. If the beginnings of its
+//! segments are representative, no bucket holds much more than a quarter, except for that of a
 //! heavy value. In any case each split distinguishes elements, so the splitting ends. Each split
 //! reads and writes the bucket once, and reads a little more for the sample. The scratch space and
 //! the memory of segments are reused after they are read. PALID (SPAA 2025), section 4, splits in
@@ -23,15 +23,15 @@ use outcore_io::Result;
 
 /// Segments that are sampled to split a bucket again.
 const SPLIT_SAMPLE_SEGMENTS: usize = 64;
-/// Elements taken from each.
+/// Elements taken from each segment.
 const SPLIT_SAMPLE_ELEMENTS: usize = 512;
-/// Limit on the bytes of all of them.
+/// Limit on the bytes of all of these elements.
 const SPLIT_SAMPLE_BYTES_MAX: u64 = 2 << 20;
 /// Smallest number of buckets of a split: see
 /// [`crate::partition::classify::Classifier::from_sample`].
 const SPLIT_BUCKETS_MIN: usize = 8;
 
-/// Distributes buckets that are too large for the memory again, until none is; keeps the order.
+/// Distributes again the buckets that are too large for the memory, until all fit; keeps the order.
 /// Also returns how often, at most, an element was distributed here.
 pub(crate) fn split_oversized<E: Elements>(
     shared: &Shared<'_, E>,

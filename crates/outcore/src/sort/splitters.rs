@@ -18,8 +18,8 @@ use outcore_io::Result;
 
 /// Elements of a sample that are processed together.
 const BATCH: usize = 512;
-/// Share of a range that a value must fill to get a bucket of its own: a bucket with two values of
-/// nearly a range each, or with some of a third, would be too large.
+/// Share of a range that a value must fill to get a bucket of its own. A bucket would be too large
+/// with two values that each nearly fill a range, or with several that each fill a third.
 const HEAVY_SHARE: f64 = 0.5;
 /// Placeholders for the buckets around a node's prefix.
 const BELOW: u16 = u16::MAX - 1;

@@ -1,4 +1,4 @@
-//! A sort processes a bucket: sorts it in memory, and writes it at its final place.
+//! Sorts a bucket in memory, and writes it at its final place.
 //!
 //! Contract: a bucket of scalars is loaded at an address that is aligned like its place in the
 //! output (`address % 4096 == offset % 4096`), sorted in place, and passed to the writer without a

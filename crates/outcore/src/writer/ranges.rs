@@ -1,7 +1,8 @@
 //! Sets of numbers as ascending ranges.
 //!
-//! Contract: a [`Ranges`] holds as few ranges as possible: no two of them touch. All operations are
-//! those of the set of numbers. Adding takes time in proportion to the number of ranges.
+//! Contract: a [`Ranges`] holds as few ranges as possible: no two of them touch. All operations
+//! work on the set of numbers in the ranges. Adding takes time in proportion to the number of
+//! ranges.
 
 use std::ops::Range;
 
@@ -69,7 +70,7 @@ impl Ranges {
         Ranges(found)
     }
 
-    /// The numbers outside of it that have a place in `places` among all numbers outside.
+    /// The numbers outside of this set whose ranks among all outside numbers are in `places`.
     pub(crate) fn outside(&self, places: Range<u64>) -> Vec<Range<u64>> {
         let mut found = Vec::new();
         let (mut at, mut place) = (0, 0);

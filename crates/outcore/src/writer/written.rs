@@ -1,9 +1,9 @@
-//! Checksums of what was written to an unfinished output, for the run that continues it.
+//! Checksums of the writes to an unfinished output, for the run that continues it.
 //!
 //! Contract: a [`WrittenPiece`] is a write that has ended, with the checksum of its bytes.
-//! [`whole_pieces`] reads the pieces back and returns the bytes of those that are what was written.
-//! A file that was cut, replaced or overwritten in the meantime, or blocks that a file system has
-//! lost, are therefore never taken for output.
+//! [`whole_pieces`] reads the pieces back and returns the bytes of those that are unchanged. A file
+//! that was cut, replaced or overwritten in the meantime, or blocks that a file system has lost,
+//! are therefore never taken for output.
 //!
 //! Bounds: three words per write; the buffers of a pool.
 
@@ -55,8 +55,8 @@ fn parts_of(piece: &WrittenPiece, part_bytes: usize) -> impl Iterator<Item = Par
     })
 }
 
-/// The bytes of `file` in those of `pieces` that are what was written. The pool is one for bytes
-/// that pass through memory ([`Pool::passing`]).
+/// The bytes of `file` in those of `pieces` that are unchanged since they were written. The pool is
+/// one for bytes that pass through memory ([`Pool::passing`]).
 ///
 /// # Errors
 /// A read that failed; the errors of `check`.

@@ -2,7 +2,7 @@
 //!
 //! Contract: `expressions.txt` contains the expressions with their values or words of their errors.
 //! The evaluators (`crates/outcore-table/tests/table/expressions.rs`), the command and Python
-//! (`python/tests/test_expressions.py`) run all of it.
+//! (`python/tests/test_expressions.py`) run all cases.
 
 pub(crate) const A: [i64; 6] = [7, -7, 0, i64::MAX, i64::MIN, 5];
 pub(crate) const B: [i64; 6] = [2, 2, 3, 1, 1, -3];
@@ -18,7 +18,7 @@ pub(crate) struct Line {
     pub(crate) expected: Vec<String>,
     /// Words of the error for records, if there is one.
     pub(crate) records_fail: Option<String>,
-    /// The same for tables.
+    /// Words of the error for tables, if there is one.
     pub(crate) tables_fail: Option<String>,
 }
 

@@ -2,7 +2,7 @@
 //!
 //! Contract: the outputs in `joins.json` are those of DuckDB, in the order that the documentation
 //! of `join` guarantees. The engine (`crates/outcore-table/tests/table/joins.rs`), the command and
-//! Python (`python/tests/test_conformance.py`) run all of them.
+//! Python (`python/tests/test_conformance.py`) run all cases.
 
 use serde_json::Value;
 

@@ -194,7 +194,7 @@ fn a_job_with_a_journal_is_right_after_power_losses() {
                 break;
             }
         }
-        // The next run ends what is left, also after the output has its name.
+        // The next run finishes the rest, even if the output already has its name.
         let last = start(&powered(u64::MAX));
         assert!(last.is_ok() || out.exists(), "seed {seed}: {last:?}");
         assert!(

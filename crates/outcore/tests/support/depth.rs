@@ -178,7 +178,7 @@ pub fn check(what: &str, medians: &[(Reading, InFlight)], phases: &[(&str, bool)
     check_for(what, medians, phases, DEPTH_LEAST);
 }
 
-/// The same for another depth, if a job has too little memory for more.
+/// Like [`check`], for another depth, if a job has too little memory for more.
 pub fn check_for(
     what: &str,
     medians: &[(Reading, InFlight)],

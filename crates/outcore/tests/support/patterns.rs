@@ -104,7 +104,7 @@ impl Values {
 pub enum Payload {
     /// Random bytes: records differ.
     Random,
-    /// One of four: many records are equal.
+    /// One of four bytes, repeated: many records are equal.
     Coarse,
 }
 

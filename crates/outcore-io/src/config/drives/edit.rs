@@ -136,7 +136,7 @@ impl DriveSet {
         })
     }
 
-    /// Replaces the file at `path` by what `change` makes of its text.
+    /// Replaces the file at `path` with the result of `change` on its text.
     fn rewrite(path: &Path, change: impl FnOnce(&str) -> Result<String>) -> Result<()> {
         let failed = |error: std::io::Error| Error::io(CHANGE, &error).path(path);
         // A link stays a link.

@@ -7,8 +7,8 @@
 //! - A record names files, never paths. A file of its own directory moves to the parent, or to a
 //!   folder of a dataset volume in the parent.
 //! - The record describes each target as it was when the set was decided. A file that has appeared
-//!   or changed since is not overwritten: the new file is put next to it, under the name followed
-//!   by [`ASIDE`], and the process that swept reports it.
+//!   or changed since is not overwritten. The new file is put next to it, under the name followed
+//!   by [`ASIDE`], and the process that swept reports this.
 //!
 //! The coordinator is removed only when all members are done or gone. A member is removed only when
 //! it has seen the coordinator. If the drive of a directory is not mounted, the parent has another
@@ -340,7 +340,8 @@ pub(super) fn is_decided(opened: &Opened<'_>) -> bool {
     matches!(decision, Decision::Decided(_))
 }
 
-/// Finishes what the owner of a directory had decided. The caller holds the directory's lock.
+/// Finishes the renames that the owner of a directory had decided. The caller holds the directory's
+/// lock.
 pub(super) fn settle(opened: &Opened<'_>) -> Settled {
     let record: Record = match read_whole(opened.dir, RECORD) {
         Ok(bytes) => match unseal(RECORD, &bytes) {

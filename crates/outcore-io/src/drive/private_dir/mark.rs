@@ -1,8 +1,8 @@
 //! Marks of private directories whose jobs can be resumed.
 //!
 //! Contract: a mark names the job's journal, the command that resumes it, and how long it is kept.
-//! It counts until the journal is certainly gone, or was last written longer ago. If the journal
-//! cannot be found, the last write in the marked directory counts.
+//! It counts until the journal is certainly gone, or its last write is longer ago than that time.
+//! If the journal cannot be found, the last write in the marked directory counts.
 
 use std::ffi::OsStr;
 use std::io;

@@ -51,7 +51,7 @@ pub fn reopened(path: &Path) -> Result<Option<PrivateDir>> {
     PrivateDir::reopen(&Places::default(), path)
 }
 
-/// Removes the directory of a job that can be resumed; whether it did.
+/// Removes the directory of a job that can be resumed; returns whether it did.
 ///
 /// # Errors
 /// Usage: the job is running. The system's error.

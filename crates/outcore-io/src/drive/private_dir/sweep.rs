@@ -51,8 +51,8 @@ fn named_in(places: &Places, parent: &Path) -> Result<(Arc<OwnedFd>, Vec<OsStrin
     Ok((above, names))
 }
 
-/// Everything in `parent` with the name of a private directory, each with its state. A directory
-/// of another user, and what is no directory, are [`State::Unknown`].
+/// Everything in `parent` with the name of a private directory, each with its state. Directories of
+/// other users, and entries that are not directories, are [`State::Unknown`].
 pub fn list(parent: &Path) -> Result<Vec<(PathBuf, State)>> {
     let (above, names) = named_in(&Places::default(), parent)?;
     let found = names.into_iter().filter_map(|name| {
@@ -287,8 +287,8 @@ fn remove_made(parent_path: &Path, parent: &Arc<OwnedFd>, dir: &Arc<OwnedFd>) {
     let _ = unlinkat(parent, name, AtFlags::REMOVEDIR);
 }
 
-/// Whether files of a decided set still wait in a private directory in `parent`; if so, whether its
-/// job is running. Directories of other users are not visible.
+/// Files of a decided set may still wait in a private directory in `parent`. Returns whether their
+/// job is running; `None` if no such files wait. Directories of other users are not visible.
 pub(crate) fn unpublished_in(parent: &Path) -> Option<bool> {
     let (above, names) = named_in(&Places::default(), parent).ok()?;
     let is_waiting = |name: &OsStr| {

@@ -274,7 +274,7 @@ impl fmt::Display for ProbeReport {
         if self.drives.len() > self.processors && !self.groups.is_empty() {
             writeln!(
                 f,
-                "{} processors drove {} drives: a ceiling may be theirs",
+                "{} processors drove {} drives: a limit may come from the processors",
                 self.processors,
                 self.drives.len()
             )?;

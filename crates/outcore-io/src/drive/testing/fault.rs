@@ -39,7 +39,7 @@ pub enum Fault {
 /// Which operations are counted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Counted {
-    /// All of them.
+    /// All operations.
     All,
     /// Reads.
     Read,

@@ -23,14 +23,14 @@ use crate::drive::{
 };
 use crate::error::{Error, Result};
 
-/// A file that is written, as far as its contents may be lost.
+/// A file that was written: its durable contents, and the changes that may be lost.
 #[derive(Debug)]
 struct Written {
     path: PathBuf,
     durable: Vec<u8>,
     /// Whether its name would be there after a loss.
     is_named: bool,
-    /// What was done since the last sync, in order.
+    /// The changes since the last sync, in order.
     since: Vec<Change>,
 }
 

@@ -51,7 +51,8 @@ pub(super) enum Step {
         to: usize,
         input: usize,
         field: Field,
-        /// Whether it has as many numbers as the program is wide, or one number for all of them.
+        /// Whether the field has one number for each element of a vector, or a single number for
+        /// all.
         is_vector: bool,
     },
     Index {
@@ -228,7 +229,7 @@ macro_rules! integer {
                 let rest = self.wrapping_rem(b);
                 if rest != 0 && (rest < 0) != (b < 0) { rest.wrapping_add(b) } else { rest }
             }
-            /// For `b` of at least 0: negative ones are rejected before ([`Step::fault`]).
+            /// `b` is at least 0: negative exponents are rejected before ([`Step::fault`]).
             fn power(self, b: Self) -> Self {
                 let (mut base, mut left, mut result) = (self, b as u64, 1 as Self);
                 while left > 0 {
@@ -507,15 +508,15 @@ fn load(to: &mut [u64], bytes: &[u8], field: Field, lanes: Lanes) {
         return;
     }
     let places: &mut [u8] = bytemuck::cast_slice_mut(to);
-    // From the last one on: a single-precision value overwrites half-precision values that have
-    // already been read.
+    // Backwards: a single-precision value overwrites half-precision values that have already been
+    // read.
     for at in (0..lanes.n).rev() {
         let half = half::f16::from_ne_bytes([places[2 * at], places[2 * at + 1]]);
         places[4 * at..4 * at + 4].copy_from_slice(&half.to_f32().to_ne_bytes());
     }
 }
 
-/// The same, with the numbers as in the file except for their byte order.
+/// Like `load`, but the numbers stay as in the file, except for their byte order.
 fn gather(to: &mut [u64], bytes: &[u8], field: Field, lanes: Lanes) {
     let Field {
         offset_bytes,

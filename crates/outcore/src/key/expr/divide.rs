@@ -29,7 +29,7 @@ trait Dividend: bytemuck::Pod {
     fn floor_divided_by(self, divisor: &Divisor) -> Self;
     /// The remainder, with the sign of the divisor.
     fn modulo_by(self, divisor: &Divisor) -> Self;
-    /// The same for a divisor of two to the power of `bits`.
+    /// The quotient, rounded down, for a divisor of two to the power of `bits`.
     fn floor_divided_by_power(self, bits: u32) -> Self;
     fn modulo_power(self, bits: u32) -> Self;
 }

@@ -113,12 +113,12 @@ functions! {
     Texts Tables Lower ["lower"] ("s") "the text in lower case";
     Texts Tables Upper ["upper"] ("s") "the text in upper case";
     Texts Tables Length ["length"] ("s") "characters of a text, bytes of bytes, elements of a list";
-    Texts Tables Substr ["substr", "substring"] ("s, first[, count]") "count characters from position first on, which is counted from 1, or from the end if negative";
+    Texts Tables Substr ["substr", "substring"] ("s, first[, count]") "count characters that start at position first, counted from 1, or from the end if negative";
     Texts Tables Trim ["trim"] ("s[, characters]") "the text without white space, or these characters, at both ends";
     Texts Tables Ltrim ["ltrim"] ("s[, characters]") "trim at the beginning";
     Texts Tables Rtrim ["rtrim"] ("s[, characters]") "trim at the end";
     Texts Tables Replace ["replace"] ("s, from, to") "the text with each from replaced by to";
-    Texts Tables SplitPart ["split_part"] ("s, separator, number") "the part of that number, from 1, or from the end if negative; empty if there is none";
+    Texts Tables SplitPart ["split_part"] ("s, separator, number") "the part with this number, counted from 1, or from the end if negative; empty if there is none";
     Texts Tables Concat ["concat"] ("a, ...") "all values as texts, one after the other, without nulls";
     Texts Tables RegexpMatches ["regexp_matches"] ("s, pattern[, options]") "whether the regular expression matches a part of the text";
     Texts Tables RegexpReplace ["regexp_replace"] ("s, pattern, to[, options]") "the first match replaced, all of them with the option 'g'; \\1 is a group";
@@ -129,7 +129,7 @@ functions! {
     Times Tables Week ["week"] ("t") "the week of the ISO year";
     Times Tables Day ["day"] ("t") "the day of the month, from 1";
     Times Tables Yearday ["dayofyear"] ("t") "the day of the year, from 1";
-    Times Tables Weekday ["weekday"] ("t") "the day of the week, from Monday, which is 0";
+    Times Tables Weekday ["weekday"] ("t") "the day of the week; Monday is 0";
     Times Tables Hour ["hour"] ("t") "the hour";
     Times Tables Minute ["minute"] ("t") "the minute";
     Times Tables Second ["second"] ("t") "the second";
@@ -239,7 +239,7 @@ impl Entry {
         format!("{}({})", self.names[0], self.values)
     }
 
-    /// The type that it works on and records lack, if it is only for tables.
+    /// For a function of tables only: the type that it works on and that records lack.
     pub(super) fn lacked(&self) -> &'static str {
         match self.group {
             Group::Texts => "texts",
@@ -257,7 +257,7 @@ impl Entry {
     }
 }
 
-/// Whether a part of the arguments' names is a name, and not the mark for further ones.
+/// Whether a part of the arguments' names is a name, and not the mark for further names.
 pub(super) fn has_name(part: &str) -> bool {
     part.contains(|c: char| c.is_ascii_alphabetic())
 }

@@ -17,10 +17,10 @@
 //! does not matter: on the right of `and` and `or`, and in the branches of `where` and `case`. NaN
 //! equals itself and is larger than all numbers, as in a sort.
 //!
-//! Vectors: `x[2]` is an element, `x` alone all of them. Operators and functions then work element
-//! by element, on vectors of one length and single numbers, and return a vector of that length.
-//! Only a map can produce a vector ([`Program::compile_elementwise`]); where one number or truth
-//! value is expected, a vector is an error.
+//! Vectors: `x[2]` is an element, and `x` alone is the whole vector. Operators and functions then
+//! work element by element, on vectors of one length and single numbers, and return a vector of
+//! that length. Only a map can produce a vector ([`Program::compile_elementwise`]); where one
+//! number or truth value is expected, a vector is an error.
 
 mod calls;
 mod check;

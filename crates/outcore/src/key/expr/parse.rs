@@ -70,9 +70,9 @@ const WORDS: [&str; 8] = ["and", "or", "not", "in", "is", "null", "true", "false
 const BEHIND: [&str; 10] = [
     "and", "or", "not", "in", "is", "mod", "between", "like", "ilike", "as",
 ];
-/// How types are cast, for those who write it otherwise.
+/// The hint for those who write a cast in another notation.
 const TYPES_CALLED: &str = "a type is a function here: i64(price), text(n), date(day)";
-/// How patterns are tested, for those who write an operator.
+/// The hint for those who write an operator to test a pattern.
 const PATTERNS: &str = "regexp_matches(name, 'S.*') tests a pattern";
 
 /// Parses a whole text.
@@ -119,7 +119,7 @@ impl<'a> Parser<'a> {
         }
     }
 
-    /// The error for text behind an operand that is no operator.
+    /// The error for text after an operand that does not begin with an operator.
     fn unfinished(&self) -> Error {
         let error = self.cursor.wrong("an operator is missing");
         let rest = self.cursor.rest();
@@ -220,14 +220,14 @@ impl<'a> Parser<'a> {
         Ok(left)
     }
 
-    /// Whether a `~` and a text come next, which many languages write behind `=` for a pattern.
+    /// Whether a `~` and a text come next, which many languages write after `=` for a pattern.
     fn is_at_pattern(&self) -> bool {
         let pattern = self.cursor.rest().strip_prefix('~');
         pattern.is_some_and(|pattern| pattern.trim_start().starts_with(['\'', '"']))
     }
 
-    /// Rejects comparisons whose result is the same in every row: with null, and of two texts,
-    /// since SQL puts names in double quotes.
+    /// Rejects comparisons with the same result in every row: those with null, and those of two
+    /// texts (SQL puts names in double quotes).
     fn check_compared(&self, one: &Expr, other: &Expr) -> Result<()> {
         if matches!(one, Expr::Null) || matches!(other, Expr::Null) {
             let error = self

@@ -42,7 +42,8 @@ pub(crate) trait Planned: Clone + DerefMut<Target = PartitionPlan> {
     /// number.
     fn segments_wanted(&self) -> (u64, u64);
 
-    /// Ratio of the job's time to that of its traffic, for the size of its buckets.
+    /// Ratio of the job's time to the time of its traffic, which depends on the size of its
+    /// buckets.
     fn detour(&self) -> f64;
 
     /// Reduces the longest line if nothing else is left to reduce.
@@ -50,8 +51,8 @@ pub(crate) trait Planned: Clone + DerefMut<Target = PartitionPlan> {
         false
     }
 
-    /// Selects how the input is sampled: reads, and bytes of all of them. `None` if that is not
-    /// planned.
+    /// Selects how the input is sampled: the number of reads, and the bytes of all reads. `None` if
+    /// that is not planned.
     fn choose_sample(&mut self) -> (f64, f64) {
         (0.0, 0.0)
     }
@@ -108,7 +109,7 @@ pub(crate) fn best_of<P: Planned>(candidates: impl Iterator<Item = P>) -> Option
 /// The plan with its windows fitted to the memory, its resident segments, and its predicted cost.
 fn fit<P: Planned>(mut plan: P) -> Option<P> {
     let memory_bytes = plan.job.memory_bytes;
-    // Most candidates do not fit, whatever is given up below.
+    // Most candidates do not fit, whatever is reduced below.
     let mut least = plan.clone();
     (least.areas, least.chunks) = (2, plan.chunks.min(P::CHUNKS_MIN));
     (
@@ -182,7 +183,7 @@ fn keep_resident<P: Planned>(plan: &mut P) {
 }
 
 /// Enlarges windows until they keep a fast drive busy throughout the distribution, if a small part
-/// of the memory is enough: that part would keep less off scratch.
+/// of the memory is enough. As resident segments, that part would save less.
 fn widen<P: Planned>(plan: &mut P) {
     let before_bytes = plan.reservations().bytes();
     let limit_bytes = plan

@@ -14,9 +14,9 @@
 //! of the elements' checksums, each seeded by its place, so it can be computed in any order.
 //!
 //! Bounds: building it is one read of the files and one write of an element per block. A lookup
-//! reads the index once and keeps as much of it as fits in a quarter of the free memory: all of it,
-//! or every second, fourth, ... element. With all of it, the lookup reads each block that contains
-//! a key once. With less, it searches the few blocks between two elements as a lookup without an
+//! reads the index once and keeps what fits in a quarter of the free memory: all of it, or every
+//! second, fourth, ... element. With the whole index, the lookup reads each block that contains a
+//! key once. With less, it searches the few blocks between two elements as a lookup without an
 //! index does.
 
 use std::collections::BTreeMap;
@@ -128,7 +128,7 @@ pub fn build_index(
         .collect();
     let sum = Arc::new(AtomicU64::new(0));
     let facts = |sum: u64| Facts::of(&sorted, format, sum).header();
-    // Only the sum is unknown yet; a header has the same length for any sum.
+    // Only the sum is still unknown; a header has the same length for any sum.
     let blank = facts(0)?;
     let known = Arc::clone(&sum);
     let template = Facts::of(&sorted, format, 0);

@@ -16,8 +16,8 @@
 //!
 //! Bounds: two or three blocks of 4 KiB per key if elements are evenly spread, and at worst twice
 //! the logarithm of the number of blocks. A block is twice as long if elements cross block
-//! boundaries. Memory: about 500 bytes per key that is searched at the same time, as many as half
-//! of the memory allows, and the reads in flight.
+//! boundaries. Memory: the reads in flight, and about 500 bytes per key that is searched at the
+//! same time; these keys use at most half of the memory.
 
 mod index;
 
@@ -53,10 +53,10 @@ const KEYS_MIN: usize = 64;
 /// Whether elements equal to a key count.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Side {
-    /// They do not: the rank of the first of them.
+    /// They do not: the rank of the first equal element.
     #[default]
     Left,
-    /// They do: the rank after the last of them.
+    /// They do: the rank after the last equal element.
     Right,
 }
 
@@ -76,8 +76,9 @@ pub fn lookup(
     find_ranks(job, inputs, format, keys, side, None)
 }
 
-/// The same through the index at `index`, which [`build_index`] made of the same files: one read
-/// for each block with a rank, or a few if the index does not fit in a quarter of the memory.
+/// Like [`lookup`], but through the index at `index`, which [`build_index`] made of the same files.
+/// Takes one read for each block with a rank, or a few if the index does not fit in a quarter of
+/// the memory.
 ///
 /// # Errors
 /// The errors of [`lookup`]; [`Kind::Usage`] for an index of other or changed files;
@@ -518,8 +519,8 @@ impl Sorted<'_> {
     }
 }
 
-/// The first number of a range for which a predicate is false that is true up to some number; the
-/// end of the range if it is true for all.
+/// The first number of `range` for which `is_true` is false, or the end of the range. `is_true` is
+/// true for all numbers before that one and false for all numbers after it.
 fn first_false(range: Range<u64>, is_true: impl Fn(u64) -> bool) -> u64 {
     let (mut low, mut high) = (range.start, range.end);
     while low < high {

@@ -34,7 +34,7 @@ pub(crate) fn key_ref(
 }
 
 /// Sorts references to keys that agree in their first `depth` bytes, with ties as the order defines
-/// them. For a descending order the result is reversed; the caller reverses it.
+/// them. For a descending order, the caller must reverse the result.
 pub(crate) fn sort_keys(
     order: &dyn SortKey,
     area: &[u8],

@@ -1,7 +1,7 @@
 //! State that the threads of a sort of lines share, and the lines that errors refer to.
 //!
 //! Contract: the order, the options and the inputs (which errors name), in addition to the
-//! [`Partition`]. All of it lives as long as the sort and is accessed by shared reference.
+//! [`Partition`]. This state lives as long as the sort and is accessed by shared reference.
 
 use std::ops::{Deref, Range};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -37,7 +37,7 @@ pub(super) struct Context<'a> {
     pub(super) sides: [AtomicU64; 3],
     /// Sums the lines that are read, if the output is read back and has all of them.
     pub(super) read: Option<&'a Tally>,
-    /// The same for those that are kept, if lines are omitted.
+    /// Sums the lines that are kept, if lines are omitted.
     pub(super) kept: Option<&'a Tally>,
 }
 
@@ -113,7 +113,7 @@ pub(super) fn keyless(
     }
 }
 
-/// The same for a known line number.
+/// Like `keyless`, for a known line number.
 pub(super) fn keyless_line(part: &InputPart, number: u64, why: &NoKey) -> Error {
     let cause = format!("line {number} has no key: {}", why.0);
     Error::new(Kind::Corrupt, "read lines", cause)

@@ -85,9 +85,9 @@ impl Slots {
     }
 }
 
-/// The same for a bucket with `probes_left` probes that may find a different string. Once they are
-/// used up, a string is compared only with the first one that its search finds, and takes over its
-/// slot if they differ; equal strings may then remain.
+/// Like [`Distinct::keep_first`], for a bucket with `probes_left` probes that may find a different
+/// string. After these probes, a string is compared only with the first one that its search finds.
+/// If they differ, the string takes over that slot, and equal strings may remain.
 fn keep_first(area: &[u8], refs: &mut Vec<Ref>, mut probes_left: usize) -> bool {
     // Upper half of a slot: lower half of the hash. Lower half: index among the references, plus
     // one.

@@ -51,7 +51,7 @@ struct Best {
 
 impl Best {
     /// Whether a line, with its framing, comes before it. Terminators are not compared: some bytes
-    /// are smaller, and a line that is a prefix of another comes first.
+    /// are smaller than a terminator, but a line that is a prefix of another comes first.
     fn is_behind(&self, context: &Context<'_>, line: &[u8], position: u64) -> bool {
         let content = |line| context.framing.content(line);
         let (line, best) = (content(line), content(&self.line));
@@ -448,7 +448,7 @@ fn check_records(
     let error = Error::corrupt("read lines", "a record of CSV spans lines")
         .path(&part.file.path)
         .offset(part.data_at_bytes + region.at_bytes + at + begin as u64);
-    Err(error.hint("have its records looked at before, and sorted with another terminator"))
+    Err(error.hint("sort records that span lines with another terminator"))
 }
 
 /// Distributes the segments of a bucket by splitters of the lines' keys, or of the lines themselves
@@ -474,7 +474,7 @@ pub(super) fn distribute_by_splitters(
     Ok(join(context, buckets, workers))
 }
 
-/// The same by position in the input, for lines of equal keys.
+/// Distributes the segments of a bucket by position in the input, for lines of equal keys.
 pub(super) fn distribute_by_position(
     context: &Context<'_>,
     segments: Vec<Segment>,

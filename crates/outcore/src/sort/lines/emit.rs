@@ -18,7 +18,7 @@ pub(crate) enum Counts {
     None,
     /// The number of occurrences of the line, as in `uniq -c`.
     Padded,
-    /// The same as the first field of CSV, followed by this separator.
+    /// The number of occurrences as the first field of CSV, followed by this separator.
     Column(u8),
     /// This byte, repeated so that the line moves to its column.
     Columns(u8),
@@ -72,8 +72,8 @@ impl<'a> Gather<'a> {
         }
     }
 
-    /// The same without the first bytes of each line; only if the framing has no bytes before the
-    /// content.
+    /// These lines without the first bytes of each line; only if the framing has no bytes before
+    /// the content.
     pub(super) fn without_marks(self, mark_bytes: usize) -> Self {
         Gather { mark_bytes, ..self }
     }

@@ -78,7 +78,7 @@ pub(super) struct FileReader<'a> {
 /// A read of a block.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct BlockRead {
-    /// That of its file.
+    /// The token of its file.
     token: u64,
     from_bytes: u64,
 }

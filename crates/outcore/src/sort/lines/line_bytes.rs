@@ -94,7 +94,7 @@ fn words_at(area: &[u8], at: usize, len_bytes: usize) -> Words {
     }
 }
 
-/// The same for bytes at the end of an area.
+/// Like `words_at`, for bytes at the end of an area.
 #[cold]
 fn padded(bytes: &[u8]) -> Words {
     let mut block = [0; BLOCK_BYTES];

@@ -56,7 +56,7 @@ pub fn sort_rows(
     sort_rows_with(job, source, sink, order, options, None)
 }
 
-/// The same from a source to a sink with the journal of the job, if it keeps one.
+/// Like [`sort_rows`], but with the journal of the job, if it keeps one.
 ///
 /// # Errors
 /// The errors of [`sort_rows`].

@@ -206,7 +206,7 @@ fn with_passes(mut last: LineSummary, before: &[LineSummary], passes: u32) -> Li
     last
 }
 
-/// The same for at most as many files as memory has blocks for.
+/// Like [`merge_lines`], for at most as many files as memory has blocks for.
 fn merge_at_once(
     job: &Job,
     inputs: &[Input],

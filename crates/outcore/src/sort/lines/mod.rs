@@ -70,12 +70,12 @@ pub enum OnNoKey {
 /// input.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Occurrences {
-    /// All of them.
+    /// All lines.
     #[default]
     Any,
-    /// Those whose key occurs more than once.
+    /// Lines whose key occurs more than once.
     Repeated,
-    /// Those whose key occurs once.
+    /// Lines whose key occurs once.
     Once,
 }
 
@@ -117,7 +117,7 @@ pub struct LineSortOptions {
     pub csv_separator: Option<u8>,
     /// One line per key: the first in the order.
     pub unique: bool,
-    /// The same, preceded by the number of lines of that key, as in `uniq -c`.
+    /// One line per key, preceded by the number of lines of that key, as in `uniq -c`.
     pub count: bool,
     /// Which keys are wanted. Without `unique` and `count`, all lines of these keys are written.
     pub occurrences: Occurrences,
@@ -186,8 +186,8 @@ impl LineSortOptions {
         self.is_unique() || self.occurrences != Occurrences::Any || self.places != Places::None
     }
 
-    /// Whether more is written than lines of the input, so that the most that it may be is known
-    /// only once they have been distributed.
+    /// Whether the output has more than the lines of the input. Its maximum size is then known only
+    /// after the distribution.
     fn adds_bytes(&self) -> bool {
         self.count || self.mark_bytes() > 0
     }

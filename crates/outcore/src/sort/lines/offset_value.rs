@@ -92,7 +92,7 @@ impl Coding {
         }
     }
 
-    /// The same for equal codes; ended runs come last.
+    /// Like `beats`, for equal codes; ended runs come last.
     #[inline(never)]
     fn beats_beyond<'k>(
         self,

@@ -7,8 +7,8 @@
 //! are counted in tables instead, and only lines without room in the tables go on.
 //!
 //! Memory holds what all distributions need, plus the longest line that is being assembled and the
-//! tables. While buckets are sorted, it holds 32 bytes per line of references and their copy, and
-//! keys. The memory limits the length of the longest line, unless that length was measured or is
+//! tables. While buckets are sorted, it holds keys, and 32 bytes per line for a reference and its
+//! copy. The memory limits the length of the longest line, unless that length was measured or is
 //! known for rows ([`LineSize::longest`]). Then there is room for one line of that length at a time
 //! in each phase; in the distributions, for one per thread.
 
@@ -33,7 +33,7 @@ use outcore_io::units;
 pub(super) const SPLIT_BUCKETS: usize = 16;
 /// Smallest number of parts of a split bucket.
 const SPLIT_FACTOR: f64 = (SPLIT_BUCKETS / 2) as f64;
-/// Halvings of the number of buckets to try if memory is short.
+/// How often the search halves the number of buckets if memory is short.
 const BUCKET_SHIFTS: u32 = 10;
 /// Memory of a bucket's description.
 const BUCKET_META_BYTES: u64 = 256;
@@ -45,7 +45,7 @@ pub(super) const LINE_BYTES_MIN: usize = 64 << 10;
 const STRETCHES: usize = 16;
 /// Bucket size with the fastest sort, including keys and references.
 const BUCKET_BYTES_BEST: u64 = 8 << 20;
-/// Halvings of it to try.
+/// Numbers of halvings of that size to try.
 const BUCKET_SHIFTS_TRIED: RangeInclusive<i32> = -6..=8;
 /// For so little data, which stay in memory, the search for the best plan takes longer than the
 /// sort.
@@ -169,8 +169,8 @@ impl LineSize {
 }
 
 impl LinePlan {
-    /// Memory for a bucket that is loaded while others are sorted: its blocks; each segment may
-    /// begin a new block.
+    /// Memory for a bucket that is loaded while others are sorted. It counts whole blocks, because
+    /// each segment may begin a new one.
     pub(super) fn bucket_space(&self) -> Space {
         let segments = self.bucket_bytes_max.div_ceil(self.segment_bytes);
         let blocks = self.bucket_bytes_max.div_ceil(BLOCK_BYTES);
@@ -210,8 +210,8 @@ impl LinePlan {
         LONG_KEYS_BYTES_MIN + longest.map_or(0, |longest| 2 * longest.bytes)
     }
 
-    /// Memory for keys and copies of long rows during distribution, one per thread: its key, and
-    /// the copy of the first row of a key.
+    /// Memory for long rows during distribution, one row per thread: its key, and the copy of the
+    /// first row of a key.
     pub(super) fn long_made_bytes(&self) -> u64 {
         let (longest, made) = (self.size.longest, self.size.long_line_bytes());
         let each = longest.zip(made).filter(|_| !self.size.is_read);
@@ -244,11 +244,11 @@ impl LinePlan {
         }
     }
 
-    /// The same in bytes, including buffers for the output.
+    /// Bytes of memory for that bucket alone, including buffers for the output.
     fn long_bucket_bytes(&self) -> u64 {
         let space = self.long_bucket_space();
         let bytes = match self.size.longest {
-            // One may have more lines, and another may have more bytes.
+            // One bucket may have more lines, and another may have more bytes.
             Some(longest) if longest.is_grouped => 2 * space.area_bytes.max(space.beside_bytes()),
             _ => space.area_bytes + space.beside_bytes(),
         };
@@ -381,7 +381,7 @@ fn table_bytes(size: &LineSize) -> u64 {
     match size.distinct {
         // A table copies the lines that do not fit.
         Some(distinct) if size.is_unique && size.longest.is_none() => {
-            // Half as much again, because it is an estimate.
+            // 1.5 times the bytes, because the number is an estimate.
             let wanted = 1.5 * distinct as f64 * (size.line_bytes + TABLE_ENTRY_BYTES);
             match wanted <= allowed {
                 true => (wanted as u64).max(256 << 10).min(allowed as u64),
@@ -399,7 +399,7 @@ fn best_plan(size: LineSize) -> Option<LinePlan> {
             return plan;
         }
     }
-    // Longer ones only if there would otherwise be too many segments to remember.
+    // Longer segments only if there would otherwise be too many segments to remember.
     let shifts = [1..=7, -1..=0];
     let tables = [table_bytes(&size), 0];
     let mut kinds = tables
@@ -467,8 +467,8 @@ fn with_buckets(
         false => 0,
     };
     let average_bytes = reached_bytes.min(average_bytes);
-    // With a sample of hundreds per bucket, the largest one is within a third of the average; lines
-    // and keys of one bucket may be shorter or longer than all others.
+    // With a sample of hundreds per bucket, the largest bucket exceeds the average by at most a
+    // third; lines and keys of one bucket may be shorter or longer than all others.
     let bytes_max = (average_bytes * 1.5) as usize + 2 * segment_bytes;
     let buckets = Buckets {
         distributions: 1 + splits,

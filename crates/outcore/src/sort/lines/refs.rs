@@ -79,7 +79,7 @@ pub(crate) fn word_of(bytes: &[u8], depth: usize) -> u64 {
     }
 }
 
-/// The same for fewer than eight bytes.
+/// Like `word_of`, for fewer than eight bytes.
 #[inline(always)]
 fn short_word(rest: &[u8]) -> u64 {
     let mut padded = [0; 8];
@@ -87,7 +87,7 @@ fn short_word(rest: &[u8]) -> u64 {
     u64::from_be_bytes(padded)
 }
 
-/// The same for a string in an area; the bytes around it may be read and are masked.
+/// Like `word_of`, for a string in an area; the bytes around it may be read and are masked.
 #[inline(always)]
 pub(super) fn word_in(area: &[u8], r: &Ref, depth: usize) -> u64 {
     let left = (r.len_bytes as usize).saturating_sub(depth);

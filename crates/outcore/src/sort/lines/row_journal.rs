@@ -59,7 +59,7 @@ pub struct RowJournal {
 
 /// What is left of a sort whose output has no name yet.
 pub(super) struct RowsEnd {
-    /// Has opened the journal and scratch.
+    /// The volume on which the journal and scratch are open.
     pub(super) volume: Arc<Volume>,
     pub(super) record: Option<LastRecord>,
     pub(super) scratch: Option<Scratch>,
@@ -68,7 +68,7 @@ pub(super) struct RowsEnd {
 }
 
 impl RowsEnd {
-    /// Gives itself to the journal of rows, if there is one; returns what is not in it then.
+    /// Moves itself to the journal of rows. Without one, returns its record and its scratch.
     pub(super) fn kept_by(
         self,
         journal: Option<&mut RowJournal>,
@@ -210,14 +210,14 @@ impl RowJournal {
         }
     }
 
-    /// Notes how many rows the job has read and written, if its sort had others.
+    /// Notes how many rows the job has read and written, if the numbers of its sort differ.
     pub fn count(&mut self, rows_in: u64, rows_out: u64) {
         if let Some(end) = &mut self.end {
             (end.rows_in, end.rows_out) = (rows_in, rows_out);
         }
     }
 
-    /// What [`RowJournal::claim`] has found.
+    /// The result of [`RowJournal::claim`].
     pub(super) fn take_staged(&mut self) -> Staged {
         self.staged.take().unwrap_or_default()
     }

@@ -42,8 +42,8 @@ impl RowBatch {
     }
 
     /// Adds rows of these lengths, filled with zeros, and returns their bytes for the caller to
-    /// fill; `starts` receives the start of each row. The bytes between them are the lengths, which
-    /// must not change.
+    /// fill; `starts` receives the start of each row. The bytes between the rows are the lengths,
+    /// which must not change.
     ///
     /// # Errors
     /// The errors of [`RowBatch::push`]; no row is added then.
@@ -107,7 +107,7 @@ impl RowBatch {
     }
 
     /// Appends the bytes that `read` writes: `len_bytes`, and then as many as complete the last
-    /// row. `grow` is called before with the total size of all rows.
+    /// row. Before that, `grow` is called with the total size of all rows.
     ///
     /// # Errors
     /// The errors of `grow` and `read`.
@@ -164,16 +164,16 @@ pub type TakeAgain<'t> = dyn FnMut(&RowBatch, u64, bool) -> Result<()> + 't;
 /// The rows that the threads of a killed run have taken.
 #[derive(Debug, Clone, Copy)]
 pub struct TakenRows<'a> {
-    /// The positions behind the stretches of rows that the thread with this number took, in order.
+    /// The positions after the stretches of rows that the thread with this number took, in order.
     pub own: &'a [u64],
-    /// The same of all threads.
+    /// The positions after the stretches of rows that any thread took.
     pub all: &'a [u64],
     /// Threads that took any.
     pub threads_count: usize,
 }
 
 impl TakenRows<'static> {
-    /// None: the run begins.
+    /// No rows: the run begins.
     pub const NONE: Self = TakenRows {
         own: &[],
         all: &[],
@@ -182,8 +182,8 @@ impl TakenRows<'static> {
 }
 
 impl TakenRows<'_> {
-    /// Whether this thread makes rows, if at most `threads_max` do and this many others without
-    /// rows of their own have `begun`.
+    /// Whether this thread makes rows. A thread with rows of its own always does. Others do as long
+    /// as there are fewer than `threads_max` threads that make rows; `begun` counts these others.
     pub fn is_making(&self, threads_max: usize, begun: &AtomicUsize) -> bool {
         !self.own.is_empty()
             || self.threads_count + begun.fetch_add(1, Ordering::Relaxed) < threads_max
@@ -263,8 +263,9 @@ pub trait RowSource: Sync {
     /// The errors of [`RowSource::sample`].
     fn make(&self, take: &mut TakeRows<'_>) -> Result<()>;
 
-    /// The same in a run that continues a killed one: repeats the rows that this thread had
-    /// [taken](TakenRows), in the same order, and goes on with those that nobody has.
+    /// Like [`RowSource::make`], in a run that continues a killed one: repeats the rows that this
+    /// thread had [taken](TakenRows), in the same order, and goes on with the rows that no thread
+    /// has taken.
     ///
     /// # Errors
     /// The errors of [`RowSource::make`]. Usage: its rows cannot be repeated.
@@ -326,9 +327,9 @@ pub trait RowSink: Sync {
     /// The error that keeps it from taking rows.
     fn begin(&self, number: usize, rows_before: Option<u64>) -> Result<Box<dyn RowPart + '_>>;
 
-    /// In a job with a journal: what the output holds of whole parts, durably, and what a run that
-    /// continues must know of those since the last call; `None` if it cannot continue behind a
-    /// part.
+    /// For a job with a journal: the whole parts that the output holds durably, and what a run that
+    /// continues must know about the parts since the last call. `None` if a run cannot continue
+    /// after a part.
     ///
     /// # Errors
     /// The device's error.
@@ -352,8 +353,8 @@ pub trait RowPart {
     /// The error that keeps it from taking them.
     fn take(&mut self, rows: &mut dyn Iterator<Item = &[u8]>) -> Result<()>;
 
-    /// The same part for another thread, as jobs with a journal need; `None` if it has to stay on
-    /// its own.
+    /// This part for another thread, as jobs with a journal need; `None` if it must stay on its
+    /// thread.
     fn movable<'p>(self: Box<Self>) -> Option<Box<dyn RowPart + Send + 'p>>
     where
         Self: 'p,

@@ -239,7 +239,7 @@ pub(super) fn sample_input(
     }
 }
 
-/// The same with a number of reads of one length; returns that number.
+/// Like `sample_input`, with a number of reads of one length; returns that number.
 fn sample_by_reads(
     job: &Job,
     volume: &Volume,

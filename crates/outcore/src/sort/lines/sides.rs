@@ -1,7 +1,7 @@
 //! Compares two sides: which lines are only in the first, only in the second, or in both.
 //!
 //! Contract: sides are multisets, as in GNU `comm` for sorted files. A line counts for both sides
-//! as often as it occurs in the side that has fewer of it; the rest counts for one side. A mark
+//! as often as it occurs in the side with fewer copies; its other copies count for one side. A mark
 //! before each line shows its side; it is not part of the key, but orders equal lines. Lines of a
 //! frequent key are only counted, by side.
 //!
@@ -64,7 +64,7 @@ pub(super) enum Side {
 }
 
 impl Side {
-    /// Neither newline nor NUL; the first side's is smaller than the second's.
+    /// Its mark: neither newline nor NUL, and smaller for the first side than for the second.
     pub(super) fn mark(self) -> u8 {
         match self {
             Side::First => b'1',
@@ -191,7 +191,7 @@ impl SortKey for Unmarked<'_> {
 }
 
 impl LineSize {
-    /// The same with this many bytes before each line.
+    /// These lengths with this many bytes before each line.
     pub(super) fn marked(mut self, mark_bytes: usize) -> Self {
         let lines = self.job.data_bytes as f64 / self.line_bytes;
         self.job.data_bytes += (lines * mark_bytes as f64).ceil() as u64;

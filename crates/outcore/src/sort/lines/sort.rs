@@ -249,7 +249,7 @@ pub(super) fn sort_from<S: ItemSource>(
     let nowhere = Output::Pipe(Mutex::new(Box::new(io::sink())));
     let (output, rows, mut journal) = ending.into_parts(&nowhere);
     let resumed = match journal {
-        // It has begun already.
+        // The journal has begun already.
         Some(_) => Resumed::none(),
         None => Resumed::begin(job, output, identity_of(job, options))?,
     };
@@ -349,8 +349,8 @@ pub(super) fn sort_from<S: ItemSource>(
     Ok(sorted.summary(served, plan))
 }
 
-/// Where parts of rows may end in a job with a journal, in bytes of all rows: behind buckets that
-/// do not depend on what was in memory when they were split.
+/// Where parts of rows may end in a job with a journal, in bytes of all rows. A part ends after a
+/// bucket that does not depend on what was in memory when it was split.
 fn part_bounds(context: &Context<'_>, buckets: &[LineBucket]) -> Option<Vec<u64>> {
     context.rows.filter(|_| context.checkpoints.is_some())?;
     let mut bytes: Vec<u64> = buckets.iter().map(|bucket| bucket.counts.bytes).collect();

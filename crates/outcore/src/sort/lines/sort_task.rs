@@ -1,4 +1,4 @@
-//! A sort of lines processes a bucket: sorts it by reference, and writes it in order.
+//! Sorts a bucket of lines by reference, and writes it in order.
 //!
 //! Contract: keys are made from the lines in the order of the input, so that the places of keys
 //! decide ties. Lines are gathered in chunks that are aligned like the output. If a bucket's place
@@ -229,7 +229,8 @@ struct Parts<'a> {
     sink: &'a dyn RowSink,
     /// The bucket at which each part ends, exclusive.
     ends: Vec<usize>,
-    /// The parts that are written once each of them is. The first entry is those of an earlier run.
+    /// For each part, what is written once that part is written. The first entry is for the parts
+    /// of an earlier run.
     written: Vec<PartsWritten>,
     /// Whether some rows are omitted.
     is_thinned: bool,
@@ -303,7 +304,7 @@ impl<'a> Parts<'a> {
         if !checkpoints.is_due() {
             return Ok(());
         }
-        // If another thread is at it, it does that for this one as well.
+        // A thread that is noting parts also notes those of this one.
         let Ok(_noting) = self.noting.try_lock() else {
             return Ok(());
         };
@@ -345,7 +346,7 @@ struct Begun<'p> {
 /// Facts about the strings of a bucket before they are sorted.
 #[derive(Debug, Default)]
 struct Known {
-    /// Whether no two of them are equal.
+    /// Whether no two strings are equal.
     is_distinct: bool,
     /// Their numbers of occurrences, if requested.
     times: Option<Times>,
@@ -467,10 +468,10 @@ impl BucketWork<TableLines> for Sorting<'_, '_> {
 }
 
 impl<'p> Sorting<'_, 'p> {
-    /// Adds references to the lines of a bucket to `refs`, which has those to lines from tables,
-    /// and sorts all of them. Lines of the area from `counted_from` on are followed by their number
-    /// of occurrences. Returns the lines' place if it was determined before the sort, so that the
-    /// next bucket need not wait for this one.
+    /// Adds references to the lines of a bucket to `refs`, which already has references to lines
+    /// from tables, and sorts all. Lines of the area from `counted_from` on are followed by their
+    /// number of occurrences. Returns the lines' place if it was determined before the sort, so
+    /// that the next bucket need not wait for this one.
     fn order<'t>(
         &mut self,
         worker: &TaskWorker<'t, TableLines>,
@@ -529,8 +530,8 @@ impl<'p> Sorting<'_, 'p> {
         Ok(spot)
     }
 
-    /// Keeps the first of equal strings if only one is wanted, with their number as its word, as
-    /// far as that is worth it.
+    /// Keeps the first of equal strings if only one is wanted, with their number as its word, if
+    /// that is worth it.
     fn keep_first(&mut self, bucket: &LineBucket, area: &[u8], refs: &mut Vec<Ref>) -> Known {
         let options = &self.context.options;
         let has_counts = options.has_counts();

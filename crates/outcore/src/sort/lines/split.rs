@@ -1,4 +1,4 @@
-//! Distributes buckets of lines that turned out too large for the memory again, until none is.
+//! Distributes again the buckets of lines that turned out too large for the memory, until all fit.
 //!
 //! Contract: the order of buckets is kept. A bucket is split by keys sampled from it; a bucket of
 //! equal keys is split by the tie-break: the lines' bytes or their position in the input. A
@@ -25,11 +25,11 @@ use outcore_io::{Error, Kind, Result};
 /// Segments per part that are read to split a bucket. They are read again when the bucket is
 /// distributed, so they are few.
 const SAMPLE_SEGMENTS_A_PART: usize = 4;
-/// The maximum number of them.
+/// Largest number of segments that are read.
 const SAMPLE_SEGMENTS: usize = 64;
 /// Places in each segment at which lines are taken. With 32 lines per part, a part that gets twice
 /// its share is more than five standard deviations off. If each segment holds a stretch of sorted
-/// input, a part is still within a quarter.
+/// input, a part still differs from its share by at most a quarter.
 const SAMPLE_PLACES: usize = 8;
 /// Bytes kept per key: the keys of a bucket may begin with many common bytes.
 const KEY_BYTES_MAX: usize = LONG_KEYS_BYTES_MIN as usize / SAMPLE_SEGMENTS_MIN;
@@ -37,12 +37,12 @@ const KEY_BYTES_MAX: usize = LONG_KEYS_BYTES_MIN as usize / SAMPLE_SEGMENTS_MIN;
 const KEY_GROWTH_BITS: u32 = 2;
 /// Smallest number of segments to read.
 const SAMPLE_SEGMENTS_MIN: usize = 4;
-/// The same if keys are long and their shorter prefixes were equal.
+/// Smallest number of segments to read if keys are long and their shorter prefixes were equal.
 const SAMPLE_SEGMENTS_LONG: usize = 2;
 /// Number of times that a bucket may be split: more mean that one line is too long.
 const SPLITS_MAX: u32 = 12;
 
-/// Distributes buckets that are too large for the memory again, until none is; keeps the order.
+/// Distributes again the buckets that are too large for the memory, until all fit; keeps the order.
 /// Also returns how often, at most, a line was distributed here.
 pub(super) fn split_oversized(
     context: &Context<'_>,
@@ -77,7 +77,7 @@ fn needed_bytes(context: &Context<'_>, space: &Space) -> u64 {
 }
 
 /// Whether a bucket fits if its memory is shared with others of its key. Another bucket may have
-/// fewer lines and more bytes, or vice versa, so each may use at most a half.
+/// fewer lines and more bytes, or vice versa, so each may use at most half of the memory.
 fn goes_with_others(context: &Context<'_>, space: &Space) -> bool {
     if !context.rows.is_some_and(RowSink::keeps_keys_together) {
         return true;

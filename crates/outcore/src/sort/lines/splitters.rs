@@ -23,7 +23,7 @@ pub(super) struct Keys {
 }
 
 impl Keys {
-    /// All of them.
+    /// All keys.
     pub(super) fn each(&self) -> impl Iterator<Item = &[u8]> {
         self.refs.iter().map(|r| r.bytes(&self.area))
     }
@@ -222,7 +222,7 @@ fn common(a: &[u8], b: &[u8]) -> usize {
     a.iter().zip(b).take_while(|(a, b)| a == b).count()
 }
 
-/// Up to `ranges - 1` keys, evenly by rank, and which of them fill `heavy_share` of a range.
+/// Up to `ranges - 1` keys, evenly by rank, and whether each fills `heavy_share` of a range.
 fn choose_splitters(sample: &Keys, ranges: usize, heavy_share: f64) -> (Vec<Box<[u8]>>, Vec<bool>) {
     let mut splitters: Vec<Box<[u8]>> = Vec::with_capacity(ranges);
     let mut heavy = Vec::with_capacity(ranges);

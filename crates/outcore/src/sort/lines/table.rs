@@ -7,9 +7,9 @@
 //! all others. Once it is full it continues to count the lines that it contains, so that frequent
 //! lines, which it probably met early, stay off the drives. The lines are stored in one arena, each
 //! with its terminator after its count. The slots of an open-addressing table hold 32 bits of the
-//! line's hash and its place. A line is hashed; some lines later its slot is read; as many lines
-//! later its bytes are compared. Each step prefetches the memory of the next one, so that cache
-//! misses overlap.
+//! line's hash and its place. A line is hashed; some lines later its slot is read; after the same
+//! number of lines its bytes are compared. Each step prefetches the memory of the next one, so that
+//! cache misses overlap.
 //!
 //! Bounds: exactly the given bytes, touched as far as they are needed.
 //!
@@ -286,7 +286,7 @@ struct TableLines {
 #[derive(Debug, Default, Clone)]
 struct Share {
     lines: usize,
-    /// With terminators.
+    /// Bytes of its lines, with terminators.
     bytes: u64,
     /// Number of occurrences of its lines.
     met: u64,
@@ -373,7 +373,7 @@ impl Tables {
         Ok(Tables(tables))
     }
 
-    /// The same for lines of a bucket that has been split.
+    /// Like `assign`, for the lines of a bucket that has been split.
     pub(super) fn reassign(
         &mut self,
         splitters: &LineSplitters,

@@ -177,7 +177,7 @@ fn lines_with_a_beginning_longer_than_sampled_keys_in_common_are_told_apart() {
     }
 }
 
-/// Lines that are prefixes of each other, continuing below and above the terminator: one of them is
+/// Lines that are prefixes of each other, continuing below and above the terminator: one line is
 /// kept.
 #[test]
 fn of_equal_keys_the_line_that_begins_the_others_is_the_first() {

@@ -18,7 +18,8 @@ use outcore_io::drive::Device;
 use outcore_io::drive::testing::{FaultDevice, FaultPlan, RamDevice, RamOptions};
 use proptest::prelude::*;
 
-/// The key of a row: as many of its bytes, from the second on, as the first byte says.
+/// The key of a row. The first byte of the row is the length of its key, which begins at the second
+/// byte.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Front {
     pub(crate) descending: bool,

@@ -106,7 +106,7 @@ proptest! {
         let (device, job) = ram_job(2, 20_000, seed);
         let format = RecordFormat::parse_type(kind).unwrap();
         let options = SortOptions { descending, ..SortOptions::default() };
-        // Distinct numbers, of which all are small floats.
+        // Distinct numbers, all of which are small floats.
         let mut sorted: Vec<u64> = (0..len as u64 / 2 * 2).map(|n| n << 20).collect();
         if descending {
             sorted.reverse();

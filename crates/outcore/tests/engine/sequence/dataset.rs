@@ -125,7 +125,7 @@ fn a_sort_behind_steps_takes_items_from_their_pass_with_no_file_between() {
     let out = dir.path().join("out.bin");
     let input_bytes = 8.0 * COUNT as f64;
 
-    // All of them: read once, to scratch and back, and written.
+    // All items: read once, to scratch and back, and written.
     let mut expected: Vec<u64> = items.iter().map(|x| x.rotate_left(7)).collect();
     expected.sort_unstable();
     let done = keys().map(|x| x.rotate_left(7)).sort().write_over(&out);
@@ -154,7 +154,7 @@ fn a_sort_behind_steps_takes_items_from_their_pass_with_no_file_between() {
         "{first:?}"
     );
 
-    // A few of them, mostly close together, so that evenly spread samples miss them: a bucket that
+    // A few items, mostly close together, so that evenly spread samples miss them: a bucket that
     // the plan did not foresee is split.
     let is_taken = |(index, _): &(u64, u64)| (1000..400_000).contains(index) || index % 1009 == 0;
     let numbered = items.iter().copied().enumerate();
@@ -173,7 +173,7 @@ fn a_sort_behind_steps_takes_items_from_their_pass_with_no_file_between() {
     few().unique().write_over(&out).unwrap();
     assert!(u64s(&out) == expected);
 
-    // Into a reader; and an empty one.
+    // Into a closure; and an empty dataset.
     let mut found = Vec::new();
     let take = |items: &[u64]| {
         found.extend_from_slice(items);
@@ -306,7 +306,7 @@ fn files_that_are_in_order_are_merged_in_one_pass() {
     let done = all().merge().write(here.path("merged.bin")).unwrap();
     assert!(u64s(&here.path("merged.bin")) == expected);
     assert_eq!((done.records, done.passes), (30_000, 1));
-    // Between other steps: its result is on scratch, as that of a sort is.
+    // Between other steps: its result is on scratch, like that of a sort.
     let odd = all().merge().filter(|x| x % 2 == 1);
     assert_eq!(odd.explain(), "read u64 -> merge\nread -> filter");
     expected.retain(|x| x % 2 == 1);

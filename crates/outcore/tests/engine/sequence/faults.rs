@@ -1,7 +1,7 @@
 //! A failure of every single I/O of every consumer.
 //!
 //! Contract: the answer is a specific error, after which nothing is left behind, or the correct
-//! result; the budget is unused again in either case.
+//! result; in either case the whole budget is free again.
 
 use std::path::PathBuf;
 use std::sync::Arc;

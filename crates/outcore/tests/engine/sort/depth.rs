@@ -192,8 +192,8 @@ fn a_shuffle_keeps_reads_in_flight_in_every_phase() {
         );
         let what =
             format!("shuffle of {unit:?} in {memory_kib} KiB, {distributions} distributions");
-        // N.B. a chunk of the input that a lane reads is one block long here, so its reads are as
-        // many as there are open chunks, less the one whose lines are being moved.
+        // N.B. a chunk of the input that a lane reads is one block long here. So there is one read
+        // per open chunk, except for the chunk whose lines are being moved.
         check(&what, &medians, &[("distribute", false), ("permute", true)]);
     }
 }

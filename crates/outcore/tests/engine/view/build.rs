@@ -145,7 +145,7 @@ fn what_is_still_in_memory_is_not_read_again() {
 
 #[test]
 fn more_runs_than_memory_can_merge_are_merged_beforehand() {
-    // 900 runs of records of 40 KB: 64 MiB have no room for two of each.
+    // 900 runs of records of 40 KB: 64 MiB have no room for two blocks of each.
     for order_is_stable in [false, true] {
         let mut case = Case {
             threads: 2,

@@ -39,7 +39,7 @@ pub(crate) struct Case {
 }
 
 impl Case {
-    /// One of `format` with moderate sizes.
+    /// A case of `format` with moderate sizes.
     pub(crate) fn of(format: &str, records: usize, runs: usize) -> Self {
         Case {
             format: RecordFormat::parse_type(format).unwrap(),

@@ -33,7 +33,7 @@ pub(super) enum By {
     Line,
     /// By their length modulo 5: many ties.
     Length,
-    /// By the text after the first space, or by all of it.
+    /// By the text after the first space, or by the whole line if it has no space.
     Second,
 }
 
