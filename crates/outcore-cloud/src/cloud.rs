@@ -179,22 +179,7 @@ impl Cloud {
         let address = Address::parse(OPEN, path)?;
         let location = address.location(OPEN)?;
         let store = self.store(&address)?;
-        let objects = Arc::clone(&store.objects);
-        let found = self.wait(async {
-            match objects.head(&location).await {
-                Err(object_store::Error::NotFound { path, source })
-                    if address.scheme != Scheme::Web =>
-                {
-                    // The answer has no body, and only the body says whether there is a bucket.
-                    let listed = objects.list(Some(&location)).try_next().await;
-                    match listed {
-                        Err(error) if is_missing_bucket(&error) => Err(error),
-                        _ => Err(object_store::Error::NotFound { path, source }),
-                    }
-                }
-                found => found,
-            }
-        })?;
+        let found = self.head(&store, &address, &location)?;
         let facts = found.map_err(|error| explain(OPEN, &address, &error))?;
         Ok(Object {
             address,
@@ -204,13 +189,38 @@ impl Cloud {
         })
     }
 
+    /// The facts of an object. The error for a missing object tells it from a missing bucket.
+    fn head(
+        &self,
+        store: &Store,
+        address: &Address,
+        location: &Key,
+    ) -> Result<object_store::Result<ObjectMeta>> {
+        let objects = Arc::clone(&store.objects);
+        self.wait(async {
+            match objects.head(location).await {
+                Err(object_store::Error::NotFound { path, source })
+                    if address.scheme != Scheme::Web =>
+                {
+                    // The answer has no body, and only the body says whether there is a bucket.
+                    let listed = objects.list(Some(location)).try_next().await;
+                    match listed {
+                        Err(error) if is_missing_bucket(&error) => Err(error),
+                        _ => Err(object_store::Error::NotFound { path, source }),
+                    }
+                }
+                found => found,
+            }
+        })
+    }
+
     /// Whether there is an object of that name.
     ///
     /// # Errors
     /// As [`Cloud::find`], except for a missing object.
     pub(crate) fn exists(&self, address: &Address, location: &Key) -> Result<bool> {
         let store = self.store(address)?;
-        match self.wait(store.objects.head(location))? {
+        match self.head(&store, address, location)? {
             Ok(_) => Ok(true),
             Err(object_store::Error::NotFound { .. }) => Ok(false),
             Err(error) => Err(explain(OPEN, address, &error)),

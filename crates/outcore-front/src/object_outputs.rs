@@ -2,8 +2,9 @@
 //!
 //! Contract: a result for an object is first a file in a private directory
 //! ([`ObjectStaging::output`]). When the job has succeeded, [`ObjectStaging::finish`] uploads it;
-//! until then the store has nothing new, and an older object stays. The private directory is
-//! removed at the end, or by the next run after a kill.
+//! until then the store has nothing new, and an older object stays. If an upload fails, the results
+//! that are not in the store move to the parent of the private directory, and the error names them.
+//! The private directory is removed at the end, or by the next run after a kill.
 //!
 //! N.B. the engine writes a result from several threads and at many places at once. Parts in
 //! memory would be as many as these places, so the result passes through a drive.
@@ -14,19 +15,23 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use outcore::Result;
+use outcore::{Error, Kind, Result};
 use outcore_io::drive::objects::UploadWatch;
 use outcore_io::drive::{Access, Device, PrivateDir};
 
 use crate::objects::stores_of;
+use crate::output::check_placeholders;
 use crate::resources::{Resources, default_scratch_dir};
 use crate::staging::Copy;
 
 const CREATE: &str = "create output";
+/// Names that are tried for a result whose upload failed.
+const KEPT_TRIES: usize = 100;
 
 /// The results of a job that become objects.
 pub struct ObjectStaging {
     device: Arc<dyn Device>,
+    parent: PathBuf,
     dir: PrivateDir,
     memory_bytes: u64,
     outputs: Vec<ObjectOutput>,
@@ -54,6 +59,7 @@ impl ObjectStaging {
         device.sweep_private_dirs(&parent)?;
         Ok(ObjectStaging {
             dir: device.make_private_dir(&parent)?,
+            parent,
             device,
             memory_bytes: resources.config.memory_bytes.value,
             outputs: Vec::new(),
@@ -63,8 +69,10 @@ impl ObjectStaging {
     /// The path at which a job writes the object `name`; with `replace` it may exist already.
     ///
     /// # Errors
-    /// Usage: it exists, its place takes no objects. I/O: access is denied.
+    /// Usage: it exists, its place takes no objects, its name has a placeholder. I/O: access is
+    /// denied, there is no such place.
     pub fn output(&mut self, name: &Path, replace: bool) -> Result<PathBuf> {
+        check_placeholders(name, &[])?;
         stores_of(&self.device, CREATE, name)?.check_new(name, replace)?;
         // A directory of its own for each, so that the extension stays.
         let dir = self.dir.create_dir(&self.outputs.len().to_string())?;
@@ -88,22 +96,55 @@ impl ObjectStaging {
     ///
     /// # Errors
     /// An object exists by now and may not be replaced; I/O; a stop. Nothing of the failed object
-    /// stays.
+    /// stays in the store. Unless the user stopped the upload, the results stay as files.
     pub fn finish(self, copy: &Copy<'_>) -> Result<()> {
-        for output in &self.outputs {
-            let file = self.device.open(&output.file, Access::Read)?;
-            let facts = self.device.facts(file);
-            self.device.close(file);
-            copy(facts?.len_bytes, &|watch| {
-                let stores = stores_of(&self.device, CREATE, &output.object)?;
-                let told = UploadWatch {
-                    check: watch.check,
-                    advance: watch.advance,
-                };
-                let (file, object) = (&output.file, &output.object);
-                stores.upload(file, object, output.replace, self.memory_bytes, told)
-            })?;
+        for (place, output) in self.outputs.iter().enumerate() {
+            match self.upload(output, copy) {
+                Ok(()) => {}
+                Err(error) if error.kind() == Kind::Interrupted => return Err(error),
+                Err(error) => return Err(self.keep(&self.outputs[place..], error)),
+            }
         }
         Ok(())
+    }
+
+    fn upload(&self, output: &ObjectOutput, copy: &Copy<'_>) -> Result<()> {
+        let file = self.device.open(&output.file, Access::Read)?;
+        let facts = self.device.facts(file);
+        self.device.close(file);
+        copy(facts?.len_bytes, &|watch| {
+            let stores = stores_of(&self.device, CREATE, &output.object)?;
+            let told = UploadWatch {
+                check: watch.check,
+                advance: watch.advance,
+            };
+            let (file, object) = (&output.file, &output.object);
+            stores.upload(file, object, output.replace, self.memory_bytes, told)
+        })
+    }
+
+    /// Moves results out of the private directory, and adds their names to the error.
+    fn keep(&self, outputs: &[ObjectOutput], error: Error) -> Error {
+        let mut kept = Vec::new();
+        for output in outputs {
+            let last = output.file.file_name().unwrap_or_default();
+            let free = (0..KEPT_TRIES).find_map(|number| {
+                let mut name = last.to_os_string();
+                if number > 0 {
+                    name.push(format!(".{number}"));
+                }
+                let to = self.parent.join(name);
+                let moved = self.device.rename(&output.file, &to, false);
+                moved.is_ok().then_some(to)
+            });
+            kept.extend(free.map(|path| path.display().to_string()));
+        }
+        match kept.is_empty() {
+            true => error,
+            false => {
+                let hint = format!("the result is in {}: copy it from there", kept.join(", "));
+                error.hint(hint)
+            }
+        }
     }
 }

@@ -115,11 +115,14 @@ pub fn check_placeholders(name: &Path, known: &[&str]) -> Result<()> {
         if !is_word || known.contains(&placeholder.as_str()) {
             continue;
         }
-        let meant = known.first().copied().unwrap_or(PLACEHOLDER);
+        let hint = match known.first() {
+            Some(meant) => format!("did you mean {meant}? or give another name"),
+            None => "one file is written: give a name without braces".to_owned(),
+        };
         return Err(
             Error::usage(CREATE, format!("{placeholder} is not a placeholder"))
                 .path(name)
-                .hint(format!("did you mean {meant}? or give another name")),
+                .hint(hint),
         );
     }
     Ok(())

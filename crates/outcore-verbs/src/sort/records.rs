@@ -21,7 +21,9 @@ use outcore_front::resources::Resources;
 use outcore_front::spool::Spool;
 use outcore_front::staging::sealed_error;
 use outcore_front::text::output::PlainFor;
+use outcore_io::drive::objects::is_object;
 use outcore_io::units;
+use outcore_store::dataset::Named;
 use serde_json::{Value, json};
 
 use super::consumed::{self, Consumed};
@@ -145,10 +147,22 @@ fn check_for_records(args: &SortArgs) -> Result<()> {
     Ok(())
 }
 
+/// Fails for an output that has its name only after the inputs are deleted.
+fn check_stays(output: Option<&Path>) -> Result<()> {
+    let later = output.filter(|name| is_object(name) || Named::is_mark(name));
+    later.map_or(Ok(()), |name| {
+        let cause = "--delete-input needs an output that is a file";
+        Err(Error::usage("read arguments", cause)
+            .path(name)
+            .hint("write a file first, then copy it there; or leave --delete-input out"))
+    })
+}
+
 fn prepare(host: &dyn Host, args: &SortArgs, resources: Resources) -> Result<Prepared> {
     let sources = inputs::find(&args.inputs, host.streams(), host.names())?;
     if args.delete_input {
         consumed::check(&sources)?;
+        check_stays(args.output.as_deref())?;
     }
     let sealed = sources.iter().find(|source| source.is_sealed());
     if let Some(source) = sealed.filter(|_| args.delete_input) {

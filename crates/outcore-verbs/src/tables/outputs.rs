@@ -9,7 +9,9 @@ use outcore::key::column::column_names;
 use outcore::read::text_kind::{TextKind, usual_separator};
 use outcore::{Error, Result};
 use outcore_front::inputs::{self, Source, Streams, is_stdout};
-use outcore_front::output::{Holds, check_is_file_name, file_or_pipe, is_same_place, is_stream};
+use outcore_front::output::{
+    Holds, check_is_file_name, check_placeholders, file_or_pipe, is_same_place, is_stream,
+};
 use outcore_front::resources::Resources;
 use outcore_io::drive::paths;
 use outcore_io::units;
@@ -65,6 +67,7 @@ pub(crate) fn outputs_of(host: &dyn Host, request: &Request<'_>) -> Result<Outpu
             .hint("leave --to out, since the name already selects the format, or leave -o out"));
     }
     check_local("create output", name)?;
+    check_placeholders(name, &[])?;
     let name = match request.tables.parts {
         None => {
             let may_exist = may_exist(request.keeps_journal, Some(name))?;
