@@ -425,7 +425,7 @@ impl Recognition {
     pub(crate) fn tell_header(self, job: &Job, name: &Path, head: &[u8]) {
         if self.tells_header && is_headed(head, false) {
             job.control.note(format!(
-                "{} is read as lines, its first line like any other; --csv keeps the header",
+                "{} is read as lines, header included; --csv keeps the header first",
                 name.display()
             ));
         }

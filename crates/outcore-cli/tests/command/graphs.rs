@@ -121,7 +121,7 @@ fn vertices_are_called_by_names_where_ids_are_names() {
     wrong.fails(
         2,
         &["60 is not a vertex", "seeds.txt"],
-        "name vertices as the file of edges does",
+        "write vertices as in the file of edges",
     );
     // Without --relabel, the error says what to do.
     run(&place, "graph convert e.csv -o h.graph").fails(4, &["is not an id"], "--relabel");
@@ -761,7 +761,7 @@ fn a_conversion_says_what_it_skipped_and_how_it_stores_weights() {
     assert!(told["iterations"].as_u64().unwrap() > 1, "{told}");
     let told = run(&place, "graph pagerank e.graph --top 1").ok();
     assert!(
-        told.stderr.contains("all ranks changed by"),
+        told.stderr.contains("the changes of all ranks in"),
         "{}",
         told.stderr
     );

@@ -268,8 +268,8 @@ Examples:
 /// PageRank: how often a random surfer is at each vertex
 ///
 /// As networkx computes it with `weight=None`: each edge that leaves a vertex is as likely as any
-/// other. With --weighted, edges are followed in proportion to their weights. The same bytes for
-/// any memory and number of threads.
+/// other. With --weighted, edges are followed in proportion to their weights. The result has the
+/// same bytes for any memory and number of threads.
 #[derive(Debug, Args)]
 #[command(after_long_help = PAGERANK_EXAMPLES)]
 pub(crate) struct PageRank {
@@ -304,7 +304,7 @@ kernel_report! {
         change: f64,
     }
     |report| format!(
-            "{}; in the last, all ranks changed by {:.3e} together",
+            "{}; the changes of all ranks in the last one sum to {:.3e}",
             units::counted(report.iterations.into(), "iteration"),
             report.change,
         )

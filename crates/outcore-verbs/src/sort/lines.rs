@@ -279,7 +279,8 @@ fn overwrite_of(host: &dyn Host, args: &SortArgs, text: &FormatArgs) -> Overwrit
 /// output and can be repeated.
 fn look_at(args: &SortArgs, lines: &LineJob) -> Look {
     let is_only_sorted = !args.is_check() && !args.gnu.merge && !args.explain && !args.dry_run;
-    // A resumed sort must not find records that span lines where the killed one did not look.
+    // A resumed sort must not find records that span lines in a place that the killed sort did not
+    // scan.
     let is_repeatable = matches!(lines.target, Target::File(_))
         && !args.gnu.debug
         && plain_for(args.journal, args.check_output).is_none();

@@ -297,7 +297,8 @@ impl Verb for VectorInfo {
 ///
 /// With --nlist the index has the vectors themselves, grouped by the nearest of N centroids (IVF),
 /// and takes as much space as BASE. `knn --index --nprobe P` reads only the P nearest lists of each
-/// query. It is exact within them, may miss neighbours in others, and reports how many it missed.
+/// query. The result is exact within these lists; neighbours in other lists may be missing, and
+/// `knn` reports how many are.
 #[derive(Debug, Args)]
 #[command(
     after_long_help = INDEX_EXAMPLES,

@@ -35,9 +35,10 @@ Examples:
 /// Cluster vectors by k-means
 ///
 /// Each iteration reads the base once, gives each vector to its nearest centroid and moves each
-/// centroid to the mean of its vectors. A centroid without vectors moves to the one that is
-/// farthest from its own. The result is byte for byte the same on any processor, for any number of
-/// threads and any memory. To continue a run that was too short, pass its centroids: --init FILE.
+/// centroid to the mean of its vectors. A centroid without vectors moves to the vector that is
+/// farthest from its own centroid. The result is byte for byte the same on any processor, for any
+/// number of threads and any memory. To continue a run that was too short, pass its centroids:
+/// --init FILE.
 #[derive(Debug, Args)]
 #[command(
     after_long_help = KMEANS_EXAMPLES,

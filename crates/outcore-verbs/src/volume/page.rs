@@ -80,10 +80,10 @@ pub(crate) struct AddArgs {
 /// Remove a drive from a volume
 ///
 /// Datasets that use the drive are written anew without it: from the drive, or, if it is missing,
-/// from the other drives. Then its label goes, and its name in the drives file. From the start, new
-/// datasets do without the drive. A missing drive no longer prevents writes then, and its contents
-/// no longer count if it comes back. A command that was killed continues when it is repeated;
-/// `volume add` keeps a drive that is present.
+/// from the other drives. Then the command removes its label, and its name from the drives file.
+/// From the start, new datasets do not use the drive. A missing drive then does not prevent writes,
+/// and its contents do not count if it comes back. A command that was killed continues when it is
+/// repeated; `volume add` keeps a drive that is present.
 #[derive(Debug, Args)]
 pub(crate) struct RemoveArgs {
     /// The drive to remove, by its name in the drives file
@@ -110,7 +110,7 @@ pub(crate) struct RebalanceArgs {
 /// A limit on the rate of a pass over datasets.
 #[derive(Debug, Args)]
 pub(crate) struct RateArgs {
-    /// At most so many bytes per second, such as 200MB/s, so that other jobs have the rest
+    /// Limit on bytes per second, such as 200MB/s, so that other jobs have the rest
     #[arg(long = "limit", value_name = "RATE", value_parser = units::parse_positive_rate)]
     pub(crate) limit_bytes_per_s: Option<u64>,
 }
@@ -134,8 +134,8 @@ pub(crate) struct StatusArgs {}
 ///
 /// Exits with 4 if anything is damaged; drive, file and offset go to standard output. Without
 /// names, orphans (files that belong to no dataset) are reported too. Damaged or lost labels and
-/// copies of manifests are restored from other drives. On a volume with parity or a mirror, so are
-/// the data.
+/// copies of manifests are restored from other drives. On a volume with parity or a mirror, damaged
+/// data are restored as well.
 #[derive(Debug, Args)]
 pub(crate) struct ScrubArgs {
     /// Datasets to read. Default: all
@@ -322,7 +322,7 @@ report! {
         /// Bytes of datasets that it would have if `rebalance` could move all of them.
         share_bytes: u64,
         /// `full` if it takes new data, `leaving` if it is being removed, `lost` if it was missing
-        /// then.
+        /// when its removal began.
         standing: String,
     }
 }
@@ -370,7 +370,7 @@ report! {
         drive: String,
         /// The file on it.
         path: String,
-        /// First byte in that file of the part that its checksum covers.
+        /// The position in that file of the part that the checksum covers.
         offset_bytes: u64,
         /// Bytes of that part.
         len_bytes: u64,

@@ -31,7 +31,7 @@ const PHRASES: [(&str, &str); 82] = [
         "; -5 prints all but the last 5",
         "; a negative number takes all but that many at the end",
     ),
-    ("; +5 prints all from the fifth one on", ""),
+    ("; +5 starts at the fifth one", ""),
     (", as `shuf -n` does", ""),
     // Standard input and output.
     (
