@@ -5,8 +5,8 @@
 //! until then the store has nothing new, and an older object stays. The private directory is
 //! removed at the end, or by the next run after a kill.
 //!
-//! N.B. the engine writes a result from several threads and at many places at once. Parts in
-//! memory would be as many as these places, so the result passes through a drive.
+//! N.B. the engine writes a result from several threads and at many places at once. An upload would
+//! need a part in memory for each of these places, so the result passes through a drive.
 //!
 //! Bounds: room for the results on the drive of the private directory; the parts of an upload,
 //! within the memory of the settings.
