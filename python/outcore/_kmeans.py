@@ -184,7 +184,7 @@ class KMeans:
         is_kept = self.checkpoint is not None and iterations is None
         is_file = all(isinstance(one, (str, os.PathLike)) for one in (X, start))
         if is_kept and not is_file:
-            cause = "a checkpoint is of vectors and a start in files, which are known again"
+            cause = "a checkpoint needs vectors and a start in files, which a later call can recognise"
             raise usage("cluster vectors", cause, "save the array with numpy.save, and name the file")
         with contextlib.ExitStack() as files:
             base = files.enter_context(_file_of(X, "vectors"))

@@ -171,7 +171,7 @@ fn edges_are_columns_of_tables() {
             assert!(read("w") == read("g"), "{columns}: {file}");
         }
     }
-    // What cannot be edges.
+    // Columns that cannot be edges.
     let refused = |more: &str, code: i32, words: &[&str], hint: &str| {
         let line = format!("graph convert t -o x.graph {more}");
         run(&place, &line).fails(code, words, hint);
@@ -288,7 +288,7 @@ fn a_personal_rank_jumps_to_the_vertices_that_are_named() {
         &place,
         "graph pagerank d.graph --source 50 --tolerance 1e-12",
     );
-    // It leads nowhere, so the surfer is always there.
+    // No edge leaves this vertex, so the surfer is always there.
     let ranks = alone.iter().map(|line| line.split_once(',').unwrap());
     for (vertex, rank) in ranks {
         let expected = if vertex == "50" { 1.0 } else { 0.0 };

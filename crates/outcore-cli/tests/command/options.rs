@@ -181,7 +181,7 @@ fn run(place: &TestDir, (sample, given): (&Sample, &str), more: &[String]) -> (M
         words.extend(["-o".to_owned(), sample.output.to_owned()]);
     }
     words.extend(more.iter().cloned());
-    // It is added to, so each run has its own.
+    // Runs append to this view, so each run has its own.
     if sample.words.contains("own.view") {
         let build = [
             "view",
@@ -230,7 +230,7 @@ fn run(place: &TestDir, (sample, given): (&Sample, &str), more: &[String]) -> (M
         files.insert("own.view".to_owned(), held);
         fs::remove_dir_all(place.path("own.view")).unwrap();
     }
-    // Some commands read what they were to write.
+    // For some commands, `new.iotrace` is an input.
     files.retain(|name, _| name != "new.iotrace");
     let made = Made {
         code: answer.code,

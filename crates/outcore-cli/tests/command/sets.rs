@@ -348,7 +348,7 @@ fn an_output_never_goes_where_the_next_run_would_read_it() {
     filter("d", "d/_new.parquet").ok();
     filter("d/a.parquet", "d/b.parquet").ok();
     filter("d", "e.parquet").ok();
-    // Nor is a set put where it would be read with others.
+    // outcore also rejects a place where a set would be read with other files.
     place.run(&words("convert t.parquet -o d --parts 2")).fails(
         2,
         &["read with the output"],

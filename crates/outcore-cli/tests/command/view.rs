@@ -436,7 +436,7 @@ fn mount(place: &TestDir) -> Option<Child> {
 /// The same of a file of that name.
 fn mount_as(place: &TestDir, name: &str) -> Option<Child> {
     let mountpoint = place.path("m");
-    // It may be there, and dead.
+    // The mount may exist although its server is dead.
     let _ = fs::create_dir(&mountpoint);
     let mut child = place.spawn(&["view", "mount", "v", "m"]);
     let file = mountpoint.join(name);

@@ -222,7 +222,7 @@ pub(crate) fn keyword(arg: &Arg, inputs: Inputs) -> Keyword {
         doc.push('.');
     }
     if OPPOSITES.contains(&id) {
-        doc = format!("`False` if this is so: {doc}");
+        doc = format!("`False` means: {doc}");
     }
     if let Some((_, more)) = RECORDS
         .iter()

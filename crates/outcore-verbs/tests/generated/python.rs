@@ -629,11 +629,11 @@ impl Module {
 
 const RAISES: &str = "
     Raises:
-        UsageError: The request makes no sense, or something is in the way.
-        MemoryBudgetError: The memory allowed is too little; the text says what would do.
+        UsageError: The request is invalid, or an existing file is in the way.
+        MemoryBudgetError: The allowed memory is too small; the text names an amount that is enough.
         NoSpaceError: Too little room for scratch or output.
         IoError: The system failed an operation.
-        CorruptError: Scratch rotted, or an input is damaged or changed while it was read.
+        CorruptError: Scratch or an input is damaged, or an input changed while it was read.
         KeyboardInterrupt: Ctrl-C; nothing is left behind.";
 /// The type and default of `dst` where the result is kept.
 const KEPT: &str = "None = None";
