@@ -43,7 +43,7 @@ MUSL = "musllinux_1_2"
 
 @dataclass(frozen=True)
 class Machine:
-    """A kind of processor, and what others call it."""
+    """A kind of processor, and its names in other tools."""
 
     name: str
     debian: str
@@ -82,7 +82,8 @@ class Release:
         self.time = int(subprocess.check_output(log, cwd=ROOT, text=True))
 
     def environment(self, **more: str) -> dict[str, str]:
-        """What the tools run in: the private ones first, none of the caller's flags."""
+        """The environment of the tools: private tools come first in the path, and the caller's
+        flags are left out."""
         variables = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
         variables["PATH"] = f"{TOOLS / 'bin'}{os.pathsep}{variables.get('PATH', '')}"
         variables["CARGO_TARGET_DIR"] = str(self.target)
@@ -162,7 +163,7 @@ class Release:
                     archive.addfile(member, io.BytesIO(data))
 
     def debian(self, machine: Machine, tree: Path) -> Path | None:
-        """The Debian package, where its tool is."""
+        """The Debian package, if its tool is installed."""
         name = f"outcore_{self.version}_{machine.debian}.deb"
         if shutil.which("dpkg-deb") is None:
             self.untried.append(f"{name}: not built, since dpkg-deb is not installed")
@@ -293,7 +294,7 @@ def publish(made: list[Path]) -> None:
 
 
 def main() -> int:
-    """Reads the options, builds, and says what there is."""
+    """Reads the options, builds, and lists the results."""
     parser = argparse.ArgumentParser(description="Builds what a release consists of into dist/.")
     names = [machine.name for machine in MACHINES]
     parser.add_argument("--machine", action="append", choices=names, help="default: all")
