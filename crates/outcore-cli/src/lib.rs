@@ -153,8 +153,9 @@ fn dispatch(cli: &mut Cli, given: Given, arguments: &[OsString], typed: &[OsStri
     })
 }
 
-/// The program that starts this command again: the path by which it was called, as for a script of
-/// the wheel, or the running program, unless that is an interpreter.
+/// The program that starts this command again: the path by which it was called, if that is a path
+/// (as for a script of the wheel). Otherwise it is the running program, unless that is an
+/// interpreter.
 fn program_of(arguments: &[OsString]) -> Option<PathBuf> {
     let called = arguments.first().map(PathBuf::from);
     let is_path = |called: &PathBuf| called.components().count() > 1 && called.is_file();

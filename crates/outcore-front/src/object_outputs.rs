@@ -66,7 +66,7 @@ impl ObjectStaging {
     /// Usage: it exists, its place takes no objects. I/O: access is denied.
     pub fn output(&mut self, name: &Path, replace: bool) -> Result<PathBuf> {
         stores_of(&self.device, CREATE, name)?.check_new(name, replace)?;
-        // A directory of its own for each, so that the extension stays.
+        // Each file has a directory of its own, so that its name keeps the extension.
         let dir = self.dir.create_dir(&self.outputs.len().to_string())?;
         let last = name.file_name().unwrap_or(name.as_os_str());
         let file = dir.join(last);

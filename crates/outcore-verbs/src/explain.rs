@@ -23,9 +23,9 @@ pub(crate) struct FilePass {
 }
 
 impl FilePass {
-    /// The plan of a pass over `files` of elements of `element_bytes`: the steps in words, the name
-    /// of its phase, and the reads and writes that `moved` gives for the bytes of the files.
-    /// `files` is `None` if some inputs are streams or compressed.
+    /// Plans a pass over `files`, whose elements have `element_bytes`. `moved` gives the reads and
+    /// writes for the bytes of the files. `files` is `None` if some inputs are streams or
+    /// compressed.
     pub(crate) fn plan(
         job: &Job,
         files: Option<&[Input]>,

@@ -403,7 +403,7 @@ impl Given {
         );
         Error::usage("read arguments", cause).hint(match rule.instead {
             "" => format!("leave {}{or} out", option.long),
-            // The equivalent is for rows, so the user keeps the option that makes the input rows.
+            // `instead` needs rows, so the hint keeps the option that makes the input rows.
             instead if what.is_table() || matches!(what, What::Csv | What::JsonLines) => {
                 format!("leave {} out; {instead}", option.long)
             }

@@ -288,7 +288,7 @@ impl LineJob {
         text_output::open_file(&self.target, dress, plain_for)
     }
 
-    /// The same, with something before a pipe.
+    /// The output for the engine; if it is a pipe, `before` wraps it.
     pub(crate) fn open_output_through(
         &self,
         host: &dyn Host,

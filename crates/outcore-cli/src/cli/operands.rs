@@ -105,7 +105,7 @@ fn hint_of_order(missing: &Path, words: &[OsString]) -> Option<String> {
     })
 }
 
-/// Whether `-n` is the number of what a command takes.
+/// Whether `-n` gives the number of items that a command takes.
 fn has_count(command: &clap::Command) -> bool {
     let mut options = command.get_arguments();
     options.any(|option: &Arg| option.get_short() == Some('n'))

@@ -131,7 +131,7 @@ report! {
 }
 
 impl CommSummary {
-    /// The summary where columns are not counted.
+    /// The summary of a comparison that does not count the columns.
     pub(crate) fn of(wrote: WriteSummary) -> Self {
         CommSummary {
             wrote,

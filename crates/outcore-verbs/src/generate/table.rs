@@ -78,7 +78,7 @@ pub(super) fn generate(
     Ok(ran.report)
 }
 
-/// Fails for options of records alone.
+/// Fails for options that only records take.
 fn check(args: &GenArgs, kind: SampleKind) -> Result<()> {
     let given = [
         (args.distribution.is_some(), "--dist"),

@@ -50,7 +50,8 @@ pub(crate) struct KernelArgs<K: Args> {
     top: Option<u64>,
     #[command(flatten)]
     run: RunArgs,
-    // Clap takes the description of the options that are flattened last.
+    // `own` is the last field, because clap takes the description of the options that are flattened
+    // last.
     #[command(flatten)]
     own: K,
 }

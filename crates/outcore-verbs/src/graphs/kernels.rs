@@ -111,7 +111,7 @@ impl Kernel for ConnectedComponents {
     /// Labels that do not fit in memory go to scratch, next to the output.
     fn compute(&self, on: &On<'_>) -> Result<Found<KernelSummary>> {
         if self.journal.resume {
-            // Bundles of vertices have no state between two passes.
+            // The other method, with bundles of vertices, has no state between two passes to keep.
             let labels = kernels::components(on.job, on.graph).map_err(|error| {
                 let more = error
                     .next_step()
@@ -590,7 +590,7 @@ impl Kernel for Louvain {
         self.journal.of(Self::NAME, options)
     }
 
-    /// With scratch next to the output if the edges between communities do not fit in memory.
+    /// Needs scratch, next to the output, if the edges between communities do not fit in memory.
     fn compute(&self, on: &On<'_>) -> Result<Found<LouvainSummary>> {
         let options = LouvainOptions {
             resolution: self.resolution,

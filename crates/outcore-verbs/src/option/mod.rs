@@ -137,7 +137,7 @@ impl TypeArgs {
         }
     }
 
-    /// The same with the fields in the lists of `--by` as keys.
+    /// These options, with the fields in the lists of `--by` as keys.
     ///
     /// # Errors
     /// Usage: keys are given twice; an order that does not exist for fields.
@@ -191,7 +191,7 @@ pub enum OnError {
     Fail,
     /// Leave them out, and count them
     Skip,
-    /// Tables: read their values that do not fit as null, and count these
+    /// Tables: read values that do not fit as null, and count them
     Null,
 }
 

@@ -183,7 +183,7 @@ impl PipeFormat {
 }
 
 impl ReadTableArgs {
-    /// The same without options of the output.
+    /// These options as those of a verb that also writes tables.
     pub(crate) fn to_tables(&self) -> TableArgs {
         TableArgs {
             columns: self.columns.clone(),

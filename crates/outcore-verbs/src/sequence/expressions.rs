@@ -27,7 +27,7 @@ pub(super) fn help(examples: &str) -> String {
     format!("{examples}\n\n{LANGUAGE}\n\n{RECORDS}\n\n{TABLES}\n\n{groups}\n\n{casts}")
 }
 
-/// The functions of a group: a paragraph of those for all inputs, and one of those for tables.
+/// The functions of a group in two paragraphs: those for all inputs, and those for tables alone.
 fn functions(group: Group) -> String {
     let entries = FUNCTIONS.iter().filter(|entry| entry.group == group);
     let of = |place| {

@@ -508,7 +508,7 @@ fn input_names(host: &dyn Host, args: &SortArgs) -> Result<Vec<PathBuf>> {
     };
     let stop = || host.check();
     let mut file: Box<dyn Read + '_> = match (is_stdin, host.names().input(list)?) {
-        // Not the library's stream, which treats a closed stream as an empty one.
+        // The library's stream is unsuitable: it treats a closed stream as an empty one.
         (true, _) => Box::new(StreamReader::standard_input(stop).map_err(failed)?),
         (false, Some(dataset)) => dataset.open()?,
         (false, None) => Box::new(StreamReader::at(list, stop).map_err(failed)?),

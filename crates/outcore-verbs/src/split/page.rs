@@ -162,8 +162,8 @@ report! {
     /// The result of a split.
     pub(crate) struct SplitSummary {
         [wrote: WriteSummary],
-        /// The files, in order, or the names that `filter` was given; with `by` there are none, and
-        /// `partitions` says how many.
+        /// The files, in order, or the names that `filter` received; empty with `by`, where
+        /// `partitions` has the number of directories.
         parts: Vec<Place>,
         /// Directories that were written; none without `by`.
         partitions: Option<u64>,

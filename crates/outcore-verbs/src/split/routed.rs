@@ -57,7 +57,7 @@ pub(super) struct PartInput {
     pub(super) data_bytes: u64,
 }
 
-/// Whether each item is routed to a part on its own, instead of cutting the input.
+/// Whether outcore chooses a part for each item, instead of cutting the input.
 pub(super) fn is_asked(args: &SplitArgs) -> bool {
     args.splitters.is_some() || args.random
 }

@@ -1,9 +1,9 @@
 //! Words that users try first, with their equivalents here.
 //!
 //! Contract: a hint follows from the meaning of a word, not from its letters: `commands` has the
-//! commands of other tools, `options` their options. A hint is given only to a command that has the
-//! options which it names. Spelling decides only if a word is almost a name that the command has,
-//! and never for an option that overwrites or removes something. All functions are pure.
+//! commands of other tools, `options` their options. A command gets a hint only if it has the
+//! options that the hint names. Spelling decides only if a word is almost a name that the command
+//! has, and never for an option that overwrites or removes something. All functions are pure.
 
 mod commands;
 mod options;

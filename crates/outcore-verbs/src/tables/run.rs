@@ -42,7 +42,7 @@ pub struct Ran<T> {
 /// Runs `work` from the inputs of `request` to its output.
 ///
 /// # Errors
-/// Usage; those of `work`.
+/// Usage; the errors of `work`.
 pub fn run<T: Done>(
     host: &dyn Host,
     request: &Request<'_>,

@@ -76,7 +76,7 @@ report! {
         output: Place,
         /// Kind of number and dimension of the output.
         r#type: String,
-        /// The same of the input.
+        /// Kind of number and dimension of the input.
         type_in: String,
         /// The column of a table that had them; none if the input was not a table.
         column: Option<String>,

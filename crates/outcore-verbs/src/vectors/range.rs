@@ -328,8 +328,8 @@ impl Outputs<'_> {
         Ok(sorted)
     }
 
-    /// Writes the numbers that `ids_of` gives for each result, and limits and distances to the
-    /// files that the user names.
+    /// Writes the numbers that `ids_of` gives for each result. Limits and distances go to the files
+    /// that the user names.
     fn write_files<const N: usize>(
         &self,
         run: &Run<'_>,

@@ -96,7 +96,7 @@ report! {
         /// Checksum of `against`.
         against_checksum: Option<String>,
         /// Whether all checks passed: the order, and the same records. As in valsort, false for
-        /// gensort's records if there are none.
+        /// files of gensort without any record.
         ok: bool,
         /// The result in words; for records, the lines that sortbenchmark.org's valsort prints.
         text: String,

@@ -257,7 +257,7 @@ pub(crate) struct ViewMountArgs {
 report! {
     /// The plan of a view.
     pub(crate) struct ViewPlan {
-        /// Runs, as first sorted.
+        /// Runs that the sort makes, before any merge.
         runs: u64,
         /// Bytes of a run.
         run_bytes: u64,
@@ -267,7 +267,7 @@ report! {
         areas: usize,
         /// Bytes of an area.
         area_bytes: usize,
-        /// The number of runs that each merge beforehand combines.
+        /// For each merge that comes before the view, the number of runs that it combines.
         merges: Vec<u64>,
         /// Bytes that will be read.
         predicted_read_bytes: u64,
