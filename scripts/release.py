@@ -3,10 +3,11 @@
 
 Contract: for each machine (x86_64, aarch64) it makes an archive of the two static programs with their man
 pages and completions, a Debian package, a wheel for glibc 2.17 and one for musl 1.2; then a list of all
-libraries (CycloneDX) and SHA256SUMS. The C compiler is zig, so one machine builds for both. Each artifact is
-tried where this machine can run it; what it cannot try it reports with the reason. The same sources give the
-same archives and packages: times are those of the last commit. `dist/` is absent or whole: files are made
-aside and moved there last. The exit code is 0 only if everything was built and nothing that was tried failed.
+libraries (CycloneDX) and SHA256SUMS. The C compiler is zig, so one machine builds for both. Each
+artifact that this machine can run is tried; for the others, the reason is reported. The same
+sources give the same archives and packages: times are those of the last commit. `dist/` is absent
+or whole: files are made aside and moved there last. The exit code is 0 only if everything was built
+and nothing that was tried failed.
 """
 
 from __future__ import annotations

@@ -57,7 +57,7 @@ class KMeans:
             an array or file of centroids to start from.
         n_init: Runs from different starts; the one with the least inertia is kept.
         max_iter: The largest number of iterations.
-        tol: The run ends when the squares of all moves of centroids sum to at most this fraction of
+        tol: The run ends when the squared moves of all centroids sum to at most this fraction of
             the mean variance of the columns.
         random_state: Seed of the starts; with `None`, the result is also the same each time.
         spherical: Normalise vectors and centroids to length 1.

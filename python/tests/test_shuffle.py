@@ -1,4 +1,4 @@
-"""Shuffles: written ones, those read without writing, and PyTorch's view of them."""
+"""Shuffles that are written, shuffles that are read without writing, and PyTorch's view of them."""
 
 from __future__ import annotations
 

@@ -53,7 +53,7 @@ fn keys_are_written_alike_for_csv_json_lines_and_tables() {
             assert_eq!(ids(&place, &repeated).join(" "), wanted, "{repeated}");
         }
     }
-    // A type is one more word behind a colon, for text that becomes a table and for text that does
+    // A type is one more word after a colon, for text that becomes a table and for text that does
     // not.
     let of_text = [
         ("id:text", "1 20 3 3"),

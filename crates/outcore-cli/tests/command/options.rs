@@ -297,7 +297,7 @@ fn check(samples: &[Sample]) {
         let command = command_of(&root, sample.command);
         for option in command.get_arguments() {
             let id = option.get_id().as_str();
-            // Hidden ones are for other options, whose words the command has read already.
+            // Hidden options are not offered to users.
             let is_shown = !option.is_positional() && !option.is_hide_set();
             let is_asked = is_shown && !matches!(id, "output" | "help");
             let is_help = matches!(option.get_action(), ArgAction::Help | ArgAction::Version);

@@ -193,7 +193,8 @@ fn a_set_may_be_moved_and_copied_and_its_folders_are_read_alone() {
     assert_eq!(rows_in(&place, "copy"), COUNT);
     let folders = names_in(&place.path("copy"));
     let folders: Vec<_> = folders.iter().filter(|name| name.contains('=')).collect();
-    // The oracle reads no type from a column of nulls, as in every seventh row.
+    // The directory of null names is left out, because the oracle infers no type from a column of
+    // nulls.
     let folders: Vec<_> = folders
         .into_iter()
         .filter(|name| !name.contains("__HIVE"))

@@ -362,7 +362,7 @@ fn kind_of(arg: &Arg, name: &str, inputs: Inputs) -> (String, Option<String>, &'
             "dtype" => needs("npt.DTypeLike", "dtype"),
             "condition" | "expression" | "how" => needs("Expression", "text"),
             "expressions" => needs("Expressions", "joined"),
-            // Behind the output, which may be left out.
+            // It follows the output, which may be left out, so it needs a default.
             "by" => of("Keys", "()", "listed"),
             _ if is_whole => needs("SupportsIndex", number),
             _ if !choices.is_empty() => needs(&format!("Literal[{choices}]"), "text"),

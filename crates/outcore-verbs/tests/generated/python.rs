@@ -469,7 +469,8 @@ impl Module {
         ));
     }
 
-    /// What the function that builds views gives, by the arguments that say what they hold.
+    /// The results of the function that builds views, by the arguments that give the kind of a
+    /// view.
     fn built_overloads(&mut self, parameters: &[String]) {
         for (at, (said, annotation, class)) in BUILT.into_iter().enumerate() {
             let parameter = |parameter: &String| {

@@ -47,7 +47,7 @@ pub(super) const NEUTRAL: [(&str, &str); 29] = [
     ("fastq", "names the kind that the input has anyway"),
 ];
 
-/// The same of some commands and kinds of input.
+/// Options that change no result of some command on some kind of input, and why.
 pub(super) const NEUTRAL_FOR: [(&str, &str, &str, &str); 37] = [
     (
         "unique",
