@@ -390,7 +390,7 @@ impl Given {
         let said = said.filter(|said| said.id != option.id);
         let (cause, or) = match said {
             Some(said) => (
-                format!(", as which {} reads the input", said.name),
+                format!(", which {} makes of the input", said.name),
                 format!(" or {}", said.long),
             ),
             None => (String::new(), String::new()),

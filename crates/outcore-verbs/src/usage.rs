@@ -247,7 +247,7 @@ fn replaces_nothing(error: &clap::Error) -> Option<Error> {
     if !is_missing || !matches!(&missing[..], [flag] if flag.starts_with("--record-io")) {
         return None;
     }
-    let cause = "--force has nothing to replace: this command writes no files but a trace";
+    let cause = "--force has nothing to replace: this command writes no file except a trace";
     Some(
         Error::usage("read arguments", cause)
             .hint("leave --force out, or name a trace with --record-io"),

@@ -88,7 +88,7 @@ fn hint_of_order(missing: &Path, words: &[OsString]) -> Option<String> {
     })?;
     let number = missing.to_str().filter(|text| text.parse::<u64>().is_ok());
     if let (Some(number), true) = (number, has_count(command)) {
-        return Some(format!("-n {number} is the number"));
+        return Some(format!("-n {number} is the number of items"));
     }
     let first = command.get_positionals().next()?;
     let is_path = |hint| !matches!(hint, ValueHint::Unknown | ValueHint::Other);

@@ -472,7 +472,7 @@ impl FormatArgs {
         if self.is_given() && !order.line_keys.is_empty() {
             return Err(
                 Error::usage(READ, "keys are given both with -k and with --by")
-                    .hint("--by alone: --by 2:n compares the numbers of the second column"),
+                    .hint("keep only --by: --by 2:n compares the numbers of the second column"),
             );
         }
         if self.csv && lines.zero_terminated {

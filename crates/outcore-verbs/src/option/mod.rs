@@ -274,7 +274,7 @@ fn field_key(text: &str) -> Result<String> {
             "asc" => is_descending.replace(false),
             _ => {
                 let cause = match word {
-                    "" => format!("the key `{text}` has an order without a word"),
+                    "" => format!("nothing follows a colon in the key `{text}`"),
                     word => format!("`{word}` is not an order of the field `{name}`"),
                 };
                 return Err(Error::usage("read arguments", cause)

@@ -652,7 +652,7 @@ pub(crate) fn of_operand(word: &str, command: &Command) -> Option<String> {
         true => &[
             ("-k", "is the number of clusters"),
             ("--source", "is a vertex"),
-            ("-n", "is the number"),
+            ("-n", "is the number of items"),
         ],
         false => &[
             ("--preset", "is a model of a drive"),
