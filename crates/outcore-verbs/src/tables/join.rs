@@ -33,14 +33,15 @@ OUT has the columns of LEFT, then those of RIGHT without its --on columns. It is
 order of RIGHT. It is the same for any memory and threads. A null equals nothing, not even another null.
 
 --asof finds one partner for each row of LEFT: among the rows of RIGHT with its key, the last one
-whose value in the column is not greater. Rows without one are kept, with nulls; --how inner leaves them out.
+whose value in the column is not greater. Rows without a partner are kept, with nulls;
+--how inner leaves them out.
 
 Columns of different types are compared by value in a common type: integers and floats, decimals of any
 scale, texts, dictionaries, dates, timestamps of any unit. Nothing is rounded: a value that does not fit in
 the common type is an error. A key may have more rows than fit in memory.
 
 --unordered keeps RIGHT in memory if it fits, and looks up the rows of LEFT in it. This saves the sort, and
-OUT is in the order of LEFT. If RIGHT does not fit, or with --how right, full or --asof, both are sorted.";
+OUT is in the order of LEFT. If RIGHT does not fit, or with --how right, full or --asof, both tables are sorted.";
 
 /// Join two tables by columns that they have in common
 ///

@@ -218,7 +218,7 @@ const PHRASES: [(&str, &str); 82] = [
         "Expressions are those of `map`; with --where there is no index",
     ),
     (
-        "Whole records of any kind are counted by `outcore unique --count`, lines too",
+        "`outcore unique --count` counts whole records of any kind, and lines",
         "`unique` with --count counts whole records of any kind, and lines",
     ),
     (
