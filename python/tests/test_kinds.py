@@ -215,8 +215,8 @@ class Case:
     neutral: dict[str, str] = field(default_factory=dict)
 
 
-IS_LINES = {"lines": "says what the file is taken for anyhow"}
-IS_CSV = {"csv": "says what the file is taken for anyhow"}
+IS_LINES = {"lines": "names the kind that the file has anyway"}
+IS_CSV = {"csv": "names the kind that the file has anyway"}
 SEED = {"seed": "chooses samples, the first drive and the order of R"}
 #: With a type, files are records, and the numbers of the samples have no fields.
 OF_FIELDS = {name: "`by` names a field of records, and the error says that there is none" for name in ("dtype", "by")}
