@@ -1,4 +1,4 @@
-# What one does with a checkout. Every target sets up what it needs; see scripts/setup.sh.
+# The tasks of a checkout. Every target sets up what it needs; see scripts/setup.sh.
 
 PREFIX ?= /usr/local
 FUZZ_SECONDS ?= 60
@@ -6,7 +6,7 @@ RANDOM_DRIVES ?= 2000
 RANDOM_SEED ?= 1
 SCHEMAS ?= 3000
 VOLUME_STEPS ?= 3000
-# Of a campaign: it ends with what is reached first, and continues from FROM.
+# Options of a campaign, which begins at case FROM and ends after CASES cases or SECONDS, whichever comes first.
 SEED ?= 1
 FROM ?= 0
 CASES ?= 100000
@@ -14,7 +14,7 @@ SECONDS ?= 600
 CAMPAIGNS = kill faults flips races change soak power
 TARGET_DIR = $(or $(CARGO_TARGET_DIR),target)
 COMMAND = $(TARGET_DIR)/release/outcore
-# What `outcore bench`, `replay` and `sim` start.
+# The program that `outcore bench`, `replay` and `sim` start.
 LAB = $(TARGET_DIR)/release/outcore-lab
 export PYTHON
 
@@ -22,39 +22,39 @@ export PYTHON
 .PHONY: help build demo test docs lint deny wheel release install uninstall fuzz mutations sanitize $(CAMPAIGNS) resume-kills volumes random-drives test-parquet test-tables clean
 
 help:
-	@echo 'make demo      generate 1 GiB, sort it in 256 MiB of memory, verify it, say how fast'
+	@echo 'make demo      generate 1 GiB, sort it in 256 MiB of memory, verify the result, print the speed'
 	@echo 'make test      everything that must hold: style, Rust, Python (N passed, N failed, N skipped)'
-	@echo 'make docs      the documentation site, into site/ (strict; checked in Chromium where there is one)'
+	@echo 'make docs      the documentation site, into site/ (strict; checked in Chromium if it is installed)'
 	@echo 'make lint      style only: rustfmt, clippy, the house rules'
-	@echo 'make deny      licences, advisories and versions of all dependencies, and those that nobody uses (installs cargo-deny, cargo-machete)'
+	@echo 'make deny      licences, advisories and versions of all dependencies, and unused dependencies (installs cargo-deny, cargo-machete)'
 	@echo 'make build     the commands: $(COMMAND), $(LAB)'
 	@echo 'make install   the commands, their man pages and completions, below PREFIX=$(PREFIX)'
 	@echo 'make wheel     the Python package, into dist/'
-	@echo 'make release   static programs, Debian packages and wheels for x86-64 and aarch64, into dist/ (the better part of an hour)'
+	@echo 'make release   static programs, Debian packages and wheels for x86-64 and aarch64, into dist/ (most of an hour)'
 	@echo 'make fuzz      every fuzz target for FUZZ_SECONDS=$(FUZZ_SECONDS) (needs nightly, cargo-fuzz)'
-	@echo 'make mutations damaged files and text through the checks of the fuzz targets, where there is no cargo-fuzz (minutes)'
-	@echo 'make sanitize  what has unsafe or pure logic, under AddressSanitizer and Miri (needs nightly; minutes)'
-	@echo 'make volumes   VOLUME_STEPS=$(VOLUME_STEPS) random commands on volumes, disturbed by kills, faults and lost drives (some ten minutes)'
-	@echo 'make kill      SIGKILL after an operation of each command that writes; SEED=, CASES=, SECONDS=, FROM= as for the next ones'
+	@echo 'make mutations damaged files and text for the checks of the fuzz targets, without cargo-fuzz (minutes)'
+	@echo 'make sanitize  modules with unsafe code or pure logic, under AddressSanitizer and Miri (needs nightly; minutes)'
+	@echo 'make volumes   VOLUME_STEPS=$(VOLUME_STEPS) random commands on volumes, disturbed by kills, faults and lost drives (about ten minutes)'
+	@echo 'make kill      SIGKILL after an operation of each command that writes; takes SEED=, CASES=, SECONDS= and FROM=, as do the next six'
 	@echo 'make faults    EIO or ENOSPC in an operation of each command that writes'
 	@echo 'make flips     a flipped bit of a write with --verify-output, or of a read of checksummed data'
 	@echo 'make races     two jobs on one output, of any shape'
 	@echo 'make change    inputs that change while they are read'
 	@echo 'make power     power losses: on drives in memory (CASES), then snapshots of ext4, XFS and btrfs (root)'
-	@echo 'make soak      all of these in turn, beside one volume that stays'
-	@echo 'make resume-kills  a kill at every operation of small jobs that resume, and at others of the runs that continue them (an hour or more)'
-	@echo 'make random-drives  RANDOM_DRIVES=$(RANDOM_DRIVES) drives and workloads that nobody would build, through the simulator (minutes)'
-	@echo 'make test-parquet  what --features parquet adds (its library takes a minute or two to compile)'
-	@echo 'make test-tables  every job on SCHEMAS=$(SCHEMAS) generated tables beside DuckDB and pyarrow (BENCH_PYTHON has both; minutes)'
-	@echo 'make bench-quick  five ratios beside those of earlier runs on this processor (three minutes)'
+	@echo 'make soak      all campaigns above in turn, next to one volume that stays'
+	@echo 'make resume-kills  a kill at every operation of small jobs that resume, and at other operations of the runs that continue them (an hour or more)'
+	@echo 'make random-drives  RANDOM_DRIVES=$(RANDOM_DRIVES) drives and workloads that nobody would build, in the simulator (minutes)'
+	@echo 'make test-parquet  the tests of --features parquet (its library takes a minute or two to compile)'
+	@echo 'make test-tables  every job on SCHEMAS=$(SCHEMAS) generated tables, compared with DuckDB and pyarrow (BENCH_PYTHON has both; minutes)'
+	@echo 'make bench-quick  five ratios, compared with earlier runs on this processor (three minutes)'
 	@echo 'make bench-sort  other sorters and the drive itself, measured here (root; about 25 minutes)'
 	@echo 'make bench-primitives  shuffle, lines, map, filter, reduce, scan, gather (root; about 18 minutes)'
-	@echo 'make bench-volume  a volume of eight drives beside fio and btrfs raid0 (root; about 15 minutes)'
+	@echo 'make bench-volume  a volume of eight drives, compared with fio and btrfs raid0 (root; about 15 minutes)'
 	@echo 'make bench-builds  this build and an older one (OLD=...) by turns on every kind of job (half an hour)'
-	@echo 'make bench-fio   outcore bench io beside fio on one file of BENCH_DIR (about 5 minutes)'
-	@echo 'make bench-plans  predicted seconds of all jobs beside those on throttled drives (root; about 25 minutes)'
-	@echo 'make bench-limits  each measure beside what bounds it: floors of the drive, memory, start-up (root; about 13 minutes)'
-	@echo 'make bench-graph  graph kernels beside a C prototype over the same tiles (some ten minutes)'
+	@echo 'make bench-fio   outcore bench io and fio on one file of BENCH_DIR (about 5 minutes)'
+	@echo 'make bench-plans  predicted and measured seconds of all jobs on throttled drives (root; about 25 minutes)'
+	@echo 'make bench-limits  each measure and its bound: floors of the drive, memory, start-up (root; about 13 minutes)'
+	@echo 'make bench-graph  graph kernels and a C prototype over the same tiles (about ten minutes)'
 	@echo 'make clean     remove what was built, .venv included'
 
 build:
@@ -82,7 +82,7 @@ volumes:
 	@scripts/setup.sh rust
 	VOLUME_STEPS=$(VOLUME_STEPS) VOLUME_SEED=$(RANDOM_SEED) cargo test --workspace --test command -- volume_campaign
 
-# Leaves the commands that all of README's lines need.
+# Leaves behind the commands that the README's lines need.
 demo: build
 	$(COMMAND) demo
 
@@ -90,7 +90,7 @@ test:
 	@scripts/setup.sh
 	@.venv/bin/python scripts/test.py
 
-# The reference of commands is what the command prints; the notebooks run in .venv-docs.
+# The reference of commands comes from the output of the command; the notebooks run in .venv-docs.
 docs:
 	@scripts/setup.sh docs
 	cargo build --quiet --package outcore-cli --package outcore-lab

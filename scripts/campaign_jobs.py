@@ -27,13 +27,13 @@ from pages import Failure, Session
 LIMIT_SECONDS = 60
 # Words of a shell, in which a fault would hit more than one process.
 SHELL = re.compile(r"[|<>;&$`(*?{]|^(?!outcore )")
-# What has no result to compare: measurements, servers, and what works on whole machines.
+# Commands that have no result to compare: measurements, servers, and commands on whole machines.
 LEFT_OUT = (
     "bench", "demo", "replay", "sim", "drives", "chart", "traces", "view mount", "scratch",
     # A drive that joins or leaves has a state in between; `make volumes` disturbs these.
     "volume add", "volume remove", "volume rebalance", "volume replace",
 )
-# How directories whose file names differ each time are shown.
+# The commands that show directories whose file names differ each time.
 SHOWN = {"view.json": "view cat {}"}
 # Lists of files, which hold times.
 MANIFEST = re.compile(r"\.outcore\.json$")
@@ -96,7 +96,7 @@ def states(folder: Path) -> dict[str, bytes]:
 
 
 def shown(folder: Path, command: str) -> dict[str, bytes]:
-    """The same, with each view and graph as one entry, which has what it shows: the names of its
+    """As `states`, with one entry per view, which has the shown contents, because the names of its
     files differ each time."""
     found = states(folder)
     for path in [path for path in found if Path(path).name in SHOWN]:

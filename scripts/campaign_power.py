@@ -29,7 +29,7 @@ MAKERS = {
     "xfs": ("mkfs.xfs", "-q", "-f"),
     "btrfs": ("mkfs.btrfs", "-q", "-f"),
 }
-IMAGE_BYTES = 320 << 20  # The least of XFS is 300 MiB.
+IMAGE_BYTES = 320 << 20  # XFS needs at least 300 MiB.
 OUTER_BYTES = 6 << 30
 TOOL_PATH = os.environ.get("PATH", os.defpath) + ":/usr/sbin:/sbin"
 JOBS = {

@@ -87,7 +87,7 @@ CHANGED = [
 
 @dataclass
 class Outcome:
-    """What came of a case."""
+    """The result of a case."""
 
     kind: str
     what: str
@@ -160,7 +160,8 @@ class Yard:
                                 stdout=subprocess.PIPE, stderr=subprocess.PIPE)
 
     def finish(self, process: subprocess.Popen[str]) -> Answer:
-        """Waits for a command; its output is at the end of what it said."""
+        """Waits for a command; the answer has the messages of a failed command, or else its
+        output."""
         try:
             out, said = process.communicate(timeout=LIMIT_SECONDS)
         except subprocess.TimeoutExpired:
@@ -208,8 +209,8 @@ class Yard:
         return self.known[line]
 
     def look(self) -> dict[str, bytes]:
-        """The state of the directory. Of the volume's files, which have other names each time, it has
-        the number and what each dataset holds."""
+        """The state of the directory. For the volume, whose files have other names each time, it
+        has the number of files and the contents of each dataset."""
         found = shown(self.place, self.command)
         files = [name for name in found if "/outcore-volume/" in name and not name.endswith("/")]
         datasets = {Path(name).stem for name in files if Path(name).parent.name == "datasets"}

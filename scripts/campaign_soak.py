@@ -1,10 +1,10 @@
 """The campaign `soak`: jobs and attacks of all kinds in turn, next to one volume that stays.
 
-Contract: as `campaigns.py`, except that a case also depends on the volume, which those before it have
-filled; `--from` begins with an empty one. The volume has three drives with parity and lives as long as the
-campaign; its datasets are those of a model, a dict of names and checksums. Each case is one case of
-another campaign, or one operation on the volume. `put`, `get`, `rm` and `scrub` may be killed: a
-dataset then is the old one, the new one or, after `rm`, absent, and never anything else.
+Contract: as `campaigns.py`, except that a case also depends on the volume, which earlier cases have
+filled; `--from` begins with an empty one. The volume has three drives with parity and lives as long
+as the campaign; its datasets are those of a model, a dict of names and checksums. Each case is one
+case of another campaign, or one operation on the volume. `put`, `get`, `rm` and `scrub` may be
+killed: a dataset then is the old one, the new one or, after `rm`, absent, and never anything else.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class Soak:
         return answer.code, answer.said
 
     def put(self, draw: random.Random, name: str) -> Outcome:
-        """Puts a dataset, in place of one that may be there."""
+        """Puts a dataset, which may replace an existing one."""
         content = draw.randbytes(draw.randint(0, 3_000_000))
         (self.yard.place / "new").write_bytes(content)
         what = f"volume put @{name} --force"
@@ -94,7 +94,7 @@ class Soak:
         return self.look(draw, name, "volume scrub")
 
     def look(self, draw: random.Random, name: str, what: str) -> Outcome:
-        """Whether a dataset is one of those that it may be; from now on it is that one."""
+        """Checks that a dataset has one of its allowed contents, which are then its only ones."""
         path: Path = self.yard.place / "got"
         path.unlink(missing_ok=True)
         answer = self.yard.run(f"volume get @{name} got --volume volume.toml")

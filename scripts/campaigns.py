@@ -13,11 +13,11 @@ repeat it. The exit code is 0 if no case was wrong, and at least one was right.
     campaigns.py races    two jobs on one output, of any shape; then the next command
     campaigns.py change   an input that is written, cut, extended or replaced while it is read
     campaigns.py power    snapshots of a file system during a job with --resume (root)
-    campaigns.py soak     jobs, kills, faults and races in turn, beside one volume that stays
+    campaigns.py soak     jobs, kills, faults and races in turn, next to one volume that stays
     campaigns.py slice    a few cases of each, for `make test`; the last line is that of `pages.py`
 
-The attacks on all commands are here, with what they need of a command in `campaign_jobs.py`. The others are in
-`campaign_races.py`, `campaign_power.py` and `campaign_soak.py`.
+The attacks on all commands are here; what they must know about a command is in `campaign_jobs.py`.
+The others are in `campaign_races.py`, `campaign_power.py` and `campaign_soak.py`.
 
 Options: --seed N, --cases N, --seconds S, --from N (default: what is reached first of 100,000 cases
 and 60 s).

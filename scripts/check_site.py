@@ -2,8 +2,9 @@
 """Looks at the built site in headless Chromium: `scripts/check_site.py [--shots DIR]`.
 
 Contract: serves `site/` on this machine and opens every page at 400 and 1280 pixels. A page fails if
-it scrolls sideways, asks for anything from the network, or logs an error; so does the search if it
-does not find a command. `--shots` saves an image of each page, in light and dark colours. Needs playwright and Chromium; without them it prints `SKIP: reason` and succeeds.
+it scrolls sideways, asks for anything from the network, or logs an error. The search fails if it
+does not find a command. `--shots` saves an image of each page, in light and dark colours. Needs
+playwright and Chromium; without them it prints `SKIP: reason` and succeeds.
 """
 
 from __future__ import annotations

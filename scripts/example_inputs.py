@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The files that the examples of docstrings and help texts read, and what makes an example small.
+"""Makes the input files of the examples in docstrings and help texts, and makes examples small.
 
 Contract: `make` writes all inputs into an empty folder, with the same values in every run and at
 most a few hundred KiB each, so that each example gets copies of its own. `placed` makes the inputs
@@ -105,7 +105,8 @@ def _records(folder: Path) -> None:
         np.sort(keys).tofile(folder / f"{name}.bin")
     np.sort(keys).tofile(folder / "sorted.bin")
     random.normal(size=KEYS_COUNT).tofile(folder / "prices.bin")
-    # Of 64 bytes, two numbers in front; they are records of 16 bytes as well.
+    # Records of 64 bytes that begin with two numbers; other examples read them as records of 16
+    # bytes.
     log = np.zeros((ROWS, 8), np.uint64)
     log[:, 0] = 1_690_000_000 + random.integers(0, 20_000_000, ROWS)
     log[:, 1] = random.integers(0, 100, ROWS)
@@ -113,7 +114,7 @@ def _records(folder: Path) -> None:
         log[random.permutation(ROWS)].tofile(folder / f"{name}.bin")
     log[:, 0] = np.sort(random.integers(0, KEYS_COUNT, ROWS))
     log.tofile(folder / "users.bin")
-    # The 100 bytes of gensort, and a multiple of 8.
+    # A multiple of 8 and of the 100 bytes of a gensort record.
     for name in ("big.bin", "big.dat", "runs.bin"):
         (folder / name).write_bytes(random.bytes(100 * ROWS))
     random.integers(0, 1 << 16, (64, 1024), dtype=np.uint32).tofile(folder / "tokens.bin")
@@ -337,7 +338,7 @@ def _traces(folder: Path) -> None:
 
 
 def _made(folder: Path) -> None:
-    """What outcore itself makes and may be copied: graphs and the trace of a job."""
+    """Files that outcore itself makes and that may be copied: graphs and the trace of a job."""
     import outcore
 
     def path(name: str) -> str:

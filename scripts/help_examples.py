@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Runs the examples of all help texts, as a reader would who copies them into a shell.
+"""Runs the examples of all help texts, as a reader who copies them into a shell would.
 
 Contract: the walk begins at `outcore --help` and `outcore-lab --help` and follows each command that
 a help lists, so that no command escapes. Each line below `Examples:` or `First steps:` must
@@ -105,7 +105,7 @@ def helps_of(program: Path, words: tuple[str, ...] = ()) -> list[Help]:
         elif not line.startswith(" "):
             title = None if line.strip() else title
         elif title in ("Examples", "First steps"):
-            # Behind three blanks is an explanation.
+            # An explanation follows three blanks.
             examples.append(line.strip().split("   ")[0])
         elif title and (match := COMMAND.match(line)):
             commands.append(match[1])

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Runs the code blocks of Markdown pages and notebooks, as a reader would who types them in order.
+"""Runs the code blocks of Markdown pages and notebooks, as a reader who types them in order would.
 
 Contract: each page starts in an empty temporary directory with a home directory of its own. Blocks
 run from the top of the page to its end, and files, variables of Python and exported variables of
@@ -19,7 +19,7 @@ the shell stay from block to block:
 Comparisons ignore sizes, times and rates, and `...` matches any text. Above a block,
 `<!-- not run: REASON -->` skips it, and the number of such blocks may not exceed `NOT_RUN_CEILING`;
 `<!-- needs: MODULE -->` skips it where Python does not have the module, and `<!-- needs: $NAME, REASON -->`
-where that variable is not set, for blocks that take more than a machine. The last line is
+where that variable is not set, for blocks that need more than one machine. The last line is
 `N passed, N failed, N skipped`; the exit code is 0 if nothing failed.
 
     scripts/pages.py                                              all pages
@@ -44,7 +44,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
-# The longest first, so that none is alone at the end.
+# The longest pages come first, so that none of them runs alone at the end.
 PAGES = [
     "docs/sim/README.md",
     "docs/guide/*.md",
@@ -56,7 +56,7 @@ PAGES = [
     "docs/migrate/*.md",
     "docs/notebooks/*.ipynb",
 ]
-# Lower it whenever a block comes to run; never raise it.
+# Lower it when a block that was skipped can run; never raise it.
 NOT_RUN_CEILING = 14
 LIMIT_SECONDS = 60
 QUIET = {"text", "json", "toml", "csv", "rust"}
@@ -119,7 +119,7 @@ class Block:
 
 @dataclass
 class Result:
-    """What came of a page."""
+    """The result of a page."""
 
     page: str
     passed_count: int = 0
@@ -438,7 +438,7 @@ def arguments(words: list[str]) -> argparse.Namespace:
     """The options of the command line."""
     parser = parser_of("Runs the code blocks of Markdown pages.")
     parser.add_argument("pages", nargs="*", type=Path, help="default: all pages")
-    parser.add_argument("--keep-going", action="store_true", help="go on behind a failed block")
+    parser.add_argument("--keep-going", action="store_true", help="continue after a failed block")
     return parser.parse_args(words)
 
 
@@ -452,7 +452,7 @@ def has_command(options: argparse.Namespace) -> bool:
 
 
 def report(results: list[Result]) -> int:
-    """Prints what came of pages, and the verdict; the exit code."""
+    """Prints the results of pages and the verdict; returns the exit code."""
     for result in results:
         counts = f"{result.passed_count} passed, {len(result.failed)} failed"
         left_out = len(result.not_run) + len(result.skipped)

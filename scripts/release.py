@@ -3,10 +3,11 @@
 
 Contract: for each machine (x86_64, aarch64) it makes an archive of the two static programs with their man
 pages and completions, a Debian package, a wheel for glibc 2.17 and one for musl 1.2; then a list of all
-libraries (CycloneDX) and SHA256SUMS. The C compiler is zig, so one machine builds for both. Each artifact is
-tried where this machine can run it; what it cannot try it reports with the reason. The same sources give the
-same archives and packages: times are those of the last commit. `dist/` is absent or whole: files are made
-aside and moved there last. The exit code is 0 only if everything was built and nothing that was tried failed.
+libraries (CycloneDX) and SHA256SUMS. The C compiler is zig, so one machine builds for both. Each
+artifact that this machine can run is tried; for the others, the reason is reported. The same
+sources give the same archives and packages: times are those of the last commit. `dist/` is absent
+or whole: files are made aside and moved there last. The exit code is 0 only if everything was built
+and nothing that was tried failed.
 """
 
 from __future__ import annotations
@@ -43,7 +44,7 @@ MUSL = "musllinux_1_2"
 
 @dataclass(frozen=True)
 class Machine:
-    """A kind of processor, and what others call it."""
+    """A kind of processor, and its names in other tools."""
 
     name: str
     debian: str
@@ -82,7 +83,8 @@ class Release:
         self.time = int(subprocess.check_output(log, cwd=ROOT, text=True))
 
     def environment(self, **more: str) -> dict[str, str]:
-        """What the tools run in: the private ones first, none of the caller's flags."""
+        """The environment of the tools: private tools come first in the path, and the caller's
+        flags are left out."""
         variables = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
         variables["PATH"] = f"{TOOLS / 'bin'}{os.pathsep}{variables.get('PATH', '')}"
         variables["CARGO_TARGET_DIR"] = str(self.target)
@@ -162,7 +164,7 @@ class Release:
                     archive.addfile(member, io.BytesIO(data))
 
     def debian(self, machine: Machine, tree: Path) -> Path | None:
-        """The Debian package, where its tool is."""
+        """The Debian package, if its tool is installed."""
         name = f"outcore_{self.version}_{machine.debian}.deb"
         if shutil.which("dpkg-deb") is None:
             self.untried.append(f"{name}: not built, since dpkg-deb is not installed")
@@ -293,7 +295,7 @@ def publish(made: list[Path]) -> None:
 
 
 def main() -> int:
-    """Reads the options, builds, and says what there is."""
+    """Reads the options, builds, and lists the results."""
     parser = argparse.ArgumentParser(description="Builds what a release consists of into dist/.")
     names = [machine.name for machine in MACHINES]
     parser.add_argument("--machine", action="append", choices=names, help="default: all")

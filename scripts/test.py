@@ -29,10 +29,10 @@ from tally import CargoReader, Tally, pages_tally, pytest_tally
 ROOT = Path(__file__).resolve().parents[1]
 VENV = ROOT / ".venv"
 LIMIT_SECONDS = 45 * 60
-# The processes that run, which an interrupt stops, and whether one has come.
+# The running processes, which an interrupt stops, and whether an interrupt has come.
 RUNNING: set[int] = set()
 INTERRUPTED = threading.Event()
-# What takes the output of the thread that prints.
+# The function that takes the output of the current thread.
 PRINTS: ContextVar[Callable[[str], object]] = ContextVar(
     "PRINTS", default=lambda line: print(line, flush=True)
 )
@@ -116,13 +116,14 @@ def is_there(*command: str) -> bool:
 
 
 def skipped(what: str, reason: str) -> Tally:
-    """A whole part that cannot run here, said where it is seen."""
+    """A whole part that cannot run here; prints a message."""
     say(f"\nSKIP: {what}: {reason}")
     return Tally(skipped=[f"{what}: {reason}"])
 
 
 def lint() -> Tally:
-    """Format, clippy, the house rules; licences and dependencies where their tools are."""
+    """Format, clippy and the house rules; licences and dependencies if their tools are
+    installed."""
     tally = Tally()
     add = "it is not installed; try `rustup component add"
     if is_there("cargo", "fmt", "--version"):
@@ -139,7 +140,8 @@ def lint() -> Tally:
     tally.add(step("cargo xtask tidy", ["cargo", "xtask", "tidy"]))
     tables = ["python", "scripts/benchmark_tables.py", "--check"]
     tally.add(step("the tables of benchmarks", tables))
-    # Minutes to compile, so only where they are already: `make deny` installs both.
+    # These tools take minutes to compile, so they run only if they are installed; `make deny`
+    # installs both.
     if is_there("cargo", "deny", "--version"):
         # Advisories need the network, and a new one is not a fault of the change: `make deny` asks for them.
         deny = ["cargo", "deny", "--all-features", "check", "licenses", "bans", "sources"]
@@ -161,7 +163,8 @@ def rust() -> Tally:
 
 
 def side_by_side() -> Tally:
-    """All parts, Rust's tests having been built: the extension shares what they are built of."""
+    """Runs all parts after Rust's tests are built, because the extension shares parts of that
+    build."""
     tally = step("the build of the tests", ["cargo", "test", "--workspace", "--no-run"])
     lines: list[str] = []
 
@@ -180,7 +183,7 @@ def side_by_side() -> Tally:
 
 
 def timed(name: str, part: Callable[[], Tally]) -> Tally:
-    """A part, which says how long it took."""
+    """Runs a part and prints how long it took."""
     started = time.monotonic()
     tally = part()
     say(f"\n{name}: {time.monotonic() - started:.0f} s")
@@ -201,7 +204,7 @@ def python() -> Tally:
     if build.failed:
         return tally
     stubtest = ["python", "-m", "mypy.stubtest", "--concise", "outcore"]
-    # `outcore.torch` can be imported only where PyTorch is.
+    # `outcore.torch` can be imported only if PyTorch is installed.
     stubtest += ["--allowlist", "python/stubtest-allowlist.txt", "--ignore-unused-allowlist"]
     tally.add(step("the stubs", stubtest))
     tally.add(pytest("python/tests"))

@@ -9,8 +9,8 @@ use outcore::Result;
 use outcore::job::Job;
 use outcore::primitives::{histogram, max, min, read};
 
-/// Least and greatest of the numbers (`f64`) in `from`, and how many are in each of `bins` equal
-/// parts between.
+/// The least and the greatest of the numbers (`f64`) in `from`, and the count of numbers in each of
+/// `bins` equal parts between them.
 ///
 /// # Errors
 /// What the passes fail with.

@@ -22,7 +22,8 @@ struct Row {
     /// 0 for the left side, 1 for the right.
     side: u64,
     right: u64,
-    /// 1 once the row or one before it is of the left side; the last such one follows.
+    /// 1 if this row or an earlier one is of the left side; `left_key` and `left` are of the last
+    /// such row.
     has_left: u64,
     left_key: u64,
     left: u64,

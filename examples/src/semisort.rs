@@ -35,7 +35,8 @@ pub fn semisort(ctx: &Context, from: &Path, to: &Path) -> Result<Summary> {
     let often = runs.filter(|run| run.len() >= HEAVY_SAMPLES);
     let heavy: HashMap<u64, usize> = often.map(|run| run[0]).zip(0..HEAVY_MAX).collect();
 
-    // A bucket is a sixteenth of the memory, about: several threads have one in hand.
+    // A bucket takes about a sixteenth of the memory, because several threads hold one at the same
+    // time.
     let job = ctx.job();
     let data_bytes = (sample.len() as u64 + 1) * RATE * 16;
     let light = (data_bytes * 16 / job.options.memory_bytes).clamp(1, 1024) as usize;

@@ -27,7 +27,7 @@ impl SortKey for Words {
     }
 }
 
-/// Writes each word of the text `from`, in lower case, behind its count (`uniq -c`) to `to`; gives
+/// Writes each word of the text `from`, in lower case, after its count (`uniq -c`) to `to`; gives
 /// the number of words that differ.
 ///
 /// # Errors

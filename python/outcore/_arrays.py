@@ -50,7 +50,7 @@ def _check(size_bytes: int, limit_bytes: int) -> None:
 
 
 def is_same(given: npt.NDArray[Any], keys: npt.NDArray[Any]) -> bool:
-    """Whether a conversion has changed no number."""
+    """Whether a conversion has left all numbers unchanged."""
     same = given == keys.astype(given.dtype) if given.dtype.kind != "f" else given == keys
     if given.dtype.kind == "f" and keys.dtype.kind == "f":
         same = same | ((given != given) & (keys != keys))

@@ -174,9 +174,9 @@ class Dataset(Lazy):
         return Dataset(self._with(step), dtype)
 
     def windows(self, length: SupportsIndex) -> Dataset:
-        """Each item with those that follow it, combined as by `zip`: `length` in all, 2 to 8. The
-        items are read once, or up to `length` times if `length` - 1 of them take more than 4
-        KiB."""
+        """Each item with the items that follow it, combined as by `zip`. `length` is the number of
+        items in all, 2 to 8. The items are read once, or up to `length` times if `length` - 1 of
+        them take more than 4 KiB."""
         step = WindowsStep(window=whole("length", length))
         return Dataset(self._with(step), self._side_by_side([self._dtype] * whole("length", length)))
 
@@ -320,7 +320,7 @@ class Dataset(Lazy):
         *,
         progress: Watcher | bool | None = None,
     ) -> Any:
-        """The results of `f` for the items, folded with `op`, in one pass with all steps before;
+        """The results of `f` for the items, folded with `op`, in one pass with all earlier steps;
         `None` if there are no items.
 
         Args:
@@ -356,7 +356,7 @@ class Dataset(Lazy):
 
     def sample(self, k: SupportsIndex, seed: SupportsIndex = arguments.SEED) -> _Array:
         """`k` random items in the order of the dataset; every choice is equally likely. If there
-        are fewer, all of them. The items that filters leave are counted first."""
+        are fewer items, all of them. The items that pass the filters are counted first."""
         number, draw = whole("k", k), random.Random(whole("seed", seed))
         count = self.count()
         chosen = draw.sample(range(count), min(number, count))
@@ -377,8 +377,8 @@ class Dataset(Lazy):
         Args:
             how: The number of the file, from 0, as an expression, or as a function from a batch to
                 an array of numbers of the same length. A condition is 1 if it is true.
-            pattern: The files' names, with `{part}` for the number, with as many digits as the last
-                one has; files that end in `.npy` get a header.
+            pattern: The names of the files. `{part}` becomes the number, with as many digits as the
+                last number has; files that end in `.npy` get a header.
             parts: How many files.
             force: Replace files that exist; never an input.
             progress: As in `sort`.
@@ -485,7 +485,7 @@ class Dataset(Lazy):
 
         at = numpy.asarray(positions)
         if at.size and (at.dtype.kind not in "ui" or at.min() < 0):
-            raise usage("gather", "a position that is not a whole number from 0 on", "give integers")
+            raise usage("gather", "a position that is negative or not a whole number", "give integers from 0")
         with telling(None, ("gather",)) as tell:
             data = _outcore.gather(self._request, at.astype(numpy.uint64).tobytes(), tell)
         return numpy.frombuffer(data, self._dtype)

@@ -1,4 +1,4 @@
-"""Words of pandas, Polars, scikit-learn and NumPy, and what does the same here.
+"""Words of pandas, Polars, scikit-learn and NumPy, and their equivalents here.
 
 Contract: `of_keyword` and `unknown_attribute` return a hint for a word that outcore does not have, if there is
 one. A hint names only keywords of the called function, and functions that exist. `with_hints` adds the hint
@@ -115,7 +115,7 @@ KEYWORDS: dict[str, tuple[Equivalent, ...]] = {
     "has_header": (_HEADER,),
 }
 
-#: Attributes of tables of other libraries, and what does the same.
+#: Attributes of tables of other libraries, and their equivalents.
 _ATTRIBUTES: tuple[tuple[str, Use], ...] = (
     ("sort_values order_by", Use('t.sort(by="price:desc")', "sorts the rows")),
     ("sort_index", Use('t.sort(by="id")', "sorts the rows")),

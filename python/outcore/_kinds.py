@@ -78,7 +78,7 @@ def what(
     kind = _outcore.what(asked)
     if not records:
         return kind
-    # Options of records do not apply to a table, so they are what is rejected.
+    # Options of records do not apply to a table, so the error is about these options.
     asked = AskedRequest({**asked, "is_records": False, "is_table": False})
     return TABLE if _outcore.what(asked) == TABLE else kind
 

@@ -57,7 +57,7 @@ class KMeans:
             an array or file of centroids to start from.
         n_init: Runs from different starts; the one with the least inertia is kept.
         max_iter: The largest number of iterations.
-        tol: The run ends when the squares of all moves of centroids sum to at most this fraction of
+        tol: The run ends when the squared moves of all centroids sum to at most this fraction of
             the mean variance of the columns.
         random_state: Seed of the starts; with `None`, the result is also the same each time.
         spherical: Normalise vectors and centroids to length 1.
@@ -184,7 +184,7 @@ class KMeans:
         is_kept = self.checkpoint is not None and iterations is None
         is_file = all(isinstance(one, (str, os.PathLike)) for one in (X, start))
         if is_kept and not is_file:
-            cause = "a checkpoint is of vectors and a start in files, which are known again"
+            cause = "a checkpoint needs vectors and a start in files, which a later call can recognise"
             raise usage("cluster vectors", cause, "save the array with numpy.save, and name the file")
         with contextlib.ExitStack() as files:
             base = files.enter_context(_file_of(X, "vectors"))

@@ -35,14 +35,14 @@ class Lazy(ABC):
         return f"<outcore.{type(self).__name__}: {self._steps}>"
 
     def _repr_html_(self) -> str:
-        """The steps, the first items where no more is read for them, and the plan: for notebooks."""
+        """For notebooks: the steps, the plan, and the first items if nothing else must be read."""
         rows = "".join(f"<tr><td>{html.escape(row)}</td></tr>" for row in self._first_rows())
         first = f"<table><tbody>{rows}</tbody></table>" if rows else ""
         plan = f"<details><summary>plan</summary><pre>{html.escape(self.explain())}</pre></details>"
         return f"<div><p>{html.escape(repr(self))}</p>{first}{plan}</div>"
 
     def _first_rows(self) -> list[str]:
-        """The first items as text; none where a step has to read everything before it."""
+        """The first items as text; none if a step has to read all items first."""
         if any(not _STREAMED.intersection(step) for step in self._request["steps"]):
             return []
         return [cut(str(item), ITEM_CHARACTERS) for item in self._first_items()]

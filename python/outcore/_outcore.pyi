@@ -1,4 +1,4 @@
-"""The native module: one function a job."""
+"""The native module: one function per job."""
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -190,7 +190,8 @@ class View:
     def find(self, key: object) -> tuple[int, int]: ...
 
 def table_spool(source: object, path: str, resources: ResourcesRequest, tell: Tell | None) -> int:
-    """Writes the batches of another library's table to an Arrow file; how many rows there are."""
+    """Writes the batches of another library's table to an Arrow file; returns the number of
+    rows."""
 
 def table_stream(
     inputs: list[str],

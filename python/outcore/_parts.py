@@ -36,7 +36,7 @@ class Part:
             raise usage(_SHARD, f"batches of {self.batch_size} records", "give at least 1")
         if not 0 <= self.rank < self.world_size:
             cause = f"rank {self.rank} of {self.world_size} processes"
-            raise usage(_SHARD, cause, "count ranks from 0 on")
+            raise usage(_SHARD, cause, "count ranks from 0")
 
     @property
     def count(self) -> int:

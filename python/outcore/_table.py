@@ -158,9 +158,9 @@ class Table(Held):
         stable: bool = False,
         unique: bool = False,
     ) -> Table:
-        """In the order of columns, the most significant first: `"time:desc"` is largest first, and
-        `"name:nulls-first"` has nulls first. Without names, all columns count. With `unique`, one
-        row of each key."""
+        """The rows in the order of columns, the most significant first: `"time:desc"` is largest
+        first, and `"name:nulls-first"` has nulls first. Without names, all columns count. With
+        `unique`, one row of each key."""
         return _verbs.sort(self, by=self._keys(by), descending=descending, stable=stable, unique=unique)
 
     def unique(self, by: arguments.Keys = ()) -> Table:
@@ -170,7 +170,7 @@ class Table(Held):
     def dedup(
         self, by: arguments.Keys = (), *, keep: str = "first", removed: arguments.StrPath | None = None
     ) -> Table:
-        """Without the rows whose key another row already has; the others keep their order, as by `dedup`."""
+        """One row of each key; the kept rows stay in their order, as by `dedup`."""
         return _table_verbs.dedup(self, by=by, keep=keep, removed=removed)
 
     def dedup_near(
@@ -184,8 +184,8 @@ class Table(Held):
         keep: str = "first",
         removed: arguments.StrPath | None = None,
     ) -> Table:
-        """Without the rows whose text in a column is nearly the same as that of a row that is kept:
-        `dedup` with `near`."""
+        """The rows without those whose text in a column is nearly the same as that of a row that is
+        kept: `dedup` with `near`."""
         return _table_verbs.dedup(
             self,
             near=column,
@@ -218,7 +218,8 @@ class Table(Held):
         tokens: bool = False,
         removed: arguments.StrPath | None = None,
     ) -> Table:
-        """Without the passages of a text that have already occurred: `dedup` with `substring`."""
+        """The rows without passages of a text that have already occurred: `dedup` with
+        `substring`."""
         return _table_verbs.dedup(self, substring=length, of=column, tokens=tokens, removed=removed)
 
     def group_by(self, by: arguments.Keys = (), *aggregates: str, **named: str) -> Table:
@@ -238,8 +239,8 @@ class Table(Held):
         first: SupportsIndex | None = None,
         **named: str,
     ) -> Table:
-        """With columns that depend on a row's place in its group, as by `window`: `window("user", "row_number",
-        order="time", before="lag(page)")`."""
+        """The rows with more columns, which depend on a row's place in its group, as by `window`:
+        `window("user", "row_number", order="time", before="lag(page)")`."""
         added = _named("functions", functions, named)
         return _table_verbs.window(self, by=by, order=order, added=added, first=first)
 
@@ -254,7 +255,8 @@ class Table(Held):
         suffix: str = "_right",
         ordered: bool = True,
     ) -> Table:
-        """Joined with another table, as by `join`. Each table has its own options for reading."""
+        """The rows joined with those of another table, as by `join`. Each table has its own options
+        for reading."""
         return _table_verbs.join(
             self, other, on=on, how=how, asof=asof, tolerance=tolerance, suffix=suffix, ordered=ordered
         )
@@ -266,8 +268,8 @@ class Table(Held):
     def shuffle(
         self, seed: SupportsIndex = _SEED, *, epoch: SupportsIndex = 0, by: arguments.Keys = ()
     ) -> Table:
-        """In a random order, which depends only on `seed` and `epoch`. Rows with equal values in
-        the columns `by` stay together, in the order of the input."""
+        """The rows in a random order, which depends only on `seed` and `epoch`. Rows with equal
+        values in the columns `by` stay together, in the order of the input."""
         return _verbs.shuffle(self, seed=seed, epoch=epoch, by=by)
 
     def filter(self, *conditions: Expression) -> Table:
@@ -277,8 +279,8 @@ class Table(Held):
         return _row_verbs.filter(self, condition, where=further)
 
     def map(self, *unnamed: object, **columns: Expression) -> Table:
-        """With computed columns: `map(total="price * n")`. A computed column replaces one with the
-        same name."""
+        """The rows with computed columns: `map(total="price * n")`. A computed column replaces one
+        with the same name."""
         if unnamed:
             hint = 'name it as a keyword: map(total="price * n"), or map(**columns) for a dictionary'
             raise usage("read arguments", "a computed column needs a name", hint)
@@ -286,7 +288,7 @@ class Table(Held):
         return _row_verbs.map(self, ", ".join(computed))
 
     def select(self, *columns: str) -> Table:
-        """With only these columns, in this order. This reads nothing."""
+        """The rows with only these columns, in this order. This reads nothing."""
         given = {**self._given, "columns": texts("columns", columns)}
         return Table(self._inputs, given, self._place, self.summary)
 

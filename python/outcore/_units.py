@@ -22,7 +22,7 @@ def whole(name: str, value: SupportsIndex) -> int:
     except TypeError:
         raise usage(f"read {name}", f"{value!r} is not a whole number", "give one") from None
     if number < 0 or number >= 1 << 128:
-        raise usage(f"read {name}", f"{number} is out of range", "give a number from 0 on")
+        raise usage(f"read {name}", f"{number} is out of range", "give a number of at least 0")
     return number
 
 

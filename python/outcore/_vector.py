@@ -129,8 +129,8 @@ def knn(
     Args:
         base: The vectors that are searched: a file (`.npy`, `.fbin`, `.fvecs` and similar formats,
             or raw numbers with `dtype`), or an array.
-        queries: The vectors whose neighbours are searched, in the same forms; by default those of
-            the base, none of which is its own neighbour.
+        queries: The vectors whose neighbours are searched, in the same forms; by default the
+            vectors of the base; no vector is then its own neighbour.
         k: Neighbours of each query.
         metric: `"l2"` or `"euclidean"` (the squared Euclidean distance), `"ip"` or `"dot"` (the inner product, largest first),
             `"cos"` or `"cosine"` (one minus the cosine; 1 where a vector is zero) or `"hamming"` (the bits that differ, of arrays of `uint8` as `numpy.packbits` makes
@@ -253,7 +253,7 @@ def index_vectors(
         >>> distances, ids = outcore.knn("base.fbin", queries, index="base.lists", nprobe=16)
 
     The index has a byte for each number, and for each vector a bound on the error of these bytes.
-    So it changes the amount that is read, but not the result. It is valid only for the current
+    The index changes the amount that is read, but not the result. It is valid only for the current
     state of the base: after a change, make it again.
 
     With `nlist` it has the vectors themselves, grouped by the nearest of that many centroids (IVF), and takes as
@@ -356,8 +356,8 @@ def pairs(
         dtype, memory, threads, io, volume, progress: As in `knn`. Pairs must fit in memory.
 
     Returns:
-        Pairs of row numbers, the smaller first, in order; and their distances, one minus the cosine, the squared
-        Euclidean or the bits that differ.
+        Pairs of row numbers, the smaller first, in order; and the distances of the pairs: one minus
+        the cosine, the squared Euclidean distance, or the number of bits that differ.
     """
     if sum(bound is not None for bound in (min_cos, max_l2, max_hamming)) != 1:
         hint = "give min_cos, max_l2 or max_hamming"

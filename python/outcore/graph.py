@@ -155,9 +155,9 @@ class Graph:
         """The original id of each vertex, or of some `vertices`, if ids were relabelled: an array
         of numbers, or of strings (as objects). `vertex` is the inverse.
 
-        In `vertices`, -1 means no vertex, as in the results of `bfs` and `random_walks`. Its name
-        is -1 among numbers (int64, or objects if an id is 2^63 or more), and None among
-        strings."""
+        In `vertices`, -1 means no vertex, as in the results of `bfs` and `random_walks`. The result
+        then has -1 if names are numbers, and None if they are strings. Numbers are int64, or
+        objects if an id is 2^63 or more."""
         from ._numpy import numpy
 
         if not self._facts["relabelled"]:
@@ -218,8 +218,9 @@ class Graph:
         force: bool = False,
         progress: Watcher | bool | None = None,
     ) -> npt.NDArray[np.int64]:
-        """The number of edges from `source`, or the nearest of several, to each vertex, or the
-        vertex before each; -1 for none. If ids are names, a source may be a name."""
+        """The number of edges to each vertex from `source`, or from the nearest of several sources.
+        With `parents`, the vertex before each vertex. -1 means none. If ids are names, a source may
+        be a name."""
         return self._values(
             "bfs",
             vertices=self._starts(source),
@@ -282,8 +283,8 @@ class Graph:
         force: bool = False,
         progress: Watcher | bool | None = None,
     ) -> npt.NDArray[np.uint32]:
-        """The smallest vertex of the community of each vertex, in which each vertex has the label
-        that most of its neighbours have, as far as `max_iter` rounds reach that."""
+        """The smallest vertex of the community of each vertex. Each vertex takes the label that
+        most of its neighbours have, until no label changes or `max_iter` rounds are over."""
         return self._values(
             "lp", rounds=max_iter, dst=dst, resume=resume, force=force, progress=progress
         )
@@ -319,7 +320,8 @@ class Graph:
         *,
         progress: Watcher | bool | None = None,
     ) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
-        """How good each vertex is as a hub, and as an authority; each sum to 1. A `tol` of 0 runs `max_iter` iterations.
+        """How good each vertex is as a hub, and as an authority; each array sums to 1. A `tol` of 0
+        runs `max_iter` iterations.
 
         This is the power method. networkx uses ARPACK, which needs fewer iterations. Weights are
         ignored."""
@@ -529,8 +531,8 @@ def convert(
         weight_type: How weights are stored: `"f32"`, `"f64"` or `"i64"`; by default as the files
             have them, those of text as `"f64"`. A weight that does not fit is an error, except that
             `"f32"` rounds.
-        bipartite: Rows and columns of a matrix (`.mtx`, `.npz`) are different vertices, rows first; without it, a matrix
-            must be square.
+        bipartite: Rows and columns of a matrix (`.mtx`, `.npz`) are different vertices, and rows
+            get the first numbers; without it, a matrix must be square.
         relabel: Ids are not 0, 1, 2, ...: number the vertices in their order. They are `"numbers"`
             below 2**64 or, in text and CSV, `"text"` of up to 4 KiB; `True` decides by the first
             lines.
@@ -602,7 +604,7 @@ def from_scipy(
     With `undirected`, entries (i, j) and (j, i) are one edge. With `weights`, entries are weights:
     `float32` and `float64` keep their type, and whole numbers become `int64`; `weight_type`
     (`"f32"`, `"f64"`, `"i64"`) chooses another type. A matrix must be square, unless `bipartite`:
-    then its rows and its columns are different vertices, rows first.
+    then its rows and its columns are different vertices, and rows get the first numbers.
     """
     from ._numpy import numpy
 
@@ -613,7 +615,7 @@ def from_scipy(
             f"the matrix has {counted(rows, 'row')} and {counted(columns, 'column')}: "
             "row i and column i are not the same vertex"
         )
-        raise usage("convert edges", cause, "with bipartite=True, rows and columns are different vertices, rows first")
+        raise usage("convert edges", cause, "with bipartite=True, rows and columns are different vertices")
     names = [("source", "<u4"), ("target", "<u4")]
     stored = _weights_of(entries.data, weight_type) if weights else None
     if stored is not None:

@@ -46,10 +46,11 @@ from ._units import whole
 __all__ = ["ShuffledDataset", "ShuffledTableDataset"]
 
 _STATE = "restore state"
-#: The places of numbers that all workers share: the epoch; the number of batches that were taken
-#: before the next restart, the number of workers of the loader that took them, and the number of
-#: that restart; the number of workers that run, and of the batches that were taken when they began;
-#: then for each worker the number of the last restart that it has made.
+#: The places of numbers that all workers share. `_EPOCH` has the epoch. For the next restart,
+#: `_TAKEN` has the batches that were taken before, `_TAKEN_WORKERS` the workers of the loader that
+#: took them, and `_RESTART` its number. `_WORKERS` has the number of running workers, and `_BEGAN`
+#: the batches that were taken when they began. From `_DONE`, each worker has a place for the number
+#: of the last restart that it has made.
 _EPOCH, _TAKEN, _TAKEN_WORKERS, _RESTART, _WORKERS, _BEGAN, _DONE = range(7)
 _WORKERS_MAX = 4096
 
@@ -90,7 +91,7 @@ class ShuffledDataset(IterableDataset):  # type: ignore[misc, unused-ignore]
         self._ranks = _given(rank, world_size)
         self._batch_size = whole("batch_size", batch_size)
         self._drop_last = truth("drop_last", drop_last)
-        len(self)  # What cannot be shared is refused here already.
+        len(self)  # Invalid shares are rejected here.
         # Workers, forked or spawned, see these values before they begin an epoch.
         self._shared = torch.zeros(_DONE + _WORKERS_MAX, dtype=torch.int64).share_memory_()
         self._shared[_EPOCH] = _epoch(self._source.epoch)

@@ -58,7 +58,8 @@ fn copying(run: &Run) -> impl Fn(u64, &Work<'_>) -> Result<()> {
 impl Datasets {
     /// Replaces the names of datasets in `read` and `written`.
     ///
-    /// # Errors No volume, or no volume with that name; no such dataset, or one that must not be
+    /// # Errors
+    /// No volume, or no volume with that name; no such dataset, or one that must not be
     /// written; damage; no room.
     pub(crate) fn stage<'a>(
         resources: &request::Resources,
@@ -146,7 +147,8 @@ impl Datasets {
     /// The resources of the job. With `lends_drives`, scratch goes to the volume's drives if no
     /// others are given.
     ///
-    /// # Errors Invalid settings; the volume cannot be opened.
+    /// # Errors
+    /// Invalid settings; the volume cannot be opened.
     pub(crate) fn resources(
         &self,
         resources: &request::Resources,
@@ -164,7 +166,8 @@ impl Datasets {
 
     /// Turns the files that the job has made into datasets.
     ///
-    /// # Errors A file that cannot become a dataset.
+    /// # Errors
+    /// A file that cannot become a dataset.
     pub(crate) fn put(self, run: &Run) -> Result<()> {
         self.0
             .map_or(Ok(()), |staging| staging.finish(&copying(run)))

@@ -41,7 +41,7 @@ pub(crate) fn interrupted(py: Python<'_>, cause: PyErr, error: Option<&Error>) -
 /// Issues the notes of a job as warnings.
 ///
 /// # Errors
-/// Where warnings are errors, this one.
+/// The warning, if Python treats warnings as errors.
 pub(crate) fn warn(py: Python<'_>, note: &str) -> PyResult<()> {
     let text = Spelling::Python.text(note).replace('\0', " ");
     let text = CString::new(text).unwrap_or_default();

@@ -101,7 +101,8 @@ impl Run {
 /// Runs `work` and returns its result. `tell` is called with phase, bytes done, bytes in all, bytes
 /// read, bytes written, seconds and the slowest drive.
 ///
-/// # Errors The error of `work`, as an exception; the exception of a signal handler or of `tell`.
+/// # Errors
+/// The error of `work`, as an exception; the exception of a signal handler or of `tell`.
 pub(crate) fn watch<T: Send + 'static>(
     py: Python<'_>,
     tell: Option<&Bound<'_, PyAny>>,

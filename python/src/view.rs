@@ -133,8 +133,8 @@ impl View {
         Ok(PyByteArray::new(py, &bytes))
     }
 
-    /// Ranks of keys, as `u64`s: of the first record whose key is not before the given one, or with
-    /// `counts_equal` after it. A key is given as a record or a line.
+    /// Ranks of keys, as `u64`s: for each key, the rank of the first record whose key is not before
+    /// it or, with `counts_equal`, is after it. A key is given as a record or a line.
     fn lookup<'py>(
         &self,
         py: Python<'py>,

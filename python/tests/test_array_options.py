@@ -12,7 +12,7 @@ import outcore
 from outcore import graph
 from outcore._array_options import OPTIONS
 
-#: A function, its verb, and what it calls options otherwise, as other libraries do.
+#: A function, its verb, and the options that it calls by the names of other libraries.
 FUNCTIONS: list[tuple[Callable[..., Any], str, dict[str, str]]] = [
     (graph.Graph.bfs, "graph bfs", {}),
     (graph.Graph.closeness, "graph closeness", {}),

@@ -53,7 +53,8 @@ def test_a_reader_that_goes_away_ends_the_command_quietly() -> None:
 
 
 def wait_until_caught(pid: int, number: signal.Signals) -> None:
-    """Until the process has a handler of its own for a signal; the interpreter has none for SIGTERM."""
+    """Waits until the process has a handler of its own for a signal; the interpreter has none for
+    SIGTERM."""
     for _ in range(1000):
         status = Path(f"/proc/{pid}/status").read_text()
         caught = next(line for line in status.splitlines() if line.startswith("SigCgt:"))

@@ -1,7 +1,7 @@
 """Runs every example of the package's docstrings, with the files that the examples name.
 
-Examples use `outcore` and `np` without importing them, as NumPy's docstrings do. Anything else that
-they use, they say.
+Examples use `outcore` and `np` without importing them, as NumPy's docstrings do. They import
+everything else that they use.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ def cases() -> Iterator[Any]:
 
 
 class Checker(doctest.OutputChecker):
-    """Compares what an example shows; one that shows nothing may print."""
+    """Compares the output of an example; an example that shows no output may print."""
 
     def check_output(self, want: str, got: str, optionflags: int) -> bool:
         return not want or super().check_output(want, got, optionflags)

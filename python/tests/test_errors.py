@@ -107,7 +107,7 @@ REFUSED: dict[str, Refused] = {
     "an unclear size": (
         sort("in", "out", dtype="u64", memory="2G"), outcore.UsageError, "2GiB",
     ),
-    "a negative size": (sort("in", "out", dtype="u64", memory=-1), outcore.UsageError, "from 0 on"),
+    "a negative size": (sort("in", "out", dtype="u64", memory=-1), outcore.UsageError, "at least 0"),
     "no threads": (sort("in", "out", dtype="u64", threads=0), outcore.UsageError, "0 is not a valid number"),
     "half a thread": (
         sort("in", "out", dtype="u64", threads=0.5), outcore.UsageError, "not a whole number",
@@ -176,7 +176,7 @@ REFUSED: dict[str, Refused] = {
         lambda: outcore.gen("u64", "out", 1 << 62), outcore.UsageError, "smaller count",
     ),
     "a negative count": (
-        lambda: outcore.gen("u64", "out", -1), outcore.UsageError, "from 0 on",
+        lambda: outcore.gen("u64", "out", -1), outcore.UsageError, "at least 0",
     ),
     "a key in a bare number": (
         lambda: outcore.verify("in", dtype="u64", key="x"), outcore.UsageError, "defines its own key",

@@ -22,27 +22,27 @@ import pytest
 
 #: Arguments that change no result, with the reason.
 NEUTRAL = {
-    "memory": "how much may be used, not what is made",
-    "threads": "as memory",
+    "memory": "how much memory may be used, not the result",
+    "threads": "how many threads run, not the result",
     "drives": "where scratch goes",
-    "io": "as memory",
+    "io": "how files are read, not the result",
     "scratch_limit": "how much scratch may be used",
-    "force": "whether a file that is there may be replaced, and none is",
+    "force": "whether an existing file may be replaced, and no file exists",
     "replace": "whether an input may be the output, and it is not",
-    "resume": "how a killed run goes on, not what is made",
-    "verify_output": "checks what is made",
-    "progress": "tells how far the job is",
+    "resume": "how a killed run continues, not the result",
+    "verify_output": "checks the result",
+    "progress": "reports how far the job is",
     "record_io": "records the I/O of the run in a file of its own",
     "explain": "prints the plan",
     "volume": "where datasets are",
-    "union": "one file lacks no column",
+    "union": "a single file lacks no column",
     "infer": "a table is written as the lines were",
-    "group_rows": "how many rows lie together, not what they are",
+    "group_rows": "how many rows are stored together, not their values",
     "bloom": "how fast a value is found",
-    "run_size": "how a view is cut, not what it holds",
+    "run_size": "how a view is cut, not its contents",
     "parts": "how many files there are",
-    "jsonl": "says what the file is taken for anyhow",
-    "fastq": "says what the file is taken for anyhow",
+    "jsonl": "names the kind that the file has anyway",
+    "fastq": "names the kind that the file has anyway",
 }
 
 VALUES: dict[str, Any] = {
@@ -215,8 +215,8 @@ class Case:
     neutral: dict[str, str] = field(default_factory=dict)
 
 
-IS_LINES = {"lines": "says what the file is taken for anyhow"}
-IS_CSV = {"csv": "says what the file is taken for anyhow"}
+IS_LINES = {"lines": "names the kind that the file has anyway"}
+IS_CSV = {"csv": "names the kind that the file has anyway"}
 SEED = {"seed": "chooses samples, the first drive and the order of R"}
 #: With a type, files are records, and the numbers of the samples have no fields.
 OF_FIELDS = {name: "`by` names a field of records, and the error says that there is none" for name in ("dtype", "by")}

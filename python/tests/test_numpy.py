@@ -1,4 +1,4 @@
-"""Without NumPy: what needs it says how to install it, and all else works."""
+"""Without NumPy, functions that need it say how to install it, and all others work."""
 
 from __future__ import annotations
 

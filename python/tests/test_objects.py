@@ -269,7 +269,7 @@ def test_a_killed_upload_is_found_and_aborted(bucket: Bucket, proxy: Proxy, here
 def test_ctrl_c_does_not_wait_for_a_store_that_is_silent(
     bucket: Bucket, proxy: Proxy, here: Path, answered: int
 ) -> None:
-    """From the first request on, while the input is found, sampled, or read."""
+    """The store falls silent while outcore looks for the input, samples it, or reads it."""
     source = bucket.put("keys.bin", np.random.default_rng(1).integers(0, 1 << 60, 1 << 21).tobytes())
     del proxy.asked[:]
     silent = threading.Event()

@@ -1,4 +1,4 @@
-"""Shuffles: written ones, those read without writing, and PyTorch's view of them."""
+"""Shuffles that are written, shuffles that are read without writing, and PyTorch's view of them."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ COUNT = 300_000
 
 @pytest.fixture
 def numbers(here: Path) -> np.ndarray[Any, np.dtype[np.uint64]]:
-    """Numbers in order in `in.bin`, more than one leaf of the draw tree holds."""
+    """Numbers in order in `in.bin`: more than fit in one leaf of the draw tree."""
     values = np.arange(COUNT, dtype=np.uint64)
     values.tofile("in.bin")
     return values

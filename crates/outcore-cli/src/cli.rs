@@ -38,7 +38,7 @@ First steps:
 Sizes take a unit: 4GiB is 4 * 2^30 bytes, 4GB is 4 * 10^9 bytes; without a unit they are bytes.
 
 Most verbs write to -o OUT, or without -o to standard output; knn, kmeans, vectors and graphs need -o. A \
-verb replaces a file only with --force, except that sort of lines replaces it, as GNU sort does. - names standard input and \
+verb replaces a file only with --force; a sort of lines always replaces it, as GNU sort does. - names standard input and \
 output. Messages go to standard error.
 
 Exit codes: 0 success, 1 a check failed, 2 usage, 3 I/O, 4 corrupt data, 5 no space, 6 memory, \

@@ -230,7 +230,7 @@ impl Host for Context {
     }
 }
 
-/// A word as a shell takes it.
+/// A word as it must be typed in a shell.
 fn quoted(word: &str) -> String {
     let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_./:=,+@%".contains(&byte);
     match !word.is_empty() && word.bytes().all(is_plain) {

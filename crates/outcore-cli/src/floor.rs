@@ -35,7 +35,8 @@ pub(crate) struct Floor {
 
 /// Reads `input` while writing a file of its size to `output`, which must not exist.
 ///
-/// # Errors Those of the drive; [`Kind::Interrupted`].
+/// # Errors
+/// Those of the drive; [`Kind::Interrupted`].
 pub(crate) fn measure(job: &Job, input: &Path, output: &Path) -> Result<Floor> {
     let volume = Volume::new(job.device.clone(), &[])?;
     let from = volume.open(input, Access::Read)?;

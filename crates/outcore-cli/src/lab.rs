@@ -34,7 +34,7 @@ pub(crate) fn start(words: &[OsString]) -> Error {
     }
     let cause = "outcore-lab, which has the commands bench, replay and sim, is not installed";
     Error::usage(START, cause).hint(
-        "in the sources of outcore, `make install` installs both programs, and \
-         `cargo install --path lab/outcore-lab` this one",
+        "in the sources of outcore, `make install` installs both programs; \
+         `cargo install --path lab/outcore-lab` installs only this one",
     )
 }

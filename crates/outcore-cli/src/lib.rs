@@ -4,9 +4,9 @@
 //! the error's kind ([`outcore::Kind::exit_code`]), or 141 if the reader of a pipe went away. Data
 //! go to standard output, all else to standard error. [`definition`] is the one definition of all
 //! flags. The binary is a thin wrapper, so that documentation can be made from the same source.
-//! Called by the name `sort`, the command is `outcore sort`, and behaves like GNU sort: errors are
-//! `sort: ...` and exit code 2. `bench`, `replay` and `sim` are commands of another program, which
-//! replaces this process.
+//! If the program is called by the name `sort`, it runs `outcore sort` and behaves like GNU sort:
+//! errors are `sort: ...` and exit code 2. `bench`, `replay` and `sim` are commands of another
+//! program, which replaces this process.
 //!
 //! | file | does |
 //! |---|---|
@@ -94,7 +94,7 @@ pub fn run(arguments: Vec<OsString>) -> u8 {
     }
 }
 
-/// Unmounts a view when its standard input ends: `view mount` starts the program so.
+/// Unmounts a view when its standard input ends: `view mount` starts the program for this.
 fn guard(common: &Common, mountpoint: &Path, source: &str) -> u8 {
     let session = Session {
         name: "view",
@@ -126,7 +126,7 @@ fn name_of(command: &Command) -> (&'static str, bool) {
     }
 }
 
-/// Runs a command from its arguments, which may be others than those that were typed.
+/// Runs a command from its `arguments`, which may differ from those that the user `typed`.
 fn dispatch(cli: &mut Cli, given: Given, arguments: &[OsString], typed: &[OsString]) -> u8 {
     let (name, is_stdout_taken) = name_of(&cli.command);
     let session = Session {
@@ -153,8 +153,9 @@ fn dispatch(cli: &mut Cli, given: Given, arguments: &[OsString], typed: &[OsStri
     })
 }
 
-/// The program that starts this command again: the path by which it was called, as for a script of
-/// the wheel, or the running program, unless that is an interpreter.
+/// The program that starts this command again: the path by which it was called, if that is a path
+/// (as for a script of the wheel). Otherwise it is the running program, unless that is an
+/// interpreter.
 fn program_of(arguments: &[OsString]) -> Option<PathBuf> {
     let called = arguments.first().map(PathBuf::from);
     let is_path = |called: &PathBuf| called.components().count() > 1 && called.is_file();

@@ -5,8 +5,8 @@
 //! memory is small, [`keep_within`] makes the library return long blocks to the system at once;
 //! with much memory nothing changes.
 //!
-//! The allocator of musl has one lock for all threads, and jobs on tables take half as long again
-//! with it. Programs with musl use mimalloc, which returns freed pages to the system at once.
+//! The allocator of musl has one lock for all threads, and jobs on tables take 50 % longer with it.
+//! Programs with musl use mimalloc, which returns freed pages to the system at once.
 #![allow(unsafe_code)]
 
 #[cfg(target_env = "musl")]

@@ -200,8 +200,8 @@ impl BlockWriter {
         Self::create_with(job, path, limit_bytes, BLOCK_BYTES)
     }
 
-    /// The same for one of many files that are written at the same time, with blocks of
-    /// `share_bytes` together, or the smallest.
+    /// The same for one of many files that are written at the same time. Its blocks take
+    /// `share_bytes` together, or have the smallest size.
     ///
     /// # Errors
     /// As [`BlockWriter::create`].

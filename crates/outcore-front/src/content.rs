@@ -2,9 +2,9 @@
 //!
 //! Contract: [`Content::of`] recognises compressed text, arrays of NumPy and the common binary data
 //! formats by their magic numbers, and reports NUL bytes. A magic number that is a word (`PAR1`,
-//! `ORC`) counts only if bytes follow that no text contains; that of a table also counts if the
-//! file ends before such bytes. [`Recognition`] is the single rule for accepting lines, and
-//! [`Content::check_records`] the one for records. Every input passes one of them
+//! `ORC`) counts only if bytes follow that no text contains; the magic number of a table also
+//! counts if the file ends before such bytes. [`Recognition`] is the single rule for accepting
+//! lines, and [`Content::check_records`] the one for records. Every input passes one of them
 //! ([`crate::inputs`], [`crate::spool`], [`crate::text::reader`]). Pure.
 
 use std::path::Path;
@@ -418,12 +418,12 @@ impl Recognition {
         }
     }
 
-    /// Notes that `head`, the beginning of the stream `name`, has a header that is a line like any
-    /// other.
+    /// Notes that `head`, the beginning of the stream `name`, has a header that is treated as an
+    /// ordinary line.
     pub(crate) fn tell_header(self, job: &Job, name: &Path, head: &[u8]) {
         if self.tells_header && is_headed(head, false) {
             job.control.note(format!(
-                "{} is read as lines, its first line like any other; --csv keeps the header",
+                "{} is read as lines, header included; --csv keeps the header first",
                 name.display()
             ));
         }

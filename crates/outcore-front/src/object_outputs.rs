@@ -6,8 +6,8 @@
 //! that are not in the store move to the parent of the private directory, and the error names them.
 //! The private directory is removed at the end, or by the next run after a kill.
 //!
-//! N.B. the engine writes a result from several threads and at many places at once. Parts in
-//! memory would be as many as these places, so the result passes through a drive.
+//! N.B. the engine writes a result from several threads and at many places at once. An upload would
+//! need a part in memory for each of these places, so the result passes through a drive.
 //!
 //! Bounds: room for the results on the drive of the private directory; the parts of an upload,
 //! within the memory of the settings.
@@ -74,7 +74,7 @@ impl ObjectStaging {
     pub fn output(&mut self, name: &Path, replace: bool) -> Result<PathBuf> {
         check_placeholders(name, &[])?;
         stores_of(&self.device, CREATE, name)?.check_new(name, replace)?;
-        // A directory of its own for each, so that the extension stays.
+        // Each file has a directory of its own, so that its name keeps the extension.
         let dir = self.dir.create_dir(&self.outputs.len().to_string())?;
         let last = name.file_name().unwrap_or(name.as_os_str());
         let file = dir.join(last);

@@ -407,7 +407,7 @@ pub fn check(target: &Target, sources: &[Source], consent: Consent, holds: Holds
     }
 }
 
-/// Fails if an input is one of the files that belong to the set which `files` replace.
+/// Fails if an input is in the set of files that `files` replace.
 ///
 /// # Errors
 /// Usage.

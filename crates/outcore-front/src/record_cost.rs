@@ -2,12 +2,12 @@
 //!
 //! Contract: the engine itself sorts and shuffles random items, on one thread and with files in
 //! memory. It gets half of the memory that they need, so that it distributes them and works on
-//! buckets. [`measure`] does this for records of one length; the minimum of [`ROUNDS`] times
-//! counts, because other work on the machine only adds time. [`compute_costs`] covers all kinds of
-//! jobs, at two lengths each, whose difference separates the cost per item from the cost per byte.
-//! Later plans reuse the result. The cost includes copies into and out of those files, which drives
-//! with direct I/O avoid. One thread uses the memory bus alone, so contention between threads is
-//! not included.
+//! buckets. [`measure`] does this [`ROUNDS`] times for records of one length and returns the
+//! shortest time, because other work on the machine only adds time. [`compute_costs`] covers all
+//! kinds of jobs, each with items of two lengths; their difference separates the cost per item from
+//! the cost per byte. Later plans reuse the result. The cost includes copies into and out of those
+//! files, which drives with direct I/O avoid. One thread uses the memory bus alone, so contention
+//! between threads is not included.
 //!
 //! Bounds: four times [`DATA_BYTES`] in memory; no round of [`measure`] starts after [`ENOUGH`].
 //! All kinds together take a second or two.

@@ -138,8 +138,8 @@ pub fn decide(request: &TypeRequest, inputs: &[ResolvedInput]) -> Result<Decided
         }
         (None, None) => return Err(unknown(inputs)),
     };
-    // A record that is described by positions may be any part of a dtype; a dtype must match
-    // exactly.
+    // Files must match a dtype or a named type exactly. If the caller describes records by
+    // positions, the dtypes of the files must only match each other.
     let wanted = match (&decided.header, &request.format) {
         (Some(header), _) => Some(&header.format),
         (None, Some(_)) => Some(&decided.format),

@@ -86,7 +86,7 @@ pub struct Resources {
     outputs: OutputPlaces,
 }
 
-/// Names whose files the jobs' device must find unchanged from the moment at which they are found.
+/// Names whose files must stay unchanged on the jobs' device once they have been found.
 struct Remembering {
     names: Arc<dyn Names + Send + Sync>,
     steady: Arc<SteadyDevice>,
@@ -407,8 +407,8 @@ impl Resources {
         Ok(drives.collect())
     }
 
-    /// The drives for this much scratch: the named ones, or the default one for an output in
-    /// `beside` if it is not the engine's own. May be empty.
+    /// The drives for this much scratch: the named ones, or else the default one for an output in
+    /// `beside`. Empty if that is also the engine's default.
     ///
     /// # Errors
     /// As [`Resources::named_drives`]; usage if scratch could only be in memory.

@@ -282,7 +282,7 @@ fn flag_at(text: &str) -> &str {
 fn say<'a>((name, python, takes): Known<'_>, text: &'a str, out: &mut String) -> &'a str {
     let mut rest = &text[name.len()..];
     out.push_str(python);
-    // A value behind `=` is one of a few words.
+    // A value after `=` is one of a few words.
     if let Some(word) = rest.strip_prefix('=') {
         let end = word.find(|c: char| !c.is_ascii_alphanumeric() && c != '_');
         let (word, behind) = word.split_at(end.unwrap_or(word.len()));
@@ -296,7 +296,7 @@ fn say<'a>((name, python, takes): Known<'_>, text: &'a str, out: &mut String) ->
         }
         _ => value_of(rest),
     };
-    // What is wrong with its value follows.
+    // The text continues with what is wrong with the value.
     if rest.starts_with(": unknown") {
         return rest;
     }

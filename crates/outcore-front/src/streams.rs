@@ -3,8 +3,8 @@
 //! Contract: a wait for the other end of a stream checks for a stop every 50 ms. A named pipe
 //! without a writer is opened at once, and its first read waits for a writer. Opening a pipe for
 //! writing waits for a reader. A [`PipeWriter`] writes all bytes in order. For standard output it
-//! opens the descriptor a second time, so that processes that share it are not affected. A reader
-//! that closed its end is `EPIPE`.
+//! opens the descriptor a second time, so that processes that share it are not affected. Writes
+//! fail with `EPIPE` once the reader has closed its end.
 
 use std::io::{self, Read, Write};
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};

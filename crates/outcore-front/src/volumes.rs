@@ -66,7 +66,7 @@ pub fn open(device: &Arc<dyn Device>, drives_file: &Path) -> Result<DatasetVolum
     DatasetVolume::open(Arc::clone(device), drives_of(&set))
 }
 
-/// Notes that drives are missing which others replace, so that a user does not overlook it.
+/// Notes about missing drives that other drives replace, so that the user does not overlook them.
 pub fn degraded_notes(volume: &DatasetVolume) -> Vec<String> {
     if volume.redundancy().is_none() {
         return Vec::new();
@@ -346,7 +346,7 @@ impl Sealed {
     /// The dataset `name`, if it is one file that can be read in place; otherwise it must be
     /// copied.
     ///
-    /// No dataset has that name.
+    /// # Errors
     /// No dataset has that name.
     pub fn of(volume: &DatasetVolume, name: &Named) -> Result<Option<Self>> {
         let manifest = volume.manifest(&name.dataset)?;

@@ -1,9 +1,9 @@
 //! The checks of the fuzz targets for expressions, for text and for the code that guards users'
 //! data, on a fixed number of inputs.
 //!
-//! Contract: inputs are well-formed, with a few bytes changed, cut out or doubled. They come from a
-//! seed, which a failure prints. Each target gets inputs for about a second. `make fuzz` tests more
-//! of them.
+//! Contract: inputs are well-formed, except for a few bytes that are changed, removed or doubled.
+//! They follow from a seed, which a failure prints. Each target gets inputs for about a second.
+//! `make fuzz` tests more of them.
 
 #![allow(clippy::unwrap_used)]
 

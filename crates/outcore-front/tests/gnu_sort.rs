@@ -6,9 +6,9 @@
 //! together.
 //!
 //! coreutils 9.1 differs from 9.0 and 9.2 in two points, so words that show them are left out for
-//! 9.1. Under `-V`, it takes a name that is all suffix (`.a`) for one without a stem (its NEWS: "ls
-//! -v and sort -V go back to sorting .0 before .A"). Under `-g`, it compares NaNs by uninitialised
-//! bytes.
+//! 9.1. Under `-V`, it treats a name that is all suffix (`.a`) as a name without a stem (its NEWS:
+//! "ls -v and sort -V go back to sorting .0 before .A"). Under `-g`, it compares NaNs by
+//! uninitialised bytes.
 
 #![allow(clippy::unwrap_used, reason = "helpers of tests")]
 
@@ -129,7 +129,7 @@ impl Case {
         if self.zero { 0 } else { b'\n' }
     }
 
-    /// What the library makes of the input.
+    /// The library's output for the input.
     fn sorted(&self, order: &GnuOrder) -> Vec<u8> {
         let mut lines: Vec<(Vec<u8>, &[u8])> = lines_of(&self.input, self.terminator())
             .map(|line| (key_of(order, line), line))
@@ -191,7 +191,7 @@ fn draw_kind(random: &mut SmallRng) -> Option<char> {
     kinds.choose(random).copied().flatten()
 }
 
-/// Mostly what goes together; now and then not.
+/// Mostly letters that may be combined, and sometimes others.
 fn draw_letters(random: &mut SmallRng, kind: Option<char>, chance: f64) -> String {
     let mut letters = String::new();
     if random.random_bool(chance) {
@@ -397,7 +397,7 @@ fn draw_input(random: &mut SmallRng, case: &Case) -> Vec<u8> {
     input
 }
 
-/// What `sort` makes of the input; nothing if it refuses the options.
+/// The output of `sort` for the input; nothing if `sort` rejects the options.
 fn by_gnu(arguments: &[String], input: &[u8]) -> Option<Vec<u8>> {
     let mut child = Command::new("sort")
         .args(arguments)
@@ -407,7 +407,7 @@ fn by_gnu(arguments: &[String], input: &[u8]) -> Option<Vec<u8>> {
         .stderr(Stdio::null())
         .spawn()
         .unwrap();
-    // One that refuses its options does not read; what is here fits into the pipe.
+    // A `sort` that rejects its options does not read its input, which fits into the pipe.
     let _ = child.stdin.take().unwrap().write_all(input);
     let output = child.wait_with_output().unwrap();
     output.status.success().then_some(output.stdout)
@@ -475,7 +475,7 @@ fn output_is_that_of_gnu_sort_over_thousands_of_keys_options_and_odd_files() {
     assert!(same_count >= 2_000, "{same_count} of {CASES} were compared");
 }
 
-/// What came of a case.
+/// The result of a case.
 #[derive(Debug, PartialEq, Eq)]
 enum Answer {
     Same,

@@ -53,7 +53,7 @@ functions! {
     /// Whether a result with this name is a table.
     fn is_table_name(name: &Path) -> bool = result_tables::is_table_name(name), or false;
 
-    /// The same for results that are tables or CSV.
+    /// Whether a result with this name is a table or CSV.
     fn has_columns(name: &Path) -> bool = result_tables::has_columns(name), or false;
 
     /// Whether a name means several tables.
@@ -85,7 +85,7 @@ functions! {
         result_tables::write_values(job, to, values, names),
         or Err(without_tables());
 
-    /// The same for labels on scratch.
+    /// Writes a label for each vertex, from a file on scratch.
     fn write_labels(
         job: &Job, to: TablePlace<'_>, labels: &LabelFile, names: Option<&Names>
     ) -> Result<u64> =

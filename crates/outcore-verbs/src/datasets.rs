@@ -1,12 +1,13 @@
 //! `@name` and objects such as `s3://bucket/key` in place of a file.
 //!
 //! Contract: if a volume is given (`--volume`, `OUTCORE_VOLUME`), `@name` (or `@name/inside`) is a
-//! dataset wherever a command takes the name of a data file. Each command asks [`Files`] what its
-//! names mean, once: [`Files::output`] for what it writes, which is a sealed dataset when the
-//! command has succeeded and absent otherwise; [`Files::copied`] for what it reads past the engine;
-//! and, through [`Names`], [`find`] for all other inputs, which are read in place. A dataset is
-//! never changed in place. Without a volume a dataset is an error, unless there is a file of that
-//! name. The first use of a dataset opens the volume. A signal stops a copy as it stops a command.
+//! dataset wherever a command takes the name of a data file. Each command asks [`Files`] once for
+//! the meaning of its names. [`Files::output`] is for outputs: a dataset is sealed when the command
+//! has succeeded, and absent otherwise. [`Files::copied`] is for inputs that the command reads
+//! without the engine. All other inputs are read in place; [`find`] finds them through [`Names`]. A
+//! dataset is never changed in place. Without a volume a dataset is an error, unless there is a
+//! file of that name. The first use of a dataset opens the volume. A signal stops a copy as it
+//! stops a command.
 //!
 //! Objects are also read in place. A result for an object is a file until the command has
 //! succeeded; [`Files::finish`] then uploads it ([`outcore_front::object_outputs`]).
@@ -29,14 +30,14 @@ use outcore_store::dataset::Named;
 
 /// The services that datasets need from the command or from Python.
 pub trait DatasetHost {
-    /// The settings without those of the command line, and their device, on which the volume and
+    /// The settings, except for those of the command line, with the device on which the volume and
     /// objects are opened.
     ///
     /// # Errors
     /// Invalid settings.
     fn resources(&self) -> Result<Resources>;
 
-    /// From now on messages call the file at `path` by `name`.
+    /// From now on, messages use `name` for the file at `path`.
     fn call(&self, path: &Path, name: &Path);
 
     /// Reports a note that the user should see.
@@ -49,7 +50,7 @@ pub trait DatasetHost {
     fn copy(&self, bytes: u64, work: &Work<'_>) -> Result<()>;
 }
 
-/// Fails for the name of an object, where a command writes the files of a directory.
+/// Fails if `name` is an object, for a command that writes a directory of files.
 ///
 /// # Errors
 /// Usage.
@@ -125,7 +126,7 @@ impl<H: DatasetHost> Files<H> {
         Ok(Some(file))
     }
 
-    /// Opens the volume if `name` is that of a dataset; nothing for a file.
+    /// Opens the volume if `name` is that of a dataset; returns nothing for a file.
     fn ask<T>(
         &self,
         name: &Path,
@@ -156,7 +157,8 @@ impl<H: DatasetHost> Files<H> {
 
     /// The path at which the command writes `name`; `replace` allows it to exist already.
     ///
-    /// # Errors A dataset that cannot be written, or that exists.
+    /// # Errors
+    /// A dataset that cannot be written, or that exists.
     pub fn output<'a>(&self, name: &'a Path, replace: bool) -> Result<Cow<'a, Path>> {
         if let Some(file) = self.object_output(name, replace)? {
             return Ok(Cow::Owned(file));

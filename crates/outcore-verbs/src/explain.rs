@@ -1,8 +1,8 @@
 //! `--explain` of commands that read files once, from front to back, and have no plan of the
 //! engine.
 //!
-//! Contract: [`FilePass::plan`] says how many bytes will be read and written and how long the
-//! drives take for that, at their rates, before anything is read; `--explain` shows it
+//! Contract: before anything is read, [`FilePass::plan`] computes how many bytes will be read and
+//! written, and how long the drives take for them at their rates. `--explain` shows the plan
 //! ([`FilePass::show`]), and [`FilePass::end`] returns the finished phase with its plan. The size
 //! of streams and of decompressed files is not known in advance, and the plan says so.
 
@@ -23,9 +23,9 @@ pub(crate) struct FilePass {
 }
 
 impl FilePass {
-    /// The plan of a pass over `files` of elements of `element_bytes`: the steps in words, the name
-    /// of its phase, and the reads and writes that `moved` gives for files of this many bytes.
-    /// There are no `files` if some inputs are streams or compressed.
+    /// Plans a pass over `files`, whose elements have `element_bytes`. `moved` gives the reads and
+    /// writes for the bytes of the files. `files` is `None` if some inputs are streams or
+    /// compressed.
     pub(crate) fn plan(
         job: &Job,
         files: Option<&[Input]>,
@@ -46,7 +46,7 @@ impl FilePass {
         })
     }
 
-    /// Shows it.
+    /// Shows the plan.
     pub(crate) fn show(&self, host: &dyn Host) {
         match &self.plan {
             Some(plan) => host.show_plan(plan),
@@ -57,8 +57,8 @@ impl FilePass {
         }
     }
 
-    /// Continues with a planned pass, and shows the plan if the user asked for it. Otherwise files
-    /// that cannot be planned are read without a plan, as far as they are whole.
+    /// Continues with a planned pass, and shows the plan if the user asked for it. If the user did
+    /// not ask, an error of the plan does not count: the files are then read without a plan.
     pub(crate) fn begin(
         planned: Result<Self>,
         name: &'static str,

@@ -110,7 +110,8 @@ pub trait Host {
 
     /// The path at which the verb writes `name`; `replace` allows it to exist already.
     ///
-    /// # Errors A dataset that cannot be written, or that exists.
+    /// # Errors
+    /// A dataset that cannot be written, or that exists.
     fn output<'a>(&self, name: &'a Path, replace: bool) -> Result<Cow<'a, Path>>;
 
     /// The same for a verb that makes a directory of files.
@@ -198,7 +199,8 @@ pub trait Host {
 
     /// Publishes the trace, if one is recorded.
     ///
-    /// # Errors The trace cannot be written; it is then absent.
+    /// # Errors
+    /// The trace cannot be written; it is then absent.
     fn end_trace(&self) -> Result<Option<IoTrace>>;
 
     /// Reports the job before it begins.
@@ -226,7 +228,8 @@ pub trait Host {
         false
     }
 
-    /// The columns of the terminal that standard output is; `None` if it is none.
+    /// The width in columns of the terminal on standard output; `None` if standard output is not a
+    /// terminal.
     fn terminal_columns(&self) -> Option<usize> {
         None
     }
@@ -249,7 +252,7 @@ pub trait Host {
     /// Shows a plan.
     fn show_plan(&self, plan: &dyn Display);
 
-    /// Prints a plan if the user asked for nothing else; `fields` is the same for programs.
+    /// Prints a plan that is all the user asked for; `fields` has the plan for programs.
     fn print_plan(&self, plan: &dyn Display, fields: Value);
 
     /// Shows each plan of the job of `control` as soon as it is made.

@@ -50,7 +50,7 @@ const NONE: Kinds = Kinds::of(&[]);
 
 /// Options of some commands, and the kinds of input that they apply to.
 struct Rule {
-    /// The commands; all where there are none.
+    /// The commands; an empty list means all commands.
     commands: &'static [&'static str],
     /// The options, by their names in the definition.
     ids: &'static [&'static str],
@@ -390,7 +390,7 @@ impl Given {
         let said = said.filter(|said| said.id != option.id);
         let (cause, or) = match said {
             Some(said) => (
-                format!(", as which {} reads the input", said.name),
+                format!(", which {} makes of the input", said.name),
                 format!(" or {}", said.long),
             ),
             None => (String::new(), String::new()),
@@ -403,7 +403,7 @@ impl Given {
         );
         Error::usage("read arguments", cause).hint(match rule.instead {
             "" => format!("leave {}{or} out", option.long),
-            // Rows have the equivalent, so the option that makes them rows stays.
+            // `instead` needs rows, so the hint keeps the option that makes the input rows.
             instead if what.is_table() || matches!(what, What::Csv | What::JsonLines) => {
                 format!("leave {} out; {instead}", option.long)
             }

@@ -49,7 +49,7 @@ pub(crate) struct LineRequest<'a> {
     pub record_io: &'a RecordingArgs,
     /// Whether a trace that exists may be replaced.
     pub force: bool,
-    /// Whether the input is records: arrays from streams, and outputs in shards.
+    /// Whether the input is records. Streams may then be arrays, and outputs shards.
     pub takes_records: bool,
     /// Whether the input is FASTQ, whose records are framed on scratch.
     pub frames_fastq: bool,
@@ -288,7 +288,7 @@ impl LineJob {
         text_output::open_file(&self.target, dress, plain_for)
     }
 
-    /// The same, with something before a pipe.
+    /// The output for the engine; if it is a pipe, `before` wraps it.
     pub(crate) fn open_output_through(
         &self,
         host: &dyn Host,
@@ -299,14 +299,14 @@ impl LineJob {
         text_output::open(&self.job, &self.target, self.replace, dress, pipe)
     }
 
-    /// Reserves the output's memory while a plan is made that is only shown.
+    /// Reserves the output's memory while outcore makes a plan that it only shows.
     pub(crate) fn set_aside(&self, dress: &Dress) -> Result<Option<Job>> {
         text_output::set_aside(&self.job, &self.target, dress)
     }
 
-    /// Prepares the job for the option for which it needs plain files, if one is given. For a
-    /// journal, the lines have this `order`, and a note says whether a killed run is continued or
-    /// could be.
+    /// Prepares the job for `plain_for`, if the user gave such an option. For a journal, the lines
+    /// have this `order`, and a note says whether this run continues a killed one, or could
+    /// continue it.
     ///
     /// # Errors
     /// Usage: copies of the inputs had to be made.
@@ -319,10 +319,10 @@ impl LineJob {
         if let Some(plain_for) = plain_for.filter(|_| self.spool.is_some()) {
             let cause = match plain_for {
                 PlainFor::Resume => {
-                    "records that span lines are copied to scratch, which a killed run takes along"
+                    "records that span lines are copied to scratch, which a killed run loses"
                 }
                 PlainFor::VerifyOutput => {
-                    "records that span lines are copied to scratch, and only the copy is known"
+                    "records that span lines are copied to scratch, so only a copy can be checked"
                 }
             };
             return Err(plain_for.refuse(cause, ""));
@@ -371,7 +371,8 @@ impl LineJob {
     /// Removes the header lines of `rule` from the files, whose lines end with `end`, and returns
     /// them.
     ///
-    /// # Errors A file cannot be read; files with different headers.
+    /// # Errors
+    /// A file cannot be read; files with different headers.
     pub(crate) fn settle_header(
         &mut self,
         host: &dyn Host,
@@ -585,7 +586,7 @@ impl ArrayHeader {
         }))
     }
 
-    /// The bytes of the header, if `taken` chooses from this many records.
+    /// The bytes of the header; `taken` returns how many of the records are taken.
     pub(crate) fn encode_some(&self, taken: impl FnOnce(u64) -> u64) -> Vec<u8> {
         self.header.encode(taken(self.records))
     }
@@ -639,12 +640,12 @@ pub fn find(host: &dyn Host, names: &[PathBuf]) -> Result<Vec<Source>> {
     )
 }
 
-/// Notes that the header of the first file of CSV among `inputs` is a line like any other.
+/// Notes that the header of the first CSV file among `inputs` is treated as an ordinary line.
 pub(crate) fn note_header(host: &dyn Host, inputs: &[PathBuf]) {
     let is_csv = |name: &&PathBuf| TextKind::of_name(name) == Some(TextKind::Csv);
     if let Some(name) = inputs.iter().find(is_csv) {
         host.note(&format!(
-            "{} is sorted as lines, its first line like any other; --by COLUMN sorts its rows",
+            "{} is sorted as lines, header included; --by COLUMN sorts its rows",
             name.display()
         ));
     }

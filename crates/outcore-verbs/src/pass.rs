@@ -53,7 +53,7 @@ pub(crate) enum Taken {
 }
 
 impl Taken {
-    /// The largest number of records that are taken from this many.
+    /// The largest number of records that a pass takes from `all` records.
     fn count(self, all: u64) -> u64 {
         match self {
             Taken::First(count) | Taken::Chosen(count) | Taken::Last(count) => count.min(all),

@@ -458,7 +458,7 @@ report! {
 }
 
 impl Plan {
-    /// From a plan of the engine, and the same in words.
+    /// The report of a plan of the engine, whose words are `text`.
     pub fn of(plan: &PartitionPlan, text: &dyn Display) -> Self {
         Plan {
             passes: plan.distributions + 1,

@@ -68,8 +68,8 @@ impl Resuming<'_> {
         self.is_asked
     }
 
-    /// The error, with the command that gives up the killed run if that is another job or if what
-    /// it has left is damaged.
+    /// The error. If the killed run is another job, or if what it has left is damaged, the error
+    /// has the command that gives up that run.
     fn name_way_out(self, error: Error) -> Error {
         let [output] = self.target.files() else {
             return error;
@@ -93,9 +93,9 @@ impl Resuming<'_> {
         }
     }
 
-    /// Says of a run that failed if it can be continued.
+    /// Tells the user if a run that failed can be continued.
     pub(crate) fn explain(self, host: &dyn Host, error: Error) -> Error {
-        const NEXT: &str = "what is done is kept; the same command with --resume continues";
+        const NEXT: &str = "the work so far is kept; the same command with --resume continues it";
         match error.kind() {
             _ if !self.is_asked => error,
             // Resuming would end in the same way.
@@ -122,7 +122,8 @@ pub(crate) fn may_exist(is_asked: bool, output: Option<&Path>) -> Result<bool> {
     }
 }
 
-/// Says of a job in passes that begins anew if a killed run with its `output` is kept.
+/// Before a job in passes begins anew: tells the user if a killed run with the same `output` is
+/// kept.
 pub(crate) fn tell_kept(host: &dyn Host, output: Option<&Path>) {
     if let Some(output) = output {
         let target = Target::File(output.to_path_buf());
@@ -148,8 +149,8 @@ pub(crate) fn check_plain(output: &Path) -> Result<()> {
     }
 }
 
-/// The options of a verb, for the comparison with a killed job: a field of the verb's arguments
-/// per option, each named. A field that is not listed does not compile.
+/// The options of a verb, for the comparison with a killed job: one named field of the verb's
+/// arguments per option. A field that is not listed does not compile.
 macro_rules! job_options {
     ($args:ident: $($field:ident $(as $name:literal)?),* $(; without $($other:ident),*)?) => {{
         let Self { $($field,)* journal: _, $($($other: _,)*)? } = $args;
@@ -168,8 +169,8 @@ pub(crate) fn refused(cause: &str, hint: &str) -> Error {
     Error::usage("resume", cause).hint(hint)
 }
 
-/// Rejects inputs of which the job would make copies. A killed run takes these with it, and a check
-/// of the output would know only the copy.
+/// Rejects inputs of which the job would make copies. A killed run loses its copies, and a check of
+/// the output could only compare with a copy.
 ///
 /// # Errors
 /// Usage: a stream, or a compressed file that is read as lines. The errors of the inputs.
@@ -185,7 +186,7 @@ pub(crate) fn refuse_copies(
             let cause = match plain_for {
                 PlainFor::Resume => "a stream cannot be read again by the run that continues",
                 PlainFor::VerifyOutput => {
-                    "a stream is copied to scratch, and only the copy is known"
+                    "a stream is copied to scratch, so only a copy can be checked"
                 }
             };
             return refuse(cause, source);
@@ -195,10 +196,10 @@ pub(crate) fn refuse_copies(
         if recognition.packed(&source.name, input.content).is_some() {
             let cause = match plain_for {
                 PlainFor::Resume => {
-                    "a compressed input is unpacked to scratch, which a killed run takes along"
+                    "a compressed input is unpacked to scratch, which a killed run loses"
                 }
                 PlainFor::VerifyOutput => {
-                    "a compressed input is unpacked to scratch, and only the copy is known"
+                    "a compressed input is unpacked to scratch, so only a copy can be checked"
                 }
             };
             return refuse(cause, source);

@@ -24,7 +24,7 @@ pub enum Parsed {
     Text(String),
     /// An invalid request.
     Wrong(Error),
-    /// Nothing was requested; the help says what can be.
+    /// Nothing was requested; the help lists what can be requested.
     Nothing(Error, String),
 }
 
@@ -121,8 +121,8 @@ fn wrong(error: &clap::Error, command: &Command) -> Error {
     Error::usage("read arguments", cause).hint(hint)
 }
 
-/// The hint for an option that `command` does not have. Clap's `tip` is right for an operand alone:
-/// for an option it may name any other one.
+/// The hint for an option that `command` does not have. Clap's `tip` is right only for an operand;
+/// for an option, it may name an unrelated option.
 fn unknown_option(unknown: &str, command: &Command, tip: Option<&str>) -> String {
     let word = plain(unknown);
     if word == "--record-io" {
@@ -147,7 +147,7 @@ fn unknown_option(unknown: &str, command: &Command, tip: Option<&str>) -> String
     }
 }
 
-/// The hint for a missing operand, if it is in an option or on standard input.
+/// The hint for a missing operand that may be in an option or on standard input.
 fn missing_operand(command: &Command, usage: &str) -> Option<&'static str> {
     let is_filter = command.get_name() == "filter" && usage.contains("--where <EXPR> <EXPR>");
     if is_filter {
@@ -258,7 +258,7 @@ fn replaces_nothing(error: &clap::Error) -> Option<Error> {
     if !is_missing || !matches!(&missing[..], [flag] if flag.starts_with("--record-io")) {
         return None;
     }
-    let cause = "--force has nothing to replace: this command writes no files but a trace";
+    let cause = "--force has nothing to replace: this command writes no file except a trace";
     Some(
         Error::usage("read arguments", cause)
             .hint("leave --force out, or name a trace with --record-io"),

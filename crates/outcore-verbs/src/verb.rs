@@ -98,7 +98,7 @@ pub fn group_of(name: &str) -> Option<(&str, &str)> {
 
 /// An action on each verb.
 pub trait VerbVisitor {
-    /// Does it with `V`.
+    /// Performs the action with `V`.
     fn visit<V: Verb>(&mut self);
 }
 
@@ -178,7 +178,8 @@ pub fn requires_output<V: Verb>() -> bool {
 
 /// Parses a verb's arguments, in which options are flags; also returns which options were given.
 ///
-/// # Errors Usage: an unknown option, an invalid value.
+/// # Errors
+/// Usage: an unknown option, an invalid value.
 pub fn read<V: Verb>(words: impl IntoIterator<Item = OsString>) -> Result<(V::Args, Given)> {
     read_as::<V>(definition::<V>(), words)
 }

@@ -14,7 +14,7 @@ use crate::verb::Words;
 pub struct Said<'a> {
     /// The word for it, as in "sorted 7 rows".
     pub what: &'a str,
-    /// The amount in words, if it is not a number of rows out of rows.
+    /// The amount in words, if it is not a number of rows.
     pub amount: Option<String>,
     /// Further lines.
     pub notes: Vec<String>,

@@ -46,7 +46,8 @@ PHASES = ("partition", "finish")
 LIST = "_outcore.json"
 #: Memory of a worker next to the engine's: Python, Ray and buffers of the engine.
 WORKER_BYTES = 256 << 20
-#: How often Ray starts a task of a killed worker again, and the driver a source of a lost node.
+#: How often Ray restarts a task of a killed worker, and how often the driver repeats a source of a
+#: lost node.
 _RETRIES = 5
 _SAMPLES = 20_000
 _WAIT_SECONDS = 0.2

@@ -222,7 +222,7 @@ def _collect(
     found = []
     with ThreadPoolExecutor(_FETCHES) as threads:
         for side, parts in enumerate(sides):
-            # An empty file says nothing, but one is needed for its type.
+            # Empty files have no items, but one file is needed for its type.
             wanted = [part for part in parts if part.items] or list(parts[:1])
             numbers = range(len(wanted))
             found.append(list(threads.map(get, numbers, [side] * len(wanted), wanted)))

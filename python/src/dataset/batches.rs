@@ -4,8 +4,8 @@
 //! of whole batches, in order, through a channel of [`BATCHES_WAITING`]. A batch of lines has whole
 //! lines. A caller that waits for the next batch releases the interpreter, and sees Ctrl-C within
 //! 50 ms. The job ends when the iterator is dropped. A forked child has the iterator, but not its
-//! threads, and the locks are in an unknown state: there, going on is an error, and nothing of the
-//! iterator is touched.
+//! threads, and the locks are in an unknown state. In the child, the next batch is an error, and
+//! nothing of the iterator is touched.
 
 use std::io::Write;
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -245,8 +245,7 @@ fn circle_of_files(circle: &[usize], files: &[&Source], arrows: &[Arrows]) -> Fi
         what: format!("`{item}`: {} ({})", names.join(", "), shown.join("; ")),
         item,
         why: WHY,
-        fix: "move what both need into a file of its own, or to the one that stands lower"
-            .to_owned(),
+        fix: "move what both need into a file of its own, or into the lower of the two".to_owned(),
         severity: Severity::Error,
     }
 }

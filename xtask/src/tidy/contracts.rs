@@ -24,7 +24,7 @@ pub(super) fn check(tree: &Tree) -> Vec<Finding> {
                 check: "contract",
                 item: String::new(),
                 what: fault.to_owned(),
-                why: "who opens a file must learn what it promises before how it does it",
+                why: "a reader of a file must learn what it promises before how it does it",
                 fix: "open with purpose, source (paper and section), invariants, and bounds on \
                       memory and I/O"
                     .to_owned(),

@@ -108,7 +108,7 @@ fn std_fs(source: &Source, findings: &mut Vec<Finding>) {
             findings.push(Finding {
                 item: path.segments.join("::"),
                 what: format!("`{}` goes past `FileSystem`", path.segments.join("::")),
-                why: "faults and object stores stand at that seam, and see nothing of this",
+                why: "faults and object stores work at that seam, and do not see this access",
                 fix: "go through outcore-io".to_owned(),
                 ..finding("std-fs", &source.path, path.line)
             });

@@ -370,7 +370,7 @@ fn check_room(source: &Source, room: Room<'_>, findings: &mut Vec<Finding>) {
             continue;
         };
         if room.layer_of(&named).is_some_and(|named| named > layer) {
-            let what = format!("`{own}` imports `{named}`, which stands above it");
+            let what = format!("`{own}` imports `{named}`, which is above it");
             let fix = format!("keep to {}", room.order());
             findings.push(finding(source, path, what, &fix));
         }

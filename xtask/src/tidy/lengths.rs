@@ -51,7 +51,7 @@ fn long_file(path: &str, file_lines: usize) -> Finding {
         },
         item: String::new(),
         what: format!(
-            "{file_lines} lines, where {FILE_LINES} are meant and {FILE_LINES_MAX} allowed"
+            "{file_lines} lines; {FILE_LINES} is the goal and {FILE_LINES_MAX} the limit"
         ),
         why: "a file is one idea that is read in one sitting",
         fix: "split it where the idea splits".to_owned(),

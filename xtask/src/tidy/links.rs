@@ -53,8 +53,7 @@ pub(super) fn check(tree: &Tree) -> Vec<Finding> {
                 item: link.target.clone(),
                 what: fault,
                 why: "a reader who follows it is lost",
-                fix: "correct the target, or write the path as code if it lies elsewhere"
-                    .to_owned(),
+                fix: "correct the target, or write the path as code if it is elsewhere".to_owned(),
                 severity: Severity::Error,
             });
         }

@@ -19,7 +19,7 @@ const PLACES: [(&str, &str); 13] = [
     ),
     (
         "crates/outcore/src/key/byte_order.rs",
-        "one vector instruction a record",
+        "one vector instruction per record",
     ),
     (
         "crates/outcore/src/read/terminators.rs",
@@ -113,7 +113,7 @@ fn finding(source: &Source, line: usize) -> Finding {
         check: "unsafe",
         item: String::new(),
         what: "unsafe code outside the places kept for it".to_owned(),
-        why: "what no compiler proves must be little, and in known places",
+        why: "code that no compiler checks must be short, and in known places",
         fix: "write it safely, or propose the file in xtask/src/tidy/unsafety.rs".to_owned(),
         severity: Severity::Error,
     }

@@ -71,7 +71,7 @@ fn marks(file: &TextFile, findings: &mut Vec<Finding>) {
         let python = (file.extension() == "py").then_some(MARK_PYTHON);
         for mark in MARKS.into_iter().chain(python) {
             if has_word(line, mark) {
-                let (what, fix) = (format!("`{mark}`"), "finish it, or write down what is so");
+                let (what, fix) = (format!("`{mark}`"), "finish it, or write what is true");
                 findings.push(finding(
                     &file.path,
                     index + 1,

@@ -321,7 +321,8 @@ impl<'a> Line<'a> {
                     continue;
                 }
                 'y' => {
-                    // A size for the sort of another system: the digits that follow belong to it.
+                    // Another system's sort takes a size here, so the digits that follow belong to
+                    // the option.
                     let is_number =
                         |next: &OsString| next.as_bytes().iter().all(u8::is_ascii_digit);
                     if rest.is_empty() && words.peek().is_none() {

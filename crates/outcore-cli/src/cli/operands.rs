@@ -88,7 +88,7 @@ fn hint_of_order(missing: &Path, words: &[OsString]) -> Option<String> {
     })?;
     let number = missing.to_str().filter(|text| text.parse::<u64>().is_ok());
     if let (Some(number), true) = (number, has_count(command)) {
-        return Some(format!("-n {number} is the number"));
+        return Some(format!("-n {number} is the number of items"));
     }
     let first = command.get_positionals().next()?;
     let is_path = |hint| !matches!(hint, ValueHint::Unknown | ValueHint::Other);
@@ -105,7 +105,7 @@ fn hint_of_order(missing: &Path, words: &[OsString]) -> Option<String> {
     })
 }
 
-/// Whether `-n` is the number of what a command takes.
+/// Whether `-n` gives the number of items that a command takes.
 fn has_count(command: &clap::Command) -> bool {
     let mut options = command.get_arguments();
     options.any(|option: &Arg| option.get_short() == Some('n'))

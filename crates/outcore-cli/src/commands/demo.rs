@@ -218,7 +218,7 @@ impl Demo<'_> {
         let sorted = look(&self.output, true)?;
         let input = look(&self.input, false)?;
         if !sorted.check.is_ordered() || !sorted.check.has_records_of(&input.check) {
-            let cause = "the output is not the input in order";
+            let cause = "the output is not the sorted input";
             return Err(Error::new(Kind::CheckFailed, "verify demo", cause)
                 .hint("a bug, or a drive or memory that loses bits: please report it"));
         }

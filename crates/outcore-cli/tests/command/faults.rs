@@ -8,7 +8,7 @@ use std::process::Command;
 
 use crate::support::*;
 
-/// Operations of a small job at most.
+/// The largest number of operations of a small job.
 const OPERATIONS_MAX: u32 = 3000;
 
 struct Small {

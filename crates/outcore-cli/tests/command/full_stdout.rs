@@ -6,9 +6,9 @@ use std::fs::{File, OpenOptions};
 
 use crate::support::{Answer, TestDir};
 
-/// What to run of a command.
+/// How the test runs a command.
 pub(crate) enum How {
-    /// These words behind its name, each of which prints.
+    /// With each of these groups of words after its name; all of them print.
     With(&'static [&'static str]),
     /// Its help alone, for this reason.
     Help(&'static str),

@@ -53,7 +53,7 @@ fn keys_are_written_alike_for_csv_json_lines_and_tables() {
             assert_eq!(ids(&place, &repeated).join(" "), wanted, "{repeated}");
         }
     }
-    // A type is one more word behind a colon, for text that becomes a table and for text that does
+    // A type is one more word after a colon, for text that becomes a table and for text that does
     // not.
     let of_text = [
         ("id:text", "1 20 3 3"),
@@ -275,8 +275,8 @@ fn a_key_that_contradicts_itself_or_has_no_column_is_rejected_before_anything_is
     let fields = crate::npy::header("[('id', '<u4')]", "(2,)");
     place.write("f.npy", &[fields, vec![1, 0, 0, 0, 0, 0, 0, 0]].concat());
     for (key, cause) in [
-        ("id:", "an order without a word"),
-        ("id::desc", "an order without a word"),
+        ("id:", "nothing follows a colon"),
+        ("id::desc", "nothing follows a colon"),
         ("id:r:asc", "asc or desc twice"),
     ] {
         run(&format!("sort f.npy --by {key} -o o.npy")).fails(2, &[cause], "");

@@ -121,7 +121,7 @@ fn vertices_are_called_by_names_where_ids_are_names() {
     wrong.fails(
         2,
         &["60 is not a vertex", "seeds.txt"],
-        "name vertices as the file of edges does",
+        "write vertices as in the file of edges",
     );
     // Without --relabel, the error says what to do.
     run(&place, "graph convert e.csv -o h.graph").fails(4, &["is not an id"], "--relabel");
@@ -171,7 +171,7 @@ fn edges_are_columns_of_tables() {
             assert!(read("w") == read("g"), "{columns}: {file}");
         }
     }
-    // What cannot be edges.
+    // Columns that cannot be edges.
     let refused = |more: &str, code: i32, words: &[&str], hint: &str| {
         let line = format!("graph convert t -o x.graph {more}");
         run(&place, &line).fails(code, words, hint);
@@ -288,7 +288,7 @@ fn a_personal_rank_jumps_to_the_vertices_that_are_named() {
         &place,
         "graph pagerank d.graph --source 50 --tolerance 1e-12",
     );
-    // It leads nowhere, so the surfer is always there.
+    // No edge leaves this vertex, so the surfer is always there.
     let ranks = alone.iter().map(|line| line.split_once(',').unwrap());
     for (vertex, rank) in ranks {
         let expected = if vertex == "50" { 1.0 } else { 0.0 };
@@ -761,7 +761,7 @@ fn a_conversion_says_what_it_skipped_and_how_it_stores_weights() {
     assert!(told["iterations"].as_u64().unwrap() > 1, "{told}");
     let told = run(&place, "graph pagerank e.graph --top 1").ok();
     assert!(
-        told.stderr.contains("all ranks changed by"),
+        told.stderr.contains("the changes of all ranks in"),
         "{}",
         told.stderr
     );

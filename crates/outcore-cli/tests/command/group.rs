@@ -180,7 +180,7 @@ fn packed_records_are_refused_and_not_read_as_numbers() {
             refused.fails(2, &["compressed", name], "decompress it");
         }
     }
-    // Named so, but not compressed.
+    // The name is that of a compressed file, but the data are not compressed.
     place.write("plain.gz", &7_u64.to_le_bytes());
     let sum = place.run(&["reduce", "sum", "plain.gz", "--type", "u64"]);
     assert_eq!(sum.ok().text(), "7\n");

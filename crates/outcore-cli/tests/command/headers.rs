@@ -228,7 +228,7 @@ fn files_of_other_header_lines_are_rejected_with_their_names() {
     }
     let rest = place.run(&words("tail --lines -n +2 c.vcf")).ok();
     assert_eq!(rest.text(), "chr1\t1\n");
-    // Their own header would be lost, and so would the first records of the other.
+    // The sort would lose the header of one file, and the first records of the other.
     place
         .run(&words("sort --comment # bare a.vcf"))
         .fails(2, &["a.vcf"], "");

@@ -122,7 +122,7 @@ const VERBS: [(&str, &str); 48] = [
     ("count-by", "count-by k IN -o o.parquet"),
 ];
 
-/// Tests run side by side.
+/// Tests run at the same time.
 static NEXT: AtomicUsize = AtomicUsize::new(0);
 
 /// A group of processes with a cap of memory.
@@ -483,8 +483,8 @@ const TEXT_VERBS: [(&str, u64); 9] = [
     ("sort -m -k1,1 in/b.txt in/c.txt -o o.txt", 3),
 ];
 
-/// Writes `in/a.txt` with one long line of noise among short ones, the same in order as `in/b.txt`,
-/// and short ones in order as `in/c.txt`.
+/// Writes `in/a.txt`, which has one long line of noise among short ones. `in/b.txt` has the same
+/// lines in order, and `in/c.txt` has short lines in order.
 fn write_text(place: &TestDir, long_bytes: usize) {
     let short =
         |from: u64| (from..from + 3000).map(|number| noise(number, 20 + number as usize % 9));

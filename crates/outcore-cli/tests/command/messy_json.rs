@@ -5,7 +5,7 @@
 
 use crate::support::*;
 
-/// A byte order mark, a blank line, one of blanks, and one that the file does not end.
+/// A byte order mark, an empty line, a line of blanks, and a last line of blanks without an end.
 const MESSY: &[u8] = b"\xef\xbb\xbf{\"id\":3}\n{\"id\":1}\r\n\n{\"id\":2}\n \t\r\n{\"id\":1}\r\n  ";
 /// Its rows.
 const ROWS: [&[u8]; 4] = [

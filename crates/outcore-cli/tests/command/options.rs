@@ -181,7 +181,7 @@ fn run(place: &TestDir, (sample, given): (&Sample, &str), more: &[String]) -> (M
         words.extend(["-o".to_owned(), sample.output.to_owned()]);
     }
     words.extend(more.iter().cloned());
-    // It is added to, so each run has its own.
+    // Runs append to this view, so each run has its own.
     if sample.words.contains("own.view") {
         let build = [
             "view",
@@ -230,7 +230,7 @@ fn run(place: &TestDir, (sample, given): (&Sample, &str), more: &[String]) -> (M
         files.insert("own.view".to_owned(), held);
         fs::remove_dir_all(place.path("own.view")).unwrap();
     }
-    // Some commands read what they were to write.
+    // For some commands, `new.iotrace` is an input.
     files.retain(|name, _| name != "new.iotrace");
     let made = Made {
         code: answer.code,
@@ -297,7 +297,7 @@ fn check(samples: &[Sample]) {
         let command = command_of(&root, sample.command);
         for option in command.get_arguments() {
             let id = option.get_id().as_str();
-            // Hidden ones are for other options, whose words the command has read already.
+            // Hidden options are not offered to users.
             let is_shown = !option.is_positional() && !option.is_hide_set();
             let is_asked = is_shown && !matches!(id, "output" | "help");
             let is_help = matches!(option.get_action(), ArgAction::Help | ArgAction::Version);

@@ -73,7 +73,7 @@ fn a_link_in_the_name_of_an_output_is_followed_alike_by_every_command() {
         let (mut words, name) = words_of(line, "link");
         words.push("--force".into());
         let link = place.path(&name);
-        // To nowhere.
+        // The link leads to no file.
         symlink("inside/real", &link).unwrap();
         let _ = fs::remove_dir_all(place.path("inside"));
         let _ = fs::remove_file(place.path("new"));

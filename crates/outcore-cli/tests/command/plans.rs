@@ -6,8 +6,7 @@
 
 use crate::support::{TestDir, parse_events, random_u64};
 
-/// Runs `arguments` with `-v`; checks that the table has the phases, each with what was planned of
-/// it.
+/// Runs `arguments` with `-v`; checks that the table has the phases, each with its plan.
 fn has_table(place: &TestDir, arguments: &[&str], phases: &[&str]) -> String {
     let answer = place.run(&[arguments, &["-v"]].concat()).ok();
     let said = answer.stderr;

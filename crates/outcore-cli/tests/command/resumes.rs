@@ -2,8 +2,9 @@
 //! a run without a fault, and nothing is left.
 //!
 //! Contract: the process kills itself after the operation with the number in `OUTCORE_FAULT`. Each
-//! test raises that number to the end of a small job; `RESUME_KILLS=all` tries each number,
-//! otherwise odd steps grow with it. A fault then also hits an operation of the run that resumes.
+//! test raises that number to the end of a small job; `RESUME_KILLS=all` tries each number;
+//! otherwise the steps are odd and grow with the number. A fault then also hits an operation of the
+//! run that resumes.
 
 mod changed;
 mod lines;

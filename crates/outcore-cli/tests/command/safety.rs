@@ -106,7 +106,7 @@ fn an_input_that_a_killed_job_has_freed_parts_of_is_refused_and_the_rest_is_kept
             assert!(listed.contains("kept for"), "{fault}: {listed}");
             assert!(listed.contains("/in\t"), "{listed}");
             assert!(!place.path("out").exists());
-            // Restored, and told so.
+            // The user restores the file and removes the marker.
             place.write("in", &input);
             fs::remove_file(place.path(".in.outcore-consumed")).unwrap();
         }
@@ -220,7 +220,7 @@ fn of_two_jobs_on_one_set_of_shards_the_second_is_refused() {
     let force = [&SHARDS[..], &DRIVES, &["--force"]].concat();
     let turned = ["--drive", "b", "--drive", "a", "--force"];
     let turned = [&SHARDS[..], &turned].concat();
-    // A job that has the set, be its manifest on this drive or on the other.
+    // A job that owns the set, whether its manifest is on this drive or on the other.
     let held = device.claim_private_dir(&place.path("a"), "s.bin.outcore.json".as_ref());
     for sort in [&force, &turned] {
         let words = ["another job is writing this set", "s.bin.outcore.json"];
@@ -325,7 +325,7 @@ fn a_limit_of_file_sizes_is_a_named_error_and_leaves_no_scratch() {
         words.extend(["--io", io]);
         words
     };
-    // How many pairs there will be is not known before they are on scratch.
+    // The number of pairs is not known before they are on scratch.
     let pairs = "vector pairs in --type u8x64 --max-l2 1e9 -o out --memory 8MiB";
     let pairs: Vec<&str> = pairs.split(' ').collect();
     for words in [

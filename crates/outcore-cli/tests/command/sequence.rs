@@ -304,7 +304,7 @@ fn a_partition_does_not_take_the_place_of_its_input() {
     assert_eq!(place.names(), ["part-0.bin"]);
 }
 
-/// A `.npy` file of `rows` of 16 numbers (f32), counted through.
+/// A `.npy` file of `rows` of 16 numbers (f32), which count up from row to row.
 fn npy_of_rows(rows: usize) -> Vec<u8> {
     let dict = format!("{{'descr': '<f4', 'fortran_order': False, 'shape': ({rows}, 16), }}");
     let header = format!("{dict:<85}\n");

@@ -193,7 +193,8 @@ fn a_set_may_be_moved_and_copied_and_its_folders_are_read_alone() {
     assert_eq!(rows_in(&place, "copy"), COUNT);
     let folders = names_in(&place.path("copy"));
     let folders: Vec<_> = folders.iter().filter(|name| name.contains('=')).collect();
-    // The oracle reads no type from a column of nulls, as in every seventh row.
+    // The directory of null names is left out, because the oracle infers no type from a column of
+    // nulls.
     let folders: Vec<_> = folders
         .into_iter()
         .filter(|name| !name.contains("__HIVE"))
@@ -348,7 +349,7 @@ fn an_output_never_goes_where_the_next_run_would_read_it() {
     filter("d", "d/_new.parquet").ok();
     filter("d/a.parquet", "d/b.parquet").ok();
     filter("d", "e.parquet").ok();
-    // Nor is a set put where it would be read with others.
+    // outcore also rejects a place where a set would be read with other files.
     place.run(&words("convert t.parquet -o d --parts 2")).fails(
         2,
         &["read with the output"],

@@ -29,8 +29,8 @@ fn a_signal_stops_a_sort_at_any_moment_and_leaves_nothing() {
         ];
         let mut child = place.spawn(&sort);
         std::thread::sleep(Duration::from_millis(wait_ms));
-        // A process that has not yet installed its handlers ends by the signal itself, one that was
-        // fast ends well.
+        // A process that has not yet installed its handlers ends by the signal itself; a process
+        // that was fast succeeds.
         send(&child, signal);
         let status = wait_for(&mut child);
         let answer = Answer::of(child.wait_with_output().unwrap());

@@ -218,7 +218,8 @@ fn a_command_that_fails_stops_the_split_and_one_without_all_of_its_part_is_kille
     );
     failing("kill -9 $$").fails(3, &["p-00", "signal: 9"], "correct the command");
     failing("nosuchcommand").fails(3, &["exit status: 127"], "correct the command");
-    // The input breaks off in the middle of a part: its command sees no end of it.
+    // The input breaks off in the middle of a part, and the command of that part never sees its
+    // end.
     let packed = place
         .run(&["head", "-n", "9000", "in", "-o", "whole.gz"])
         .ok();

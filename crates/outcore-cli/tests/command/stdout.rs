@@ -337,7 +337,7 @@ fn a_closed_standard_stream_is_an_error_where_it_is_used() {
     let place = place();
     for line in [
         "\"$0\" sort text >&-",
-        // No shell is left that has closed it.
+        // The command replaces the shell that has closed the stream.
         "exec \"$0\" sort text >&-",
         "exec \"$0\" sort <&-",
         "\"$0\" reduce sum in --type u64 >&-",

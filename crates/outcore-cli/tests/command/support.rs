@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
-/// A sort with scratch whose every operation has the same number each time.
+/// A sort with scratch in which each operation has the same number in every run.
 pub(crate) const SMALL_SORT: [&str; 10] = [
     "sort",
     "in",
@@ -37,8 +37,8 @@ impl TestDir {
         TestDir(tempfile::tempdir().unwrap())
     }
 
-    /// A directory in memory, if there is one. It is for many runs, because each waits for its
-    /// syncs.
+    /// A directory in memory, if there is one. It is for tests with many runs, because each run
+    /// waits for its syncs.
     pub(crate) fn in_memory() -> Self {
         let memory = tempfile::tempdir_in("/dev/shm");
         TestDir(memory.or_else(|_| tempfile::tempdir()).unwrap())
@@ -192,7 +192,7 @@ pub(crate) fn public_place() -> TestDir {
     place
 }
 
-/// What a run said.
+/// The result of a run.
 #[derive(Debug)]
 pub(crate) struct Answer {
     pub(crate) code: Option<i32>,

@@ -253,7 +253,7 @@ fn a_reader_that_has_seen_enough_ends_a_job_quietly_and_a_signal_one_that_waits(
 #[test]
 fn a_stream_of_a_job_that_fails_is_rejected_by_whoever_reads_it() {
     let place = TestDir::new();
-    // Pieces enough for a stream that has begun when a later one cannot be read.
+    // So many pieces that the stream has begun when a later piece cannot be read.
     write(&place.path("t.parquet"), &batch(40_000));
     let whole = place
         .run(&["convert", "t.parquet", "-o", "-", "--to", "arrow"])

@@ -574,7 +574,7 @@ fn jobs_on_tables_show_their_plans_beside_what_they_did() {
             assert!(said.contains("planned"), "{arguments:?}: {said}");
         }
     }
-    // Another codec may make more of fewer rows, so nothing is called a bound.
+    // With another codec, fewer rows may take more bytes, so no prediction is called a bound.
     for arguments in [
         &["filter", "number < 7", "t.parquet"][..],
         &["unique", "t.parquet", "--by", "name"],

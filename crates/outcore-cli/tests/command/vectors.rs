@@ -421,7 +421,7 @@ fn clusters_that_lie_apart_are_found_with_labels_and_may_be_started_from() {
     ];
     let summary = place.run(&batches).ok().event("summary");
     assert_eq!(summary["sizes"], serde_json::json!([300, 300, 300]));
-    // Fewer batches without improvement end it earlier, and any number does not.
+    // With less patience the run ends earlier, and with --patience 0 it makes all iterations.
     let batches_with = |patience: &str| {
         let more = ["--force", "--tolerance", "0", "--max-iterations", "100"];
         let words = [&batches[..], &more, &["--patience", patience]].concat();

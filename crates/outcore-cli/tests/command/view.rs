@@ -433,10 +433,10 @@ fn mount(place: &TestDir) -> Option<Child> {
     mount_as(place, "sorted.bin")
 }
 
-/// The same of a file of that name.
+/// The same for a mount whose file has this name.
 fn mount_as(place: &TestDir, name: &str) -> Option<Child> {
     let mountpoint = place.path("m");
-    // It may be there, and dead.
+    // The mount may exist although its server is dead.
     let _ = fs::create_dir(&mountpoint);
     let mut child = place.spawn(&["view", "mount", "v", "m"]);
     let file = mountpoint.join(name);
@@ -456,7 +456,8 @@ fn mount_as(place: &TestDir, name: &str) -> Option<Child> {
     Some(child)
 }
 
-/// Mounts `v`, whose file has that name and these bytes from any place; it ends when asked to.
+/// Mounts `v`, and checks the file's name, its bytes from any place, and that the mount ends on
+/// request.
 pub(crate) fn check_mounted(place: &TestDir, name: &str, sorted: &[u8]) {
     let Some(mut child) = mount_as(place, name) else {
         return;

@@ -6,7 +6,7 @@ use crate::view::check_mounted;
 
 const BY: [&str; 5] = ["--csv", "--by", "price:nr", "--by", "name"];
 
-/// Records of CSV behind a header; some span lines, where asked for.
+/// Records of CSV after a header; with `spans_lines`, some span lines.
 fn sales(rows: usize, seed: u64, spans_lines: bool) -> Vec<u8> {
     let mut text = b"row,name,price\r\n".to_vec();
     for (row, random) in random_u64(rows, seed).chunks_exact(8).enumerate() {

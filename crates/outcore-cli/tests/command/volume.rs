@@ -417,9 +417,9 @@ fn commands_on_records_read_and_write_large_datasets_in_place() {
         fs::remove_file(place.path("got")).unwrap();
     }
     run(&place, &["volume", "scrub"]).ok();
-    // The room for a copy is not taken: nothing but the volume is on the drives, then and now.
+    // Only the volume is on the drive, so no copy takes room.
     assert_eq!(names_in(&place.path("d0")), ["outcore-volume"]);
-    // A type that the name does not say, behind a header.
+    // Only the header gives the type, not the name.
     run(&place, &["gen", "u64", "-n", "300000", "-o", "@keys.npy"]).ok();
     run(
         &place,
@@ -578,7 +578,7 @@ fn a_dataset_is_the_value_of_the_flag_that_it_was_given_to() {
 fn what_a_command_reads_itself_is_all_of_the_dataset() {
     let place = place();
     place.write("in", b"b\na\n");
-    // More than a look at its head would give.
+    // The list is longer than the head that a look at the dataset reads.
     let name = format!("{}in\0", "./".repeat(2000));
     place.write("names", name.repeat(300).as_bytes());
     run(&place, &["volume", "put", "names", "@list"]).ok();

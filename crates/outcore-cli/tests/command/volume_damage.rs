@@ -147,7 +147,7 @@ fn a_lost_manifest_is_told_by_status_and_scrub() {
         let copy = format!("{drive}/outcore-volume/datasets/x.json");
         fs::remove_file(place.path(&copy)).unwrap();
         if drive == "d0" {
-            // One that is lost is written anew.
+            // A lost copy is written anew.
             run(&place, &["volume", "ls"]).ok();
             run(&place, &["volume", "scrub"]).fails(4, &["one place is damaged"], "repaired");
             run(&place, &["volume", "scrub"]).ok();

@@ -321,7 +321,7 @@ fn a_replacement_that_is_killed_anywhere_continues() {
             is_right(nth);
             is_done = again.code == Some(0);
         }
-        // There is nothing to replace any more if little was left for the second one.
+        // If little was left for the second run, there is nothing left to replace.
         if !is_done {
             place.run(&words).ok();
         }

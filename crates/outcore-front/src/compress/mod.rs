@@ -6,8 +6,8 @@
 //! (from tapes and block devices), as for `gzip` itself.
 //!
 //! An [`Encoder`] writes one member or frame; only [`Encoder::finish`] completes it. Several
-//! threads can write gzip and Zstandard, with the same bytes for every number of threads; but a
-//! single thread writes different bytes for Zstandard.
+//! threads can write gzip and Zstandard. The bytes of gzip are the same for every number of
+//! threads; those of Zstandard are the same for every number above one.
 //!
 //! Memory of a decoder: 128 KiB and the window of the format (4 MiB at most for bzip2); a window
 //! larger than the caller allows is rejected. Memory of an encoder: [`Compression::writer_bytes`].

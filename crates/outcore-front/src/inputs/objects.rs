@@ -1,7 +1,7 @@
 //! Inputs that are not files of the system: objects and datasets.
 //!
 //! Contract: [`object_named`] finds one object, and [`objects_like`] those of a pattern. Both
-//! answer nothing for other names.
+//! return nothing for other names.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;

@@ -128,7 +128,7 @@ impl Drop for Filter {
         if self.is_over {
             return;
         }
-        // Killed before its input ends.
+        // The command is killed before its input ends.
         if let Ok(pid) = i32::try_from(self.child.id())
             && let Some(group) = Pid::from_raw(pid)
         {

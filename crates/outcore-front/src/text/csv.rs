@@ -303,7 +303,7 @@ impl SortKey for Columns {
 
 impl Columns {
     /// The note about the first column that is compared as text although all its values in `lines`
-    /// are numbers, if that is another order.
+    /// are numbers, if the order of the numbers is another.
     pub(super) fn numbers_as_text<'l>(
         &self,
         lines: impl Iterator<Item = &'l [u8]>,

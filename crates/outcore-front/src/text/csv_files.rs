@@ -6,8 +6,8 @@
 //! - It removes the header of each file and a byte order mark. An unterminated quote that it sees
 //!   is an error with file, line and offset.
 //! - If a record spans lines, or lines end with CR alone, the files are copied to scratch. In the
-//!   copy each record ends with a NUL instead of a newline, or with a newline if the view that they
-//!   are added to has newlines. Otherwise the files are sorted in place.
+//!   copy each record ends with a NUL instead of a newline, or with a newline if the files are
+//!   added to a view that has newlines. Otherwise the files are sorted in place.
 //! - Blank lines have no columns to order by, and a sort omits them. For a view, and if no column
 //!   orders records, their file is copied without them.
 //! - An unterminated last record gets the same end as the others. If that is CR and LF, its file is

@@ -201,7 +201,7 @@ impl<'a> RecordReader<'a> {
     }
 
     /// Skips the first `bytes` bytes of the data before anything is read. Files must not be
-    /// compressed. The first record may then be the rest of one.
+    /// compressed. The first record that is read may then be only the end of a record.
     pub fn skip_bytes(&mut self, bytes: u64) {
         self.skipped_bytes = bytes;
     }
@@ -770,7 +770,8 @@ fn unpacked<'a>(
             stopped.unwrap_or_else(|| error.path(&source.name))
         })?;
         got += more;
-        // The producer of a stream may be slow. For a file, reading on reports if it is broken.
+        // The producer of a stream may be slow. For a file, the loop continues, so that it reports
+        // a broken one.
         if more == 0 || got == head.len() || source.is_stream() {
             break;
         }

@@ -1,8 +1,8 @@
 //! Changes of a volume's drives, together with its drives file.
 //!
-//! Contract: the file names a drive before the volume has it, and until the volume no longer has
-//! it. So a command that runs in between finds all drives of the volume in the file, and leaves
-//! others alone.
+//! Contract: the drives file names a drive before the drive joins the volume, and until the drive
+//! has left it. Therefore, a command that runs in between finds all drives of the volume in the
+//! file, and leaves other drives alone.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -29,7 +29,7 @@ pub fn replace(
     let moved = DriveSet::move_drive(drives_file, wanted.drive, &replaced.dir);
     moved.map_err(|error| {
         error.hint(format!(
-            "the drive is rebuilt: write `dir = \"{}\"` for drive {} there",
+            "the drive is rebuilt: write `dir = \"{}\"` for drive {} into the drives file",
             replaced.dir.display(),
             wanted.drive
         ))
@@ -71,8 +71,8 @@ pub fn add_drive(
     Ok(drive.name.clone())
 }
 
-/// Removes a drive from a volume, and from the drives file. A drive that only the file names has
-/// been removed, or was not added, by a command that was killed.
+/// Removes a drive from a volume, and from the drives file. If only the file names a drive, a
+/// killed command has already removed the drive, or has not yet added it.
 ///
 /// # Errors
 /// The errors of [`DatasetVolume::remove_drive`]; the drives file cannot be written.
@@ -95,7 +95,7 @@ pub fn remove_drive(
     };
     DriveSet::remove_drive(drives_file, name).map_err(|error| {
         error.hint(format!(
-            "the drive has left the volume: remove drive {name} there"
+            "the drive has left the volume: remove drive {name} from the drives file"
         ))
     })?;
     Ok(removed)

@@ -26,8 +26,8 @@ Examples:
 ///
 /// For lines the output is that of `comm <(sort LEFT) <(sort RIGHT)` in the C locale: three
 /// columns, with tabs in front of the second and third. The inputs need not be sorted, so there is
-/// no --check-order. A line that is 3 times in LEFT and 2 times in RIGHT is 2 times in both and
-/// once in LEFT alone.
+/// no --check-order. If a line occurs 3 times in LEFT and 2 times in RIGHT, OUT has it 2 times as a
+/// line of both and once as a line of LEFT alone.
 ///
 /// Records are compared by their key, and tables, CSV and JSON lines by row. In both
 /// cases one column of the three is kept, for example with -12. Null is equal to null.
@@ -92,7 +92,8 @@ pub(crate) struct CommArgs {
 impl CommArgs {
     /// The only column of `items` that is written: 0, 1 or 2.
     ///
-    /// # Errors Usage: several columns are written, or none.
+    /// # Errors
+    /// Usage: several columns are written, or none.
     pub(crate) fn only_shown(&self, items: &str) -> Result<usize> {
         match self.is_shown() {
             [true, false, false] => Ok(0),
@@ -130,7 +131,7 @@ report! {
 }
 
 impl CommSummary {
-    /// The summary where columns are not counted.
+    /// The summary of a comparison that does not count the columns.
     pub(crate) fn of(wrote: WriteSummary) -> Self {
         CommSummary {
             wrote,

@@ -1,9 +1,9 @@
 //! `comm` of records.
 //!
 //! Contract: as [`super`]: one column of the three is kept, with the records in the order of their
-//! key. Each input is sorted to scratch, and both are read in parallel. For an array, whose header
-//! has the number of records, they are read twice. Records are matched by key; for records in both
-//! inputs, those of the first are written. The sorted files have no checksums.
+//! key. Each input is sorted to scratch, and both are read in parallel. If the output is an array,
+//! both are read twice, because its header has the number of records. Records are matched by key;
+//! for records in both inputs, those of the first are written. The sorted files have no checksums.
 
 use std::cmp::Ordering;
 use std::path::{Path, PathBuf};
@@ -150,7 +150,7 @@ fn sort_both(
     format: &RecordFormat,
 ) -> Result<Sorted> {
     let mut sorted = Sorted::default();
-    // Names of scratch files; the next run removes those of a run that died.
+    // The next run removes scratch files with these names that a killed run has left.
     for (name, side) in ["scratch-0", "scratch-1"].into_iter().zip(sides) {
         let path = dir.join(name);
         let files: Vec<_> = side.iter().map(ResolvedInput::to_sort).collect();
@@ -210,7 +210,7 @@ fn target_of(
     }
 }
 
-/// Records of a column.
+/// The number of records in a column.
 fn of_column(counts: SideCounts, column: usize) -> u64 {
     [counts.first, counts.second, counts.both][column]
 }

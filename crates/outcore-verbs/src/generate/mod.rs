@@ -134,7 +134,7 @@ pub(crate) enum GenFormat {
 }
 
 impl GenFormat {
-    /// The same as a format of tables; nothing for text.
+    /// This format among those of tables; `None` for text.
     #[cfg(feature = "tables")]
     fn of_table(self) -> Option<PipeFormat> {
         Some(match self {

@@ -78,7 +78,7 @@ pub(super) fn generate(
     Ok(ran.report)
 }
 
-/// Fails for options of records alone.
+/// Fails for options that only records take.
 fn check(args: &GenArgs, kind: SampleKind) -> Result<()> {
     let given = [
         (args.distribution.is_some(), "--dist"),
@@ -172,7 +172,7 @@ impl MakeRows for Maker {
             None => self.sample.batch(numbers),
             Some(_) => {
                 let lines = self.sample.lines(numbers)?;
-                lines.ok_or_else(|| Error::usage("generate", "there are no lines of it"))
+                lines.ok_or_else(|| Error::usage("generate", "it has no form as lines"))
             }
         }
     }

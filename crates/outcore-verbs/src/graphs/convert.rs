@@ -49,7 +49,7 @@ Examples:
 /// separated by spaces or tabs; .csv has columns; .mtx is Matrix Market; .sg and .wsg are GAP's
 /// serialized graphs; .npz is a sparse matrix of SciPy. Compressed text (.txt.gz, .csv.zst) is
 /// decompressed to scratch. `-` is standard input; pass its format with --from or --type. Tables
-/// are Parquet or Arrow files. Vertices are numbers from 0 on. With --relabel, ids may be any
+/// are Parquet or Arrow files. Vertices are numbers, counted from 0. With --relabel, ids may be any
 /// numbers, or names.
 #[derive(Debug, Args)]
 #[command(after_long_help = CONVERT_EXAMPLES)]
@@ -74,16 +74,16 @@ pub(crate) struct GraphConvertArgs {
     /// with --relabel. Default: the first two. A name in backquotes may contain commas, or be empty
     #[arg(long, value_name = "SOURCE,TARGET", help_heading = "Edges")]
     columns: Vec<String>,
-    /// Edges have weights: after the two ids (after pairs of u32 as a float of 4 bytes, after pairs
-    /// of u64 as one of 8), or in the column COLUMN of CSV or tables
+    /// Edges have weights: after the two ids (a 4-byte float after ids of type u32, an 8-byte float
+    /// after u64), or in the column COLUMN of CSV or tables
     #[arg(long, value_name = "COLUMN", num_args = 0..=1, require_equals = true, default_missing_value = "", help_heading = "Edges")]
     weights: Option<String>,
     /// Type of stored weights: f32, f64 or i64. Default: the type in the files, and f64 for text. A
     /// weight that does not fit is an error, except that f32 rounds
     #[arg(long, value_name = "TYPE", value_parser = WeightType::parse, requires = "weights", help_heading = "Edges")]
     weight_type: Option<WeightType>,
-    /// Rows and columns of a matrix (.mtx, .npz) are different vertices, rows first. Without it,
-    /// a matrix must be square
+    /// Rows and columns of a matrix (.mtx, .npz) are different vertices; rows get the first
+    /// numbers. Without it, a matrix must be square
     #[arg(long, help_heading = "Edges")]
     bipartite: bool,
     /// Ids are not 0, 1, 2, ...: number the vertices in their order, and keep the ids. They are

@@ -182,7 +182,7 @@ impl<'a> Opened<'a> {
         Ok(kept)
     }
 
-    /// Says of an error if the job can be continued.
+    /// Adds to an error whether the job can be continued.
     pub(super) fn explain(&self, error: Error) -> Error {
         match &self.kept {
             None => error,
@@ -267,7 +267,7 @@ fn no_vertex(name: &dyn Display, graph: &Graph) -> Error {
         "read arguments",
         format!("{name} is not a vertex of the graph, which has {count}"),
     )
-    .hint("name vertices as the file of edges does, in --source and in files of vertices")
+    .hint("in --source and in files of vertices, write vertices as in the file of edges")
 }
 
 /// The vertices that a program gives by number, if it gives any.

@@ -50,7 +50,8 @@ pub(crate) struct KernelArgs<K: Args> {
     top: Option<u64>,
     #[command(flatten)]
     run: RunArgs,
-    // The last, so that its description counts.
+    // `own` is the last field, because clap takes the description of the options that are flattened
+    // last.
     #[command(flatten)]
     own: K,
 }
@@ -100,7 +101,7 @@ pub(crate) trait Kernel: Args + Send + 'static {
     const PHASES: &'static [Weight] = &[];
     /// Whether the user gives vertices to start from.
     const HAS_SOURCES: bool = false;
-    /// Whether the report is a result without the values.
+    /// Whether the report alone, without the values, is a result.
     const HAS_TOTAL: bool = false;
     /// Its report.
     type Report: KernelReport;
@@ -120,9 +121,9 @@ pub(crate) struct On<'a> {
     pub(super) graph: &'a Graph,
     pub(super) names: Option<&'a Names>,
     host: &'a dyn Host,
-    /// The output, or the graph without one.
+    /// The output, or the graph if there is no output.
     beside: &'a Path,
-    /// Whether values are needed for names or for the largest.
+    /// Whether values are needed to write names, or to find the largest.
     pub(super) are_looked_at: bool,
 }
 
@@ -218,7 +219,7 @@ impl Computed {
         kept.publish(job)
     }
 
-    /// The same as an array.
+    /// The values as an array.
     fn array(self, job: &Job) -> Result<Array> {
         Ok(match self {
             Computed::Held(Values::Numbers(values) | Values::Vertices(values)) => {
@@ -269,7 +270,7 @@ impl<R> Found<R> {
 }
 
 impl Found<KernelSummary> {
-    /// These values and no more.
+    /// These values, without further results.
     pub(super) fn of(values: Computed) -> Self {
         Found {
             values,
@@ -369,7 +370,7 @@ fn run<K: Kernel>(host: &dyn Host, args: &KernelArgs<K>) -> Result<K::Report> {
         let values_count = found.values.count();
         let top = match &found.values {
             Computed::Held(values) => ranked(job, values, top_count, names)?,
-            // Labels that are needed for names or for the largest are in memory.
+            // Labels that are needed to write names, or to find the largest, are in memory.
             Computed::Stored(_) => Vec::new(),
         };
         match (output, host.arrays()) {

@@ -111,7 +111,7 @@ impl Kernel for ConnectedComponents {
     /// Labels that do not fit in memory go to scratch, next to the output.
     fn compute(&self, on: &On<'_>) -> Result<Found<KernelSummary>> {
         if self.journal.resume {
-            // Bundles of vertices have no state between two passes.
+            // The other method, with bundles of vertices, has no state between two passes to keep.
             let labels = kernels::components(on.job, on.graph).map_err(|error| {
                 let more = error
                     .next_step()
@@ -268,8 +268,8 @@ Examples:
 /// PageRank: how often a random surfer is at each vertex
 ///
 /// As networkx computes it with `weight=None`: each edge that leaves a vertex is as likely as any
-/// other. With --weighted, edges are followed in proportion to their weights. The same bytes for
-/// any memory and number of threads.
+/// other. With --weighted, edges are followed in proportion to their weights. The result has the
+/// same bytes for any memory and number of threads.
 #[derive(Debug, Args)]
 #[command(after_long_help = PAGERANK_EXAMPLES)]
 pub(crate) struct PageRank {
@@ -304,7 +304,7 @@ kernel_report! {
         change: f64,
     }
     |report| format!(
-            "{}; in the last, all ranks changed by {:.3e} together",
+            "{}; the changes of all ranks in the last one sum to {:.3e}",
             units::counted(report.iterations.into(), "iteration"),
             report.change,
         )
@@ -590,7 +590,7 @@ impl Kernel for Louvain {
         self.journal.of(Self::NAME, options)
     }
 
-    /// With scratch next to the output if the edges between communities do not fit in memory.
+    /// Needs scratch, next to the output, if the edges between communities do not fit in memory.
     fn compute(&self, on: &On<'_>) -> Result<Found<LouvainSummary>> {
         let options = LouvainOptions {
             resolution: self.resolution,

@@ -51,8 +51,8 @@ fn parse_fanout(text: &str) -> std::result::Result<Fanout, String> {
 
 /// Draw edges around some vertices, hop by hop: one row of source and target per edge
 ///
-/// Each hop draws at most its fanout of edges per vertex, each edge once. Samples depend only on
-/// the graph, the vertices and the seed.
+/// A hop draws no more edges per vertex than its --fanout, and no edge twice. Samples depend only
+/// on the graph, the vertices and the seed.
 #[derive(Debug, Args)]
 #[command(after_long_help = SAMPLE_EXAMPLES)]
 pub(crate) struct GraphSampleArgs {

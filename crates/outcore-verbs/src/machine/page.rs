@@ -183,7 +183,7 @@ report! {
         path: Place,
         /// Whether a running job uses it.
         in_use: bool,
-        /// The file of which it has the only copy of parts.
+        /// The file that has parts only here.
         kept_for: Option<Place>,
         /// The job that can be resumed with it: `command`, `age_seconds` and `done_percent`.
         resume: Option<ResumableJob>,

@@ -27,12 +27,12 @@ use crate::host::Host;
 use crate::report::{Listed, Moved, Place, Stopwatch};
 use crate::verb::{Verb, Words};
 
-/// Number of looks at a directory that is left over, before it counts as one that cannot be
+/// How often `clean` looks at a left-over directory before it reports that the directory cannot be
 /// removed.
 const LOOKS_MAX: u32 = 20;
 const LOOK_EVERY: Duration = Duration::from_millis(20);
 
-/// Where to look, and what is in the stores there.
+/// The directories to search, and the unfinished uploads in stores.
 struct Found {
     places: Vec<ScratchPlace>,
     uploads: Vec<Unfinished>,
@@ -42,7 +42,7 @@ impl Found {
     fn of(resources: &Resources, named: &[PathBuf]) -> Result<Self> {
         let (objects, dirs): (Vec<PathBuf>, Vec<PathBuf>) =
             named.iter().cloned().partition(|place| is_object(place));
-        // Without a directory, the drives are meant, unless a store was named.
+        // The drives are searched if the user names neither a directory nor a store.
         let places = match objects.is_empty() || !dirs.is_empty() {
             true => places_of(resources, &dirs)?,
             false => Vec::new(),
@@ -278,7 +278,7 @@ fn note_of(path: &Path, state: &State) -> Option<String> {
     match state {
         State::Unknown(cause) => Some(format!("{path}: left alone, since {cause}")),
         State::Kept(kept_for) => Some(format!(
-            "kept {path}: it has the only copy of parts of {}, as long as that file has a marker",
+            "kept {path}: as long as {} has a marker, parts of that file exist only here",
             kept_for.display()
         )),
         State::Resumable(mark) => Some(format!(

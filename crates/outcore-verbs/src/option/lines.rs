@@ -48,8 +48,8 @@ pub(crate) struct OrderArgs {
     /// Compare as floating-point numbers, as strtold reads them: exponents, hexadecimal, inf, nan
     #[arg(short = 'g', long, overrides_with = "general_numeric_sort")]
     general_numeric_sort: bool,
-    /// Compare numbers with units: 2K before 1G; in a key the letter h, and -h if the program is
-    /// called `sort`
+    /// Compare numbers with units: 2K before 1G. In a key, write the letter h. If the program is
+    /// called `sort`, -h also works
     #[arg(long, overrides_with = "human_numeric_sort")]
     human_numeric_sort: bool,
     /// Compare printable characters only
@@ -153,7 +153,8 @@ impl OrderArgs {
 
     /// The options in the form of the order's rules, with these additional keys.
     ///
-    /// # Errors Usage for invalid keys and separators.
+    /// # Errors
+    /// Usage for invalid keys and separators.
     pub(crate) fn to_sort(&self, reverse: bool, keys: &[String]) -> Result<GnuSort> {
         let mut sort = GnuSort {
             separator: self.separator()?,
@@ -168,7 +169,7 @@ impl OrderArgs {
     /// The same in the words of a command line.
     ///
     /// # Errors
-    /// Usage for separators that are none.
+    /// Usage for invalid separators.
     pub(crate) fn to_spec(&self, descending: bool, stable: bool) -> Result<OrderSpec> {
         let letters = self.letters().map(char::from);
         Ok(OrderSpec {
@@ -266,7 +267,7 @@ impl RowArgs {
     /// The flags in the form for tables.
     ///
     /// # Errors
-    /// Usage for separators that are none.
+    /// Usage for invalid separators.
     pub(crate) fn text_flags(&self) -> Result<TextFlags> {
         Ok(TextFlags {
             csv: self.csv,
@@ -280,7 +281,7 @@ impl RowArgs {
     /// The kind of lines that the flags choose.
     ///
     /// # Errors
-    /// Usage for separators that are none.
+    /// Usage for invalid separators.
     pub(crate) fn to_rows(&self) -> Result<Rows> {
         Ok(match (self.csv, self.jsonl) {
             (true, _) => Rows::Csv(CsvSort {
@@ -471,7 +472,7 @@ impl FormatArgs {
         if self.is_given() && !order.line_keys.is_empty() {
             return Err(
                 Error::usage(READ, "keys are given both with -k and with --by")
-                    .hint("--by alone: --by 2:n compares the numbers of the second column"),
+                    .hint("keep only --by: --by 2:n compares the numbers of the second column"),
             );
         }
         if self.csv && lines.zero_terminated {

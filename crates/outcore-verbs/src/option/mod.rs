@@ -119,7 +119,7 @@ pub(crate) struct TypeArgs {
 }
 
 impl TypeArgs {
-    /// Whether they make the input records.
+    /// Whether these options say that the input is records.
     pub(crate) fn is_typed(&self) -> bool {
         self.format.is_some() || self.record_bytes.is_some()
     }
@@ -137,9 +137,10 @@ impl TypeArgs {
         }
     }
 
-    /// The same with the fields in the lists of `--by` as keys.
+    /// These options, with the fields in the lists of `--by` as keys.
     ///
-    /// # Errors Usage: keys are given twice; an order that does not exist for fields.
+    /// # Errors
+    /// Usage: keys are given twice; an order that does not exist for fields.
     pub(crate) fn ordered_by(&self, by: &[String]) -> Result<Self> {
         if by.is_empty() {
             return Ok(self.clone());
@@ -190,7 +191,7 @@ pub enum OnError {
     Fail,
     /// Leave them out, and count them
     Skip,
-    /// Tables: read their values that do not fit as null, and count these
+    /// Tables: read values that do not fit as null, and count them
     Null,
 }
 
@@ -273,7 +274,7 @@ fn field_key(text: &str) -> Result<String> {
             "asc" => is_descending.replace(false),
             _ => {
                 let cause = match word {
-                    "" => format!("the key `{text}` has an order without a word"),
+                    "" => format!("nothing follows a colon in the key `{text}`"),
                     word => format!("`{word}` is not an order of the field `{name}`"),
                 };
                 return Err(Error::usage("read arguments", cause)
@@ -351,9 +352,9 @@ impl PassResumeArgs {
 /// Whether the output is checked before it appears.
 #[derive(Debug, Clone, Copy, Default, Args)]
 pub(crate) struct VerifyOutputArgs {
-    /// Read the output back from its drive before it gets its name, and compare number, checksum
-    /// and order with what was read. After a difference, there is no output. For lines and records
-    /// that go from files to a plain file or shards
+    /// Before the output gets its name, read it back from its drive, and compare its count,
+    /// checksum and order with those of the input. If they differ, there is no output. For lines
+    /// and records that go from files to a plain file or shards
     #[arg(long, help_heading = "Files", conflicts_with = "resume")]
     pub(crate) verify_output: bool,
 }
@@ -408,7 +409,7 @@ pub(crate) struct RunArgs {
     pub record_io: RecordingArgs,
 }
 
-/// The same, where nothing else could be replaced.
+/// The same for a run whose only output is a trace.
 #[derive(Debug, Clone, Default, Args)]
 pub(crate) struct TraceArgs {
     #[command(flatten)]
@@ -494,7 +495,8 @@ pub(crate) fn parse_tail_count(text: &str) -> Result<RecordCount> {
 /// The resources of a job: the options here, then the environment, the file and the defaults. The
 /// seed never changes the output.
 ///
-/// # Errors Usage: a name that is not that of a drives file.
+/// # Errors
+/// Usage: a name that is not that of a drives file.
 pub fn resources_request(
     resources: &ResourceArgs,
     drive_args: &DriveArgs,

@@ -118,7 +118,8 @@ impl TableArgs {
 
     /// The treatment of lines without the field `by`, in the engine's form.
     ///
-    /// # Errors Usage if lines have no fields, and for null, which does not exist for lines.
+    /// # Errors
+    /// Usage if lines have no fields, and for null, which does not exist for lines.
     pub(crate) fn on_no_key(&self, by: &[String]) -> Result<OnNoKey> {
         let wrong = |cause: &str, hint: &str| Err(Error::usage("read arguments", cause).hint(hint));
         match self.on_error {
@@ -182,7 +183,7 @@ impl PipeFormat {
 }
 
 impl ReadTableArgs {
-    /// The same without options of the output.
+    /// These options as those of a verb that also writes tables.
     pub(crate) fn to_tables(&self) -> TableArgs {
         TableArgs {
             columns: self.columns.clone(),
@@ -222,7 +223,7 @@ impl TextArgs {
     /// The flags in the form for tables.
     ///
     /// # Errors
-    /// Usage for separators that are none.
+    /// Usage for invalid separators.
     pub(crate) fn flags(&self) -> Result<TextFlags> {
         Ok(TextFlags {
             fastq: false,

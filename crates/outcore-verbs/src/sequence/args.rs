@@ -64,7 +64,8 @@ impl InputArgs {
 
     /// Fails for options that change the input, for a verb that needs it unchanged.
     ///
-    /// # Errors Usage, in `operation`, with `cause`, and with `hint` as the next step.
+    /// # Errors
+    /// Usage, in `operation`, with `cause`, and with `hint` as the next step.
     pub(crate) fn check_as_they_are(
         &self,
         operation: &'static str,

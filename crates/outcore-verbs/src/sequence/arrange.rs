@@ -1,7 +1,7 @@
 //! `zip`, `enumerate`, `windows`, `reverse` and `merge`: records next to others, or in another
 //! order.
 //!
-//! Contract: bytes of records are only moved. Inputs of `merge` are sorted already.
+//! Contract: records are moved, and their bytes never change. Inputs of `merge` are sorted already.
 
 use clap::Args;
 use outcore::dataset::Step;
@@ -66,10 +66,10 @@ pub(crate) struct ReverseArgs {
 
 /// Merge files that are already sorted
 ///
-/// Each input must be in the order that `outcore sort` gives it; the output is all of them in that
-/// order. Without --stable, all bytes of a record decide between equal keys, in the inputs too. A
-/// merge reads and writes the data once, while a sort does so twice. If an input is not sorted, the
-/// error names the record or row. Lines are merged by `outcore sort -m`.
+/// Each input must be in the order that `outcore sort` gives it; the output has the records of all
+/// inputs in that order. Without --stable, all bytes of a record decide between equal keys, also in
+/// the inputs. A merge reads and writes the data once, while a sort does so twice. If an input is
+/// not sorted, the error names the record or row. Lines are merged by `outcore sort -m`.
 #[derive(Debug, Args)]
 #[command(after_long_help = MERGE_EXAMPLES, mut_arg("inputs", |arg| arg.help(TABLES_TOO)))]
 pub(crate) struct MergeArgs {

@@ -7,17 +7,18 @@ use outcore::key::expr::{CASTS, Entry, FUNCTIONS, Group, Place};
 const LANGUAGE: &str = "\
 Records and tables share one language of expressions. Operators: + - * / // % ** & | ^ ~ << >>,
 == != <> < <= > >=, and, or, not, x in (...), x between a and b, s like p, x is null, and
-case when c then a else b end. Records have no texts, times and nulls, which are errors there.";
+case when c then a else b end. Texts, times and nulls are for tables; for records they are errors.";
 
 const RECORDS: &str = "\
 For records, a plain number is x; the keys of other records are key0, key1; fields of .npy have
 their names; index is the position. Integers wrap around, as in NumPy. x[0] is an element of a
-vector, and in `map`, x alone stands for all of them.";
+vector, and in `map`, x alone stands for all elements.";
 
 const TABLES: &str = "\
 For tables, names stand for columns (put unusual names in backquotes), st.a for the field a of the
-objects st, and index for the position of the row. Texts in quotes are dates and times next to such
-columns. A comparison with null is neither true nor false. try_i64(x) gives null where i64(x) fails.";
+objects st, and index for the position of the row. Next to a column of dates or times, a text in
+quotes is a date or a time. A comparison with null is neither true nor false. try_i64(x) gives null
+if i64(x) fails.";
 
 /// Examples, and the text that is common to all expressions.
 pub(super) fn help(examples: &str) -> String {
@@ -27,7 +28,7 @@ pub(super) fn help(examples: &str) -> String {
     format!("{examples}\n\n{LANGUAGE}\n\n{RECORDS}\n\n{TABLES}\n\n{groups}\n\n{casts}")
 }
 
-/// The functions of a group: a paragraph of those for all inputs, and one of those for tables.
+/// The functions of a group in two paragraphs: those for all inputs, and those for tables alone.
 fn functions(group: Group) -> String {
     let entries = FUNCTIONS.iter().filter(|entry| entry.group == group);
     let of = |place| {

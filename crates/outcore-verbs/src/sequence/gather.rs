@@ -20,7 +20,7 @@ use super::write::{Pass, Steps, WriteRequest, plan_picked, write_with};
 use crate::host::Host;
 use crate::report::WriteSummary;
 
-/// Bytes of a place among positions.
+/// Bytes of a place, which is the number of a position among all positions.
 const PLACE_BYTES: u64 = size_of::<u64>() as u64;
 
 /// Write the records at given positions, in the order given
@@ -73,7 +73,7 @@ impl Pass for Gather {
             let item_bytes = prepared.table()?.format().record_bytes();
             let is_at_once = gather_to::fits(&prepared.job, count, item_bytes);
             plan_picked(prepared, "gather", |data_bytes| {
-                // One block per position, or each block once.
+                // The pass reads one block per position, or each block once.
                 let each_bytes = block_ceil(item_bytes as u64);
                 let read_bytes = count.saturating_mul(each_bytes).min(data_bytes);
                 let written_bytes = count.saturating_mul(item_bytes as u64);

@@ -42,7 +42,7 @@ Examples:
   outcore sort counts.npy --key count:desc -o by-frequency.npy
   outcore count-by country,lang t.parquet -o counts.csv --by-count
 
-Whole records of any kind are counted by `outcore unique --count`, lines too.";
+`outcore unique --count` counts whole records of any kind, and lines.";
 
 /// Count how often each value occurs
 ///

@@ -51,7 +51,8 @@ impl Prepared {
 
 /// The resources of a job on this input.
 ///
-/// # Errors Invalid settings.
+/// # Errors
+/// Invalid settings.
 pub(super) fn resources_of(host: &dyn Host, args: &InputArgs) -> Result<Resources> {
     host.load(&args.job.request(SEED)?)
 }
@@ -59,7 +60,8 @@ pub(super) fn resources_of(host: &dyn Host, args: &InputArgs) -> Result<Resource
 /// Whether the input is a table, and no option makes it records; rejects options that do not apply
 /// to it.
 ///
-/// # Errors Usage: an option that does not apply to the input.
+/// # Errors
+/// Usage: an option that does not apply to the input.
 pub(super) fn is_table(host: &dyn Host, input: &InputArgs, rows: &RowsArgs) -> Result<bool> {
     let asked = Asked {
         inputs: &input.inputs,
@@ -95,7 +97,8 @@ pub(super) fn sources(host: &dyn Host, args: &InputArgs) -> Result<Vec<Source>> 
 
 /// Opens the input; `target` is the destination of the result, if that is a file.
 ///
-/// # Errors Inputs that are not records of one type; invalid settings.
+/// # Errors
+/// Inputs that are not records of one type; invalid settings.
 pub(super) fn prepare(
     host: &dyn Host,
     args: &InputArgs,

@@ -27,8 +27,8 @@ Examples:
   outcore map 'total = price * n, year = year(time)' orders.parquet -o out.parquet
   outcore map \"size = case when n > 9 then 'large' else 'small' end\" t.parquet -o u.parquet
 
-Give each computed column a name, before it with = or after it with `as`: a column of the same name is replaced, all
-other columns are kept (--columns selects some), and a later expression may read it. `a as b` renames column a.";
+Give each computed column a name: before it with =, or after it with `as`. It replaces a column of the same name, and
+later expressions may read it. All other columns are kept (--columns selects some). `a as b` renames column a.";
 
 const FILTER_EXAMPLES: &str = "\
 Examples:

@@ -74,7 +74,8 @@ impl Verb for Partition {
         let resources = resources_of(host, input)?;
         if !input.zip.is_empty() {
             let cause = "partition does not take --zip";
-            return Err(Error::usage("read arguments", cause).hint("write them with zip first"));
+            return Err(Error::usage("read arguments", cause)
+                .hint("write the pairs with `outcore zip` first"));
         }
         refuse_tables(Partition::NAME, input, &input::sources(host, input)?)?;
         let pattern = pattern_of(args)?;

@@ -22,7 +22,8 @@ pub(super) const UNIT: &str = "record";
 
 /// Shows a plan if the user asked for it; returns true if the user asked for nothing else.
 ///
-/// # Errors Those of `plan`.
+/// # Errors
+/// Those of `plan`.
 pub(super) fn is_only_planned(
     host: &dyn Host,
     input: &InputArgs,
@@ -91,7 +92,8 @@ impl Prepared {
     }
 
     /// Begins a pass that writes no file, after it has shown the plan if the user asked for it.
-    /// `consumer` consumes the items, in `fates`. Returns whether there is more to do than to plan.
+    /// `consumer` consumes the items, in `fates`. Returns false if the user asked only for the
+    /// plan.
     pub(super) fn begin_fold(
         &self,
         host: &dyn Host,

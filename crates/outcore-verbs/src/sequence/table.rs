@@ -27,7 +27,7 @@ pub(crate) struct Ends<'a> {
 }
 
 impl<'a> Ends<'a> {
-    /// Those of a verb that always has an output.
+    /// The input and the output of a verb that always has an output.
     pub(super) fn of(files: &'a PassArgs, rows: &'a RowsArgs) -> Self {
         Ends {
             input: &files.input,

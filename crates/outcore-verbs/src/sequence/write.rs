@@ -143,7 +143,8 @@ fn refuse_text(verb: &str, input: &InputArgs, sources: &[Source]) -> Result<()> 
 
 /// Writes the items of files after some steps, with a consumer that may make items of another type.
 ///
-/// # Errors Those of the steps, and of the consumer; a result without a name, if the host keeps no
+/// # Errors
+/// The errors of the steps and of the consumer; a result without a name, if the host keeps no
 /// result.
 pub(super) fn write_with(
     host: &dyn Host,

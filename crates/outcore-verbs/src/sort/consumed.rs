@@ -1,10 +1,10 @@
 //! Records what `--delete-input` has freed of the inputs, and reports it if the job fails.
 //!
-//! Contract: [`Consumed`] remembers how much room the inputs occupied before the job; the
-//! difference afterwards has been freed, and reads as zeros. Once the output is in place, it
-//! removes the consumed inputs. It removes only files that are still those that were opened,
-//! whatever their names are, so never the output. Then it removes the markers next to them (see
-//! [`outcore_io::consumed`]). Only metadata is read.
+//! Contract: [`Consumed`] records how much room the inputs occupy before the job. The room that
+//! they lack afterwards has been freed, and reads as zeros. Once the output is in place, the verb
+//! removes the consumed inputs. It removes a file only if it is still the file that was opened,
+//! whatever its name, so it never removes the output. Then it removes the markers next to the
+//! inputs (see [`outcore_io::consumed`]). Only metadata is read.
 
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};

@@ -279,7 +279,8 @@ fn overwrite_of(host: &dyn Host, args: &SortArgs, text: &FormatArgs) -> Overwrit
 /// output and can be repeated.
 fn look_at(args: &SortArgs, lines: &LineJob) -> Look {
     let is_only_sorted = !args.is_check() && !args.gnu.merge && !args.explain && !args.dry_run;
-    // A resumed sort must not find records that span lines where the killed one did not look.
+    // A resumed sort must not find records that span lines in a place that the killed sort did not
+    // scan.
     let is_repeatable = matches!(lines.target, Target::File(_))
         && !args.gnu.debug
         && plain_for(args.journal, args.check_output).is_none();
@@ -507,7 +508,7 @@ fn input_names(host: &dyn Host, args: &SortArgs) -> Result<Vec<PathBuf>> {
     };
     let stop = || host.check();
     let mut file: Box<dyn Read + '_> = match (is_stdin, host.names().input(list)?) {
-        // Not the library's stream, which treats a closed stream as an empty one.
+        // The library's stream is unsuitable: it treats a closed stream as an empty one.
         (true, _) => Box::new(StreamReader::standard_input(stop).map_err(failed)?),
         (false, Some(dataset)) => dataset.open()?,
         (false, None) => Box::new(StreamReader::at(list, stop).map_err(failed)?),

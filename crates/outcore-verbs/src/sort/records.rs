@@ -304,7 +304,9 @@ fn begin(host: &dyn Host, args: &SortArgs, prepared: &Prepared) {
         host.detail(&format!("{} = {} ({})", row.key, row.value, row.source));
     }
     if args.delete_input {
-        host.note("--delete-input: if this fails, the part of the inputs that it has read is lost");
+        host.note(
+            "--delete-input: if the sort fails, the part of the inputs that it has read is lost",
+        );
     }
 }
 

@@ -37,7 +37,8 @@ pub enum LineOrder {
 
 /// The step for `words`, which are arguments of the verb, on lines that end with `terminator`.
 ///
-/// # Errors Usage, as for the verb.
+/// # Errors
+/// Usage, as for the verb.
 pub fn line_step(words: Vec<OsString>, terminator: u8) -> Result<LineStep> {
     let (args, given): (SortArgs, _) = read::<Sort>(words)?;
     let mut text = args.text.clone();

@@ -23,10 +23,10 @@ Examples:
   outcore split keys.bin --type u64 --splitters borders.bin -o 'range-{part}.bin'
   outcore split train.jsonl -n 5 --random --seed 7 -o 'fold-{part}.jsonl'
 
-With --filter, part numbers have five digits unless the number of parts is given, and no part \
-may have the name of a file that exists, except with --force. With --train, the parts are called train and test. With --by, rows keep their order within a \
-partition, the columns of --by are in the names of directories and not in the files, and no more \
-than one file is written at a time, so memory does not grow with their number. With --splitters and --random, all parts are open at the same time.";
+With --filter, part numbers have five digits unless the number of parts is given, and a part \
+may have the name of an existing file only with --force. With --train, the parts are called train and test. With --by, rows keep their order within a \
+partition, and the columns of --by are in the names of directories and not in the files. Files are \
+written one at a time, so memory does not grow with their number. With --splitters and --random, all parts are open at the same time.";
 
 /// Split files into parts of whole lines, records or rows
 ///
@@ -83,8 +83,8 @@ pub(crate) struct SplitArgs {
     #[arg(long, requires = "parts", conflicts_with_all = ["part_lines", "part_bytes", "line_bytes", "filter", "train", "by", "splitters"])]
     pub(crate) random: bool,
     /// Random seed of --train and --random
-    // The conflicts are those of both: clap does not require an option that conflicts with a given
-    // one.
+    // This option has the conflicts of both, because clap does not require an option that conflicts
+    // with a given one.
     #[arg(
         long,
         value_name = "N",
@@ -162,8 +162,8 @@ report! {
     /// The result of a split.
     pub(crate) struct SplitSummary {
         [wrote: WriteSummary],
-        /// The files, in order, or the names that `filter` was given; with `by` there are none, and
-        /// `partitions` says how many.
+        /// The files, in order, or the names that `filter` received; empty with `by`, where
+        /// `partitions` has the number of directories.
         parts: Vec<Place>,
         /// Directories that were written; none without `by`.
         partitions: Option<u64>,

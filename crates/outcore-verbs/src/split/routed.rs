@@ -57,7 +57,7 @@ pub(super) struct PartInput {
     pub(super) data_bytes: u64,
 }
 
-/// Whether each item goes to a part of its own choice, instead of a cut.
+/// Whether outcore chooses a part for each item, instead of cutting the input.
 pub(super) fn is_asked(args: &SplitArgs) -> bool {
     args.splitters.is_some() || args.random
 }
@@ -80,7 +80,7 @@ fn splitters(
         if splitters.len() > SPLITTERS_MAX {
             return Err(Error::usage("read splitters", "more than 100000 splitters")
                 .path(path)
-                .hint("a splitter is the border of two parts: give one less than parts"));
+                .hint("a splitter is the border between two parts: for 8 parts give 7 splitters"));
         }
     }
     Ok(Some(splitters))

@@ -127,7 +127,10 @@ fn check_count(parts: u64) -> Result<()> {
         return Ok(());
     }
     let cause = format!("that makes {} parts", units::count(parts));
-    let cause = format!("{cause}, and at most {} can be", units::count(PARTS_MAX));
+    let cause = format!(
+        "{cause}, but at most {} are possible",
+        units::count(PARTS_MAX)
+    );
     Err(Error::usage(READ, cause).hint("make the parts larger"))
 }
 

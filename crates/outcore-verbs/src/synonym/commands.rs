@@ -117,8 +117,14 @@ const GROUPS: [Words; 9] = [
                 "export",
                 "`outcore view materialize` writes the sorted file",
             ),
-            ("find", "`outcore view cat --key KEY` prints what has a key"),
-            ("get", "`outcore view cat --key KEY` prints what has a key"),
+            (
+                "find",
+                "`outcore view cat --key KEY` prints the items with a key",
+            ),
+            (
+                "get",
+                "`outcore view cat --key KEY` prints the items with a key",
+            ),
             (
                 "head",
                 "`outcore view cat --range 0..10` prints the first 10",
@@ -131,7 +137,7 @@ const GROUPS: [Words; 9] = [
             ("print", "`outcore view cat` prints a view"),
             (
                 "search",
-                "`outcore view cat --key KEY` prints what has a key",
+                "`outcore view cat --key KEY` prints the items with a key",
             ),
             ("show", "`outcore view cat` prints a view"),
             ("umount", "`umount DIR` ends `outcore view mount`"),
@@ -280,7 +286,10 @@ const ROOT: &[(&str, &str)] = &[
     ("value-counts", "`outcore count-by` counts values"),
     ("version", "`outcore --version` prints it"),
     ("wc", COUNT),
-    ("where", "`outcore filter` keeps the rows of a condition"),
+    (
+        "where",
+        "`outcore filter` keeps the rows for which a condition is true",
+    ),
     ("with-column", "`outcore map 'c = a + b'` adds a column"),
 ];
 

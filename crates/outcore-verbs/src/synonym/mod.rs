@@ -1,9 +1,9 @@
 //! Words that users try first, with their equivalents here.
 //!
 //! Contract: a hint follows from the meaning of a word, not from its letters: `commands` has the
-//! commands of other tools, `options` their options. A hint is given only to a command that has the
-//! options which it names. Letters decide only where a word is almost one that the command has, and
-//! never for an option that overwrites or removes something. All functions are pure.
+//! commands of other tools, `options` their options. A command gets a hint only if it has the
+//! options that the hint names. Spelling decides only if a word is almost a name that the command
+//! has, and never for an option that overwrites or removes something. All functions are pure.
 
 mod commands;
 mod options;
@@ -63,7 +63,8 @@ fn near<'n>(typed: &str, names: &[&'n str]) -> Option<&'n str> {
     if let Some(found) = nearest.min_by_key(|name| strsim::osa_distance(typed, name)) {
         return Some(found);
     }
-    // A word that is whole in a longer name means something else: `--keep` is not `--keep-order`.
+    // A word that is a whole part of a longer name means something else: `--keep` is not
+    // `--keep-order`.
     let continues = |name: &&&str| {
         let rest = name.strip_prefix(typed);
         rest.is_some_and(|rest| !rest.starts_with('-')) && !DANGEROUS.contains(*name)

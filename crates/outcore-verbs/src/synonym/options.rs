@@ -1,6 +1,6 @@
 //! Options of other tools, and their equivalents.
 //!
-//! Contract: the first hint that is for a command, and whose option the command has, is given.
+//! Contract: a command gets the first hint that is for it and whose option it has.
 
 use std::path::Path;
 
@@ -305,15 +305,18 @@ const OPTIONS: [Meaning; 49] = [
         words: &["--eps", "--epsilon", "--tol"],
         hints: &[with(
             "--tolerance",
-            "--tolerance is the change at which it ends",
+            "--tolerance is the change below which iterations end",
         )],
     },
     Meaning {
         words: &["--filter", "--condition", "--query", "--where"],
         hints: &[
-            with("--where", "--where EXPR takes what the condition holds for"),
+            with(
+                "--where",
+                "--where EXPR takes only items for which EXPR is true",
+            ),
             of(&["knn"], "the queries are the second operand"),
-            always("`outcore filter CONDITION` keeps what a condition holds for"),
+            always("`outcore filter CONDITION` keeps items for which it is true"),
         ],
     },
     Meaning {
@@ -479,7 +482,7 @@ const OPTIONS: [Meaning; 49] = [
                 "--by-lines",
                 "--by-lines cuts into parts of this many lines",
             ),
-            always("`outcore split --by-lines 1000000` cuts into parts of so many lines"),
+            always("`outcore split --by-lines 1000000` cuts into parts of that many lines"),
         ],
     },
     Meaning {
@@ -487,16 +490,19 @@ const OPTIONS: [Meaning; 49] = [
         hints: &[
             with(
                 "--max-iterations",
-                "--max-iterations is their largest number",
+                "--max-iterations is the largest number of iterations",
             ),
-            with("--iterations", "--iterations is their largest number"),
+            with(
+                "--iterations",
+                "--iterations is the largest number of iterations",
+            ),
         ],
     },
     Meaning {
         words: &["--n-init"],
         hints: &[with(
             "--runs",
-            "--runs is the number of runs with other seeds",
+            "--runs is the number of runs, each with another seed",
         )],
     },
     Meaning {
@@ -611,7 +617,7 @@ const FURTHER: [Meaning; 15] = [
         hints: &[
             of(
                 &["sample", "shuffle"],
-                "`outcore sample --with-replacement` may draw one several times",
+                "`outcore sample --with-replacement` may draw a line several times",
             ),
             with("--by", "--by COLUMN:desc sorts the largest first"),
         ],
@@ -639,7 +645,7 @@ const FURTHER: [Meaning; 15] = [
     },
     Meaning {
         words: &["--runtime"],
-        hints: &[with("--time", "--time is the approximate time in all")],
+        hints: &[with("--time", "--time is the approximate total time")],
     },
     Meaning {
         words: &["--source", "--src-column", "--target"],
@@ -679,7 +685,7 @@ pub(crate) fn of_operand(word: &str, command: &Command) -> Option<String> {
         true => &[
             ("-k", "is the number of clusters"),
             ("--source", "is a vertex"),
-            ("-n", "is the number"),
+            ("-n", "is the number of items"),
         ],
         false => &[
             ("--preset", "is a model of a drive"),

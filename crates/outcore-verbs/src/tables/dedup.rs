@@ -41,12 +41,12 @@ distinct rows in the order of their keys, use `outcore unique`, which also works
 and JSON lines.
 
 --near finds rows whose texts are nearly the same: MinHash signatures are cut into bands, and rows \
-that have a band in common belong together. The chance that two texts share a band rises steeply around --jaccard, \
-their Jaccard similarity: the number of shingles that both have, divided by the number that either has. Shingles are 5 words, in \
+that have a band in common belong together. The chance that two texts share a band rises steeply where their \
+Jaccard similarity (the number of shingles that both have, divided by the number that either has) reaches --jaccard. Shingles are 5 words, in \
 lower case and without punctuation. The result depends only on the rows, the options and --seed. \
-The removed rows get a column duplicate_of: the number of the row that was kept, from 0. Without --near they are unchanged and in input order; the row that was kept in place of one is the row of OUT that has the same values in the columns of --by.
+With --near, removed rows get a column duplicate_of: the number of the row that was kept, from 0. Without --near, removed rows are unchanged and in input order; the row that was kept instead is the row of OUT with the same values in the columns of --by.
 
---substring removes passages of texts instead of rows. A passage goes if it has already occurred, in an earlier row or earlier in the same row, and has at least this many bytes, or with --tokens this many tokens (separated by white space). Tokens must match exactly; the white space between them makes no difference, and the white space after the last token of a passage is removed with it. The first occurrence stays, and so does every row, even if its text \
+--substring removes passages of texts instead of rows. A passage is removed if it has already occurred, in an earlier row or earlier in the same row, and has at least this many bytes, or with --tokens this many tokens (separated by white space). Tokens must match exactly; the white space between them makes no difference, and the white space after the last token of a passage is removed with it. The first occurrence stays. Every row stays, even if its text \
 becomes empty. --removed has one row per passage: row, start and length (in bytes), first_row (the row where its beginning occurred first) and text.";
 
 /// Remove duplicate rows from tables, and keep the others in input order
@@ -127,7 +127,7 @@ pub(crate) struct DedupArgs {
         help_heading = "Passages"
     )]
     pub(crate) substring: Option<usize>,
-    /// Count the length of passages in tokens, which white space separates, not in bytes
+    /// Measure passages in tokens, which are separated by white space, instead of bytes
     #[arg(
         long,
         requires = "substring",
@@ -159,7 +159,7 @@ report! {
         removed: Option<u64>,
         /// Passages that were removed; none if rows were left out.
         cuts: Option<u64>,
-        /// Bytes that were removed; none if rows were left out, or tokens counted.
+        /// Bytes that were removed; none if rows were left out, or if tokens were counted.
         cut_bytes: Option<u64>,
         /// Tokens that were cut.
         cut_tokens: Option<u64>,

@@ -28,8 +28,8 @@ Examples:
   outcore diff old.csv new.csv --by id -o changes.csv
   outcore diff monday/ tuesday/ --by user --by time --columns user,time,amount -o d.parquet
 
-OUT has the columns diff (left, right or changed) and diff_columns (those that differ, separated by commas),
-then those of --by, and each other column twice, as NAME_left and NAME_right, in the order of the key.";
+OUT has the columns diff (left, right or changed), diff_columns (the columns that differ, separated by commas)
+and those of --by. It has each other column twice, as NAME_left and NAME_right. Rows are in the order of the key.";
 
 /// Compare two tables by key: rows in only one of them, rows that changed, and in which columns
 ///
@@ -45,8 +45,8 @@ pub(crate) struct DiffArgs {
     /// The right table, with the same columns
     #[arg(value_hint = ValueHint::AnyPath)]
     pub(crate) right: PathBuf,
-    /// Key columns to match rows on, separated by commas. Default: all columns, so that a row is in
-    /// both tables or in one, and never changed
+    /// Key columns to match rows on, separated by commas. Default: all columns; a row is then in
+    /// both tables or in one, but never changed
     #[arg(long, value_name = "COLUMN")]
     pub(crate) by: Vec<String>,
     /// Write the differences as a table: .parquet, .arrow, .feather, .arrows, .csv, .tsv or .jsonl

@@ -27,11 +27,12 @@ Examples:
 Aggregates: count, count(C), sum(C), mean(C), min(C), max(C), first(C), last(C), count_distinct(C),
 median(C), quantile(C,0.9), quantile_disc(C,0.9), arg_min(C,BY), arg_max(C,BY). C and BY are columns or
 expressions, as map takes them; a text that is the name of a column is that column. arg_min gives the
-value of C in the first row where BY is smallest, among the rows where neither is null.
-All except for count, first and last leave nulls out. Sums of integers have 64 bits and sums of decimals 38 digits; one that is larger is an error. Null is a
-group of its own. median and quantile interpolate between two values: floats for integers
-and floats, decimals of the column's type for decimals, times for dates and times. quantile_disc is
-one of the values, of any type that has an order. first and last go by the order of the input. The output is the same for any memory and threads.";
+value of C in the first row where BY is smallest, among the rows where neither is null. All aggregates
+except for count, first and last leave nulls out. Sums of integers have 64 bits and sums of decimals 38
+digits; a larger sum is an error. Null is a group of its own. median and quantile interpolate between
+two values. They give floats for integers and floats, decimals of the column's type for decimals, and
+times for dates and times. quantile_disc gives one of the values, which may have any type with an order.
+first and last follow the input order. The output is the same for any memory and threads.";
 
 /// Group the rows of tables by columns, and compute sums, counts and other values of each group
 ///

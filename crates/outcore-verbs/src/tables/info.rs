@@ -65,7 +65,7 @@ report! {
         row_groups: u64,
         /// Bytes that the rows take as they are stored.
         stored_bytes: u64,
-        /// Memory that a reader needs at least.
+        /// The least memory that a reader needs.
         memory_min_bytes: u64,
         /// Rows and values of CSV and JSON lines that were left out, or read as null: one sentence
         /// per file.

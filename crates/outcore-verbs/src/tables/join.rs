@@ -32,15 +32,16 @@ OUT has the columns of LEFT, then those of RIGHT without its --on columns. It is
 --on columns, nulls last; within a key, rows are in the order of LEFT, and the partners of a row in the
 order of RIGHT. It is the same for any memory and threads. A null equals nothing, not even another null.
 
---asof finds one partner for each row of LEFT: of the rows of RIGHT with its key, the last whose
-column is not greater. Rows without one are kept, with nulls; --how inner leaves them out.
+--asof finds one partner for each row of LEFT: among the rows of RIGHT with its key, the last one
+whose value in the column is not greater. Rows without a partner are kept, with nulls;
+--how inner leaves them out.
 
 Columns of different types are compared by value in a common type: integers and floats, decimals of any
 scale, texts, dictionaries, dates, timestamps of any unit. Nothing is rounded: a value that does not fit in
 the common type is an error. A key may have more rows than fit in memory.
 
---unordered keeps RIGHT in memory if it fits, and looks the rows of LEFT up in it, which saves the sort:
-then OUT is in the order of LEFT. If it does not fit, or with --how right, full or --asof, it is sorted.";
+--unordered keeps RIGHT in memory if it fits, and looks up the rows of LEFT in it. This saves the sort, and
+OUT is in the order of LEFT. If RIGHT does not fit, or with --how right, full or --asof, both tables are sorted.";
 
 /// Join two tables by columns that they have in common
 ///

@@ -276,7 +276,8 @@ pub(crate) fn sources_of(host: &dyn Host, names: &[PathBuf]) -> Result<Vec<Sourc
 
 /// The resources of a job that only reads `inputs`: datasets among them are files of its device.
 ///
-/// # Errors An invalid input; the volume cannot be opened.
+/// # Errors
+/// An invalid input; the volume cannot be opened.
 pub(crate) fn reading(
     host: &dyn Host,
     inputs: &[PathBuf],

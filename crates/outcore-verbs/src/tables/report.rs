@@ -13,7 +13,7 @@ pub trait Done {
     /// The summary of the engine.
     fn table(&self) -> &jobs::TableSummary;
 
-    /// The same as every verb counts it.
+    /// The traffic of the job, as every verb counts it.
     fn moved(&self) -> Moved {
         let table = self.table();
         Moved {

@@ -93,7 +93,7 @@ pub(crate) struct Settled {
 }
 
 impl Settled {
-    /// Those of `files`; fails with `no_table` if they are not tables.
+    /// The options and resources of `files`; fails with `no_table` if they are not tables.
     pub(crate) fn of(
         host: &dyn Host,
         files: &TableFileArgs,

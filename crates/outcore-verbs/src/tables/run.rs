@@ -1,7 +1,7 @@
 //! The run of a verb on tables, from the request to the report.
 //!
-//! Contract: that of the folder. The output is never an input unless the user asks for it, and the
-//! next run would not read it.
+//! Contract: that of the folder. The output is never an input, unless the user asks for that. It is
+//! never a file that the next run would read as an input.
 
 use std::path::{Path, PathBuf};
 
@@ -41,7 +41,8 @@ pub struct Ran<T> {
 
 /// Runs `work` from the inputs of `request` to its output.
 ///
-/// # Errors Usage; those of `work`.
+/// # Errors
+/// Usage; the errors of `work`.
 pub fn run<T: Done>(
     host: &dyn Host,
     request: &Request<'_>,
@@ -205,7 +206,8 @@ pub(crate) fn run_with<T: Done>(
     Ok(Ran::new(done, request.output, stored_bytes, used, notes))
 }
 
-/// The destination of `outputs`, which get a name for scratch if it is a stream.
+/// The destination of `outputs`. For a stream, `outputs` gets a path that determines the place of
+/// scratch.
 fn target_of(
     request: &Request<'_>,
     outputs: &mut Vec<PathBuf>,
@@ -243,7 +245,7 @@ fn target_of(
     })
 }
 
-/// Rejects a job that keeps a journal and cannot be resumed.
+/// Rejects a journal for a job that cannot be resumed.
 fn check_resume(
     request: &Request<'_>,
     sources: &[Source],
@@ -265,7 +267,7 @@ fn check_resume(
 }
 
 fn copied() -> Error {
-    let cause = "a compressed input is unpacked to scratch, which a killed run takes along";
+    let cause = "a compressed input is unpacked to scratch, which a killed run loses";
     refused(cause, "make a file of it first, or leave --resume out")
 }
 

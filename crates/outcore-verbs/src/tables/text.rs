@@ -28,7 +28,8 @@ pub(crate) fn check_from(tables: &TableArgs, inputs: &[PathBuf]) -> Result<()> {
 
 /// How text is read.
 ///
-/// # Errors Usage: invalid types.
+/// # Errors
+/// Usage: invalid types.
 pub fn options(tables: &TableArgs, flags: &TextFlags, inputs: &[PathBuf]) -> Result<TextOptions> {
     if !inputs.is_empty() {
         check_from(tables, inputs)?;

@@ -23,16 +23,16 @@ Examples:
   outcore window t.parquet -o w.parquet --by account --order time --add 'balance=cum_sum(amount)'
 
 Functions: row_number, rank, dense_rank, lag(C), lag(C,2), lead(C), lead(C,2), first(C), cum_sum(C),
-cum_min(C) and cum_max(C). Ranks go by the columns of --order, and equal rows share a rank. lag and
+cum_min(C) and cum_max(C). Ranks follow the columns of --order, and equal rows share a rank. lag and
 lead are null if the group has no such row. cum_sum, cum_min and cum_max are the sum, the
 smallest and the largest value up to the row, without nulls. Sums of integers have 64 bits and sums of
-decimals 38 digits; one that is larger is an error. Null is a group of its own. The output is the same
+decimals 38 digits; a larger sum is an error. Null is a group of its own. The output is the same
 for any memory and threads. `outcore windows` is for sequences of numbers.";
 
 /// Add columns to tables: numbers, ranks, neighbours and running sums of rows within groups
 ///
-/// OUT has all columns and those of --add, in the order of the groups, and within a group in that
-/// of --order; rows that are equal in both keep the order of the input.
+/// OUT has all columns and those of --add. Rows are in the order of the groups, and within a group
+/// in the order of --order; rows that are equal in both keep the order of the input.
 #[derive(Debug, Args)]
 #[command(after_long_help = WINDOW_EXAMPLES)]
 pub(crate) struct WindowArgs {

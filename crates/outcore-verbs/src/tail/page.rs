@@ -27,7 +27,7 @@ as JSON lines if a column has lists or objects.";
 pub(crate) struct TailArgs {
     #[command(flatten)]
     pub(crate) files: FileArgs,
-    /// Number of lines, records or rows to print; +5 prints all from the fifth one on
+    /// Number of lines, records or rows to print; +5 starts at the fifth one
     #[arg(short = 'n', long = "count", value_name = "K", value_parser = parse_tail_count, default_value = "10", allow_hyphen_values = true)]
     pub(crate) records: RecordCount,
     #[command(flatten)]

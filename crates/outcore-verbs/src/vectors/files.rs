@@ -76,7 +76,7 @@ report! {
         output: Place,
         /// Kind of number and dimension of the output.
         r#type: String,
-        /// The same of the input.
+        /// Kind of number and dimension of the input.
         type_in: String,
         /// The column of a table that had them; none if the input was not a table.
         column: Option<String>,
@@ -297,7 +297,8 @@ impl Verb for VectorInfo {
 ///
 /// With --nlist the index has the vectors themselves, grouped by the nearest of N centroids (IVF),
 /// and takes as much space as BASE. `knn --index --nprobe P` reads only the P nearest lists of each
-/// query. It is exact within them, may miss neighbours in others, and reports how many it missed.
+/// query. The result is exact within these lists; neighbours in other lists may be missing, and
+/// `knn` reports how many are.
 #[derive(Debug, Args)]
 #[command(
     after_long_help = INDEX_EXAMPLES,

@@ -35,9 +35,10 @@ Examples:
 /// Cluster vectors by k-means
 ///
 /// Each iteration reads the base once, gives each vector to its nearest centroid and moves each
-/// centroid to the mean of its vectors. A centroid without vectors moves to the one that is
-/// farthest from its own. The result is byte for byte the same on any processor, for any number of
-/// threads and any memory. To continue a run that was too short, pass its centroids: --init FILE.
+/// centroid to the mean of its vectors. A centroid without vectors moves to the vector that is
+/// farthest from its own centroid. The result is byte for byte the same on any processor, for any
+/// number of threads and any memory. To continue a run that was too short, pass its centroids:
+/// --init FILE.
 #[derive(Debug, Args)]
 #[command(
     after_long_help = KMEANS_EXAMPLES,
@@ -57,8 +58,8 @@ pub(crate) struct KmeansArgs {
     /// .arrow) or text (.csv, .jsonl) with the columns row and cluster. Reads the base once more
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     labels: Option<PathBuf>,
-    /// Where centroids start: k-means++ or random, on a sample of at least 4096 and 8 K vectors;
-    /// parallel (k-means||), which reads the base three times; or a file of K centroids
+    /// Where centroids start: k-means++ or random, on a sample of 8 K vectors, or 4096 if that is
+    /// more; parallel (k-means||), which reads the base three times; or a file of K centroids
     #[arg(
         long,
         value_name = "HOW",
@@ -76,7 +77,7 @@ pub(crate) struct KmeansArgs {
     /// Maximum number of iterations, or of batches
     #[arg(long, value_name = "N", default_value_t = 300)]
     max_iterations: u32,
-    /// Stop when the squares of all moves of centroids sum to at most this fraction of the mean
+    /// Stop when the squared moves of all centroids sum to at most this fraction of the mean
     /// variance of the columns
     #[arg(long, value_name = "PART", default_value_t = 1e-4)]
     tolerance: f64,

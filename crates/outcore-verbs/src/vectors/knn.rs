@@ -193,8 +193,8 @@ fn search_to_files(
     Ok(found)
 }
 
-/// Writes a row for each neighbour: the query, its rank from 0 on, the row of the base and the
-/// distance.
+/// Writes a row for each neighbour: the query, its rank, counted from 0, the row of the base and
+/// the distance.
 fn search_to_table(
     job: &Job,
     base: &VectorFile,

@@ -54,8 +54,8 @@ pub(crate) struct PairsArgs {
     /// columns first, second and distance
     #[arg(short, long, value_name = "OUT", value_hint = ValueHint::FilePath, required = true)]
     output: Option<PathBuf>,
-    /// Their distances, one minus the cosine, the squared Euclidean or the bits that differ: .npy,
-    /// .fbin, or raw f32
+    /// Distances of the pairs (one minus the cosine, the squared Euclidean distance, or the number
+    /// of bits that differ): .npy, .fbin, or raw f32
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     distances: Option<PathBuf>,
     #[command(flatten)]
@@ -328,8 +328,8 @@ impl Outputs<'_> {
         Ok(sorted)
     }
 
-    /// Writes the numbers that `ids_of` gives for each result, and limits and distances to the
-    /// files that the user names.
+    /// Writes the numbers that `ids_of` gives for each result. Limits and distances go to the files
+    /// that the user names.
     fn write_files<const N: usize>(
         &self,
         run: &Run<'_>,
@@ -408,5 +408,5 @@ fn parse_cosine(text: &str) -> std::result::Result<f64, String> {
 fn parse_square(text: &str) -> std::result::Result<f64, String> {
     let number = text.parse().ok();
     let number = number.filter(|square: &f64| (0.0..f64::INFINITY).contains(square));
-    number.ok_or_else(|| "the square of a distance is a number from 0 on".to_string())
+    number.ok_or_else(|| "the square of a distance is a number of at least 0".to_string())
 }

@@ -48,7 +48,7 @@ impl RawArgs {
     }
 }
 
-/// An empty array of distances, which tells the type of a file.
+/// An empty array of distances, which gives the type of a file.
 pub(super) const NO_DISTANCES: Array<'static> = Array::Floats {
     numbers: &[],
     wide: false,
@@ -239,7 +239,7 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// The same if the type may be for another file.
+    /// The same if `type_name` may be meant for another file.
     pub(super) fn open_typed(&self, path: &Path, type_name: Option<&str>) -> Result<VectorFile> {
         VectorFile::open_typed(&self.job, path, type_name)
     }

@@ -99,8 +99,8 @@ pub(crate) struct KnnArgs {
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub(super) distances: Option<PathBuf>,
     /// Write the edges of the graph of neighbours: pairs of a query's row and a neighbour's row,
-    /// nearest first for each query. As raw numbers, `graph convert` reads them. --distances gets
-    /// one distance per edge
+    /// nearest first for each query. `graph convert` reads them if they are raw numbers.
+    /// --distances gets one distance per edge
     #[arg(long, conflicts_with = "radius")]
     pub(super) edges: bool,
     /// Find the neighbours of every row of the base among the others

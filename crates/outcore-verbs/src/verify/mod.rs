@@ -1,9 +1,8 @@
 //! `verify`, and `sort --check`: order, count, checksum, and a comparison with other files.
 //!
-//! Contract: reads only. Records are judged as sortbenchmark.org's valsort 1.5 judges them, in its
-//! words (also for gensort records if none are wrong). With `against` it also reads those files and
-//! compares count and checksum, which do not depend on the order. Tables are checked in the order
-//! of columns, or in none.
+//! Contract: reads only. The verdict on records, and its words, are those of sortbenchmark.org's
+//! valsort 1.5. With `against` it also reads those files and compares count and checksum, which do
+//! not depend on the order. Tables are checked in the order of columns, or in none.
 
 mod lines;
 mod page;

@@ -96,9 +96,9 @@ report! {
         /// Checksum of `against`.
         against_checksum: Option<String>,
         /// Whether all checks passed: the order, and the same records. As in valsort, false for
-        /// gensort's records if there are none.
+        /// files of gensort without any record.
         ok: bool,
-        /// The result in words: of records the lines that sortbenchmark.org's valsort prints.
+        /// The result in words; for records, the lines that sortbenchmark.org's valsort prints.
         text: String,
         /// The comparison with `against` in words; none if it was not given.
         against_text: Option<String>,

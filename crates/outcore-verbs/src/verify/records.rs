@@ -107,7 +107,7 @@ pub(crate) struct OrderVerdict {
 /// `sort --check`: only whether the input is in the order that a sort would give it.
 ///
 /// # Errors
-/// As [`Verify`]; disorder is a verdict.
+/// As [`Verify`]; disorder is no error, but part of the result.
 pub(crate) fn check_order(
     host: &dyn Host,
     asked: &OrderCheck<'_>,

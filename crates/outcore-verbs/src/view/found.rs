@@ -245,8 +245,8 @@ impl Found {
 }
 
 /// Fails if a file holds other data than the view: a table, text, or a NumPy array of other
-/// records. Keys at positions in a record may be any part of a dtype; a type of whole records must
-/// be the same type.
+/// records. If the key is the whole record, the header must have the same type. Otherwise the key
+/// is at positions in a record, and only the size of the records must be the same.
 fn check_type(input: &ResolvedInput, format: &RecordFormat) -> Result<()> {
     let name = &input.source.name;
     let refused = |cause: String| Error::usage("append to view", cause).path(name);

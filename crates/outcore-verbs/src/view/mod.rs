@@ -41,8 +41,8 @@ use page::ViewRangeArgs;
 const BUILD: [Weight; 2] = [("sort runs", 1.0), ("merge runs", 1.0)];
 const MERGE: [Weight; 1] = [("merge", 1.0)];
 
-/// Fails for a directory with files of others, among which the view's would be. Runs that a killed
-/// build has left are no such files.
+/// Fails for a directory with files that do not belong to a view. Runs that a killed build has left
+/// belong to one.
 fn refuse_other_files(dir: &Path) -> Result<()> {
     let is_view = metadata::is_own_directory(dir) || dir.join("view.json").exists();
     metadata::refuse_others("view", dir, |name| is_view || name.starts_with("run-"))
@@ -166,8 +166,8 @@ fn begin(host: &dyn Host, job: &Job, inputs: &[PathBuf], dir: &Path) {
     }));
 }
 
-/// The ranks of the requested records, for which `find` finds those of a key; nothing if all are
-/// requested.
+/// The ranks of the requested records; nothing if all are requested. `find` finds the ranks of the
+/// records with a key.
 fn wanted_by(
     args: &ViewRangeArgs,
     records: u64,

@@ -144,9 +144,9 @@ pub(crate) struct ViewRangeArgs {
     /// negative numbers as in Python
     #[arg(long, value_name = "I..J", allow_hyphen_values = true, conflicts_with_all = ["from_key", "to_key", "key"])]
     pub(crate) range: Option<String>,
-    /// Start at the first record with this key or a later one. Numbers in decimal, bytes as text or
-    /// as 0x and hexadecimal digits; several with commas. For lines, a line that has the key. For
-    /// tables, values of the first columns of the order as in CSV
+    /// Start at the first record with this key or a later one. Write numbers in decimal, and bytes
+    /// as text or as 0x and hexadecimal digits; separate several by commas. For lines, give a line
+    /// that has the key; for tables, the values of the first columns of the order, as in CSV
     #[arg(long, value_name = "KEY", allow_hyphen_values = true)]
     pub(crate) from_key: Option<String>,
     /// Stop before the first record with this key or a later one
@@ -257,7 +257,7 @@ pub(crate) struct ViewMountArgs {
 report! {
     /// The plan of a view.
     pub(crate) struct ViewPlan {
-        /// Runs, as first sorted.
+        /// Runs that the sort makes, before any merge.
         runs: u64,
         /// Bytes of a run.
         run_bytes: u64,
@@ -267,7 +267,7 @@ report! {
         areas: usize,
         /// Bytes of an area.
         area_bytes: usize,
-        /// The number of runs that each merge beforehand combines.
+        /// For each merge that comes before the view, the number of runs that it combines.
         merges: Vec<u64>,
         /// Bytes that will be read.
         predicted_read_bytes: u64,

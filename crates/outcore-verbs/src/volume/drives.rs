@@ -1,8 +1,8 @@
 //! `volume add`, `remove` and `rebalance`: drives join and leave, and datasets move.
 //!
-//! Contract: the drives file names a new drive before it is part of the volume, and an old one
-//! until it no longer is. Datasets that were given up are reported, and the command then ends with
-//! an error.
+//! Contract: the drives file names a new drive before the volume uses it, and an old drive until
+//! the volume no longer uses it. Datasets that were given up are reported, and the command then
+//! ends with an error.
 
 use outcore::{Error, Result};
 use outcore_front::volumes;
@@ -19,7 +19,7 @@ use crate::host::{Host, Weight, watch};
 use crate::report::{Listed, Moved, Stopwatch};
 use crate::verb::{Verb, Words};
 
-/// What the rewriting of datasets moved.
+/// The traffic of rewriting datasets with this many bytes.
 fn moved(bytes: u64) -> Moved {
     Moved {
         read_bytes: bytes,

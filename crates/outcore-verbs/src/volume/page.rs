@@ -68,8 +68,8 @@ pub(crate) struct ReplaceArgs {
 ///
 /// A new drive gets a label and the manifests, and the drives file names it. Datasets stay where
 /// they are; new ones use the drive, in proportion to its weight. `volume rebalance` moves the
-/// others. A drive that is being removed stays. A command that was killed continues when it is
-/// repeated.
+/// others. Naming a drive that is being removed cancels its removal. A command that was killed
+/// continues when it is repeated.
 #[derive(Debug, Args)]
 pub(crate) struct AddArgs {
     /// Directories on new drives, or names that the drives file has already
@@ -80,10 +80,10 @@ pub(crate) struct AddArgs {
 /// Remove a drive from a volume
 ///
 /// Datasets that use the drive are written anew without it: from the drive, or, if it is missing,
-/// from the other drives. Then its label goes, and its name in the drives file. From the start, new
-/// datasets do without the drive. A missing drive no longer prevents writes then, and its contents
-/// no longer count if it comes back. A command that was killed continues when it is repeated;
-/// `volume add` keeps a drive that is present.
+/// from the other drives. Then the command removes its label, and its name from the drives file.
+/// From the start, new datasets do not use the drive. A missing drive then does not prevent writes,
+/// and its contents do not count if it comes back. A command that was killed continues when it is
+/// repeated; `volume add` cancels the removal of a drive that is present.
 #[derive(Debug, Args)]
 pub(crate) struct RemoveArgs {
     /// The drive to remove, by its name in the drives file
@@ -99,8 +99,8 @@ pub(crate) struct RemoveArgs {
 /// Move datasets so that every drive has its share by weight
 ///
 /// Each dataset whose bytes are on the wrong drives is written anew under its name, and its old
-/// files then go. It can be read all the time. A command that was killed continues when it is
-/// repeated.
+/// files are then removed. The dataset can be read all the time. A command that was killed
+/// continues when it is repeated.
 #[derive(Debug, Args)]
 pub(crate) struct RebalanceArgs {
     #[command(flatten)]
@@ -110,7 +110,7 @@ pub(crate) struct RebalanceArgs {
 /// A limit on the rate of a pass over datasets.
 #[derive(Debug, Args)]
 pub(crate) struct RateArgs {
-    /// At most so many bytes per second, such as 200MB/s, so that other jobs have the rest
+    /// Limit on bytes per second, such as 200MB/s, so that other jobs have the rest
     #[arg(long = "limit", value_name = "RATE", value_parser = units::parse_positive_rate)]
     pub(crate) limit_bytes_per_s: Option<u64>,
 }
@@ -124,9 +124,9 @@ impl RateArgs {
 
 /// Show the drives of a volume, and what is at risk
 ///
-/// Each drive has its directory, the bytes of datasets on it, its share by weight, if that differs,
-/// and its free bytes. Datasets that cannot be read, or whose redundancy is incomplete, are listed
-/// with the drives that are missing or have lost them.
+/// For each drive, it shows the directory, the bytes of datasets, the share by weight if that
+/// differs, and the free bytes. Datasets that cannot be read, or whose redundancy is incomplete,
+/// are listed with the drives that are missing or have lost them.
 #[derive(Debug, Args)]
 pub(crate) struct StatusArgs {}
 
@@ -134,8 +134,8 @@ pub(crate) struct StatusArgs {}
 ///
 /// Exits with 4 if anything is damaged; drive, file and offset go to standard output. Without
 /// names, orphans (files that belong to no dataset) are reported too. Damaged or lost labels and
-/// copies of manifests are restored from other drives. On a volume with parity or a mirror, so are
-/// the data.
+/// copies of manifests are restored from other drives. On a volume with parity or a mirror, damaged
+/// data are restored as well.
 #[derive(Debug, Args)]
 pub(crate) struct ScrubArgs {
     /// Datasets to read. Default: all
@@ -297,9 +297,11 @@ report! {
         /// Bytes of data.
         bytes: u64,
         /// `none` if it can be read without any one drive, `single` if each of `drives` holds a
-        /// part of it alone, `incomplete` if its redundancy is, `unreadable` if it cannot be read.
+        /// part of it alone, `incomplete` if its redundancy is incomplete, `unreadable` if it
+        /// cannot be read.
         risk: String,
-        /// The drives that are missing or have lost its file; for `single`, those that hold it.
+        /// The drives that are missing or have lost its file; for `single`, the drives that hold
+        /// the only copy of a part.
         drives: Vec<String>,
         /// Whether `rebalance` would move it.
         is_unequal: bool,
@@ -322,7 +324,7 @@ report! {
         /// Bytes of datasets that it would have if `rebalance` could move all of them.
         share_bytes: u64,
         /// `full` if it takes new data, `leaving` if it is being removed, `lost` if it was missing
-        /// then.
+        /// when its removal began.
         standing: String,
     }
 }
@@ -370,7 +372,7 @@ report! {
         drive: String,
         /// The file on it.
         path: String,
-        /// First byte in that file of the part that its checksum covers.
+        /// The position in that file of the part that the checksum covers.
         offset_bytes: u64,
         /// Bytes of that part.
         len_bytes: u64,

@@ -61,8 +61,8 @@ impl Verb for Replace {
         }
         if replaced.was_done {
             host.remark(
-                "the drive had been replaced and is there: nothing was left to do; `outcore volume \
-                 scrub` looks for damage",
+                "the drive is already replaced, so nothing was left to do; `outcore volume scrub` \
+                 looks for damage",
             );
         }
         let moved = Moved {

@@ -169,7 +169,7 @@ impl Verb for Status {
         let single = report.risks.0.iter().filter(is_single).count() as u64;
         if single > 0 {
             words.lines(&format!(
-                "{} without redundancy: a lost drive loses what it holds of them",
+                "{} without redundancy: if a drive is lost, its part of them is lost",
                 units::counted(single, "dataset")
             ));
         }
@@ -297,7 +297,8 @@ impl Verb for Scrub {
         let hint = match is_left {
             true => "put these datasets again, and replace a drive that is listed more than once",
             false => {
-                "all damage was repaired from other drives; replace a drive that is listed again"
+                "all damage was repaired from other drives; if a later scrub lists a drive again, \
+                 replace that drive"
             }
         };
         Some(Error::corrupt(SCRUB, format!("{count} damaged")).hint(hint))

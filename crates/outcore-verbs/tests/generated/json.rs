@@ -40,7 +40,7 @@ pub(crate) fn sections() -> String {
 /// The tables of verbs.
 struct Reports {
     text: String,
-    /// Reports that have a table, and the verbs that it is of.
+    /// The verb whose section has the table of a report, by the name of the report.
     told: BTreeMap<&'static str, &'static str>,
 }
 

@@ -98,7 +98,8 @@ const NOT_OF_ARRAYS: [&str; 12] = [
 ];
 /// The letters of GNU sort, which the command has as an option each.
 const ORDER: &str = "For lines and CSV, letters of GNU sort for keys without letters of their own: `\"n\"` compares numbers, `\"g\"` floating-point numbers, `\"h\"` sizes such as 2K, `\"M\"` months, `\"V\"` versions, `\"f\"` ignores case, `\"b\"` leading blanks, `\"d\"` and `\"i\"` signs, `\"R\"` is a random order that keeps equal keys together, `\"r\"` reverses";
-/// Keywords that take more than texts, with their types and what makes words of them.
+/// Keywords that take more than texts, with their types and the functions that turn their values
+/// into words.
 const SPECIAL: [(&str, &str, &str); 9] = [
     ("lines", "LinesHow", "lines"),
     ("bloom", "Keys | None", "columns"),
@@ -123,11 +124,11 @@ const SIZES: [&str; 8] = [
 ];
 /// Operands that are files or directories and no data.
 const OPERANDS: [&str; 5] = ["dir", "dirs", "drives", "source", "target"];
-/// What Python adds to options.
+/// Sentences that Python adds to the help of options.
 const RECORDS: [(&str, &str); 4] = [
     (
         "dtype",
-        "Any dtype of NumPy's says it too. `u8` and `i8` mean one thing here and another to NumPy, and are rejected.",
+        "A dtype of NumPy also works. `u8` and `i8` mean one thing here and another to NumPy, and are rejected.",
     ),
     (
         "record",
@@ -136,19 +137,19 @@ const RECORDS: [(&str, &str); 4] = [
     ("key", ""),
     (
         "lines",
-        "`True` takes text alone for lines, and `\"any\"` any bytes.",
+        "`True` accepts only text as lines, and `\"any\"` accepts any bytes.",
     ),
 ];
 /// A keyword of a function.
 pub(crate) struct Keyword {
-    /// The options, by what the definition calls them.
+    /// The options, by their names in the definition.
     pub(crate) ids: Vec<&'static str>,
     pub(crate) name: String,
     pub(crate) annotation: String,
-    /// Nothing where it has to be given.
+    /// Nothing if the keyword must be given.
     pub(crate) default: Option<String>,
-    /// The function that makes words of it, and the option; none for files, which come after the
-    /// words.
+    /// The function that turns its value into words, and the option; none for files, which come
+    /// after the words.
     pub(crate) option: Option<(&'static str, String)>,
     pub(crate) doc: String,
 }
@@ -174,7 +175,7 @@ pub(crate) fn is_left_out(arg: &Arg, inputs: Inputs) -> bool {
     LEFT_OUT.contains(&id) || is_rejected || is_never_passed
 }
 
-/// The keywords of the verb `command`, with that of the order of lines where it has one.
+/// The keywords of the verb `command`, with the keyword of the order of lines if the verb has one.
 pub(crate) fn with_order(
     keywords: impl Iterator<Item = Keyword>,
     command: &Command,
@@ -221,7 +222,7 @@ pub(crate) fn keyword(arg: &Arg, inputs: Inputs) -> Keyword {
         doc.push('.');
     }
     if OPPOSITES.contains(&id) {
-        doc = format!("`False` if this is so: {doc}");
+        doc = format!("`False` means: {doc}");
     }
     if let Some((_, more)) = RECORDS
         .iter()
@@ -272,7 +273,7 @@ fn special_of(
     special.find(|(known, ..)| *known == name && !is_plain_flag(arg))
 }
 
-/// The type of a keyword of records and keys, and what makes words of it.
+/// The type of a keyword of records and keys, and the function that turns its value into words.
 fn kind_of_keys(name: &str) -> Option<(&'static str, &'static str)> {
     match name {
         "dtype" => Some(("npt.DTypeLike | None", "dtype")),
@@ -284,7 +285,7 @@ fn kind_of_keys(name: &str) -> Option<(&'static str, &'static str)> {
     }
 }
 
-/// Whether the type that this tells from others is one of whole numbers.
+/// Whether the type that `is` recognises is one of whole numbers.
 fn is_whole(is: &impl Fn(TypeId) -> bool) -> bool {
     let numbers = [
         TypeId::of::<u32>(),
@@ -296,7 +297,7 @@ fn is_whole(is: &impl Fn(TypeId) -> bool) -> bool {
     numbers.into_iter().any(is)
 }
 
-/// The type of the keyword `name`, its default, and what makes words of it.
+/// The type of the keyword `name`, its default, and the function that turns its value into words.
 fn kind_of(arg: &Arg, name: &str, inputs: Inputs) -> (String, Option<String>, &'static str) {
     let many_values = arg
         .get_num_args()
@@ -361,7 +362,7 @@ fn kind_of(arg: &Arg, name: &str, inputs: Inputs) -> (String, Option<String>, &'
             "dtype" => needs("npt.DTypeLike", "dtype"),
             "condition" | "expression" | "how" => needs("Expression", "text"),
             "expressions" => needs("Expressions", "joined"),
-            // Behind the output, which may be left out.
+            // It follows the output, which may be left out, so it needs a default.
             "by" => of("Keys", "()", "listed"),
             _ if is_whole => needs("SupportsIndex", number),
             _ if !choices.is_empty() => needs(&format!("Literal[{choices}]"), "text"),

@@ -84,7 +84,7 @@ fn the_reference_of_json_has_the_fields_of_all_reports() {
     );
 }
 
-/// The options of all verbs, by what the definition calls them.
+/// The options of all verbs, by their names in the definition.
 #[derive(Default)]
 struct Ids(Vec<String>);
 

@@ -31,7 +31,7 @@ const PHRASES: [(&str, &str); 82] = [
         "; -5 prints all but the last 5",
         "; a negative number takes all but that many at the end",
     ),
-    ("; +5 prints all from the fifth one on", ""),
+    ("; +5 starts at the fifth one", ""),
     (", as `shuf -n` does", ""),
     // Standard input and output.
     (
@@ -171,12 +171,12 @@ const PHRASES: [(&str, &str); 82] = [
     ("repeat for several", "a list for several"),
     (
         "; repeat to AND conditions",
-        "; of several conditions all are",
+        "; several conditions must all be true",
     ),
     // Tools and options of a shell.
     (
         "The output is that of `sort -u`; with --count, that of `sort | uniq -c`, or for records each record followed by an 8-byte count. With keys (-k, or --by for CSV, JSON lines and FASTQ)",
-        "The output is in order. With --count each line stands behind its count, as GNU uniq writes it, and each record in front of an 8-byte count. With keys (--key, or --by for columns)",
+        "The output is in order. With --count, each line follows its count, as GNU uniq writes it, and each record precedes an 8-byte count. With keys (--key, or --by for columns)",
     ),
     ("as with `split -n l/K`, ", ""),
     ("With -n, parts", "With --parts, parts"),
@@ -218,7 +218,7 @@ const PHRASES: [(&str, &str); 82] = [
         "Expressions are those of `map`; with --where there is no index",
     ),
     (
-        "Whole records of any kind are counted by `outcore unique --count`, lines too",
+        "`outcore unique --count` counts whole records of any kind, and lines",
         "`unique` with --count counts whole records of any kind, and lines",
     ),
     (
@@ -268,10 +268,10 @@ const PHRASES: [(&str, &str); 82] = [
     ),
     (
         "Count only numbers from LOW to HIGH",
-        "Count only numbers in this range, its ends among them",
+        "Count only numbers in this range, including its ends",
     ),
     ("; those of --train", "; those of `train`"),
-    ("Write N Parquet files", "Write so many Parquet files"),
+    ("Write N Parquet files", "Write this many Parquet files"),
 ];
 /// Names of values that are parameters.
 const VALUES: [(&str, &str); 4] = [

@@ -31,8 +31,8 @@ from __future__ import annotations
 const RAISING: &str = "sort";
 /// A verb that returns a report if it has no output and its result is no table.
 const REPORTING: &str = "count-by";
-/// Verbs whose functions have other names: those of these names take what is in memory, or make an
-/// object.
+/// Verbs whose functions have other names, because a function with the verb's name takes data in
+/// memory, or makes an object.
 const FUNCTIONS: [(&str, &str); 7] = [
     ("config show", "settings"),
     ("drives probe", "probe_drives"),
@@ -42,9 +42,9 @@ const FUNCTIONS: [(&str, &str); 7] = [
     ("view build", BUILDING),
     ("volume create", "_create"),
 ];
-/// The function that gives the view that its verb builds.
+/// The function that returns the view that its verb builds.
 const BUILDING: &str = "sort_view";
-/// The types of a keyword that say what the view of [`BUILDING`] is.
+/// The types of a keyword that determine the class of the view from [`BUILDING`].
 const BUILT: [(&str, &str, &str); 5] = [
     ("lines", "Literal[True, \"any\"]", "LineView"),
     ("csv", "Literal[True]", "LineView"),
@@ -67,7 +67,7 @@ pub(crate) fn is_of_command(name: &str) -> bool {
     OF_COMMAND.contains(&name)
 }
 
-/// The modules, with what their heads say of their verbs.
+/// The modules, and the end of the first line of each, after "Verb".
 const MODULES: [(Place, &str); 8] = [
     (Place::Lines, "s on all of the lines, records or rows"),
     (
@@ -129,11 +129,11 @@ impl Place {
     }
 }
 
-/// What is made of the verbs.
+/// The Python code that is generated from the verbs.
 pub(crate) struct Package {
     /// The modules, in the order of [`MODULES`].
     pub(crate) modules: [String; 8],
-    /// The statement that lists the names which the package has of them and of the reports.
+    /// The statement that lists the names of functions and reports that the package offers.
     pub(crate) names: String,
 }
 
@@ -267,11 +267,11 @@ fn has_word(text: &str, name: &str) -> bool {
 struct Module {
     place: Place,
     text: String,
-    /// What it offers.
+    /// The names that it offers.
     names: Vec<String>,
     /// The reports that its functions give.
     reports: Vec<&'static str>,
-    /// By keyword the words of it, each with the verbs that have them.
+    /// For each keyword its words, each with the verbs that have them.
     options: BTreeMap<String, BTreeMap<String, Vec<&'static str>>>,
     /// The functions that document keywords, by keyword and text.
     documented: BTreeMap<(String, String), String>,
@@ -362,7 +362,7 @@ impl Module {
         let arguments = command.get_arguments().filter(is_taken);
         let keywords = arguments.map(|arg| keyword(arg, V::INPUTS));
         let keywords: Vec<Keyword> = with_order(keywords, &command);
-        // As in Python's own functions: what, whereto, and the rest.
+        // As in Python's own functions: the source, the destination, and the rest.
         let is_dst_optional = keywords
             .iter()
             .any(|keyword| keyword.name == "dst" && keyword.default.is_some());
@@ -469,7 +469,8 @@ impl Module {
         ));
     }
 
-    /// What the function that builds views gives, by the arguments that say what they hold.
+    /// The results of the function that builds views, by the arguments that give the kind of a
+    /// view.
     fn built_overloads(&mut self, parameters: &[String]) {
         for (at, (said, annotation, class)) in BUILT.into_iter().enumerate() {
             let parameter = |parameter: &String| {
@@ -565,7 +566,7 @@ impl Module {
             if keeps && keyword.name == "dst" {
                 doc.push_str(match command.get_name() {
                     REPORTING => {
-                        " Without it counts of a table are a `Table`, others are in the report."
+                        " Without it, counts of a table are a `Table`; others are in the report."
                     }
                     _ => " Without it the result is a `Table`.",
                 });
@@ -617,7 +618,7 @@ impl Module {
         let is_spelled = is_spelled || self.place == Place::Arrays;
         assert!(is_spelled, "messages call {} {spelled}", keyword.name);
         let default = match (&keyword.name[..], &keyword.default) {
-            // Whether a table may be kept is no matter of words.
+            // The words do not show whether a table may be kept.
             ("dst", _) => "None",
             (_, default) => default.as_deref().unwrap_or("..."),
         };
@@ -629,15 +630,15 @@ impl Module {
 
 const RAISES: &str = "
     Raises:
-        UsageError: The request makes no sense, or something is in the way.
-        MemoryBudgetError: The memory allowed is too little; the text says what would do.
+        UsageError: The request is invalid, or an existing file is in the way.
+        MemoryBudgetError: The allowed memory is too small; the text names an amount that is enough.
         NoSpaceError: Too little room for scratch or output.
         IoError: The system failed an operation.
-        CorruptError: Scratch rotted, or an input is damaged or changed while it was read.
+        CorruptError: Scratch or an input is damaged, or an input changed while it was read.
         KeyboardInterrupt: Ctrl-C; nothing is left behind.";
 /// The type and default of `dst` where the result is kept.
 const KEPT: &str = "None = None";
-const VOLUME: &str = "The drives file of a volume: where a file is taken, `\"@name\"` is a dataset on it. By default \
-                      that of `OUTCORE_VOLUME`.";
-const PROGRESS: &str = "`True` for a bar, or a function that is called with a `Progress` a few times a second. What it \
-                        raises stops the job.";
+const VOLUME: &str = "The drives file of a volume. In place of a file, `\"@name\"` is then a dataset on the volume. Default: \
+                      `OUTCORE_VOLUME`.";
+const PROGRESS: &str = "`True` for a bar, or a function that is called with a `Progress` a few times per second. An \
+                        exception that it raises stops the job.";

@@ -27,7 +27,7 @@ from pathlib import Path
 
 from ._summary import JobReport, Report
 "#;
-/// The report that all reports of verbs go on from.
+/// The report that all reports of verbs extend.
 const JOB: &str = "JobSummary";
 
 /// The import of what the reports on places extend.

@@ -4,28 +4,31 @@
 
 /// Options that change no result, and why; `*` stands for every kind.
 pub(super) const NEUTRAL: [(&str, &str); 29] = [
-    ("memory_bytes", "how much may be used, not what is made"),
+    (
+        "memory_bytes",
+        "how much memory may be used, not the result",
+    ),
     ("threads", "as --memory"),
     ("io", "as --memory"),
     ("drives", "where scratch goes"),
     ("drives_file", "where scratch goes"),
     ("limit_bytes", "how much scratch may be used"),
-    ("run_bytes", "how a view is cut, not what it holds"),
+    ("run_bytes", "how a view is cut, not its contents"),
     (
         "force",
-        "whether a file that is there may be replaced, and none is",
+        "whether an existing file may be replaced, and no file exists",
     ),
     (
         "replace",
-        "lines replace any file, as GNU sort has it; others say that no input is the output",
+        "lines replace any file, as in GNU sort; other outputs of the samples are not inputs",
     ),
-    ("resume", "how a killed run goes on, not what is made"),
-    ("verify_output", "checks what is made"),
+    ("resume", "how a killed run continues, not the result"),
+    ("verify_output", "checks the result"),
     ("explain", "shows a plan on standard error"),
     ("trace", "records the I/O of the run in a file of its own"),
-    ("json", "how the result is told"),
-    ("quiet", "what is told beside the result"),
-    ("verbose", "what is told beside the result"),
+    ("json", "the form of the report"),
+    ("quiet", "the messages next to the result"),
+    ("verbose", "the messages next to the result"),
     ("color", "how messages look"),
     ("volume", "where datasets are"),
     ("help", "prints help"),
@@ -36,15 +39,15 @@ pub(super) const NEUTRAL: [(&str, &str); 29] = [
     ("compress_program", "GNU's: scratch is not compressed"),
     (
         "random_source",
-        "GNU's: the seed of -R, without which it means nothing",
+        "GNU's: the seed of -R, and the samples have no -R",
     ),
-    ("is_lines", "says what the input is taken for anyhow"),
-    ("csv", "says what the input is taken for anyhow"),
-    ("jsonl", "says what the input is taken for anyhow"),
-    ("fastq", "says what the input is taken for anyhow"),
+    ("is_lines", "names the kind that the input has anyway"),
+    ("csv", "names the kind that the input has anyway"),
+    ("jsonl", "names the kind that the input has anyway"),
+    ("fastq", "names the kind that the input has anyway"),
 ];
 
-/// The same of some commands and kinds of input.
+/// Options that change no result of some command on some kind of input, and why.
 pub(super) const NEUTRAL_FOR: [(&str, &str, &str, &str); 37] = [
     (
         "unique",
@@ -56,31 +59,31 @@ pub(super) const NEUTRAL_FOR: [(&str, &str, &str, &str); 37] = [
         "lookup",
         "lines",
         "lines",
-        "says what the input is taken for anyhow",
+        "names the kind that the input has anyway",
     ),
     (
         "count-by",
         "table",
         "columns",
-        "other columns are not in the result anyhow",
+        "the result never has other columns",
     ),
     (
         "reverse",
         "npy",
         "keys",
-        "a part of what a record is, and no order is made",
+        "a part of the type of a record, and the command makes no order",
     ),
     (
         "unique",
         "dataset",
         "separator",
-        "fields are only of keys, and no key is given",
+        "only keys have fields, and no key is given",
     ),
     (
         "sort",
         "*",
         "seed",
-        "chooses samples and drives; it is the seed of -R, without which it means nothing",
+        "chooses samples and drives; only with -R does it change the order",
     ),
     (
         "sort",
@@ -94,12 +97,17 @@ pub(super) const NEUTRAL_FOR: [(&str, &str, &str, &str); 37] = [
         "on_error",
         "no row of the sample lacks its key",
     ),
-    ("sort", "csv", "separator", "the sample has this one"),
+    (
+        "sort",
+        "csv",
+        "separator",
+        "it is the separator of the sample",
+    ),
     (
         "sort",
         "lines",
         "separator",
-        "fields are only of keys, and no key is given",
+        "only keys have fields, and no key is given",
     ),
     (
         "unique",
@@ -111,13 +119,13 @@ pub(super) const NEUTRAL_FOR: [(&str, &str, &str, &str); 37] = [
         "unique",
         "lines",
         "separator",
-        "fields are only of keys, and no key is given",
+        "only keys have fields, and no key is given",
     ),
-    ("*", "table", "union", "one file lacks no column"),
-    ("*", "csv table", "union", "one file lacks no column"),
-    ("*", "jsonl table", "union", "one file lacks no column"),
-    ("*", "csv table", "infer", "what the command does anyhow"),
-    ("*", "jsonl table", "infer", "what the command does anyhow"),
+    ("*", "table", "union", "a single file lacks no column"),
+    ("*", "csv table", "union", "a single file lacks no column"),
+    ("*", "jsonl table", "union", "a single file lacks no column"),
+    ("*", "csv table", "infer", "what the command does anyway"),
+    ("*", "jsonl table", "infer", "what the command does anyway"),
     (
         "*",
         "*",
@@ -128,25 +136,25 @@ pub(super) const NEUTRAL_FOR: [(&str, &str, &str, &str); 37] = [
         "head",
         "*",
         "zero_terminated",
-        "there are fewer lines than are asked for",
+        "the sample has fewer lines than the option asks for",
     ),
     (
         "merge",
         "*",
         "stable",
-        "equal records of the sample are the same in all bytes, and rows of tables keep their order anyhow",
+        "equal records of the sample are the same in all bytes, and rows of tables keep their order anyway",
     ),
     (
         "verify",
         "*",
         "against",
-        "it is compared, and the exit code says the same",
+        "the samples are equal, so the exit code is the same",
     ),
     (
         "verify",
         "*",
         "ties",
-        "records of the sample are numbers, which are all key",
+        "records of the sample are numbers, and the whole number is the key",
     ),
     (
         "verify",
@@ -158,13 +166,13 @@ pub(super) const NEUTRAL_FOR: [(&str, &str, &str, &str); 37] = [
         "verify",
         "*",
         "null",
-        "shown in the checksum on standard error",
+        "the checksum on standard error shows it",
     ),
     (
         "verify",
         "*",
         "columns",
-        "shown in the checksum on standard error",
+        "the checksum on standard error shows it",
     ),
     (
         "view build",
@@ -176,13 +184,13 @@ pub(super) const NEUTRAL_FOR: [(&str, &str, &str, &str); 37] = [
         "view build",
         "*",
         "separator",
-        "fields are only of keys, and no key is given",
+        "only keys have fields, and no key is given",
     ),
     (
         "window",
         "*",
         "first",
-        "kept rows are all of the sample's small groups",
+        "the groups of the sample are so small that all of their rows are kept",
     ),
     (
         "join",
@@ -190,48 +198,49 @@ pub(super) const NEUTRAL_FOR: [(&str, &str, &str, &str); 37] = [
         "suffix",
         "no column of the sample is in both tables",
     ),
-    ("lookup", "*", "side", "no key of the sample is there twice"),
-    ("*", "npy", "record_bytes", "says what the header says"),
+    ("lookup", "*", "side", "no key of the sample occurs twice"),
+    ("*", "npy", "record_bytes", "repeats what the header says"),
     (
         "shuffle",
         "npy",
         "keys",
-        "a part of what a record is, and no order is made",
+        "a part of the type of a record, and the command makes no order",
     ),
     (
         "head",
         "npy",
         "keys",
-        "a part of what a record is, and no order is made",
+        "a part of the type of a record, and the command makes no order",
     ),
     (
         "tail",
         "npy",
         "keys",
-        "a part of what a record is, and no order is made",
+        "a part of the type of a record, and the command makes no order",
     ),
     (
         "sample",
         "npy",
         "keys",
-        "a part of what a record is, and no order is made",
+        "a part of the type of a record, and the command makes no order",
     ),
     (
         "split",
         "npy",
         "keys",
-        "a part of what a record is, and no order is made",
+        "a part of the type of a record, and the command makes no order",
     ),
     (
         "group-by",
         "*",
         "columns",
-        "other columns are not in the result anyhow",
+        "the result never has other columns",
     ),
 ];
 
-/// Options that show only on other words of a sample: command, kind, option, words and what is in
-/// their place. Where the new words fail without the option, it counts if they succeed with it.
+/// Options that have an effect only if other words replace words of a sample: command, kind,
+/// option, words and their replacement. If the new words fail without the option, it is enough that
+/// they succeed with it.
 pub(super) const OTHER_WORDS: [(&str, &str, &str, &str, &str); 27] = [
     ("verify", "npy", "by", "sorted.npy", "fields.npy"),
     ("*", "npy", "by", "array.npy", "fields.npy"),
@@ -316,8 +325,8 @@ pub(super) const OTHER_WORDS: [(&str, &str, &str, &str, &str); 27] = [
     ("split", "csv", "separator", "rows.csv", "long.csv"),
 ];
 
-/// Options that say what an input is, or how it is read: what is wrong after them may be something
-/// else.
+/// Options that say what an input is, or how it is read. With them, an error may be about another
+/// option.
 pub(super) const SAYS_WHAT: [&str; 12] = [
     "format",
     "record_bytes",
@@ -366,7 +375,7 @@ pub(super) struct Sample {
     pub(super) kind: &'static str,
     /// Words before the output.
     pub(super) words: &'static str,
-    /// Where the result goes; standard output without.
+    /// The destination of the result; empty for standard output.
     pub(super) output: &'static str,
 }
 
@@ -636,7 +645,7 @@ pub(super) const OF_TABLES: [Sample; 24] = [
 /// Subcommands that wait for the user.
 pub(super) const EXEMPT_BELOW: [(&str, &str); 1] = [("view mount", "serves until it is stopped")];
 
-/// A value for each option that takes one, by what the definition calls it.
+/// A value for each option that takes one, by the name of the option in the definition.
 pub(super) fn value_of(command: &str, kind: &str, id: &str) -> Option<&'static str> {
     let value = match (command, id) {
         ("sort" | "unique" | "view build", "by") if kind == "table" => "name",

@@ -169,7 +169,7 @@ fn lines_are_resumed_with_other_memory_and_threads_unless_the_memory_is_too_litt
     job.is_whole("more memory");
 }
 
-/// Each run divides buckets that are distributed again in another way.
+/// Some buckets are distributed again, and each run divides these in another way.
 #[test]
 fn a_sort_of_several_distributions_is_resumed_from_any_part_of_its_output() {
     let lines = lines_of(600_000, 9, |numbers, _| {

@@ -43,9 +43,7 @@ impl<'a> Keys<'a> {
             _ => records::decide(&request, inputs).map(drop),
         };
         decided.map_err(|error| match error.kind() {
-            Kind::Usage => {
-                error.hint("give keys of the same type as the records that they are looked for in")
-            }
+            Kind::Usage => error.hint("give keys of the same type as the records"),
             _ => error,
         })?;
         let key_bytes = format.record_bytes();
@@ -101,7 +99,8 @@ fn has_keys_of(records: &RecordFormat, others: &RecordFormat) -> bool {
 
 /// All bytes of keys.
 ///
-/// # Errors Memory: the keys take more than half of it.
+/// # Errors
+/// Memory: the keys take more than half of it.
 pub(super) fn bytes_of(job: &Job, path: &Path, inputs: &[ResolvedInput]) -> Result<Vec<u8>> {
     let data_bytes = data_bytes(inputs);
     if data_bytes > job.budget.free_bytes() / 2 {

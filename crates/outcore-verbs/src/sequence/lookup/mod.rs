@@ -39,9 +39,9 @@ Examples:
   outcore lookup --lines words.txt --keys queries.txt -o ranks.npy
   outcore lookup by-time.view --keys events.bin -o ranks.npy
 
-If keys are evenly spread, each takes two or three reads of 4 KiB, with many reads in flight. A rank may be the number of records, which is not a position. The keys have the same type as the file; with --key, a key is a whole record. Ranks are u64, so they \
-can go to `outcore gather --at`. A directory is a view: the blocks of its runs that \
-have keys are read, all with many reads in flight.";
+If keys are evenly spread, each takes two or three reads of 4 KiB, with many reads in flight. A rank can equal the number of records; then it is not a position. The keys have the same type as the file; with --key, a key is a whole record. Ranks are u64, so they \
+can go to `outcore gather --at`. A directory is a view: outcore reads the blocks of \
+its runs that have the keys, with many reads in flight.";
 
 /// Find where keys belong in sorted files, as numpy.searchsorted does
 ///

@@ -5,8 +5,8 @@
 //! which appears whole or not at all.
 //!
 //! Bounds: as [`outcore::primitives::lookup()`] for the keys that are looked up at a time; with
-//! `--values` keys that do not fit are looked up twice, since a file's length is known before it is
-//! written.
+//! `--values` keys that do not fit are looked up twice, because the length of a file must be known
+//! before it is written.
 
 use std::cell::Cell;
 use std::time::Instant;
@@ -36,7 +36,8 @@ const PLACE_BYTES: u64 = 256;
 
 /// Looks up keys in files of records.
 ///
-/// # Errors Usage: keys of another type. Errors of reading and writing.
+/// # Errors
+/// Usage: keys of another type. Errors of reading and writing.
 pub(super) fn in_records(host: &dyn Host, args: &LookupArgs) -> Result<LookupSummary> {
     let files = std::slice::from_ref(&args.keys);
     let files = inputs::open_files(files, host.names())?;
@@ -276,7 +277,8 @@ struct Parts {
 impl Parts {
     /// The file of `count` items, to be written to `output`.
     ///
-    /// # Errors Memory: the output is not a regular file. Errors of creating it.
+    /// # Errors
+    /// Memory: the output is not a regular file. Errors of creating it.
     fn create(
         job: &Job,
         output: &Output,
@@ -318,9 +320,10 @@ impl Parts {
         self.together.write(0, at_bytes, bytes)
     }
 
-    /// Publishes the file, and returns all work since a point in time.
+    /// Publishes the file, and returns all work since `started`.
     ///
-    /// # Errors Corrupt: fewer items were found than before.
+    /// # Errors
+    /// Corrupt: fewer items were found than before.
     fn publish(self, done: Option<Done>, started: Instant) -> Result<Done> {
         if self.end_bytes < self.len_bytes {
             return Err(changed());

@@ -38,7 +38,8 @@ fn after(mut phases: Vec<Phase>, written: Done) -> Done {
 
 /// Looks up keys in a view, or in a file of lines as if it were a view.
 ///
-/// # Errors Usage; lines that are not in order; errors of reading and writing.
+/// # Errors
+/// Usage; lines that are not in order; errors of reading and writing.
 pub(super) fn in_view(host: &dyn Host, args: &LookupArgs, is_view: bool) -> Result<LookupSummary> {
     let stopwatch = Stopwatch::start();
     check(args)?;
