@@ -221,11 +221,13 @@ def test_parts_that_fail_for_a_moment_are_sent_again(
     assert bucket.get("out.bin") == wanted
 
 
-def test_an_upload_that_fails_for_good_leaves_nothing(
+def test_an_upload_that_fails_for_good_keeps_the_result_as_a_file(
     bucket: Bucket, proxy: Proxy, here: Path
 ) -> None:
     old = bucket.put("out.bin", b"old")
-    Path("in.bin").write_bytes(os.urandom(20 * MIB))
+    data = os.urandom(20 * MIB)
+    Path("in.bin").write_bytes(data)
+    Path("out.bin").write_text("mine")
 
     def denied(method: str, path: str, _number: int) -> Status | None:
         return Status(403) if method == "PUT" and "partNumber=2" in path else None
@@ -236,6 +238,25 @@ def test_an_upload_that_fails_for_good_leaves_nothing(
     assert "denies access" in done.stderr and "AWS_ACCESS_KEY_ID" in done.stderr
     assert bucket.get("out.bin") == b"old"
     assert bucket.keys() == ["out.bin"] and bucket.uploads() == []
+    assert Path("out.bin").read_text() == "mine" and "out.bin.1" in done.stderr
+    assert Path("out.bin.1").read_bytes() == np.sort(np.frombuffer(data, dtype="u8")).tobytes()
+    assert sorted(os.listdir()) == ["in.bin", "out.bin", "out.bin.1"]
+
+
+@pytest.mark.parametrize("words", [[], ["--force"]], ids=["new", "force"])
+def test_a_missing_bucket_is_found_before_the_job(bucket: Bucket, here: Path, words: list[str]) -> None:
+    Path("in.bin").write_bytes(os.urandom(MIB))
+    done = run("sort", "in.bin", "--type", "u64", "-o", "s3://no-such-bucket-here/x.bin", "-v", *words)
+    assert done.returncode == 3 and "no such bucket" in done.stderr, done.stderr
+    assert "sorted" not in done.stderr and os.listdir() == ["in.bin"]
+
+
+def test_inputs_are_not_deleted_for_an_object(bucket: Bucket, here: Path) -> None:
+    data = os.urandom(MIB)
+    Path("in.bin").write_bytes(data)
+    done = run("sort", "in.bin", "--type", "u64", "-o", f"s3://{bucket.name}/x.bin", "--delete-input")
+    assert done.returncode == 2 and "an output that is a file" in done.stderr, done.stderr
+    assert Path("in.bin").read_bytes() == data and bucket.keys() == []
 
 
 def test_a_killed_upload_is_found_and_aborted(bucket: Bucket, proxy: Proxy, here: Path) -> None:

@@ -139,12 +139,13 @@ impl ObjectStaging {
             });
             kept.extend(free.map(|path| path.display().to_string()));
         }
-        match kept.is_empty() {
-            true => error,
-            false => {
-                let hint = format!("the result is in {}: copy it from there", kept.join(", "));
-                error.hint(hint)
-            }
+        if kept.is_empty() {
+            return error;
+        }
+        let kept = format!("the result is kept in {}", kept.join(", "));
+        match error.next_step().map(str::to_owned) {
+            Some(step) => error.hint(format!("{step}; {kept}")),
+            None => error.hint(kept),
         }
     }
 }

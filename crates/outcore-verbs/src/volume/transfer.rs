@@ -12,6 +12,7 @@ use outcore_front::inputs::{STDIN_NAME, is_stdout};
 use outcore_front::output::Target;
 use outcore_front::streams::StreamReader;
 use outcore_front::volumes::{self, Moved as Transferred};
+use outcore_io::drive::objects::is_object;
 use outcore_io::units;
 use outcore_store::dataset::transfer::TransferResources;
 use outcore_store::dataset::{DatasetVolume, Named, Watch};
@@ -145,6 +146,15 @@ impl Transfer<'_> {
         work: impl FnOnce(&DatasetVolume, TransferResources<'_>, &Arc<Control>) -> Result<Transferred>,
     ) -> Result<TransferSummary> {
         let stopwatch = Stopwatch::start();
+        if let Some(object) = [self.source, self.target]
+            .into_iter()
+            .find(|name| is_object(name))
+        {
+            let cause = "a volume exchanges files with this machine, not with an object store";
+            return Err(Error::usage("copy dataset", cause)
+                .path(object)
+                .hint("copy it to a file first, or from one, with the vendor's tool"));
+        }
         let output = Target::File(self.target.to_path_buf());
         let is_file = Named::parse(self.target)?.is_none() && !is_stdout(self.target);
         let kept = Kept {
