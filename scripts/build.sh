@@ -9,6 +9,12 @@ host=$(rustc -vV | sed -n 's/^host: //p')
 case $(cc -print-file-name=libc.a) in
     /*) export RUSTFLAGS="${RUSTFLAGS:-} -C target-feature=+crt-static -C relocation-model=static" ;;
 esac
+# Functions with the same instructions become one, if the linker is LLVM's, as Rust's is on x86-64.
+probe=$(mktemp -d)
+if echo 'fn main() {}' | rustc -C link-arg=-Wl,--icf=all -o "$probe/probe" - 2>/dev/null; then
+    export RUSTFLAGS="${RUSTFLAGS:-} -C link-arg=-Wl,--icf=all"
+fi
+rm -r "$probe"
 cargo build --release --target "$host" "$@"
 mkdir -p "$target_dir/release"
 for program in outcore outcore-lab; do
