@@ -57,6 +57,7 @@ use types::{Pool, Req, Tr};
 pub(crate) mod event_kind {
     pub(crate) const TO_HOST: u32 = 0;
     pub(crate) const TO_DRIVE: u32 = 1;
+    // At most one event of each kind above is pending.
     pub(crate) const DRAM: u32 = 2;
     pub(crate) const COMMAND_IN: u32 = 3;
     pub(crate) const DATA_OUT: u32 = 4;
@@ -271,6 +272,12 @@ impl Drive {
     fn schedule(&mut self, at: Ps, kind: u32, arg: u32) {
         debug_assert!(at >= self.now && arg <= event_kind::ARG);
         self.events.push(at, kind << event_kind::SHIFT | arg);
+    }
+
+    /// Sets the end of the message that a direction of the link carries.
+    #[inline]
+    fn schedule_link(&mut self, at: Ps, kind: u32) {
+        self.events.push_single(at, kind as usize);
     }
 
     /// Executes one event. Returns false when none is pending. A model error (a plane without free

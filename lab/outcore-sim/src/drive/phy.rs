@@ -182,13 +182,38 @@ impl Drive {
         self.schedule(self.now + time, event_kind::COMMAND_IN, unit);
     }
 
+    /// [`Drive::send_command`] for one read of a user on an idle unit, the most frequent command.
+    pub(super) fn send_read(&mut self, unit: u32, chosen: List) {
+        let channel = self.p.channel_of_unit(unit) as usize;
+        assert!(!self.phy.busy[channel], "a command met a busy channel");
+        let state = &mut self.phy.units[unit as usize];
+        assert!(state.status == Status::Idle, "a command met a busy unit");
+        let entry = &mut self.trs[chosen.head];
+        let time = self.p.read_command_ps(1);
+        let array = self.p.read_ps(entry.row);
+        if entry.source == Source::User {
+            self.stats.wait_die_ps += self.now - entry.queued;
+            self.stats.flash_operations += 1;
+            self.stats.user_bus_ps += time;
+            self.stats.user_array_ps += array;
+            entry.queued = self.now;
+        }
+        self.stats.read_commands += 1;
+        self.stats.bus_ps += time;
+        state.active = chosen;
+        state.array = array;
+        state.status = Status::Command;
+        self.phy.busy[channel] = true;
+        self.schedule(self.now + time, event_kind::COMMAND_IN, unit);
+    }
+
     /// Time that the array takes for an operation.
     #[inline]
     fn array_time(&self, tr: u32) -> Ps {
-        let Tr { kind, page, .. } = self.trs[tr];
+        let Tr { kind, row, .. } = self.trs[tr];
         match kind {
-            Kind::Read => self.p.read_ps(self.p.page_in_block(page)),
-            Kind::Program => self.p.program_ps(self.p.page_in_block(page)),
+            Kind::Read => self.p.read_ps(row),
+            Kind::Program => self.p.program_ps(row),
             Kind::Erase => self.p.erase,
         }
     }
@@ -267,22 +292,16 @@ impl Drive {
             let waiting = &mut self.phy.waiting[channel as usize][class];
             // The link fields belong to the unit's list; the queue keeps its own.
             if let Some(tr) = pop_bus(waiting, &mut self.trs) {
-                self.transfer_out(tr);
+                let unit = self.p.unit_of_plane(self.trs[tr].plane);
+                self.transfer_out(tr, unit, channel);
                 return;
             }
         }
         self.serve_channel(channel);
     }
 
-    fn transfer_out(&mut self, tr: u32) {
-        let Tr {
-            page,
-            bytes,
-            source,
-            ..
-        } = self.trs[tr];
-        let unit = self.p.unit_of_plane(self.p.plane_of_page(page));
-        let channel = self.p.channel_of_unit(unit);
+    fn transfer_out(&mut self, tr: u32, unit: u32, channel: u32) {
+        let Tr { bytes, source, .. } = self.trs[tr];
         let time = self.p.bus_ps(bytes);
         self.stats.bus_ps += time;
         if source == Source::User {
@@ -327,7 +346,7 @@ impl Drive {
             let next = self.trs[at].next;
             self.phy.units[unit as usize].waiting_reads += 1;
             if self.phy.channel_idle(channel) {
-                self.transfer_out(at);
+                self.transfer_out(at, unit, channel);
             } else {
                 push_bus(
                     &mut self.phy.waiting[channel as usize][class],

@@ -93,6 +93,9 @@ pub(crate) struct Tr {
     pub(crate) lpa: u32,
     /// Physical page; for an erase, any page of the block.
     pub(crate) page: u32,
+    /// Plane of the page and the page's number within its block, known once it is queued.
+    pub(crate) plane: u32,
+    pub(crate) row: u32,
     /// Bytes to transfer over the flash bus.
     pub(crate) bytes: u32,
     /// The request that it belongs to.
@@ -128,6 +131,8 @@ impl Tr {
             queued: 0,
             lpa: NONE,
             page: NONE,
+            plane: NONE,
+            row: NONE,
             bytes: 0,
             req: NONE,
             related: NONE,
