@@ -20,7 +20,7 @@
 //!
 //! Bounds: per mapping unit, a mapping entry, a bitmap and a reverse entry (9.3 bytes for 4 KiB
 //! units with 7 % over-provisioning), plus 32 bytes per block. The system provides this zeroed
-//! memory when it is touched. All other memory grows only with the number of operations in flight.
+//! memory when it is touched, and few units in use take less ([`units`]). All other memory grows only with the number of operations in flight.
 
 pub(crate) mod blocks;
 mod cache;
@@ -41,6 +41,7 @@ pub(crate) mod stats;
 mod throttle;
 mod tsu;
 pub(crate) mod types;
+mod units;
 
 use outcore_io::{Error, Kind as ErrorKind, Result};
 
@@ -133,10 +134,6 @@ pub(crate) fn too_long() -> Error {
         .hint("fewer requests, shorter pauses between them, or a faster drive")
 }
 
-/// Entries in a small page of the mapping table. With one request per this many entries, random
-/// requests touch most pages of the table.
-const PAGE_ENTRIES: u64 = 1 << 10;
-
 /// All channels, chips, dies and planes: the default of queues whose `ids` are empty.
 fn all_ids(config: &DriveConfig) -> [Vec<u32>; 4] {
     let f = &config.flash;
@@ -216,12 +213,11 @@ impl Drive {
         Ok(drive)
     }
 
-    /// Announces roughly how many requests will come. If they will touch most of the tables, the
+    /// Announces roughly how many units requests will touch. If they are a large part of all, the
     /// tables use large memory pages, which are faster. Otherwise only the touched parts become
     /// resident.
-    pub(crate) fn expect_requests(&self, count: u64) {
-        if count >= self.map.entries() as u64 / PAGE_ENTRIES {
-            self.map.use_large_pages();
+    pub(crate) fn expect_units(&mut self, count: u64) {
+        if self.map.expect_units(count) {
             self.blocks.use_large_pages();
         }
     }
