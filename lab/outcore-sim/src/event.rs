@@ -26,7 +26,7 @@ use crate::ring::Ring;
 /// The first kinds, of which at most one event is pending: the directions of the link.
 pub(crate) const SINGLE: usize = 2;
 /// The kinds after these that have a lane of their own.
-pub(crate) const LANES: usize = 5;
+pub(crate) const LANES: usize = 6;
 /// Longest lane into which events are inserted: 4 KiB, of which an insertion moves at most half.
 const LANE_MAX: usize = 256;
 /// Marks the absence of an event: later than all events.
@@ -109,8 +109,8 @@ impl EventQueue {
 
     #[inline]
     fn compare_lanes(&mut self) {
-        let [a, b, c, d, e, f] = self.heads;
-        self.earliest_lane = a.min(b).min(c.min(d).min(e.min(f)));
+        let [a, b, c, d, e, f, g] = self.heads;
+        self.earliest_lane = a.min(b).min(c.min(d)).min(e.min(f).min(g));
     }
 
     /// Time of the next event.

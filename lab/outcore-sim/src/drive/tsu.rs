@@ -258,7 +258,10 @@ impl Drive {
             // Skipping units without operations is safe: if all units decline, the turn returns to
             // its start.
             let turn = self.tsu.turn[channel as usize];
-            let waiting = self.tsu.waiting[channel as usize];
+            let mut waiting = self.tsu.waiting[channel as usize];
+            if !self.p.can_suspend_program && !self.p.can_suspend_erase {
+                waiting &= self.phy.idle_units(channel);
+            }
             let before = (1u64 << turn) - 1;
             for mut bits in [waiting & !before, waiting & before] {
                 while bits != 0 {
