@@ -134,7 +134,10 @@ impl EventQueue {
     #[inline]
     pub(crate) fn push_single(&mut self, at: u64, kind: usize) {
         let key = self.key(at, (kind as u32) << KIND_SHIFT);
-        debug_assert!(self.single[kind] == NOTHING, "one event of this kind at a time");
+        debug_assert!(
+            self.single[kind] == NOTHING,
+            "one event of this kind at a time"
+        );
         self.single[kind] = key;
     }
 
@@ -326,7 +329,10 @@ mod tests {
         queue.push(7, mark(3, 1));
         let order: Vec<u32> = std::iter::from_fn(|| queue.pop()).map(|e| e.data).collect();
         let link = 1 << KIND_SHIFT;
-        assert_eq!(order, [mark(0, 1), mark(1, 1), mark(2, 1), link, mark(3, 1)]);
+        assert_eq!(
+            order,
+            [mark(0, 1), mark(1, 1), mark(2, 1), link, mark(3, 1)]
+        );
     }
 
     #[test]

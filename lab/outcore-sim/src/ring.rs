@@ -72,7 +72,10 @@ impl<T: Copy + Default> Ring<T> {
     fn grow(&mut self) {
         let room = (2 * self.count).max(ROOM_MIN);
         let items = (0..self.count).map(|at| self.places[self.place(at)]);
-        let places: Vec<T> = items.chain(std::iter::repeat(T::default())).take(room).collect();
+        let places: Vec<T> = items
+            .chain(std::iter::repeat(T::default()))
+            .take(room)
+            .collect();
         self.places = places.into_boxed_slice();
         self.first = 0;
     }
@@ -147,6 +150,9 @@ mod tests {
         assert!(ring.remove_first(|item| *item == 5));
         assert!(!ring.remove_first(|item| *item == 20));
         let left: Vec<i32> = std::iter::from_fn(|| ring.pop_front()).collect();
-        assert_eq!(left, [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16]);
+        assert_eq!(
+            left,
+            [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16]
+        );
     }
 }

@@ -233,11 +233,11 @@ impl Drive {
     /// Changes the entry of `unit`.
     #[inline]
     pub(super) fn update_entry(&mut self, queue: u16, unit: u32, slot: u32, bitmap: u64) {
-        self.map.set_slot(unit, Some(slot));
         if self.p.resident {
-            self.map.units.set_written(unit, bitmap);
+            self.map.units.set(unit, slot, bitmap);
             return;
         }
+        self.map.set_slot(unit, Some(slot));
         let cmt = &mut self.map.domains[usize::from(queue)].cmt;
         match cmt.valid(unit) {
             Some(at) => {

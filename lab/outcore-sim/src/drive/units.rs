@@ -17,6 +17,8 @@ const SPARSE_MIN: usize = 1 << 20;
 const SHARE: usize = 16;
 /// Initial places of a sparse table; a power of two.
 const PLACES: usize = 1 << 12;
+/// Neighbouring units that have neighbouring places, so that they share a cache line.
+const GROUP_BITS: u32 = 2;
 
 /// The sectors of every logical unit that hold data.
 #[derive(Debug, Clone)]
@@ -102,14 +104,15 @@ impl Sparse {
         Sparse {
             places: vec![Entry::default(); places],
             count: 0,
-            shift: u32::BITS - places.trailing_zeros(),
+            shift: u32::BITS + GROUP_BITS - places.trailing_zeros(),
         }
     }
 
     /// Where the search for a unit begins.
     #[inline]
     fn start(&self, unit: u32) -> usize {
-        (unit.wrapping_mul(0x9e37_79b1) >> self.shift) as usize
+        let group = (unit >> GROUP_BITS).wrapping_mul(0x9e37_79b1) >> self.shift;
+        (group << GROUP_BITS | unit & ((1 << GROUP_BITS) - 1)) as usize
     }
 
     /// The place of a unit, or the free place where it belongs.
@@ -263,6 +266,23 @@ impl Units {
         }
     }
 
+    /// Sets both the slot and the sectors of a unit.
+    #[inline]
+    pub(super) fn set(&mut self, unit: u32, slot: u32, bitmap: u64) {
+        match &mut self.table {
+            Table::Dense { slots, written } => {
+                slots[unit as usize] = slot + 1;
+                written.set(unit, bitmap);
+            }
+            Table::Sparse(sparse) => {
+                let entry = sparse.entry(unit);
+                entry.slot = slot + 1;
+                entry.bitmap = bitmap;
+                self.has_grown();
+            }
+        }
+    }
+
     #[inline]
     fn has_grown(&mut self) {
         if let Table::Sparse(sparse) = &self.table
@@ -311,7 +331,11 @@ mod tests {
         assert!(matches!(units.table, Table::Dense { .. }));
         for at in (0..count as u32).step_by(7).chain(expected.keys().copied()) {
             let seen = (units.slot(at), units.written(at));
-            assert_eq!(seen, expected.get(&at).copied().unwrap_or((None, 0)), "{at}");
+            assert_eq!(
+                seen,
+                expected.get(&at).copied().unwrap_or((None, 0)),
+                "{at}"
+            );
         }
     }
 
