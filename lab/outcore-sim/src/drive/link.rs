@@ -209,6 +209,7 @@ impl Drive {
             lost: false,
         });
         self.stats.submitted += 1;
+        self.end_idle_time();
         let first = self.queues[usize::from(queue)].first_sector;
         self.map
             .prefetch_slot(&self.p, queue, lba.wrapping_sub(first));
@@ -412,6 +413,7 @@ impl Drive {
         );
         self.reqs.drop_at(req);
         self.stats.completed += 1;
+        self.begin_idle_time();
         let pair = &mut self.queues[usize::from(queue)];
         pair.outstanding -= 1;
         pair.submission_head = submission_head;

@@ -8,7 +8,7 @@
 //! - the mapping and its cache ([`map`]), blocks ([`blocks`]), and the packing of units smaller
 //!   than a page ([`pack`]);
 //! - scheduling ([`tsu`]), chips and buses ([`phy`]);
-//! - garbage collection and wear levelling ([`gc`]);
+//! - garbage collection and wear levelling ([`gc`]), and the SLC cache ([`slc`]);
 //! - preconditioning ([`fill`], [`fill_mqsim`], [`fresh`]).
 //!
 //! Invariants, asserted in release builds also:
@@ -36,6 +36,7 @@ mod pack;
 pub(crate) mod params;
 mod phy;
 mod sata;
+mod slc;
 mod states;
 pub(crate) mod stats;
 mod throttle;
@@ -70,6 +71,7 @@ pub(crate) mod event_kind {
     pub(crate) const HOST_TIMER: u32 = 8;
     pub(crate) const PACK: u32 = 9;
     pub(crate) const ADMIT: u32 = 10;
+    pub(crate) const FOLD: u32 = 11;
     pub(crate) const SHIFT: u32 = 28;
     pub(crate) const ARG: u32 = (1 << SHIFT) - 1;
 }
@@ -121,6 +123,7 @@ pub struct Drive {
     tsu: tsu::Tsu,
     phy: phy::Phy,
     gc: gc::Gc,
+    slc: slc::Slc,
     pub(crate) stats: DriveStats,
     fault: Option<Error>,
 }
@@ -202,6 +205,7 @@ impl Drive {
             tsu: tsu::Tsu::new(&p, &resolved),
             phy: phy::Phy::new(&p),
             gc: gc::Gc::new(&p, &resolved, config.seed),
+            slc: slc::Slc::default(),
             stats: DriveStats::new(config, &p),
             queues: queue_pairs,
             map,
@@ -304,6 +308,7 @@ impl Drive {
             event_kind::PACK => self.pack_timer(arg),
             event_kind::START => self.start_request(arg),
             event_kind::ADMIT => self.admit_request(arg),
+            event_kind::FOLD => self.idle_timer(arg),
             _ => {}
         }
         if self.blocks.broken {

@@ -331,7 +331,8 @@ impl Drive {
             }
             self.blocks.invalidate(&self.p, u64::from(old));
         }
-        let Some(page) = self.take_page(plane, queue, Frontier::Data, 1) else {
+        let frontier = self.frontier_for_data(plane, queue);
+        let Some(page) = self.take_page(plane, queue, frontier, 1) else {
             self.plane_exhausted(plane);
             return false;
         };
@@ -606,7 +607,8 @@ impl Drive {
             self.pack.nothing_began = collections == self.stats.collections;
             return false;
         };
-        let Some(page) = self.take_page(plane, open.queue, Frontier::Data, open.count) else {
+        let frontier = self.frontier_for_data(plane, open.queue);
+        let Some(page) = self.take_page(plane, open.queue, frontier, open.count) else {
             return false;
         };
         let mut at = open.first;

@@ -15,7 +15,7 @@
 
 use super::Drive;
 use super::QueueConfig;
-use super::params::Params;
+use super::params::{Params, SLC_ROW};
 use super::phy::Status;
 use super::types::{Kind, List, NONE, Source, Tr};
 
@@ -204,6 +204,10 @@ impl Drive {
         entry.queued = self.now;
         entry.plane = self.p.plane_of_page(entry.page);
         entry.row = self.p.page_in_block(entry.page);
+        if self.p.slc_blocks > 0 {
+            let block = self.p.block_of_page(entry.page);
+            entry.row |= SLC_ROW * u32::from(self.blocks.list[block as usize].is_slc);
+        }
         let Tr {
             kind,
             source,
@@ -554,7 +558,8 @@ impl Drive {
                 let entry = &self.trs[at];
                 let next = entry.next;
                 let at_die = entry.plane.wrapping_sub(first_plane);
-                let is_row = entry.row == row || planes == 0 || !self.p.same_page;
+                let is_row = entry.row == row
+                    || (planes == 0 || !self.p.same_page) && (entry.row ^ row) & SLC_ROW == 0;
                 if is_row && at_die < self.p.planes && planes >> at_die & 1 == 0 && self.ready(at) {
                     planes |= 1 << at_die;
                     let state = &mut self.tsu.units[unit as usize];
