@@ -345,9 +345,9 @@ mod tests {
         let threads = |asked| threads_for(&drive(), &workload, &points, asked).unwrap();
         assert_eq!((threads(1), threads(3), threads(9)), (1, 3, 5));
         assert!((1..=5).contains(&threads(0)));
-        // A drive of which a hundred do not fit into any machine's memory, but one does.
+        // A drive of 2.5 GB of tables, of which 2000 fit into no machine's memory.
         let mut large = drive();
-        large.flash.blocks = 1 << 16;
+        large.flash.blocks = 1 << 12;
         large.flash.pages = 512;
         let points = vec![Vec::new(); 2000];
         let error = threads_for(&large, &workload, &points, 2000).unwrap_err();

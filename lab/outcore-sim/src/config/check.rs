@@ -284,7 +284,7 @@ mod tests {
             ("[gc]\nthreshold = nan\n", "gc.threshold"),
             ("[slc]\nblocks = 2048\n", "slc.blocks"),
             ("[slc]\nprogram = \"0ns\"\n", "slc.program"),
-            ("[slc]\nidle = \"2h\"\n", "slc.idle"),
+            ("[slc]\nidle = \"4000s\"\n", "slc.idle"),
             ("compat = \"mqsim\"\n[slc]\nblocks = 2\n", "slc.blocks"),
             ("[slc]\nblocks = 2\n[flash]\npages = 1\n", "flash.pages"),
             ("[throttle]\nread = \"1B/s\"\n", "throttle.read"),
