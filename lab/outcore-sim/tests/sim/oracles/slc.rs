@@ -120,7 +120,7 @@ fn idle_time_restores_the_burst() {
     let fast = response(&log[1]);
     assert!(log.iter().all(|done| response(done) == fast));
     let counters = &outcome.summary.counters;
-    // After the last request, too, the drive folds all of its blocks.
+    // The drive folds all of its blocks after the last request as well.
     assert_eq!(counters.slc_units, 2 * BURST);
     assert_eq!(counters.folds, 2 * SLC_BLOCKS);
     let end = outcome.summary.total.sim_end_ns * NS;
