@@ -166,7 +166,7 @@ fn responses(names: &[String], log: &[Done]) -> Vec<Series> {
                 let response = percentile(list, share)?;
                 Some((middle / SECOND as f64, response as f64 / SECOND as f64))
             });
-            lines.push(Series::new(&format!("{name}, {what}"), points.collect()));
+            lines.push(Series::new(format!("{name}, {what}"), points.collect()));
         }
     }
     lines

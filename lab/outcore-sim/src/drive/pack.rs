@@ -331,8 +331,7 @@ impl Drive {
             }
             self.blocks.invalidate(&self.p, u64::from(old));
         }
-        let frontier = self.frontier_for_data(plane, queue);
-        let Some(page) = self.take_page(plane, queue, frontier, 1) else {
+        let Some(page) = self.take_data_page(plane, queue, 1) else {
             self.plane_exhausted(plane);
             return false;
         };
@@ -607,8 +606,7 @@ impl Drive {
             self.pack.nothing_began = collections == self.stats.collections;
             return false;
         };
-        let frontier = self.frontier_for_data(plane, open.queue);
-        let Some(page) = self.take_page(plane, open.queue, frontier, open.count) else {
+        let Some(page) = self.take_data_page(plane, open.queue, open.count) else {
             return false;
         };
         let mut at = open.first;
