@@ -103,6 +103,12 @@ impl Mapping {
         self.domains[usize::from(queue)].units
     }
 
+    /// First unit of the range that contains `unit`.
+    pub(super) fn base_of(&self, unit: u32) -> u32 {
+        let bases = self.domains.iter().map(|domain| domain.base);
+        bases.rev().find(|base| *base <= unit).unwrap_or(0)
+    }
+
     pub(super) fn base(&self, queue: u16) -> u32 {
         self.domains[usize::from(queue)].base
     }
