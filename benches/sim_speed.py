@@ -1,13 +1,12 @@
 #!/usr/bin/env python3
-"""Compares the simulator's event loop with MQSim's, on this machine: random reads of 4 KiB, 64 in flight.
+"""Compares the simulator's speed with MQSim's, on this machine, in five cases.
 
-Contract: runs both alternately on the same two files, `--rounds` times, on a small drive and on the reference's own.
-Prints a Markdown table of the event loop's requests per second, without set-up, and the median of the rounds' ratios.
-MQSim fills its tables during set-up, while outcore gets memory for its tables when they are touched. A warm-up of
-`--warm-up` requests therefore runs first and is not counted. MQSim is built from a checkout (`--mqsim DIR`,
-CMU-SAFARI/MQSim at 7ec40e3 was used) in a separate folder; a timer around its event loop is the only change. The
-processor time of the whole process is also printed, because a busy machine increases the wall time. Needs g++ and make.
-Writes only to a temporary folder.
+Contract: writes the same two input files for both programs, runs them alternately `--rounds` times, and prints a
+Markdown table. A case's time in outcore is the processor time of the whole process, so it includes set-up. For MQSim
+the table has the processor time of its event loop alone and of the whole process. `times` is the median over the
+rounds of the event loop of MQSim over the whole process of outcore. Both simulate the same requests. MQSim is built
+from a checkout (`--mqsim DIR`, CMU-SAFARI/MQSim at 7ec40e3 was used) in a separate folder; a timer around its event
+loop is the only change. Needs g++ and make. Writes only to a temporary folder.
 
     python3 benches/sim_speed.py --mqsim ../MQSim --outcore target/release/outcore
 """
@@ -15,6 +14,8 @@ Writes only to a temporary folder.
 from __future__ import annotations
 
 import argparse
+import dataclasses
+import random
 import re
 import resource
 import shutil
@@ -25,54 +26,117 @@ import tempfile
 from pathlib import Path
 
 FIXTURES = Path(__file__).resolve().parents[1] / "lab/outcore-sim/tests/fixtures/mqsim"
-BLOCKS = {"small": 64, "reference": 2048}
 START = "Simulator->Start_simulation();"
 TIMED = (
-    "auto loop_from = std::chrono::steady_clock::now(); " + START + " std::cerr << \"loop_seconds \""
-    " << std::chrono::duration<double>(std::chrono::steady_clock::now() - loop_from).count()"
-    " << std::endl;"
+    "std::clock_t loop_from = std::clock(); " + START + " std::cerr << \"loop_seconds \""
+    " << double(std::clock() - loop_from) / CLOCKS_PER_SEC << std::endl;"
 )
+TRACE_REQUESTS = 100_000
+TRACE_FLOW = """<?xml version="1.0" encoding="us-ascii"?>
+<MQSim_IO_Scenarios><IO_Scenario><IO_Flow_Parameter_Set_Trace_Based><Priority_Class>HIGH</Priority_Class>
+<Device_Level_Data_Caching_Mode>WRITE_CACHE</Device_Level_Data_Caching_Mode>
+<Channel_IDs>0,1,2,3,4,5,6,7</Channel_IDs><Chip_IDs>0,1,2,3</Chip_IDs><Die_IDs>0,1</Die_IDs><Plane_IDs>0,1</Plane_IDs>
+<Initial_Occupancy_Percentage>75</Initial_Occupancy_Percentage><File_Path>{trace}</File_Path>
+<Percentage_To_Be_Executed>100</Percentage_To_Be_Executed><Relay_Count>1</Relay_Count>
+<Time_Unit>NANOSECOND</Time_Unit></IO_Flow_Parameter_Set_Trace_Based></IO_Scenario></MQSim_IO_Scenarios>
+"""
+
+
+@dataclasses.dataclass
+class Case:
+    """A drive and a workload of the fixtures, with other values."""
+
+    name: str
+    drive: str
+    drive_values: dict[str, object]
+    workload: str | None
+    workload_values: dict[str, object]
+
+
+READS = {"Average_No_of_Reqs_in_Queue": 64, "Total_Requests_To_Generate": 128_000}
+CASES = [
+    Case("random reads, 64 blocks per plane", "ssd_00", {"Block_No_Per_Plane": 64}, "workload_02", READS),
+    Case("random reads, 2048 blocks per plane", "ssd_00", {}, "workload_02", READS),
+    Case("uncached writes, 2048 blocks per plane", "ssd_00", {}, "workload_06", READS),
+    Case("uncached writes with collection", "ssd_09", {}, "workload_16", {}),
+    Case("trace: 70 % reads of 4 to 64 KiB", "ssd_00", {}, None, {}),
+]
 
 
 def build_mqsim(source: Path, place: Path) -> Path:
-    """A copy of MQSim that reports the time of its event loop."""
+    """A copy of MQSim that reports the processor time of its event loop."""
     shutil.copytree(source, place, ignore=shutil.ignore_patterns("build", ".git", "MQSim"))
-    main = place / "src/main.cpp"
-    text = main.read_text(encoding="utf-8")
+    main_file = place / "src/main.cpp"
+    text = main_file.read_text(encoding="utf-8")
     if START not in text:
-        sys.exit(f"sim_speed: {main} has no `{START}`; is this CMU-SAFARI/MQSim?")
-    main.write_text("#include <chrono>\n" + text.replace(START, TIMED), encoding="utf-8")
+        sys.exit(f"sim_speed: {main_file} has no `{START}`; is this CMU-SAFARI/MQSim?")
+    main_file.write_text("#include <ctime>\n" + text.replace(START, TIMED), encoding="utf-8")
     subprocess.run(["make", "-j2"], cwd=place, check=True, stdout=subprocess.DEVNULL,
                    stderr=subprocess.DEVNULL)
     return place / "MQSim"
 
 
-def inputs(place: Path, blocks: int, requests: int) -> tuple[Path, Path]:
-    """The two files of a run."""
-    ssd = (FIXTURES / "ssd_00.xml").read_text(encoding="utf-8")
-    workload = (FIXTURES / "workload_02.xml").read_text(encoding="utf-8")
-    values = {"Average_No_of_Reqs_in_Queue": 64, "Total_Requests_To_Generate": requests}
+def with_values(name: str, values: dict[str, object]) -> str:
+    """A fixture with other values."""
+    text = (FIXTURES / f"{name}.xml").read_text(encoding="utf-8")
     for key, value in values.items():
-        workload, count = re.subn(rf"<{key}>\d+<", f"<{key}>{value}<", workload)
+        text, count = re.subn(rf"<{key}>[^<]+<", f"<{key}>{value}<", text)
         assert count == 1, key
-    ssd, count = re.subn(r"<Block_No_Per_Plane>\d+<", f"<Block_No_Per_Plane>{blocks}<", ssd)
-    assert count == 1
-    files = place / f"ssd-{blocks}.xml", place / f"workload-{requests}.xml"
-    for path, text in zip(files, (ssd, workload)):
-        path.write_text(text, encoding="utf-8")
-    return files
+    return text
 
 
-def timed(command: list[str], pattern: str) -> tuple[float, float]:
-    """Seconds of the event loop, and processor seconds of the process."""
+def write_trace(path: Path) -> None:
+    """Requests at random times and places, in MQSim's ASCII format."""
+    rng = random.Random(1)
+    at = 0
+    with path.open("w", encoding="ascii") as file:
+        for _ in range(TRACE_REQUESTS):
+            at += int(rng.expovariate(1 / 20_000)) + 1
+            sectors = rng.choice([8, 8, 8, 16, 32, 128])
+            sector = rng.randrange(1 << 22) * 8
+            file.write(f"{at} 0 {sector} {sectors} {int(rng.random() < 0.7)}\n")
+
+
+def inputs(place: Path, at: int, case: Case) -> tuple[Path, Path]:
+    """The two files of a case."""
+    ssd, workload = place / f"ssd-{at}.xml", place / f"workload-{at}.xml"
+    ssd.write_text(with_values(case.drive, case.drive_values), encoding="utf-8")
+    if case.workload is None:
+        trace = place / f"{at}.trace"
+        write_trace(trace)
+        text = TRACE_FLOW.format(trace=trace)
+    else:
+        text = with_values(case.workload, case.workload_values)
+    workload.write_text(text, encoding="utf-8")
+    return ssd, workload
+
+
+def measured(command: list[str]) -> tuple[str, float]:
+    """What a command writes to standard error, and its processor seconds."""
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     done = subprocess.run(command, capture_output=True, text=True, stdin=subprocess.DEVNULL)
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
-    found = re.search(pattern, done.stderr)
-    if done.returncode != 0 or found is None:
+    if done.returncode != 0:
         sys.exit(f"sim_speed: {' '.join(command)}: exit code {done.returncode}\n{done.stderr}")
-    cpu = after.ru_utime - before.ru_utime + after.ru_stime - before.ru_stime
-    return float(found[1]), cpu
+    return done.stderr, after.ru_utime - before.ru_utime + after.ru_stime - before.ru_stime
+
+
+def compare(case: Case, mqsim: list[str], outcore: list[str], rounds: int) -> str:
+    """The row of a case."""
+    loops, wholes, owns = [], [], []
+    for _ in range(rounds):
+        text, whole = measured(mqsim)
+        found = re.search(r"loop_seconds ([\d.e+-]+)", text)
+        if found is None:
+            sys.exit("sim_speed: MQSim reports no loop_seconds")
+        loops.append(float(found[1]))
+        wholes.append(whole)
+        owns.append(measured(outcore)[1])
+    times = [loop / own for loop, own in zip(loops, owns, strict=True)]
+    all_times = [whole / own for whole, own in zip(wholes, owns, strict=True)]
+    return (f"| {case.name} | {statistics.median(loops):.2f} | {statistics.median(wholes):.2f} | "
+            f"{statistics.median(owns):.3f} | {min(times):.1f}, {statistics.median(times):.1f}, {max(times):.1f} | "
+            f"{statistics.median(all_times):.1f} |")
 
 
 def main() -> None:
@@ -80,41 +144,23 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--mqsim", type=Path, required=True, help="checkout of MQSim")
     parser.add_argument("--outcore", type=Path, default=Path("target/release/outcore"))
-    parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--requests", type=int, default=4_000_000, help="of this simulator")
-    parser.add_argument("--warm-up", type=int, default=1_000_000, help="requests before those that count")
-    parser.add_argument("--mqsim-requests", type=int, default=128_000)
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--case", type=int, action="append", help="only these cases, from 1")
     args = parser.parse_args()
-    outcore = str(args.outcore.resolve())
     with tempfile.TemporaryDirectory() as folder:
         place = Path(folder)
-        mqsim = str(build_mqsim(args.mqsim.resolve(), place / "mqsim"))
-        print("| drive | MQSim, k/s | here, M/s | medians | times (median of the rounds) | best of each |")
+        mqsim = build_mqsim(args.mqsim.resolve(), place / "mqsim")
+        print("| case | MQSim: event loop, s | MQSim: process, s | outcore: process, s | "
+              "times: least, median, most | process over process |")
         print("|---|---|---|---|---|---|")
-        for name, blocks in BLOCKS.items():
-            rates: tuple[list[float], list[float]] = ([], [])
-            for _ in range(args.rounds):
-                ssd, workload = inputs(place, blocks, args.mqsim_requests)
-                seconds, cpu = timed([mqsim, "-i", str(ssd), "-w", str(workload)],
-                                     r"loop_seconds ([\d.e-]+)")
-                rates[0].append(args.mqsim_requests / seconds)
-                print(f"{name}: MQSim {rates[0][-1]:,.0f}/s, {cpu:.2f} s of processor",
-                      file=sys.stderr)
-                ssd, workload = inputs(place, blocks, args.warm_up + args.requests)
-                command = [outcore, "sim", "run", "--ssd", str(ssd), "--workload", str(workload),
-                           "--compat", "mqsim", "--json", "--time", "--warm-up", str(args.warm_up)]
-                seconds, cpu = timed(command, r"event loop: ([\d.]+) s")
-                rates[1].append(args.requests / seconds)
-                print(f"{name}: here {rates[1][-1]:,.0f}/s, {cpu:.2f} s of processor",
-                      file=sys.stderr)
-            theirs, own = rates
-            ratios = [ours_rate / their_rate for their_rate, ours_rate in zip(theirs, own, strict=True)]
-            ratio = statistics.median(ratios)
-            best = f"{max(rates[0]) / 1e3:.0f} k/s, {max(rates[1]) / 1e6:.2f} M/s"
-            listed = [", ".join(f"{rate / scale:.{digits}f}" for rate in group)
-                      for group, scale, digits in ((rates[0], 1e3, 0), (rates[1], 1e6, 2))]
-            print(f"| {name}, {blocks} blocks a plane | {listed[0]} | {listed[1]} | "
-                  f"{statistics.median(theirs) / 1e3:.0f} k/s, {statistics.median(own) / 1e6:.2f} M/s | {ratio:.1f} | {best} |", flush=True)
+        for at, case in enumerate(CASES, 1):
+            if args.case and at not in args.case:
+                continue
+            ssd, workload = inputs(place, at, case)
+            theirs = [str(mqsim), "-i", str(ssd), "-w", str(workload)]
+            own = [str(args.outcore.resolve()), "sim", "run", "--ssd", str(ssd), "--workload", str(workload),
+                   "--compat", "mqsim", "--json"]
+            print(compare(case, theirs, own, args.rounds), flush=True)
 
 
 if __name__ == "__main__":

@@ -405,6 +405,31 @@ impl Default for FlashConfig {
     }
 }
 
+/// A cache of blocks that are written with one bit per cell, and folded later.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct SlcConfig {
+    /// Maximum number of such blocks per plane; 0 means no cache.
+    pub blocks: u32,
+    /// Read latency of their pages.
+    pub read: Time,
+    /// Program latency of their pages.
+    pub program: Time,
+    /// How long the host must have had no request before the drive folds them.
+    pub idle: Time,
+}
+
+impl Default for SlcConfig {
+    fn default() -> Self {
+        SlcConfig {
+            blocks: 0,
+            read: Time(25 * US),
+            program: Time(150 * US),
+            idle: Time(100 * MS),
+        }
+    }
+}
+
 /// A token bucket in front of the drive, as Linux throttles a block device.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
@@ -489,6 +514,8 @@ pub struct DriveConfig {
     pub gc: GcConfig,
     /// Flash.
     pub flash: FlashConfig,
+    /// SLC cache.
+    pub slc: SlcConfig,
     /// Energy.
     pub energy: EnergyConfig,
 }

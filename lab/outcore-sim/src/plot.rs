@@ -1,4 +1,4 @@
-//! Charts of one run: response times, and request rates over time.
+//! Charts of one run: response times by share and over time, and request rates over time.
 //!
 //! Contract: pure; the same log gives the same text. A line has at most [`POINTS_MAX`] points,
 //! independent of the number of requests.
@@ -22,6 +22,8 @@ pub enum View {
     Latency,
     /// Completed requests per second over time.
     Iops,
+    /// Median and 99th percentile of the response over the time of completion.
+    Response,
 }
 
 impl FromStr for View {
@@ -31,9 +33,10 @@ impl FromStr for View {
         match text {
             "latency" => Ok(View::Latency),
             "iops" => Ok(View::Iops),
+            "response" => Ok(View::Response),
             other => Err(
                 Error::usage("draw chart", format!("there is no chart `{other}`"))
-                    .hint("use latency or iops"),
+                    .hint("use latency, iops or response"),
             ),
         }
     }
@@ -67,10 +70,17 @@ pub(crate) fn chart_of(title: &str, names: &[String], log: &[Done], view: View) 
                 ..Chart::default()
             }
         }
+        View::Response => Chart {
+            x: Axis::new("time", Unit::Seconds),
+            y: Axis::new("response time", Unit::Seconds).on(Scale::Log10),
+            series: responses(names, log),
+            ..Chart::default()
+        },
     };
     let what = match view {
         View::Latency => "response time by share of the requests",
         View::Iops => "requests over time",
+        View::Response => "response time over time",
     };
     Chart {
         title: format!("{title}: {what}"),
@@ -116,15 +126,56 @@ const PERCENTILES: [(&str, f64); 9] = [
 fn latencies(responses: impl Iterator<Item = Ps>) -> Vec<(f64, f64)> {
     let mut all: Vec<Ps> = responses.collect();
     all.sort_unstable();
-    let count = all.len();
-    let at = |share: f64| {
-        let rank = libm::ceil(count as f64 * share) as usize;
-        all.get(rank.clamp(1, count.max(1)) - 1)
-    };
     let places = PERCENTILES.iter().enumerate();
     places
-        .filter_map(|(place, (_, share))| Some((place as f64, *at(*share)? as f64 / SECOND as f64)))
+        .filter_map(|(place, (_, share))| {
+            Some((
+                place as f64,
+                percentile(&all, *share)? as f64 / SECOND as f64,
+            ))
+        })
         .collect()
+}
+
+/// Percentiles of the response that are drawn over time: name, and share.
+const OVER_TIME: [(&str, f64); 2] = [("median", 0.5), ("99 %", 0.99)];
+/// A step holds this many requests on average, so that its 99th percentile is one of them.
+const STEP_REQUESTS: usize = 200;
+
+/// One line per flow and percentile: seconds of simulated time, and the response in seconds of the
+/// requests that were completed in that step. Steps without requests have no point.
+fn responses(names: &[String], log: &[Done]) -> Vec<Series> {
+    let first = log.iter().map(|done| done.completed).min().unwrap_or(0);
+    let last = log.iter().map(|done| done.completed).max().unwrap_or(0);
+    let steps = (log.len() / STEP_REQUESTS).clamp(1, POINTS_MAX);
+    let step_ps = ((last - first) / steps as u64 + 1).max(1);
+    let mut lines = Vec::new();
+    for (flow, name) in names.iter().enumerate() {
+        let mut by_step: Vec<Vec<Ps>> = vec![Vec::new(); steps];
+        for done in log.iter().filter(|done| usize::from(done.queue) == flow) {
+            let step = ((done.completed - first) / step_ps) as usize;
+            by_step[step.min(steps - 1)].push(done.completed - done.enqueued);
+        }
+        for list in &mut by_step {
+            list.sort_unstable();
+        }
+        for (what, share) in OVER_TIME {
+            let steps = by_step.iter().enumerate();
+            let points = steps.filter_map(|(at, list)| {
+                let middle = first as f64 + (at as f64 + 0.5) * step_ps as f64;
+                let response = percentile(list, share)?;
+                Some((middle / SECOND as f64, response as f64 / SECOND as f64))
+            });
+            lines.push(Series::new(format!("{name}, {what}"), points.collect()));
+        }
+    }
+    lines
+}
+
+/// The value of a sorted list that `share` of its values do not exceed.
+fn percentile(sorted: &[Ps], share: f64) -> Option<Ps> {
+    let rank = libm::ceil(sorted.len() as f64 * share) as usize;
+    sorted.get(rank.max(1) - 1).copied()
 }
 
 /// Requests per second over seconds.
@@ -171,7 +222,7 @@ mod tests {
     fn a_run_is_drawn_with_a_line_for_every_flow() {
         let log: Vec<Done> = (0..5000).map(done).collect();
         let names = ["reads".to_owned(), "log".to_owned()];
-        for view in [View::Latency, View::Iops] {
+        for view in [View::Latency, View::Iops, View::Response] {
             let svg = run_svg("a drive", &names, &log, view).unwrap();
             for text in ["a drive", "reads", "log"] {
                 assert!(svg.contains(text), "{text} is missing");
@@ -179,6 +230,40 @@ mod tests {
             assert!(run_svg("a drive", &names, &[], view).is_err());
         }
         assert!("speed".parse::<View>().is_err());
+    }
+
+    #[test]
+    fn the_response_over_time_has_the_percentiles_of_each_step() {
+        // Requests that take ten times as long in the second half.
+        let log: Vec<Done> = (0..80_000)
+            .map(|at| {
+                let us = (1 + at % 100) * if at < 40_000 { 1 } else { 10 };
+                Done {
+                    queue: 0,
+                    enqueued: at * NS * 1000,
+                    completed: (at + us) * NS * 1000,
+                    ..done(at)
+                }
+            })
+            .collect();
+        let lines = responses(&["reads".to_owned()], &log);
+        let names: Vec<&str> = lines.iter().map(|line| line.name.as_str()).collect();
+        assert_eq!(names, ["reads, median", "reads, 99 %"]);
+        for (line, us) in lines.iter().zip([50.0, 99.0]) {
+            assert_eq!(line.points.len(), POINTS_MAX);
+            for (seconds, response) in &line.points {
+                // Long requests of the first steps end later, and steps around the change have
+                // requests of both halves.
+                let factor = match *seconds {
+                    early if (0.001..0.039).contains(&early) => 1.0,
+                    late if late > 0.042 && late < 0.0795 => 10.0,
+                    _ => continue,
+                };
+                let expected = us * factor * 1e-6;
+                let off = (response / expected - 1.0).abs();
+                assert!(off < 0.06, "{seconds}: {response}, {expected}");
+            }
+        }
     }
 
     #[test]

@@ -112,7 +112,7 @@ pub fn run(config: &DriveConfig, flows: &[FlowConfig], options: &RunOptions) -> 
     let mut drive = Drive::new(config, &queues)?;
     let (flows, fitted) = fit::lists(flows, config, &drive, options.fit)?;
     let flows = flows.as_ref();
-    drive.expect_requests(if config.precondition {
+    drive.expect_units(if config.precondition {
         u64::MAX
     } else {
         let counts = flows.iter().map(expected_requests);

@@ -2,7 +2,8 @@
 //!
 //! Contract: points come in the order of the axes, the last axis fastest, independent of the core
 //! that ran them. Each point equals a single run with its settings. An error names its settings.
-//! Memory: one drive per core at a time.
+//! Memory: one drive per thread at a time; without a given number of threads, as many of them run
+//! as free memory has room for.
 
 #[cfg(feature = "cli")]
 pub(crate) mod show;
@@ -137,16 +138,25 @@ impl std::str::FromStr for Metric {
     }
 }
 
-/// Runs every combination of the axes' values, each after a warm-up of `warm_up` requests
-/// ([`RunOptions::warm_up`]).
+/// How every point of a sweep is run.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct SweepOptions {
+    /// [`RunOptions::warm_up`] of each point.
+    pub(crate) warm_up: u64,
+    /// Points that run at the same time; 0 means one per core.
+    pub(crate) threads: usize,
+}
+
+/// Runs every combination of the axes' values.
 ///
 /// # Errors
-/// No axis, too many combinations, or the first error of a run with its settings.
+/// No axis, too many combinations, too little memory, or the first error of a run with its
+/// settings.
 pub(crate) fn sweep(
     drive: &DriveConfig,
     workload: &WorkloadFile,
     axes: &[Axis],
-    warm_up: u64,
+    options: SweepOptions,
 ) -> Result<Vec<Point>> {
     let count = axes
         .iter()
@@ -161,20 +171,48 @@ pub(crate) fn sweep(
             )
         })?;
     let points: Vec<Vec<Setting>> = (0..count).map(|at| combination(axes, at)).collect();
-    let together = rayon::current_num_threads().min(count) as u64;
-    for settings in &points {
-        let at_once = AtOnce {
-            drives: together,
-            filling: together,
-        };
-        let (drive, _) = varied(drive, workload, settings)?;
-        need::check(&drive, at_once).map_err(|error| error.hint(place_of(settings)))?;
-    }
-    let outcomes: Vec<Result<Point>> = points
-        .into_par_iter()
-        .map(|settings| point(drive, workload, settings, warm_up))
-        .collect();
+    let threads = threads_for(drive, workload, &points, options.threads)?;
+    let pool = rayon::ThreadPoolBuilder::new()
+        .num_threads(threads)
+        .build()
+        .map_err(|error| Error::usage(OPERATION, error.to_string()))?;
+    let outcomes: Vec<Result<Point>> = pool.install(|| {
+        points
+            .into_par_iter()
+            .map(|settings| point(drive, workload, settings, options.warm_up))
+            .collect()
+    });
     outcomes.into_iter().collect()
+}
+
+/// The number of threads: `asked`, or one per core, but no more than points, and no more than the
+/// drives for which there is memory.
+fn threads_for(
+    drive: &DriveConfig,
+    workload: &WorkloadFile,
+    points: &[Vec<Setting>],
+    asked: usize,
+) -> Result<usize> {
+    let most = match asked {
+        0 => rayon::current_num_threads(),
+        asked => asked,
+    };
+    let mut threads = most.min(points.len()).max(1);
+    for settings in points {
+        let (drive, _) = varied(drive, workload, settings)?;
+        loop {
+            let at_once = AtOnce {
+                drives: threads as u64,
+                filling: threads as u64,
+            };
+            match need::check(&drive, at_once) {
+                Ok(()) => break,
+                Err(_) if asked == 0 && threads > 1 => threads -= 1,
+                Err(error) => return Err(error.hint(place_of(settings))),
+            }
+        }
+    }
+    Ok(threads)
 }
 
 fn combination(axes: &[Axis], at: usize) -> Vec<Setting> {
@@ -252,6 +290,13 @@ mod tests {
         drive
     }
 
+    fn warmed(warm_up: u64) -> SweepOptions {
+        SweepOptions {
+            warm_up,
+            threads: 0,
+        }
+    }
+
     fn axes(texts: &[&str]) -> Vec<Axis> {
         texts.iter().map(|text| text.parse().unwrap()).collect()
     }
@@ -260,7 +305,7 @@ mod tests {
     fn points_come_in_order_and_equal_their_runs_alone() {
         let workload = WorkloadFile::one().set("requests", "2000").unwrap();
         let axes = axes(&["flash.channels=2,4", "flow.depth=1,8,32"]);
-        let points = sweep(&drive(), &workload, &axes, 0).unwrap();
+        let points = sweep(&drive(), &workload, &axes, warmed(0)).unwrap();
         assert_eq!(points.len(), 6);
         let seen: Vec<&str> = points
             .iter()
@@ -275,12 +320,53 @@ mod tests {
     }
 
     #[test]
+    fn the_number_of_threads_changes_no_point() {
+        let workload = WorkloadFile::one().set("requests", "1000").unwrap();
+        let axes = axes(&["flash.channels=2,4", "flow.depth=1,8,32"]);
+        let with = |threads| {
+            let options = SweepOptions {
+                warm_up: 0,
+                threads,
+            };
+            let points = sweep(&drive(), &workload, &axes, options).unwrap();
+            let digests = points.into_iter().map(|point| point.summary.digest);
+            digests.collect::<Vec<_>>()
+        };
+        let one = with(1);
+        assert_eq!(one.len(), 6);
+        assert_eq!(with(3), one);
+        assert_eq!(with(100), one);
+    }
+
+    #[test]
+    fn threads_are_as_many_as_asked_for_and_useful() {
+        let workload = WorkloadFile::one();
+        let points = vec![Vec::new(); 5];
+        let threads = |asked| threads_for(&drive(), &workload, &points, asked).unwrap();
+        assert_eq!((threads(1), threads(3), threads(9)), (1, 3, 5));
+        assert!((1..=5).contains(&threads(0)));
+        // A drive of 2.5 GB of tables, of which 2000 fit into no machine's memory.
+        let mut large = drive();
+        large.flash.blocks = 1 << 12;
+        large.flash.pages = 512;
+        let points = vec![Vec::new(); 2000];
+        let error = threads_for(&large, &workload, &points, 2000).unwrap_err();
+        assert!(error.to_string().contains("memory"), "{error}");
+    }
+
+    #[test]
     fn every_point_of_a_sweep_is_warmed_up_as_its_run_alone() {
         let workload = WorkloadFile::one()
             .set("requests", "3000")
             .and_then(|file| file.set("read", "0"))
             .unwrap();
-        let points = sweep(&drive(), &workload, &axes(&["flow.depth=4,16"]), 1000).unwrap();
+        let points = sweep(
+            &drive(),
+            &workload,
+            &axes(&["flow.depth=4,16"]),
+            warmed(1000),
+        )
+        .unwrap();
         let options = RunOptions {
             warm_up: 1000,
             ..RunOptions::default()
@@ -292,15 +378,15 @@ mod tests {
             assert_eq!(point.summary.total.iops, alone.total.iops);
             assert!(point.summary.total.requests <= 2000);
         }
-        let error = sweep(&drive(), &workload, &axes(&["flow.depth=4"]), 4000).unwrap_err();
+        let error = sweep(&drive(), &workload, &axes(&["flow.depth=4"]), warmed(4000)).unwrap_err();
         assert!(error.to_string().contains("within the warm-up"), "{error}");
     }
 
     #[test]
     fn a_sweep_that_makes_no_sense_says_where() {
         let workload = WorkloadFile::one();
-        assert!(sweep(&drive(), &workload, &[], 0).is_err());
-        let error = sweep(&drive(), &workload, &axes(&["flash.chanels=2"]), 0).unwrap_err();
+        assert!(sweep(&drive(), &workload, &[], warmed(0)).is_err());
+        let error = sweep(&drive(), &workload, &axes(&["flash.chanels=2"]), warmed(0)).unwrap_err();
         assert!(error.to_string().contains("did you mean"), "{error}");
         assert!("flash.channels=".parse::<Axis>().is_err());
         assert!("flash.channels=1,,2".parse::<Axis>().is_err());

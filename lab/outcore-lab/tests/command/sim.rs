@@ -327,6 +327,7 @@ fn runs_sweeps_and_replays_are_pages_with_the_figures_that_are_printed() {
         "<svg",
         "flash dies",
         "depth=4",
+        "response time over time",
     ] {
         assert!(page.contains(text), "{text}");
     }
@@ -334,8 +335,20 @@ fn runs_sweeps_and_replays_are_pages_with_the_figures_that_are_printed() {
     assert_eq!(report["headlines"][0]["value"], printed["total"]["iops"]);
     let flows = &report["sections"][0]["tables"][0]["rows"];
     assert_eq!(flows.as_array().map(Vec::len), Some(1));
+    let charts = report["sections"][0]["charts"].as_array().unwrap();
+    let response = charts.iter().find(|chart| chart["id"] == "response");
+    let points = response.and_then(|chart| chart["series"][0]["points"].as_array());
+    assert_eq!(points.map(Vec::len), Some(10), "200 requests per point");
     let sweep = ["sim", "sweep", "--vary", "flow.depth=1,8", "-o", "s.json"];
-    place.run(&[&sweep[..], &flow[..2]].concat()).ok();
+    let printed = place.run(&[&sweep[..], &flow[..2]].concat()).ok().text();
+    let one = [&sweep[..], &flow[..2], &["--threads", "1", "--force"]].concat();
+    assert_eq!(
+        place.run(&one).ok().text(),
+        printed,
+        "independent of threads"
+    );
+    let none = [&sweep[..4], &["--threads", "0"]].concat();
+    place.run(&none).fails(2, &["--threads", "0"], "");
     let report: serde_json::Value = serde_json::from_slice(&place.read("s.json")).unwrap();
     let points = &report["sections"][0]["tables"][0]["rows"];
     assert_eq!((&points[0][0], &points[1][0]), (&"1".into(), &"8".into()));

@@ -75,7 +75,11 @@ pub(super) fn of_run(
     });
     flows.tables.push(table_of(rows));
     if !log.is_empty() {
-        for (id, view) in [("latency", View::Latency), ("iops", View::Iops)] {
+        for (id, view) in [
+            ("latency", View::Latency),
+            ("response", View::Response),
+            ("iops", View::Iops),
+        ] {
             let chart = chart_of(drive, names, log, view);
             flows.charts.push(Chart {
                 id: id.to_owned(),

@@ -25,7 +25,7 @@ use crate::report::Summary;
 use crate::requests::{OPERATION as WRITE_REQUESTS, Table, write_requests};
 use crate::run::{RunOptions, run as run_flows};
 use crate::sweep::show::{to_csv, to_svg};
-use crate::sweep::{Axis, Metric, sweep};
+use crate::sweep::{Axis, Metric, SweepOptions, sweep};
 use crate::workload::{FlowConfig, Origin};
 use crate::workload_file::WorkloadFile;
 
@@ -124,6 +124,10 @@ pub struct SweepArgs {
     /// on a drive in the steady state of its own load.
     #[arg(long, value_name = "REQUESTS", default_value_t = 0)]
     pub warm_up: u64,
+    /// Number of points that run at the same time. Default: one per core, or fewer where memory is
+    /// short.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
+    pub threads: Option<u16>,
     /// The metric of the last column and of the chart: iops, bytes_per_s, mean_ns, p99_ns, end_ns
     /// or write_amplification.
     #[arg(long, default_value = "iops")]
@@ -328,7 +332,11 @@ pub(super) fn sweep_command(args: &SweepArgs) -> Result<u8> {
     let csv = new_file(args.csv.as_ref(), args.report.force)?;
     let svg = new_file(args.svg.as_ref(), args.report.force)?;
     let saver = args.report.saver()?;
-    let points = sweep(&drive, &workload, &axes, args.warm_up)?;
+    let options = SweepOptions {
+        warm_up: args.warm_up,
+        threads: args.threads.map_or(0, usize::from),
+    };
+    let points = sweep(&drive, &workload, &axes, options)?;
     if let Some(file) = csv {
         file.write(to_csv(&points))?;
     }
@@ -435,6 +443,14 @@ fn print_summary(summary: &Summary) {
         ),
     }
     say!("write amplification {:.3}", summary.write_amplification);
+    let counters = &summary.counters;
+    if counters.slc_units > 0 || counters.folds > 0 {
+        say!(
+            "SLC cache: {:.1} % of the host's units; {} blocks folded",
+            counters.slc_units as f64 / counters.user_units.max(1) as f64 * 100.0,
+            counters.folds
+        );
+    }
     say!("energy {:.3} J", summary.energy_joules);
     let time = &summary.breakdown;
     say!("link {:.2} us per request", time.link_ns / 1e3);

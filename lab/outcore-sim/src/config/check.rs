@@ -2,7 +2,7 @@
 //!
 //! Contract: an error names the key, its value and the possible values. Zero is rejected where the
 //! model would compute a time or a rate that no drive has. It is accepted where it has a meaning:
-//! - the feature is absent: `cache.capacity`, `host.command_overhead` and `command_interval`,
+//! - the feature is absent: `cache.capacity`, `slc.blocks`, `host.command_overhead` and `command_interval`,
 //!   delays of SATA, `flash.suspend_*`, `suspend_*_if_left`, `mapping.pack_wait`, the DRAM's `t_*`,
 //!   `flash.over_provisioning`, energies, `wear_threshold`;
 //! - no limit: `throttle.read`, `throttle.write`;
@@ -44,6 +44,17 @@ impl DriveConfig {
                     .to_owned(),
             );
         }
+        if self.slc.blocks > 0 && self.compat == Compat::Mqsim {
+            return wrong(
+                "MQSim has no SLC cache; use compat = \"none\" for slc.blocks".to_owned(),
+            );
+        }
+        if self.slc.blocks > 0 && self.flash.pages < self.flash.cell.bits() as u32 {
+            return wrong(format!(
+                "flash.pages is {}; a block with one bit per cell would have no page",
+                self.flash.pages
+            ));
+        }
         parse_order(&self.mapping.order)?;
         Ok(())
     }
@@ -59,6 +70,7 @@ impl DriveConfig {
             ("flash.pages", f.pages, 1, u32::MAX),
             ("flash.bus_bytes", f.bus_bytes, 1, 64),
             ("flash.endurance", f.endurance, 1, u32::MAX),
+            ("slc.blocks", self.slc.blocks, 0, f.blocks.saturating_sub(1)),
             ("host.queue_entries", self.host.queue_entries, 2, 65_536),
             ("host.fetch_depth", self.host.fetch_depth, 1, u32::MAX),
             ("host.pcie_lanes", self.host.pcie_lanes, 1, 32),
@@ -125,6 +137,8 @@ impl DriveConfig {
             }
         }
         longer_than_nothing("flash.erase", f.erase)?;
+        longer_than_nothing("slc.read", self.slc.read)?;
+        longer_than_nothing("slc.program", self.slc.program)?;
         longer_than_nothing("throttle.slice", self.throttle.slice)?;
         let scheduling = &self.scheduling;
         for (key, time) in [
@@ -143,6 +157,7 @@ impl DriveConfig {
             ("host.command_overhead", host.command_overhead),
             ("host.command_interval", host.command_interval),
             ("mapping.pack_wait", self.mapping.pack_wait),
+            ("slc.idle", self.slc.idle),
             ("cache.t_rcd", self.cache.t_rcd),
             ("cache.t_cl", self.cache.t_cl),
             ("cache.t_rp", self.cache.t_rp),
@@ -267,6 +282,11 @@ mod tests {
             ("[cache]\nburst = \"0B\"\n", "cache.burst"),
             ("[gc]\nchoices = 4000000000\n", "gc.choices"),
             ("[gc]\nthreshold = nan\n", "gc.threshold"),
+            ("[slc]\nblocks = 2048\n", "slc.blocks"),
+            ("[slc]\nprogram = \"0ns\"\n", "slc.program"),
+            ("[slc]\nidle = \"4000s\"\n", "slc.idle"),
+            ("compat = \"mqsim\"\n[slc]\nblocks = 2\n", "slc.blocks"),
+            ("[slc]\nblocks = 2\n[flash]\npages = 1\n", "flash.pages"),
             ("[throttle]\nread = \"1B/s\"\n", "throttle.read"),
             ("[throttle]\nrequest = \"0B\"\n", "throttle.request"),
             ("[energy]\nread_nj = -1.0\n", "energy.read_nj"),

@@ -1,7 +1,7 @@
 //! Planes and their blocks: free blocks, write frontiers, valid and invalid slots.
 //!
-//! Model: every queue has three frontiers in every plane: for user data, for table pages and for
-//! collected data (double write frontier: B. Van Houdt, "On the necessity of hot and cold data
+//! Model: every queue has up to four frontiers in every plane: for user data, for table pages, for
+//! user data with one bit per cell ([`super::slc`]), and for collected data (double write frontier: B. Van Houdt, "On the necessity of hot and cold data
 //! identification to reduce the write amplification in flash-based SSDs", Performance Evaluation
 //! 2014). With `gc.separate = false` collected data goes to the frontier for user data. With
 //! `compat`, frontiers are allocated when the drive is built, as in MQSim; otherwise on first use.
@@ -40,6 +40,8 @@ pub(crate) struct Block {
     pub(crate) holds_map: bool,
     /// Being collected.
     pub(crate) collecting: bool,
+    /// Written with one bit per cell.
+    pub(crate) is_slc: bool,
 }
 
 /// One plane.
@@ -56,6 +58,10 @@ pub(crate) struct Plane {
     pub(crate) erasing: Vec<u32>,
     /// Blocks in the order of first use (FIFO collection only).
     pub(crate) history: VecDeque<u32>,
+    /// Blocks written with one bit per cell, until their erase.
+    pub(crate) slc_used: u32,
+    /// Those that are full and wait to be folded, the oldest first.
+    pub(crate) slc_full: VecDeque<u32>,
 }
 
 /// All planes of a drive.
@@ -112,7 +118,7 @@ impl Blocks {
         let mut blocks = Blocks {
             list: vec![Block::default(); block_count],
             planes: vec![plane; p.plane_count as usize],
-            frontiers: vec![NONE; p.plane_count as usize * queues * 3],
+            frontiers: vec![NONE; p.plane_count as usize * queues * Frontier::COUNT],
             invalid_bits: vec![0; block_count * words],
             words,
             back: vec![0; block_count * slots_per_block],
@@ -150,7 +156,7 @@ impl Blocks {
     }
 
     fn frontier_at(&self, plane: u32, queue: u16, kind: Frontier) -> usize {
-        (plane as usize * self.queues + usize::from(queue)) * 3 + kind as usize
+        (plane as usize * self.queues + usize::from(queue)) * Frontier::COUNT + kind as usize
     }
 
     /// The block (within the plane) that `kind` writes to; `None` when it has none yet.
@@ -179,20 +185,31 @@ impl Blocks {
             self.frontiers[at] = NONE;
             return false;
         };
-        if self.keeps_history {
+        if kind == Frontier::Slc {
+            state.slc_used += 1;
+        } else if self.keeps_history {
             state.history.push_back(block);
         }
         self.frontiers[at] = block;
         let entry = &mut self.list[(plane * p.blocks + block) as usize];
         entry.queue = queue;
         entry.holds_map = kind == Frontier::Table;
+        entry.is_slc = kind == Frontier::Slc;
         true
+    }
+
+    /// Closes a full SLC block, which then waits to be folded.
+    fn close_slc(&mut self, plane: u32, queue: u16) {
+        let at = self.frontier_at(plane, queue, Frontier::Slc);
+        let block = std::mem::replace(&mut self.frontiers[at], NONE);
+        self.planes[plane as usize].slc_full.push_back(block);
     }
 
     /// True when the block is a frontier of its plane.
     pub(crate) fn is_frontier(&self, plane: u32, block: u32) -> bool {
-        let start = plane as usize * self.queues * 3;
-        self.frontiers[start..start + self.queues * 3].contains(&block)
+        let count = self.queues * Frontier::COUNT;
+        let start = plane as usize * count;
+        self.frontiers[start..start + count].contains(&block)
     }
 
     #[inline]
@@ -257,6 +274,7 @@ impl Blocks {
         entry.invalid = 0;
         entry.erases += 1;
         entry.holds_map = false;
+        plane.slc_used -= u32::from(std::mem::take(&mut entry.is_slc));
         let first = block as usize * self.words;
         self.invalid_bits[first..first + self.words].fill(0);
         let key = if by_wear { entry.erases } else { 0 };
@@ -329,7 +347,11 @@ impl Drive {
         if counted {
             entry.programs += 1;
         }
-        let full = entry.written == p.pages;
+        let pages = match kind {
+            Frontier::Slc => p.slc_pages,
+            _ => p.pages,
+        };
+        let full = entry.written == pages;
         let state = &mut self.blocks.planes[plane as usize];
         state.free -= u64::from(p.slots);
         state.valid += u64::from(p.slots);
@@ -337,7 +359,13 @@ impl Drive {
             self.blocks
                 .invalidate(p, u64::from(page) * u64::from(p.slots) + u64::from(slot));
         }
-        if full {
+        if kind == Frontier::Slc {
+            self.stats.slc_units += u64::from(used);
+        }
+        if full && kind == Frontier::Slc {
+            self.blocks.close_slc(plane, queue);
+            self.check_collection(plane);
+        } else if full {
             let opened = self.blocks.advance_frontier(&self.p, plane, queue, kind);
             if !opened && self.p.compat {
                 self.plane_exhausted(plane);

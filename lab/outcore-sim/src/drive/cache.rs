@@ -444,12 +444,13 @@ impl Drive {
     }
 
     /// The write of a slot that was evicted for data of `queue`. In a shared cache the slot may
-    /// belong to another queue. MQSim then interprets the unit's number within that queue's range
-    /// as a number within the range of `queue`.
+    /// belong to another queue, and a slot that was read may have the unit of another queue, if
+    /// collection has reused its page. MQSim then interprets the unit's number within that queue's
+    /// range as a number within the range of `queue`.
     fn evicted_write(&mut self, queue: u16, slot: Slot) -> u32 {
         let (mut owner, mut unit) = (slot.queue, slot.unit);
-        if self.p.compat && owner != queue {
-            let local = unit - self.map.base(owner);
+        if self.p.compat && (owner != queue || self.map.base_of(unit) != self.map.base(queue)) {
+            let local = unit - self.map.base_of(unit);
             unit = self.map.base(queue) + local % self.map.units(queue).max(1);
             owner = queue;
         }

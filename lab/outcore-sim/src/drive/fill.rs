@@ -156,6 +156,7 @@ impl Drive {
             } else {
                 self.p.gc_threshold.max(self.p.gc_concurrent + 3)
             };
+            let reserve = reserve + self.free_for_slc(units.len(), reserve, shares);
             let usable = self.p.blocks.saturating_sub(reserve);
             let goal = (f64::from(usable) / f64::from(shares)) as u32;
             if self.p.compat {
@@ -172,6 +173,15 @@ impl Drive {
             }
         }
         Ok(())
+    }
+
+    /// Free blocks that filling a plane leaves for the SLC cache: what it may use, as far as one of
+    /// `shares` queues needs no room for `units` outside the `reserve`.
+    fn free_for_slc(&self, units: usize, reserve: u32, shares: u32) -> u32 {
+        let per_block = (self.p.pages * self.p.slots) as usize;
+        let needed = units.div_ceil(per_block) as u32 * shares;
+        let room = self.p.blocks.saturating_sub(reserve);
+        self.p.slc_blocks.min(room.saturating_sub(needed))
     }
 
     /// Outside MQSim: uses blocks at the quantiles of the distribution, corrected until all units

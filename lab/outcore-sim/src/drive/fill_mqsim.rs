@@ -38,6 +38,16 @@ struct Range {
     pattern: Pattern,
 }
 
+/// Quotient and remainder of `number` and `by`.
+#[inline]
+pub(super) fn parts(number: u64, by: u64) -> (u64, u64) {
+    if by.is_power_of_two() {
+        (number >> by.trailing_zeros(), number & (by - 1))
+    } else {
+        (number / by, number % by)
+    }
+}
+
 impl Drive {
     /// Marks the units that the flow would touch, places them, and warms up the mapping cache.
     pub(super) fn fill_as_mqsim(
@@ -212,7 +222,6 @@ impl Drive {
                 )
                 .hint("lower Initial_Occupancy_Percentage or widen Working_Set_Percentage"));
             }
-            streams.kind.unit();
             let size = u64::from(streams.draw_size(spec.sizes));
             let mut hot = false;
             let mut start = match range.pattern {
@@ -264,12 +273,19 @@ impl Drive {
                 }
             };
             if range.align > 0 {
-                start -= start % range.align;
+                start -= parts(start, range.align).1;
             }
             let start = start.saturating_sub(low);
             count += self.mark_touched(queue, start, size, hot, touched);
         }
         Ok(())
+    }
+
+    /// The page number of the queue's last sector within its range.
+    fn pages_inside(&self, queue: u16) -> u64 {
+        let per_page = u64::from(self.p.page_sectors);
+        let (first, last) = self.queue_sectors(queue);
+        last / per_page - first / per_page
     }
 
     /// Marks `sectors` from `sector` of the queue's range. Returns the units that were not marked
@@ -285,14 +301,12 @@ impl Drive {
         let per_page = u64::from(self.p.page_sectors);
         let base = self.map.base(queue);
         let units = u64::from(self.map.domains[usize::from(queue)].units);
-        let (first, last) = self.queue_sectors(queue);
-        let inside_pages = last / per_page - first / per_page;
         let mut new = 0;
         let mut rest = sectors;
         while rest > 0 {
-            let step = (per_page - sector % per_page).min(rest);
-            let unit = sector / per_page;
-            let bit = 1u64 << (sector % per_page);
+            let (unit, inside) = parts(sector, per_page);
+            let step = (per_page - inside).min(rest);
+            let bit = 1u64 << inside;
             sector += step;
             rest -= step;
             if unit >= units {
@@ -303,7 +317,7 @@ impl Drive {
             self.map.set_written_direct(at, before | bit);
             if before == 0 {
                 new += 1;
-                if !self.p.resident && unit <= inside_pages {
+                if !self.p.resident && unit <= self.pages_inside(queue) {
                     let list = if hot {
                         &mut touched.hot
                     } else {

@@ -24,6 +24,17 @@ use crate::rng::Rng;
 /// Seed of MQSim's collector; its configuration has no effect on it.
 const COMPAT_SEED: i32 = 432;
 
+/// Why a block is collected.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Reason {
+    /// The plane has few free blocks.
+    Space,
+    /// Its data is cold and its wear is low.
+    Wear,
+    /// It belongs to the SLC cache.
+    Fold,
+}
+
 /// State of the collector.
 #[derive(Debug, Clone)]
 pub(super) struct Gc {
@@ -55,6 +66,9 @@ impl Drive {
         if self.blocks.pool(&self.p, plane) >= self.p.gc_threshold {
             return;
         }
+        if self.p.slc_blocks > 0 && self.fold(plane) {
+            return;
+        }
         let state = &self.blocks.planes[plane as usize];
         if state.erasing.len() >= self.p.gc_concurrent as usize {
             return;
@@ -73,7 +87,7 @@ impl Drive {
         let Some(victim) = self.gainful(plane, victim) else {
             return;
         };
-        self.collect(plane, victim, false);
+        self.collect(plane, victim, Reason::Space);
     }
 
     /// Returns the victim if collecting it gains space. Outside `compat`, a victim that frees no
@@ -96,7 +110,7 @@ impl Drive {
 
     /// True when the block may be collected: it is no frontier, has no program under way and is not
     /// being collected.
-    fn safe(&self, plane: u32, block: u32) -> bool {
+    pub(super) fn safe(&self, plane: u32, block: u32) -> bool {
         let entry = &self.blocks.list[(plane * self.p.blocks + block) as usize];
         !self.blocks.is_frontier(plane, block) && entry.programs <= 0 && !entry.collecting
     }
@@ -105,7 +119,10 @@ impl Drive {
     /// are.
     fn worthwhile(&self, plane: u32, block: u32) -> bool {
         let entry = &self.blocks.list[(plane * self.p.blocks + block) as usize];
-        entry.written == self.p.pages && entry.invalid > 0 && self.safe(plane, block)
+        entry.written == self.p.pages
+            && entry.invalid > 0
+            && !entry.is_slc
+            && self.safe(plane, block)
     }
 
     fn choose_victim(&mut self, plane: u32) -> Option<u32> {
@@ -124,7 +141,7 @@ impl Drive {
         }
     }
 
-    fn most_invalid(&self, plane: u32) -> Option<u32> {
+    pub(super) fn most_invalid(&self, plane: u32) -> Option<u32> {
         let first = plane * self.p.blocks;
         let list = &self.blocks.list;
         if !self.p.compat {
@@ -236,9 +253,9 @@ impl Drive {
     }
 
     /// Starts moving the data of a block, and queues its erase.
-    fn collect(&mut self, plane: u32, victim: u32, for_wear: bool) {
+    pub(super) fn collect(&mut self, plane: u32, victim: u32, reason: Reason) {
         let block = plane * self.p.blocks + victim;
-        if !for_wear || !self.p.compat {
+        if reason != Reason::Wear || !self.p.compat {
             self.blocks.list[block as usize].collecting = true;
         } else if victim < self.p.channels {
             // MQSim uses the block number as an address and therefore marks block 0 of a channel.
@@ -254,10 +271,10 @@ impl Drive {
                 return;
             }
         }
-        if for_wear {
-            self.stats.wear_moves += 1;
-        } else {
-            self.stats.collections += 1;
+        match reason {
+            Reason::Space => self.stats.collections += 1,
+            Reason::Wear => self.stats.wear_moves += 1,
+            Reason::Fold => self.stats.folds += 1,
         }
         self.open_batch();
         let erase = self.move_pages(block);
@@ -555,6 +572,7 @@ impl Drive {
         if self.blocks.pool(&self.p, plane) < low {
             self.check_collection(plane);
         }
+        self.continue_idle_work(plane);
     }
 
     fn level_wear(&mut self, plane: u32) {
@@ -565,7 +583,7 @@ impl Drive {
         if self.p.compat {
             // The unsigned difference of the block numbers.
             if most.wrapping_sub(least) >= self.p.wear_threshold && self.safe(plane, least) {
-                self.collect(plane, least, true);
+                self.collect(plane, least, Reason::Wear);
             }
             return;
         }
@@ -575,7 +593,7 @@ impl Drive {
         let coldest = (0..self.p.blocks)
             .filter(|block| {
                 let entry = &self.blocks.list[(first + block) as usize];
-                entry.written == self.p.pages && self.safe(plane, *block)
+                entry.written == self.p.pages && !entry.is_slc && self.safe(plane, *block)
             })
             .min_by_key(|block| erases(*block));
         let Some(coldest) = coldest else { return };
@@ -584,7 +602,7 @@ impl Drive {
             && state.erasing.len() < self.p.gc_concurrent as usize
             && state.erasing.len() < self.blocks.pool(&self.p, plane) as usize
         {
-            self.collect(plane, coldest, true);
+            self.collect(plane, coldest, Reason::Wear);
         }
     }
 

@@ -15,6 +15,7 @@ use super::params::{Params, SECTOR_BYTES};
 use super::types::{Kind, NONE, Req, Source, Tr};
 use super::{Done, Drive, Host, Op, QueueConfig, event_kind};
 use crate::quantities::Ps;
+use crate::ring::Ring;
 
 const DOORBELL_BYTES: u64 = 2;
 const SUBMISSION_BYTES: u64 = 72;
@@ -24,7 +25,7 @@ const SATA_COMMAND_BYTES: u64 = 20;
 const SATA_SETUP_BYTES: u64 = 28;
 const SATA_COMPLETION_BYTES: u64 = 8;
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) enum Message {
     /// To the drive: the submission queue has a new tail.
     SubmissionDoorbell { queue: u16, tail: u32 },
@@ -39,12 +40,13 @@ pub(super) enum Message {
     /// To the host: send the data of a write.
     FetchData { req: u32 },
     /// To the host: data that was read.
+    #[default]
     ReadData,
     /// To the host: a request is finished.
     Completion { req: u32, submission_head: u32 },
 }
 
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Flight {
     pub(super) message: Message,
     pub(super) ps: Ps,
@@ -53,8 +55,8 @@ pub(super) struct Flight {
 /// The two directions of the link.
 #[derive(Debug, Clone)]
 pub(super) struct Link {
-    to_host: VecDeque<Flight>,
-    pub(super) to_drive: VecDeque<Flight>,
+    to_host: Ring<Flight>,
+    pub(super) to_drive: Ring<Flight>,
     doorbell_ps: Ps,
     pub(super) submission_ps: Ps,
     completion_ps: Ps,
@@ -70,8 +72,8 @@ pub(super) struct Link {
 impl Link {
     pub(super) fn new(p: &Params) -> Self {
         Link {
-            to_host: VecDeque::with_capacity(256),
-            to_drive: VecDeque::with_capacity(256),
+            to_host: Ring::default(),
+            to_drive: Ring::default(),
             doorbell_ps: p.link_ps(DOORBELL_BYTES),
             submission_ps: if p.sata {
                 p.sata_ps(SATA_COMMAND_BYTES)
@@ -207,6 +209,7 @@ impl Drive {
             lost: false,
         });
         self.stats.submitted += 1;
+        self.end_idle_time();
         let first = self.queues[usize::from(queue)].first_sector;
         self.map
             .prefetch_slot(&self.p, queue, lba.wrapping_sub(first));
@@ -259,7 +262,7 @@ impl Drive {
         self.link.to_drive.push_back(Flight { message, ps });
         self.stats.link_to_drive_ps += ps;
         if self.link.to_drive.len() == 1 {
-            self.schedule(self.now + ps, event_kind::TO_DRIVE, 0);
+            self.schedule_link(self.now + ps, event_kind::TO_DRIVE);
         }
     }
 
@@ -273,7 +276,7 @@ impl Drive {
         self.link.to_host.push_back(Flight { message, ps });
         self.stats.link_to_host_ps += ps;
         if self.link.to_host.len() == 1 {
-            self.schedule(self.now + ps, event_kind::TO_HOST, 0);
+            self.schedule_link(self.now + ps, event_kind::TO_HOST);
         }
     }
 
@@ -287,7 +290,7 @@ impl Drive {
         };
         self.received_by_drive(flight.message);
         if let Some(next) = self.link.to_drive.front() {
-            self.schedule(self.now + next.ps, event_kind::TO_DRIVE, 0);
+            self.schedule_link(self.now + next.ps, event_kind::TO_DRIVE);
         }
     }
 
@@ -364,7 +367,7 @@ impl Drive {
         };
         self.received_by_host(flight.message, host);
         if let Some(next) = self.link.to_host.front() {
-            self.schedule(self.now + next.ps, event_kind::TO_HOST, 0);
+            self.schedule_link(self.now + next.ps, event_kind::TO_HOST);
         }
     }
 
@@ -410,6 +413,7 @@ impl Drive {
         );
         self.reqs.drop_at(req);
         self.stats.completed += 1;
+        self.begin_idle_time();
         let pair = &mut self.queues[usize::from(queue)];
         pair.outstanding -= 1;
         pair.submission_head = submission_head;

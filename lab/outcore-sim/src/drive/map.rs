@@ -6,76 +6,15 @@
 //! its table page, together with all other dirty entries of that page (DFTL, Gupta et al., ASPLOS
 //! 2009, as MQSim models it). Table pages are stored in flash like data.
 //!
-//! Bounds: 4 bytes and a sector bitmap (1, 2, 4 or 8 bytes) per logical unit, zeroed and touched
-//! lazily; 40 bytes per cache entry.
+//! Bounds: the table of units ([`super::units`]); 40 bytes per cache entry.
 
 use super::cmt::Cmt;
 use super::params::{Params, SECTOR_BYTES, StaticOrder};
 use super::types::{IntMap, IntSet, List, NONE, Pool};
+use super::units::Units;
 use super::{Drive, QueueConfig, sectors};
 use crate::drive::types::Frontier;
 use crate::drive::types::{Kind, Source, Tr};
-
-/// The sectors of every logical unit that hold data.
-#[derive(Debug, Clone)]
-enum Written {
-    W8(Vec<u8>),
-    W16(Vec<u16>),
-    W32(Vec<u32>),
-    W64(Vec<u64>),
-}
-
-impl Written {
-    fn new(unit_sectors: u32, units: usize) -> Self {
-        match unit_sectors {
-            0..=8 => Written::W8(vec![0; units]),
-            9..=16 => Written::W16(vec![0; units]),
-            17..=32 => Written::W32(vec![0; units]),
-            _ => Written::W64(vec![0; units]),
-        }
-    }
-
-    fn use_large_pages(&self) {
-        match self {
-            Written::W8(list) => crate::hot::use_large_pages(list),
-            Written::W16(list) => crate::hot::use_large_pages(list),
-            Written::W32(list) => crate::hot::use_large_pages(list),
-            Written::W64(list) => crate::hot::use_large_pages(list),
-        }
-    }
-
-    #[inline]
-    fn prefetch(&self, at: usize) {
-        match self {
-            Written::W8(list) => crate::hot::prefetch(list, at),
-            Written::W16(list) => crate::hot::prefetch(list, at),
-            Written::W32(list) => crate::hot::prefetch(list, at),
-            Written::W64(list) => crate::hot::prefetch(list, at),
-        }
-    }
-
-    #[inline]
-    fn get(&self, at: u32) -> u64 {
-        let at = at as usize;
-        match self {
-            Written::W8(list) => u64::from(list[at]),
-            Written::W16(list) => u64::from(list[at]),
-            Written::W32(list) => u64::from(list[at]),
-            Written::W64(list) => list[at],
-        }
-    }
-
-    #[inline]
-    fn set(&mut self, at: u32, bitmap: u64) {
-        let at = at as usize;
-        match self {
-            Written::W8(list) => list[at] = bitmap as u8,
-            Written::W16(list) => list[at] = bitmap as u16,
-            Written::W32(list) => list[at] = bitmap as u32,
-            Written::W64(list) => list[at] = bitmap,
-        }
-    }
-}
 
 /// The part of the logical space that one queue sees.
 #[derive(Debug, Clone)]
@@ -102,8 +41,7 @@ pub(super) struct Domain {
 #[derive(Debug, Clone)]
 pub(super) struct Mapping {
     pub(super) domains: Vec<Domain>,
-    slot_of: Vec<u32>,
-    written: Written,
+    units: Units,
     /// Units that collection has locked (compat only), and the operations that were stopped there.
     pub(super) locked: IntSet,
     pub(super) behind: IntMap<List>,
@@ -149,8 +87,7 @@ impl Mapping {
         }
         Mapping {
             domains,
-            slot_of: vec![0; base as usize],
-            written: Written::new(p.unit_sectors, base as usize),
+            units: Units::new(p.unit_sectors, base as usize),
             locked: IntSet::default(),
             behind: IntMap::default(),
             overfull: vec![List::EMPTY; p.plane_count as usize],
@@ -166,6 +103,12 @@ impl Mapping {
         self.domains[usize::from(queue)].units
     }
 
+    /// First unit of the range that contains `unit`.
+    pub(super) fn base_of(&self, unit: u32) -> u32 {
+        let bases = self.domains.iter().map(|domain| domain.base);
+        bases.rev().find(|base| *base <= unit).unwrap_or(0)
+    }
+
     pub(super) fn base(&self, queue: u16) -> u32 {
         self.domains[usize::from(queue)].base
     }
@@ -173,7 +116,7 @@ impl Mapping {
     /// Slot of a unit; `None` when it was never written.
     #[inline]
     pub(super) fn slot(&self, unit: u32) -> Option<u32> {
-        self.slot_of[unit as usize].checked_sub(1)
+        self.units.slot(unit)
     }
 
     /// Prefetches the entry that a lookup will read: the unit of the sector at offset `inside` in
@@ -183,23 +126,17 @@ impl Mapping {
         let (unit, _) = p.unit_of_sector(inside);
         // N.B. MQSim's generator sometimes leaves the range.
         let at = u64::from(self.base(queue)).wrapping_add(unit) as usize;
-        crate::hot::prefetch(&self.slot_of, at);
-        self.written.prefetch(at);
+        self.units.prefetch(at);
     }
 
-    /// Mapping entries of the drive.
-    pub(super) fn entries(&self) -> usize {
-        self.slot_of.len()
-    }
-
-    pub(super) fn use_large_pages(&self) {
-        crate::hot::use_large_pages(&self.slot_of);
-        self.written.use_large_pages();
+    /// [`Units::expect`].
+    pub(super) fn expect_units(&mut self, count: u64) -> bool {
+        self.units.expect(count)
     }
 
     #[inline]
     pub(super) fn set_slot(&mut self, unit: u32, slot: Option<u32>) {
-        self.slot_of[unit as usize] = slot.map_or(0, |slot| slot + 1);
+        self.units.set_slot(unit, slot);
     }
 
     /// A plane with waiting writes, and their number.
@@ -212,11 +149,11 @@ impl Mapping {
     }
 
     pub(super) fn written_direct(&self, unit: u32) -> u64 {
-        self.written.get(unit)
+        self.units.written(unit)
     }
 
     pub(super) fn set_written_direct(&mut self, unit: u32, bitmap: u64) {
-        self.written.set(unit, bitmap);
+        self.units.set_written(unit, bitmap);
     }
 }
 
@@ -285,7 +222,7 @@ impl Drive {
                 return cmt.entries[at].bitmap;
             }
         }
-        self.map.written.get(unit)
+        self.map.units.written(unit)
     }
 
     /// Marks the entry as used.
@@ -302,28 +239,28 @@ impl Drive {
     /// Changes the entry of `unit`.
     #[inline]
     pub(super) fn update_entry(&mut self, queue: u16, unit: u32, slot: u32, bitmap: u64) {
-        self.map.set_slot(unit, Some(slot));
         if self.p.resident {
-            self.map.written.set(unit, bitmap);
+            self.map.units.set(unit, slot, bitmap);
             return;
         }
+        self.map.set_slot(unit, Some(slot));
         let cmt = &mut self.map.domains[usize::from(queue)].cmt;
         match cmt.valid(unit) {
             Some(at) => {
                 cmt.entries[at].bitmap = bitmap;
                 cmt.entries[at].dirty = true;
                 if !self.p.compat {
-                    self.map.written.set(unit, bitmap);
+                    self.map.units.set_written(unit, bitmap);
                 }
             }
-            None => self.map.written.set(unit, bitmap),
+            None => self.map.units.set_written(unit, bitmap),
         }
     }
 
     /// Discards the entry of a trimmed unit.
     pub(super) fn clear_entry(&mut self, queue: u16, unit: u32) {
         self.map.set_slot(unit, None);
-        self.map.written.set(unit, 0);
+        self.map.units.set_written(unit, 0);
         let cmt = &mut self.map.domains[usize::from(queue)].cmt;
         if let Some(at) = cmt.valid(unit) {
             cmt.entries[at].dirty = true;
@@ -347,7 +284,7 @@ impl Drive {
             };
             let Some(entry) = evicted else { break };
             if entry.dirty {
-                self.map.written.set(entry.unit, entry.bitmap);
+                self.map.units.set_written(entry.unit, entry.bitmap);
                 self.write_table_page(queue, entry.unit);
             }
         }
@@ -355,7 +292,7 @@ impl Drive {
 
     fn fill_entry(&mut self, queue: u16, at: u32) {
         let unit = self.map.domains[usize::from(queue)].cmt.entries[at].unit;
-        let bitmap = self.map.written.get(unit);
+        let bitmap = self.map.units.written(unit);
         let entry = &mut self.map.domains[usize::from(queue)].cmt.entries[at];
         entry.bitmap = bitmap;
         entry.waiting = false;

@@ -8,7 +8,7 @@
 //! - the mapping and its cache ([`map`]), blocks ([`blocks`]), and the packing of units smaller
 //!   than a page ([`pack`]);
 //! - scheduling ([`tsu`]), chips and buses ([`phy`]);
-//! - garbage collection and wear levelling ([`gc`]);
+//! - garbage collection and wear levelling ([`gc`]), and the SLC cache ([`slc`]);
 //! - preconditioning ([`fill`], [`fill_mqsim`], [`fresh`]).
 //!
 //! Invariants, asserted in release builds also:
@@ -20,7 +20,7 @@
 //!
 //! Bounds: per mapping unit, a mapping entry, a bitmap and a reverse entry (9.3 bytes for 4 KiB
 //! units with 7 % over-provisioning), plus 32 bytes per block. The system provides this zeroed
-//! memory when it is touched. All other memory grows only with the number of operations in flight.
+//! memory when it is touched, and few units in use take less ([`units`]). All other memory grows only with the number of operations in flight.
 
 pub(crate) mod blocks;
 mod cache;
@@ -36,11 +36,13 @@ mod pack;
 pub(crate) mod params;
 mod phy;
 mod sata;
+mod slc;
 mod states;
 pub(crate) mod stats;
 mod throttle;
 mod tsu;
 pub(crate) mod types;
+mod units;
 
 use outcore_io::{Error, Kind as ErrorKind, Result};
 
@@ -57,15 +59,19 @@ use types::{Pool, Req, Tr};
 pub(crate) mod event_kind {
     pub(crate) const TO_HOST: u32 = 0;
     pub(crate) const TO_DRIVE: u32 = 1;
+    // At most one event of each kind above is pending.
     pub(crate) const DRAM: u32 = 2;
     pub(crate) const COMMAND_IN: u32 = 3;
     pub(crate) const DATA_OUT: u32 = 4;
     pub(crate) const ARRAY_DONE: u32 = 5;
-    pub(crate) const START: u32 = 6;
-    // The event queue keeps one lane for each kind above.
-    pub(crate) const HOST_TIMER: u32 = 7;
-    pub(crate) const PACK: u32 = 8;
-    pub(crate) const ADMIT: u32 = 9;
+    /// As `ARRAY_DONE`, for a read: its events come much sooner than those of programs.
+    pub(crate) const ARRAY_READ: u32 = 6;
+    pub(crate) const START: u32 = 7;
+    // The event queue keeps one lane for each other kind above.
+    pub(crate) const HOST_TIMER: u32 = 8;
+    pub(crate) const PACK: u32 = 9;
+    pub(crate) const ADMIT: u32 = 10;
+    pub(crate) const FOLD: u32 = 11;
     pub(crate) const SHIFT: u32 = 28;
     pub(crate) const ARG: u32 = (1 << SHIFT) - 1;
 }
@@ -117,6 +123,7 @@ pub struct Drive {
     tsu: tsu::Tsu,
     phy: phy::Phy,
     gc: gc::Gc,
+    slc: slc::Slc,
     pub(crate) stats: DriveStats,
     fault: Option<Error>,
 }
@@ -131,10 +138,6 @@ pub(crate) fn too_long() -> Error {
     Error::usage("simulate drive", "the simulated time would pass 53 days")
         .hint("fewer requests, shorter pauses between them, or a faster drive")
 }
-
-/// Entries in a small page of the mapping table. With one request per this many entries, random
-/// requests touch most pages of the table.
-const PAGE_ENTRIES: u64 = 1 << 10;
 
 /// All channels, chips, dies and planes: the default of queues whose `ids` are empty.
 fn all_ids(config: &DriveConfig) -> [Vec<u32>; 4] {
@@ -202,6 +205,7 @@ impl Drive {
             tsu: tsu::Tsu::new(&p, &resolved),
             phy: phy::Phy::new(&p),
             gc: gc::Gc::new(&p, &resolved, config.seed),
+            slc: slc::Slc::default(),
             stats: DriveStats::new(config, &p),
             queues: queue_pairs,
             map,
@@ -215,12 +219,11 @@ impl Drive {
         Ok(drive)
     }
 
-    /// Announces roughly how many requests will come. If they will touch most of the tables, the
+    /// Announces roughly how many units requests will touch. If they are a large part of all, the
     /// tables use large memory pages, which are faster. Otherwise only the touched parts become
     /// resident.
-    pub(crate) fn expect_requests(&self, count: u64) {
-        if count >= self.map.entries() as u64 / PAGE_ENTRIES {
-            self.map.use_large_pages();
+    pub(crate) fn expect_units(&mut self, count: u64) {
+        if self.map.expect_units(count) {
             self.blocks.use_large_pages();
         }
     }
@@ -273,6 +276,12 @@ impl Drive {
         self.events.push(at, kind << event_kind::SHIFT | arg);
     }
 
+    /// Sets the end of the message that a direction of the link carries.
+    #[inline]
+    fn schedule_link(&mut self, at: Ps, kind: u32) {
+        self.events.push_single(at, kind as usize);
+    }
+
     /// Executes one event. Returns false when none is pending. A model error (a plane without free
     /// pages) ends the run with an error that names the resource.
     #[inline]
@@ -293,11 +302,13 @@ impl Drive {
             event_kind::DRAM => self.dram_done(arg),
             event_kind::COMMAND_IN => self.command_in_done(arg),
             event_kind::DATA_OUT => self.data_out_done(arg),
+            event_kind::ARRAY_READ => self.array_read(arg),
             event_kind::ARRAY_DONE => self.array_done(arg),
             event_kind::HOST_TIMER => host.timer(self, arg),
             event_kind::PACK => self.pack_timer(arg),
             event_kind::START => self.start_request(arg),
             event_kind::ADMIT => self.admit_request(arg),
+            event_kind::FOLD => self.idle_timer(arg),
             _ => {}
         }
         if self.blocks.broken {

@@ -331,7 +331,7 @@ impl Drive {
             }
             self.blocks.invalidate(&self.p, u64::from(old));
         }
-        let Some(page) = self.take_page(plane, queue, Frontier::Data, 1) else {
+        let Some(page) = self.take_data_page(plane, queue, 1) else {
             self.plane_exhausted(plane);
             return false;
         };
@@ -606,7 +606,7 @@ impl Drive {
             self.pack.nothing_began = collections == self.stats.collections;
             return false;
         };
-        let Some(page) = self.take_page(plane, open.queue, Frontier::Data, open.count) else {
+        let Some(page) = self.take_data_page(plane, open.queue, open.count) else {
             return false;
         };
         let mut at = open.first;

@@ -39,6 +39,9 @@ const SATA_COMMANDS_MAX: u32 = 32;
 /// Payload of a SATA data frame.
 const SATA_DATA_BYTES: u64 = 8192;
 
+/// The mark of a page number within a block that is written with one bit per cell.
+pub(crate) const SLC_ROW: u32 = 1 << 31;
+
 const LINK_PACKET_BYTES: u64 = 128;
 const LINK_OVERHEAD_BYTES: u64 = 28;
 
@@ -152,6 +155,13 @@ pub(crate) struct Params {
     bus_byte_fs: u64,
     bus_bytes: u32,
     pub(crate) same_page: bool,
+    // SLC cache.
+    /// Blocks per plane that may be written with one bit per cell, and the pages of such a block.
+    pub(crate) slc_blocks: u32,
+    pub(crate) slc_pages: u32,
+    slc_read: Ps,
+    slc_program: Ps,
+    pub(crate) slc_idle: Ps,
     // Scheduling.
     pub(crate) by_priority: bool,
     pub(crate) can_suspend_program: bool,
@@ -289,6 +299,11 @@ impl Params {
             bus_byte_fs: (u128::from(SECOND) * 1000 / u128::from(f.bus.0)) as u64,
             bus_bytes: f.bus_bytes,
             same_page: f.multiplane_same_page || compat,
+            slc_blocks: config.slc.blocks,
+            slc_pages: f.pages / f.cell.bits() as u32,
+            slc_read: config.slc.read.0,
+            slc_program: config.slc.program.0,
+            slc_idle: config.slc.idle.0,
             by_priority: config.scheduling.policy == Policy::Priority,
             can_suspend_program: matches!(
                 suspension,
@@ -385,15 +400,21 @@ impl Params {
         }) as usize
     }
 
-    /// Time of a read in the flash array.
+    /// Time of a read in the flash array, for a page number that may have [`SLC_ROW`].
     #[inline]
     pub(crate) fn read_ps(&self, page_in_block: u32) -> Ps {
+        if page_in_block & SLC_ROW != 0 {
+            return self.slc_read + T_READY_READ;
+        }
         self.read[self.page_class(page_in_block)] + T_READY_READ
     }
 
-    /// Time of a program in the flash array.
+    /// Time of a program in the flash array, for a page number that may have [`SLC_ROW`].
     #[inline]
     pub(crate) fn program_ps(&self, page_in_block: u32) -> Ps {
+        if page_in_block & SLC_ROW != 0 {
+            return self.slc_program;
+        }
         self.program[self.page_class(page_in_block)]
     }
 

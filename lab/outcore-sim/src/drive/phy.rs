@@ -55,6 +55,8 @@ struct Unit {
 pub(super) struct Phy {
     units: Vec<Unit>,
     busy: Vec<bool>,
+    /// For each channel, one bit per idle unit; covers the first 64 units.
+    idle_units: Vec<u64>,
     /// Reads that wait for the bus (table, user, collection), by channel.
     waiting: Vec<[List; 3]>,
 }
@@ -78,6 +80,7 @@ impl Phy {
         Phy {
             units: vec![unit; (p.channels * p.units_per_channel) as usize],
             busy: vec![false; p.channels as usize],
+            idle_units: vec![u64::MAX; p.channels as usize],
             waiting: vec![[List::EMPTY; 3]; p.channels as usize],
         }
     }
@@ -90,6 +93,22 @@ impl Phy {
     #[inline]
     pub(super) fn idle(&self, unit: u32) -> bool {
         self.units[unit as usize].status == Status::Idle
+    }
+
+    /// One bit per idle unit of a channel, for the first 64 units.
+    #[inline]
+    pub(super) fn idle_units(&self, channel: u32) -> u64 {
+        self.idle_units[channel as usize]
+    }
+
+    /// Changes whether a unit is idle.
+    #[inline]
+    fn mark_idle(&mut self, p: &Params, unit: u32, is_idle: bool) {
+        let channel = p.channel_of_unit(unit);
+        let at = unit - channel * p.units_per_channel;
+        let bit = 1u64.checked_shl(at).unwrap_or(0);
+        let units = &mut self.idle_units[channel as usize];
+        *units = if is_idle { *units | bit } else { *units & !bit };
     }
 
     #[inline]
@@ -178,17 +197,44 @@ impl Drive {
         state.active = chosen;
         state.array = array;
         state.status = Status::Command;
+        self.phy.mark_idle(&self.p, unit, false);
         self.phy.busy[channel as usize] = true;
+        self.schedule(self.now + time, event_kind::COMMAND_IN, unit);
+    }
+
+    /// [`Drive::send_command`] for one read of a user on an idle unit, the most frequent command.
+    pub(super) fn send_read(&mut self, unit: u32, chosen: List) {
+        let channel = self.p.channel_of_unit(unit) as usize;
+        assert!(!self.phy.busy[channel], "a command met a busy channel");
+        let state = &mut self.phy.units[unit as usize];
+        assert!(state.status == Status::Idle, "a command met a busy unit");
+        let entry = &mut self.trs[chosen.head];
+        let time = self.p.read_command_ps(1);
+        let array = self.p.read_ps(entry.row);
+        if entry.source == Source::User {
+            self.stats.wait_die_ps += self.now - entry.queued;
+            self.stats.flash_operations += 1;
+            self.stats.user_bus_ps += time;
+            self.stats.user_array_ps += array;
+            entry.queued = self.now;
+        }
+        self.stats.read_commands += 1;
+        self.stats.bus_ps += time;
+        state.active = chosen;
+        state.array = array;
+        state.status = Status::Command;
+        self.phy.mark_idle(&self.p, unit, false);
+        self.phy.busy[channel] = true;
         self.schedule(self.now + time, event_kind::COMMAND_IN, unit);
     }
 
     /// Time that the array takes for an operation.
     #[inline]
     fn array_time(&self, tr: u32) -> Ps {
-        let Tr { kind, page, .. } = self.trs[tr];
+        let Tr { kind, row, .. } = self.trs[tr];
         match kind {
-            Kind::Read => self.p.read_ps(self.p.page_in_block(page)),
-            Kind::Program => self.p.program_ps(self.p.page_in_block(page)),
+            Kind::Read => self.p.read_ps(row),
+            Kind::Program => self.p.program_ps(row),
             Kind::Erase => self.p.erase,
         }
     }
@@ -223,11 +269,12 @@ impl Drive {
         }
     }
 
-    /// Resumes a suspended command.
+    /// Resumes the suspended command of a unit that has become idle, if there is one.
     fn resume(&mut self, unit: u32) {
         let grace = self.p.suspend_program;
         let state = &mut self.phy.units[unit as usize];
         if state.suspended.is_empty() {
+            self.phy.mark_idle(&self.p, unit, true);
             return;
         }
         state.active = std::mem::replace(&mut state.suspended, List::EMPTY);
@@ -256,7 +303,11 @@ impl Drive {
         state.finish = self.now + time;
         state.array_busy = true;
         state.uncounted_since = self.now;
-        self.schedule(self.now + time, event_kind::ARRAY_DONE, unit);
+        let event = match status {
+            Status::Reading => event_kind::ARRAY_READ,
+            _ => event_kind::ARRAY_DONE,
+        };
+        self.schedule(self.now + time, event, unit);
         self.phy.busy[channel as usize] = false;
         self.channel_free(channel);
     }
@@ -267,22 +318,16 @@ impl Drive {
             let waiting = &mut self.phy.waiting[channel as usize][class];
             // The link fields belong to the unit's list; the queue keeps its own.
             if let Some(tr) = pop_bus(waiting, &mut self.trs) {
-                self.transfer_out(tr);
+                let unit = self.p.unit_of_plane(self.trs[tr].plane);
+                self.transfer_out(tr, unit, channel);
                 return;
             }
         }
         self.serve_channel(channel);
     }
 
-    fn transfer_out(&mut self, tr: u32) {
-        let Tr {
-            page,
-            bytes,
-            source,
-            ..
-        } = self.trs[tr];
-        let unit = self.p.unit_of_plane(self.p.plane_of_page(page));
-        let channel = self.p.channel_of_unit(unit);
+    fn transfer_out(&mut self, tr: u32, unit: u32, channel: u32) {
+        let Tr { bytes, source, .. } = self.trs[tr];
         let time = self.p.bus_ps(bytes);
         self.stats.bus_ps += time;
         if source == Source::User {
@@ -296,21 +341,36 @@ impl Drive {
         self.schedule(self.now + time, event_kind::DATA_OUT, unit);
     }
 
-    /// The array of a unit has finished its command.
+    /// The array of a unit has finished a read.
+    pub(super) fn array_read(&mut self, unit: u32) {
+        let channel = self.array_stops(unit);
+        self.reads_ready(unit, channel);
+        if self.phy.channel_idle(channel) {
+            self.serve_channel(channel);
+        }
+    }
+
+    /// The array of a unit has finished a program or an erase.
     pub(super) fn array_done(&mut self, unit: u32) {
-        let channel = self.p.channel_of_unit(unit);
-        let state = &mut self.phy.units[unit as usize];
-        state.array_busy = false;
-        self.stats.array_ps += self.now - state.uncounted_since;
-        let head = state.active.head;
-        match self.trs[head].kind {
-            Kind::Read => self.reads_ready(unit, channel),
-            Kind::Program => self.programs_done(unit),
-            Kind::Erase => self.erases_done(unit),
+        let channel = self.array_stops(unit);
+        let head = self.phy.units[unit as usize].active.head;
+        if self.trs[head].kind == Kind::Erase {
+            self.erases_done(unit);
+        } else {
+            self.programs_done(unit);
         }
         if self.phy.channel_idle(channel) {
             self.serve_channel(channel);
         }
+    }
+
+    /// Counts the time for which the array worked. Returns the unit's channel.
+    #[inline]
+    fn array_stops(&mut self, unit: u32) -> u32 {
+        let state = &mut self.phy.units[unit as usize];
+        state.array_busy = false;
+        self.stats.array_ps += self.now - state.uncounted_since;
+        self.p.channel_of_unit(unit)
     }
 
     fn reads_ready(&mut self, unit: u32, channel: u32) {
@@ -327,7 +387,7 @@ impl Drive {
             let next = self.trs[at].next;
             self.phy.units[unit as usize].waiting_reads += 1;
             if self.phy.channel_idle(channel) {
-                self.transfer_out(at);
+                self.transfer_out(at, unit, channel);
             } else {
                 push_bus(
                     &mut self.phy.waiting[channel as usize][class],

@@ -29,14 +29,14 @@ impl Drive {
     pub(super) fn send_either_way(&mut self, message: Message, ps: Ps) {
         self.link.to_drive.push_back(Flight { message, ps });
         if self.link.to_drive.len() == 1 {
-            self.schedule(self.now + ps, event_kind::TO_DRIVE, 0);
+            self.schedule_link(self.now + ps, event_kind::TO_DRIVE);
         }
     }
 
     /// A message has arrived at its receiver. The link stays busy until the message has been
     /// handled, so that a response queues behind the messages that already wait.
     pub(super) fn deliver_either_way<H: Host>(&mut self, host: &mut H) {
-        let Some(flight) = self.link.to_drive.front().copied() else {
+        let Some(flight) = self.link.to_drive.front() else {
             return;
         };
         match flight.message {
@@ -47,7 +47,7 @@ impl Drive {
         }
         self.link.to_drive.pop_front();
         if let Some(next) = self.link.to_drive.front() {
-            self.schedule(self.now + next.ps, event_kind::TO_DRIVE, 0);
+            self.schedule_link(self.now + next.ps, event_kind::TO_DRIVE);
         }
     }
 }

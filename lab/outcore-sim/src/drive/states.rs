@@ -99,8 +99,10 @@ pub(super) fn mean_field(pages: u32, load: f64, choices: u32) -> Vec<f64> {
     w[0] = 1.0;
     let mut next = w.clone();
     next[b] = 0.0;
+    let mut powers = Vec::with_capacity(w.len());
     for _ in 0..ROUNDS_MAX {
-        let powers: Vec<f64> = w.iter().map(|value| power(*value, choices)).collect();
+        powers.clear();
+        powers.extend(w.iter().map(|value| power(*value, choices)));
         let sigma: f64 = powers[1..=b].iter().sum();
         for i in 1..b {
             let drain = (b as f64 - sigma) * (i as f64 * (w[i] - w[i + 1])) / (b as f64 * load);

@@ -51,6 +51,10 @@ pub struct DriveStats {
     pub collections: u64,
     /// Static wear-levelling moves.
     pub wear_moves: u64,
+    /// Mapping units that the host wrote to the SLC cache.
+    pub slc_units: u64,
+    /// Blocks of the SLC cache that were folded.
+    pub folds: u64,
     /// Lookups in the mapping table that were answered from DRAM.
     pub map_hits: u64,
     /// Lookups in the mapping table that had to read flash.

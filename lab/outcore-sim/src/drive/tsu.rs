@@ -15,7 +15,7 @@
 
 use super::Drive;
 use super::QueueConfig;
-use super::params::Params;
+use super::params::{Params, SLC_ROW};
 use super::phy::Status;
 use super::types::{Kind, List, NONE, Source, Tr};
 
@@ -200,14 +200,21 @@ impl Drive {
     }
 
     fn queue_tr(&mut self, tr: u32) -> u32 {
-        self.trs[tr].queued = self.now;
+        let entry = &mut self.trs[tr];
+        entry.queued = self.now;
+        entry.plane = self.p.plane_of_page(entry.page);
+        entry.row = self.p.page_in_block(entry.page);
+        if self.p.slc_blocks > 0 {
+            let block = self.p.block_of_page(entry.page);
+            entry.row |= SLC_ROW * u32::from(self.blocks.list[block as usize].is_slc);
+        }
         let Tr {
             kind,
             source,
             class,
-            page,
+            plane,
             ..
-        } = self.trs[tr];
+        } = *entry;
         let class = if self.p.by_priority {
             usize::from(class)
         } else {
@@ -222,7 +229,7 @@ impl Drive {
             (Kind::Program, Source::Mapping) => Which::TableProgram,
             (Kind::Erase, _) => Which::GcErase,
         };
-        let unit = self.p.unit_of_plane(self.p.plane_of_page(page));
+        let unit = self.p.unit_of_plane(plane);
         let state = &mut self.tsu.units[unit as usize];
         state.pending += 1;
         state.list(which).push(&mut self.trs, tr);
@@ -255,7 +262,10 @@ impl Drive {
             // Skipping units without operations is safe: if all units decline, the turn returns to
             // its start.
             let turn = self.tsu.turn[channel as usize];
-            let waiting = self.tsu.waiting[channel as usize];
+            let mut waiting = self.tsu.waiting[channel as usize];
+            if !self.p.can_suspend_program && !self.p.can_suspend_erase {
+                waiting &= self.phy.idle_units(channel);
+            }
             let before = (1u64 << turn) - 1;
             for mut bits in [waiting & !before, waiting & before] {
                 while bits != 0 {
@@ -502,7 +512,7 @@ impl Drive {
         }
         let chosen = std::mem::replace(list, List::EMPTY);
         self.left_queue(unit, 1);
-        self.send_command(unit, chosen, false);
+        self.send_read(unit, chosen);
     }
 
     /// True when the operation waits for nothing.
@@ -529,9 +539,9 @@ impl Drive {
     /// from the second queue. Returns false when nothing was ready.
     fn issue(&mut self, unit: u32, first: Which, second: Option<Which>, suspend: bool) -> bool {
         let head = self.tsu.units[unit as usize].list(first).head;
-        let head_page = self.trs[head].page;
-        let (die, _) = self.p.die_of_plane(self.p.plane_of_page(head_page));
-        let page = self.p.page_in_block(head_page);
+        let Tr { plane, row, .. } = self.trs[head];
+        let (die, _) = self.p.die_of_plane(plane);
+        let first_plane = die * self.p.planes;
         let all = if self.p.planes >= 64 {
             u64::MAX
         } else {
@@ -545,20 +555,13 @@ impl Drive {
             }
             let mut at = self.tsu.units[unit as usize].list(which).head;
             while at != NONE && planes != all {
-                let Tr {
-                    page: tr_page,
-                    next,
-                    ..
-                } = self.trs[at];
-                let plane = self.p.plane_of_page(tr_page);
-                let (tr_die, at_die) = self.p.die_of_plane(plane);
-                let bit = 1u64 << at_die;
-                let fits = tr_die == die
-                    && planes & bit == 0
-                    && (planes == 0 || self.p.page_in_block(tr_page) == page || !self.p.same_page)
-                    && self.ready(at);
-                if fits {
-                    planes |= bit;
+                let entry = &self.trs[at];
+                let next = entry.next;
+                let at_die = entry.plane.wrapping_sub(first_plane);
+                let is_row = entry.row == row
+                    || (planes == 0 || !self.p.same_page) && (entry.row ^ row) & SLC_ROW == 0;
+                if is_row && at_die < self.p.planes && planes >> at_die & 1 == 0 && self.ready(at) {
+                    planes |= 1 << at_die;
                     let state = &mut self.tsu.units[unit as usize];
                     state.list(which).remove(&mut self.trs, at);
                     chosen.push(&mut self.trs, at);

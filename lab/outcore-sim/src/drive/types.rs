@@ -18,6 +18,13 @@ pub(crate) enum Frontier {
     Data = 0,
     Table = 1,
     Collected = 2,
+    /// Data of the host, one bit per cell.
+    Slc = 3,
+}
+
+impl Frontier {
+    /// Number of kinds.
+    pub(crate) const COUNT: usize = 4;
 }
 
 /// One request of the host, from submission to completion.
@@ -93,6 +100,10 @@ pub(crate) struct Tr {
     pub(crate) lpa: u32,
     /// Physical page; for an erase, any page of the block.
     pub(crate) page: u32,
+    /// Plane of the page and the page's number within its block (with a mark for a block with one
+    /// bit per cell), known once it is queued.
+    pub(crate) plane: u32,
+    pub(crate) row: u32,
     /// Bytes to transfer over the flash bus.
     pub(crate) bytes: u32,
     /// The request that it belongs to.
@@ -128,6 +139,8 @@ impl Tr {
             queued: 0,
             lpa: NONE,
             page: NONE,
+            plane: NONE,
+            row: NONE,
             bytes: 0,
             req: NONE,
             related: NONE,

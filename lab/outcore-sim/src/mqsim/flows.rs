@@ -374,9 +374,16 @@ pub fn ascii_trace_from_text(text: &str) -> Result<Vec<ListItem>> {
         let wrong = |cause: String| {
             Error::usage("read MQSim trace", format!("line {}: {cause}", number + 1))
         };
-        let fields: Vec<&str> = line.split_whitespace().collect();
-        if fields.len() != 5 {
-            return Err(wrong(format!("{} fields instead of 5", fields.len()))
+        let mut fields = [""; 5];
+        let mut count = 0;
+        for field in line.split_ascii_whitespace() {
+            if let Some(place) = fields.get_mut(count) {
+                *place = field;
+            }
+            count += 1;
+        }
+        if count != fields.len() {
+            return Err(wrong(format!("{count} fields instead of 5"))
                 .hint("a line is `time_ns device first_sector sectors type`"));
         }
         let number_of = |at: usize, name: &str| {

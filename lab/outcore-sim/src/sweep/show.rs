@@ -148,7 +148,7 @@ fn value_of(point: &Point) -> Option<f64> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::sweep;
+    use super::super::{SweepOptions, sweep};
     use super::*;
     use crate::config::DriveConfig;
     use crate::workload_file::WorkloadFile;
@@ -160,7 +160,7 @@ mod tests {
         drive.flash.pages = 32;
         let axes = ["flash.channels=2,4", "flow.depth=1,8,32"].map(|text| text.parse().unwrap());
         let workload = WorkloadFile::one().set("requests", "200").unwrap();
-        let points = sweep(&drive, &workload, &axes, 0).unwrap();
+        let points = sweep(&drive, &workload, &axes, SweepOptions::default()).unwrap();
         let csv = to_csv(&points);
         assert_eq!(csv.lines().count(), 7);
         assert!(csv.starts_with("flash.channels,flow.depth,requests,iops"));

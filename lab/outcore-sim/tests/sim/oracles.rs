@@ -3,6 +3,7 @@
 //! Contract: each test derives its expected value independently of the model. Time is an integer,
 //! so most comparisons are exact.
 mod collection;
+mod slc;
 
 use std::sync::atomic::{AtomicU64, Ordering};
 

@@ -151,6 +151,14 @@ fn drive(random: &mut Random) -> DriveConfig {
         config.throttle.write = Rate(50_000_000);
         config.throttle.read = Rate(50_000_000);
     }
+    let has_slc = config.compat == Compat::None && config.flash.pages >= 4;
+    if has_slc && r.is(35) {
+        let slc = &mut config.slc;
+        slc.blocks = r.small(1, u64::from(config.flash.blocks - 1).min(12));
+        slc.read = Time(r.of(&[NS, 20 * US]));
+        slc.program = Time(r.of(&[NS, 100 * US]));
+        slc.idle = Time(r.of(&[0, 10 * US, 10 * MS]));
+    }
     config
 }
 
@@ -296,6 +304,8 @@ fn check(seed: u64) -> std::result::Result<bool, String> {
 fn drives_that_went_wrong_once_do_not_again() {
     // This seed once invalidated a table page without a place twice before the run ended.
     check(3331).unwrap();
+    // In this one, a slot of a shared cache had the unit of another queue.
+    check(90_324).unwrap();
 }
 
 fn setting(name: &str, default: u64) -> u64 {
