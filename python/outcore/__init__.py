@@ -14,6 +14,7 @@ edges to graphs and computes on them; `knn` and `KMeans` search and cluster file
 
 import inspect as _inspect
 import sys as _sys
+from typing import TYPE_CHECKING as _TYPE_CHECKING
 
 from . import _equivalents
 from . import graph as graph
@@ -140,3 +141,9 @@ for _name in __all__:
     if not _name.startswith("_") and hasattr(globals()[_name], "__qualname__"):
         globals()[_name].__module__ = __name__
 del _name
+
+# Type checkers know the names.
+if not _TYPE_CHECKING:
+
+    def __getattr__(name: str) -> object:
+        raise _equivalents.unknown_name(name)

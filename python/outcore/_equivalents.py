@@ -14,6 +14,8 @@ import re
 from collections.abc import Callable
 from typing import Any, NamedTuple, TypeVar
 
+from ._errors import OutcoreError
+
 _UNEXPECTED = re.compile(r"unexpected keyword argument '(\w+)'")
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 
@@ -59,6 +61,9 @@ _DST = Equivalent("dst", "dst= is the output")
 _PROGRESS = Equivalent("progress", "progress=True shows the progress")
 _HEADER = Equivalent("header", "header=False if there is no line of names")
 
+_ALPHA = Equivalent("alpha", "alpha= is the damping factor")
+_JACCARD = Equivalent("jaccard", "jaccard= is the smallest similarity of near duplicates")
+
 #: Keywords of other libraries. The first equivalent that the called function has is the hint.
 KEYWORDS: dict[str, tuple[Equivalent, ...]] = {
     "ascending": (_DESCENDING,),
@@ -79,7 +84,7 @@ KEYWORDS: dict[str, tuple[Equivalent, ...]] = {
     "count": (_ROWS,),
     "frac": (_RATE, _SHARE),
     "fraction": (_RATE, _SHARE),
-    "n": (_COUNT, _ROWS, _K),
+    "n": (_COUNT, _ROWS, _K, _PARTS),
     "size": (_COUNT, _ROWS),
     "n_rows": (_COUNT, _ROWS),
     "nrows": (_COUNT, _ROWS),
@@ -113,11 +118,16 @@ KEYWORDS: dict[str, tuple[Equivalent, ...]] = {
     "verbose": (_PROGRESS,),
     "show_progress": (_PROGRESS,),
     "has_header": (_HEADER,),
+    "type": (_DTYPE,),
+    "dtype": (_SCHEMA,),
+    "cols": (_COLUMNS,),
+    "damping": (_ALPHA,),
+    "threshold": (_JACCARD,),
 }
 
 #: Attributes of tables of other libraries, and their equivalents.
 _ATTRIBUTES: tuple[tuple[str, Use], ...] = (
-    ("sort_values order_by", Use('t.sort(by="price:desc")', "sorts the rows")),
+    ("sort_values order_by", Use('t.sort(by="price")', "sorts the rows; price:desc puts the largest first")),
     ("sort_index", Use('t.sort(by="id")', "sorts the rows")),
     ("drop_duplicates", Use('t.dedup(by="id")', "keeps one row per key")),
     ("distinct", Use("t.unique()", "keeps one of equal rows")),
@@ -162,6 +172,8 @@ _ATTRIBUTES: tuple[tuple[str, Use], ...] = (
     ("nlargest top_k", Use('t.sort(by="price:desc").head(10)', "is the largest")),
     ("nsmallest", Use('t.sort(by="price").head(10)', "is the smallest")),
     ("dropna drop_nulls", Use('t.filter("price is not null")', "leaves rows out")),
+    ("save", Use('t.write("out.parquet")', "writes a file; its name decides the format")),
+    ("to_dict to_list to_dicts to_pylist", Use("t.to_arrow().to_pylist()", "loads the rows")),
     ("split", Use('outcore.split(t, "part-{part}.parquet", parts=3)', "writes several files")),
 )
 ATTRIBUTES = {word: use for words, use in _ATTRIBUTES for word in words.split()}
@@ -174,7 +186,12 @@ _OF_COLUMNS: tuple[tuple[str, Use], ...] = (
     ("is_not_null notnull notna", Use('t.filter("price is not null")', "keeps rows with a value")),
     ("alias", Use('t.map(total=outcore.col("price") * 2)', "names a computed column")),
     ("cast", Use('c.astype("f64")', "converts the values")),
-    ("sum mean min max", Use('t.group_by(total="sum(price)")', "aggregates all rows")),
+    (
+        "sum mean min max count median",
+        Use('t.group_by("country", total="sum(price)")', "aggregates groups, and without a column all rows"),
+    ),
+    ("str dt", Use('t.filter("starts_with(country, \'d\')")', "uses a function of texts or times")),
+    ("desc sort", Use('t.sort(by="price:desc")', "sorts the largest first")),
 )
 #: Attributes of graphs of other libraries.
 _OF_GRAPHS: tuple[tuple[str, Use], ...] = (
@@ -203,6 +220,29 @@ _OWNERS = {
 }
 
 
+#: Names of other libraries' modules.
+_OF_MODULE: tuple[tuple[str, Use], ...] = (
+    (
+        "read_csv read_parquet read_json read_ndjson read_feather scan_csv scan_parquet DataFrame",
+        Use("outcore.table(a)", "opens a table; its name and content decide the format"),
+    ),
+    ("load fromfile memmap", Use('outcore.open("keys.npy")', "opens records, an array or lines")),
+    ("kmeans", Use("outcore.KMeans(n_clusters=8)", "finds clusters")),
+    ("concat", Use("outcore.table([a, b])", "is the rows of several files")),
+    ("groupby", Use('outcore.table(a).group_by("country", total="sum(price)")', "aggregates groups")),
+    ("lit field", Use('outcore.col("price") * 2', "is an expression; numbers and texts are written as they are")),
+    ("order_by sort_values", Use('outcore.table(a).sort(by="price")', "sorts the rows")),
+)
+OF_MODULE = {word: use for words, use in _OF_MODULE for word in words.split()}
+
+
+def unknown_name(name: str) -> AttributeError:
+    """The error for a name that the package does not have, with the equivalent of another library's."""
+    use = OF_MODULE.get(name)
+    hint = "" if use is None else f"; {use.code} {use.meaning}"
+    return AttributeError(f"module 'outcore' has no attribute {name!r}{hint}")
+
+
 def of_keyword(function: Callable[..., Any], keyword: str) -> str | None:
     """The hint for a keyword that a function does not have."""
     known = inspect.signature(function).parameters
@@ -210,12 +250,20 @@ def of_keyword(function: Callable[..., Any], keyword: str) -> str | None:
     return next(uses, None)
 
 
+def _is_column(table: Any, name: str) -> bool:
+    """Whether a table has a column of this name; not if it cannot be read."""
+    try:
+        return not name.startswith("_") and name in table.columns
+    except OutcoreError:
+        return False
+
+
 def unknown_attribute(owner: object, name: str) -> AttributeError:
     """The error for an attribute that an object does not have, with the equivalent of another library's."""
     kind = type(owner).__name__
     use = _OWNERS.get(kind, {}).get(name)
     hint = "" if use is None else f"; {use.code} {use.meaning}"
-    if use is None and kind == "Table" and not name.startswith("_"):
+    if use is None and kind == "Table" and not hasattr(type(owner), name) and _is_column(owner, name):
         hint = f'; t["{name}"] takes a column of this name'
     return AttributeError(f"{kind} has no attribute {name!r}{hint}", name=name, obj=owner)
 

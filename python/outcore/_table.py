@@ -289,10 +289,13 @@ class Table(Held):
 
     def select(self, *columns: str) -> Table:
         """The rows with only these columns, in this order. This reads nothing."""
+        if len(columns) == 1 and not isinstance(columns[0], str) and isinstance(columns[0], Iterable):
+            columns = tuple(columns[0])
+        columns = tuple(str(column) if isinstance(column, Column) else column for column in columns)
         given = {**self._given, "columns": texts("columns", columns)}
         return Table(self._inputs, given, self._place, self.summary)
 
-    def head(self, rows: SupportsIndex) -> Table:
+    def head(self, rows: SupportsIndex = 10) -> Table:
         """The first rows. Only these are read."""
         return _part_verbs.head(self, count=rows)
 
@@ -444,6 +447,12 @@ class Table(Held):
 
 def _named(name: str, given: Iterable[str], named: Mapping[str, str]) -> list[str]:
     """Expressions, some with the names of their results."""
+    example = "lag(price)" if name == "functions" else "sum(price)"
+    for made, text in named.items():
+        if not isinstance(text, str):
+            kind = type(text).__name__
+            hint = f'write it as a text: {made}="{example}"'
+            raise usage("read arguments", f"{made}= is of the type {kind}, not a text", hint)
     return texts(name, given) + [f"{made}={text}" for made, text in named.items()]
 
 

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 import outcore
-from outcore._equivalents import _OWNERS, ATTRIBUTES, KEYWORDS
+from outcore._equivalents import _OWNERS, ATTRIBUTES, KEYWORDS, OF_MODULE
 
 OWNERS = (outcore.Dataset, outcore.Lines, outcore.KMeans, outcore.Table, outcore.Volume, outcore.graph.Graph)
 
@@ -123,5 +123,35 @@ def test_a_computed_column_without_a_name_is_told_how_to_name_it(names: dict[str
 def test_unknown_attributes_have_no_hint_and_functions_are_pickled(names: dict[str, Any]) -> None:
     with pytest.raises(AttributeError, match="^Table has no attribute 'nothing'$"):
         names["t"].nothing
+    with pytest.raises(AttributeError, match=re.escape('t["price"] takes a column')):
+        names["t"].price
     assert pickle.loads(pickle.dumps(outcore.sort)) is outcore.sort
     assert "src" in inspect.signature(outcore.sort).parameters
+
+
+@pytest.mark.parametrize("word", OF_MODULE)
+def test_names_of_other_modules_lead_to_ours(
+    word: str, names: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    outcore.gen("u64", "keys.npy", 10)
+    use = OF_MODULE[word]
+    with pytest.raises(AttributeError, match=re.escape(use.code)):
+        getattr(outcore, word)
+    assert eval(use.code, names) is not None  # noqa: S307
+
+
+def test_an_aggregate_that_is_no_text_is_told_how_to_write_it(names: dict[str, Any]) -> None:
+    with pytest.raises(outcore.UsageError, match=r'total="sum\(price\)"'):
+        names["t"].group_by("country", total=outcore.col("price") * 2)
+    with pytest.raises(outcore.UsageError, match=r'before="lag\(price\)"'):
+        names["t"].window("country", order="time", before=outcore.col("price"))
+    with pytest.raises(AttributeError, match=re.escape('t.group_by("country", total="sum(price)")')):
+        names["t"].group_by("country", total=outcore.col("price").sum())  # type: ignore[attr-defined]
+
+
+def test_columns_are_selected_by_a_list_and_by_expressions(names: dict[str, Any]) -> None:
+    table = names["t"]
+    assert table.select(["price", "id"]).columns == table.select("price", "id").columns
+    assert table.select(outcore.col("id")).columns == ["id"]
+    assert len(table.head()) == 2

@@ -6,6 +6,7 @@
 //! The environment, the file and the defaults set the values that no flag sets (see
 //! [`outcore_io::config`]).
 
+pub(crate) mod counts;
 pub(crate) mod deferred;
 pub(crate) mod gnu;
 pub(crate) mod help;

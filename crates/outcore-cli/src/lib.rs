@@ -78,6 +78,7 @@ pub fn run(arguments: Vec<OsString>) -> u8 {
     {
         return guard(&common, Path::new(mountpoint), &source.to_string_lossy());
     }
+    let arguments = cli::counts::read(arguments);
     let typed = arguments.clone();
     let mut definition_of_one = cli::gnu::definition_for(&arguments);
     let arguments = match cli::gnu::read(arguments, &mut definition_of_one) {

@@ -342,6 +342,11 @@ impl Content {
     }
 }
 
+/// Whether it is a form of Arrow that tables are read from.
+fn is_arrow(format: &'static Format) -> bool {
+    format.magic == b"ARROW1" || std::ptr::eq(format, &ARROW_STREAM)
+}
+
 impl Format {
     /// Whether the extension of `name` is one of this format's.
     fn is_named(&self, name: &Path) -> bool {
@@ -466,7 +471,15 @@ impl Recognition {
                 format.hint,
             ),
         };
-        let hint = format!("{hint}; or pass --lines to treat its bytes as lines");
+        let hint = match content {
+            Content::Other(Format { magic: b"PAR1", .. }) if !is_file => {
+                "Parquet cannot be read from a pipe: name the file".to_owned()
+            }
+            Content::Other(format) if !is_file && is_arrow(format) => {
+                "name standard input and its format: - --from arrow".to_owned()
+            }
+            _ => format!("{hint}; or pass --lines to treat its bytes as lines"),
+        };
         Err(Error::usage(READ, cause).path(name).hint(hint))
     }
 
@@ -481,7 +494,13 @@ impl Recognition {
                 .path(name)
                 .hint("decompress it once first"));
         }
-        self.check_lines(name, content, is_file)
+        let checked = self.check_lines(name, content, is_file);
+        checked.map_err(|error| match content.is_table() {
+            true => {
+                error.hint("decompress it first, for example with gunzip: tables compress inside")
+            }
+            false => error,
+        })
     }
 }
 

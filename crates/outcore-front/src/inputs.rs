@@ -198,7 +198,10 @@ impl Source {
     }
 
     /// Up to `len_bytes` bytes from where the input begins.
-    pub(crate) fn head(&self, len_bytes: usize) -> Result<Vec<u8>> {
+    ///
+    /// # Errors
+    /// A file that cannot be read.
+    pub fn head(&self, len_bytes: usize) -> Result<Vec<u8>> {
         if let Some(object) = &self.object {
             return object.head(len_bytes);
         }

@@ -37,7 +37,7 @@ use outcore_io::units;
 use crate::inputs::{FileKey, ResolvedInput, Source, Streams, is_manifest, is_stdout};
 use crate::records::Decided;
 
-pub use holds::Holds;
+pub use holds::{Holds, check_is_own};
 use pattern::{filled_in, has_placeholder, manifest_name};
 
 const CREATE: &str = "create output";

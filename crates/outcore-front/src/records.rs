@@ -238,8 +238,8 @@ fn unknown(inputs: &[ResolvedInput]) -> Error {
             "the file is empty: pass the --type of its records".to_string()
         }
         _ if is_text(&input.source) => {
-            "this looks like text, which sort, shuffle, unique, head, sample and \
-             split take, and verify with --lines; for binary records give --type, or --record SIZE and --key OFFSET:LEN"
+            "this looks like text: sort, shuffle, unique, head, sample and split take its lines, \
+             verify with --lines; group-by, count-by, map and filter take its columns with --csv"
                 .to_string()
         }
         [] => format!(

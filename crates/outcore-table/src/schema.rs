@@ -15,6 +15,7 @@ use arrow_buffer::NullBuffer;
 use arrow_schema::{DataType, Field, FieldRef, Fields, Schema};
 use arrow_select::take::take;
 use outcore::key::column::key_hint;
+use outcore::key::expr::foreign_column;
 use outcore_io::units::nearest;
 use outcore_io::{Error, Result};
 
@@ -46,7 +47,7 @@ pub(crate) fn column_index(schema: &Schema, name: &str, operation: &str) -> Resu
             ),
         }));
     }
-    if let Some(hint) = key_hint(name, &names) {
+    if let Some(hint) = foreign_column(name, &names).or_else(|| key_hint(name, &names)) {
         return Err(error.hint(hint));
     }
     Err(match nearest(name, &names) {

@@ -70,11 +70,13 @@ pub fn man(
         return Ok(print(reporter, &page, started));
     };
     if !dir.exists()
+        && let program = root.get_name()
         && let Some(name) = dir
             .to_str()
+            .map(|name| name.trim_end_matches(".1"))
+            .map(|name| name.strip_prefix(&format!("{program}-")).unwrap_or(name))
             .filter(|name| root.find_subcommand(name).is_some())
     {
-        let program = root.get_name();
         let cause = format!("{name} is a command, and this takes a directory");
         return Err(Error::usage("write man pages", cause).hint(format!(
             "{program} {name} --help has its options; {program} man | man -l - shows the page"

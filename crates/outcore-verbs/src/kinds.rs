@@ -86,7 +86,11 @@ const EXPLAIN: &str = "--explain shows the plan of a table's job and then runs i
 const INFER: &str =
     "CSV and JSON lines become a table with --infer, and standard input with --from";
 const WHAT_TEXT: &str = "pass --csv or --jsonl";
-const RECORD_TYPE: &str = "pass the type of the records with --type, or --record and --key";
+const RECORD_TYPE: &str = "pass the type of the records with --type, or --record and --key; for \
+                           lines `outcore sort -m` merges and `outcore sort -c` checks";
+/// In place of [`WHAT_TEXT`], for a file that is a table and not text.
+const SEPARATED: &str =
+    "text alone has separators and headers: outputs have commas in .csv and tabs in .tsv";
 
 /// Options that give the kind of an input.
 const SAYS_WHAT: [&str; 7] = [
@@ -401,7 +405,11 @@ impl Given {
             what.plural(),
             rule.words
         );
-        Error::usage("read arguments", cause).hint(match rule.instead {
+        let instead = match (rule.instead, what) {
+            (WHAT_TEXT, What::Table) => SEPARATED,
+            (instead, _) => instead,
+        };
+        Error::usage("read arguments", cause).hint(match instead {
             "" => format!("leave {}{or} out", option.long),
             // `instead` needs rows, so the hint keeps the option that makes the input rows.
             instead if what.is_table() || matches!(what, What::Csv | What::JsonLines) => {

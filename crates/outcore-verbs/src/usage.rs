@@ -64,6 +64,16 @@ fn wrong(error: &clap::Error, command: &Command) -> Error {
             None => ours.cause().to_string(),
         };
         let wrong = Error::usage("read arguments", cause);
+        let is_dir = || {
+            let value = error
+                .get(ContextKind::InvalidValue)
+                .map(ToString::to_string);
+            value.is_some_and(|value| !value.starts_with(|c: char| c.is_ascii_digit()))
+        };
+        if flag.is_some_and(|flag| plain(&flag.to_string()) == "--scratch-limit") && is_dir() {
+            return wrong
+                .hint("it is a size, such as 100GiB; --drive DIR is a directory for scratch");
+        }
         return match ours.next_step() {
             Some(hint) => wrong.hint(hint),
             None => wrong,
@@ -154,6 +164,9 @@ fn missing_operand(command: &Command, usage: &str) -> Option<&'static str> {
         return Some(
             "the condition is the first operand: outcore filter 'price > 100' sales.parquet",
         );
+    }
+    if command.get_name() == "split" && usage.contains("--parts") {
+        return Some("--parts 3 writes 3 parts, --by-lines 100 parts of 100 lines or rows each");
     }
     let reads_stdin = command
         .get_arguments()

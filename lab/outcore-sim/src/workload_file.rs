@@ -223,6 +223,9 @@ const OF_FIO: [(&str, &str); 6] = [
     ),
 ];
 
+/// Below this, every whole f64 is exact.
+const EXACT_MAX: f64 = 9_007_199_254_740_992.0;
+
 fn set_flow(flow: &FlowFile, key: &str, value: &str) -> Result<FlowFile> {
     let wrong = |cause: String| Error::usage(OPERATION, cause);
     let mut table = toml::Table::try_from(flow).map_err(|error| wrong(error.to_string()))?;
@@ -243,18 +246,31 @@ fn set_flow(flow: &FlowFile, key: &str, value: &str) -> Result<FlowFile> {
         .ok()
         .and_then(|mut table| table.remove("v"))
         .unwrap_or_else(|| toml::Value::String(value.to_owned()));
-    if let (toml::Value::Float(_), toml::Value::Integer(whole)) = (&*old, &new) {
-        new = toml::Value::Float(*whole as f64);
-    }
+    new = match (&*old, new) {
+        (toml::Value::Float(_), toml::Value::Integer(whole)) => toml::Value::Float(whole as f64),
+        // 1e6 is a whole number.
+        (toml::Value::Integer(_), toml::Value::Float(whole))
+            if whole.fract() == 0.0 && whole.abs() < EXACT_MAX =>
+        {
+            toml::Value::Integer(whole as i64)
+        }
+        (_, new) => new,
+    };
     *old = new;
     let mut flow: FlowFile =
         toml::Value::Table(table)
             .try_into()
             .map_err(|error: toml::de::Error| {
-                wrong(format!(
+                let error = wrong(format!(
                     "flow.{key} = {value}: {}",
                     error.message().replace('\n', " ")
-                ))
+                ));
+                match value.split_once(',') {
+                    Some((first, next)) if next.contains('=') => error.hint(format!(
+                        "give each with an option of its own: {key}={first}"
+                    )),
+                    _ => error,
+                }
             })?;
     // `depth` and `interval` exclude each other.
     match key {
@@ -421,11 +437,14 @@ mod tests {
         assert_eq!((set.flow[0].depth, set.flow[1].depth), (7, 7));
         assert_eq!((set.flow[0].read, set.flow[1].read), (1.0, 0.0));
         assert_eq!(two.set("interval", "5us").unwrap().flow[0].depth, 0);
+        assert_eq!(two.set("requests", "1e3").unwrap().flow[0].requests, 1000);
         for (key, value, says) in [
             ("dept", "7", "did you mean `depth`?"),
             ("2.depth", "7", "only 2 flows"),
             ("size", "nothing", "4GiB"),
             ("read", "2", "share"),
+            ("requests", "1.5", "expected u64"),
+            ("read", "1,requests=100", "an option of its own: read=1"),
         ] {
             let error = two.set(key, value).unwrap_err().to_string();
             assert!(error.contains(says), "{key}: {error}");

@@ -1,14 +1,15 @@
 //! Inputs that do not exist because a word of the command line is in the wrong place.
 //!
 //! Contract: an error about a missing input gets another hint if the words explain it: a unit that
-//! stands apart from its number, a file before an expression, a number without its option. Reads
-//! no file.
+//! stands apart from its number, a file before an expression, a number without its option, a column
+//! without its own. Reads at most the first bytes of a table of text.
 
 use std::ffi::{OsStr, OsString};
 use std::path::Path;
 
 use clap::{Arg, ValueHint};
 use outcore::{Error, Kind};
+use outcore_front::inputs::{self, FilesOnly, Streams};
 use outcore_io::units;
 use outcore_verbs::usage::called;
 
@@ -28,6 +29,9 @@ pub(crate) fn explain(error: Error, words: &[OsString]) -> Error {
         return Error::usage("read arguments", cause).hint(hint);
     }
     let is_unexplained = error.next_step() == Some("check the path");
+    if is_unexplained && let Some(hint) = hint_of_option(missing, words, at) {
+        return error.hint(hint);
+    }
     let of_last = || hint_of_last(missing, words, at).filter(|_| is_unexplained);
     match hint_of_order(missing, words).or_else(of_last) {
         Some(hint) => error.hint(hint),
@@ -43,13 +47,25 @@ fn hint_of_last(missing: &Path, words: &[OsString], at: usize) -> Option<String>
         let mut options = command.get_arguments();
         options.any(|option: &Arg| option.get_long() == Some(flag))
     };
+    let name = missing.to_str()?;
+    if name == "help" {
+        return Some(format!("outcore {} --help", command.get_name()));
+    }
+    let table = words[1..].iter().find(|word| has_column(word, name));
+    if let (Some(table), false) = (table, name.starts_with('-')) {
+        let table = table.to_string_lossy();
+        let step = match command.get_name() {
+            "top" => format!("outcore sort --by {name}:desc {table}"),
+            "histogram" => format!("outcore count-by {name} {table}"),
+            _ if flags("by") => format!("--by {name}"),
+            _ if flags("columns") => format!("--columns {name}"),
+            _ => return None,
+        };
+        return Some(format!("check the path; for a column write {step}"));
+    }
     let mut before = words[1..at].iter();
     if !before.any(|word| Path::new(word).is_file()) {
         return None;
-    }
-    let name = missing.to_str()?;
-    if flags("by") && !name.contains(['.', '/', '@']) {
-        return Some(format!("check the path; for a column write --by {name}"));
     }
     let is_output = |word: &OsString| {
         let word = word.to_string_lossy();
@@ -60,6 +76,69 @@ fn hint_of_last(missing: &Path, words: &[OsString], at: usize) -> Option<String>
     let may_be_output = flags("output") && is_last && has_one_input;
     (may_be_output && !words.iter().any(is_output))
         .then(|| "check the path; to write the result there, name it with -o".to_owned())
+}
+
+/// The hint for a missing input behind the value of an option, or behind an option whose value needs
+/// a `=`; none for the value itself.
+fn hint_of_option(missing: &Path, words: &[OsString], at: usize) -> Option<String> {
+    let root = Cli::whole();
+    let command = called(&root, words);
+    let option = |word: &OsString| {
+        let long = word.to_str()?.strip_prefix("--")?;
+        let mut options = command.get_arguments();
+        options.find(|option| option.get_long() == Some(long))
+    };
+    let name = missing.to_str()?;
+    if let Some(found) = option(&words[at - 1]) {
+        let flag = found.get_long()?;
+        return match found.is_require_equals_set() {
+            true => Some(format!(
+                "check the path; for the value of --{flag} write --{flag}={name}"
+            )),
+            false if found.get_action().takes_values() => {
+                Some(format!("check the path; --{flag} takes a file"))
+            }
+            false => None,
+        };
+    }
+    let flag = option(words.get(at.checked_sub(2)?)?)?.get_long()?;
+    let value = words[at - 1].to_str()?;
+    let listed = ["agg", "by", "columns", "on", "order"];
+    if !listed.contains(&flag) || Path::new(value).exists() || name.contains(['.', '/', '@']) {
+        return None;
+    }
+    Some(match name.to_ascii_lowercase().as_str() {
+        order @ ("asc" | "desc") => format!("write --{flag} {value}:{order}"),
+        _ => format!("check the path; for several columns write --{flag} {value},{name}"),
+    })
+}
+
+/// Whether the word is a table that has a column of this name. Only the first line of CSV is read;
+/// other tables may have any column whose name is a word.
+fn has_column(table: &OsStr, name: &str) -> bool {
+    const HEAD_BYTES: usize = 64 << 10;
+    let path = Path::new(table);
+    let end = path.extension().and_then(OsStr::to_str).unwrap_or_default();
+    let is_word = !name.contains(['.', '/', '@']);
+    if !is_word || !path.is_file() {
+        return false;
+    }
+    match end {
+        "parquet" | "pq" | "arrow" | "arrows" | "feather" | "jsonl" | "ndjson" => true,
+        "csv" | "tsv" => {
+            let found = inputs::find(&[path.to_path_buf()], Streams::Refused, &FilesOnly);
+            let head = found.and_then(|found| match found.first() {
+                Some(source) => source.head(HEAD_BYTES),
+                None => Ok(Vec::new()),
+            });
+            let head = head.unwrap_or_default();
+            let head = String::from_utf8_lossy(&head);
+            let header = head.lines().next().unwrap_or_default();
+            let mut columns = header.split([',', '\t', ';', '|']);
+            columns.any(|column| column.trim().trim_matches('"') == name)
+        }
+        _ => false,
+    }
 }
 
 /// The hint for a unit that follows the number of an option.
@@ -89,6 +168,9 @@ fn hint_of_order(missing: &Path, words: &[OsString]) -> Option<String> {
     let number = missing.to_str().filter(|text| text.parse::<u64>().is_ok());
     if let (Some(number), true) = (number, has_count(command)) {
         return Some(format!("-n {number} is the number of items"));
+    }
+    if let (Some(number), "histogram") = (number, command.get_name()) {
+        return Some(format!("--bins {number} is the number of bins"));
     }
     let first = command.get_positionals().next()?;
     let is_path = |hint| !matches!(hint, ValueHint::Unknown | ValueHint::Other);

@@ -151,7 +151,7 @@ fn what_comm_cannot_do_is_an_error_with_the_way_out() {
     let both = ["comm", "a.csv", "b.csv", "-o", "out.csv"];
     place
         .run(&both)
-        .fails(2, &["one of the three columns"], "-12");
+        .fails(2, &["one of the three columns"], "--not-right");
     let columns = ["comm", "-12", "a.csv", "b.csv", "-o", "out.csv"];
     place
         .run(&columns)
@@ -162,7 +162,7 @@ fn what_comm_cannot_do_is_an_error_with_the_way_out() {
         .ok();
     place
         .run(&records)
-        .fails(2, &["records", "one of the three columns"], "-12");
+        .fails(2, &["records", "one of the three columns"], "--not-right");
 }
 
 fn words(line: &str) -> Vec<&str> {
@@ -175,10 +175,13 @@ fn inputs_of_two_kinds_are_an_error_in_both_orders() {
     place.write("l.txt", b"id\n1\n");
     place.write("t.csv", b"id\n1\n");
     place.run(&words("convert t.csv -o t.parquet")).ok();
-    for (one, other) in [("l.txt", "t.csv"), ("l.txt", "t.parquet")] {
+    for (one, other, hint) in [
+        ("l.txt", "t.csv", "--lines"),
+        ("l.txt", "t.parquet", "outcore convert FILE -o OUT.csv"),
+    ] {
         for (left, right) in [(one, other), (other, one)] {
             let answer = place.run(&["comm", "-12", left, right]);
-            answer.fails(2, &["inputs of one kind", left, right], "--lines");
+            answer.fails(2, &["inputs of one kind", left, right], hint);
         }
     }
     assert_eq!(run(&place, "comm -12 --lines l.txt t.csv"), b"1\nid\n");
@@ -309,7 +312,7 @@ fn records_of_one_column_are_those_of_a_naive_comparison() {
     place.run(&words("comm a b --type u32")).fails(
         2,
         &["one of the three columns can be written for records"],
-        "-12",
+        "--not-right",
     );
     place.run(&words("comm -12 a.npy b --type u64")).fails(
         2,

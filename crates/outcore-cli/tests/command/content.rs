@@ -95,7 +95,12 @@ fn formats_that_are_known_are_refused_by_name_in_files_and_streams() {
                 refused.fails(2, &[format, name], "--lines");
             }
             let refused = place.run_with_input(&[verb, &["-"]].concat(), &bytes);
-            refused.fails(2, &[format, "standard input"], "--lines");
+            let hint = match format {
+                "Parquet" => "from a pipe: name the file",
+                _ if is_table => "- --from arrow",
+                _ => "--lines",
+            };
+            refused.fails(2, &[format, "standard input"], hint);
         }
         for verb in [&["reduce", "sum"][..], &["count-by", "x"], &["verify"]] {
             if !(is_table && verb[0] != "reduce") {

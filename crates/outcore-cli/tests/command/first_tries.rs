@@ -164,7 +164,9 @@ fn the_first_thing_that_is_typed_leads_to_what_works() {
 fn a_missing_last_input_is_a_column_or_the_output_only_where_it_may_be() {
     let place = place();
     let run = |line: &str| place.run(&line.split(' ').collect::<Vec<_>>());
-    run("sort w.txt n -o x").fails(3, &["(n)"], "for a column write --by n");
+    run("sort t3.csv n -o x").fails(3, &["(n)"], "for a column write --by n");
+    let text = run("sort w.txt n -o x").stderr;
+    assert!(!text.contains("--by"), "{text}");
     run("sort w.txt out.txt").fails(3, &["out.txt"], "name it with -o");
     let text = run("sort w.txt out.txt -o x").stderr;
     assert!(!text.contains("name it with -o"), "{text}");
@@ -186,4 +188,273 @@ fn a_verb_on_records_names_the_one_for_tables() {
         let words: Vec<&str> = line.split(' ').collect();
         place.run(&words).fails(2, &["not records"], hint);
     }
+}
+
+#[test]
+fn a_wrong_word_leads_to_the_line_that_was_meant() {
+    let place = place();
+    place.write("v.csv", b"price,id\n1,2\n");
+    place.write("o.csv", b"id,cost\na,1\nb,2\nc,3\n");
+    place.run(&["convert", "t3.csv", "-o", "t.parquet"]).ok();
+    place
+        .run(&["sort", "in", "--type", "u64", "-o", "k.npy"])
+        .ok();
+    let table: [(&str, i32, &str, &str); 41] = [
+        ("shuffle w.txt --head 2", 2, "'--head'", "-n is a number"),
+        ("sample w.txt --head-count 2", 2, "count", "-n is a number"),
+        (
+            "split t.parquet --test-size 0.2 -o x",
+            2,
+            "'--test-size'",
+            "--train 0.8",
+        ),
+        (
+            "split --lines 100 t3.csv -o p-{part}",
+            2,
+            "--parts",
+            "--by-lines",
+        ),
+        (
+            "map y=n t3.csv --keep y",
+            2,
+            "'--keep'",
+            "--columns keeps columns",
+        ),
+        (
+            "knn t.parquet q --column n",
+            2,
+            "'--column'",
+            "outcore vector convert TABLE",
+        ),
+        ("top -k 3 k.npy", 2, "'-k'", "-n is a number"),
+        ("count-by n t3.csv --desc", 2, "'--desc'", "--by-count"),
+        (
+            "dedup t3.csv --by n --ngram 3",
+            2,
+            "'--ngram'",
+            "--shingles",
+        ),
+        ("histogram k.npy --min 0", 2, "'--min'", "--range 0:100"),
+        ("join a b --key id", 2, "'--key'", "--on COLUMN"),
+        (
+            "graph convert e --no-self-loops -o g",
+            2,
+            "self-loops",
+            "--drop-loops",
+        ),
+        (
+            "graph triangle-count g",
+            2,
+            "triangle-count",
+            "outcore graph triangles",
+        ),
+        ("SORT w.txt", 2, "SORT", "did you mean sort"),
+        ("sort --scratch nv t3.csv", 2, "unknown unit", "--drive DIR"),
+        (
+            "convert t.parquet -t ; -o x.csv",
+            2,
+            "cannot be used with tables",
+            "outputs have commas",
+        ),
+        (
+            "merge --by 1 w.txt",
+            2,
+            "cannot be used with records",
+            "outcore sort -m",
+        ),
+        ("zip w.txt --zip w.txt -o x", 2, "lines of text", "paste"),
+        (
+            "scan sum w.txt -o x",
+            2,
+            "lines of text",
+            "outcore window --csv",
+        ),
+        (
+            "gather w.txt --at k.npy -o x",
+            2,
+            "lines of text",
+            "outcore join",
+        ),
+        (
+            "windows -n 2 w.txt -o x",
+            2,
+            "lines of text",
+            "outcore window",
+        ),
+        ("comm in k.npy", 2, "inputs of one kind", "--type u64"),
+        (
+            "comm w.txt t.parquet",
+            2,
+            "inputs of one kind",
+            "outcore convert FILE -o OUT.csv",
+        ),
+        ("dedup w.txt --by a", 2, "only tables", "outcore unique"),
+        ("diff k.npy k.npy", 2, "only tables", "outcore comm -3"),
+        ("join w.txt t3.csv --on n", 2, "only tables", "--csv"),
+        (
+            "diff t3.csv o.csv",
+            2,
+            "missing",
+            "compare the columns that both have: --columns",
+        ),
+        ("diff --columns id t3.csv o.csv", 0, "", ""),
+        ("sort w.txt nosuch", 3, "(nosuch)", "check the path"),
+        ("head t3.csv n", 3, "(n)", "--by n"),
+        ("head t3.csv m", 3, "(m)", "check the path"),
+        ("sort --by n DESC t3.csv", 3, "(DESC)", "write --by n:desc"),
+        (
+            "convert --columns id n t3.csv -o x.csv",
+            3,
+            "(n)",
+            "--columns id,n",
+        ),
+        (
+            "histogram n t.parquet",
+            3,
+            "(n)",
+            "outcore count-by n t.parquet",
+        ),
+        ("top n t3.csv", 3, "(n)", "outcore sort --by n:desc t3.csv"),
+        (
+            "graph convert v.csv --weights w -o g",
+            3,
+            "(w)",
+            "--weights=w",
+        ),
+        ("sort help", 3, "(help)", "outcore sort --help"),
+        (
+            "head r2://b/x.csv",
+            2,
+            "not the scheme",
+            "s3://b/x.csv, and set AWS_ENDPOINT_URL",
+        ),
+        ("head file://w.txt", 2, "not the scheme", "write w.txt"),
+        (
+            "man outcore-sort",
+            2,
+            "sort is a command",
+            "outcore sort --help",
+        ),
+        (
+            "vector index in --type f32x2 -o b.faiss",
+            2,
+            "not a .faiss file",
+            "base.vindex",
+        ),
+    ];
+    for (line, code, cause, hint) in table {
+        let words: Vec<&str> = line.split(' ').collect();
+        let ran = place.run(&words);
+        match code {
+            0 => drop(ran.ok()),
+            code => drop(ran.fails(code, &[cause], hint)),
+        }
+    }
+}
+
+#[test]
+fn a_count_of_the_first_lines_needs_no_letter() {
+    let place = place();
+    assert_eq!(place.run(&["head", "-2", "w.txt"]).ok().text(), "b\na\n");
+    assert_eq!(place.run(&["tail", "-1", "w.txt"]).ok().text(), "a\n");
+}
+
+#[test]
+fn edges_in_an_array_of_numpy_are_read_as_its_header_says() {
+    let place = place();
+    place
+        .run(&[
+            "gen", "u32x2", "-n", "1000", "--dist", "rmat:8", "-o", "e.npy",
+        ])
+        .ok();
+    place
+        .run(&[
+            "gen", "u32x2", "-n", "1000", "--dist", "rmat:8", "-o", "e.u32",
+        ])
+        .ok();
+    for (edges, graph) in [("e.npy", "a.graph"), ("e.u32", "b.graph")] {
+        place.run(&["graph", "convert", edges, "-o", graph]).ok();
+        let ranks = format!("{graph}.npy");
+        place.run(&["graph", "pagerank", graph, "-o", &ranks]).ok();
+    }
+    assert!(place.read("a.graph.npy") == place.read("b.graph.npy"));
+    for (line, hint) in [
+        (
+            "graph convert e.npy --type u32 -o c.graph",
+            "leave the type out",
+        ),
+        ("graph convert e.npy --weights -o c.graph", "CSV or Parquet"),
+        (
+            "graph convert e.u32 -o e.gml",
+            "name it for example e.graph",
+        ),
+    ] {
+        let words: Vec<&str> = line.split(' ').collect();
+        let ran = place.run(&words);
+        assert!(ran.stderr.contains(hint), "{line}: {}", ran.stderr);
+    }
+    place
+        .run(&[
+            "gen", "f32x2", "-n", "10", "--dist", "normal", "-o", "v.npy",
+        ])
+        .ok();
+    place
+        .run(&["graph", "convert", "v.npy", "-o", "c.graph"])
+        .fails(
+            2,
+            &["<f4 of the shape (10, 2), which is not edges"],
+            "numpy.uint32",
+        );
+}
+
+#[test]
+fn expressions_of_other_languages_lead_to_ours() {
+    let place = place();
+    place.write(
+        "s.csv",
+        b"time,country,price,rating\n2024-01-01T00:00:00,de,100066,\n2024-01-02T00:00:00,fr,7,3\n",
+    );
+    for (line, cause, hint) in [
+        ("weekday(time) = 'Monday'", "cannot be compared", "'%A'"),
+        ("month(time) = 'Jan'", "cannot be compared", "'%b'"),
+        ("rating = ''", "cannot be compared", "name is null"),
+        ("price = 'x'", "cannot be compared", "never equals"),
+        (
+            "date_trunc(time, 'month') = time",
+            "needs text",
+            "date_trunc(unit, t)",
+        ),
+        ("contains(country, img)", "`img`", "in quotes: 'img'"),
+        ("u8(price) > 1", "100066 cannot become u8", "try_"),
+        (
+            "i64(country) > 1",
+            "the text 'de' cannot become i64",
+            "try_",
+        ),
+        ("df.price > 1", "`df.price`", "name alone: price"),
+        ("rating = NaN", "`NaN`", "isnan"),
+    ] {
+        let ran = place.run(&["filter", line, "s.csv", "-o", "x.csv"]);
+        ran.fails(2, &[cause], hint);
+    }
+    for text in ["x ^ 2", "x + 1 ^ 2"] {
+        let told = place.run(&["map", text, "in", "--type", "u64", "-o", "x", "--force"]);
+        assert!(told.ok().stderr.contains("x ** 2 is the power"), "{text}");
+    }
+    place
+        .run(&["filter", "x > 2^10", "in", "--type", "u64", "-o", "y"])
+        .fails(2, &["`2^10` is 8"], "write 2 ** 10");
+    place
+        .run(&["map", "y = x * 2", "in", "--type", "u64", "-o", "y"])
+        .fails(2, &["`y` is unknown"], "without `y =`");
+    let rounded = place.run(&[
+        "map",
+        "p = round(price / 3, 1)",
+        "s.csv",
+        "--columns",
+        "price,p",
+        "--to",
+        "csv",
+    ]);
+    assert!(rounded.ok().text().contains("33355.3"));
 }

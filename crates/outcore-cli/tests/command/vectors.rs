@@ -320,7 +320,7 @@ fn what_is_wrong_with_vectors_is_named_and_nothing_is_left() {
             "a.fbin a.fbin --type f32x3",
             2,
             "f32x4, not f32x3",
-            "--type",
+            "the type out",
         ),
         ("table a.fbin", 2, "it is a table", "vector convert"),
         ("a.fbin a.fbin --where x>1", 2, "--table", ""),

@@ -36,6 +36,31 @@ const VECTORS: [&str; 8] = [
 /// Extensions of text files.
 const TEXT: [&str; 6] = ["csv", "tsv", "txt", "json", "jsonl", "ndjson"];
 
+/// Extensions of graphs, indexes and arrays in formats of other programs.
+const OF_OTHERS: [&str; 20] = [
+    "ann", "csv", "faiss", "fbin", "fvecs", "gexf", "gml", "graphml", "hnsw", "index", "json",
+    "jsonl", "mtx", "npy", "npz", "parquet", "pq", "sg", "txt", "wsg",
+];
+
+/// Fails if the name of outcore's own format, `what`, means that of another program; `name` is a
+/// good one.
+///
+/// # Errors
+/// Usage.
+pub fn check_is_own(what: &str, name: &str, output: &Path) -> Result<()> {
+    let end = output
+        .extension()
+        .and_then(|end| end.to_str())
+        .unwrap_or("");
+    if !OF_OTHERS.contains(&end.to_ascii_lowercase().as_str()) {
+        return Ok(());
+    }
+    let cause = format!("{what} of outcore is not a .{end} file");
+    Err(Error::usage(CREATE, cause)
+        .path(output)
+        .hint(format!("name it for example {name}")))
+}
+
 impl Holds {
     /// What a file of this name must contain, if only vectors or compressed lines have its ending.
     pub fn of_name(name: &Path) -> Option<Self> {

@@ -64,6 +64,7 @@ pub(super) fn read_numbers(job: &Job, rows: &dyn EdgeRows, scratch: &Path) -> Re
         largest: vertices.into_inner().checked_sub(1),
         is_undirected: false,
         is_mixed: false,
+        is_signed: false,
         // Nonzero, so that the largest id counts as known.
         parsed_bytes: rows.read_bytes().max(1),
         skipped: 0,

@@ -330,6 +330,7 @@ fn read_all(
             if relabel == Relabel::No {
                 return Ok((edges, None));
             }
+            check_signs(job, &edges)?;
             let found = relabel::relabel(job, &edges, scratch)?;
             (edges, found)
         }
@@ -339,6 +340,25 @@ fn read_all(
     edges.vertices = Some(found.vertices);
     edges.largest = found.vertices.checked_sub(1);
     Ok((edges, Some(found)))
+}
+
+/// Fails for negative ids, which are no names of vertices.
+fn check_signs(job: &Job, edges: &EdgeFiles) -> Result<()> {
+    if !edges.is_signed {
+        return Ok(());
+    }
+    let largest = largest_id(job, &edges.inputs, edges.shape)?.unwrap_or_default();
+    let limit = if edges.shape.is_wide() {
+        1 << 63
+    } else {
+        1 << 31
+    };
+    match largest < limit {
+        true => Ok(()),
+        false => Err(Error::usage(CONVERT, "an id is negative")
+            .path(&edges.inputs[0].path)
+            .hint("ids are whole numbers from 0 on")),
+    }
 }
 
 /// Fails for ids that do not match `relabel`.
@@ -359,16 +379,17 @@ fn input_items(edges: &EdgeFiles) -> Result<u64> {
         let found = paths::facts(&input.path);
         let found = found.map_err(|error| Error::io(CONVERT, &error).path(&input.path))?;
         let item_bytes = edges.shape.bytes() as u64;
-        if found.len() % item_bytes != 0 {
+        let data_bytes = found.len().saturating_sub(input.header_bytes);
+        if data_bytes % item_bytes != 0 {
             let cause = format!(
                 "its length, {}, is not a multiple of the {item_bytes} bytes of an edge",
-                units::counted(found.len(), "byte")
+                units::counted(data_bytes, "byte")
             );
             return Err(Error::corrupt(CONVERT, cause)
                 .path(&input.path)
                 .hint("check --type and --weights, or whether the file is cut short"));
         }
-        items += found.len() / item_bytes;
+        items += data_bytes / item_bytes;
     }
     Ok(items)
 }
@@ -422,7 +443,7 @@ fn check_density(vertices: u64, edges: u64) -> Result<()> {
         return Ok(());
     }
     let cause = format!(
-        "the largest id is {}, but there is only {}: nearly all vertices would be without edges",
+        "the largest id is {}, but the input has only {}: nearly all vertices would have none",
         units::count(vertices - 1),
         units::counted(edges, "edge"),
     );

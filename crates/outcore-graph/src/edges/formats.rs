@@ -44,6 +44,8 @@ pub enum EdgeFormat {
     Graph500,
     /// A sparse matrix of SciPy.
     Npz,
+    /// An array of NumPy: two ids per row, of the type in its header.
+    Array,
 }
 
 /// The byte order mark of UTF-8.
@@ -67,7 +69,7 @@ const NAMES: [(&str, EdgeFormat); 7] = [
     ("npz", EdgeFormat::Npz),
 ];
 
-const ENDS: [(&str, EdgeFormat); 12] = [
+const ENDS: [(&str, EdgeFormat); 13] = [
     ("txt", EdgeFormat::Text),
     ("tsv", EdgeFormat::Text),
     ("el", EdgeFormat::Text),
@@ -80,6 +82,7 @@ const ENDS: [(&str, EdgeFormat); 12] = [
     ("wsg", EdgeFormat::WeightedSerial),
     ("u32", EdgeFormat::Pairs32),
     ("npz", EdgeFormat::Npz),
+    ("npy", EdgeFormat::Array),
 ];
 
 impl EdgeFormat {
@@ -178,7 +181,7 @@ fn check_numbers(format: EdgeFormat, files: &[PathBuf], options: &ReadOptions) -
             "a type is for binary pairs of numbers, but the name of the file has another format",
         )
         .path(name)
-        .hint("leave the type out: ids of text need none")),
+        .hint("leave the type out: the header of .npy has it, and ids of text need none")),
     }
 }
 

@@ -240,7 +240,8 @@ pub(crate) fn at_edge(
 ) -> Error {
     for input in inputs {
         let facts = paths::facts(&input.path);
-        let count = facts.map_or(0, |facts| facts.len() / shape.bytes() as u64);
+        let data_bytes = facts.map_or(0, |facts| facts.len().saturating_sub(input.header_bytes));
+        let count = data_bytes / shape.bytes() as u64;
         if position < count {
             let at_bytes = input.header_bytes + position * shape.bytes() as u64;
             return error.path(&input.path).offset(at_bytes);

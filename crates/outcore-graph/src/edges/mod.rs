@@ -18,10 +18,12 @@
 //! - `serial`: GAP's serialized graphs, `.sg` and `.wsg`
 //! - `sides`: the rows and columns of a matrix as vertices
 //! - `archive`: ZIP archives, such as `.npz`
+//! - `array`: arrays of NumPy with two columns, `.npy`
 //! - `npz`: SciPy's sparse matrices, `.npz`
 //! - [`formats`]: detects the format of a file
 
 mod archive;
+mod array;
 pub(crate) mod borders;
 pub(crate) mod fields;
 pub mod formats;
@@ -130,6 +132,8 @@ pub(crate) struct EdgeFiles {
     pub(crate) is_undirected: bool,
     /// Whether another header marks them as directed.
     pub(crate) is_mixed: bool,
+    /// Whether ids may be negative in the files, which read here as the largest ones.
+    pub(crate) is_signed: bool,
     /// Bytes read from files that were parsed.
     pub(crate) parsed_bytes: u64,
     /// Skipped comments.
@@ -179,6 +183,9 @@ pub(crate) fn read_edges(
 /// As [`read_edges`], for options that do not apply to such files.
 pub(crate) fn item_files(files: &[PathBuf], options: &ReadOptions) -> Result<Option<EdgeFiles>> {
     let format = formats::format_of(files, options)?;
+    if format == EdgeFormat::Array {
+        return array::files(files, options).map(Some);
+    }
     let Some(shape) = format.shape(options) else {
         return Ok(None);
     };
@@ -254,6 +261,7 @@ fn parse_all(
         largest: None,
         is_undirected: false,
         is_mixed: false,
+        is_signed: false,
         parsed_bytes: 0,
         skipped: headers.iter().map(|header| header.skipped).sum(),
         _scratch: None,

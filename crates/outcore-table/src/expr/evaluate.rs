@@ -11,7 +11,7 @@ use arrow_array::cast::AsArray;
 use arrow_array::{BooleanArray, RecordBatch, UInt32Array};
 use arrow_select::filter::filter_record_batch;
 use arrow_select::take::take;
-use outcore::key::expr::{Between, Binary, Case, Expr, Function, Unary};
+use outcore::key::expr::{Between, Binary, Case, Expr, Function, Group, Unary, foreign_column};
 use outcore_io::{Error, Result};
 
 use super::functions::{call, chosen};
@@ -122,13 +122,27 @@ impl<'b> Scope<'b> {
             Expr::Cast(cast, inner) => cast_to(self.evaluate(inner)?, *cast),
             Expr::Call(Function::Where, values) => self.choice(values),
             Expr::Call(function, values) => {
-                call(*function, self.all(values)?, self.batch.num_rows())
+                let values = self.arguments(*function, values)?;
+                call(*function, values, self.batch.num_rows())
             }
         }
     }
 
     fn all(self, values: &[Expr]) -> Result<Vec<Value>> {
         values.iter().map(|value| self.evaluate(value)).collect()
+    }
+
+    /// The arguments of a function; those of texts after the first are often meant as texts.
+    fn arguments(self, function: Function, values: &[Expr]) -> Result<Vec<Value>> {
+        let is_of_texts = function.entry().group == Group::Texts;
+        let evaluated = values.iter().enumerate().map(|(place, value)| {
+            let made = self.evaluate(value);
+            match place > 0 && is_of_texts {
+                true => made.map_err(|error| not_a_text(value, error)),
+                false => made,
+            }
+        });
+        evaluated.collect()
     }
 
     fn between(self, between: &Between) -> Result<Value> {
@@ -248,11 +262,10 @@ fn not_a_text(other: &Expr, error: Error) -> Error {
     let Expr::Column(name) = other else {
         return error;
     };
-    let step = match name.to_ascii_lowercase().as_str() {
-        "nan" => "isnan(x) finds NaN".to_owned(),
-        "none" | "na" | "nil" => "write x is null, or x is not null".to_owned(),
-        _ => format!("a text is written in quotes: '{name}'"),
-    };
+    if foreign_column::<&str>(name, &[]).is_some() {
+        return error;
+    }
+    let step = format!("a text is written in quotes: '{name}'");
     match error.cause() == format!("there is no column `{name}`") {
         true => {
             let known = error.next_step().map(|known| format!("{known}; "));

@@ -38,9 +38,15 @@ pub(super) fn as_text(function: Function, value: &Value) -> Result<Value> {
     match value.data_type() {
         kind if is_text(kind) || *kind == DataType::Null => value.cast(&DataType::LargeUtf8),
         kind => {
-            let (name, kind) = (function.name(), notation(kind));
-            Err(wrong(format!("`{name}` needs text, found {kind}"))
-                .hint("convert it with text(...)"))
+            let (name, found) = (function.name(), notation(kind));
+            let entry = function.entry();
+            let is_swapped = kind.is_temporal() && entry.values.starts_with("unit");
+            Err(
+                wrong(format!("`{name}` needs text, found {found}")).hint(match is_swapped {
+                    true => format!("the unit comes first, in quotes: {}", entry.form()),
+                    false => "convert it with text(...)".to_owned(),
+                }),
+            )
         }
     }
 }

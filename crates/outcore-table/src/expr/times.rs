@@ -134,6 +134,13 @@ fn literal(function: Function, value: &Value, what: &str) -> Result<String> {
 }
 
 fn interval_of(value: &Value) -> Result<IntervalMonthDayNano> {
+    if matches!(
+        value.data_type(),
+        DataType::Timestamp(..) | DataType::Date32
+    ) {
+        let cause = "the width of a bucket comes first, and then the time";
+        return Err(wrong(cause).hint("write for example time_bucket('15 minutes', t)"));
+    }
     let value = value.cast(&INTERVAL)?;
     match value.is_scalar && value.array.is_valid(0) {
         true => Ok(value

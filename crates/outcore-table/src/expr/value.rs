@@ -127,12 +127,11 @@ impl Value {
         self.array.data_type()
     }
 
-    /// The number in a literal text, which was probably not meant to be a text.
-    fn quoted_number(&self) -> Option<String> {
+    /// A literal text.
+    fn quoted(&self) -> Option<String> {
         let is_quoted = self.is_literal() && is_text(self.data_type());
         let text = is_quoted.then(|| arrow_cast::display::array_value_to_string(&self.array, 0));
-        let text = text.and_then(std::result::Result::ok)?;
-        text.trim().parse::<f64>().is_ok().then_some(text)
+        text.and_then(std::result::Result::ok)
     }
 
     /// Whether it is a literal of the expression.
@@ -210,8 +209,24 @@ pub(super) fn cast_with(array: &ArrayRef, data_type: &DataType, is_null: bool) -
         format_options: FormatOptions::default(),
     };
     arrow_cast::cast_with_options(array, data_type, &options).map_err(|error| {
-        failed(&error).hint("put try_ before the cast to turn such values into null")
+        let unfit = unfit(array, data_type).unwrap_or_else(|| failed(&error));
+        unfit.hint("put try_ before the cast to turn such values into null")
     })
+}
+
+/// The error about the first value that the type does not hold.
+fn unfit(array: &ArrayRef, data_type: &DataType) -> Option<Error> {
+    let made = arrow_cast::cast(array, data_type).ok()?;
+    let row = (0..array.len()).find(|row| array.is_valid(*row) && made.is_null(*row))?;
+    let value = arrow_cast::display::array_value_to_string(array, row).ok()?;
+    let value = match is_text(array.data_type()) {
+        true => format!("the text '{value}'"),
+        false => value,
+    };
+    Some(wrong(format!(
+        "{value} cannot become {}",
+        notation(data_type)
+    )))
 }
 
 /// Applies a cast function to a value.
@@ -333,8 +348,8 @@ fn in_one_type(one: Value, other: Value, failure: &str) -> Result<(Value, Value)
 /// The next step for two values that cannot be compared.
 fn how_to_compare(one: &Value, other: &Value) -> String {
     let quoted = match (one.data_type().is_numeric(), other.data_type().is_numeric()) {
-        (true, _) => other.quoted_number(),
-        (_, true) => one.quoted_number(),
+        (true, _) => other.quoted(),
+        (_, true) => one.quoted(),
         _ => None,
     };
     let are_numbers_and_times = (one.data_type().is_numeric() && other.data_type().is_temporal())
@@ -343,9 +358,36 @@ fn how_to_compare(one: &Value, other: &Value) -> String {
         _ if are_numbers_and_times => {
             "epoch(t) is a time's number of seconds since 1970; a date is written in quotes: '2024-12-01'".to_owned()
         }
-        Some(number) => format!("write the number without quotes: {number}"),
+        Some(text) if text.trim().parse::<f64>().is_ok() => {
+            format!("write the number without quotes: {text}")
+        }
+        Some(text) if text.trim().is_empty() => "an empty field is null: name is null".to_owned(),
+        Some(text) => match name_format(&text) {
+            Some(format) => format!("strftime(t, '{format}') = '{text}' compares names"),
+            None => format!("a number never equals the text '{text}': choose a column of texts"),
+        },
         None => "cast one of them, for example i64(name) or text(name)".to_owned(),
     }
+}
+
+/// The format of times in which `text` is the name of a day or a month.
+fn name_format(text: &str) -> Option<&'static str> {
+    const DAYS: &str = "monday tuesday wednesday thursday friday saturday sunday";
+    const MONTHS: &str = "january february march april may june july august september october \
+                          november december";
+    let text = text.trim().to_ascii_lowercase();
+    let is_whole = |names: &str| names.split_whitespace().any(|name| name == text);
+    let is_short = |names: &str| {
+        let mut names = names.split_whitespace();
+        text.len() == 3 && names.any(|name| name.starts_with(&text))
+    };
+    Some(match () {
+        () if is_whole(DAYS) => "%A",
+        () if is_short(DAYS) => "%a",
+        () if is_whole(MONTHS) => "%B",
+        () if is_short(MONTHS) => "%b",
+        () => return None,
+    })
 }
 
 /// Casts a value to the type in which it is compared.

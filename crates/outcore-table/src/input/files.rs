@@ -33,7 +33,11 @@ pub fn check_local(operation: &'static str, path: &Path) -> Result<()> {
     let named = |start: &str| format!("write {start}{}", rest.trim_start_matches('/'));
     let hint = match &*scheme.to_ascii_lowercase() {
         "gcs" => named("gs://"),
-        "file" => named("/"),
+        "azure" | "wasb" | "wasbs" | "abfss" => named("az://"),
+        "s3n" => named("s3://"),
+        "r2" | "minio" | "b2" => format!("{}, and set AWS_ENDPOINT_URL", named("s3://")),
+        "file" if rest.starts_with('/') => named("/"),
+        "file" => named(""),
         lower if SCHEMES.contains(&lower) => named(&format!("{lower}://")),
         _ => "copy the files to a local drive, or mount the store as a directory".to_owned(),
     };

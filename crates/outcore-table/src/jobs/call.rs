@@ -74,6 +74,13 @@ fn refuse_several(text: &str, inner: &str) -> Result<(), String> {
 
 /// The fault of a text that computes with the results of functions.
 fn alone(text: &str) -> String {
+    let lower = text.to_ascii_lowercase();
+    if lower.contains(") filter") {
+        return format!("`{text}`: choose rows inside: sum(where(condition, C, null))");
+    }
+    if lower.contains(") over") {
+        return format!("`{text}`: `outcore window` computes from the rows of a group");
+    }
     format!(
         "`{text}` is not one function: compute with the results in `outcore map`, or compare them \
          in `outcore filter`"

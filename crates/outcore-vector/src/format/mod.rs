@@ -36,6 +36,15 @@ const PREFIX_BYTES: u64 = 64 << 10;
 
 /// The first bytes of an index of [`crate::index`].
 const INDEX_HEAD: &[u8] = b"{\n  \"outcore\": \"vector index\"";
+/// How the lists of a table become vectors.
+const TAKE_OUT: &str =
+    "a column of lists becomes vectors: outcore vector convert TABLE --column NAME -o OUT.npy";
+
+/// Whether text has the byte: no control byte except for those of white space.
+fn is_of_text(byte: u8) -> bool {
+    byte >= b' ' || byte.is_ascii_whitespace()
+}
+
 /// The first bytes of tables: Parquet, Arrow.
 const TABLE_MAGICS: [&[u8]; 2] = [b"PAR1", b"ARROW1"];
 
@@ -262,9 +271,7 @@ impl VectorFile {
             Container::Raw | Container::Lists => {
                 if TABLE_MAGICS.iter().any(|magic| prefix.starts_with(magic)) {
                     let cause = "it is a table; vectors must be taken from a column";
-                    return Err(Error::usage("read vectors", cause).hint(
-                        "take them out: outcore vector convert TABLE --column NAME -o OUT.npy",
-                    ));
+                    return Err(Error::usage("read vectors", cause).hint(TAKE_OUT));
                 }
                 if prefix.starts_with(INDEX_HEAD) {
                     let cause = "it is an index of vectors, not a file of vectors";
@@ -276,6 +283,11 @@ impl VectorFile {
                     dimension,
                 }) = given
                 else {
+                    let is_text = !prefix.is_empty() && prefix.iter().all(|byte| is_of_text(*byte));
+                    if is_text {
+                        let cause = "it is text, not a file of vectors";
+                        return Err(Error::usage("read vectors", cause).hint(TAKE_OUT));
+                    }
                     let cause = "its name and content do not identify the type of its vectors";
                     return Err(Error::usage("read vectors", cause)
                         .hint("pass it with --type, for example --type f32x768"));

@@ -16,7 +16,7 @@ use outcore::sort::lines::{
     LineSortOptions, SideCounts, Sides, plan_lines, sample_lines, sort_lines,
 };
 use outcore::{Error, Result};
-use outcore_front::inputs::{is_stdout, refuse_streams};
+use outcore_front::inputs::{self, FilesOnly, Streams, is_stdout, refuse_streams};
 use outcore_front::resources::Resources;
 use outcore_front::text::output::Dress;
 use outcore_front::what::{Asked, What};
@@ -116,10 +116,32 @@ fn what_is_read(host: &dyn Host, args: &CommArgs, inputs: &[PathBuf; 2]) -> Resu
         );
         return Err(Error::usage("read arguments", cause)
             .path(&args.right)
-            .hint("--lines compares both as lines; --csv or --jsonl compares both as tables"));
+            .hint(one_kind([what, other], inputs)));
     }
     host.given().applies_to_one_of(&[what, other])?;
     Ok(what)
+}
+
+/// The next step for inputs of two kinds.
+fn one_kind(kinds: [What; 2], inputs: &[PathBuf; 2]) -> &'static str {
+    let is_binary = |input: &PathBuf| {
+        let sources = inputs::find(std::slice::from_ref(input), Streams::Refused, &FilesOnly);
+        let looked = sources.and_then(|mut found| inputs::look(found.remove(0)));
+        looked.is_ok_and(|looked| !looked.content.is_text())
+    };
+    let are_binary = inputs.iter().filter(|input| is_binary(input)).count();
+    let is_stored = kinds.contains(&What::Table);
+    match kinds.iter().any(|kind| kind.is_records()) {
+        true if are_binary == 2 && !is_stored => {
+            "pass the type of the records of both, for example --type u64"
+        }
+        _ if is_stored => {
+            "write the table as text first: outcore convert FILE -o OUT.csv; --csv then compares \
+             both as tables"
+        }
+        true => "name two files of records, or two of text",
+        false => "--lines compares both as lines; --csv or --jsonl compares both as tables",
+    }
 }
 
 /// The kind of the input at this position.

@@ -10,6 +10,7 @@ use outcore::job::OutputPlaces;
 use outcore::key::column::{column_name, column_names};
 use outcore::{Result, ScratchDrive};
 use outcore_front::inputs::{self, Streams, is_stdout};
+use outcore_front::output::check_is_own;
 use outcore_front::resources::{Resources, default_scratch_dir};
 use outcore_front::spool;
 use outcore_front::what::{Asked, What};
@@ -47,10 +48,10 @@ Examples:
 /// Edges are sorted once, within the allowed memory, and the graph depends only on them. File names
 /// determine the formats: .txt, .tsv, .el, .wel and .edges have one edge per line, with ids
 /// separated by spaces or tabs; .csv has columns; .mtx is Matrix Market; .sg and .wsg are GAP's
-/// serialized graphs; .npz is a sparse matrix of SciPy. Compressed text (.txt.gz, .csv.zst) is
-/// decompressed to scratch. `-` is standard input; pass its format with --from or --type. Tables
-/// are Parquet or Arrow files. Vertices are numbers, counted from 0. With --relabel, ids may be any
-/// numbers, or names.
+/// serialized graphs; .npz is a sparse matrix of SciPy; .npy has a row of two whole numbers per
+/// edge. Compressed text (.txt.gz, .csv.zst) is decompressed to scratch. `-` is standard input;
+/// pass its format with --from or --type. Tables are Parquet or Arrow files. Vertices are numbers,
+/// counted from 0. With --relabel, ids may be any numbers, or names.
 #[derive(Debug, Args)]
 #[command(after_long_help = CONVERT_EXAMPLES)]
 pub(crate) struct GraphConvertArgs {
@@ -201,6 +202,7 @@ impl Verb for GraphConvert {
             false => inputs::find(&args.inputs, Streams::Taken, host.names())?,
         };
         refuse_stdout(&args.output, "a graph is a directory")?;
+        check_is_own("a graph", "e.graph", &args.output)?;
         let output = host.output(&args.output, args.force)?;
         let dir = std::path::absolute(&output).unwrap_or_else(|_| output.to_path_buf());
         for input in &args.inputs {

@@ -451,6 +451,9 @@ pub(crate) fn parse_count(text: &str) -> Result<u64> {
                 (false, Some(_)) => {
                     invalid("").hint("a share of the input is `outcore sample --rate 0.1`")
                 }
+                (false, None) if text.contains('/') => {
+                    invalid("").hint("give the number alone, as in -n 3")
+                }
                 (false, None) if text.starts_with('-') => {
                     invalid(": it is negative").hint("give a number from 0 on")
                 }

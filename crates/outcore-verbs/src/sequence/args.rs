@@ -145,7 +145,7 @@ pub(crate) fn parse_expression(text: &str) -> Result<String> {
         false => Ok(text.to_string()),
         true => Err(
             Error::usage("read arguments", format!("unexpected argument '{text}'"))
-                .hint("the expression comes first; see --help (put one that begins with -- into parentheses)"),
+                .hint("the expression is the first operand, without an option: outcore filter 'price > 100' FILE"),
         ),
     }
 }

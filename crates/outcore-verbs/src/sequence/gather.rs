@@ -9,7 +9,7 @@ use clap::{Args, ValueHint};
 use outcore::dataset::ItemType;
 use outcore::key::RecordFormat;
 use outcore::primitives::gather_to;
-use outcore::{Input, Output, Result};
+use outcore::{Error, Input, Output, Result};
 use outcore_front::inputs::{self, ResolvedInput};
 use outcore_front::records::{self, TypeRequest};
 use outcore_io::memory::block_ceil;
@@ -20,6 +20,8 @@ use super::write::{Pass, Steps, WriteRequest, plan_picked, write_with};
 use crate::host::Host;
 use crate::report::WriteSummary;
 
+/// Bytes of a file of positions that are looked at.
+const TEXT_BYTES: usize = 4096;
 /// Bytes of a place, which is the number of a position among all positions.
 const PLACE_BYTES: u64 = size_of::<u64>() as u64;
 
@@ -61,6 +63,14 @@ impl Pass for Gather {
         let positions = std::slice::from_ref(&args.positions);
         let positions = inputs::open_files(positions, host.names())?;
         let force = args.files.input.force;
+        if args.positions_type.is_none()
+            && let Some(text) = positions.iter().find(|input| is_numbers(input))
+        {
+            let cause = "positions are u64 or an array of NumPy, but this is text";
+            return Err(Error::usage("read arguments", cause)
+                .path(&text.source.name)
+                .hint("numpy.save writes the numbers of numpy.loadtxt as .npy"));
+        }
         let at = positions_of(args.positions_type.as_ref(), &positions)?;
         let consume = |prepared: &mut Prepared, output: Output| {
             let files: Vec<Input> = positions.iter().map(ResolvedInput::to_sort).collect();
@@ -94,6 +104,13 @@ impl Pass for Gather {
         };
         write_with(host, &request, consume)
     }
+}
+
+/// Whether a file has lines of digits.
+fn is_numbers(input: &ResolvedInput) -> bool {
+    let head = input.source.head(TEXT_BYTES).unwrap_or_default();
+    let is_of_text = |byte: &u8| byte.is_ascii_digit() || byte.is_ascii_whitespace();
+    input.npy.is_none() && head.contains(&b'\n') && head.iter().all(is_of_text)
 }
 
 /// The type of the positions in files: from their headers, from the caller, or `u64`.

@@ -5,6 +5,7 @@
 use std::path::Path;
 
 use outcore::key::column::listed;
+use outcore::key::expr::power_note;
 use outcore::{Error, Result};
 use outcore_table::expr::{Assignment, Expr};
 use outcore_table::input::TextOptions;
@@ -78,11 +79,17 @@ pub(super) fn count_by(
 
 /// Keeps the rows for which `condition` holds.
 pub(super) fn filter(host: &dyn Host, ends: &Ends<'_>, condition: &str) -> Result<WriteSummary> {
+    power_note(condition)
+        .into_iter()
+        .for_each(|note| host.note(note));
     select(host, ends, Some(condition), Vec::new())
 }
 
 /// Computes columns by `expression`.
 pub(super) fn map(host: &dyn Host, ends: &Ends<'_>, expression: &str) -> Result<WriteSummary> {
+    power_note(expression)
+        .into_iter()
+        .for_each(|note| host.note(note));
     select(host, ends, None, Assignment::parse_all(expression)?)
 }
 
@@ -109,8 +116,27 @@ fn select(
         &ends.request(&text),
         resources_of(host, ends.input)?,
         |job, ends| jobs::select(job, ends, &selection),
-    )?;
+    )
+    .map_err(not_a_text)?;
     Ok(ran.report)
+}
+
+/// The error about a word of an expression that is no column of a file of text, which is found
+/// before the expression is evaluated.
+fn not_a_text(error: Error) -> Error {
+    let name = error.cause().strip_prefix("there is no column `");
+    let name = name.and_then(|rest| rest.strip_suffix('`'));
+    let is_word = |name: &&str| name.chars().all(|c| c.is_alphanumeric() || c == '_');
+    let (Some(name), Some(known)) = (name.filter(is_word), error.next_step()) else {
+        return error;
+    };
+    match known.starts_with("the columns are") && !known.contains("in quotes") {
+        true => {
+            let hint = format!("{known}; a text is written in quotes: '{name}'");
+            error.hint(hint)
+        }
+        false => error,
+    }
 }
 
 /// Merges tables that are already sorted by columns.

@@ -10,6 +10,7 @@ use std::sync::Arc;
 
 use clap::Args;
 use outcore::dataset::{ItemType, Step, Summary as Done};
+use outcore::key::expr::power_note;
 use outcore::primitives::write::Fate;
 use outcore::primitives::{PassPlan, plan_files};
 use outcore::{Error, Forecast, Input, Output, Result};
@@ -133,7 +134,31 @@ fn refuse_text(verb: &str, input: &InputArgs, sources: &[Source]) -> Result<()> 
         "merge" => ("records", "`outcore sort -m` merges sorted lines"),
         "reverse" => ("records", "tac reverses lines"),
         "enumerate" => ("records", "`cat -n` numbers lines"),
-        _ => ("records", "for binary records give --type"),
+        "zip" => (
+            "records",
+            "`outcore join` joins tables by a column, paste lines by position",
+        ),
+        "gather" => (
+            "records",
+            "`outcore join` finds rows by a column, sed -n 5p a line by position",
+        ),
+        "scan" => (
+            "records",
+            "`outcore window --csv --order COLUMN --add 'cum_sum(COLUMN)'` adds running sums",
+        ),
+        "windows" => (
+            "records",
+            "`outcore window --csv --order COLUMN --add 'lag(COLUMN)'` adds values of rows nearby",
+        ),
+        "flat-map" => ("records", "awk prints several lines for one"),
+        "partition" => (
+            "records",
+            "`outcore split --csv --by COLUMN` writes the rows of each value to a folder",
+        ),
+        _ => (
+            "records",
+            "numpy.save writes the numbers of numpy.loadtxt as .npy",
+        ),
     };
     let cause = format!("{verb} takes {taken}, but the file has lines of text");
     Err(Error::usage("read arguments", cause)
@@ -154,6 +179,15 @@ pub(super) fn write_with(
     let PassArgs { input, output } = request.files;
     if host.kept_table() == Some(&*output.output) {
         check_output_named(host)?;
+    }
+    if let Steps::Known(steps) = &request.steps {
+        let texts = steps.iter().filter_map(|step| match step {
+            Step::Map(text) | Step::Filter(text) => Some(text),
+            _ => None,
+        });
+        texts
+            .filter_map(|text| power_note(text))
+            .for_each(|note| host.note(note));
     }
     let resources = resources_of(host, input)?;
     let sources = input::sources(host, input)?;

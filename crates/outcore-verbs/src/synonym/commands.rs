@@ -62,7 +62,9 @@ const GROUPS: [Words; 9] = [
             ("import", "`outcore graph convert` makes a graph of edges"),
             ("k-core", "`outcore graph kcore` finds cores"),
             ("label-propagation", "`outcore graph lp` propagates labels"),
+            ("labels", "`outcore graph lp` propagates labels"),
             ("neighbors", "`outcore graph sample` draws neighbours"),
+            ("neighbours", "`outcore graph sample` draws neighbours"),
             ("random-walk", "`outcore graph walk` makes random walks"),
             ("shortest-path", "`outcore graph sssp` finds shortest paths"),
             (
@@ -70,6 +72,10 @@ const GROUPS: [Words; 9] = [
                 "`outcore graph sssp` finds shortest paths",
             ),
             ("stats", "`outcore graph info` describes a graph"),
+            (
+                "triangle-count",
+                "`outcore graph triangles` counts triangles",
+            ),
             ("wcc", "`outcore graph cc` finds connected components"),
         ],
     },
@@ -112,6 +118,10 @@ const GROUPS: [Words; 9] = [
         group: "view",
         meanings: &[
             ("add", "`outcore view append` adds files"),
+            (
+                "compact",
+                "`outcore view materialize` writes the sorted file",
+            ),
             ("create", "`outcore view build` makes a sorted view"),
             (
                 "export",
@@ -135,6 +145,7 @@ const GROUPS: [Words; 9] = [
             ("ls", "`outcore view info` describes a view"),
             ("make", "`outcore view build` makes a sorted view"),
             ("print", "`outcore view cat` prints a view"),
+            ("rm", "a view is a directory: rm -r VIEW removes it"),
             (
                 "search",
                 "`outcore view cat --key KEY` prints the items with a key",
@@ -214,6 +225,7 @@ const ROOT: &[(&str, &str)] = &[
     ("concat", CONCAT),
     ("count", COUNT),
     ("cp", OBJECTS),
+    ("cut", SELECT),
     (
         "dedupe",
         "`outcore unique` keeps one of each, `outcore dedup` one row of each key",
@@ -226,6 +238,7 @@ const ROOT: &[(&str, &str)] = &[
     ("fio", "`outcore bench io` measures drives"),
     ("frequency", "`outcore count-by` counts values"),
     ("generate", "`outcore gen` makes data to try"),
+    ("gensort", "`outcore gen gensort` makes its records"),
     (
         "grep",
         "`outcore filter \"text like '%word%'\"` keeps rows of tables that have a word; grep searches text",
@@ -249,6 +262,10 @@ const ROOT: &[(&str, &str)] = &[
     ("order", SORT),
     ("orderby", SORT),
     ("pagerank", "`outcore graph pagerank` ranks vertices"),
+    (
+        "paste",
+        "`outcore join` joins tables by a column, `outcore zip` records by position",
+    ),
     ("permute", SHUFFLE),
     (
         "query",
@@ -283,6 +300,10 @@ const ROOT: &[(&str, &str)] = &[
         "`outcore unique` keeps one of each line, record or row",
     ),
     ("validate", "`outcore verify` checks order and counts"),
+    (
+        "valsort",
+        "`outcore verify --type gensort` checks the order and the checksum",
+    ),
     ("value-counts", "`outcore count-by` counts values"),
     ("version", "`outcore --version` prints it"),
     ("wc", COUNT),

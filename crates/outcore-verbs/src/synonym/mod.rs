@@ -6,6 +6,7 @@
 //! has, and never for an option that overwrites or removes something. All functions are pure.
 
 mod commands;
+mod further;
 mod options;
 
 use clap::{Arg, Command};
@@ -42,6 +43,10 @@ pub(crate) fn near_command(word: &str, command: &Command) -> Option<String> {
         .get_subcommands()
         .filter(|below| !below.is_hide_set());
     let names: Vec<&str> = visible.map(Command::get_name).collect();
+    let word = &*word.to_ascii_lowercase();
+    if let Some(same) = names.iter().find(|name| **name == word) {
+        return Some((*same).to_owned());
+    }
     near(word, &names).map(str::to_owned)
 }
 

@@ -6,16 +6,17 @@ use std::path::Path;
 
 use clap::Command;
 
+use super::further::FURTHER;
 use super::has;
 
 /// What some options of other tools mean here.
-struct Meaning {
-    words: &'static [&'static str],
-    hints: &'static [Hint],
+pub(super) struct Meaning {
+    pub(super) words: &'static [&'static str],
+    pub(super) hints: &'static [Hint],
 }
 
 /// An equivalent.
-struct Hint {
+pub(super) struct Hint {
     /// The commands that it is for; empty for all.
     of: &'static [&'static str],
     /// The option that the command must have; empty for none.
@@ -24,7 +25,7 @@ struct Hint {
 }
 
 /// A hint for commands that have an option.
-const fn with(needs: &'static str, text: &'static str) -> Hint {
+pub(super) const fn with(needs: &'static str, text: &'static str) -> Hint {
     Hint {
         of: &[],
         needs,
@@ -33,7 +34,7 @@ const fn with(needs: &'static str, text: &'static str) -> Hint {
 }
 
 /// A hint for some commands.
-const fn of(of: &'static [&'static str], text: &'static str) -> Hint {
+pub(super) const fn of(of: &'static [&'static str], text: &'static str) -> Hint {
     Hint {
         of,
         needs: "",
@@ -42,17 +43,17 @@ const fn of(of: &'static [&'static str], text: &'static str) -> Hint {
 }
 
 /// A hint for all commands.
-const fn always(text: &'static str) -> Hint {
+pub(super) const fn always(text: &'static str) -> Hint {
     of(&[], text)
 }
 
 const COUNTED: &[&str] = &["gen", "head", "sample", "shuffle", "tail", "top"];
-const BY: Hint = with(
+pub(super) const BY: Hint = with(
     "--by",
     "--by COLUMN is the key; repeat it for further columns",
 );
 const ORDER: Hint = with("--order", "--order COLUMN orders the rows of a group");
-const ON: Hint = with(
+pub(super) const ON: Hint = with(
     "--on",
     "--on COLUMN joins on a column, --on LEFT=RIGHT on two of different names",
 );
@@ -208,6 +209,10 @@ const OPTIONS: [Meaning; 49] = [
                 &["sort"],
                 "--by COLUMN is the key; `outcore convert --columns a,b` keeps columns",
             ),
+            of(
+                &["knn", "kmeans"],
+                "`outcore vector convert TABLE --column NAME -o OUT.npy` takes vectors out",
+            ),
             with("--columns", "--columns keeps columns"),
             MAP_FIRST,
             always("`outcore convert --columns a,b` keeps columns"),
@@ -235,12 +240,13 @@ const OPTIONS: [Meaning; 49] = [
             "--sep",
             "--separator",
         ],
-        hints: &[with("-t", "-t is the separator of fields")],
+        hints: &[with("-t", "-t is the separator of an input that is CSV")],
     },
     Meaning {
         words: &["--desc", "--descending", "--reverse"],
         hints: &[
             with("--descending", "--descending sorts the largest first"),
+            of(&["count-by"], "--by-count puts the most frequent first"),
             with("--by", "--by COLUMN:desc sorts the largest first"),
             with("--order", "--order COLUMN:desc puts the largest first"),
         ],
@@ -345,8 +351,18 @@ const OPTIONS: [Meaning; 49] = [
             "--percent",
             "--probability",
             "--ratio",
+            "--test-size",
+            "--train-size",
+            "-p",
         ],
-        hints: &[with("--rate", "--rate 0.1 draws a tenth"), SAMPLE_RATE],
+        hints: &[
+            of(
+                &["split"],
+                "--train 0.8 splits a table into parts for training and for tests",
+            ),
+            with("--rate", "--rate 0.1 draws a tenth"),
+            SAMPLE_RATE,
+        ],
     },
     Meaning {
         words: &[
@@ -413,9 +429,13 @@ const OPTIONS: [Meaning; 49] = [
     },
     Meaning {
         words: &["--keep"],
-        hints: &[always(
-            "`outcore dedup --by COLUMN --keep last` keeps the last row of each key",
-        )],
+        hints: &[
+            of(
+                &["unique"],
+                "`outcore dedup --by COLUMN --keep last` keeps the last row of each key",
+            ),
+            of(&["map", "convert", "filter"], "--columns keeps columns"),
+        ],
     },
     Meaning {
         words: &["--key-column", "--order-by", "--sort-by", "--sort-key"],
@@ -447,6 +467,8 @@ const OPTIONS: [Meaning; 49] = [
     },
     Meaning {
         words: &[
+            "--head",
+            "--head-count",
             "--limit",
             "--max-rows",
             "--nrows",
@@ -467,6 +489,7 @@ const OPTIONS: [Meaning; 49] = [
                 "--by-count puts the most frequent first, and `outcore head -n 10` takes the first 10",
             ),
             of(&["window"], "--first N keeps the first rows of each group"),
+            of(&["knn"], "-k is the number of neighbours"),
             Hint {
                 of: COUNTED,
                 needs: "-n",
@@ -554,121 +577,6 @@ const OPTIONS: [Meaning; 49] = [
     },
 ];
 
-/// More of the same.
-const FURTHER: [Meaning; 15] = [
-    Meaning {
-        words: &["-1", "-2", "--using"],
-        hints: &[ON],
-    },
-    Meaning {
-        words: &["--drop", "--exclude"],
-        hints: &[
-            with("--columns", "--columns keeps the columns that it names"),
-            always("`outcore convert --columns a,b` keeps columns"),
-        ],
-    },
-    Meaning {
-        words: &["--rename"],
-        hints: &[always("`outcore map 'price as cost'` renames a column")],
-    },
-    Meaning {
-        words: &["--having"],
-        hints: &[always(
-            "`outcore filter CONDITION` keeps rows of the result",
-        )],
-    },
-    Meaning {
-        words: &["--bidirectional", "--symmetric"],
-        hints: &[with(
-            "--undirected",
-            "--undirected adds the reverse of each edge",
-        )],
-    },
-    Meaning {
-        words: &["--in-place", "--inplace"],
-        hints: &[with(
-            "--replace",
-            "--replace writes the result over the input",
-        )],
-    },
-    Meaning {
-        words: &["--shards"],
-        hints: &[
-            with(
-                "--parts",
-                "--parts N writes parts; name them -o 'part-{part}.parquet'",
-            ),
-            always("`outcore split -n 8 -o 'part-{part}'` writes parts"),
-        ],
-    },
-    Meaning {
-        words: &["--dev", "--device"],
-        hints: &[of(&["replay"], "--on names a drive or a file")],
-    },
-    Meaning {
-        words: &["--rows-per-group", "--row-group-size"],
-        hints: &[with(
-            "--group-rows",
-            "--group-rows is the number of rows in a row group",
-        )],
-    },
-    Meaning {
-        words: &["--repeat", "--replacement", "-r"],
-        hints: &[
-            of(
-                &["sample", "shuffle"],
-                "`outcore sample --with-replacement` may draw a line several times",
-            ),
-            with("--by", "--by COLUMN:desc sorts the largest first"),
-        ],
-    },
-    Meaning {
-        words: &[
-            "--scratch",
-            "--scratch-dir",
-            "--spill-dir",
-            "--temp-dir",
-            "--temp-directory",
-            "--tempdir",
-            "--tmp",
-            "--tmp-dir",
-            "--tmpdir",
-        ],
-        hints: &[with("--drive", "--drive is a directory for scratch")],
-    },
-    Meaning {
-        words: &["--from", "--root", "--seeds", "--start"],
-        hints: &[with(
-            "--source",
-            "--source is a vertex; repeat it for several",
-        )],
-    },
-    Meaning {
-        words: &["--runtime"],
-        hints: &[with("--time", "--time is the approximate total time")],
-    },
-    Meaning {
-        words: &["--source", "--src-column", "--target"],
-        hints: &[with(
-            "--relabel",
-            "--columns names the columns of both ends: --columns source,target",
-        )],
-    },
-    Meaning {
-        words: &["--similarity", "--threshold"],
-        hints: &[
-            with(
-                "--min-cos",
-                "--min-cos is the smallest cosine of a pair, --max-l2 the largest distance",
-            ),
-            with(
-                "--jaccard",
-                "--jaccard is the smallest similarity of near duplicates",
-            ),
-        ],
-    },
-];
-
 /// The hint for a word that `command` takes as no operand: the option that it may belong to.
 pub(crate) fn of_operand(word: &str, command: &Command) -> Option<String> {
     if matches!(command.get_name(), "comm" | "diff" | "join") {
@@ -679,6 +587,14 @@ pub(crate) fn of_operand(word: &str, command: &Command) -> Option<String> {
     if has(command, "--parity") {
         let hint = "outcore drives probe DIR... -o drives.toml names the drives, then --volume drives.toml";
         return Some(hint.to_owned());
+    }
+    if word.ends_with(".xml") && has(command, "--ssd") {
+        return Some(
+            "--ssd and --workload name the files of MQSim: --ssd a.xml --workload b.xml".to_owned(),
+        );
+    }
+    if has(command, "--trace") && Path::new(word).is_file() {
+        return Some(format!("--trace {word} is a trace"));
     }
     let is_number = word.parse::<f64>().is_ok();
     let meant: &[(&str, &str)] = match is_number {
@@ -711,8 +627,10 @@ pub fn words() -> impl Iterator<Item = &'static str> {
 
 /// The hint for the option `word` of another tool, for a user of `command`.
 pub fn of_option(word: &str, command: &Command) -> Option<&'static str> {
-    let mut meanings = OPTIONS.iter().chain(&FURTHER);
-    let meaning = meanings.find(|meaning| meaning.words.contains(&word))?;
+    let meanings = OPTIONS.iter().chain(&FURTHER);
+    let mut hints = meanings
+        .filter(|meaning| meaning.words.contains(&word))
+        .flat_map(|meaning| meaning.hints);
     let name = command.get_name();
     // A program calls a verb of a group by both words.
     let name = name.rsplit(' ').next().unwrap_or(name);
@@ -720,5 +638,5 @@ pub fn of_option(word: &str, command: &Command) -> Option<&'static str> {
         (hint.of.is_empty() || hint.of.contains(&name))
             && (hint.needs.is_empty() || has(command, hint.needs))
     };
-    meaning.hints.iter().find(is_for).map(|hint| hint.text)
+    hints.find(is_for).map(|hint| hint.text)
 }

@@ -184,7 +184,7 @@ impl Verb for Dedup {
         let files = &args.files;
         let no_table = NoTable {
             cause: "dedup takes only tables (Parquet, Arrow, .csv or .jsonl), but this file is not one",
-            hint: "`outcore unique --by` keeps one line of each key, in key order",
+            hint: "`outcore unique` keeps one of each line or record; --csv or --jsonl reads lines as a table",
         };
         let settled = Settled::of(host, files, no_table)?;
         let keys = keys_of(&args.by, false)?;

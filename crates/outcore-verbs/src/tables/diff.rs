@@ -81,6 +81,17 @@ report! {
     }
 }
 
+/// The error about tables of different columns, which are compared and not united.
+fn common_columns(error: Error) -> Error {
+    match error
+        .next_step()
+        .is_some_and(|hint| hint.ends_with("with --union"))
+    {
+        true => error.hint("compare the columns that both have: --columns a,b"),
+        false => error,
+    }
+}
+
 /// The verb.
 pub(crate) struct Diff;
 
@@ -95,7 +106,7 @@ impl Verb for Diff {
         let inputs = [args.left.clone(), args.right.clone()];
         let no_table = NoTable {
             cause: "diff takes only tables (Parquet, Arrow, .csv or .jsonl), but this file is not one",
-            hint: "compare lines with diff, after `outcore sort`",
+            hint: "`outcore comm -3` shows the lines or records that differ, in sorted files",
         };
         let flags = args.text.flags()?;
         check_both_tables(host, &inputs, &args.tables, &flags, no_table)?;
@@ -133,7 +144,8 @@ impl Verb for Diff {
                 ..*ends
             };
             jobs::diff(job, &ends, (right, ends.reads), &keys)
-        })?;
+        })
+        .map_err(common_columns)?;
         Ok(DiffSummary {
             table: ran.report,
             left_rows: ran.done.left_rows,

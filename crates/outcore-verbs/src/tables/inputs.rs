@@ -127,10 +127,19 @@ pub(crate) fn unpacked(
 }
 
 /// The error of a job without inputs, which might be those of a pipe.
-pub(crate) fn explain_no_input(host: &dyn Host, inputs: &[PathBuf], error: Error) -> Error {
+pub(crate) fn explain_no_input(
+    host: &dyn Host,
+    inputs: &[PathBuf],
+    tables: &TableArgs,
+    error: Error,
+) -> Error {
     let is_none = inputs.is_empty() && error.cause() == NO_FILE;
     if !is_none || host.streams() == Streams::Refused {
         return error;
+    }
+    if tables.piped().is_some() {
+        let cause = "--from gives the format of standard input, but the line has no input";
+        return Error::usage(READ, cause).hint("name standard input: - in place of a file");
     }
     let cause = "no input is named, and standard input needs a format";
     Error::usage(READ, cause).hint(

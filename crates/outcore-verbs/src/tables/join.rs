@@ -112,7 +112,7 @@ impl Verb for Join {
         let inputs = [args.left.clone(), args.right.clone()];
         let no_table = NoTable {
             cause: "join takes only tables (Parquet, Arrow, .csv or .jsonl), but this file is not one",
-            hint: "convert it to a table first, or use `outcore zip` for sequences of equal length",
+            hint: "--csv or --jsonl reads lines as a table; `outcore lookup` finds records by a key",
         };
         let flags = args.text.flags()?;
         check_both_tables(host, &inputs, &args.tables, &flags, no_table)?;

@@ -195,7 +195,12 @@ pub(crate) fn run_with<T: Done>(
         writes: &writes,
     };
     let done = watch(host, &job.control, &[], || work(&job, &ends));
-    let explained = |error| resuming.explain(host, explain_no_input(host, request.inputs, error));
+    let explained = |error| {
+        resuming.explain(
+            host,
+            explain_no_input(host, request.inputs, request.tables, error),
+        )
+    };
     let done = done.map_err(explained)?;
     let mut notes = request.text.take_remarks();
     notes.iter().for_each(|remark| host.remark(remark));

@@ -44,7 +44,7 @@ pub(crate) struct WindowArgs {
     pub(crate) by: Vec<String>,
     /// Columns that order the rows of a group, separated by commas; append :desc to a column to put
     /// its largest values first. Default: input order
-    #[arg(long, value_name = "COLUMN")]
+    #[arg(long, value_name = "COLUMN", allow_hyphen_values = true)]
     pub(crate) order: Vec<String>,
     /// What to add, as in rank or previous=lag(amount)
     #[arg(
@@ -71,7 +71,7 @@ impl Verb for Window {
     fn run(host: &dyn Host, args: &WindowArgs) -> Result<WriteSummary> {
         let no_table = NoTable {
             cause: "window takes only tables (Parquet, Arrow, .csv or .jsonl), but this file is not one",
-            hint: "`outcore windows` writes each number of a sequence together with the numbers that follow it",
+            hint: "--csv or --jsonl reads lines as a table; `outcore windows` is for records",
         };
         let settled = Settled::of(host, &args.files, no_table)?;
         let mut wanted = Windows {

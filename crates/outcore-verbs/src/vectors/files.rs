@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use clap::{Args, ValueHint};
 use outcore::passes::JobOption;
 use outcore::{Error, Result};
-use outcore_front::output::Holds;
+use outcore_front::output::{Holds, check_is_own};
 use outcore_front::what::{Asked, What};
 use outcore_io::units;
 use outcore_vector::convert::convert;
@@ -372,6 +372,7 @@ impl Verb for VectorIndex {
     const PHASES: &'static [Weight] = &[("write", 1.0)];
 
     fn run(host: &dyn Host, args: &VectorIndexArgs) -> Result<VectorIndexSummary> {
+        check_is_own("an index of vectors", "base.vindex", &args.output)?;
         let files: Files<'_> = Files {
             is_resumed: args.journal.resume,
             ..Files::of([Some(args.base.as_path())], [Some(&*args.output)])

@@ -60,8 +60,9 @@ pub struct RunArgs {
         hide_possible_values = true
     )]
     pub fit: Fit,
-    /// Change a value of the flows, such as depth=32, size=4KiB, read=0.7, pattern or requests
-    /// (repeatable).
+    /// Change a value of the flows (repeatable): depth=32, size=4KiB, read=0.7, requests=1000,
+    /// pattern, hot, align, deviation, interval, stop, working_set, occupancy, caching, class, seed,
+    /// name, channels, chips, dies or planes.
     #[arg(long = "flow", value_name = "KEY=VALUE", conflicts_with = "trace")]
     pub flows: Vec<String>,
     /// Serve about this many requests before measuring: this gives sustained rates, on a drive in

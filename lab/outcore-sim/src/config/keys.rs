@@ -83,7 +83,7 @@ pub(crate) fn split_setting(setting: &str) -> Result<(&str, &str)> {
         .filter(|(key, value)| !key.is_empty() && !value.is_empty())
         .ok_or_else(|| {
             Error::usage(OPERATION, format!("`{setting}` is not a setting"))
-                .hint("write it as flash.channels=16")
+                .hint("write it as KEY=VALUE, such as flash.channels=16 or flow.depth=1,16,64")
         })
 }
 

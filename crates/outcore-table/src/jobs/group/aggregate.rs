@@ -86,6 +86,9 @@ impl Aggregate {
             )
         };
         let Call { name, word, inner } = Call::parse(text).map_err(wrong)?;
+        // Names of functions have no case, as in expressions.
+        let called = word.to_ascii_lowercase();
+        let word = called.as_str();
         let (mut by, mut part) = (None, 0.5);
         let of = match (word, inner) {
             ("quantile" | "quantile_disc", Some(inner)) => {
@@ -96,6 +99,13 @@ impl Aggregate {
                 let written = written.filter(|part| (0.0..=1.0).contains(part));
                 part =
                     written.ok_or_else(|| wrong(format!("`{text}`: not a number from 0 to 1")))?;
+                if let Some((of, other)) = of.rsplit_once(',')
+                    && other.trim().parse::<f64>().is_ok()
+                {
+                    let (of, other) = (of.trim(), other.trim());
+                    return Err(wrong(format!("`{text}`: {word} takes one share"))
+                        .hint(format!("write {word}({of}, {other}), {word}({of}, {part})")));
+                }
                 Some(of.trim())
             }
             ("arg_min" | "arg_max" | "min_by" | "max_by", Some(inner)) => {
@@ -114,6 +124,14 @@ impl Aggregate {
                 let cause = format!("`{text}` counts different values in SQL");
                 return Err(wrong(cause).hint(format!("write count_distinct({of})")));
             }
+            ("first" | "last", Some(inner)) if ordered(inner).is_some() => {
+                let (of, order) = ordered(inner).unwrap_or_default();
+                let cause = format!("`{text}`: an order is part of arg_min and arg_max");
+                return Err(wrong(cause).hint(match word {
+                    "first" => format!("write arg_min({of}, {order})"),
+                    _ => format!("write arg_max({of}, {order})"),
+                }));
+            }
             (_, of) => of,
         };
         let kind = match word {
@@ -129,7 +147,13 @@ impl Aggregate {
             "count_distinct" => AggregateKind::CountDistinct,
             "median" | "quantile" => AggregateKind::Quantile(part),
             "quantile_disc" => AggregateKind::QuantileDisc(part),
-            _ => return Err(wrong(format!("there is no aggregate `{word}`"))),
+            _ => {
+                let error = wrong(format!("there is no aggregate `{word}`"));
+                return Err(match equivalent(word) {
+                    Some(step) => error.hint(step),
+                    None => error,
+                });
+            }
         };
         let is_empty = |one: Option<&str>| one.is_some_and(|one| one.trim().is_empty());
         if of.is_none() && kind != AggregateKind::Count || is_empty(of) || is_empty(by) {
@@ -246,6 +270,37 @@ pub(in crate::jobs) fn sum_type(of: &DataType) -> Option<DataType> {
     })
 }
 
+/// The aggregate for the function `word` of another language.
+fn equivalent(word: &str) -> Option<String> {
+    Some(match word {
+        "nunique" | "n_unique" | "unique" | "distinct" | "approx_count_distinct" => {
+            "write count_distinct(C)".to_owned()
+        }
+        "percentile" | "percentile_cont" | "quantile_cont" | "approx_quantile" => {
+            "write quantile(C, 0.9)".to_owned()
+        }
+        "percentile_disc" => "write quantile_disc(C, 0.9)".to_owned(),
+        "average" => "write mean(C)".to_owned(),
+        "any" | "any_value" => "write first(C)".to_owned(),
+        "len" | "size" | "n" | "n_rows" => "write count".to_owned(),
+        "mode" => "count the values of a column with `outcore count-by`".to_owned(),
+        "std" | "stddev" | "stdev" | "var" | "variance" => {
+            "write m=mean(C), q=mean(C * C), then `outcore map 'std = sqrt(q - m ** 2)'`".to_owned()
+        }
+        _ => {
+            let percent: u32 = word.strip_prefix('p')?.parse().ok()?;
+            (percent <= 100)
+                .then(|| format!("write quantile(C, {})", f64::from(percent) / 100.0))?
+        }
+    })
+}
+
+/// The value and the order of `price order by time`.
+fn ordered(inner: &str) -> Option<(&str, &str)> {
+    let at = inner.to_ascii_lowercase().find(" order by ")?;
+    Some((inner[..at].trim(), inner[at + " order by ".len()..].trim()))
+}
+
 /// The values before which SQL has `distinct`.
 fn of_distinct(inner: &str) -> Option<&str> {
     let (word, of) = inner.split_once(char::is_whitespace)?;
@@ -255,6 +310,32 @@ fn of_distinct(inner: &str) -> Option<&str> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn aggregates_of_other_languages_lead_to_ours() {
+        assert_eq!(Aggregate::parse("SUM(x)").unwrap().kind, AggregateKind::Sum);
+        for (text, step) in [
+            ("nunique(x)", "count_distinct(C)"),
+            ("p95(x)", "quantile(C, 0.95)"),
+            ("percentile(x, 0.9)", "quantile(C, 0.9)"),
+            ("std(x)", "mean(C * C)"),
+            ("first(x order by t)", "arg_min(x, t)"),
+            ("last(x ORDER BY t)", "arg_max(x, t)"),
+            (
+                "quantile(x, 0.5, 0.9)",
+                "quantile(x, 0.5), quantile(x, 0.9)",
+            ),
+            (
+                "sum(x) filter (where y > 1)",
+                "sum(where(condition, C, null))",
+            ),
+            ("sum(x) over (partition by y)", "outcore window"),
+        ] {
+            let error = Aggregate::parse(text).unwrap_err();
+            let shown = format!("{error}; {}", error.next_step().unwrap_or_default());
+            assert!(shown.contains(step), "{text}: {shown}");
+        }
+    }
 
     #[test]
     fn aggregates_are_read_as_people_write_them() {

@@ -101,6 +101,7 @@ impl JoinKind {
         known.map(|(_, kind)| *kind).ok_or_else(|| {
             let hint = match name {
                 "asof" => "the option asof joins each row with the nearest earlier one: it takes the column of times",
+                "outer" | "full_outer" | "fullouter" => "write full; it keeps the rows of both tables",
                 _ => "the kinds are inner, left, right, full, semi and anti",
             };
             Error::usage(JOIN, format!("`{name}` is not a kind of join")).hint(hint)

@@ -717,7 +717,7 @@ fn sorted_by(
 fn check(wanted: &Join) -> Result<()> {
     if wanted.on.is_empty() && wanted.asof.is_none() {
         return Err(Error::usage(JOIN, "no join column is given")
-            .hint("name a column with --on, for example --on id or --on id=user_id"));
+            .hint("name a column with --on, for example --on 'id' or --on 'id=user_id'"));
     }
     let is_asof_kind = matches!(wanted.kind, JoinKind::Inner | JoinKind::Left);
     if wanted.asof.is_some() && !is_asof_kind {

@@ -78,6 +78,9 @@ impl WindowColumn {
             )
         };
         let Call { name, word, inner } = Call::parse(text).map_err(wrong)?;
+        // Names of functions have no case, as in expressions.
+        let called = word.to_ascii_lowercase();
+        let word = called.as_str();
         let column = || inner.ok_or_else(|| wrong(format!("`{}` names no column", text.trim())));
         let reached = || {
             let column = column()?;
@@ -86,6 +89,13 @@ impl WindowColumn {
             };
             if column.ends_with('`') {
                 return Ok((column_name(column), 1));
+            }
+            if let Some(ahead) = rows.trim().strip_prefix('-')
+                && ahead.parse::<u64>().is_ok()
+            {
+                let other = if word == "lag" { "lead" } else { "lag" };
+                return Err(wrong(format!("`{}` has a negative distance", text.trim()))
+                    .hint(format!("write {other}({}, {ahead})", front.trim())));
             }
             let rows = rows.trim().parse().ok();
             let rows = rows.filter(|rows| (1..=REACH_MAX).contains(rows));
@@ -114,7 +124,13 @@ impl WindowColumn {
             "cum_sum" => WindowFunction::CumulativeSum(column_name(column()?)),
             "cum_min" => WindowFunction::CumulativeMin(column_name(column()?)),
             "cum_max" => WindowFunction::CumulativeMax(column_name(column()?)),
-            _ => return Err(wrong(format!("there is no window function `{word}`"))),
+            _ => {
+                let error = wrong(format!("there is no window function `{word}`"));
+                return Err(match equivalent(word) {
+                    Some(step) => error.hint(step),
+                    None => error,
+                });
+            }
         };
         let name = name.strip_suffix("()").unwrap_or(name);
         Ok(WindowColumn {
@@ -188,9 +204,52 @@ impl WindowColumn {
     }
 }
 
+/// The step for the function `word` of another language.
+fn equivalent(word: &str) -> Option<&'static str> {
+    Some(match word {
+        "sum" | "mean" | "avg" | "count" | "median" => {
+            "cum_sum(C) is a running sum; for one value per group, `outcore join` the result of \
+             `outcore group-by`"
+        }
+        "cumsum" | "running_sum" => "write cum_sum(C)",
+        "min" | "cummin" => "write cum_min(C)",
+        "max" | "cummax" => "write cum_max(C)",
+        "shift" => "write lag(C), or lead(C) for later rows",
+        "diff" => "write before=lag(C), then `outcore map 'diff = C - before'`",
+        "last" | "last_value" => "write first(C), in the opposite order",
+        "first_value" => "write first(C)",
+        "rownum" | "row" | "index" => "write row_number",
+        "ntile" | "percent_rank" | "cume_dist" => "write row_number, and divide by a count",
+        _ if word.starts_with("rolling") || word.starts_with("moving") => {
+            "lag(C, 1), lag(C, 2) and lead(C, 1) are rows nearby; `outcore map` combines them"
+        }
+        _ => return None,
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn functions_of_other_languages_lead_to_ours() {
+        let list = WindowColumn::parse_list("ROW_NUMBER, LAG(x)").unwrap();
+        assert_eq!(list[0].function, WindowFunction::RowNumber);
+        assert_eq!(list[1].function, WindowFunction::Lag("x".to_owned(), 1));
+        for (text, step) in [
+            ("sum(x)", "outcore group-by"),
+            ("lag(x, -2)", "write lead(x, 2)"),
+            ("lead(x,-1)", "write lag(x, 1)"),
+            ("rolling_mean(x, 3)", "rows nearby"),
+            ("ntile(4)", "row_number"),
+        ] {
+            let error = WindowColumn::parse(text).unwrap_err();
+            assert!(
+                error.next_step().unwrap_or_default().contains(step),
+                "{error}"
+            );
+        }
+    }
 
     #[test]
     fn functions_are_read_as_people_write_them() {

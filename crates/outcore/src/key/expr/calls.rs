@@ -6,11 +6,14 @@
 use outcore_io::{Error, Result, units};
 
 use super::foreign;
-use super::functions::{CASTS, Cast, CastType, FUNCTIONS, READ, has_name};
-use super::tree::Expr;
+use super::functions::{CASTS, Cast, CastType, FUNCTIONS, Function, READ, has_name};
+use super::tree::{Binary, Expr};
+use crate::key::record::NumberType;
 
 /// Largest number of digits of a decimal.
 const DIGITS_MAX: u8 = 38;
+/// Largest number of digits that `round` takes, whose power of ten is exact in f64.
+const ROUNDED_DIGITS_MAX: u128 = 15;
 
 /// The call of `name` with the arguments `values`.
 ///
@@ -31,10 +34,41 @@ pub(super) fn call(name: &str, mut values: Vec<Expr>) -> Result<Expr> {
     let mut entries = FUNCTIONS.iter();
     let found = entries.find(|entry| entry.names.iter().any(&is_named));
     let entry = found.ok_or_else(|| unknown(name))?;
+    if entry.function == Function::Round && values.len() == 2 {
+        return rounded(values);
+    }
     match entry.takes(values.len()) {
         true => Ok(Expr::Call(entry.function, values)),
         false => Err(takes_other(name, entry.values, values.len())),
     }
+}
+
+/// `round(x, digits)`: a whole multiple of a power of ten.
+fn rounded(mut values: Vec<Expr>) -> Result<Expr> {
+    let digits = match values.pop() {
+        Some(Expr::Int(digits)) if digits.unsigned_abs() <= ROUNDED_DIGITS_MAX => digits,
+        _ => {
+            let cause = format!("`round` takes a number of up to {ROUNDED_DIGITS_MAX} digits");
+            return Err(Error::usage(READ, cause).hint("write for example round(x, 2)"));
+        }
+    };
+    let to = CastType::Number(NumberType::F64);
+    let is_tried = false;
+    let value = values
+        .pop()
+        .map(|value| Expr::Cast(Cast { to, is_tried }, Box::new(value)));
+    let value = value.ok_or_else(|| takes_other("round", "x[, digits]", 0))?;
+    let unit = || {
+        let zeros = "0".repeat(digits.unsigned_abs() as usize);
+        Box::new(Expr::Number(format!("1{zeros}.0")))
+    };
+    let [first, last] = match digits < 0 {
+        true => [Binary::Divide, Binary::Multiply],
+        false => [Binary::Multiply, Binary::Divide],
+    };
+    let scaled = Expr::Binary(first, Box::new(value), unit());
+    let whole = Expr::Call(Function::Round, vec![scaled]);
+    Ok(Expr::Binary(last, Box::new(whole), unit()))
 }
 
 /// `decimal(x[, digits, scale])`.
@@ -72,10 +106,7 @@ fn takes_other(name: &str, values: &str, count: usize) -> Error {
         true => format!("`{name}` takes {named} {noun}, but {count} are given"),
         false => format!("`{name}` does not take {count} values"),
     };
-    Error::usage(READ, cause).hint(match (name, count) {
-        ("round", 2) => "write round(x * 10) / 10 for one digit after the point".to_owned(),
-        _ => format!("write {name}({values})"),
-    })
+    Error::usage(READ, cause).hint(format!("write {name}({values})"))
 }
 
 fn unknown(name: &str) -> Error {
@@ -89,9 +120,5 @@ fn unknown(name: &str) -> Error {
     if let Some(near) = units::nearest(name, &all) {
         return error.hint(format!("did you mean `{near}`?"));
     }
-    error.hint(format!(
-        "functions are {}, and casts {}",
-        functions.join(", "),
-        casts.join(", ")
-    ))
+    error.hint("the help of the verb map lists the functions and casts")
 }

@@ -3,17 +3,25 @@
 //! Contract: only next steps of errors. Nothing here is part of the language, and each name is
 //! unknown to it.
 
+use super::functions::{Cast, Entry, FUNCTIONS as FUNCTIONS_HERE};
+
 /// The verbs that compute aggregates.
-const AGGREGATES: &str = "aggregates are for the verbs group-by and window";
+const AGGREGATES: &str = "aggregates are for the verbs group-by and window, and for records reduce";
+/// How a column is written, for those who call or index something.
+pub(super) const NAME_ALONE: &str =
+    "write the column's name alone, as in price > 1; in backquotes if it has a blank: `a b`";
 const WINDOWS: &str =
     "functions of other rows are for the verb window; `index` is the number of the row";
+
+/// How texts are quoted, for those whose program curls quotes.
+const STRAIGHT: &str = "write straight quotes: 'Spain'";
 
 /// The functions in place of SQL's `extract`.
 pub(super) const PARTS_OF_TIMES: &str =
     "year(t), month(t), day(t) and hour(t) are the parts of a time";
 
 /// Functions of other languages.
-const FUNCTIONS: [(&[&str], &str); 33] = [
+const FUNCTIONS: [(&[&str], &str); 38] = [
     (&["pow", "power"], "x ** 2 is the power"),
     (&["mod", "fmod"], "x % 2 is the remainder"),
     (&["log10"], "log(x) / log(10) is the logarithm to base 10"),
@@ -28,7 +36,18 @@ const FUNCTIONS: [(&[&str], &str); 33] = [
     ),
     (
         &[
-            "sum", "avg", "mean", "count", "median", "stddev", "std", "var", "nunique",
+            "sum",
+            "avg",
+            "mean",
+            "count",
+            "median",
+            "stddev",
+            "std",
+            "var",
+            "nunique",
+            "count_distinct",
+            "quantile",
+            "percentile",
         ],
         AGGREGATES,
     ),
@@ -42,6 +61,8 @@ const FUNCTIONS: [(&[&str], &str); 33] = [
             "first",
             "last",
             "shift",
+            "row_index",
+            "rownum",
         ],
         WINDOWS,
     ),
@@ -59,9 +80,23 @@ const FUNCTIONS: [(&[&str], &str); 33] = [
         "regexp_replace(s, 'pattern', 'new', 'g') replaces all matches",
     ),
     (&["isnull", "isna"], "x is null"),
-    (&["notnull", "notna", "isnotnull"], "x is not null"),
     (
-        &["ifnull", "nvl", "fillna"],
+        &["notnull", "notna", "isnotnull", "exists"],
+        "x is not null",
+    ),
+    (&["is_in"], "x in ('a', 'b')"),
+    (&["between", "is_between"], "x between 1 and 9"),
+    (
+        &["clip", "clamp"],
+        "least(greatest(x, 0), 100) is x within 0 and 100",
+    ),
+    (
+        &["md5", "sha1", "sha256", "crc32"],
+        "hash(x) is a number of 64 bits; there are no other hashes",
+    ),
+    (&["col", "column", "field"], NAME_ALONE),
+    (
+        &["ifnull", "nvl", "fillna", "fill_null", "fill_nan"],
         "coalesce(a, b) is the first that is not null",
     ),
     (&["iif", "ifelse", "cond"], "where(condition, a, b)"),
@@ -122,7 +157,7 @@ const FUNCTIONS: [(&[&str], &str); 33] = [
     ),
     (
         &[
-            "str", "string", "varchar", "int", "integer", "float", "double",
+            "str", "string", "varchar", "int", "integer", "float", "double", "astype",
         ],
         "casts are text(x), i64(x) and f64(x)",
     ),
@@ -140,12 +175,10 @@ pub(super) fn function(name: &str) -> Option<&'static str> {
 pub(super) fn operator(before: &str, rest: &str) -> Option<String> {
     let word = |of: &str| rest.to_ascii_lowercase().starts_with(of);
     let name = before.rsplit(|c: char| !is_of_path(c)).next().unwrap_or("");
-    if rest.starts_with('(')
-        && let Some((of, method)) = name.rsplit_once('.')
+    if let Some(behind) = rest.strip_prefix('(')
+        && let Some((of, called)) = name.rsplit_once('.')
     {
-        return Some(format!(
-            "write {method}({of}): a function stands before its values"
-        ));
+        return Some(method(of, called, behind));
     }
     if let Some(digits) = rest.strip_prefix(',')
         && is_grouped(before, digits)
@@ -156,7 +189,18 @@ pub(super) fn operator(before: &str, rest: &str) -> Option<String> {
         return Some("put the interval in quotes: interval '1 day'".to_owned());
     }
     let step = match rest.chars().next()? {
+        _ if let Some(step) = clause(name) => step,
+        _ if rest.starts_with("??") => "coalesce(a, b) is the first that is not null",
+        _ if word("if ") => "where(condition, a, b) is a if the condition is true, otherwise b",
+        _ if word("contains ") => "write contains(name, 'part')",
+        _ if word("startswith ") || word("starts_with ") => "write starts_with(name, 'part')",
+        _ if word("endswith ") || word("ends_with ") => "write ends_with(name, 'part')",
+        '\u{2018}'..='\u{201f}' => STRAIGHT,
         '?' => "where(condition, a, b) is a if the condition is true, otherwise b",
+        ',' => {
+            "one expression is expected: `and` joins conditions, and for records the verb flat-map \
+             computes several values"
+        }
         ';' => "separate several expressions with a comma",
         _ if word("regexp") || word("rlike") || word("matches") => {
             "write regexp_matches(name, 'pattern')"
@@ -172,8 +216,92 @@ pub(super) fn value(before: &str, rest: &str) -> Option<&'static str> {
         '$' => Some("write a column's name without $; `outcore info FILE` shows the names"),
         '>' | '<' if before.ends_with('=') => Some("write >= or <="),
         '=' if before.ends_with('=') => Some("write =="),
+        '=' if before.ends_with(['+', '-', '*', '/']) => {
+            Some("there is no += and the like: write price = price + 1")
+        }
+        '[' | '{' => Some(NAME_ALONE),
+        '\u{2018}'..='\u{201f}' => Some(STRAIGHT),
         _ => None,
     }
+}
+
+/// The next step where a computed column has no name; `rest` is what follows.
+pub(super) fn name(rest: &str) -> &'static str {
+    let is_quoted = rest.starts_with(['"', '\'']);
+    // `unit price = price`: a name of several words.
+    let is_apart = rest.starts_with(char::is_alphabetic) && rest.contains('=');
+    match is_quoted || is_apart {
+        true => "a name with a blank is written in backquotes: `unit price` = price",
+        false => "write name = expression, for example total = price * n",
+    }
+}
+
+/// The next step for a column that no input has, if the name is a value of another language;
+/// `names` are the columns.
+pub fn column<N: AsRef<str>>(name: &str, names: &[N]) -> Option<String> {
+    let is_known = |name: &str| names.iter().any(|known| known.as_ref() == name);
+    let step = match name.to_ascii_lowercase().as_str() {
+        "nan" => "isnan(x) tests for NaN",
+        "none" | "nil" | "na" | "undefined" => "write x is null, or x is not null",
+        "row_index" | "rownum" | "row_number" => "`index` is the number of the row, from 0",
+        "current_date" | "current_timestamp" | "today" | "now" => {
+            "write the time: timestamp '2024-12-01'"
+        }
+        _ => {
+            let (_, alone) = name.split_once('.').filter(|(_, alone)| is_known(alone))?;
+            return Some(format!("write the column's name alone: {alone}"));
+        }
+    };
+    Some(step.to_owned())
+}
+
+/// Whether both operands are whole numbers in decimal notation.
+pub(super) fn are_decimal(one: &str, other: &str) -> bool {
+    let is_decimal = |text: &str| {
+        let digits = text.trim();
+        !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit())
+    };
+    is_decimal(one) && is_decimal(other)
+}
+
+/// The function for a call of the method `called` of `of`; `behind` follows the parenthesis.
+fn method(of: &str, called: &str, behind: &str) -> String {
+    if let Some(step) = function(called) {
+        return step.to_owned();
+    }
+    let is_ours = |entry: &Entry| {
+        entry
+            .names
+            .iter()
+            .any(|name| name.eq_ignore_ascii_case(called))
+    };
+    if !FUNCTIONS_HERE.iter().any(is_ours) && Cast::named(called).is_none() {
+        return "functions come before their values: upper(name), not name.upper()".to_owned();
+    }
+    let given = behind.split(')').next().unwrap_or_default().trim();
+    let of = of
+        .strip_suffix(".str")
+        .or(of.strip_suffix(".dt"))
+        .unwrap_or(of);
+    let is_module = matches!(of, "np" | "numpy" | "math" | "pl" | "pd" | "pc" | "F");
+    let values = match (is_module, given) {
+        (true, given) => given.to_owned(),
+        (false, "") => of.to_owned(),
+        (false, given) => format!("{of}, {given}"),
+    };
+    format!("write {called}({values}): a function comes before its values")
+}
+
+/// The verb for a word of SQL that begins a clause.
+fn clause(word: &str) -> Option<&'static str> {
+    Some(match word.to_ascii_lowercase().as_str() {
+        "limit" => "the verb head takes the first rows",
+        "order" | "sort" => "the verb sort orders rows",
+        "select" => "the verb convert keeps columns, map computes them",
+        "where" => "write the condition alone",
+        "group" => "the verb group-by makes groups",
+        _ => return None,
+    })
 }
 
 fn is_of_path(c: char) -> bool {
@@ -205,6 +333,38 @@ mod tests {
     }
 
     #[test]
+    fn a_bit_pattern_may_be_written_in_hexadecimal() {
+        for text in ["0xff ^ 0x0f", "x ^ 1", "(x ^ 0x10) > 2"] {
+            assert!(text.parse::<Expr>().is_ok(), "{text}");
+        }
+    }
+
+    #[test]
+    fn names_that_no_column_has_may_be_values_of_other_languages() {
+        let of = |name: &str| column(name, &["price", "time"]).unwrap_or_default();
+        assert!(of("NaN").contains("isnan"));
+        assert!(of("None").contains("is null"));
+        assert_eq!(of("df.price"), "write the column's name alone: price");
+        assert_eq!(of("df.cost"), "");
+    }
+
+    #[test]
+    fn a_computed_column_has_one_name() {
+        for (text, step) in [
+            ("price as \"unit price\"", "backquotes"),
+            ("unit price = price", "backquotes"),
+            ("price * 2", "total = price * n"),
+            ("price += 1", "price = price + 1"),
+        ] {
+            let error = super::super::Named::parse_all(text).unwrap_err();
+            assert!(
+                error.next_step().unwrap_or_default().contains(step),
+                "{error}"
+            );
+        }
+    }
+
+    #[test]
     fn the_syntax_of_other_languages_leads_to_ours() {
         for (text, step) in [
             ("$price > 1", "without $"),
@@ -212,8 +372,35 @@ mod tests {
             ("price > 1,000", "1_000"),
             ("s regexp 'x'", "regexp_matches"),
             ("c > 1 ? a : b", "where("),
-            ("s.upper() = 'A'", "upper(s)"),
-            ("np.sqrt(x) > 1", "sqrt(np)"),
+            ("s.upper() = 'A'", "write upper(s)"),
+            ("s.str.upper() = 'A'", "write upper(s)"),
+            ("s.str.startswith('S')", "starts_with(s, 'part')"),
+            ("s.starts_with('S')", "write starts_with(s, 'S')"),
+            ("x.fill_null(0) > 1", "coalesce(a, b)"),
+            ("x.astype(float) > 1", "casts are"),
+            ("x.notnull()", "x is not null"),
+            ("x.explode()", "come before their values"),
+            ("np.sqrt(x) > 1", "write sqrt(x)"),
+            ("2^10 > x", "write 2 ** 10"),
+            ("x > 2 ^ 63", "write 2 ** 63"),
+            ("price > 100 & s == 'a'", "`and` and `or` join conditions"),
+            ("a < b < c", "a < b and b < c"),
+            ("a ?? b", "coalesce(a, b)"),
+            ("1 if c else 0", "where(condition, a, b)"),
+            ("s is 'Spain'", "compare with ="),
+            ("s contains 'img'", "contains(name, 'part')"),
+            ("'img' in s", "contains(name, 'part')"),
+            ("col('price') > 1", "name alone"),
+            ("row['price'] > 1", "name alone"),
+            ("[price] > 1", "name alone"),
+            ("{price} > 1", "name alone"),
+            ("x + 1, x + 2", "flat-map"),
+            ("limit 5", "the verb head"),
+            ("select price", "the verb convert"),
+            ("where price > 1", "the condition alone"),
+            ("s = \u{201c}Spain\u{201d}", "straight quotes"),
+            ("ip = 192.0.2.1", "in quotes"),
+            ("n > 1MB", "1_000_000"),
             ("t + interval 1 day", "interval '1 day'"),
             ("s[0:2] = 'ab'", "substr(s, 1, 2)"),
             ("extract(year from t) = 2024", "year(t)"),

@@ -94,7 +94,7 @@ functions! {
     Numbers Both Log2 ["log2"] ("x") "the logarithm to base 2";
     Numbers Both Floor ["floor"] ("x") "the next whole number at or below x";
     Numbers Both Ceil ["ceil"] ("x") "the next whole number at or above x";
-    Numbers Both Round ["round"] ("x") "the nearest whole number; ties go to the even one";
+    Numbers Both Round ["round"] ("x[, digits]") "the nearest whole number; ties go to the even one; with digits, f64: round(x * 10 ** digits) / 10 ** digits";
     Numbers Both IsNan ["isnan"] ("x") "whether x is NaN";
     Numbers Both Hash ["hash"] ("x") "64 mixed bits (u64), the same for equal values of a type";
     Choices Both Min ["min", "least"] ("a, ...") "the smallest value; nulls do not count";

@@ -48,6 +48,7 @@ use super::record::{Endian, KeyKind, Number, NumberType, RecordFormat};
 use outcore_io::{Error, Result};
 
 pub use column::{Column, Rows, Space, float_operation, hash_of_bits};
+pub use foreign::column as foreign_column;
 pub use functions::{CASTS, Cast, CastType, Entry, FUNCTIONS, Function, Group, Place};
 pub use program::Program;
 pub use tree::{Arm, Between, Binary, Case, Expr, Named, Unary};
@@ -70,6 +71,26 @@ impl FromStr for Expr {
     fn from_str(text: &str) -> Result<Self> {
         parse::parse(text)
     }
+}
+
+/// The note about expressions with a `^` that may be meant as a power, for the user.
+pub fn power_note(text: &str) -> Option<&'static str> {
+    let is_likely = |expr: &Expr| {
+        let mut is_likely = false;
+        expr.visit(&mut |part| {
+            let power = match part {
+                Expr::Binary(Binary::BitXor, _, power) => Some(&**power),
+                _ => None,
+            };
+            is_likely |= matches!(power, Some(Expr::Int(2..=9)));
+        });
+        is_likely
+    };
+    let named = Named::parse_all(text).unwrap_or_default();
+    let alone = text.parse::<Expr>().ok();
+    let mut all = named.iter().map(|named| &named.value).chain(&alone);
+    all.any(is_likely)
+        .then_some("^ is the exclusive or of bits; x ** 2 is the power")
 }
 
 impl Named {
@@ -251,8 +272,9 @@ impl Schema {
         let Some(field) = self.fields.iter().find(|field| field.name == name) else {
             let mut names: Vec<&str> = self.fields.iter().map(|f| f.name.as_str()).collect();
             names.extend(self.has_index.then_some(INDEX));
-            return Err(Error::usage(COMPILE, format!("`{name}` is unknown"))
-                .hint(format!("known here: {}", names.join(", "))));
+            let known = || format!("known here: {}", names.join(", "));
+            let hint = foreign::column(name, &names).unwrap_or_else(known);
+            return Err(Error::usage(COMPILE, format!("`{name}` is unknown")).hint(hint));
         };
         let Some(number) = field.number else {
             return Err(

@@ -168,7 +168,7 @@ impl<'a> Parser<'a> {
         };
         let name = name.ok_or_else(|| {
             let cause = format!("a computed column needs a name: `{}`", self.cursor.shown());
-            Error::usage(READ, cause).hint("write name = expression, for example total = price * n")
+            Error::usage(READ, cause).hint(foreign::name(self.cursor.rest()))
         })?;
         Ok(Named {
             name,
@@ -183,11 +183,13 @@ impl<'a> Parser<'a> {
             let cause = format!("the expression is nested more than {DEPTH_MAX} deep");
             return Err(self.cursor.wrong(&cause).hint(SPLIT));
         }
+        self.cursor.skip_space();
+        let from = self.cursor.at();
         let mut left = self.operand(least)?;
         let mut is_compared = false;
         loop {
             if least <= COMPARE && self.is_at_test() {
-                self.note_comparison(&mut is_compared)?;
+                self.note_comparison(&mut is_compared, &left)?;
                 left = self.test(left)?;
                 continue;
             }
@@ -203,8 +205,9 @@ impl<'a> Parser<'a> {
                 break;
             }
             if binds == COMPARE {
-                self.note_comparison(&mut is_compared)?;
+                self.note_comparison(&mut is_compared, &left)?;
             }
+            let sign_at = self.cursor.at();
             self.cursor.advance(text.len());
             if text == "=" && self.is_at_pattern() {
                 return Err(self.cursor.wrong("`=~` is not an operator").hint(PATTERNS));
@@ -213,6 +216,15 @@ impl<'a> Parser<'a> {
             let right = self.expression(if binds == POWER { SIGN } else { binds + 1 })?;
             if binds == COMPARE {
                 self.check_compared(&left, &right)?;
+            }
+            if let (Binary::BitXor, Expr::Int(one), Expr::Int(other)) = (meaning, &left, &right) {
+                let shown = self.cursor.before()[from..].trim_end();
+                let [base, power] = [&shown[..sign_at - from], &shown[sign_at - from + 1..]];
+                if foreign::are_decimal(base, power) {
+                    let cause = format!("`{shown}` is {}: ^ is the exclusive or", one ^ other);
+                    let (base, power) = (base.trim(), power.trim());
+                    return Err(Error::usage(READ, cause).hint(format!("write {base} ** {power}")));
+                }
             }
             left = Expr::Binary(meaning, Box::new(left), Box::new(right));
         }
@@ -245,14 +257,19 @@ impl<'a> Parser<'a> {
             .hint("write a column's name without quotes, or in backquotes: `a b`"))
     }
 
-    fn note_comparison(&mut self, is_compared: &mut bool) -> Result<()> {
-        match std::mem::replace(is_compared, true) {
-            true => Err(self
-                .cursor
-                .wrong("comparisons do not chain")
-                .hint("write a < b and b < c")),
-            false => Ok(()),
+    fn note_comparison(&mut self, is_compared: &mut bool, left: &Expr) -> Result<()> {
+        if !std::mem::replace(is_compared, true) {
+            return Ok(());
         }
+        let joins_bits =
+            |side: &Expr| matches!(side, Expr::Binary(Binary::BitAnd | Binary::BitOr, ..));
+        let error = self.cursor.wrong("comparisons do not chain");
+        Err(error.hint(match left {
+            Expr::Binary(_, _, right) if joins_bits(right) => {
+                "& and | join bits; `and` and `or` join conditions: a > 1 and b = 'x'"
+            }
+            _ => "write a < b and b < c",
+        }))
     }
 
     /// Whether `is`, `in`, `between` or `like` comes next, with or without `not`.
@@ -271,12 +288,19 @@ impl<'a> Parser<'a> {
     fn test(&mut self, left: Expr) -> Result<Expr> {
         if self.cursor.take_word("is") {
             let is_so = !self.cursor.take_word("not");
-            self.expect_word("null")?;
+            let ours =
+                |error: Error| error.hint("`is` tests for null; compare with =, as in name = 'x'");
+            self.expect_word("null").map_err(ours)?;
             return Ok(Expr::IsNull(Box::new(left), is_so));
         }
         let is_so = !self.cursor.take_word("not");
         if self.cursor.take_word("in") {
-            self.expect("(")?;
+            let ours = |error: Error| {
+                error.hint(
+                    "a list is in parentheses: in ('a', 'b'); contains(name, 'part') finds a part",
+                )
+            };
+            self.expect("(").map_err(ours)?;
             let values = self.list()?;
             for value in &values {
                 self.check_compared(&left, value)?;
@@ -441,9 +465,12 @@ impl<'a> Parser<'a> {
         let error = self
             .cursor
             .wrong("an element is a number in brackets, as in x[0],");
-        Err(match self.cursor.rest().starts_with(':') {
-            true => error.hint("substr(s, 1, 2) is a part of a text: its first two characters"),
-            false => error,
+        Err(match self.cursor.rest().chars().next() {
+            Some(':') => {
+                error.hint("substr(s, 1, 2) is a part of a text: its first two characters")
+            }
+            Some('\'' | '"') => error.hint(foreign::NAME_ALONE),
+            _ => error,
         })
     }
 
@@ -587,7 +614,11 @@ impl<'a> Parser<'a> {
             },
         };
         let value = value.filter(|_| !rest[len..].starts_with(is_in_name));
-        let value = value.ok_or_else(|| self.cursor.wrong("this is not a number"))?;
+        let value = value.ok_or_else(|| {
+            self.cursor.wrong("this is not a number").hint(
+                "write numbers without units, such as 1_000_000; a text is written in quotes: '10.0.0.1'",
+            )
+        })?;
         self.cursor.advance(len);
         Ok(value)
     }

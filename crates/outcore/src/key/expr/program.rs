@@ -45,6 +45,19 @@ pub struct Program {
     has_index: bool,
 }
 
+/// The error of `y = x * 2`, which names a column of a table.
+fn named_value(expr: &Expr, error: Error) -> Error {
+    match expr {
+        Expr::Binary(Binary::Equal, one, _) => match &**one {
+            Expr::Column(name) if error.cause() == format!("`{name}` is unknown") => error.hint(
+                format!("records have no columns: write the value alone, without `{name} =`"),
+            ),
+            _ => error,
+        },
+        _ => error,
+    }
+}
+
 /// A program, and the vector that makes it a program over vectors.
 struct Compiled {
     program: Program,
@@ -89,7 +102,8 @@ impl Program {
     /// The program, and the vector that makes it a program over vectors.
     fn compiled(expr: &Expr, schema: &Schema) -> Result<Compiled> {
         let mut compiler = Compiler::new(schema);
-        let operand = compiler.expression(expr)?;
+        let operand = compiler.expression(expr);
+        let operand = operand.map_err(|error| named_value(expr, error))?;
         let result = compiler.settle(operand)?;
         Ok(compiler.finish(result.0, result.1))
     }

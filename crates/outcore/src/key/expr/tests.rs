@@ -400,7 +400,7 @@ fn whole_numbers_are_exact_and_without_a_type_until_they_meet_a_column() {
         ("x + -(1 - 3)", [2, 3, 4, 5]),
         ("x + (2 ** 70 >> 69)", [2, 3, 4, 5]),
         ("x + max(-7 // 2, 3 & 6)", [2, 3, 4, 5]),
-        ("x + (5 ^ 6 | 1)", [3, 4, 5, 6]),
+        ("x + (5 ^ 0x6 | 1)", [3, 4, 5, 6]),
     ] {
         assert_eq!(of_bytes(text), (u8, expected.to_vec()), "{text}");
     }
