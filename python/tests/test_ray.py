@@ -79,8 +79,11 @@ def cluster(store: Any) -> Iterator[Any]:
 
 
 @pytest.fixture
-def options(here: Path, cluster: Any) -> Iterator[dict[str, Any]]:
+def options(
+    here: Path, cluster: Any, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[dict[str, Any]]:
     """Arguments of all jobs; checks that nothing is left on the drives."""
+    monkeypatch.setenv("_OUTCORE_RAY_APART", "1")
     drive = here / "drive"
     drive.mkdir()
     yield {"memory": "64MiB", "drives": [drive]}
@@ -124,11 +127,13 @@ def job_on(drive: Path) -> Job:
 
 def test_a_keeper_sends_files_of_its_job_to_those_who_know_the_token(here: Path) -> None:
     job = job_on(here / "drive")
-    keeper = Keeper(job, "node", "127.0.0.1")
+    keeper = Keeper("node", "127.0.0.1")
+    address = keeper.hold(job)
+    assert address == keeper.hold(job)
     home = home_of(job, "node", str(here / "drive"))
     (home / "part").write_bytes(b"x" * 3_000_000)
     (here / "other").write_bytes(b"private")
-    address, to = keeper.address(), here / "fetched"
+    to = here / "fetched"
     assert fetch(job, address, str(home / "part"), to)
     assert to.read_bytes() == (home / "part").read_bytes()
     assert not fetch(job, address, str(home / "absent"), to)
@@ -136,24 +141,28 @@ def test_a_keeper_sends_files_of_its_job_to_those_who_know_the_token(here: Path)
         fetch(job, address, str(home / ".." / ".." / "other"), to)
     with pytest.raises(Silent):
         fetch(replace(job, token="wrong"), address, str(home / "part"), to)
-    keeper.remove()
+    keeper.remove(job)
     assert list((here / "drive").iterdir()) == []
+    with pytest.raises(Silent):
+        fetch(job, address, str(home / "part"), to)
 
 
 def test_directories_of_dead_jobs_are_removed(here: Path) -> None:
     job = job_on(here / "drive")
-    living = Keeper(replace(job, id="living"), "node", "127.0.0.1")
+    living, other = Keeper("node", "127.0.0.1"), replace(job, id="living", token="other")
+    living.hold(other)
     for name in ("outcore-ray-dead-node", "outcore-ray-young-node", "mine"):
         (here / "drive" / name).mkdir()
         (here / "drive" / name / "part").touch()
     for home in (here / "drive").iterdir():
         if "young" not in home.name:
             os.utime(home, (0, 0))
-    keeper = Keeper(job, "node", "127.0.0.1")
+    keeper = Keeper("node", "127.0.0.1")
+    keeper.hold(job)
     found = {home.name for home in (here / "drive").iterdir()}
     assert found == {"mine", "outcore-ray-id-node", "outcore-ray-living-node", "outcore-ray-young-node"}
-    keeper.remove()
-    living.remove()
+    keeper.remove(job)
+    living.remove(other)
 
 
 def test_keys_have_names_and_directions() -> None:
@@ -170,6 +179,15 @@ def test_sorted_numbers_are_those_of_one_machine(keys: list[Path], options: dict
     assert int(done.checksum, 16) == int(outcore.verify(keys, dtype="u64").checksum, 16)
     assert len(done.parts) > 2 and done.sources == 4 and done.repeated == 0
     assert done.fetched_bytes > 0
+
+
+def test_parts_on_a_drive_that_nodes_share_are_not_sent(
+    keys: list[Path], options: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("_OUTCORE_RAY_APART")
+    done = cluster_verbs.sort(keys, "sorted", dtype="u64", parts=3, **options)
+    assert joined(done) == one_machine(outcore.sort, keys, dtype="u64")
+    assert done.fetched_bytes == 0
 
 
 def test_files_in_order_make_parts_of_about_equal_sizes(

@@ -43,6 +43,8 @@ class Job:
     threads: int
     #: Directories on each node, for parts and scratch.
     drives: tuple[str, ...]
+    #: For tests: whether nodes that share a file system send parts to each other all the same.
+    is_apart: bool = False
     #: For tests: where a task ends itself, as `stage:number:file`; it does so once, and makes the file.
     fault: str | None = None
 

@@ -16,7 +16,7 @@ import tempfile
 import uuid
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -201,9 +201,13 @@ def _collect(
 
     def get(number: int, side: int, part: Part) -> str:
         nonlocal fetched_bytes
+        if part.node == node or not job.is_apart:
+            # A part of a node that shares the drive is read where it is, too.
+            with suppress(OSError):
+                if os.stat(part.path).st_size == part.size_bytes:
+                    return part.path
         if part.node == node:
-            if not os.path.exists(part.path):
-                absent.add(part.source)
+            absent.add(part.source)
             return part.path
         to = place / f"{side}-{number}{os.path.splitext(part.path)[1]}"
         address = addresses.get(part.node)
