@@ -31,6 +31,7 @@ NEUTRAL = {
     "replace": "whether an input may be the output, and it is not",
     "resume": "how a killed run goes on, not what is made",
     "verify_output": "checks what is made",
+    "checksum": "is reported beside the result",
     "progress": "tells how far the job is",
     "record_io": "records the I/O of the run in a file of its own",
     "explain": "prints the plan",
@@ -81,6 +82,7 @@ VALUES: dict[str, Any] = {
     "replace": True,
     "resume": True,
     "verify_output": True,
+    "checksum": True,
     "record_io": "new.iotrace",
     "explain": True,
 }

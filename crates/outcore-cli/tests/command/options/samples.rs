@@ -3,7 +3,7 @@
 //! Contract: every exception names its reason.
 
 /// Options that change no result, and why; `*` stands for every kind.
-pub(super) const NEUTRAL: [(&str, &str); 29] = [
+pub(super) const NEUTRAL: [(&str, &str); 30] = [
     ("memory_bytes", "how much may be used, not what is made"),
     ("threads", "as --memory"),
     ("io", "as --memory"),
@@ -21,6 +21,7 @@ pub(super) const NEUTRAL: [(&str, &str); 29] = [
     ),
     ("resume", "how a killed run goes on, not what is made"),
     ("verify_output", "checks what is made"),
+    ("checksum", "is reported beside the result"),
     ("explain", "shows a plan on standard error"),
     ("trace", "records the I/O of the run in a file of its own"),
     ("json", "how the result is told"),
