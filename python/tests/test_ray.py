@@ -26,7 +26,8 @@ import pyarrow as pa  # noqa: E402
 import pyarrow.parquet as pq  # noqa: E402
 
 import outcore.ray as cluster_verbs  # noqa: E402
-from outcore.ray._job import Job  # noqa: E402
+from outcore.ray._files import grouped  # noqa: E402
+from outcore.ray._job import File, Job  # noqa: E402
 from outcore.ray._keeper import Keeper, Silent, fetch, home_of  # noqa: E402
 from outcore.ray._sample import descending, names  # noqa: E402
 
@@ -142,7 +143,8 @@ def test_a_keeper_sends_files_of_its_job_to_those_who_know_the_token(here: Path)
     with pytest.raises(Silent):
         fetch(replace(job, token="wrong"), address, str(home / "part"), to)
     keeper.remove(job)
-    assert list((here / "drive").iterdir()) == []
+    keeper.hold(job)
+    assert list((here / "drive").iterdir()) == [], "a job that has ended is not held again"
     with pytest.raises(Silent):
         fetch(job, address, str(home / "part"), to)
 
@@ -170,6 +172,30 @@ def test_keys_have_names_and_directions() -> None:
     assert names(given) == ["a", "b", "x,y:z", "st.f"]
     given = ["a,b:desc", "c:nulls-first", ".d:asc", "`e:asc`"]
     assert descending(given) == ("a:desc", "b:desc", "c:nulls-first:desc", ".d:asc", "`e:asc`:desc")
+
+
+def test_many_small_files_are_read_together_in_their_order() -> None:
+    few = [File(f"{number}", 1000) for number in range(64)]
+    assert grouped(few) == [(file,) for file in few]
+    mixed = [File(f"{number}", 40 << 20 if number == 80 else 1 << 20) for number in range(100)]
+    groups = grouped(mixed)
+    assert [file for group in groups for file in group] == mixed
+    assert [len(group) for group in groups] == [32, 32, 16, 1, 19]
+    unknown = [File(f"https://host/{number}", 0) for number in range(65)]
+    assert grouped(unknown) == [(file,) for file in unknown]
+
+
+def test_groups_of_small_files_are_sorted_as_on_one_machine(
+    here: Path, options: dict[str, Any]
+) -> None:
+    paths = [here / f"small-{number:02}.bin" for number in range(70)]
+    for number, path in enumerate(paths):
+        outcore.gen("u64", path, 0 if number == 3 else 1000, seed=number, dist="zipf:1.1:900")
+    done = cluster_verbs.sort(paths, "sorted", record=8, key="0:2:u16", stable=True, parts=3, **options)
+    assert joined(done) == one_machine(outcore.sort, paths, record=8, key="0:2:u16", stable=True)
+    assert (done.sources, done.items_in) == (70, 69_000)
+    kept = cluster_verbs.unique(paths, "unique", dtype="u64", **options)
+    assert joined(kept) == one_machine(outcore.unique, paths, dtype="u64", force=True)
 
 
 def test_sorted_numbers_are_those_of_one_machine(keys: list[Path], options: dict[str, Any]) -> None:

@@ -50,6 +50,8 @@ WORKER_BYTES = 256 << 20
 #: How often Ray starts a task of a killed worker again, and the driver a source of a lost node.
 _RETRIES = 5
 _SAMPLES = 20_000
+#: Memory for each part that a task writes: buffers, and rows that wait for others.
+_PART_BYTES = 6 << 20
 _WAIT_SECONDS = 0.2
 _KEEPER_SECONDS = 60.0
 _FAULT = "_OUTCORE_RAY_FAULT"
@@ -203,7 +205,7 @@ def _cause(error: RayTaskError) -> BaseException:
 
 
 def _lost(stage: str, subject: Any, error: RayError) -> IoError:
-    what = subject.path if isinstance(subject, Source) else f"part {subject}"
+    what = subject.files[0].path if isinstance(subject, Source) else f"part {subject}"
     at = f"{stage} on the cluster: {what}" if subject != "" else f"{stage} on the cluster"
     lost = IoError(
         f"{at}: {type(error).__name__} after {_RETRIES} retries: {str(error).splitlines()[0]}; "
@@ -226,7 +228,7 @@ def run(request: Request, progress: Watcher | bool | None) -> tuple[list[Finishe
     with telling(progress, PHASES) as tell, _running(request, tell) as job:
         forms, sources = _inputs(job)
         borders = _borders(job, forms, sources)
-        totals = Totals(borders.parts, len(sources))
+        totals = Totals(borders.parts, sum(len(source.files) for source in sources))
         staged = request.dst if is_object else f"{request.dst}.outcore-{job.job.id}"
         if not is_object:
             os.makedirs(staged)
@@ -325,15 +327,16 @@ def _inputs(run: Run) -> tuple[tuple[Form, ...], list[Source]]:
                     "name nodes by the NodeID of ray.nodes()",
                 )
             task = run.remote(_files.look, node)
-            for path, size_bytes in _get(task.remote(paths)):
-                source = Source(len(sources), side, path, size_bytes, node)
+            for files in _files.grouped(_get(task.remote(paths))):
+                source = Source(len(sources), side, files, node)
                 sources.append(source)
-                if first is None or (not first.size_bytes and size_bytes):
+                if first is None or (not first.size_bytes and source.size_bytes):
                     first = source
         if first is None:
             raise usage("read inputs", "no input was given", "name files")
         task = run.remote(_tasks.form_of, first.node)
-        forms.append(_get(task.remote(first.path, request.reading, request.is_table)))
+        shown = max(first.files, key=lambda file: file.size_bytes > 0)
+        forms.append(_get(task.remote(shown.path, request.reading, request.is_table)))
     return tuple(forms), sources
 
 
@@ -356,7 +359,7 @@ def _borders(run: Run, forms: tuple[Form, ...], sources: list[Source]) -> Border
     needed_bytes = total_bytes * (5 if forms[0].kind == "table" else 3)
     parts = request.parts or max(slots, int(needed_bytes // run.job.memory_bytes) + 1)
     if forms[0].kind == "table":
-        parts = min(parts, _parts_max(run.job, max(form.columns for form in forms)))
+        parts = min(parts, _parts_max(run.job))
     if request.order is None:
         return Borders(parts, None, forms[0].suffix, seed=request.seed)
     form, replies = forms[0], []
@@ -367,18 +370,17 @@ def _borders(run: Run, forms: tuple[Form, ...], sources: list[Source]) -> Border
         count = max(8, int(max(_SAMPLES, 50 * parts) * share))
         task = run.remote(_sample.sample, source.node)
         replies.append(task.remote(source, form, count, request.seed, request.by[0]))
-    samples = _get(replies)
+    samples = [one for found in _get(replies) for one in found]
     splitters = _sample.choose(samples, form, parts, request.order)
     suffix = form.suffix if form.kind != "array" else ".bin"
     parts = _sample.count_of(splitters, form) + 1
     return Borders(parts, splitters, suffix, request.by)
 
 
-def _parts_max(job: Job, columns: int) -> int:
+def _parts_max(job: Job) -> int:
     """The most parts of a table that a task can write at the same time: they share half of its
     memory."""
-    part_bytes = (3 << 20) + columns * (320 << 10)
-    return max(1, job.memory_bytes // 2 // part_bytes)
+    return max(1, job.memory_bytes // 2 // _PART_BYTES)
 
 
 def _first_stage(
@@ -429,13 +431,13 @@ def _second_stage(
             last = borders.parts - 1
             numbers = range(borders.parts)
             return [finished[last - number if request.is_reversed else number] for number in numbers]
-        totals.repeated += len(lost)
+        totals.repeated += sum(len(sources[number].files) for number in lost)
         for number in lost:
             del run.done[number]
         for node in set(run.keepers) - set(addresses):
             run.forget(node)
         _first_stage(run, forms, sources, borders)
-    cause = f"parts of {len(lost)} sources were lost {_RETRIES + 1} times"
+    cause = f"parts of {units.counted(len(lost), 'source')} were lost {_RETRIES + 1} times"
     error = IoError(f"finish on the cluster: {cause}; look at the nodes and their drives")
     error.operation, error.cause = "finish on the cluster", cause
     raise error

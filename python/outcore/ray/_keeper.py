@@ -51,14 +51,17 @@ class Keeper:
         self._node = node
         #: The directories of each job by its token, with their locks.
         self._held: dict[str, dict[Path, Any]] = {}
+        #: Jobs that have ended; a call of `hold` may be overtaken by that of `remove`.
+        self._ended: set[str] = set()
         self._holding = threading.Lock()
         self._server = socket.create_server((host, 0), backlog=128)
         threading.Thread(target=self._serve, daemon=True).start()
 
     def hold(self, job: Job) -> tuple[str, int]:
-        """Makes the directories of a job, if they are not held; where the server listens."""
+        """Makes the directories of a job that has not ended, if they are not held; where the server
+        listens."""
         with self._holding:
-            if job.token not in self._held:
+            if job.token not in self._held and job.token not in self._ended:
                 self._held[job.token] = self._locked(job)
         host, port = self._server.getsockname()[:2]
         return host, port
@@ -76,10 +79,12 @@ class Keeper:
 
     def remove(self, job: Job) -> None:
         """Removes the directories of a job with all parts."""
-        for drive in job.drives:
-            shutil.rmtree(home_of(job, self._node, drive), ignore_errors=True)
-        for lock in self._held.pop(job.token, {}).values():
-            lock.close()
+        with self._holding:
+            self._ended.add(job.token)
+            for drive in job.drives:
+                shutil.rmtree(home_of(job, self._node, drive), ignore_errors=True)
+            for lock in self._held.pop(job.token, {}).values():
+                lock.close()
 
     def _serve(self) -> None:
         while True:
