@@ -32,6 +32,7 @@ NEUTRAL = {
     "resume": "how a killed run continues, not the result",
     "verify_output": "checks the result",
     "progress": "reports how far the job is",
+    "checksum": "is reported beside the result",
     "record_io": "records the I/O of the run in a file of its own",
     "explain": "prints the plan",
     "volume": "where datasets are",
@@ -81,6 +82,7 @@ VALUES: dict[str, Any] = {
     "replace": True,
     "resume": True,
     "verify_output": True,
+    "checksum": True,
     "record_io": "new.iotrace",
     "explain": True,
 }

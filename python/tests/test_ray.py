@@ -26,7 +26,8 @@ import pyarrow as pa  # noqa: E402
 import pyarrow.parquet as pq  # noqa: E402
 
 import outcore.ray as cluster_verbs  # noqa: E402
-from outcore.ray._job import Job  # noqa: E402
+from outcore.ray._files import grouped  # noqa: E402
+from outcore.ray._job import File, Job  # noqa: E402
 from outcore.ray._keeper import Keeper, Silent, fetch, home_of  # noqa: E402
 from outcore.ray._sample import descending, names  # noqa: E402
 
@@ -79,8 +80,11 @@ def cluster(store: Any) -> Iterator[Any]:
 
 
 @pytest.fixture
-def options(here: Path, cluster: Any) -> Iterator[dict[str, Any]]:
+def options(
+    here: Path, cluster: Any, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[dict[str, Any]]:
     """Arguments of all jobs; checks that nothing is left on the drives."""
+    monkeypatch.setenv("_OUTCORE_RAY_APART", "1")
     drive = here / "drive"
     drive.mkdir()
     yield {"memory": "64MiB", "drives": [drive]}
@@ -124,11 +128,13 @@ def job_on(drive: Path) -> Job:
 
 def test_a_keeper_sends_files_of_its_job_to_those_who_know_the_token(here: Path) -> None:
     job = job_on(here / "drive")
-    keeper = Keeper(job, "node", "127.0.0.1")
+    keeper = Keeper("node", "127.0.0.1")
+    address = keeper.hold(job)
+    assert address == keeper.hold(job)
     home = home_of(job, "node", str(here / "drive"))
     (home / "part").write_bytes(b"x" * 3_000_000)
     (here / "other").write_bytes(b"private")
-    address, to = keeper.address(), here / "fetched"
+    to = here / "fetched"
     assert fetch(job, address, str(home / "part"), to)
     assert to.read_bytes() == (home / "part").read_bytes()
     assert not fetch(job, address, str(home / "absent"), to)
@@ -136,24 +142,29 @@ def test_a_keeper_sends_files_of_its_job_to_those_who_know_the_token(here: Path)
         fetch(job, address, str(home / ".." / ".." / "other"), to)
     with pytest.raises(Silent):
         fetch(replace(job, token="wrong"), address, str(home / "part"), to)
-    keeper.remove()
-    assert list((here / "drive").iterdir()) == []
+    keeper.remove(job)
+    keeper.hold(job)
+    assert list((here / "drive").iterdir()) == [], "a job that has ended is not held again"
+    with pytest.raises(Silent):
+        fetch(job, address, str(home / "part"), to)
 
 
 def test_directories_of_dead_jobs_are_removed(here: Path) -> None:
     job = job_on(here / "drive")
-    living = Keeper(replace(job, id="living"), "node", "127.0.0.1")
+    living, other = Keeper("node", "127.0.0.1"), replace(job, id="living", token="other")
+    living.hold(other)
     for name in ("outcore-ray-dead-node", "outcore-ray-young-node", "mine"):
         (here / "drive" / name).mkdir()
         (here / "drive" / name / "part").touch()
     for home in (here / "drive").iterdir():
         if "young" not in home.name:
             os.utime(home, (0, 0))
-    keeper = Keeper(job, "node", "127.0.0.1")
+    keeper = Keeper("node", "127.0.0.1")
+    keeper.hold(job)
     found = {home.name for home in (here / "drive").iterdir()}
     assert found == {"mine", "outcore-ray-id-node", "outcore-ray-living-node", "outcore-ray-young-node"}
-    keeper.remove()
-    living.remove()
+    keeper.remove(job)
+    living.remove(other)
 
 
 def test_keys_have_names_and_directions() -> None:
@@ -163,6 +174,30 @@ def test_keys_have_names_and_directions() -> None:
     assert descending(given) == ("a:desc", "b:desc", "c:nulls-first:desc", ".d:asc", "`e:asc`:desc")
 
 
+def test_many_small_files_are_read_together_in_their_order() -> None:
+    few = [File(f"{number}", 1000) for number in range(64)]
+    assert grouped(few) == [(file,) for file in few]
+    mixed = [File(f"{number}", 40 << 20 if number == 80 else 1 << 20) for number in range(100)]
+    groups = grouped(mixed)
+    assert [file for group in groups for file in group] == mixed
+    assert [len(group) for group in groups] == [32, 32, 16, 1, 19]
+    unknown = [File(f"https://host/{number}", 0) for number in range(65)]
+    assert grouped(unknown) == [(file,) for file in unknown]
+
+
+def test_groups_of_small_files_are_sorted_as_on_one_machine(
+    here: Path, options: dict[str, Any]
+) -> None:
+    paths = [here / f"small-{number:02}.bin" for number in range(70)]
+    for number, path in enumerate(paths):
+        outcore.gen("u64", path, 0 if number == 3 else 1000, seed=number, dist="zipf:1.1:900")
+    done = cluster_verbs.sort(paths, "sorted", record=8, key="0:2:u16", stable=True, parts=3, **options)
+    assert joined(done) == one_machine(outcore.sort, paths, record=8, key="0:2:u16", stable=True)
+    assert (done.sources, done.items_in) == (70, 69_000)
+    kept = cluster_verbs.unique(paths, "unique", dtype="u64", **options)
+    assert joined(kept) == one_machine(outcore.unique, paths, dtype="u64", force=True)
+
+
 def test_sorted_numbers_are_those_of_one_machine(keys: list[Path], options: dict[str, Any]) -> None:
     done = cluster_verbs.sort(keys, "sorted", dtype="u64", parts=5, **options)
     assert joined(done) == one_machine(outcore.sort, keys, dtype="u64")
@@ -170,6 +205,15 @@ def test_sorted_numbers_are_those_of_one_machine(keys: list[Path], options: dict
     assert int(done.checksum, 16) == int(outcore.verify(keys, dtype="u64").checksum, 16)
     assert len(done.parts) > 2 and done.sources == 4 and done.repeated == 0
     assert done.fetched_bytes > 0
+
+
+def test_parts_on_a_drive_that_nodes_share_are_not_sent(
+    keys: list[Path], options: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("_OUTCORE_RAY_APART")
+    done = cluster_verbs.sort(keys, "sorted", dtype="u64", parts=3, **options)
+    assert joined(done) == one_machine(outcore.sort, keys, dtype="u64")
+    assert done.fetched_bytes == 0
 
 
 def test_files_in_order_make_parts_of_about_equal_sizes(

@@ -104,7 +104,7 @@ const SAYS_WHAT: [&str; 7] = [
 ];
 
 /// The first rule that names a command and an option counts.
-static RULES: [Rule; 59] = [
+static RULES: [Rule; 60] = [
     // Options that make records of bytes, and that only records take.
     rule(&["keys"], RECORDS.and(LINES), "records and lines")
         .of(&["sort", "unique", "view build"])
@@ -129,6 +129,12 @@ static RULES: [Rule; 59] = [
     .instead(
         "`outcore verify OUT --against IN` compares tables; --csv and --jsonl sort rows of text",
     ),
+    rule(
+        &["checksum"],
+        ROWS.and(RECORDS),
+        "lines, CSV, JSON lines and records",
+    )
+    .instead("`outcore verify` finds the checksum of a table"),
     rule(&["ties", "explain"], RECORDS, "records").of(&["verify"]),
     rule(&["zip"], RECORDS, "records").instead("join tables with `outcore join`"),
     rule(

@@ -59,6 +59,10 @@ pub struct JobOptions {
     /// name. Only sorts and shuffles of records and lines into files do this, and only if they keep
     /// no journal.
     pub verify_output: bool,
+    /// Whether the summary has the totals of the items, summed as they are written or, in a
+    /// shuffle, as they are read. Sorts and shuffles of records and lines follow it, unless they
+    /// keep a journal or read the output back.
+    pub sums_items: bool,
 }
 
 /// How a job can be resumed.
@@ -96,6 +100,7 @@ impl Default for JobOptions {
             costs: ComputeCosts::ASSUMED,
             resume: None,
             verify_output: false,
+            sums_items: false,
         }
     }
 }

@@ -120,6 +120,31 @@ impl Tally {
         self.add(totals);
     }
 
+    /// Adds lines, which are given without their terminators.
+    pub(crate) fn take_lines<'l>(&self, lines: impl Iterator<Item = &'l [u8]>) {
+        let (mut totals, mut longest_bytes) = (PartTotals::default(), 0);
+        for line in lines {
+            totals.add(PartTotals::of_line(line));
+            longest_bytes = longest_bytes.max(line.len());
+        }
+        self.longest_bytes.fetch_max(longest_bytes, Atomic::Relaxed);
+        self.add(totals);
+    }
+
+    /// A checker that has seen nothing, of records that arrive in pieces; [`Tally::take_checked`]
+    /// adds them. `None` for lines.
+    pub(crate) fn checker(&self) -> Option<Checker> {
+        match &self.form {
+            Form::Records(template) => Some(template.as_ref().clone()),
+            Form::Lines { .. } => None,
+        }
+    }
+
+    /// Adds the records that a checker has seen.
+    pub(crate) fn take_checked(&self, checker: &Checker) {
+        self.add(checker.report().totals());
+    }
+
     /// Adds `copies` of a line, which is given without its terminator.
     pub(crate) fn take_line(&self, line: &[u8], copies: u64) {
         let PartTotals { items, checksum } = PartTotals::of_line(line);
@@ -143,7 +168,8 @@ impl Tally {
         totals.add(more);
     }
 
-    fn totals(&self) -> PartTotals {
+    /// Number and checksum of all items so far.
+    pub(crate) fn totals(&self) -> PartTotals {
         *self.totals.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

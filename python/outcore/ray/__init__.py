@@ -324,5 +324,5 @@ def _staged(
     finally:
         for place in written:
             if _files.is_object(place):
-                _files.remove_objects([name for name, _ in _files.look([place])])
+                _files.remove_objects([file.path for file in _files.look([place])])
             shutil.rmtree(place, ignore_errors=True)

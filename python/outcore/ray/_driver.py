@@ -14,6 +14,7 @@ Bounds: the driver holds the names and totals of all files of the first stage: s
 
 from __future__ import annotations
 
+import functools
 import json
 import os
 import secrets
@@ -50,9 +51,15 @@ WORKER_BYTES = 256 << 20
 #: lost node.
 _RETRIES = 5
 _SAMPLES = 20_000
+#: Memory for each part that a task writes: buffers, and rows that wait for others.
+_PART_BYTES = 6 << 20
 _WAIT_SECONDS = 0.2
 _KEEPER_SECONDS = 60.0
 _FAULT = "_OUTCORE_RAY_FAULT"
+_APART = "_OUTCORE_RAY_APART"
+#: The keepers of this driver by its connection to Ray and by node. They live as long as it, so that
+#: only the first job waits for them.
+_KEEPERS: dict[tuple[str, str], Any] = {}
 
 
 @dataclass(frozen=True)
@@ -96,7 +103,7 @@ class Run:
     def remote(self, function: Any, node: str | None = None, *, is_soft: bool = False) -> Any:
         """A task with the resources of the job."""
         strategy: Any = "SPREAD" if node is None else OnNode(node, soft=is_soft)
-        return ray.remote(function).options(
+        return _remote(function).options(
             num_cpus=self.request.cpus,
             memory=self.job.memory_bytes + WORKER_BYTES,
             max_retries=_RETRIES,
@@ -104,23 +111,35 @@ class Run:
         )
 
     def keep(self, node: str) -> None:
-        """Starts the keeper of a node, if there is none."""
-        if node not in self.keepers:
+        """Lets the keeper of a node hold this job's directories; starts one if there is none."""
+        if node in self.keepers:
+            return
+        place = (ray.get_runtime_context().get_job_id(), node)
+        if place not in _KEEPERS:
             host = next(one["NodeManagerAddress"] for one in ray.nodes() if one["NodeID"] == node)
-            actor = ray.remote(Keeper).options(
+            actor = _remote(Keeper).options(
                 num_cpus=0, max_restarts=-1, max_task_retries=1, max_concurrency=4,
                 scheduling_strategy=OnNode(node, soft=False),
             )
-            self.keepers[node] = actor.remote(self.job, node, host)
+            _KEEPERS[place] = actor.remote(node, host)
+        self.keepers[node] = _KEEPERS[place]
+        self.keepers[node].hold.remote(self.job)
 
     def addresses(self) -> dict[str, tuple[str, int]]:
         """The addresses of the keepers; nodes that do not answer are left out."""
-        asked = {node: keeper.address.remote() for node, keeper in self.keepers.items()}
+        asked = {node: keeper.hold.remote(self.job) for node, keeper in self.keepers.items()}
         found = {}
         for node, reply in asked.items():
             with suppress(RayError):
                 found[node] = ray.get(reply, timeout=_KEEPER_SECONDS)
         return found
+
+    def forget(self, node: str) -> None:
+        """Ends the keeper of a node that does not answer."""
+        keeper = self.keepers.pop(node)
+        _KEEPERS.pop((ray.get_runtime_context().get_job_id(), node), None)
+        with suppress(RayError):
+            ray.kill(keeper)
 
     def partition(self, source: Source, forms: tuple[Form, ...], borders: Borders) -> None:
         """Starts a task of the first stage."""
@@ -154,13 +173,19 @@ class Run:
         if self.pending:
             with suppress(RayError):
                 ray.wait(list(self.pending), num_returns=len(self.pending), timeout=10.0)
-        removed = [keeper.remove.remote() for keeper in self.keepers.values()]
-        for reply in removed:
-            with suppress(RayError):
+        removed = {node: keeper.remove.remote(self.job) for node, keeper in self.keepers.items()}
+        for node, reply in removed.items():
+            try:
                 ray.get(reply, timeout=_KEEPER_SECONDS)
-        for keeper in self.keepers.values():
-            with suppress(RayError):
-                ray.kill(keeper)
+            except RayError:
+                self.forget(node)
+        self.keepers.clear()
+
+
+@functools.cache
+def _remote(function: Any) -> Any:
+    """A function or a class for Ray, which is sent to the cluster once."""
+    return ray.remote(function)
 
 
 def _partition(job: Job, source: Source, form: Form, borders: Borders) -> Partitioned:
@@ -181,7 +206,7 @@ def _cause(error: RayTaskError) -> BaseException:
 
 
 def _lost(stage: str, subject: Any, error: RayError) -> IoError:
-    what = subject.path if isinstance(subject, Source) else f"part {subject}"
+    what = subject.files[0].path if isinstance(subject, Source) else f"part {subject}"
     at = f"{stage} on the cluster: {what}" if subject != "" else f"{stage} on the cluster"
     lost = IoError(
         f"{at}: {type(error).__name__} after {_RETRIES} retries: {str(error).splitlines()[0]}; "
@@ -204,7 +229,7 @@ def run(request: Request, progress: Watcher | bool | None) -> tuple[list[Finishe
     with telling(progress, PHASES) as tell, _running(request, tell) as job:
         forms, sources = _inputs(job)
         borders = _borders(job, forms, sources)
-        totals = Totals(borders.parts, len(sources))
+        totals = Totals(borders.parts, sum(len(source.files) for source in sources))
         staged = request.dst if is_object else f"{request.dst}.outcore-{job.job.id}"
         if not is_object:
             os.makedirs(staged)
@@ -248,6 +273,7 @@ def _running(request: Request, tell: Any) -> Iterator[Run]:
         memory_bytes=request.memory_bytes or _memory_bytes(nodes, request.cpus),
         threads=request.cpus,
         drives=request.drives,
+        is_apart=bool(os.environ.get(_APART)),
         fault=os.environ.get(_FAULT),
     )
     _check_room(nodes, job)
@@ -302,15 +328,16 @@ def _inputs(run: Run) -> tuple[tuple[Form, ...], list[Source]]:
                     "name nodes by the NodeID of ray.nodes()",
                 )
             task = run.remote(_files.look, node)
-            for path, size_bytes in _get(task.remote(paths)):
-                source = Source(len(sources), side, path, size_bytes, node)
+            for files in _files.grouped(_get(task.remote(paths))):
+                source = Source(len(sources), side, files, node)
                 sources.append(source)
-                if first is None or (not first.size_bytes and size_bytes):
+                if first is None or (not first.size_bytes and source.size_bytes):
                     first = source
         if first is None:
             raise usage("read inputs", "no input was given", "name files")
         task = run.remote(_tasks.form_of, first.node)
-        forms.append(_get(task.remote(first.path, request.reading, request.is_table)))
+        shown = max(first.files, key=lambda file: file.size_bytes > 0)
+        forms.append(_get(task.remote(shown.path, request.reading, request.is_table)))
     return tuple(forms), sources
 
 
@@ -330,10 +357,10 @@ def _borders(run: Run, forms: tuple[Form, ...], sources: list[Source]) -> Border
     slots = int(ray.cluster_resources().get("CPU", 1)) // request.cpus
     total_bytes = sum(source.size_bytes for source in sources)
     # A table takes several times its stored size in memory.
-    needed_bytes = total_bytes * (5 if forms[0].kind == "table" else 1.5)
+    needed_bytes = total_bytes * (5 if forms[0].kind == "table" else 3)
     parts = request.parts or max(slots, int(needed_bytes // run.job.memory_bytes) + 1)
     if forms[0].kind == "table":
-        parts = min(parts, _parts_max(run.job, max(form.columns for form in forms)))
+        parts = min(parts, _parts_max(run.job))
     if request.order is None:
         return Borders(parts, None, forms[0].suffix, seed=request.seed)
     form, replies = forms[0], []
@@ -344,18 +371,17 @@ def _borders(run: Run, forms: tuple[Form, ...], sources: list[Source]) -> Border
         count = max(8, int(max(_SAMPLES, 50 * parts) * share))
         task = run.remote(_sample.sample, source.node)
         replies.append(task.remote(source, form, count, request.seed, request.by[0]))
-    samples = _get(replies)
+    samples = [one for found in _get(replies) for one in found]
     splitters = _sample.choose(samples, form, parts, request.order)
     suffix = form.suffix if form.kind != "array" else ".bin"
     parts = _sample.count_of(splitters, form) + 1
     return Borders(parts, splitters, suffix, request.by)
 
 
-def _parts_max(job: Job, columns: int) -> int:
+def _parts_max(job: Job) -> int:
     """The most parts of a table that a task can write at the same time: they share half of its
     memory."""
-    part_bytes = (3 << 20) + columns * (320 << 10)
-    return max(1, job.memory_bytes // 2 // part_bytes)
+    return max(1, job.memory_bytes // 2 // _PART_BYTES)
 
 
 def _first_stage(
@@ -406,13 +432,13 @@ def _second_stage(
             last = borders.parts - 1
             numbers = range(borders.parts)
             return [finished[last - number if request.is_reversed else number] for number in numbers]
-        totals.repeated += len(lost)
+        totals.repeated += sum(len(sources[number].files) for number in lost)
         for number in lost:
             del run.done[number]
         for node in set(run.keepers) - set(addresses):
-            del run.keepers[node]
+            run.forget(node)
         _first_stage(run, forms, sources, borders)
-    cause = f"parts of {len(lost)} sources were lost {_RETRIES + 1} times"
+    cause = f"parts of {units.counted(len(lost), 'source')} were lost {_RETRIES + 1} times"
     error = IoError(f"finish on the cluster: {cause}; look at the nodes and their drives")
     error.operation, error.cause = "finish on the cluster", cause
     raise error

@@ -17,8 +17,14 @@ from typing import Any
 
 from .._errors import usage
 from .._libraries import library
+from ._job import File
 
 _RANGED = ("s3://", "gs://")
+#: Up to this many files are read one by one.
+_ALONE_MAX = 64
+#: The most files that are read together, and their length.
+_TOGETHER_MAX = 64
+_TOGETHER_BYTES = 32 << 20
 
 
 def is_object(path: str) -> bool:
@@ -31,8 +37,8 @@ def is_ranged(path: str) -> bool:
     return not is_object(path) or path.startswith(_RANGED)
 
 
-def look(paths: list[str]) -> list[tuple[str, int]]:
-    """The files of names, patterns and directories, with their sizes in bytes."""
+def look(paths: list[str]) -> list[File]:
+    """The files of names, patterns and directories."""
     found = []
     for path in paths:
         files = _objects(path) if is_object(path) else _local(path)
@@ -42,19 +48,38 @@ def look(paths: list[str]) -> list[tuple[str, int]]:
     return found
 
 
-def _local(path: str) -> list[tuple[str, int]]:
+def grouped(files: list[File]) -> list[tuple[File, ...]]:
+    """The files in their order, small ones together if there are many. The groups depend only on
+    the files, since a shuffle draws by the place in a group."""
+    if len(files) <= _ALONE_MAX:
+        return [(file,) for file in files]
+    groups: list[list[File]] = []
+    room_bytes = 0
+    for file in files:
+        is_known = file.size_bytes > 0 or not is_object(file.path)
+        fits = groups and file.size_bytes <= room_bytes and len(groups[-1]) < _TOGETHER_MAX
+        if fits and is_known:
+            groups[-1].append(file)
+            room_bytes -= file.size_bytes
+        else:
+            groups.append([file])
+            room_bytes = _TOGETHER_BYTES - file.size_bytes if is_known else 0
+    return [tuple(group) for group in groups]
+
+
+def _local(path: str) -> list[File]:
     names = [path]
     if glob.has_magic(path) and not os.path.exists(path):
         names = sorted(glob.glob(path))
     elif os.path.isdir(path):
         entries = sorted(os.scandir(path), key=lambda entry: entry.name)
         names = [entry.path for entry in entries if entry.is_file() and entry.name[0] not in "._"]
-    return [(os.path.abspath(name), os.stat(name).st_size) for name in names]
+    return [File(os.path.abspath(name), os.stat(name).st_size) for name in names]
 
 
-def _objects(path: str) -> list[tuple[str, int]]:
+def _objects(path: str) -> list[File]:
     if not path.startswith(_RANGED):
-        return [(path, 0)]
+        return [File(path, 0)]
     fs = library("pyarrow.fs", "list objects")
     scheme, _, place = path.rstrip("/").partition("://")
     has_magic = "*" in place
@@ -63,16 +88,17 @@ def _objects(path: str) -> list[tuple[str, int]]:
     if not has_magic:
         info = store.get_file_info(place)
         if info.type == fs.FileType.File:
-            return [(path, info.size)]
+            return [File(path, info.size)]
     selector = fs.FileSelector(folder, recursive=has_magic, allow_not_found=True)
     wanted = place if has_magic else f"{folder}/*"
-    return sorted(
-        (f"{scheme}://{entry.path}", entry.size)
+    found = [
+        File(f"{scheme}://{entry.path}", entry.size)
         for entry in store.get_file_info(selector)
         if entry.type == fs.FileType.File
         and fnmatch.fnmatchcase(entry.path, wanted)
         and entry.base_name[0] not in "._"
-    )
+    ]
+    return sorted(found, key=lambda file: file.path)
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,7 @@ class Form:
 
     #: `records`, `array`, `lines`, `jsonl` or `table`.
     kind: str
-    #: The ending of the names of parts.
+    #: The ending of the names of the parts of the result.
     suffix: str
     #: Arguments with which every verb reads the inputs.
     reading: dict[str, Any] = field(default_factory=dict)
@@ -29,8 +29,8 @@ class Form:
     record_bytes: int = 0
     #: Bytes of the header of each array.
     header_bytes: int = 0
-    #: Columns of a table.
-    columns: int = 0
+    #: The ending of the names of the files between the stages.
+    between: str = ""
 
 
 @dataclass(frozen=True)
@@ -43,8 +43,19 @@ class Job:
     threads: int
     #: Directories on each node, for parts and scratch.
     drives: tuple[str, ...]
+    #: For tests: whether nodes that share a file system send parts to each other all the same.
+    is_apart: bool = False
     #: For tests: where a task ends itself, as `stage:number:file`; it does so once, and makes the file.
     fault: str | None = None
+
+
+@dataclass(frozen=True)
+class File:
+    """An input file."""
+
+    path: str
+    #: 0 for an object of a store that is not listed.
+    size_bytes: int
 
 
 @dataclass(frozen=True)
@@ -54,10 +65,20 @@ class Source:
     number: int
     #: 0, or 1 for the right table of a join.
     side: int
-    path: str
-    size_bytes: int
-    #: The node that has the file; `None` if all nodes can read it.
+    #: One file, or several small ones in their order.
+    files: tuple[File, ...]
+    #: The node that has the files; `None` if all nodes can read them.
     node: str | None = None
+
+    @property
+    def size_bytes(self) -> int:
+        """The length of all files."""
+        return sum(file.size_bytes for file in self.files)
+
+    @property
+    def paths(self) -> list[str]:
+        """The names of all files."""
+        return [file.path for file in self.files]
 
 
 @dataclass(frozen=True)

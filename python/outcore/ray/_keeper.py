@@ -1,8 +1,8 @@
-"""The part of a node in a job: a directory on each of its drives, and a server of the parts in them.
+"""The part of a node in jobs: directories on each of its drives, and a server of the parts in them.
 
-Contract: a `Keeper` runs once per node and job. It holds a lock in each directory for as long as it
-lives, removes directories of jobs that are dead, and sends files of its own directories to tasks
-that know the job's token. `fetch` receives one.
+Contract: a `Keeper` runs once per node and driver, and serves all jobs of the driver. It holds a
+lock in each directory of a job until the job ends, removes directories of jobs that are dead, and
+sends files of a job's directories to tasks that know the job's token. `fetch` receives one.
 
 Parts go from node to node through this server, because Ray's object store would hold each of them
 in shared memory and spill it to disk again. A prefix in an object store would move the data over
@@ -23,6 +23,7 @@ import threading
 import time
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 from ._job import Job
 
@@ -44,30 +45,46 @@ def home_of(job: Job, node: str, drive: str) -> Path:
 
 
 class Keeper:
-    """Holds the directories of one node for one job, and serves their files."""
+    """Holds the directories of jobs on one node, and serves their files."""
 
-    def __init__(self, job: Job, node: str, host: str) -> None:
-        self._job = job
-        self._homes = [home_of(job, node, drive) for drive in job.drives]
-        self._locks = []
-        for drive, home in zip(job.drives, self._homes):
-            _sweep(Path(drive))
-            home.mkdir(mode=0o700, parents=True, exist_ok=True)
-            lock = open(home / _LOCK, "w")  # noqa: SIM115
-            fcntl.flock(lock, fcntl.LOCK_EX)
-            self._locks.append(lock)
+    def __init__(self, node: str, host: str) -> None:
+        self._node = node
+        #: The directories of each job by its token, with their locks.
+        self._held: dict[str, dict[Path, Any]] = {}
+        #: Jobs that have ended; a call of `hold` may be overtaken by that of `remove`.
+        self._ended: set[str] = set()
+        self._holding = threading.Lock()
         self._server = socket.create_server((host, 0), backlog=128)
         threading.Thread(target=self._serve, daemon=True).start()
 
-    def address(self) -> tuple[str, int]:
-        """Where the server listens."""
+    def hold(self, job: Job) -> tuple[str, int]:
+        """Makes the directories of a job that has not ended, if they are not held; where the server
+        listens."""
+        with self._holding:
+            if job.token not in self._held and job.token not in self._ended:
+                self._held[job.token] = self._locked(job)
         host, port = self._server.getsockname()[:2]
         return host, port
 
-    def remove(self) -> None:
-        """Removes the directories with all parts."""
-        for home in self._homes:
-            shutil.rmtree(home, ignore_errors=True)
+    def _locked(self, job: Job) -> dict[Path, Any]:
+        locks = {}
+        for drive in job.drives:
+            _sweep(Path(drive))
+            home = home_of(job, self._node, drive)
+            home.mkdir(mode=0o700, parents=True, exist_ok=True)
+            lock = open(home / _LOCK, "w")  # noqa: SIM115
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            locks[home] = lock
+        return locks
+
+    def remove(self, job: Job) -> None:
+        """Removes the directories of a job with all parts."""
+        with self._holding:
+            self._ended.add(job.token)
+            for drive in job.drives:
+                shutil.rmtree(home_of(job, self._node, drive), ignore_errors=True)
+            for lock in self._held.pop(job.token, {}).values():
+                lock.close()
 
     def _serve(self) -> None:
         while True:
@@ -83,10 +100,9 @@ class Keeper:
             with connection.makefile("rb") as asked:
                 token = asked.readline(256).strip()
                 path = os.fsdecode(asked.readline(8192).rstrip(b"\n"))
-            if not hmac.compare_digest(token, self._job.token.encode()):
-                return
             real = os.path.realpath(path)
-            if not any(real.startswith(os.path.realpath(home) + os.sep) for home in self._homes):
+            homes = self._homes_of(token)
+            if not any(real.startswith(os.path.realpath(home) + os.sep) for home in homes):
                 return
             try:
                 file = open(real, "rb")  # noqa: SIM115
@@ -96,6 +112,15 @@ class Keeper:
             with file:
                 connection.sendall(struct.pack("<Q", os.fstat(file.fileno()).st_size))
                 connection.sendfile(file)
+
+
+    def _homes_of(self, token: bytes) -> list[Path]:
+        """The directories of the job with this token; none for another token."""
+        found = []
+        for known, locks in list(self._held.items()):
+            if hmac.compare_digest(token, known.encode()):
+                found += list(locks)
+        return found
 
 
 class Silent(Exception):

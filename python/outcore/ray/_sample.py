@@ -60,10 +60,20 @@ def _parts(entry: str) -> list[str]:
     return [f"{name}{front}", *words]
 
 
-def sample(source: Source, form: Form, count: int, seed: int, by: tuple[str, ...]) -> bytes:
-    """About `count` items of a source: records or lines one after another, or a Parquet file."""
+def sample(
+    source: Source, form: Form, count: int, seed: int, by: tuple[str, ...]
+) -> list[bytes]:
+    """About `count` items of a source: records or lines one after another, or a Parquet file for
+    each of its files."""
     rng = random.Random(mixed(seed, f"sample{source.side}", source.number))
-    path = source.path
+    found = []
+    for file in source.files:
+        share = file.size_bytes / source.size_bytes if source.size_bytes else 1 / len(source.files)
+        found.append(_of_file(file.path, form, max(1, int(count * share)), rng, by))
+    return found
+
+
+def _of_file(path: str, form: Form, count: int, rng: random.Random, by: tuple[str, ...]) -> bytes:
     is_ranged = _files.is_ranged(path)
     if form.kind == "table":
         return _of_table(path, is_ranged, count, rng, by)
@@ -81,6 +91,8 @@ def _of_records(path: str, form: Form, count: int, rng: random.Random) -> bytes:
     size, header_bytes = form.record_bytes, form.header_bytes
     with _files.reader(path) as file:
         records = max(file.size_bytes - header_bytes, 0) // size
+        if not records:
+            return b""
         # Records next to each other share a read, so that an object needs few requests.
         each = max(1, min(_STRETCH_BYTES // size, count // _STRETCHES, records))
         stretches = min(-(-count // each), records // each)

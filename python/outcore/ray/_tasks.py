@@ -16,7 +16,7 @@ import tempfile
 import uuid
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -30,8 +30,8 @@ from ._job import Borders, Finished, Form, Job, Missing, Part, Partitioned, Sour
 from ._keeper import Silent, fetch, home_of
 
 _FETCHES = 4
-#: Columns of text that is read as a table, for which its first rows would have to be read.
-_UNKNOWN_COLUMNS = 32
+#: The longest records whose checksum a verb finds as it writes them.
+_SUMMED_BYTES_MAX = 1 << 20
 #: The engine's functions by the names of verbs.
 _FUNCTIONS: dict[str, Any] = {
     "sort": _verbs.sort,
@@ -68,8 +68,9 @@ def form_of(path: str, reading: dict[str, Any], is_table: bool) -> Form:
     )
     if kind in TABLES:
         inferred = {"infer": True} if kind in (CSV_TABLE, JSON_TABLE) else {}
-        columns = _UNKNOWN_COLUMNS if inferred else len(_table_verbs.info(path).columns)
-        return Form("table", ".parquet", {**reading, **inferred}, columns=columns)
+        reading = {**reading, **inferred}
+        # An Arrow stream is cheap to write and to read, and each batch has its own dictionaries.
+        return Form("table", ".parquet", reading, between=".arrows")
     if kind in RECORD_KINDS:
         return _records(path, reading, kind)
     if kind not in _TEXT_SUFFIXES:
@@ -115,12 +116,12 @@ def partition(job: Job, source: Source, form: Form, borders: Borders, node: str)
         if borders.by[source.side]:
             route["by"] = list(borders.by[source.side])
     if form.kind == "table":
-        # The fastest codec, since these files are read once.
-        route["codec"] = "lz4"
+        # These files are read once.
+        route["codec"] = "none"
     maybe_fail(job, "partition", source.number)
     made = _part_verbs.split(
-        source.path,
-        place / ("{part}" + form.suffix),
+        source.paths,
+        place / ("{part}" + (form.between or form.suffix)),
         **form.reading,
         **route,
         **_resources(job),
@@ -163,7 +164,12 @@ def finish(
         if isinstance(found, Missing):
             return found
         maybe_fail(job, "finish", number)
+        # What these verbs write is what they read. They sum it themselves, except for rows.
         is_permutation = verb == "shuffle" or (verb == "sort" and not options.get("unique"))
+        is_summed = is_permutation and forms[0].record_bytes <= _SUMMED_BYTES_MAX
+        is_summed = is_summed and forms[0].kind != "table"
+        if is_summed:
+            options = {**options, "checksum": True}
         if not is_permutation:
             for paths, parts, form in zip(found, sides, forms):
                 _check(paths, parts, form, job)
@@ -178,7 +184,9 @@ def finish(
             force=True,
         )
         items = made.records
-        if is_permutation:
+        if is_summed:
+            _compare(made.records, made.checksum, sides[0], [dst])
+        elif is_permutation:
             items = _check([dst], sides[0], forms[0], job)
         size_bytes = 0 if _files.is_object(dst) else os.stat(dst).st_size
         return Finished(
@@ -201,9 +209,13 @@ def _collect(
 
     def get(number: int, side: int, part: Part) -> str:
         nonlocal fetched_bytes
+        if part.node == node or not job.is_apart:
+            # A part of a node that shares the drive is read where it is, too.
+            with suppress(OSError):
+                if os.stat(part.path).st_size == part.size_bytes:
+                    return part.path
         if part.node == node:
-            if not os.path.exists(part.path):
-                absent.add(part.source)
+            absent.add(part.source)
             return part.path
         to = place / f"{side}-{number}{os.path.splitext(part.path)[1]}"
         address = addresses.get(part.node)
@@ -234,16 +246,22 @@ def _check(paths: list[str], parts: tuple[Part, ...], form: Form, job: Job) -> i
     reading = {"lines": True} if form.kind in _TEXT_SUFFIXES else form.parts_reading
     reading = {name: value for name, value in reading.items() if name != "key"}
     found = _verbs.verify(paths, **reading, **_resources(job))
-    items, checksum = sum(part.items for part in parts), sum(part.checksum for part in parts)
-    is_same = (found.records, int(found.checksum, 16)) == (items, checksum % (1 << 128))
-    if not is_same:
-        error = CorruptError(
-            f"check parts: {paths[0]} and {len(paths) - 1} more have {found.records} items with "
-            f"checksum {found.checksum}, not {items} with {checksum % (1 << 128):x}; run the job again"
-        )
-        error.operation, error.path = "check parts", paths[0]
-        raise error
-    return items
+    _compare(found.records, found.checksum, parts, paths)
+    return found.records
+
+
+def _compare(items: int, checksum: str, parts: tuple[Part, ...], paths: list[str]) -> None:
+    """Fails unless the items and the checksum of files are those of these parts."""
+    wanted = sum(part.checksum for part in parts) % (1 << 128)
+    wanted_items = sum(part.items for part in parts)
+    if (items, int(checksum, 16)) == (wanted_items, wanted):
+        return
+    error = CorruptError(
+        f"check parts: {paths[0]} and {len(paths) - 1} more have {items} items with "
+        f"checksum {checksum}, not {wanted_items} with {wanted:x}; run the job again"
+    )
+    error.operation, error.path = "check parts", paths[0]
+    raise error
 
 
 def remove(paths: list[str]) -> None:

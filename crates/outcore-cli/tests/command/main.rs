@@ -5,6 +5,7 @@
 
 #![allow(clippy::unwrap_used, reason = "helpers of tests")]
 
+mod checksum;
 mod comm;
 mod conformance;
 mod content;

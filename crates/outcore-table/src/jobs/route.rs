@@ -18,25 +18,25 @@ use arrow_schema::{Schema, SchemaRef};
 use arrow_select::concat::concat_batches;
 use arrow_select::take::take_record_batch;
 use outcore::primitives::{PartTotals, random_part};
-use outcore::sort::lines::rows::RowBatch;
 use outcore::{Job, Phase};
 use outcore_io::memory::allow_hint;
 use outcore_io::{Error, Kind, Result, units};
-use twox_hash::XxHash3_128;
 
-use super::rows_in::{parts_of_lens, with_room};
+use super::rows_in::with_room;
 use super::verify::{plain, plain_schema};
 use super::{TableEnds, TableSummary};
 use crate::common::cast_to;
 use crate::fault;
 use crate::input::{InputOptions, PieceQueue, TableInput};
-use crate::output::{OutputOptions, SINK_BYTES, Section, TableOutput, WriterShape};
-use crate::rows::{KeyColumn, RowCodec};
+use crate::output::{OutputOptions, SINK_BYTES, Section, TableFormat, TableOutput, WriterShape};
+use crate::rows::{KeyColumn, RowCodec, RowSums};
 use crate::schema::FieldPlace;
 
 const ROUTE: &str = "route to parts";
-/// Approximate bytes of rows that are hashed at once.
-const BATCH_BYTES: u64 = 1 << 20;
+/// The ledger's name for rows that wait to be written.
+const WAITING: &str = "rows of parts";
+/// The most memory for the rows of a part that wait.
+const WAITING_BYTES_MAX: u64 = 4 << 20;
 
 /// Assigns rows to parts.
 #[derive(Debug, Clone, Copy)]
@@ -85,7 +85,8 @@ pub fn route(
     };
     let memory_bytes = job.budget.free_bytes();
     let outputs = created(job, ends, &input, memory_bytes / 2)?;
-    let totals = distribute(job, &input, memory_bytes, &chooser, &outputs)?;
+    let format = ends.writes.fitting(input.schema()).format;
+    let totals = distribute(job, &input, memory_bytes, &chooser, &outputs, format)?;
     input.check_unchanged()?;
     let lens_bytes = TableOutput::publish_all(outputs)?;
     let (seconds, written_bytes) = (started.elapsed().as_secs_f64(), lens_bytes.iter().sum());
@@ -155,16 +156,19 @@ fn distribute(
     memory_bytes: u64,
     chooser: &Chooser,
     outputs: &[TableOutput],
+    format: TableFormat,
 ) -> Result<Vec<PartTotals>> {
     let reader_bytes =
         with_room(input.memory_min_bytes()).clamp(memory_bytes / 4, memory_bytes / 2);
-    let mut tally = Tally {
-        codec: RowCodec::new(&plain_schema(input.schema()), &[])?,
-        rows: RowBatch::default(),
-        totals: vec![PartTotals::default(); outputs.len()],
-    };
-    let mut sections: Vec<Section<'_>> =
-        outputs.iter().map(|output| output.section(0, 0)).collect();
+    let mut tally = Tally::of(input.schema(), outputs.len())?;
+    let waiting_bytes = waiting_bytes(format, memory_bytes, outputs.len());
+    let _waiting = job
+        .budget
+        .reserve(WAITING, 2 * waiting_bytes * outputs.len() as u64)?;
+    let mut parts: Vec<PartRows<'_>> = outputs
+        .iter()
+        .map(|output| PartRows::of(output, waiting_bytes))
+        .collect();
     job.control.begin_phase(ROUTE, input.stored_bytes());
     let mut reader = input.reader(reader_bytes)?;
     let queue = PieceQueue::new(1);
@@ -176,44 +180,122 @@ fn distribute(
             let numbers = chooser.parts_of(&batch, position, outputs.len())?;
             tally.add(&batch, &numbers)?;
             position += batch.num_rows() as u64;
-            for (number, section) in sections.iter_mut().enumerate() {
-                let places = (0..).zip(&numbers).filter(|(_, part)| **part == number);
-                let places: UInt32Array = places.map(|(row, _)| Some(row)).collect();
-                if !places.is_empty() {
-                    let taken = take_record_batch(&batch, &places);
-                    section.write(&taken.map_err(|error| fault::arrow(ROUTE, &error))?)?;
+            let places = places_of(&numbers, outputs.len());
+            for (part, places) in parts.iter_mut().zip(places) {
+                if places.len() == batch.num_rows() {
+                    part.add(batch.clone())?;
+                } else if !places.is_empty() {
+                    let taken = take_record_batch(&batch, &UInt32Array::from(places));
+                    part.add(taken.map_err(|error| fault::arrow(ROUTE, &error))?)?;
                 }
             }
         }
         job.control.advance(piece.stored_bytes);
     }
-    sections.into_iter().try_for_each(Section::finish)?;
+    parts.into_iter().try_for_each(PartRows::finish)?;
     Ok(tally.totals)
+}
+
+/// The memory for rows of each part that wait for others: a batch of an Arrow file is written as it
+/// comes, and small ones take long to read. Row groups of Parquet collect their rows themselves.
+fn waiting_bytes(format: TableFormat, memory_bytes: u64, parts: usize) -> u64 {
+    let share_bytes = memory_bytes / 2 / parts.max(1) as u64;
+    match format {
+        TableFormat::ArrowFile | TableFormat::ArrowStream => {
+            // They are copied once when they are written.
+            (share_bytes.saturating_sub(SINK_BYTES) / 3).min(WAITING_BYTES_MAX)
+        }
+        _ => 0,
+    }
+}
+
+/// The rows of one part.
+struct PartRows<'a> {
+    section: Section<'a>,
+    waiting: Vec<RecordBatch>,
+    waiting_bytes: u64,
+    waiting_bytes_max: u64,
+}
+
+impl<'a> PartRows<'a> {
+    fn of(output: &'a TableOutput, waiting_bytes_max: u64) -> Self {
+        PartRows {
+            section: output.section(0, 0),
+            waiting: Vec::new(),
+            waiting_bytes: 0,
+            waiting_bytes_max,
+        }
+    }
+
+    fn add(&mut self, batch: RecordBatch) -> Result<()> {
+        if self.waiting_bytes_max == 0 {
+            return self.section.write(&batch);
+        }
+        self.waiting_bytes += batch.get_array_memory_size() as u64;
+        self.waiting.push(batch);
+        match self.waiting_bytes >= self.waiting_bytes_max {
+            true => self.write(),
+            false => Ok(()),
+        }
+    }
+
+    fn write(&mut self) -> Result<()> {
+        self.waiting_bytes = 0;
+        let waiting = std::mem::take(&mut self.waiting);
+        let Some(first) = waiting.first() else {
+            return Ok(());
+        };
+        let whole = concat_batches(&first.schema(), &waiting);
+        self.section
+            .write(&whole.map_err(|error| fault::arrow(ROUTE, &error))?)
+    }
+
+    fn finish(mut self) -> Result<()> {
+        self.write()?;
+        self.section.finish()
+    }
+}
+
+/// The places of the rows of each of `count` parts.
+fn places_of(numbers: &[usize], count: usize) -> Vec<Vec<u32>> {
+    let mut lens = vec![0; count];
+    numbers.iter().for_each(|number| lens[*number] += 1);
+    let mut places: Vec<Vec<u32>> = lens.into_iter().map(Vec::with_capacity).collect();
+    for (place, number) in (0..).zip(numbers) {
+        places[*number].push(place);
+    }
+    places
 }
 
 /// Adds up the rows of each part.
 struct Tally {
-    /// Makes the bytes that are hashed.
-    codec: RowCodec,
-    rows: RowBatch,
+    /// The columns in the types in which they are hashed.
+    schema: SchemaRef,
+    sums: RowSums,
+    hashes: Vec<u64>,
     totals: Vec<PartTotals>,
 }
 
 impl Tally {
+    fn of(schema: &SchemaRef, parts: usize) -> Result<Self> {
+        let schema = plain_schema(schema);
+        Ok(Tally {
+            sums: RowSums::new(&schema)?,
+            schema,
+            hashes: Vec::new(),
+            totals: vec![PartTotals::default(); parts],
+        })
+    }
+
     /// Adds the rows of a batch, which go to the parts `numbers`.
     fn add(&mut self, batch: &RecordBatch, numbers: &[usize]) -> Result<()> {
-        let batch = plain(batch, self.codec.schema())?;
-        let lens_bytes = self.codec.measure(&batch)?;
-        let mut numbers = numbers.iter();
-        for part in parts_of_lens(&batch, &lens_bytes, BATCH_BYTES) {
-            self.rows.clear();
-            self.codec.encode(&part, &mut self.rows)?;
-            for (bytes, number) in self.rows.iter().zip(&mut numbers) {
-                self.totals[*number].add(PartTotals {
-                    items: 1,
-                    checksum: XxHash3_128::oneshot(bytes),
-                });
-            }
+        let batch = plain(batch, &self.schema)?;
+        self.sums.hash(&batch, &mut self.hashes)?;
+        for (hash, number) in self.hashes.iter().zip(numbers) {
+            self.totals[*number].add(PartTotals {
+                items: 1,
+                checksum: u128::from(*hash),
+            });
         }
         Ok(())
     }

@@ -45,6 +45,7 @@
 
 mod node;
 mod read;
+mod sums;
 mod write;
 
 use std::fmt;
@@ -63,6 +64,7 @@ use crate::notation::{self, notation};
 use crate::schema::FieldPlace;
 use node::Node;
 pub(crate) use read::dictionary_of;
+pub(crate) use sums::RowSums;
 use write::{Column, OneEach};
 
 /// The length before a key.

@@ -16,6 +16,7 @@ use outcore::IoMode;
 use outcore::key::RecordFormat;
 use outcore::key::column::{listed, quoted};
 use outcore::passes::JobOption;
+use outcore::primitives::PartTotals;
 use outcore::{Error, Result};
 use outcore_front::inputs::is_stdout;
 use outcore_front::records::TypeRequest;
@@ -357,6 +358,20 @@ pub(crate) struct VerifyOutputArgs {
     /// and records that go from files to a plain file or shards
     #[arg(long, help_heading = "Files", conflicts_with = "resume")]
     pub(crate) verify_output: bool,
+}
+
+/// Whether the checksum of the output is reported.
+#[derive(Debug, Clone, Copy, Default, Args)]
+pub(crate) struct ChecksumArgs {
+    /// Report the checksum of the items as `verify` computes it, from the same pass: the output is
+    /// not read again. For lines and records of up to 1 MiB
+    #[arg(long, help_heading = "Files", conflicts_with_all = ["resume", "verify_output"])]
+    pub(crate) checksum: bool,
+}
+
+/// A checksum in a report.
+pub(crate) fn checksum_text(totals: PartTotals) -> String {
+    format!("{:x}", totals.checksum)
 }
 
 /// The option for which a job needs plain files, if one is given.

@@ -9,6 +9,7 @@ mod page;
 mod table;
 
 use outcore::job::{JobSize, OutputPlaces};
+use outcore::primitives::PartTotals;
 use outcore::read::sample::random;
 use outcore::shuffle::{ShuffleOptions, ShuffleSize, Unit, plan_shuffle, shuffle};
 use outcore::{Input, Output, Result};
@@ -28,7 +29,7 @@ use page::{ShuffleArgs, ShuffleSummary};
 use crate::host::{Host, Weight};
 use crate::lines::{LineDone, LineJob, LineRequest, Overwrite, find, format_beside, what_is_moved};
 use crate::option::lines::Rows;
-use crate::option::plain_for;
+use crate::option::{checksum_text, plain_for};
 use crate::pass::{LinePass, PassRequest, Taken};
 use crate::report::{Phase, Plan, WriteSummary};
 use crate::verb::{Inputs, Verb, Words};
@@ -63,16 +64,16 @@ impl Verb for Shuffle {
             ..Asked::default()
         };
         let what = what_is_moved(host, asked, args.lines)?;
-        let wrote = match what.is_table() {
+        let (wrote, totals) = match what.is_table() {
             #[cfg(feature = "tables")]
-            true => table::shuffle(host, args, resources)?,
+            true => (table::shuffle(host, args, resources)?, None),
             #[cfg(not(feature = "tables"))]
             true => return Err(crate::verb::without_tables()),
             false => {
                 let mut rows = args.rows.clone();
                 rows.settle(what);
                 match args.records {
-                    Some(count) => shuffle_some(host, args, rows.to_rows()?, count)?,
+                    Some(count) => (shuffle_some(host, args, rows.to_rows()?, count)?, None),
                     None => shuffle_files(host, args, &rows.to_rows()?, resources)?,
                 }
             }
@@ -81,6 +82,7 @@ impl Verb for Shuffle {
             wrote,
             seed: args.seed,
             epoch: args.epoch,
+            checksum: totals.map(checksum_text),
         })
     }
 
@@ -151,7 +153,7 @@ fn shuffle_files(
     args: &ShuffleArgs,
     rows: &Rows,
     resources: Resources,
-) -> Result<WriteSummary> {
+) -> Result<(WriteSummary, Option<PartTotals>)> {
     let plain_for = plain_for(args.journal, args.check_output);
     let types = args.record.to_request_without_keys();
     let is_open = matches!(rows, Rows::Lines) && !args.header.is_given();
@@ -187,7 +189,7 @@ fn shuffle_files(
         let plan = plan_shuffle(size_of(&job, prepared.unit))?;
         if args.dry_run {
             host.print_plan(&plan, json!(Plan::of(&plan, &plan)));
-            return job.report(host, unit, LineDone::default());
+            return Ok((job.report(host, unit, LineDone::default())?, None));
         }
         host.show_plan(&plan);
     }
@@ -201,6 +203,7 @@ fn shuffle_files(
     job.keep_plain(host, plain_for, || {
         Ok(format!("{}, {header:?}", prepared.what))
     })?;
+    job.job.options.sums_items = args.sums.checksum;
     job.begin(
         host,
         json!({"type": prepared.what, "seed": args.seed, "epoch": args.epoch}),
@@ -214,6 +217,7 @@ fn shuffle_files(
     });
     let resuming = job.resuming(is_resumed);
     let done = done.map_err(|error| resuming.explain(host, error))?;
+    let totals = done.totals;
     let done = LineDone {
         records: done.records,
         records_in: Some(done.records),
@@ -226,7 +230,7 @@ fn shuffle_files(
         plan: Some(Plan::of(&done.plan, &done.plan)),
         ..LineDone::default()
     };
-    job.report(host, unit, done)
+    Ok((job.report(host, unit, done)?, totals))
 }
 
 fn prepare_lines(

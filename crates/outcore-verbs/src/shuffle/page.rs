@@ -7,7 +7,9 @@ use clap::Args;
 
 use crate::option::lines::{HeaderArgs, LineArgs, RowArgs};
 use crate::option::tables::TableArgs;
-use crate::option::{FileArgs, JobArgs, ResumeArgs, TypeArgs, VerifyOutputArgs, parse_count};
+use crate::option::{
+    ChecksumArgs, FileArgs, JobArgs, ResumeArgs, TypeArgs, VerifyOutputArgs, parse_count,
+};
 use crate::report::{WriteSummary, report};
 
 const SHUFFLE_EXAMPLES: &str = "\
@@ -29,6 +31,7 @@ Examples:
     after_long_help = SHUFFLE_EXAMPLES,
     mut_arg("resume", |option| option.conflicts_with("records")),
     mut_arg("verify_output", |option| option.conflicts_with_all(["records"])),
+    mut_arg("checksum", |option| option.conflicts_with_all(["records"])),
 )]
 pub(crate) struct ShuffleArgs {
     #[command(flatten)]
@@ -40,6 +43,8 @@ pub(crate) struct ShuffleArgs {
     pub(crate) journal: ResumeArgs,
     #[command(flatten)]
     pub(crate) check_output: VerifyOutputArgs,
+    #[command(flatten)]
+    pub(crate) sums: ChecksumArgs,
     #[command(flatten)]
     pub(crate) record: TypeArgs,
     /// Write only this many lines, records or rows, chosen at random, as `shuf -n` does. The chosen
@@ -82,5 +87,8 @@ report! {
         seed: u64,
         /// The epoch.
         epoch: u64,
+        /// The sum of the hashes of all items, in hexadecimal, as `verify` computes it; none if it
+        /// was not asked for.
+        checksum: Option<String>,
     }
 }

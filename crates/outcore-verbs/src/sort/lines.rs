@@ -136,6 +136,7 @@ pub(super) fn sort(
         host.show_plan(&plan);
     }
     lines.keep_plain(host, plain_for, || identity_of(host, args, text))?;
+    lines.job.options.sums_items = args.sums.checksum;
     lines.begin(host, json!({}));
     let run = |lines: &LineJob, dress: &Dress, order: &dyn SortKey, options| {
         run(host, args, lines, dress, order, options, debug.as_ref())
@@ -155,7 +156,7 @@ pub(super) fn sort(
         plan.beside(&mut summary.phases);
     }
     let done = LineDone::of_sort(&summary);
-    Ok(SortSummary::of(lines.report(host, unit, done)?))
+    Ok(SortSummary::of(lines.report(host, unit, done)?).with_totals(summary.totals))
 }
 
 /// Sorts or merges lines into the output.
@@ -563,12 +564,14 @@ fn check(
         return Ok(SortSummary {
             wrote: lines.report(host, "line", done)?,
             is_sorted: Some(true),
+            checksum: None,
         });
     };
     if args.gnu.check_silently || args.check == Some(CheckHow::Quiet) {
         return Ok(SortSummary {
             wrote: lines.report(host, "line", LineDone::default())?,
             is_sorted: Some(false),
+            checksum: None,
         });
     }
     let name = lines.name_of(&disorder.path);

@@ -6,10 +6,11 @@
 use std::path::PathBuf;
 
 use clap::{Args, ValueHint};
+use outcore::primitives::PartTotals;
 
 use crate::option::lines::{CheckHow, FormatArgs, GnuArgs, HeaderArgs, LineArgs, OrderArgs};
 use crate::option::tables::TableArgs;
-use crate::option::{JobArgs, ResumeArgs, TypeArgs, VerifyOutputArgs};
+use crate::option::{ChecksumArgs, JobArgs, ResumeArgs, TypeArgs, VerifyOutputArgs, checksum_text};
 use crate::report::{WriteSummary, report};
 
 const SORT_EXAMPLES: &str = "\
@@ -49,6 +50,7 @@ errors exit with 2, inputs are lines, and file names say nothing about contents 
     after_long_help = SORT_EXAMPLES,
     mut_arg("resume", |option| option.conflicts_with_all(["delete_input", "check", "check_silently"])),
     mut_arg("verify_output", |option| option.conflicts_with_all(["check", "check_silently"])),
+    mut_arg("checksum", |option| option.conflicts_with_all(["check", "check_silently", "merge"])),
 )]
 pub(crate) struct SortArgs {
     /// Files to sort, in order: lines, tables, records, .npy, or a manifest (.outcore.json) of
@@ -113,6 +115,8 @@ pub(crate) struct SortArgs {
     pub(crate) journal: ResumeArgs,
     #[command(flatten)]
     pub(crate) check_output: VerifyOutputArgs,
+    #[command(flatten)]
+    pub(crate) sums: ChecksumArgs,
     /// Print the plan (passes, buffers, predicted traffic and time), then run
     #[arg(long, help_heading = "Plan")]
     pub(crate) explain: bool,
@@ -138,6 +142,9 @@ report! {
         [wrote: WriteSummary],
         /// Whether the input is in order; none if it was sorted.
         is_sorted: Option<bool>,
+        /// The sum of the hashes of all items of the output, in hexadecimal, as `verify` computes
+        /// it; none if it was not asked for.
+        checksum: Option<String>,
     }
 }
 
@@ -147,6 +154,15 @@ impl SortSummary {
         SortSummary {
             wrote,
             is_sorted: None,
+            checksum: None,
+        }
+    }
+
+    /// The same with the totals of the output, if they were asked for.
+    pub(crate) fn with_totals(self, totals: Option<PartTotals>) -> Self {
+        SortSummary {
+            checksum: totals.map(checksum_text),
+            ..self
         }
     }
 }

@@ -75,6 +75,7 @@ fn check(host: &dyn Host, args: &SortArgs, resources: Resources) -> Result<SortS
     let checked = verdict.report;
     Ok(SortSummary {
         is_sorted: Some(true),
+        checksum: None,
         wrote: WriteSummary {
             records_in: Some(checked.used.records),
             data_bytes: checked.used.read_bytes,
@@ -242,6 +243,7 @@ fn prepare(host: &dyn Host, args: &SortArgs, resources: Resources) -> Result<Pre
         job.options.resume = Some(resources.resume_options(host.call(), String::new()));
     }
     job.options.verify_output = args.check_output.verify_output;
+    job.options.sums_items = args.sums.checksum;
     note_scratch(host, &resources, &target, &job);
     let spooled_bytes = spool.as_ref().map_or(0, |spool| spool.bytes);
     job.options.scratch_limit_bytes -= spooled_bytes.min(job.options.scratch_limit_bytes);
@@ -337,7 +339,8 @@ fn report(
         phases: Phase::of_engine(&done.phases),
         plan: Some(Plan::of(plan, plan)),
         ..WriteSummary::of_nothing(used, "record")
-    }))
+    })
+    .with_totals(done.totals))
 }
 
 /// Traffic and phases in words.

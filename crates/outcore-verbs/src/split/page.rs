@@ -11,7 +11,9 @@ use outcore_io::units;
 
 use crate::option::lines::{HeaderArgs, LineArgs, RowArgs};
 use crate::option::tables::TableArgs;
-use crate::option::{BadRowArgs, DriveArgs, RecordingArgs, ResourceArgs, TypeArgs, parse_count};
+use crate::option::{
+    BadRowArgs, DriveArgs, RecordingArgs, ResourceArgs, TypeArgs, checksum_text, parse_count,
+};
 use crate::report::{Place, WriteSummary, report};
 
 const SPLIT_EXAMPLES: &str = "\
@@ -195,10 +197,9 @@ impl SplitSummary {
 
     /// The same with the totals of the parts.
     pub(crate) fn with_totals(self, totals: &[PartTotals]) -> Self {
-        let checksum = |part: &PartTotals| format!("{:x}", part.checksum);
         SplitSummary {
             counts: totals.iter().map(|part| part.items).collect(),
-            checksums: totals.iter().map(checksum).collect(),
+            checksums: totals.iter().copied().map(checksum_text).collect(),
             ..self
         }
     }

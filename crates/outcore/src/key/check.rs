@@ -179,23 +179,11 @@ impl Checker {
         }
     }
 
-    /// Passes the number and the hash of each record, as the checksum counts it, to `visit`.
-    pub(crate) fn each_hash(&self, records: &[u8], mut visit: impl FnMut(usize, u64)) {
-        let record_bytes = self.order.record_bytes();
-        match record_bytes {
-            // A length known to the compiler keeps the hash of small records inline.
-            4 => each_hash_of(records.as_chunks::<4>().0, visit),
-            8 => each_hash_of(records.as_chunks::<8>().0, visit),
-            16 => each_hash_of(records.as_chunks::<16>().0, visit),
-            _ => {
-                for (number, record) in records.chunks_exact(record_bytes).enumerate() {
-                    let hash = match self.is_gensort {
-                        true => crc32fast::hash(record).into(),
-                        false => XxHash3_64::oneshot(record),
-                    };
-                    visit(number, hash);
-                }
-            }
+    /// Number and checksum of whole records.
+    pub(crate) fn totals_of(&self, records: &[u8]) -> PartTotals {
+        PartTotals {
+            items: (records.len() / self.order.record_bytes()) as u64,
+            checksum: self.checksum_of(records),
         }
     }
 
@@ -287,7 +275,8 @@ impl Checker {
         };
         for batch in records.chunks(BATCH * record_bytes) {
             if !self.options.order_only {
-                self.add_checksum(batch);
+                let sum = self.checksum_of(batch);
+                self.report.checksum = self.report.checksum.wrapping_add(sum);
             }
             if !self.options.unordered {
                 self.check_order(batch);
@@ -303,9 +292,10 @@ impl Checker {
         debug_assert_eq!(self.last, records[start..]);
     }
 
-    fn add_checksum(&mut self, records: &[u8]) {
+    /// The sum of the hashes of whole records.
+    fn checksum_of(&self, records: &[u8]) -> u128 {
         let record_bytes = self.order.record_bytes();
-        let sum = match record_bytes {
+        match record_bytes {
             // A length known to the compiler keeps the hash of small records inline.
             4 => sum_hashes(records.as_chunks::<4>().0),
             8 => sum_hashes(records.as_chunks::<8>().0),
@@ -318,8 +308,7 @@ impl Checker {
                 .chunks_exact(record_bytes)
                 .map(|record| u128::from(XxHash3_64::oneshot(record)))
                 .sum(),
-        };
-        self.report.checksum = self.report.checksum.wrapping_add(sum);
+        }
     }
 
     /// Compares the first words of adjacent records without branches; checks a pair again only if
@@ -409,12 +398,6 @@ struct Relation {
 }
 
 #[inline(always)]
-fn each_hash_of<const N: usize>(records: &[[u8; N]], mut visit: impl FnMut(usize, u64)) {
-    for (number, record) in records.iter().enumerate() {
-        visit(number, XxHash3_64::oneshot(record));
-    }
-}
-
 fn sum_hashes<const N: usize>(records: &[[u8; N]]) -> u128 {
     records
         .iter()

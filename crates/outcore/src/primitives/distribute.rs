@@ -120,11 +120,25 @@ where
 /// is that of the first one; it is meaningless if items are filtered.
 pub(crate) type BucketsOf<'a> = dyn Fn(u64, &[u8], &mut Vec<u32>) -> Result<()> + Sync + 'a;
 
+/// Sees the items of one piece that go to a bucket, on any thread.
+pub(crate) type OfBucket<'a> = dyn Fn(usize, &[u8]) + Sync + 'a;
+
 /// Distributes the items of `producer`.
 pub(crate) fn distribute_bytes(
     job: &Job,
     producer: &dyn Producer,
     buckets_of: &BucketsOf<'_>,
+    files: &BucketFiles,
+) -> Result<(Vec<u64>, Summary)> {
+    distribute_seen(job, producer, buckets_of, &|_, _| (), files)
+}
+
+/// As [`distribute_bytes`]; `see` gets all items, bucket by bucket.
+pub(crate) fn distribute_seen(
+    job: &Job,
+    producer: &dyn Producer,
+    buckets_of: &BucketsOf<'_>,
+    see: &OfBucket<'_>,
     files: &BucketFiles,
 ) -> Result<(Vec<u64>, Summary)> {
     let item_bytes = producer.item_bytes();
@@ -169,7 +183,11 @@ pub(crate) fn distribute_bytes(
         buckets_of(at.first, &area[..len], &mut buckets)?;
         let half = area.len() / 32 * 16;
         let (items, sorted) = area.split_at_mut(half);
-        scatter(&items[..len], item_bytes, &buckets, outs, sorted, half)
+        let runs = scatter(&items[..len], item_bytes, &buckets, outs, sorted, half)?;
+        for run in &runs {
+            see(run.out, &area[run.start..run.start + run.len_bytes]);
+        }
+        Ok(runs)
     };
     let placing = Placing {
         arrange: &arrange,

@@ -21,7 +21,7 @@ use std::sync::{Mutex, PoisonError};
 
 use twox_hash::XxHash3_64;
 
-use super::distribute::{BucketFiles, distribute_bytes};
+use super::distribute::{BucketFiles, distribute_seen};
 use super::summary::Summary;
 use super::table::Table;
 use crate::job::Job;
@@ -33,8 +33,10 @@ use crate::key::sort_key::{NoKey, SortKey, Tie};
 use outcore_io::{Error, Result};
 
 const ROUTE: &str = "route to parts";
-/// Up to this many splitters are scanned; more are searched.
-const SCANNED_MAX: usize = 32;
+/// Records whose words stay in the first-level cache.
+const BATCH: usize = 512;
+/// Up to this many splitters are compared with all words of a batch; more are searched.
+const COMPARED_MAX: usize = 12;
 
 /// One of `parts` parts, at random, for the item at `position` of its input.
 pub fn random_part(seed: u64, position: u64, parts: usize) -> usize {
@@ -101,30 +103,40 @@ impl RecordRanges {
     /// Appends the part of each record.
     fn parts_of(&self, records: &[u8], into: &mut Vec<u32>) {
         let mask = self.order.key_mask(0);
+        let record_bytes = self.order.record_bytes();
         let first = into.len();
-        self.order.each_word(records, 0, |_, word| {
-            into.push(self.ends_below(word & mask) as u32);
-        });
+        into.resize(first + records.len() / record_bytes, 0);
+        let batches = records.chunks(BATCH * record_bytes);
+        for (batch, parts) in batches.zip(into[first..].chunks_mut(BATCH)) {
+            let mut words = [0; BATCH];
+            let words = &mut words[..parts.len()];
+            self.order.fill_words(batch, 0, words);
+            words.iter_mut().for_each(|word| *word &= mask);
+            self.count_below(words, parts);
+        }
         if self.is_short {
             return;
         }
-        let records = records.chunks_exact(self.order.record_bytes());
+        let records = records.chunks_exact(record_bytes);
         for (part, record) in into[first..].iter_mut().zip(records) {
             *part = self.part_of(record, *part as usize) as u32;
         }
     }
 
-    /// The number of splitters whose first word is at most `word`.
-    #[inline]
-    fn ends_below(&self, word: u64) -> usize {
-        match self.words.len() {
-            // A scan of a few words has no branches to mispredict.
-            0..=SCANNED_MAX => self
-                .words
-                .iter()
-                .map(|splitter| usize::from(*splitter <= word))
-                .sum(),
-            _ => self.words.partition_point(|splitter| *splitter <= word),
+    /// Sets each of `parts` to the number of splitters whose first word is at most the word in the
+    /// same place.
+    fn count_below(&self, words: &[u64], parts: &mut [u32]) {
+        if self.words.len() <= COMPARED_MAX {
+            // One splitter with many words: independent steps without branches.
+            for splitter in &self.words {
+                for (part, word) in parts.iter_mut().zip(words) {
+                    *part += u32::from(*splitter <= *word);
+                }
+            }
+            return;
+        }
+        for (part, word) in parts.iter_mut().zip(words) {
+            *part = self.words.partition_point(|splitter| splitter <= word) as u32;
         }
     }
 
@@ -176,8 +188,6 @@ pub(crate) fn route_records(
     let checker = Checker::new(table.format(), options);
     let totals = Mutex::new(vec![PartTotals::default(); parts]);
     let buckets_of = |first: u64, items: &[u8], into: &mut Vec<u32>| {
-        let mut found = vec![PartTotals::default(); parts];
-        let start = into.len();
         match route {
             RecordRoute::Ranges(ranges) => ranges.parts_of(items, into),
             RecordRoute::Random { seed } => {
@@ -185,19 +195,15 @@ pub(crate) fn route_records(
                 into.extend(positions.map(|position| random_part(*seed, position, parts) as u32));
             }
         }
-        let numbers = &into[start..];
-        checker.each_hash(items, |number, hash| {
-            found[numbers[number] as usize].add(PartTotals {
-                items: 1,
-                checksum: hash.into(),
-            });
-        });
-        let mut totals = totals.lock().unwrap_or_else(PoisonError::into_inner);
-        let pairs = totals.iter_mut().zip(found);
-        pairs.for_each(|(total, found)| total.add(found));
         Ok(())
     };
-    let (_, done) = distribute_bytes(job, table, &buckets_of, files)?;
+    // The items of a part are together here, and in the cache.
+    let see = |part: usize, items: &[u8]| {
+        let found = checker.totals_of(items);
+        let mut totals = totals.lock().unwrap_or_else(PoisonError::into_inner);
+        totals[part].add(found);
+    };
+    let (_, done) = distribute_seen(job, table, &buckets_of, &see, files)?;
     let totals = totals.into_inner();
     Ok((totals.unwrap_or_else(PoisonError::into_inner), done))
 }

@@ -38,7 +38,7 @@ use crate::ends::{
     DriveTraffic, Input, Output, Phase, Phases, check_unchanged, interleave, open_inputs,
 };
 use crate::job::{Job, JobSize};
-use crate::key::check::CheckOptions;
+use crate::key::check::{CheckOptions, PartTotals};
 use crate::key::record::RecordFormat;
 use crate::partition::Partition;
 use crate::partition::checkpoint::Checkpoints;
@@ -108,6 +108,8 @@ pub struct ShuffleSummary {
     pub drives: Vec<DriveTraffic>,
     /// The plan it followed.
     pub plan: ShufflePlan,
+    /// The totals of the items, if they were asked for.
+    pub totals: Option<PartTotals>,
 }
 
 /// State that all threads of a shuffle share.
@@ -116,7 +118,7 @@ pub(super) struct Shared<'a, R> {
     plan: &'a ShufflePlan,
     tree: Tree,
     records: &'a R,
-    /// Sums the records that are read, if the output is read back.
+    /// Sums the records that are read, if the output is read back or the totals are reported.
     tally: Option<&'a Tally>,
 }
 
@@ -201,7 +203,7 @@ fn shuffle_large(
     if job.options.resume.is_some() {
         return Err(refused("a shuffle of large records cannot be resumed"));
     }
-    if job.options.verify_output {
+    if job.options.verify_output || job.options.sums_items {
         let cause = format!("a shuffle of records of {record_bytes} bytes cannot be verified");
         return Err(Error::usage(VERIFY_OUTPUT, cause).hint("leave out the check of the output"));
     }
@@ -378,6 +380,7 @@ fn run<R: Records>(
         journal,
         read_back: tally
             .as_ref()
+            .filter(|_| whole_job.options.verify_output)
             .map(|(tally, format)| read_back_of(tally, format, options.unit)),
         ..Unnamed::of(staged, written)
     };
@@ -385,7 +388,10 @@ fn run<R: Records>(
     // Its memory is free for the check of the output.
     drop(planned);
     let served = ends.close(whole_job, phases, unnamed, scratch, false, &plan.phases)?;
-    Ok(summary(served, written.items, written.bytes, plan))
+    Ok(ShuffleSummary {
+        totals: tally.as_ref().map(|(tally, _)| tally.totals()),
+        ..summary(served, written.items, written.bytes, plan)
+    })
 }
 
 /// The tally of a job that reads its output back, and the format of records.
@@ -447,6 +453,7 @@ fn summary(served: Served, records: u64, bytes: u64, plan: ShufflePlan) -> Shuff
         phases: served.phases,
         drives: served.drives,
         plan,
+        totals: None,
     }
 }
 

@@ -37,7 +37,7 @@ use self::splitters::KeySplitters;
 use self::task::sort_buckets;
 use crate::ends::{DriveTraffic, Input, Output, Phase, Phases};
 use crate::job::{Job, JobSize, Layout};
-use crate::key::check::CheckOptions;
+use crate::key::check::{CheckOptions, PartTotals};
 use crate::key::order::{Order, OrderOptions};
 use crate::key::record::RecordFormat;
 use crate::key::scalar::{ScalarClass, ScalarOrder};
@@ -98,6 +98,8 @@ pub struct SortSummary {
     pub drives: Vec<DriveTraffic>,
     /// The plan it followed.
     pub plan: Option<SortPlan>,
+    /// The totals of the output, if they were asked for.
+    pub totals: Option<PartTotals>,
 }
 
 /// Sorts `inputs`, in the given order, into `output`.
@@ -240,6 +242,7 @@ where
         None => Vec::new(),
     };
     let tally = tally_of(job, format)?;
+    let sums_kept = options.unique || !job.options.verify_output;
     let resumed = Resumed::begin(job, output, identity)?;
     let whole_job = &resumed.job(job);
     let job = whole_job;
@@ -289,8 +292,8 @@ where
         elements,
         plan: &plan,
         consumed: consumed.map(|consumed| (consumed, staged.as_ref())),
-        read: tally.as_ref().filter(|_| !options.unique),
-        kept: tally.as_ref().filter(|_| options.unique),
+        read: tally.as_ref().filter(|_| !sums_kept),
+        kept: tally.as_ref().filter(|_| sums_kept),
     };
     job.control.begin_phase("sample", 0);
     let sample = source.sample(&shared, &ends)?;
@@ -317,6 +320,7 @@ where
         journal,
         read_back: tally
             .as_ref()
+            .filter(|_| whole_job.options.verify_output)
             .map(|tally| read_back_of(tally, format, options)),
         ..Unnamed::of(staged, written)
     };
@@ -324,7 +328,10 @@ where
     // Its memory is free for the check of the output.
     drop(planned);
     let served = ends.close(whole_job, phases, unnamed, scratch, is_consumed, predicted)?;
-    Ok(summary(served, written.items, splits, plan))
+    Ok(SortSummary {
+        totals: tally.as_ref().map(Tally::totals),
+        ..summary(served, written.items, splits, plan)
+    })
 }
 
 /// The request for the output of a sort of this amount.
@@ -339,7 +346,7 @@ fn request_of(amount: &Amount, options: SortOptions) -> StageRequest {
     }
 }
 
-/// The tally of a job that reads its output back.
+/// The tally of a job that reads its output back, or reports the totals of its items.
 ///
 /// # Errors
 /// Usage: a resumed run has not read everything itself.
@@ -349,7 +356,11 @@ pub(crate) fn tally_of(job: &Job, format: &RecordFormat) -> Result<Option<Tally>
         let cause = "an output that a killed run has begun cannot be verified";
         return Err(refused(cause));
     }
-    Ok(options.verify_output.then(|| Tally::of_records(format)))
+    if options.sums_items && options.resume.is_some() {
+        return Err(refused("a killed run has seen items that are not summed"));
+    }
+    let is_summed = options.verify_output || options.sums_items;
+    Ok(is_summed.then(|| Tally::of_records(format)))
 }
 
 /// The check of the sorted output.
@@ -390,6 +401,7 @@ fn summary(served: Served, records: u64, splits: u32, plan: SortPlan) -> SortSum
         phases: served.phases,
         drives: served.drives,
         plan: Some(plan),
+        totals: None,
     }
 }
 

@@ -21,6 +21,7 @@ use crate::partition::task::{
     BucketTask, BucketWork, ItemPlace, Loaded, Spot, TaskMemory, TaskWorker, Tasks, gather,
     run_tasks, take_over, tasks_in_order,
 };
+use crate::read_back::Tally;
 use outcore_io::Result;
 use outcore_io::memory::{Buf, Pool};
 use outcore_io::output::StagedOutput;
@@ -275,16 +276,20 @@ where
             entries.dedup_by(|b, a| elements.is_same_key(record(a), record(b)));
         }
         let spot = self.place(worker, &loaded, &area, &mut entries)?;
-        for entry in entries.iter().filter(|_| self.shared.kept.is_some()) {
-            let at = entry.at_bytes as usize;
-            self.note_kept(&area[at..at + element_bytes]);
-        }
+        let mut summed = self.shared.kept.and_then(Tally::checker);
         // The next byte to write: an entry and an offset inside its record.
         let mut next = ItemPlace::default();
         let range = |entry: Entry| (entry.at_bytes as usize, element_bytes);
         worker.emit(spot, |out| {
-            (_, next) = gather(&area, &entries, range, next, out);
+            let filled;
+            (filled, next) = gather(&area, &entries, range, next, out);
+            if let Some(summed) = &mut summed {
+                summed.push(&out[..filled]);
+            }
         })?;
+        if let (Some(tally), Some(summed)) = (self.shared.kept, &summed) {
+            tally.take_checked(summed);
+        }
         entries.clear();
         self.entries = entries;
         Ok(())

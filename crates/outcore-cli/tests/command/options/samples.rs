@@ -3,7 +3,7 @@
 //! Contract: every exception names its reason.
 
 /// Options that change no result, and why; `*` stands for every kind.
-pub(super) const NEUTRAL: [(&str, &str); 29] = [
+pub(super) const NEUTRAL: [(&str, &str); 30] = [
     (
         "memory_bytes",
         "how much memory may be used, not the result",
@@ -24,6 +24,7 @@ pub(super) const NEUTRAL: [(&str, &str); 29] = [
     ),
     ("resume", "how a killed run continues, not the result"),
     ("verify_output", "checks the result"),
+    ("checksum", "is reported beside the result"),
     ("explain", "shows a plan on standard error"),
     ("trace", "records the I/O of the run in a file of its own"),
     ("json", "the form of the report"),

@@ -13,7 +13,6 @@
 
 use std::cmp::Ordering;
 
-use super::SideCounts;
 use super::files::{self, FileReader, FileSizes, LineFile};
 use super::offset_value::Coding;
 use super::sort::check_output;
@@ -271,7 +270,6 @@ fn merge_at_once(
         lines_in,
         lines_out: written.items,
         skipped,
-        sides: SideCounts::default(),
         bytes_out: written.bytes,
         seconds: served.seconds,
         read_bytes: served.read_bytes,
@@ -280,7 +278,7 @@ fn merge_at_once(
         scratch_bytes: served.scratch_bytes,
         drives: served.drives,
         phases: served.phases,
-        plan: None,
+        ..LineSummary::default()
     })
 }
 

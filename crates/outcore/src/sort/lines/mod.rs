@@ -54,6 +54,7 @@ pub(crate) use refs::{AnyTie, REF_BYTES, Ref, sort_refs};
 pub(crate) use sort::sample_lengths;
 
 use crate::ends::{DriveTraffic, Phase};
+use crate::key::check::PartTotals;
 use outcore_io::output::Room;
 
 /// Handling of lines without a key.
@@ -247,4 +248,6 @@ pub struct LineSummary {
     pub drives: Vec<DriveTraffic>,
     /// The plan of a sort.
     pub plan: Option<LinePlan>,
+    /// The totals of the output, if they were asked for.
+    pub totals: Option<PartTotals>,
 }

@@ -64,5 +64,6 @@ pub fn select_lines(
         lines_out: second.lines_out,
         sides: second.sides,
         bytes_out: second.bytes_out,
+        totals: second.totals,
     })
 }

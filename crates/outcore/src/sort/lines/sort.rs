@@ -254,6 +254,7 @@ pub(super) fn sort_from<S: ItemSource>(
         None => Resumed::begin(job, output, identity_of(job, options))?,
     };
     let tally = tally_of(job, options, rows)?;
+    let sums_kept = options.is_thinned() || !job.options.verify_output;
     let longest = source.longest().or(resumed.longest());
     let whole_job = &resumed.job(job);
     let job = whole_job;
@@ -308,8 +309,8 @@ pub(super) fn sort_from<S: ItemSource>(
         rows,
         skipped: AtomicU64::new(0),
         sides: Default::default(),
-        read: tally.as_ref().filter(|_| !options.is_thinned()),
-        kept: tally.as_ref().filter(|_| options.is_thinned()),
+        read: tally.as_ref().filter(|_| !sums_kept),
+        kept: tally.as_ref().filter(|_| sums_kept),
     };
     let splitters = choose_splitters(&context, &sample);
     let kept = journal.as_ref().and(rows).and_then(RowSink::staged);
@@ -340,13 +341,18 @@ pub(super) fn sort_from<S: ItemSource>(
     let end = sorted.rows_end(&ends, record, scratch.into_made());
     let scratch_bytes = end.scratch.as_ref().map_or(0, Scratch::peak_bytes);
     let (record, scratch) = end.kept_by(journal);
-    let read_back = (tally.as_ref()).map(|tally| read_back_of(tally, order, options));
+    let read_back = (tally.as_ref())
+        .filter(|_| whole_job.options.verify_output)
+        .map(|tally| read_back_of(tally, order, options));
     let unnamed = sorted.unnamed(staged, record, read_back);
     // Its memory is free for the check of the output.
     drop(planned);
     let mut served = ends.close(whole_job, phases, unnamed, scratch, false, &plan.phases)?;
     served.scratch_bytes = scratch_bytes;
-    Ok(sorted.summary(served, plan))
+    Ok(LineSummary {
+        totals: tally.as_ref().map(Tally::totals),
+        ..sorted.summary(served, plan)
+    })
 }
 
 /// Where parts of rows may end in a job with a journal, in bytes of all rows. A part ends after a
@@ -364,7 +370,8 @@ fn part_bounds(context: &Context<'_>, buckets: &[LineBucket]) -> Option<Vec<u64>
     Some(ends.collect())
 }
 
-/// The tally of a job that reads its output back; rows of a sink are not an output.
+/// The tally of a job that reads its output back, or reports the totals of its lines; rows of a
+/// sink are not an output.
 ///
 /// # Errors
 /// Usage: the output has other lines than the input, or a killed run has written a part of it.
@@ -373,7 +380,8 @@ fn tally_of(
     options: LineSortOptions,
     rows: Option<&dyn RowSink>,
 ) -> Result<Option<Tally>> {
-    if !job.options.verify_output || rows.is_some() {
+    let is_summed = job.options.verify_output || job.options.sums_items;
+    if !is_summed || rows.is_some() {
         return Ok(None);
     }
     let cause = match options.adds_bytes() || options.places != Places::None {
@@ -479,6 +487,7 @@ impl Sorted {
             drives: served.drives,
             phases: served.phases,
             plan: Some(plan),
+            totals: None,
         }
     }
 }

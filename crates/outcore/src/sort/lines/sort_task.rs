@@ -432,7 +432,7 @@ impl BucketWork<TableLines> for Sorting<'_, '_> {
             }
             None => {
                 if let Some(tally) = self.context.kept {
-                    refs.iter().for_each(|r| tally.take_line(r.bytes(&area), 1));
+                    tally.take_lines(refs.iter().map(|r| r.bytes(&area)));
                 }
                 let counts = self.context.options.counts();
                 let gather = Gather::new(&area, framing, &refs, count, counts)
