@@ -162,6 +162,8 @@ pub struct Scratch {
     is_sealed: AtomicBool,
     /// Whether a journal vouches for extents.
     is_vouched: AtomicBool,
+    /// Whether logs stay until the end.
+    is_held: AtomicBool,
     limit_bytes: u64,
     /// Expected size of one log.
     expected_bytes: u64,
@@ -273,6 +275,7 @@ impl Scratch {
             bands: sizes.bands,
             is_sealed: AtomicBool::new(false),
             is_vouched: AtomicBool::new(false),
+            is_held: AtomicBool::new(false),
             limit_bytes: sizes.limit_bytes,
             expected_bytes: block_ceil(drive_bytes / sizes.bands as u64),
             device: Arc::clone(volume.device()),
@@ -283,6 +286,11 @@ impl Scratch {
     /// From now on a journal vouches for extents, so that no freed extent is reused.
     pub fn vouch(&self) {
         self.is_vouched.store(true, Ordering::Release);
+    }
+
+    /// From now on logs stay until the end, even if all of them has been read.
+    pub fn hold_logs(&self) {
+        self.is_held.store(true, Ordering::Release);
     }
 
     /// Makes everything that was written durable; no write may be in flight.
@@ -352,7 +360,15 @@ impl Scratch {
         }
     }
 
+    /// Whether it is sealed.
+    pub fn is_sealed(&self) -> bool {
+        self.is_sealed.load(Ordering::Acquire)
+    }
+
     fn remove_log(&self, log: &LogFile) {
+        if self.is_held.load(Ordering::Acquire) {
+            return;
+        }
         if !log.is_gone.swap(true, Ordering::AcqRel) {
             // If the log cannot be removed now, it is removed with the directory.
             let _ = self.device.remove(&log.file.path);

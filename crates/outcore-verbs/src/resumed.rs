@@ -5,13 +5,14 @@
 //! that. If a run fails for a reason that may pass, it prints that it can be continued. Inputs must
 //! be files that can be read again, and the output one file that the engine writes.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use outcore::{ANOTHER_JOB, Error, GIVE_UP, Kind, Result};
 use outcore_front::content::Recognition;
 use outcore_front::inputs::{self, Source};
 use outcore_front::output::Target;
 use outcore_front::text::output::PlainFor;
+use outcore_io::drive::link::real_path;
 use outcore_io::drive::objects::is_object;
 use outcore_io::drive::private_dir::is_in_private_dir;
 use outcore_io::output::parent_of;
@@ -149,6 +150,32 @@ pub(crate) fn check_plain(output: &Path) -> Result<()> {
     }
 }
 
+/// The value of an option, for the comparison with a killed job. A path stands for the file to which
+/// it leads, every other value for itself.
+pub(crate) struct OptionValue<'v, T> {
+    pub value: &'v T,
+}
+
+impl OptionValue<'_, PathBuf> {
+    pub(crate) fn said(&self) -> String {
+        match self.value.exists() {
+            true => format!("{:?}", real_path(self.value)),
+            false => format!("{:?}", self.value),
+        }
+    }
+}
+
+/// All other values.
+pub(crate) trait SaidByDebug {
+    fn said(&self) -> String;
+}
+
+impl<T: std::fmt::Debug> SaidByDebug for OptionValue<'_, T> {
+    fn said(&self) -> String {
+        format!("{:?}", self.value)
+    }
+}
+
 /// The options of a verb, for the comparison with a killed job: one named field of the verb's
 /// arguments per option. A field that is not listed does not compile.
 macro_rules! job_options {
@@ -156,7 +183,11 @@ macro_rules! job_options {
         let Self { $($field,)* journal: _, $($($other: _,)*)? } = $args;
         vec![$(outcore::passes::JobOption {
             name: job_options!(@name $field $(, $name)?),
-            value: format!("{:?}", $field),
+            value: {
+                #[allow(unused_imports)]
+                use $crate::resumed::SaidByDebug as _;
+                $crate::resumed::OptionValue { value: $field }.said()
+            },
         }),*]
     }};
     (@name $field:ident) => { stringify!($field) };

@@ -17,7 +17,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 pub use crate::layout::{InputPlace, Layout, OutputPlaces};
-use crate::states::{PassState, States};
+use crate::states::{PassState, RestoredState, States};
 use outcore_io::config::IoMode;
 use outcore_io::drive::os::OsDevice;
 use outcore_io::drive::rates::bits;
@@ -513,11 +513,18 @@ impl Job {
     pub fn restore_state<S: PassState>(&self, state: &mut S) -> Result<bool> {
         match &self.states {
             Some(states) => {
-                let is_restored = states.restore(|| self.control.check(), state)?;
-                if is_restored && let Some(remark) = states.take_remark() {
+                let restored = states.restore(|| self.control.check(), state)?;
+                if restored == Some(RestoredState::Previous) {
+                    let what =
+                        "the last state of the killed run is damaged; the one before is whole";
+                    self.control.note(what.to_owned());
+                }
+                if restored.is_some()
+                    && let Some(remark) = states.take_remark()
+                {
                     self.control.note(remark);
                 }
-                Ok(is_restored)
+                Ok(restored.is_some())
             }
             None => Ok(false),
         }

@@ -18,7 +18,7 @@ use crate::partition::restored::{
     FINISHED, Finished, IDENTITY, Identity, IdentityOption, RESUME, another_job,
 };
 use crate::partition::resume::{NOTHING_VOUCHED, continues, dir_of, key_of, mark_of};
-use crate::states::{Keeping, STATE, StateRecord, States};
+use crate::states::{Keeping, LastStates, STATE, StateRecord, States};
 use outcore_io::drive::link::file_behind;
 use outcore_io::drive::{Access, PrivateDir};
 use outcore_io::journal::{self, Journal, JournalEnd, KINDS_FROM, Progress};
@@ -55,6 +55,8 @@ pub struct JobOption {
 struct Found {
     identity: Identity,
     last: Option<StateRecord>,
+    /// The state before, in the other file.
+    previous: Option<StateRecord>,
     finished: Option<Finished>,
     end: JournalEnd,
 }
@@ -62,11 +64,12 @@ struct Found {
 impl Found {
     /// Reads a journal; `None` if it vouches for nothing.
     fn read(dir: &PrivateDir) -> Result<Option<Self>> {
-        let (mut identity, mut last, mut finished) = (None, None, None);
+        let (mut identity, mut finished) = (None, None);
+        let mut states = LastStates::default();
         let end = journal::read(dir, |record| {
             match record.kind {
                 IDENTITY => identity = Some(record.value()?),
-                STATE => last = Some(record.value()?),
+                STATE => states.add(record.value()?),
                 FINISHED => finished = Some(record.value()?),
                 kind if kind >= KINDS_FROM => {
                     let difference = "it divided its data, and this one reads them in passes";
@@ -78,7 +81,8 @@ impl Found {
         })?;
         let found = end.zip(identity).map(|(end, identity)| Found {
             identity,
-            last,
+            last: states.last,
+            previous: states.previous,
             finished,
             end,
         });
@@ -135,12 +139,14 @@ impl KeptPasses {
         if !folder.exists() {
             dir.make_folder(Path::new(RESULT))?;
         }
+        let (last, previous) = found.map_or((None, None), |found| (found.last, found.previous));
         let keeping = Keeping {
             volume,
             mark,
             dir,
             journal,
-            last: found.and_then(|found| found.last),
+            last,
+            previous,
             remark,
         };
         let states = Arc::new(States::new(keeping, &job.budget)?);
@@ -239,7 +245,14 @@ fn find(
                         let what = "the killed run had put its output in place; nothing is written";
                         job.control.note(what.to_owned());
                     }
-                    if found.last.as_ref().is_none_or(|last| last.is_in(&dir)) {
+                    let is_there = |state: &StateRecord| state.is_in(&dir);
+                    let had_state = found.last.is_some();
+                    found.previous = found.previous.filter(is_there);
+                    found.last = found
+                        .last
+                        .filter(is_there)
+                        .or_else(|| found.previous.take());
+                    if found.last.is_some() || !had_state {
                         return Ok((dir, Some(found)));
                     }
                     let what = "the state of the killed job is gone; it begins anew";

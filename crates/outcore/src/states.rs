@@ -4,9 +4,10 @@
 //! needs nothing else. [`States::keep`] writes it to one of two files in the job's private
 //! directory, in turn, and syncs it; then the journal vouches for it, with a checksum. So the
 //! previous state is whole until the new one counts. [`States::restore`] reads the last state that
-//! the journal vouches for; another checksum is an error. A state is kept if [`COST_PARTS`] times
-//! the duration of the last one has passed, so states take about 2 % of the time. For the first
-//! state, that duration is an estimate.
+//! the journal vouches for. If its checksum differs, it reads the state before, which is whole
+//! unless the next one was begun; without a whole state, it fails. A state is kept if
+//! [`COST_PARTS`] times the duration of the last one has passed, so states take about 2 % of the
+//! time. For the first state, that duration is an estimate.
 //!
 //! With the first state the directory is marked: from then on it stays if the job fails or is
 //! killed.
@@ -30,7 +31,7 @@ use outcore_io::journal::{Journal, KINDS_FROM, Progress};
 use outcore_io::memory::{BLOCK_BYTES, Budget, Pool, block_ceil};
 use outcore_io::port::{Volume, VolumeFile};
 use outcore_io::transfers::{ReadRange, Transfers};
-use outcore_io::{Error, Result};
+use outcore_io::{Error, Kind, Result};
 
 /// The kind of record that vouches for a state.
 pub(crate) const STATE: u32 = KINDS_FROM + 64;
@@ -179,6 +180,8 @@ struct Kept {
     files: [Option<StateFile>; 2],
     /// The last state that the journal vouches for.
     last: Option<StateRecord>,
+    /// The state before that of a dead run, in the other file.
+    previous: Option<StateRecord>,
     /// When the last state was kept, and how long that took.
     ended: Instant,
     took: Option<Duration>,
@@ -187,6 +190,34 @@ struct Kept {
     remark: Option<String>,
     /// Bytes of states that were read and written.
     moved: Moved,
+}
+
+/// The last states that a journal vouches for.
+#[derive(Default)]
+pub(crate) struct LastStates {
+    pub(crate) last: Option<StateRecord>,
+    /// The one before, in the other file.
+    pub(crate) previous: Option<StateRecord>,
+}
+
+impl LastStates {
+    /// Adds the next record of the journal.
+    pub(crate) fn add(&mut self, record: StateRecord) {
+        // A state in the file of the last one replaces it.
+        let is_other = |last: &StateRecord| last.file != record.file;
+        if let Some(last) = self.last.take_if(|last| is_other(last)) {
+            self.previous = Some(last);
+        }
+        self.last = Some(record);
+    }
+}
+
+/// Which state of a dead run was restored.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum RestoredState {
+    Last,
+    /// The one before: the last one is damaged.
+    Previous,
 }
 
 struct StateFile {
@@ -209,8 +240,9 @@ pub(crate) struct Keeping {
     pub(crate) mark: Resumable,
     pub(crate) dir: PrivateDir,
     pub(crate) journal: Journal,
-    /// The state of the dead run.
+    /// The state of the dead run, and the one before.
     pub(crate) last: Option<StateRecord>,
+    pub(crate) previous: Option<StateRecord>,
     /// The remark on a run that continues the dead one.
     pub(crate) remark: Option<String>,
 }
@@ -241,6 +273,7 @@ impl States {
             dir,
             journal,
             last,
+            previous,
             remark,
         } = keeping;
         Ok(States {
@@ -253,6 +286,7 @@ impl States {
                 journal: Some(journal),
                 files: [None, None],
                 last,
+                previous,
                 ended: Instant::now(),
                 took: None,
                 remark,
@@ -302,8 +336,8 @@ impl States {
         self.kept().moved
     }
 
-    /// Restores `state` from the last state that the journal vouches for, if that has the same
-    /// name; returns whether it has.
+    /// Restores `state` from the last state that the journal vouches for, or from the one before if
+    /// that is damaged. Returns which of them it was, if any has this name.
     ///
     /// # Errors
     /// Corrupt: the state is damaged, or is that of another job. The device's error; the errors of
@@ -312,15 +346,40 @@ impl States {
         &self,
         check: impl Fn() -> Result<()>,
         state: &mut S,
-    ) -> Result<bool> {
+    ) -> Result<Option<RestoredState>> {
         let mut kept = self.kept();
         let last = kept.last.clone();
-        let Some(record) = last.filter(|last| last.name == S::NAME) else {
-            return Ok(false);
+        let Some(last) = last.filter(|last| last.name == S::NAME) else {
+            return Ok(None);
         };
+        let damage = match self.restore_from(&mut kept, &last, &check, state) {
+            Ok(()) => return Ok(Some(RestoredState::Last)),
+            Err(error) if error.kind() == Kind::Corrupt => error,
+            Err(error) => return Err(error),
+        };
+        let previous = kept.previous.take();
+        let Some(previous) = previous.filter(|previous| previous.name == S::NAME) else {
+            return Err(damage);
+        };
+        // The next state goes to the file of the damaged one.
+        kept.last = Some(previous.clone());
+        match self.restore_from(&mut kept, &previous, &check, state) {
+            Err(error) if error.kind() == Kind::Corrupt => Err(damage),
+            restored => restored.map(|()| Some(RestoredState::Previous)),
+        }
+    }
+
+    /// The same from the state with this `record`.
+    fn restore_from<S: PassState>(
+        &self,
+        kept: &mut Kept,
+        record: &StateRecord,
+        check: &impl Fn() -> Result<()>,
+        state: &mut S,
+    ) -> Result<()> {
         let facts = serde_json::from_str(&record.facts);
         state.take(facts.map_err(|error| damaged(&error.to_string()))?);
-        let file = self.file(&mut kept, record.file)?.file.clone();
+        let file = self.file(kept, record.file)?.file.clone();
         let mut columns = state.columns();
         let lens = columns.iter().map(|column| column.len_bytes() as u64);
         if !lens.eq(record.columns.iter().map(|column| column.len_bytes)) {
@@ -328,7 +387,7 @@ impl States {
         }
         let mut start_bytes = 0;
         for (column, record) in columns.iter_mut().zip(&record.columns) {
-            let checksum = self.read(&check, &file, start_bytes, column)?;
+            let checksum = self.read(check, &file, start_bytes, column)?;
             if checksum != record.checksum {
                 return Err(damaged("it differs from what was written").path(&file.path));
             }
@@ -336,7 +395,7 @@ impl States {
         }
         kept.moved.read_bytes += start_bytes;
         kept.ended = Instant::now();
-        Ok(true)
+        Ok(())
     }
 
     /// Reads a column; returns its checksum.
@@ -474,7 +533,8 @@ impl States {
 
     /// One of the two files, open.
     fn file<'k>(&self, kept: &'k mut Kept, number: usize) -> Result<&'k mut StateFile> {
-        let is_vouched = kept.last.as_ref().is_some_and(|last| last.file == number);
+        let known = kept.last.iter().chain(&kept.previous);
+        let is_vouched = known.into_iter().any(|state| state.file == number);
         let Kept { dir, files, .. } = kept;
         let slot = &mut files[number];
         if let Some(file) = slot {
@@ -484,7 +544,7 @@ impl States {
             return Err(Error::usage(RESUME, "the job has ended"));
         };
         let path = path_in(dir, number);
-        let access = match is_vouched {
+        let access = match is_vouched && path.exists() {
             true => Access::Update,
             false => {
                 if path.exists() {

@@ -11,6 +11,7 @@ use super::inputs::NoTable;
 use super::request::Settled;
 use super::{Request, WriteSummary, keys_of, run};
 use crate::host::{Host, Weight};
+use crate::option::ResumeArgs;
 use crate::option::tables::TableFileArgs;
 use crate::verb::{Inputs, Verb, Words};
 use crate::wording::{Said, headline, say};
@@ -56,6 +57,8 @@ pub(crate) struct WindowArgs {
     /// Write only the first N rows of each group
     #[arg(long, value_name = "N")]
     pub(crate) first: Option<u64>,
+    #[command(flatten)]
+    pub(crate) journal: ResumeArgs,
 }
 
 /// The verb.
@@ -85,7 +88,10 @@ impl Verb for Window {
         }
         let text = settled.text.needing_keys(&wanted.by)?;
         let text = text.needing_keys(&wanted.order)?;
-        let request = Request::of(&args.files, &text);
+        let request = Request {
+            keeps_journal: args.journal.resume,
+            ..Request::of(&args.files, &text)
+        };
         let ran = run(host, &request, settled.resources, |job, ends| {
             jobs::window(job, ends, &wanted)
         })?;

@@ -27,11 +27,22 @@ pub(crate) struct InputRun {
     pub(crate) bytes: u32,
 }
 
+/// The copy of a segment in memory on scratch, with its checksum as for any segment there.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct ScratchCopy {
+    pub(crate) address: ScratchAddress,
+    pub(crate) checksum: u64,
+}
+
 /// Where a segment's bytes are.
 #[derive(Debug)]
 pub(crate) enum Location {
     /// In memory, from the start of the buffer.
-    Memory(Buf),
+    Memory {
+        buf: Buf,
+        /// Its copy, which only a run that continues this one reads.
+        copy: Option<Box<ScratchCopy>>,
+    },
     /// On scratch, from the start of the address; the checksum is over the payload.
     Scratch {
         address: ScratchAddress,
@@ -55,6 +66,13 @@ pub(crate) struct Segment {
     pub(crate) is_continued: bool,
     /// Runs of the input, in the order of the payload; empty unless the job is ordered.
     pub(crate) input_runs: Box<[InputRun]>,
+}
+
+impl Location {
+    /// In memory only.
+    pub(crate) fn memory(buf: Buf) -> Self {
+        Location::Memory { buf, copy: None }
+    }
 }
 
 impl Segment {

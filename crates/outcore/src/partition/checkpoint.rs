@@ -2,13 +2,16 @@
 //!
 //! Contract: a checkpoint is due after a part of the data ([`PARTS`]). If the last one was not
 //! [`SHORT`], [`COST_PARTS`] times its duration must also have passed, so that checkpoints take
-//! about 2 % of the time. Then each thread ends its writes in flight and joins the meeting. The
-//! last one to join syncs the files, records the progress of all, and commits the journal; only
-//! then do the threads go on. During a distribution, the records are the blocks that each thread
-//! has distributed and its segments on scratch. Afterwards they are the ranges of the output, the
-//! checksums of the writes that have ended, and the edge blocks that are not full; or the parts of
-//! rows that their sink has written. The last record names the finished file
-//! ([`LastRecord::finish`]), just before it gets its name.
+//! about 2 % of the time. After a quarter of the data, [`FAR_COST_PARTS`] times its duration are
+//! enough, so that a short job on a slow drive repeats little. The first checkpoint of a phase
+//! waits for data only. Then each thread ends its writes in flight and joins the meeting. The last
+//! one to join syncs the files, records the progress of all, and commits the journal; only then
+//! do the threads go on. During a distribution, the records are the blocks that each thread has
+//! distributed and its segments on scratch, and at its end the copies of the others
+//! ([`super::copies`]). Afterwards they are the ranges of the output, the checksums of the writes
+//! that have ended, and the edge blocks that are not full; or the parts of rows that their sink has
+//! written. The last record names the finished file ([`LastRecord::finish`]), just before it gets
+//! its name.
 //!
 //! With the first commit the directories of the job are marked: from then on they stay if the job
 //! fails or is killed. Segments stay on scratch until the output that contains them is recorded.
@@ -21,11 +24,12 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use super::bucket::{Bucket, InputRun, Location, Out, Segment};
+use super::bucket::{Bucket, InputRun, Location, Out, ScratchCopy, Segment};
 use super::restored::{
-    BLOCKS, Continued, EDGE_BYTES, EDGES, FINISHED, Finished, IDENTITY, Identity, KEPT, PART_STATE,
-    PIECES, PartsRecord, PartsWritten, RANGES, RESUMED, ROW_PARTS, RUNS, SEGMENTS, SETTLED,
-    SegmentEntry, Settled, TOTALS, Totals,
+    BLOCKS, Continued, EDGE_BYTES, EDGES, FINISHED, Finished, IDENTITY, Identity, KEPT, KeptKind,
+    PART_STATE, PIECES, PartsRecord, PartsWritten, RANGES, RESUMED, ROW_PARTS, RUNS, SEGMENTS,
+    SETTLED, SPLIT_PART, SPLIT_RUNS, SPLIT_SEGMENTS, SegmentEntry, Settled, SplitPart, TOTALS,
+    Totals,
 };
 use crate::job::thread_group::ThreadGroup;
 use crate::writer::{Ranges, Writer, WrittenPiece};
@@ -45,7 +49,13 @@ const BETWEEN_BYTES_MAX: u64 = 4 << 30;
 /// The time between two checkpoints, as a multiple of the duration of the last one, unless that was
 /// short.
 const COST_PARTS: u32 = 50;
+/// The same after one part in [`FAR_PARTS`] of the data.
+const FAR_COST_PARTS: u32 = 10;
+const FAR_PARTS: u64 = 4;
 const SHORT: Duration = Duration::from_millis(5);
+/// Segments that a distribution leaves in memory are copied to scratch if their bytes are at most one
+/// part in this many of the job's I/O.
+const COPIES_PARTS: u64 = 50;
 /// Longest payload of a record here.
 const RECORD_BYTES: usize = 48 << 10;
 /// How long a thread waits before it looks whether another one has failed.
@@ -65,6 +75,10 @@ pub(crate) struct Checkpoints<'a> {
     written: Mutex<Written>,
     /// The number of parts in the last record of parts of rows.
     last_parts: Mutex<usize>,
+    /// Whether a run that continues this one reads all of the input in any case.
+    is_read_again: bool,
+    /// Bytes of segments that were copied to scratch.
+    copied_bytes: AtomicU64,
     /// The content of the journal of an earlier run, and the rest of the job.
     pub(crate) continued: Option<Continued>,
 }
@@ -82,6 +96,52 @@ struct Moved {
 struct Seen {
     segments: usize,
     items: u64,
+}
+
+/// Descriptions of segments for the journal.
+struct Entries {
+    /// The kinds of records for the segments, and for their runs of the input.
+    kinds: [u32; 2],
+    segments: Vec<SegmentEntry>,
+    runs: Vec<InputRun>,
+}
+
+impl Default for Entries {
+    fn default() -> Self {
+        Entries {
+            kinds: [SEGMENTS, RUNS],
+            segments: Vec::new(),
+            runs: Vec::new(),
+        }
+    }
+}
+
+impl Entries {
+    /// Adds a segment of a thread's bucket, which is on scratch at `copy`. Its first item has the
+    /// rank `from`.
+    fn add(
+        &mut self,
+        thread: usize,
+        bucket: usize,
+        from: u64,
+        segment: &Segment,
+        copy: ScratchCopy,
+    ) {
+        let ScratchCopy { address, checksum } = copy;
+        self.segments.push(SegmentEntry {
+            from,
+            offset_bytes: address.offset_bytes,
+            checksum,
+            thread: thread as u32,
+            bucket: bucket as u32,
+            payload_bytes: segment.payload_bytes,
+            items: segment.items,
+            runs_count: segment.input_runs.len() as u32,
+            log: address.log,
+            is_continued: segment.is_continued.into(),
+        });
+        self.runs.extend_from_slice(&segment.input_runs);
+    }
 }
 
 /// Output that is not recorded yet, and the segments that it was made of.
@@ -102,6 +162,8 @@ pub(crate) struct Setting<'a> {
     pub(crate) mark: Resumable,
     pub(crate) identity: Identity,
     pub(crate) settled: Settled,
+    /// Whether a run that continues this one reads all of the input in any case.
+    pub(crate) is_read_again: bool,
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -123,6 +185,7 @@ impl<'a> Checkpoints<'a> {
             mark,
             identity,
             settled,
+            is_read_again,
         } = setting;
         let Some(dir) = staged.dirs().next() else {
             unreachable!("an output in a file has a private directory");
@@ -157,6 +220,8 @@ impl<'a> Checkpoints<'a> {
             moved: (0..settled.size.threads).map(|_| moved()).collect(),
             written: Mutex::default(),
             last_parts: Mutex::new(parts.unwrap_or(0)),
+            is_read_again,
+            copied_bytes: AtomicU64::new(0),
             continued,
         })
     }
@@ -173,6 +238,7 @@ impl<'a> Checkpoints<'a> {
     /// Begins a phase of `threads` threads.
     pub(crate) fn begin(&self, threads: usize) {
         self.meeting.begin(threads);
+        self.pace.begin();
     }
 
     /// Ends the part of a thread in a phase; later meetings do not wait for it.
@@ -215,56 +281,155 @@ impl<'a> Checkpoints<'a> {
             journal.append(self.volume, BLOCKS, bytemuck::cast_slice(&words))?;
         }
         moved.seen.resize(outs.len(), Seen::default());
-        let mut entries: Vec<SegmentEntry> = Vec::new();
-        let mut runs: Vec<InputRun> = Vec::new();
+        let mut entries = Entries::default();
         for (bucket, (out, seen)) in outs.iter().zip(&mut moved.seen).enumerate() {
             for segment in &out.segments[seen.segments..] {
                 if let Location::Scratch { address, checksum } = segment.location {
-                    entries.push(SegmentEntry {
-                        from: seen.items,
-                        offset_bytes: address.offset_bytes,
-                        checksum,
-                        thread: thread as u32,
-                        bucket: bucket as u32,
-                        payload_bytes: segment.payload_bytes,
-                        items: segment.items,
-                        runs_count: segment.input_runs.len() as u32,
-                        log: address.log,
-                        is_continued: segment.is_continued.into(),
-                    });
-                    runs.extend_from_slice(&segment.input_runs);
+                    let copy = ScratchCopy { address, checksum };
+                    entries.add(thread, bucket, seen.items, segment, copy);
                 }
                 seen.items += u64::from(segment.items);
-                let described_bytes = size_of_val(&entries[..]) + size_of_val(&runs[..]);
-                if described_bytes > RECORD_BYTES {
-                    self.record_segments(&mut journal, &mut entries, &mut runs)?;
-                }
+                self.record_segments(&mut journal, &mut entries, RECORD_BYTES)?;
             }
             seen.segments = out.segments.len();
         }
-        self.record_segments(&mut journal, &mut entries, &mut runs)
+        self.record_segments(&mut journal, &mut entries, 0)
     }
 
+    /// The parts of a bucket that an earlier run has distributed again.
+    pub(crate) fn split_of<K: KeptKind>(&self, bucket: usize) -> Option<Vec<Bucket<K>>> {
+        let Continued { restored, left } = self.continued.as_ref()?;
+        let parts = restored.split_of(bucket, left)?;
+        self.scratch.hold_logs();
+        let segments = parts.iter().flat_map(|part: &Bucket<K>| &part.segments);
+        addresses_of(segments).for_each(|address| self.scratch.expect_read(address));
+        Some(parts)
+    }
+
+    /// Records the `parts` of a bucket, none of whose segments is only in memory. Makes a
+    /// checkpoint if one is due.
+    pub(crate) fn record_split<K: KeptKind>(
+        &self,
+        bucket: usize,
+        parts: &[Bucket<K>],
+    ) -> Result<()> {
+        // Segments of the parts are forgotten one by one, and a journal with some of them needs all.
+        self.scratch.hold_logs();
+        let mut journal = lock(&self.journal);
+        for (number, part) in parts.iter().enumerate() {
+            let mut entries = Entries {
+                kinds: [SPLIT_SEGMENTS, SPLIT_RUNS],
+                ..Entries::default()
+            };
+            for segment in &part.segments {
+                let copy = match &segment.location {
+                    Location::Scratch { address, checksum } => ScratchCopy {
+                        address: *address,
+                        checksum: *checksum,
+                    },
+                    Location::Memory {
+                        copy: Some(copy), ..
+                    } => **copy,
+                    Location::Memory { copy: None, .. } => continue,
+                };
+                entries.add(0, bucket, 0, segment, copy);
+                self.record_segments(&mut journal, &mut entries, RECORD_BYTES)?;
+            }
+            self.record_segments(&mut journal, &mut entries, 0)?;
+            let record = SplitPart {
+                bucket,
+                segments_count: part.segments.len(),
+                counts: part.counts,
+                depth: part.depth,
+                is_equal: part.is_equal,
+                copies_of: part.copies_of.clone(),
+                kind: part.kind.to_words(),
+                is_last: number + 1 == parts.len(),
+            };
+            journal.append_value(self.volume, SPLIT_PART, &record)?;
+        }
+        drop(journal);
+        self.pace
+            .count(parts.iter().map(|part| part.counts.bytes).sum());
+        match self.is_due() {
+            true => self.commit(Instant::now()),
+            false => Ok(()),
+        }
+    }
+
+    /// Commits what was recorded of buckets that were distributed again.
+    pub(crate) fn end_splits(&self) -> Result<()> {
+        self.commit(Instant::now())
+    }
+
+    /// Records the copies of a thread's segments in memory. It counts after the next commit.
+    pub(crate) fn record_copies(&self, thread: usize, outs: &[Out]) -> Result<()> {
+        let mut journal = lock(&self.journal);
+        let mut entries = Entries::default();
+        for (bucket, out) in outs.iter().enumerate() {
+            let mut items = 0;
+            for segment in &out.segments {
+                if let Location::Memory {
+                    copy: Some(copy), ..
+                } = &segment.location
+                {
+                    entries.add(thread, bucket, items, segment, **copy);
+                }
+                items += u64::from(segment.items);
+                self.record_segments(&mut journal, &mut entries, RECORD_BYTES)?;
+            }
+        }
+        self.record_segments(&mut journal, &mut entries, 0)
+    }
+
+    /// Whether segments in memory, of this many bytes, are copied to scratch. With the copies before,
+    /// they must be little of the job's I/O. They spare a run that continues this one the input.
+    pub(crate) fn copies(&self, in_memory_bytes: u64) -> bool {
+        // The data are read, stored, read back and written: twice per phase.
+        let io_bytes = 2 * self.pace.total_bytes;
+        let copied_bytes = self.copied_bytes.load(Ordering::Relaxed) + in_memory_bytes;
+        let is_little = !self.is_read_again && copied_bytes * COPIES_PARTS <= io_bytes;
+        if is_little {
+            self.copied_bytes.store(copied_bytes, Ordering::Relaxed);
+        }
+        is_little
+    }
+
+    /// Whether the parts of a bucket can be recorded: a run that continues needs nothing else for
+    /// them.
+    pub(crate) fn keeps_splits(&self) -> bool {
+        !self.is_read_again
+    }
+
+    /// Records these descriptions if they have more than `bytes_max`.
     fn record_segments(
         &self,
         journal: &mut Journal,
-        entries: &mut Vec<SegmentEntry>,
-        runs: &mut Vec<InputRun>,
+        entries: &mut Entries,
+        bytes_max: usize,
     ) -> Result<()> {
-        for entries in entries.chunks(RECORD_BYTES / size_of::<SegmentEntry>()) {
-            journal.append(self.volume, SEGMENTS, bytemuck::cast_slice(entries))?;
+        let Entries {
+            kinds,
+            segments,
+            runs,
+        } = entries;
+        if size_of_val(&segments[..]) + size_of_val(&runs[..]) <= bytes_max {
+            return Ok(());
+        }
+        for entries in segments.chunks(RECORD_BYTES / size_of::<SegmentEntry>()) {
+            journal.append(self.volume, kinds[0], bytemuck::cast_slice(entries))?;
         }
         for runs in runs.chunks(RECORD_BYTES / size_of::<InputRun>()) {
-            journal.append(self.volume, RUNS, bytemuck::cast_slice(runs))?;
+            journal.append(self.volume, kinds[1], bytemuck::cast_slice(runs))?;
         }
-        entries.clear();
+        segments.clear();
         runs.clear();
         Ok(())
     }
 
     /// Joins the meeting of a distribution: commits what all threads have recorded.
     pub(crate) fn meet_distributing(&self, group: &ThreadGroup<'_>) -> Result<()> {
-        self.meeting.join(group, || self.commit())
+        self.meeting.join(group, || self.commit(Instant::now()))
     }
 
     /// The segments of an earlier run, per bucket. Their memory moves: a second call returns none.
@@ -291,13 +456,13 @@ impl<'a> Checkpoints<'a> {
                 left_out: *left_out,
             };
             lock(&self.journal).append_value(self.volume, TOTALS, &totals)?;
-            return self.commit();
+            return self.commit(Instant::now());
         };
         for (bucket, counts) in buckets.iter_mut().zip(&known.buckets) {
             bucket.counts = *counts;
         }
         *left_out = known.left_out;
-        self.commit()
+        self.commit(Instant::now())
     }
 
     /// The bytes of the output that an earlier run has written.
@@ -337,10 +502,11 @@ impl<'a> Checkpoints<'a> {
     /// Joins the meeting of the phase that writes the output; this thread has no write in flight.
     pub(crate) fn meet_writing(&self, group: &ThreadGroup<'_>, writer: &Writer) -> Result<()> {
         self.meeting.join(group, || {
+            let began = Instant::now();
             let written = std::mem::take(&mut *lock(&self.written));
             self.staged.sync(self.volume)?;
             self.record_written(&written, writer)?;
-            self.commit()?;
+            self.commit(began)?;
             written
                 .read
                 .iter()
@@ -350,8 +516,13 @@ impl<'a> Checkpoints<'a> {
     }
 
     /// Durably records which parts of rows are in the output, and `state`, the sink's description
-    /// of them.
-    pub(crate) fn keep_parts(&self, written: PartsWritten, state: &[u8]) -> Result<()> {
+    /// of them. The checkpoint `began` before their sync.
+    pub(crate) fn keep_parts(
+        &self,
+        began: Instant,
+        written: PartsWritten,
+        state: &[u8],
+    ) -> Result<()> {
         let mut journal = lock(&self.journal);
         for state in state.chunks(RECORD_BYTES) {
             journal.append(self.volume, PART_STATE, state)?;
@@ -364,7 +535,7 @@ impl<'a> Checkpoints<'a> {
         journal.append_value(self.volume, ROW_PARTS, &record)?;
         *last = written.parts;
         drop((journal, last));
-        self.commit()
+        self.commit(began)
     }
 
     /// The parts of rows that an earlier run has written.
@@ -409,8 +580,9 @@ impl<'a> Checkpoints<'a> {
         journal.append(self.volume, EDGES, &record)
     }
 
-    /// Marks the directories if they are not, syncs scratch, and commits the journal.
-    fn commit(&self) -> Result<()> {
+    /// Marks the directories if they are not, syncs scratch, and commits the journal. The checkpoint
+    /// `began` before that.
+    fn commit(&self, began: Instant) -> Result<()> {
         if !self.is_marked.load(Ordering::Acquire) {
             let dirs = self.scratch.dirs().chain(self.staged.dirs());
             for dir in dirs {
@@ -418,8 +590,10 @@ impl<'a> Checkpoints<'a> {
             }
             self.is_marked.store(true, Ordering::Release);
         }
-        let began = Instant::now();
-        self.scratch.sync()?;
+        // Afterwards nothing is written to scratch for which the journal vouches.
+        if !self.scratch.is_sealed() {
+            self.scratch.sync()?;
+        }
         lock(&self.journal).commit(self.volume, self.pace.progress())?;
         self.pace.made(began);
         Ok(())
@@ -449,13 +623,13 @@ impl LastRecord {
     }
 }
 
-/// The addresses of segments on scratch.
+/// The addresses of segments on scratch, and of copies of others.
 pub(crate) fn addresses_of<'s>(
     segments: impl IntoIterator<Item = &'s Segment>,
 ) -> impl Iterator<Item = ScratchAddress> {
     let address = |segment: &Segment| match &segment.location {
         Location::Scratch { address, .. } => Some(*address),
-        Location::Memory(_) => None,
+        Location::Memory { copy, .. } => copy.as_ref().map(|copy| copy.address),
     };
     segments.into_iter().filter_map(address)
 }
@@ -464,6 +638,7 @@ pub(crate) fn addresses_of<'s>(
 struct Pace {
     total_bytes: u64,
     between_bytes: u64,
+    far_bytes: u64,
     done_bytes: AtomicU64,
     since_bytes: AtomicU64,
     is_due: AtomicBool,
@@ -480,6 +655,7 @@ impl Pace {
             is_timed: device.thread_cpu_ns().is_some(),
             total_bytes: 2 * data_bytes,
             between_bytes: (data_bytes / PARTS).clamp(BETWEEN_BYTES_MIN, BETWEEN_BYTES_MAX),
+            far_bytes: data_bytes / FAR_PARTS,
             done_bytes: AtomicU64::new(0),
             since_bytes: AtomicU64::new(0),
             is_due: AtomicBool::new(false),
@@ -487,12 +663,26 @@ impl Pace {
         }
     }
 
+    /// Begins a phase, whose checkpoints may take another time than those before.
+    fn begin(&self) {
+        *lock(&self.last) = (Instant::now(), Duration::ZERO);
+    }
+
     fn advance(&self, bytes: u64) {
         self.done_bytes.fetch_add(bytes, Ordering::Relaxed);
+        self.count(bytes);
+    }
+
+    /// Counts bytes that were counted as progress before.
+    fn count(&self, bytes: u64) {
         let since_bytes = self.since_bytes.fetch_add(bytes, Ordering::Relaxed) + bytes;
         if since_bytes >= self.between_bytes {
             let (ended, took) = *lock(&self.last);
-            if !self.is_timed || took <= SHORT || ended.elapsed() >= took * COST_PARTS {
+            let cost_parts = match since_bytes >= self.far_bytes {
+                true => FAR_COST_PARTS,
+                false => COST_PARTS,
+            };
+            if !self.is_timed || took <= SHORT || ended.elapsed() >= took * cost_parts {
                 self.is_due.store(true, Ordering::Release);
             }
         }

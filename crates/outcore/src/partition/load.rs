@@ -174,7 +174,7 @@ impl Load {
         let mut end = self.loaded_to;
         for (number, segment) in self.segments.iter_mut().enumerate() {
             let len = segment.payload_bytes as usize;
-            if let Location::Memory(buf) = &segment.location {
+            if let Location::Memory { buf, .. } = &segment.location {
                 area[end..end + len].copy_from_slice(&buf[..len]);
                 self.offsets.push((number, end));
                 end += len;

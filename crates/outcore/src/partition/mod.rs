@@ -22,6 +22,7 @@
 pub(crate) mod bucket;
 pub(crate) mod checkpoint;
 pub(crate) mod classify;
+pub(crate) mod copies;
 pub(crate) mod driver;
 pub(crate) mod in_order;
 pub(crate) mod kernel;

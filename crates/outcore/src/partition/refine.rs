@@ -15,8 +15,10 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 use super::bucket::{Bucket, InputRun, Location, Segment};
+use super::copies::record_split;
 use super::mover::{Mover, Run};
 use super::pass::{Reader, TakeShare, read_all};
+use super::restored::KeptKind;
 use super::route::Route;
 use super::scatter::{RunStart, ScatterWorker};
 use super::{Partition, SPLIT_SEGMENTS, no_buffer};
@@ -71,6 +73,34 @@ pub(crate) fn refine<K>(
     Ok((done, most_splits))
 }
 
+/// Like [`refine`], in a job that may keep a journal. The parts of a bucket are recorded once all of
+/// them fit, and a run that continues goes on with them.
+pub(crate) fn refine_kept<K: KeptKind>(
+    partition: &Partition<'_>,
+    buckets: Vec<Bucket<K>>,
+    mut split: impl FnMut(Bucket<K>, Tried) -> Result<Refined<K>>,
+) -> Result<(Vec<Bucket<K>>, u32)> {
+    let kept = partition.checkpoints.as_ref();
+    let Some(checkpoints) = kept.filter(|checkpoints| checkpoints.keeps_splits()) else {
+        return refine(buckets, split);
+    };
+    let (mut done, mut most_splits, mut is_recorded) = (Vec::new(), 0, false);
+    for (number, bucket) in buckets.into_iter().enumerate() {
+        let restored = checkpoints.split_of(number);
+        let is_restored = restored.is_some();
+        let (mut parts, splits) = refine(restored.unwrap_or_else(|| vec![bucket]), &mut split)?;
+        most_splits = most_splits.max(splits);
+        if splits > 0 && !is_restored {
+            is_recorded |= record_split(partition, number, &mut parts)?;
+        }
+        done.append(&mut parts);
+    }
+    if is_recorded {
+        checkpoints.end_splits()?;
+    }
+    Ok((done, most_splits))
+}
+
 /// Like [`refine`], but with one bucket per thread, for buckets that one thread can split.
 pub(crate) fn refine_side_by_side<K: Send>(
     partition: &Partition<'_>,
@@ -109,7 +139,7 @@ impl ReadSegment {
     /// Its items.
     fn payload(&self) -> &[u8] {
         let buf = match (&self.segment.location, &self.buf) {
-            (Location::Memory(buf), _) | (_, Some(buf)) => &buf[..],
+            (Location::Memory { buf, .. }, _) | (_, Some(buf)) => &buf[..],
             (Location::Scratch { .. }, None) => &[],
         };
         &buf[..(self.segment.payload_bytes as usize).min(buf.len())]
@@ -184,7 +214,7 @@ pub(crate) fn look_at_segments<'s>(
             return Ok(());
         };
         let payload_bytes = segment.payload_bytes as usize;
-        if let Location::Memory(buf) = &segment.location {
+        if let Location::Memory { buf, .. } = &segment.location {
             show(segment, &buf[..payload_bytes]);
         } else if let Some(read) = reads.next_in_order(|| partition.check())? {
             if read.buf.len() >= payload_bytes {

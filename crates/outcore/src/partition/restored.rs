@@ -16,12 +16,12 @@
 use std::collections::HashMap;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use bytemuck::{Pod, Zeroable};
 use serde::{Deserialize, Serialize};
 
-use super::bucket::{Counts, InputRun, Location, Out};
+use super::bucket::{Bucket, Counts, InputRun, Location, Out};
 use crate::job::JobSize;
 use crate::read::longest::Longest;
 use crate::read::source::InputPart;
@@ -59,6 +59,9 @@ pub(super) const RUNS: u32 = KINDS_FROM + 8;
 pub(super) const KEPT: u32 = KINDS_FROM + 9;
 pub(crate) const FINISHED: u32 = KINDS_FROM + 10;
 pub(super) const PIECES: u32 = KINDS_FROM + 11;
+pub(super) const SPLIT_SEGMENTS: u32 = KINDS_FROM + 12;
+pub(super) const SPLIT_RUNS: u32 = KINDS_FROM + 13;
+pub(super) const SPLIT_PART: u32 = KINDS_FROM + 14;
 pub(super) const PART_STATE: u32 = KINDS_FROM + 20;
 pub(super) const ROW_PARTS: u32 = KINDS_FROM + 21;
 
@@ -288,6 +291,64 @@ pub(super) struct SegmentEntry {
     pub(super) is_continued: u16,
 }
 
+impl SegmentEntry {
+    /// Adds the segment to `out`, with its runs of the input, which are the first of `runs`.
+    fn restore(&self, out: &mut Out, runs: &mut &[InputRun]) {
+        let (own, others) = runs.split_at(runs.len().min(self.runs_count as usize));
+        *runs = others;
+        let location = Location::Scratch {
+            address: ScratchAddress {
+                log: self.log,
+                len_bytes: block_ceil(self.payload_bytes.into()) as u32,
+                offset_bytes: self.offset_bytes,
+            },
+            checksum: self.checksum,
+        };
+        let number = out.push(location, self.payload_bytes as usize, self.items.into());
+        let segment = &mut out.segments[number];
+        segment.input_runs = own.into();
+        segment.is_continued = self.is_continued != 0;
+    }
+}
+
+/// A part of a bucket that was distributed again, as a record has it. The records before it list
+/// its segments.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub(super) struct SplitPart {
+    /// The bucket of the first distribution.
+    pub(super) bucket: usize,
+    pub(super) segments_count: usize,
+    pub(super) counts: Counts,
+    pub(super) depth: usize,
+    pub(super) is_equal: bool,
+    pub(super) copies_of: Option<Box<[u8]>>,
+    pub(super) kind: [u64; KIND_WORDS],
+    /// Whether it is the last part of the bucket.
+    pub(super) is_last: bool,
+}
+
+/// Words of a record for the data of one kind of job in a bucket.
+pub(crate) const KIND_WORDS: usize = 3;
+
+/// Data of one kind of job that the journal can keep with a part of a bucket.
+pub(crate) trait KeptKind: Sized {
+    /// As words of a record.
+    fn to_words(&self) -> [u64; KIND_WORDS];
+    /// The opposite.
+    fn of_words(words: [u64; KIND_WORDS]) -> Self;
+}
+
+impl KeptKind for () {
+    fn to_words(&self) -> [u64; KIND_WORDS] {
+        [0; KIND_WORDS]
+    }
+
+    fn of_words(_: [u64; KIND_WORDS]) -> Self {}
+}
+
+/// The parts of a bucket that a journal has, in order.
+type SplitParts = Vec<(SplitPart, Vouched)>;
+
 /// One thread of the dead job.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Sequence {
@@ -331,6 +392,8 @@ pub(crate) struct Restored {
     pub(crate) end: JournalEnd,
     pub(crate) sequences: Vec<Sequence>,
     vouched: Mutex<Vouched>,
+    /// The parts of buckets that were distributed again.
+    splits: Mutex<HashMap<usize, SplitParts>>,
     /// The items of each bucket, if the distribution had ended.
     totals: Option<Totals>,
     /// The output, if it was finished.
@@ -406,6 +469,7 @@ impl Restored {
             end,
             sequences: reading.sequences,
             vouched: Mutex::new(reading.vouched),
+            splits: Mutex::new(reading.splits),
             totals: reading.totals,
             finished: reading.finished,
             ranges: reading.ranges,
@@ -466,10 +530,12 @@ impl Restored {
             let covered = sequences.filter_map(|sequence| sequence.covered.get(&(bucket as u32)));
             covered.map(Ranges::total).sum()
         };
+        let splits = self.lock_splits();
         let is_done = |bucket: usize| match &self.totals {
             Some(totals) => {
                 let items = totals.buckets[bucket].items;
-                written[bucket] || is_counted(bucket) || vouched(bucket) == items
+                let is_kept = written[bucket] || splits.contains_key(&bucket);
+                is_kept || is_counted(bucket) || vouched(bucket) == items
             }
             None => false,
         };
@@ -480,6 +546,39 @@ impl Restored {
             needs_input: is_read_again || needs_none.contains(&false),
             needs_none,
         }
+    }
+
+    fn lock_splits(&self) -> MutexGuard<'_, HashMap<usize, SplitParts>> {
+        self.splits.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The parts of a bucket that was distributed again, unless it is in the output. Their memory
+    /// moves: a second call returns none.
+    pub(crate) fn split_of<K: KeptKind>(
+        &self,
+        bucket: usize,
+        left: &Left,
+    ) -> Option<Vec<Bucket<K>>> {
+        let parts = self.lock_splits().remove(&bucket)?;
+        if left.written[bucket] {
+            return None;
+        }
+        let part = |(part, vouched): (SplitPart, Vouched)| {
+            let mut out = Out::default();
+            let mut runs = &vouched.runs[..];
+            for entry in &vouched.segments {
+                entry.restore(&mut out, &mut runs);
+            }
+            Bucket {
+                segments: out.segments,
+                counts: part.counts,
+                depth: part.depth,
+                is_equal: part.is_equal,
+                copies_of: part.copies_of,
+                kind: K::of_words(part.kind),
+            }
+        };
+        Some(parts.into_iter().map(part).collect())
     }
 
     /// The pieces of the unfinished output that its ranges need, in the order of the file.
@@ -520,7 +619,11 @@ impl Restored {
         let written = self.are_written();
         let mut ends = vec![0; self.settled.scratch_names.len() * self.settled.bands];
         let vouched = self.vouched.lock().unwrap_or_else(PoisonError::into_inner);
-        for entry in &vouched.segments {
+        let splits = self.lock_splits();
+        let whole = vouched.segments.iter();
+        let whole = whole.filter(|entry| !splits.contains_key(&(entry.bucket as usize)));
+        let parts = splits.values().flatten();
+        for entry in whole.chain(parts.flat_map(|(_, vouched)| &vouched.segments)) {
             let end_bytes = entry.offset_bytes + block_ceil(entry.payload_bytes.into());
             match ends.get_mut(entry.log as usize) {
                 Some(end) if !written[entry.bucket as usize] => *end = end_bytes.max(*end),
@@ -537,26 +640,15 @@ impl Restored {
         let mut vouched = self.vouched.lock().unwrap_or_else(PoisonError::into_inner);
         let Vouched { segments, runs } = std::mem::take(&mut *vouched);
         let mut runs = &runs[..];
+        let splits = self.lock_splits();
+        let mut none = Out::default();
         for entry in &segments {
             let bucket = entry.bucket as usize;
-            let (own, others) = runs.split_at(runs.len().min(entry.runs_count as usize));
-            runs = others;
-            if left.written[bucket] {
-                continue;
+            match left.written[bucket] || splits.contains_key(&bucket) {
+                true => entry.restore(&mut none, &mut runs),
+                false => entry.restore(&mut outs[bucket], &mut runs),
             }
-            let location = Location::Scratch {
-                address: ScratchAddress {
-                    log: entry.log,
-                    len_bytes: block_ceil(entry.payload_bytes.into()) as u32,
-                    offset_bytes: entry.offset_bytes,
-                },
-                checksum: entry.checksum,
-            };
-            let (payload_bytes, items) = (entry.payload_bytes as usize, entry.items.into());
-            let number = outs[bucket].push(location, payload_bytes, items);
-            let segment = &mut outs[bucket].segments[number];
-            segment.input_runs = own.into();
-            segment.is_continued = entry.is_continued != 0;
+            none.segments.clear();
         }
         outs
     }
@@ -604,6 +696,11 @@ struct Reading {
     /// The ranks that were vouched for when the run that wrote the current records began.
     before: Vec<HashMap<u32, Ranges>>,
     vouched: Vouched,
+    /// The parts of buckets, those of a bucket that has not all of them yet, and segments of the
+    /// next part.
+    splits: HashMap<usize, SplitParts>,
+    split: SplitParts,
+    split_vouched: Vouched,
     totals: Option<Totals>,
     finished: Option<Finished>,
     ranges: Ranges,
@@ -642,6 +739,9 @@ impl Reading {
                     .iter()
                     .map(|sequence| sequence.covered.clone());
                 self.before = covered.collect();
+                // The next run records again the bucket that a run was recording when it was killed.
+                self.split.clear();
+                self.split_vouched = Vouched::default();
             }
             BLOCKS => {
                 let mut words = words(payload);
@@ -660,6 +760,17 @@ impl Reading {
                     .runs
                     .extend(runs.map(bytemuck::pod_read_unaligned::<InputRun>));
             }
+            SPLIT_SEGMENTS => {
+                let entries = payload.chunks_exact(size_of::<SegmentEntry>());
+                let entries = entries.map(bytemuck::pod_read_unaligned::<SegmentEntry>);
+                self.split_vouched.segments.extend(entries);
+            }
+            SPLIT_RUNS => {
+                let runs = payload.chunks_exact(size_of::<InputRun>());
+                let runs = runs.map(bytemuck::pod_read_unaligned::<InputRun>);
+                self.split_vouched.runs.extend(runs);
+            }
+            SPLIT_PART => self.add_part(record.value()?)?,
             TOTALS => {
                 let totals: Totals = record.value()?;
                 let settled = self.settled.as_ref().ok_or_else(foreign)?;
@@ -711,6 +822,24 @@ impl Reading {
             }
             STATE => self.reads_in_passes = true,
             _ => return Err(foreign()),
+        }
+        Ok(())
+    }
+
+    fn add_part(&mut self, part: SplitPart) -> Result<()> {
+        let vouched = std::mem::take(&mut self.split_vouched);
+        let settled = self.settled.as_ref().ok_or_else(foreign)?;
+        let is_own = |entry: &SegmentEntry| entry.bucket as usize == part.bucket;
+        let is_whole = vouched.segments.len() == part.segments_count
+            && vouched.segments.iter().all(is_own)
+            && part.bucket < settled.division.bucket_count;
+        if !is_whole {
+            return Err(foreign());
+        }
+        let (bucket, is_last) = (part.bucket, part.is_last);
+        self.split.push((part, vouched));
+        if is_last {
+            self.splits.insert(bucket, std::mem::take(&mut self.split));
         }
         Ok(())
     }

@@ -279,6 +279,7 @@ impl Staged {
             mark,
             identity,
             settled,
+            is_read_again: reading.is_whole,
         };
         Checkpoints::new(setting, continued).map(Some)
     }

@@ -76,6 +76,11 @@ pub(crate) struct Spilling {
     pub(crate) is_split: bool,
 }
 
+/// The band for one of `buckets_count` buckets that are read in order.
+pub(super) fn band_of(bucket: usize, buckets_count: usize, scratch: &Scratch) -> usize {
+    bucket * scratch.bands() / buckets_count
+}
+
 /// One worker's buckets.
 pub(crate) struct Spill<'a> {
     partition: &'a Partition<'a>,
@@ -162,7 +167,7 @@ impl<'a> Spill<'a> {
         payload_bytes: usize,
         count: u64,
     ) {
-        let segment = self.outs[bucket].push(Location::Memory(buf), payload_bytes, count);
+        let segment = self.outs[bucket].push(Location::memory(buf), payload_bytes, count);
         self.outs[bucket].segments[segment].is_resident = true;
     }
 
@@ -181,7 +186,7 @@ impl<'a> Spill<'a> {
 
     /// Makes a segment of a buffer that stays in memory without a reservation.
     pub(crate) fn keep(&mut self, bucket: usize, buf: Buf, payload_bytes: usize, count: u64) {
-        self.outs[bucket].push(Location::Memory(buf), payload_bytes, count);
+        self.outs[bucket].push(Location::memory(buf), payload_bytes, count);
     }
 
     /// Reserves memory for all `segments` of a bucket, if it may stay in memory and there is
@@ -279,7 +284,7 @@ impl<'a> Spill<'a> {
     /// an unpredictable order.
     fn band(&self, bucket: usize, scratch: &Scratch) -> usize {
         match self.spilling.is_split {
-            false => bucket * scratch.bands() / self.outs.len(),
+            false => band_of(bucket, self.outs.len(), scratch),
             true => scratch.bands() - 1,
         }
     }

@@ -16,6 +16,7 @@ use super::records::Records;
 use super::route::RandomRoute;
 use super::tree::{Node, fan_out};
 use crate::partition::bucket::{Bucket, Out, join_outs};
+use crate::partition::copies::record_distributed;
 use crate::partition::mover::{Mover, Run};
 use crate::partition::pass::read_all;
 use crate::partition::refine::{BucketSource, Refined, refine_side_by_side, scatter_segments};
@@ -117,9 +118,7 @@ pub(super) fn join_restored<R>(
     let Some(checkpoints) = &shared.checkpoints else {
         return Ok(buckets_of(Node::ROOT, levels, outs));
     };
-    for (thread, outs) in outs.iter().enumerate() {
-        checkpoints.record_moved(thread, outs)?;
-    }
+    record_distributed(shared, outs.iter_mut().map(|outs| &mut outs[..]).collect())?;
     outs.extend(checkpoints.vouched());
     let mut buckets = buckets_of(Node::ROOT, levels, outs);
     checkpoints.settle_totals(&mut buckets, &mut 0)?;

@@ -18,6 +18,7 @@ use super::shared::Shared;
 use super::splitters::{KeyRoute, KeySplitters};
 use crate::ends::check_unchanged;
 use crate::partition::bucket::{Bucket, Out, Segment, join_outs};
+use crate::partition::copies::record_distributed;
 use crate::partition::mover::{FixedMover, Mover, Run};
 use crate::partition::pass::{BlockReader, TakeShare, read_all};
 use crate::partition::refine::{BucketSource, scatter_segments};
@@ -116,10 +117,8 @@ pub(crate) fn join_restored<E: Elements>(
     splitters: &KeySplitters<E::Key>,
     mut outs: Vec<Vec<Out>>,
 ) -> Result<Vec<Bucket>> {
+    record_distributed(shared, outs.iter_mut().map(|outs| &mut outs[..]).collect())?;
     if let Some(checkpoints) = &shared.checkpoints {
-        for (thread, outs) in outs.iter().enumerate() {
-            checkpoints.record_moved(thread, outs)?;
-        }
         outs.extend(checkpoints.vouched());
     }
     let mut buckets = buckets_of(shared, splitters, 0, outs);

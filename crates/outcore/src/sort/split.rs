@@ -17,7 +17,7 @@ use super::plan::BUCKETS_MAX;
 use super::shared::Shared;
 use super::splitters::KeySplitters;
 use crate::partition::bucket::{Bucket, join_outs};
-use crate::partition::refine::{Refined, look_at_segments, refine};
+use crate::partition::refine::{Refined, look_at_segments, refine_kept};
 use crate::partition::route::{PositionRoute, Route};
 use outcore_io::Result;
 
@@ -35,12 +35,11 @@ const SPLIT_BUCKETS_MIN: usize = 8;
 /// Also returns how often, at most, an element was distributed here.
 pub(crate) fn split_oversized<E: Elements>(
     shared: &Shared<'_, E>,
-    mut buckets: Vec<Bucket>,
+    buckets: Vec<Bucket>,
 ) -> Result<(Vec<Bucket>, u32)> {
     let bucket_bytes_max = shared.plan.bucket_bytes_max as u64;
     let element_bytes = shared.elements.element_bytes() as u64;
-    buckets.retain(|bucket| bucket.counts.items > 0);
-    refine(buckets, |bucket, _| {
+    let (mut buckets, splits) = refine_kept(shared, buckets, |bucket, _| {
         let bytes = bucket.counts.items * element_bytes;
         let is_held = bucket.copies_of.is_none() && !bucket.is_written();
         if !is_held || bytes <= bucket_bytes_max {
@@ -55,7 +54,9 @@ pub(crate) fn split_oversized<E: Elements>(
         };
         parts.retain(|part| part.counts.items > 0);
         Ok(Refined::Parts(parts))
-    })
+    })?;
+    buckets.retain(|bucket| bucket.counts.items > 0);
+    Ok((buckets, splits))
 }
 
 /// Number of ranges for a split of `bytes`, and the largest number of buckets with buffers: those

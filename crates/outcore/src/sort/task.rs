@@ -157,7 +157,7 @@ where
             end += len;
         }
         for segment in loaded.load.segments.drain(..) {
-            if let Location::Memory(buf) = segment.location {
+            if let Location::Memory { buf, .. } = segment.location {
                 let len = segment.payload_bytes as usize;
                 area[end..end + len].copy_from_slice(&buf[..len]);
                 end += len;

@@ -337,6 +337,79 @@ fn a_damaged_state_is_found_and_a_damaged_journal_continues_nothing() {
 }
 
 #[test]
+fn a_job_whose_last_state_is_damaged_or_gone_continues_from_the_one_before() {
+    let passes = Passes::of_graph();
+    let command = format!("graph pagerank g.graph -o {OUTPUT} --iterations 60 --tolerance 0");
+    let job = passes.job(&command);
+    let (mut damaged, mut gone) = (0, 0);
+    for syncs in 20..32 {
+        for (name, is_gone) in [("state-0", false), ("state-1", false), ("state-0", true)] {
+            let killed = job.run_with(&format!("kill@{syncs}:sync"));
+            assert!(killed.code.is_none(), "{syncs} {killed:?}");
+            let mut names = passes.place.names();
+            names.retain(|name| name.starts_with(".outcore-"));
+            let path = passes.place.path(&names[0]).join(name);
+            let mut bytes = std::fs::read(&path).unwrap();
+            bytes[4321] ^= 1;
+            match is_gone {
+                true => std::fs::remove_file(&path).unwrap(),
+                false => std::fs::write(&path, bytes).unwrap(),
+            }
+            let answer = job.resume();
+            if answer.code == Some(4) {
+                // The kill came after the state before was overwritten.
+                job.give_up();
+                continue;
+            }
+            let answer = answer.ok();
+            assert!(answer.stderr.contains("continues the run"), "{answer:?}");
+            gone += u32::from(is_gone);
+            damaged += u32::from(answer.stderr.contains("the one before is whole"));
+            job.is_whole(&format!("{syncs} {name}"));
+        }
+    }
+    assert!(damaged > 2 && gone > 2, "{damaged} {gone}");
+}
+
+#[test]
+fn a_file_that_an_option_names_is_the_same_whatever_its_spelling() {
+    let passes = Passes::of_vectors();
+    let place = &passes.place;
+    let first = "kmeans base.fbin -k 20 --max-iterations 2 -o init.npy";
+    place.run(&words(first)).ok();
+    std::os::unix::fs::symlink(".", place.path("here")).unwrap();
+    let run = |init: &str, fault: Option<&str>| {
+        let line = format!(
+            "kmeans base.fbin -k 20 --init {init} --max-iterations 20 --tolerance 0 -o {OUTPUT} \
+             --resume"
+        );
+        let mut command = place.command(&words(&line));
+        if let Some(fault) = fault {
+            command.env("OUTCORE_FAULT", fault);
+        }
+        Answer::of(command.output().unwrap())
+    };
+    run("init.npy", None).ok();
+    let expected = place.read(OUTPUT);
+    for other in ["./init.npy", "here/init.npy"] {
+        std::fs::remove_file(place.path(OUTPUT)).unwrap();
+        let killed = run("init.npy", Some("kill@12:sync"));
+        assert!(killed.code.is_none(), "{killed:?}");
+        let answer = run(other, None).ok();
+        assert!(answer.stderr.contains("continues the run"), "{answer:?}");
+        assert!(place.read(OUTPUT) == expected, "{other}");
+    }
+    std::fs::remove_file(place.path(OUTPUT)).unwrap();
+    std::fs::copy(place.path("init.npy"), place.path("copy.npy")).unwrap();
+    run("init.npy", Some("kill@12:sync"));
+    run("copy.npy", None).fails(
+        2,
+        &["the killed job with this output is another one"],
+        "begin anew",
+    );
+}
+
+#[test]
 fn a_finished_output_is_not_written_again_and_another_job_needs_force() {
     let passes = Passes::of_graph();
     let command = format!("graph lp g.graph -o {OUTPUT} --rounds 20");

@@ -203,6 +203,38 @@ fn tables_without_duplicates_are_resumed() {
     }
 }
 
+#[test]
+fn window_columns_are_resumed() {
+    let table = csv(150_000, 90_000, false);
+    for options in [
+        "--by key --order place:desc --add row_number,lag(text),cum_sum(place) --memory 28MiB --threads 2",
+        "--by text --add rank,lead(place,3) --order key --memory 28MiB --threads 1",
+        "--by key --order text --first 1 --memory 28MiB --threads 3",
+    ] {
+        walk_of(&table, "window", options);
+    }
+}
+
+#[test]
+fn tables_without_near_duplicates_are_resumed() {
+    let mut numbers = Numbers(61);
+    let rows = (0..20_000).map(|place| {
+        let drawn = numbers.next();
+        let text = (0..4).map(|word| match numbers.next() % 12 {
+            0 => format!("{} ", numbers.next() % 50),
+            _ => format!("w{} ", (drawn % 3_000) * 31 + word),
+        });
+        format!("{},{place}\n", text.collect::<String>())
+    });
+    let table = format!("text,place\n{}", rows.collect::<String>());
+    for options in [
+        "--near text --jaccard 0.5 --shingles words:2 --memory 16MiB --threads 2",
+        "--near text --jaccard 0.5 --shingles words:2 --keep last --seed 5 --memory 16MiB --threads 1",
+    ] {
+        walk_of(&table, "dedup", options);
+    }
+}
+
 /// A job whose output has many parts, and a kill after some of them are recorded.
 fn killed_behind_parts(names: [&'static str; 2]) -> Resumed {
     let rows = match names[1].ends_with("parquet") {
@@ -273,6 +305,18 @@ fn another_group_join_or_choice_is_refused_with_the_difference() {
             "--by key --memory 16MiB",
             "--keep last",
             "its choice of the kept row was first, and is last now",
+        ),
+        (
+            "dedup",
+            "--near text --memory 20MiB",
+            "--seed 9",
+            "its seed was 1, and is 9 now",
+        ),
+        (
+            "window",
+            "--by key --add rank --order place --memory 28MiB",
+            "--first 2",
+            "its number of first rows was all, and is 2 now",
         ),
     ] {
         let options = format!("{options} --threads 1");
@@ -388,7 +432,12 @@ fn tables_that_cannot_be_resumed_reject_the_option() {
         &["--resume"],
         "",
     );
-    run("dedup in.parquet --near b -o o.parquet --resume").fails(2, &["--resume"], "");
+    run("dedup in.parquet --near b --removed r.parquet -o o.parquet --resume").fails(
+        2,
+        &["--resume"],
+        "",
+    );
+    run("dedup in.parquet --substring 9 --of b -o o.parquet --resume").fails(2, &["--resume"], "");
     run("join in.parquet in.csv --on a --unordered -o o.parquet --resume").fails(
         2,
         &["--resume"],

@@ -100,10 +100,7 @@ pub fn dedup(
     removed: Option<(&PathBuf, &OutputOptions)>,
 ) -> Result<DedupSummary> {
     let started = Instant::now();
-    if removed.is_some() && job.options.resume.is_some() {
-        let cause = "only a job that writes one file can be resumed";
-        return Err(Error::usage("resume", cause).hint("leave the file of removed rows out"));
-    }
+    refuse_removed(job, removed.is_some())?;
     let by = keys.iter().map(KeyColumn::to_string).collect::<Vec<_>>();
     let options = vec![
         journal::option("key", by.join(",")),
@@ -118,11 +115,7 @@ pub fn dedup(
     }
     let staged = match journal::claim(job, [&input], ends.outputs, ends.writes, journal.as_mut())? {
         ControlFlow::Break(table) => {
-            return Ok(DedupSummary {
-                removed: table.rows_in - table.rows_out,
-                removed_bytes: 0,
-                table,
-            });
+            return Ok(DedupSummary::finished(table));
         }
         ControlFlow::Continue(staged) => staged,
     };
@@ -173,6 +166,15 @@ pub fn dedup(
         Some(_) => write(job, ends, whole, &chosen, removed)?,
     };
     Ok(done.since(started))
+}
+
+/// Fails for a job with a journal and a file of removed rows.
+fn refuse_removed(job: &Job, writes_removed: bool) -> Result<()> {
+    if writes_removed && job.options.resume.is_some() {
+        let cause = "only a job that writes one file can be resumed";
+        return Err(Error::usage("resume", cause).hint("leave the file of removed rows out"));
+    }
+    Ok(())
 }
 
 /// The kept rows, and the others.
@@ -253,6 +255,15 @@ fn copy(job: &Job, input: &TableInput, to: CopyTo<'_>, rows: &dyn Change) -> Res
 }
 
 impl DedupSummary {
+    /// The report of a job whose killed run had put its output in place.
+    fn finished(table: TableSummary) -> Self {
+        DedupSummary {
+            removed: table.rows_in - table.rows_out,
+            removed_bytes: 0,
+            table,
+        }
+    }
+
     /// The report of a job that `sorted` and copied. `sorted_bytes` of the input were read before
     /// the copy.
     fn of(

@@ -12,9 +12,10 @@
 //! Bounds: four bytes of memory per row. I/O is one read of the text, the sort of its bands, and a
 //! copy.
 
+use std::ops::ControlFlow;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::AtomicUsize;
 use std::time::Instant;
 
 use arrow_array::cast::AsArray;
@@ -22,23 +23,28 @@ use arrow_array::{ArrayRef, BooleanArray, RecordBatch, UInt64Array};
 use arrow_cast::cast;
 use arrow_schema::{DataType, Field, Schema, SchemaRef};
 use outcore::key::sort_key::{NoKey, SortKey, Tie};
-use outcore::sort::lines::rows::{RowBatch, RowPart, RowSink, RowSource, TakeRows};
-use outcore::sort::lines::{RowSortOptions, sort_rows};
+use outcore::sort::lines::RowOption;
+use outcore::sort::lines::rows::{
+    RowBatch, RowPart, RowSink, RowSource, TakeAgain, TakeRows, TakenRows,
+};
 use outcore::{Forecast, Job};
+use outcore_io::memory::Budget;
+use outcore_io::output::StagedOutput;
 use outcore_io::{Error, Result};
 
+use super::by_key::Keeping;
 use super::components::Components;
 use super::minhash::{MinHash, Shingles, Space};
-use super::{Chosen, DEDUP, DedupSummary, write};
+use super::{Chosen, DEDUP, DedupSummary, refuse_removed, write, write_kept};
 use crate::fault;
-use crate::input::{Piece, PieceQueue, TableInput};
+use crate::input::{Piece, PieceQueue, TableInput, TableReader};
 use crate::jobs::copy::{Change, WriteBatch, filtered, starts_of};
-use crate::jobs::journal::scratch_dir;
-use crate::jobs::rows_in::ReadShape;
-use crate::jobs::sort::{open, read_shape};
+use crate::jobs::journal::{self, scratch_dir};
+use crate::jobs::rows_in::{ReadShape, ends_of, pieces_of, position_of, take_made};
+use crate::jobs::sort::{open, read_shape, sort_all};
 use crate::jobs::{TableEnds, TableSummary};
 use crate::notation::notation;
-use crate::output::OutputOptions;
+use crate::output::{OutputOptions, StagedFile};
 use crate::schema::FieldPlace;
 
 /// The ledger's name for the memory of the sets.
@@ -82,6 +88,22 @@ impl Near {
             keeps_last: false,
         }
     }
+
+    /// What determines the output, for the comparison with a killed run.
+    fn said(&self) -> Vec<RowOption> {
+        let keep = match self.keeps_last {
+            true => "last",
+            false => "first",
+        };
+        vec![
+            journal::option("text column", &self.column),
+            journal::option("least similarity", self.jaccard),
+            journal::option("shingles", format!("{:?}", self.shingles)),
+            journal::option("number of hashes", self.hashes_count),
+            journal::option("seed", self.seed),
+            journal::option("choice of the kept row", keep),
+        ]
+    }
 }
 
 /// Copies a table and keeps one row of each set with nearly the same text. Removed rows go to the
@@ -97,6 +119,9 @@ pub fn dedup_near(
     removed: Option<(&PathBuf, &OutputOptions)>,
 ) -> Result<DedupSummary> {
     let started = Instant::now();
+    refuse_removed(job, removed.is_some())?;
+    let mut journal = journal::begin(job, ends, "near duplicates of a table", near.said())?;
+    let job = &journal::job(job, journal.as_ref());
     let input = open(job, ends)?;
     let hash = MinHash::new(near.shingles, near.jaccard, near.hashes_count, near.seed)?;
     check_text(input.schema(), &near.column)?;
@@ -104,11 +129,25 @@ pub fn dedup_near(
         Error::usage(DEDUP, "the table has more than 2^32 rows")
             .hint("remove near duplicates of its parts first")
     })?;
+    let staged = match journal::claim(job, [&input], ends.outputs, ends.writes, journal.as_mut())? {
+        ControlFlow::Break(table) => return Ok(DedupSummary::finished(table)),
+        ControlFlow::Continue(staged) => staged,
+    };
     let sets_bytes = Components::memory_bytes(u64::from(rows_count));
     let _sets = job.budget.reserve(SETS, sets_bytes)?;
     let sets = Components::new(rows_count, near.keeps_last);
     let texts = input.narrowed(std::slice::from_ref(&near.column), input.job())?;
-    let sorted = unite(job, &texts, &hash, &sets, &scratch_dir(ends.outputs))?;
+    // The copy has the same memory, even if a killed run had done a part of the sort.
+    let copying = Job {
+        budget: Budget::new(job.budget.free_bytes()),
+        ..job.clone()
+    };
+    let kept = Keeping {
+        scratch_dir: &scratch_dir(ends.outputs),
+        staged: staged.as_ref().map(StagedFile::staged),
+        journal: journal.as_mut(),
+    };
+    let sorted = unite(job, &texts, &hash, &sets, kept)?;
     let rows = Rows::of(&sets, input.pieces());
     let fields = input.schema().fields().iter().cloned();
     let kept_field = Arc::new(Field::new(KEPT_COLUMN, DataType::UInt64, false));
@@ -133,7 +172,11 @@ pub fn dedup_near(
         input: &input,
         sorted,
     };
-    Ok(write(job, ends, sorted, &chosen, removed)?.since(started))
+    let done = match removed {
+        None => write_kept(&copying, ends, sorted, &chosen, staged, journal)?,
+        Some(_) => write(job, ends, sorted, &chosen, removed)?,
+    };
+    Ok(done.since(started))
 }
 
 pub(super) fn check_text(schema: &SchemaRef, name: &str) -> Result<()> {
@@ -161,7 +204,7 @@ fn unite(
     texts: &TableInput,
     hash: &MinHash,
     sets: &Components,
-    scratch_dir: &std::path::Path,
+    kept: Keeping<'_>,
 ) -> Result<TableSummary> {
     let shape = read_shape(job, texts.need(), usize::MAX);
     job.control.begin_phase("sample", 0);
@@ -176,14 +219,11 @@ fn unite(
     let sink = UniteSink {
         sets,
         part_bytes: (source.data_bytes() / shape.readers_count as u64).clamp(1, PART_BYTES),
+        staged: kept.staged,
     };
-    let options = RowSortOptions {
-        scratch_dir: scratch_dir.to_path_buf(),
-        ..RowSortOptions::default()
-    };
-    let mut job = job.clone();
-    job.options.threads = shape.readers_count;
-    let done = sort_rows(&job, &source, &sink, &BandKey, &options)?;
+    let dir = kept.scratch_dir.to_path_buf();
+    let ends: (&dyn RowSource, &dyn RowSink) = (&source, &sink);
+    let done = sort_all(job, shape.readers_count, ends, &BandKey, dir, kept.journal)?;
     Ok(TableSummary::of_sort(
         done,
         (0, texts.read_bytes()),
@@ -239,39 +279,66 @@ impl RowSource for BandsIn<'_> {
     }
 
     fn make(&self, take: &mut TakeRows<'_>) -> Result<()> {
-        if self.begun.fetch_add(1, Ordering::Relaxed) >= self.shape.readers_count {
+        let mut take = |rows: &RowBatch, position: u64, _: bool| take(rows, position);
+        self.make_again(TakenRows::NONE, &mut take)
+    }
+
+    fn make_again(&self, taken: TakenRows<'_>, take: &mut TakeAgain<'_>) -> Result<()> {
+        if !taken.is_making(self.shape.readers_count, &self.begun) {
             return Ok(());
         }
+        let own = ends_of(taken.own);
+        self.queue.leave_out(pieces_of(taken.all));
         let mut reader = self.texts.reader(self.shape.reader_bytes)?;
-        let (mut rows, mut space) = (RowBatch::default(), Space::default());
-        while let Some((number, piece)) = reader.take(&self.queue) {
-            let mut row = self.starts.get(number).copied().unwrap_or(0) as u32;
-            for batch in reader.open(piece)? {
-                let batch = batch?;
-                let texts = cast(batch.column(0), &DataType::LargeUtf8);
-                let texts = texts.map_err(|error| fault::arrow(DEDUP, &error))?;
-                for text in texts.as_string::<i64>() {
-                    let mut pushed = Ok(());
-                    if let Some(text) = text {
-                        self.hash.bands(text, &mut space, |band| {
-                            if pushed.is_ok() {
-                                pushed = push_band(&mut rows, band, row);
-                            }
-                        });
-                    }
-                    pushed?;
-                    row += 1;
-                    if rows.bytes() as u64 >= self.shape.batch_bytes {
-                        take(&rows, 0)?;
-                        rows.clear();
-                    }
+        let mut space = Space::default();
+        reader.expect(own.iter().map(|(number, _)| self.texts.pieces()[*number]));
+        for (number, end) in own {
+            self.make_piece(&mut reader, &mut space, number, end, take)?;
+        }
+        while let Some((number, _)) = reader.take(&self.queue) {
+            self.make_piece(&mut reader, &mut space, number, 0, take)?;
+        }
+        Ok(())
+    }
+}
+
+impl BandsIn<'_> {
+    /// Passes on the bands of a piece, whose positions count them. Those before the position `end`
+    /// are repeated.
+    fn make_piece(
+        &self,
+        reader: &mut TableReader<'_>,
+        space: &mut Space,
+        number: usize,
+        end: u64,
+        take: &mut TakeAgain<'_>,
+    ) -> Result<()> {
+        let mut rows = RowBatch::default();
+        let mut row = self.starts.get(number).copied().unwrap_or(0) as u32;
+        let mut at = position_of(number)?;
+        for batch in reader.open(self.texts.pieces()[number])? {
+            let batch = batch?;
+            let texts = cast(batch.column(0), &DataType::LargeUtf8);
+            let texts = texts.map_err(|error| fault::arrow(DEDUP, &error))?;
+            for text in texts.as_string::<i64>() {
+                let mut pushed = Ok(());
+                if let Some(text) = text {
+                    self.hash.bands(text, space, |band| {
+                        if pushed.is_ok() {
+                            pushed = push_band(&mut rows, band, row);
+                        }
+                    });
+                }
+                pushed?;
+                row += 1;
+                if rows.bytes() as u64 >= self.shape.batch_bytes {
+                    take_made(&rows, at, end, take)?;
+                    at += rows.len() as u64;
+                    rows.clear();
                 }
             }
         }
-        match rows.is_empty() {
-            true => Ok(()),
-            false => take(&rows, 0),
-        }
+        take_made(&rows, at, end, take)
     }
 }
 
@@ -294,6 +361,7 @@ impl SortKey for BandKey {
 struct UniteSink<'s> {
     sets: &'s Components,
     part_bytes: u64,
+    staged: Option<&'s StagedOutput>,
 }
 
 struct UnitePart<'s> {
@@ -308,6 +376,10 @@ impl RowSink for UniteSink<'_> {
 
     fn keeps_keys_together(&self) -> bool {
         true
+    }
+
+    fn staged(&self) -> Option<&StagedOutput> {
+        self.staged
     }
 
     fn begin(&self, _: usize, _: Option<u64>) -> Result<Box<dyn RowPart + '_>> {
@@ -332,6 +404,13 @@ impl RowPart for UnitePart<'_> {
             self.last = Some((band, row));
         }
         Ok(())
+    }
+
+    fn movable<'p>(self: Box<Self>) -> Option<Box<dyn RowPart + Send + 'p>>
+    where
+        Self: 'p,
+    {
+        Some(self)
     }
 
     fn finish(self: Box<Self>) -> Result<()> {

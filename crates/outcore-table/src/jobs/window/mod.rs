@@ -24,15 +24,16 @@ mod plan;
 mod rank;
 mod sink;
 
+use std::ops::ControlFlow;
 use std::path::PathBuf;
-use std::sync::atomic::AtomicU64;
 
 use outcore::Job;
 use outcore::key::sort_key::Tie;
 use outcore::sort::lines::rows::RowSource;
+use outcore::sort::lines::{RowJournal, RowOption};
 use outcore_io::Result;
 
-use super::journal::scratch_dir;
+use super::journal::{self, scratch_dir};
 use super::room::{Room, Sorts};
 use super::rows_in::{RowKeys, RowsIn};
 use super::rows_out::part_bytes;
@@ -73,6 +74,8 @@ pub struct Window {
 /// its type, a repeated column name, several outputs with [`Window::first`]. Memory: the rows
 /// between a row and those that it refers to do not fit.
 pub fn window(job: &Job, ends: &TableEnds<'_>, wanted: &Window) -> Result<TableSummary> {
+    let journal = journal::begin(job, ends, "window columns of a table", wanted.said())?;
+    let job = &journal::job(job, journal.as_ref());
     let input = open(job, ends)?;
     let plan = Plan::of(input.schema(), wanted)?;
     let writes = OutputOptions {
@@ -102,6 +105,7 @@ pub fn window(job: &Job, ends: &TableEnds<'_>, wanted: &Window) -> Result<TableS
         &plan,
         wanted_rows,
         &room(&input, reach),
+        journal,
     );
     done.map_err(|error| {
         let known = || {
@@ -112,6 +116,26 @@ pub fn window(job: &Job, ends: &TableEnds<'_>, wanted: &Window) -> Result<TableS
     })
 }
 
+impl Window {
+    /// What determines the output, for the comparison with a killed run.
+    fn said(&self) -> Vec<RowOption> {
+        let names = |columns: &[KeyColumn]| {
+            let names = columns.iter().map(KeyColumn::to_string);
+            names.collect::<Vec<_>>().join(",")
+        };
+        let added = self.columns.iter().map(|column| format!("{column:?}"));
+        let first = self
+            .first
+            .map_or("all".to_owned(), |first| first.to_string());
+        vec![
+            journal::option("groups", names(&self.by)),
+            journal::option("order in a group", names(&self.order)),
+            journal::option("added columns", added.collect::<Vec<_>>().join(", ")),
+            journal::option("number of first rows", first),
+        ]
+    }
+}
+
 /// Writes the columns of `input` and the computed ones, for this many rows, if known.
 fn windowed(
     job: &Job,
@@ -120,10 +144,15 @@ fn windowed(
     plan: &Plan,
     wanted_rows: Option<u64>,
     room: &Room<'_>,
+    mut journal: Option<RowJournal>,
 ) -> Result<TableSummary> {
     let (reads_shape, writes_shape) = room.shapes();
     let what = room.written()?;
-    let output = create(job, outputs, None, what, (writes_shape, wanted_rows))?;
+    let file = match journal::claim(job, [input], outputs, what.1, journal.as_mut())? {
+        ControlFlow::Break(done) => return Ok(done),
+        ControlFlow::Continue(file) => file,
+    };
+    let output = create(job, outputs, file, what, (writes_shape, wanted_rows))?;
     job.control.begin_phase("sample", 0);
     let keys = RowKeys::Made { by: plan };
     let source = RowsIn::open(input, &plan.codec, keys, reads_shape)?;
@@ -137,18 +166,22 @@ fn windowed(
         reach_share_bytes: job.budget.free_bytes()
             / REACH_SHARE
             / writes_shape.writers_count as u64,
-        written: AtomicU64::new(0),
     };
     let order = KeyInFront { tie: Tie::Bytes };
     let threads_count = writes_shape.writers_count;
     let dir = scratch_dir(outputs);
-    let done = sort_all(job, threads_count, (&source, &sink), &order, dir, None)?;
-    let rows_out = sink.written.into_inner();
+    let kept = journal.as_mut();
+    let done = sort_all(job, threads_count, (&source, &sink), &order, dir, kept)?;
+    let (rows_in, rows_out) = (input.rows_count(), output.rows_written());
     if wanted_rows.is_some() {
-        check_rows(done.lines_in, rows_out)?;
+        check_rows(rows_in, rows_out)?;
     }
-    let summary = TableSummary::published(job, (input, sample_bytes), output, done, None)?;
+    if let Some(journal) = &mut journal {
+        journal.count(rows_in, rows_out);
+    }
+    let summary = TableSummary::published(job, (input, sample_bytes), output, done, journal)?;
     Ok(TableSummary {
+        rows_in,
         rows_out,
         ..summary
     })

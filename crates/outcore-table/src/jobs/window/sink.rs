@@ -8,12 +8,12 @@
 //! their arrays.
 
 use std::ops::Range;
-use std::sync::atomic::{AtomicU64, Ordering};
 
 use arrow_array::{BooleanArray, RecordBatch, RecordBatchOptions};
 use arrow_select::filter::filter_record_batch;
 use outcore::Forecast;
-use outcore::sort::lines::rows::{RowPart, RowSink};
+use outcore::sort::lines::rows::{PartsInOutput, RowPart, RowSink};
+use outcore_io::output::StagedOutput;
 use outcore_io::{Error, Kind, Result, units};
 
 use super::WINDOW;
@@ -38,8 +38,6 @@ pub(super) struct WindowSink<'a> {
     pub(super) part_bytes: u64,
     /// The bytes of rows that are referred to, if none of them is long.
     pub(super) reach_share_bytes: u64,
-    /// The number of written rows.
-    pub(super) written: AtomicU64,
 }
 
 impl WindowSink<'_> {
@@ -88,6 +86,14 @@ impl RowSink for WindowSink<'_> {
             held: Held::default(),
             columns: Columns::new(self.plan),
         }))
+    }
+
+    fn staged(&self) -> Option<&StagedOutput> {
+        self.output.staged()
+    }
+
+    fn parts_in_output(&self) -> Result<Option<PartsInOutput>> {
+        self.output.sections_in_file()
     }
 
     fn give_up(&self) {
@@ -201,8 +207,6 @@ impl WindowPart<'_> {
                 let rows = from..ready.min(from + step);
                 let batch = fault::guarded(WINDOW, || self.made(&decoded, rows))?;
                 self.section.write(&batch)?;
-                let rows_count = batch.num_rows() as u64;
-                self.sink.written.fetch_add(rows_count, Ordering::Relaxed);
             }
         }
         let kept = self
@@ -326,6 +330,13 @@ impl RowPart for WindowPart<'_> {
             self.add(row)?;
         }
         Ok(())
+    }
+
+    fn movable<'p>(self: Box<Self>) -> Option<Box<dyn RowPart + Send + 'p>>
+    where
+        Self: 'p,
+    {
+        Some(self)
     }
 
     fn finish(mut self: Box<Self>) -> Result<()> {

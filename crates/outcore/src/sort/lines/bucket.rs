@@ -9,6 +9,7 @@ use super::arrange::KEY_HEAD_BYTES;
 use super::emit::COUNT_BYTES_MAX;
 use super::refs::REF_BYTES;
 use crate::partition::bucket::{Bucket, Location};
+use crate::partition::restored::{KIND_WORDS, KeptKind};
 use outcore_io::memory::block_ceil;
 
 /// Bytes of a count: before each line in a table, and after it in a bucket's area.
@@ -38,6 +39,23 @@ pub(super) struct TableLines {
     pub(super) second_side: u64,
     /// Whether it holds no lines, but only the totals of all buckets before it.
     pub(super) is_total: bool,
+}
+
+impl KeptKind for TableLines {
+    /// A job whose tables hold lines keeps no parts of buckets.
+    fn to_words(&self) -> [u64; KIND_WORDS] {
+        let flags = u64::from(self.is_continuation) | u64::from(self.is_repeated) << 1;
+        [flags, self.second_side, 0]
+    }
+
+    fn of_words([flags, second_side, _]: [u64; KIND_WORDS]) -> Self {
+        TableLines {
+            is_continuation: flags & 1 != 0,
+            is_repeated: flags & 2 != 0,
+            second_side,
+            ..TableLines::default()
+        }
+    }
 }
 
 /// All lines of one range of keys.
@@ -98,7 +116,7 @@ impl LineBucket {
             return Space::default();
         }
         let stored = self.segments.iter().map(|segment| match segment.location {
-            Location::Memory(_) => u64::from(segment.payload_bytes),
+            Location::Memory { .. } => u64::from(segment.payload_bytes),
             Location::Scratch { .. } => segment.stored_bytes() as u64,
         });
         let heads_bytes = KEY_HEAD_BYTES * self.counts.items;

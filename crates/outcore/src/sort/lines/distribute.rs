@@ -25,6 +25,7 @@ use super::splitters::{LineRoute, LineSplitters};
 use super::table::Table;
 use crate::key::sort_key::Tie;
 use crate::partition::bucket::{Out, Segment, join_outs};
+use crate::partition::copies::record_distributed;
 use crate::partition::mover::{Item, MadeKeys, Mover, Run, VaryingItems, VaryingMover};
 use crate::partition::pass::{TakeShare, read_all};
 use crate::partition::refine::{BucketSource, scatter_segments};
@@ -329,9 +330,8 @@ fn join_restored<const HAS_KEYS: bool>(
     let Some(checkpoints) = &context.checkpoints else {
         return Ok(join(context, buckets, workers));
     };
-    for (thread, worker) in workers.iter().enumerate() {
-        checkpoints.record_moved(thread, &worker.outs)?;
-    }
+    let outs = workers.iter_mut().map(|worker| &mut worker.outs[..]);
+    record_distributed(context, outs.collect())?;
     let vouched = checkpoints.vouched().map(|outs| Scattered {
         outs,
         best: Vec::new(),

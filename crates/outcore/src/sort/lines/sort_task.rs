@@ -10,6 +10,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
 
 use super::Occurrences;
 use super::arrange::{key_ref, sort_keys, to_line};
@@ -308,12 +309,13 @@ impl<'a> Parts<'a> {
         let Ok(_noting) = self.noting.try_lock() else {
             return Ok(());
         };
+        let began = Instant::now();
         let Some(PartsInOutput { parts, state }) = self.sink.parts_in_output()? else {
             return Ok(());
         };
         let written = self.written.iter().find(|written| written.parts == parts);
         match written {
-            Some(written) => checkpoints.keep_parts(*written, &state),
+            Some(written) => checkpoints.keep_parts(began, *written, &state),
             None => Ok(()),
         }
     }

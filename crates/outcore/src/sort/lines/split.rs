@@ -16,7 +16,7 @@ use super::splitters::{LineSplitters, SplitterSize};
 use super::table::Tables;
 use crate::key::sort_key::{ByteOrder, Tie};
 use crate::partition::bucket::Segment;
-use crate::partition::refine::{LongItem, Refined, look_at_segments, refine};
+use crate::partition::refine::{LongItem, Refined, look_at_segments, refine_kept};
 use crate::partition::route::PositionRoute;
 use crate::read::framing::ItemFraming;
 use outcore_io::units;
@@ -49,7 +49,7 @@ pub(super) fn split_oversized(
     tables: &mut Tables,
     buckets: Vec<LineBucket>,
 ) -> Result<(Vec<LineBucket>, u32)> {
-    refine(buckets, |bucket, tried| {
+    refine_kept(context, buckets, |bucket, tried| {
         let is_over = tried.splits == SPLITS_MAX || bucket.counts.items < 2;
         let space = bucket.space(!context.is_whole());
         if bucket.is_written() {
