@@ -5,9 +5,9 @@
 //! directory, in turn, and syncs it; then the journal vouches for it, with a checksum. So the
 //! previous state is whole until the new one counts. [`States::restore`] reads the last state that
 //! the journal vouches for. If its checksum is another, it reads the state before, which is whole
-//! unless the next one was begun; without a whole state, that is an error. A state is kept if [`COST_PARTS`] times
-//! the duration of the last one has passed, so states take about 2 % of the time. For the first
-//! state, that duration is an estimate.
+//! unless the next one was begun; without a whole state, that is an error. A state is kept if
+//! [`COST_PARTS`] times the duration of the last one has passed, so states take about 2 % of the
+//! time. For the first state, that duration is an estimate.
 //!
 //! With the first state the directory is marked: from then on it stays if the job fails or is
 //! killed.

@@ -381,7 +381,8 @@ impl<'a> Checkpoints<'a> {
     }
 
     /// Whether segments in memory, of this many bytes, are copied to scratch. With the copies
-    /// before, they must be little of the job's I/O. They spare a run that continues this one the input.
+    /// before, they must be little of the job's I/O. They spare a run that continues this one the
+    /// input.
     pub(crate) fn copies(&self, in_memory_bytes: u64) -> bool {
         // The data are read, stored, read back and written: twice per phase.
         let io_bytes = 2 * self.pace.total_bytes;
