@@ -174,9 +174,6 @@ class SortSummary(WriteSummary):
 
     #: Whether the input is in order; none if it was sorted.
     is_sorted: bool | None
-    #: The sum of the hashes of all items of the output, in hexadecimal, as `verify` computes it; none if it
-    #: was not asked for.
-    checksum: str | None
 
 
 @dataclass(frozen=True)
@@ -220,9 +217,6 @@ class ShuffleSummary(WriteSummary):
     seed: int
     #: The epoch.
     epoch: int
-    #: The sum of the hashes of all items, in hexadecimal, as `verify` computes it; none if it was not asked
-    #: for.
-    checksum: str | None
 
 
 @dataclass(frozen=True, repr=False)

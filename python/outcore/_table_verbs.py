@@ -345,8 +345,7 @@ def window(
     memory: Size | None = None, threads: SupportsIndex | None = None, io: str | None = None,
     drives: Paths = (), scratch_limit: Size | None = None, record_io: StrPath | None = None,
     force: bool = False, explain: bool = False, order: Keys | None = None, added: Keys | None = None,
-    first: SupportsIndex | None = None, resume: bool = False, volume: StrPath | None = None,
-    progress: Watcher | bool | None = None,
+    first: SupportsIndex | None = None, volume: StrPath | None = None, progress: Watcher | bool | None = None,
 ) -> WriteSummary: ...
 
 
@@ -360,8 +359,7 @@ def window(
     memory: Size | None = None, threads: SupportsIndex | None = None, io: str | None = None,
     drives: Paths = (), scratch_limit: Size | None = None, record_io: StrPath | None = None,
     force: bool = False, explain: bool = False, order: Keys | None = None, added: Keys | None = None,
-    first: SupportsIndex | None = None, resume: bool = False, volume: StrPath | None = None,
-    progress: Watcher | bool | None = None,
+    first: SupportsIndex | None = None, volume: StrPath | None = None, progress: Watcher | bool | None = None,
 ) -> Table: ...
 
 
@@ -374,8 +372,7 @@ def window(
     memory: Size | None = None, threads: SupportsIndex | None = None, io: str | None = None,
     drives: Paths = (), scratch_limit: Size | None = None, record_io: StrPath | None = None,
     force: bool = False, explain: bool = False, order: Keys | None = None, added: Keys | None = None,
-    first: SupportsIndex | None = None, resume: bool = False, volume: StrPath | None = None,
-    progress: Watcher | bool | None = None,
+    first: SupportsIndex | None = None, volume: StrPath | None = None, progress: Watcher | bool | None = None,
 ) -> WriteSummary | Table:
     """Add columns to tables: numbers, ranks, neighbours and running sums of rows within groups.
 
@@ -404,7 +401,7 @@ def window(
         src: As in `convert`.
         dst, force: As in `dedup`.
         columns, union, codec, group_rows, bloom, schema, null, on_error, parts, memory, threads, io, drives,
-            scratch_limit, record_io, explain, resume, volume, progress: As in `sort`.
+            scratch_limit, record_io, explain, volume, progress: As in `sort`.
 
     Raises: What `sort` raises.
     """

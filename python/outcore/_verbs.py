@@ -27,7 +27,6 @@ _OPTIONS: dict[str, Option] = {
     "bloom": Option("columns", "--bloom", None),
     "by": Option("keys", "--by", None),
     "check_chars": Option("number", "--check-chars", None),
-    "checksum": Option("flag", "--checksum", False),
     "codec": Option("text", "--codec", None),
     "columns": Option("columns", "--columns", None),
     "comment": Option("texts", "--comment", None),
@@ -96,7 +95,7 @@ def sort(
     memory: Size | None = None, threads: SupportsIndex | None = None, io: str | None = None,
     drives: Paths = (), scratch_limit: Size | None = None, record_io: StrPath | None = None,
     force: bool = False, replace: bool = False, explain: bool = False, seed: SupportsIndex | None = None,
-    resume: bool = False, verify_output: bool = False, checksum: bool = False, volume: StrPath | None = None,
+    resume: bool = False, verify_output: bool = False, volume: StrPath | None = None,
     progress: Watcher | bool | None = None,
 ) -> SortSummary: ...
 
@@ -115,7 +114,7 @@ def sort(
     memory: Size | None = None, threads: SupportsIndex | None = None, io: str | None = None,
     drives: Paths = (), scratch_limit: Size | None = None, record_io: StrPath | None = None,
     force: bool = False, replace: bool = False, explain: bool = False, seed: SupportsIndex | None = None,
-    resume: bool = False, verify_output: bool = False, checksum: bool = False, volume: StrPath | None = None,
+    resume: bool = False, verify_output: bool = False, volume: StrPath | None = None,
     progress: Watcher | bool | None = None,
 ) -> Table: ...
 
@@ -133,7 +132,7 @@ def sort(
     memory: Size | None = None, threads: SupportsIndex | None = None, io: str | None = None,
     drives: Paths = (), scratch_limit: Size | None = None, record_io: StrPath | None = None,
     force: bool = False, replace: bool = False, explain: bool = False, seed: SupportsIndex | None = None,
-    resume: bool = False, verify_output: bool = False, checksum: bool = False, volume: StrPath | None = None,
+    resume: bool = False, verify_output: bool = False, volume: StrPath | None = None,
     progress: Watcher | bool | None = None,
 ) -> SortSummary | Table:
     """Sort lines, records or tables, larger than memory if need be.
@@ -243,8 +242,6 @@ def sort(
         verify_output: Read the output back from its drive before it gets its name, and compare number,
             checksum and order with what was read. After a difference, there is no output. For lines and
             records that go from files to a plain file or shards.
-        checksum: Report the checksum of the items as `verify` computes it, from the same pass: the output is
-            not read again. For lines and records of up to 1 MiB.
         volume: The drives file of a volume: where a file is taken, `"@name"` is a dataset on it. By default
             that of `OUTCORE_VOLUME`.
         progress: `True` for a bar, or a function that is called with a `Progress` a few times a second. What
@@ -463,8 +460,8 @@ def shuffle(
     on_error: Literal["fail", "skip", "null"] | None = None, parts: SupportsIndex | None = None,
     memory: Size | None = None, threads: SupportsIndex | None = None, io: str | None = None,
     drives: Paths = (), scratch_limit: Size | None = None, record_io: StrPath | None = None,
-    explain: bool = False, resume: bool = False, verify_output: bool = False, checksum: bool = False,
-    volume: StrPath | None = None, progress: Watcher | bool | None = None,
+    explain: bool = False, resume: bool = False, verify_output: bool = False, volume: StrPath | None = None,
+    progress: Watcher | bool | None = None,
 ) -> ShuffleSummary: ...
 
 
@@ -482,8 +479,8 @@ def shuffle(
     on_error: Literal["fail", "skip", "null"] | None = None, parts: SupportsIndex | None = None,
     memory: Size | None = None, threads: SupportsIndex | None = None, io: str | None = None,
     drives: Paths = (), scratch_limit: Size | None = None, record_io: StrPath | None = None,
-    explain: bool = False, resume: bool = False, verify_output: bool = False, checksum: bool = False,
-    volume: StrPath | None = None, progress: Watcher | bool | None = None,
+    explain: bool = False, resume: bool = False, verify_output: bool = False, volume: StrPath | None = None,
+    progress: Watcher | bool | None = None,
 ) -> Table: ...
 
 
@@ -500,8 +497,8 @@ def shuffle(
     on_error: Literal["fail", "skip", "null"] | None = None, parts: SupportsIndex | None = None,
     memory: Size | None = None, threads: SupportsIndex | None = None, io: str | None = None,
     drives: Paths = (), scratch_limit: Size | None = None, record_io: StrPath | None = None,
-    explain: bool = False, resume: bool = False, verify_output: bool = False, checksum: bool = False,
-    volume: StrPath | None = None, progress: Watcher | bool | None = None,
+    explain: bool = False, resume: bool = False, verify_output: bool = False, volume: StrPath | None = None,
+    progress: Watcher | bool | None = None,
 ) -> ShuffleSummary | Table:
     """Shuffle lines or records into a uniformly random order.
 
@@ -530,8 +527,7 @@ def shuffle(
         key, separator: As in `comm`.
         force, replace, dtype, record, lines, zero_terminated, header_lines, comment, header, columns, union,
             codec, group_rows, bloom, schema, infer, null, on_error, parts, memory, threads, io, drives,
-            scratch_limit, record_io, explain, resume, verify_output, checksum, volume, progress: As in
-            `sort`.
+            scratch_limit, record_io, explain, resume, verify_output, volume, progress: As in `sort`.
         src, dst: As in `unique`.
 
     Raises: What `sort` raises.

@@ -24,6 +24,17 @@ TABLES: list[tuple[str, dict[str, Any]]] = [
     ("sort", {"by": "key", "memory": "32MiB"}),
     ("shuffle", {"seed": 3, "memory": "32MiB"}),
     ("unique", {"by": ["key", "text"], "memory": "32MiB"}),
+    ("group_by", {"by": "key", "aggregates": "sum(place),count", "memory": "32MiB"}),
+    ("join", {"right": "in.parquet", "on": "place", "memory": "40MiB"}),
+    ("dedup", {"by": "key", "memory": "24MiB"}),
+    ("dedup", {"near": "text", "shingles": "chars:4", "memory": "24MiB"}),
+    ("window", {"by": "key", "order": "place", "added": "row_number,lag(text)", "memory": "40MiB"}),
+]
+
+ALGORITHMS: list[tuple[str, str, dict[str, Any]]] = [
+    ("pagerank", "u.graph", {"tol": 0, "max_iter": 150}),
+    ("strongly_connected_components", "d.graph", {}),
+    ("triangles", "u.graph", {}),
 ]
 
 
@@ -77,11 +88,12 @@ def test_a_killed_call_on_a_table_is_continued(name: str, options: dict[str, Any
     parquet.write_table(table, "in.parquet", row_group_size=20_000)
     function = getattr(outcore, name)
     again = {**options, "threads": 2, "drives": ["."], "resume": True}
-    function("in.parquet", "plain.parquet", **again)
+    sources = ["in.parquet", again.pop("right")] if "right" in again else ["in.parquet"]
+    function(*sources, "plain.parquet", **again)
     for wait_s in (0.01, 0.05, 0.15):
-        call = f"import outcore; outcore.{name}('in.parquet', 'out.parquet', **{again!r})"
+        call = f"import outcore; outcore.{name}(*{sources!r}, 'out.parquet', **{again!r})"
         _kill_call(call, wait_s)
-        function("in.parquet", "out.parquet", force=True, **again)
+        function(*sources, "out.parquet", force=True, **again)
         assert Path("out.parquet").read_bytes() == Path("plain.parquet").read_bytes()
         assert sorted(path.name for path in Path().iterdir()) == ["in.parquet", "out.parquet", "plain.parquet"]
         Path("out.parquet").unlink()
@@ -94,27 +106,30 @@ def test_a_compressed_output_is_rejected() -> None:
     assert not Path("out.gz").exists()
 
 
-def test_a_killed_algorithm_on_a_graph_is_continued() -> None:
+@pytest.mark.parametrize(("name", "source", "options"), ALGORITHMS)
+def test_a_killed_algorithm_on_a_graph_is_continued(name: str, source: str, options: dict[str, Any]) -> None:
     edges = numpy.random.default_rng(7).integers(0, 20_000, (300_000, 2), dtype="<u4")
     edges.tofile("edges.u32")
-    graph = outcore.graph.convert("edges.u32", "g.graph", dtype="u32", memory="256MiB")
-    plain = graph.pagerank(tol=0, max_iter=150)
-    call = "import outcore; outcore.graph.Graph('g.graph').pagerank(tol=0, max_iter=150, dst='r.npy', resume=True)"
+    outcore.graph.convert("edges.u32", source, dtype="u32", undirected=source == "u.graph", memory="256MiB")
+    function = getattr(outcore.graph.Graph(source), name)
+    plain = function(**options)
+    again = {**options, "dst": "r.npy", "resume": True}
+    call = f"import outcore; outcore.graph.Graph({source!r}).{name}(**{again!r})"
     said: list[str] = []
     for wait_s in (0.0, 0.02, 0.05):
-        child = subprocess.Popen([sys.executable, "-c", call])
-        while child.poll() is None and not list(Path().glob(".outcore-*/resume")):
-            time.sleep(0.001)
-        time.sleep(wait_s)
-        child.kill()
-        child.wait()
+        _kill_call(call, wait_s)
         with warnings.catch_warnings(record=True) as told:
             warnings.simplefilter("always")
-            ranks = graph.pagerank(tol=0, max_iter=150, dst="r.npy", resume=True, force=True)
+            found = function(force=True, **again)
         said += [str(warning.message) for warning in told]
-        assert (ranks == plain).all()
-        assert sorted(path.name for path in Path().iterdir()) == ["edges.u32", "g.graph", "r.npy"]
+        assert (found == plain).all()
+        assert sorted(path.name for path in Path().iterdir()) == sorted(["edges.u32", source, "r.npy"])
         Path("r.npy").unlink()
     assert any("continues the run that was killed" in text for text in said), said
+
+
+def test_an_algorithm_without_an_output_cannot_be_continued() -> None:
+    numpy.random.default_rng(7).integers(0, 200, (3_000, 2), dtype="<u4").tofile("edges.u32")
+    graph = outcore.graph.convert("edges.u32", "g.graph", dtype="u32", memory="256MiB")
     with pytest.raises(outcore.UsageError, match="in a file"):
         graph.pagerank(resume=True)

@@ -11,6 +11,7 @@ mod lines;
 mod others;
 mod passes;
 mod published;
+mod redone;
 mod tables;
 
 use std::cell::OnceCell;

@@ -53,8 +53,8 @@ const COST_PARTS: u32 = 50;
 const FAR_COST_PARTS: u32 = 10;
 const FAR_PARTS: u64 = 4;
 const SHORT: Duration = Duration::from_millis(5);
-/// Segments that a distribution leaves in memory are copied to scratch if their bytes are at most one
-/// part in this many of the job's I/O.
+/// Segments that a distribution leaves in memory are copied to scratch if their bytes are at most
+/// one part in this many of the job's I/O.
 const COPIES_PARTS: u64 = 50;
 /// Longest payload of a record here.
 const RECORD_BYTES: usize = 48 << 10;
@@ -313,7 +313,7 @@ impl<'a> Checkpoints<'a> {
         bucket: usize,
         parts: &[Bucket<K>],
     ) -> Result<()> {
-        // Segments of the parts are forgotten one by one, and a journal with some of them needs all.
+        // A journal with some of the segments needs all, and these are forgotten one by one.
         self.scratch.hold_logs();
         let mut journal = lock(&self.journal);
         for (number, part) in parts.iter().enumerate() {
@@ -382,8 +382,9 @@ impl<'a> Checkpoints<'a> {
         self.record_segments(&mut journal, &mut entries, 0)
     }
 
-    /// Whether segments in memory, of this many bytes, are copied to scratch. With the copies before,
-    /// they must be little of the job's I/O. They spare a run that continues this one the input.
+    /// Whether segments in memory, of this many bytes, are copied to scratch. With the copies
+    /// before, they must be little of the job's I/O. They spare a run that continues this one the
+    /// input.
     pub(crate) fn copies(&self, in_memory_bytes: u64) -> bool {
         // The data are read, stored, read back and written: twice per phase.
         let io_bytes = 2 * self.pace.total_bytes;
@@ -580,8 +581,8 @@ impl<'a> Checkpoints<'a> {
         journal.append(self.volume, EDGES, &record)
     }
 
-    /// Marks the directories if they are not, syncs scratch, and commits the journal. The checkpoint
-    /// `began` before that.
+    /// Marks the directories if they are not, syncs scratch, and commits the journal. The
+    /// checkpoint `began` before that.
     fn commit(&self, began: Instant) -> Result<()> {
         if !self.is_marked.load(Ordering::Acquire) {
             let dirs = self.scratch.dirs().chain(self.staged.dirs());

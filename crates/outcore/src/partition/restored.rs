@@ -739,7 +739,7 @@ impl Reading {
                     .iter()
                     .map(|sequence| sequence.covered.clone());
                 self.before = covered.collect();
-                // The next run records again the bucket that a run was recording when it was killed.
+                // The parts of a bucket that a run was recording are recorded again.
                 self.split.clear();
                 self.split_vouched = Vouched::default();
             }

@@ -7,7 +7,7 @@
 use super::*;
 
 /// The number of a sync late in the job, after which its output has no name yet.
-fn late_sync(job: &Resumed) -> u64 {
+pub(super) fn late_sync(job: &Resumed) -> u64 {
     let is_before = |syncs: u64| {
         let answer = job.run_with(&format!("kill@{syncs}:sync"));
         let is_before = answer.code.is_none() && !job.place.path("out").exists();
@@ -33,7 +33,7 @@ fn late_sync(job: &Resumed) -> u64 {
 
 /// Kills a run after this sync, and leaves what it has kept. The run has recorded a part of its
 /// output.
-fn killed_while_it_writes(job: &Resumed, sync: u64) {
+pub(super) fn killed_while_it_writes(job: &Resumed, sync: u64) {
     let answer = job.run_with(&format!("kill@{sync}:sync"));
     assert!(answer.code.is_none(), "{sync}: {}", answer.stderr);
     assert!(job.is_kept() && !job.place.path("out").exists(), "{sync}");
