@@ -77,7 +77,6 @@ pub mod quantities;
 pub mod report;
 #[cfg(feature = "cli")]
 mod requests;
-mod ring;
 pub mod rng;
 pub mod run;
 #[cfg(feature = "cli")]

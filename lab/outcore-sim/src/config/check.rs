@@ -2,9 +2,9 @@
 //!
 //! Contract: an error names the key, its value and the possible values. Zero is rejected where the
 //! model would compute a time or a rate that no drive has. It is accepted where it has a meaning:
-//! - the feature is absent: `cache.capacity`, `slc.blocks`, `host.command_overhead` and `command_interval`,
-//!   delays of SATA, `flash.suspend_*`, `suspend_*_if_left`, `mapping.pack_wait`, the DRAM's `t_*`,
-//!   `flash.over_provisioning`, energies, `wear_threshold`;
+//! - the feature is absent: `cache.capacity`, `slc.blocks`, `host.command_overhead` and
+//!   `command_interval`, delays of SATA, `flash.suspend_*`, `suspend_*_if_left`,
+//!   `mapping.pack_wait`, the DRAM's `t_*`, `flash.over_provisioning`, energies, `wear_threshold`;
 //! - no limit: `throttle.read`, `throttle.write`;
 //! - the default: `mapping.unit` (a page), `gc.choices` (log2 of the blocks);
 //! - the minimum: `gc.threshold` and `gc.hard_threshold` (one block), `mapping.cache` (one entry).

@@ -1,10 +1,11 @@
 //! Planes and their blocks: free blocks, write frontiers, valid and invalid slots.
 //!
 //! Model: every queue has up to four frontiers in every plane: for user data, for table pages, for
-//! user data with one bit per cell ([`super::slc`]), and for collected data (double write frontier: B. Van Houdt, "On the necessity of hot and cold data
-//! identification to reduce the write amplification in flash-based SSDs", Performance Evaluation
-//! 2014). With `gc.separate = false` collected data goes to the frontier for user data. With
-//! `compat`, frontiers are allocated when the drive is built, as in MQSim; otherwise on first use.
+//! user data with one bit per cell ([`super::slc`]), and for collected data (double write
+//! frontier: B. Van Houdt, "On the necessity of hot and cold data identification to reduce the
+//! write amplification in flash-based SSDs", Performance Evaluation 2014). With `gc.separate =
+//! false` collected data goes to the frontier for user data. With `compat`, frontiers are
+//! allocated when the drive is built, as in MQSim; otherwise on first use.
 //!
 //! Invariant: in every plane, free + valid + invalid slots equal blocks x pages x slots. This is
 //! checked whenever a frontier moves and at the end of a run. A slot is a mapping unit within a

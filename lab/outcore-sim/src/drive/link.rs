@@ -14,8 +14,8 @@ use std::collections::VecDeque;
 use super::params::{Params, SECTOR_BYTES};
 use super::types::{Kind, NONE, Req, Source, Tr};
 use super::{Done, Drive, Host, Op, QueueConfig, event_kind};
+use crate::event::ring::Ring;
 use crate::quantities::Ps;
-use crate::ring::Ring;
 
 const DOORBELL_BYTES: u64 = 2;
 const SUBMISSION_BYTES: u64 = 72;

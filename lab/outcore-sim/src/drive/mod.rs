@@ -20,7 +20,8 @@
 //!
 //! Bounds: per mapping unit, a mapping entry, a bitmap and a reverse entry (9.3 bytes for 4 KiB
 //! units with 7 % over-provisioning), plus 32 bytes per block. The system provides this zeroed
-//! memory when it is touched, and few units in use take less ([`units`]). All other memory grows only with the number of operations in flight.
+//! memory when it is touched, and few units in use take less ([`units`]). All other memory grows
+//! only with the number of operations in flight.
 
 pub(crate) mod blocks;
 mod cache;

@@ -1,23 +1,23 @@
 //! The SLC cache: blocks that are written with one bit per cell, and their folding.
 //!
-//! Model: a plane writes the host's data to at most `slc.blocks` of its free blocks with one bit per
-//! cell. Such a block has as many pages as it has word lines (`flash.pages` divided by the bits per
-//! cell), and their reads and programs take `slc.read` and `slc.program`. Folding moves the valid
-//! pages of the oldest full SLC block to a block with all bits and erases it, as a collection does.
+//! Model: a plane writes the host's data to at most `slc.blocks` of its free blocks with one bit
+//! per cell. Such a block has as many pages as it has word lines (`flash.pages` divided by the
+//! bits per cell), and their reads and programs take `slc.read` and `slc.program`. Folding moves
+//! the valid pages of the oldest full SLC block to a block with all bits and erases it, as a
+//! collection does.
 //! - When the host has had no request for `slc.idle`, every plane folds one block after another
 //!   until it has none or a request comes. Then it collects blocks of which a quarter is obsolete,
 //!   until as many blocks are free as the cache can use.
-//! - When a plane has no SLC block left for a write, the write goes to a block with all bits, and the
-//!   plane folds one block at a time.
-//! - SLC blocks come from the free blocks, so the cache of a full drive is smaller: a plane opens one
-//!   only while more blocks are free than the threshold of collection. Below the threshold, a plane
-//!   folds before it collects.
+//! - When a plane has no SLC block left for a write, the write goes to a block with all bits, and
+//!   the plane folds one block at a time.
+//! - SLC blocks come from the free blocks, so the cache of a full drive is smaller: a plane opens
+//!   one only while more blocks are free than the threshold of collection. Below the threshold, a
+//!   plane folds before it collects.
 //!
-//! Source: the "dynamic write acceleration" of consumer drives; the cost of folding as in D. Park and
-//! others' "hybrid SLC" studies is a read and a program per page.
+//! The policy is that of drives whose SLC cache shrinks as they fill. Products differ.
 //!
-//! Invariant: a plane's count of SLC blocks equals its blocks with the mark. Memory: 4 bytes per full
-//! SLC block.
+//! Invariant: a plane's count of SLC blocks equals its blocks with the mark. Memory: 4 bytes per
+//! full SLC block.
 
 use super::gc::Reason;
 use super::types::Frontier;
@@ -122,7 +122,7 @@ impl Drive {
         }
     }
 
-    /// Folds the next block of a plane. If none is left, makes room for the cache of the next burst.
+    /// Folds the next block of a plane. If none is left, makes room for the next burst.
     fn work_while_idle(&mut self, plane: u32) {
         if self.fold(plane) {
             return;

@@ -1,7 +1,7 @@
 //! A first-in-first-out queue of copied items: a ring whose length is a power of two.
 //!
-//! Contract: as `VecDeque` for the calls that the event loop makes, with fewer instructions per call:
-//! a place in the ring is one mask away. It grows by doubling and never shrinks.
+//! Contract: as `VecDeque` for the calls that the event loop makes, with fewer instructions per
+//! call: a place in the ring is one mask away. It grows by doubling and never shrinks.
 
 /// Room of a ring that holds something.
 const ROOM_MIN: usize = 16;
