@@ -124,7 +124,8 @@ def map(
     st, and index for the position of the row. Texts in quotes are dates and times next to such columns. A
     comparison with null is neither true nor false. try_i64(x) gives null where i64(x) fails.
 
-    Numbers: abs(x), sqrt(x), exp(x), log(x), log2(x), floor(x), ceil(x), round(x), isnan(x), hash(x)
+    Numbers: abs(x), sqrt(x), exp(x), log(x), log2(x), floor(x), ceil(x), round(x[, digits]), isnan(x),
+    hash(x)
 
     Choices: min(a, ...), max(a, ...), where(condition, a, b), isin(x, ...)
 

@@ -78,8 +78,8 @@ fn hint_of_last(missing: &Path, words: &[OsString], at: usize) -> Option<String>
         .then(|| "check the path; to write the result there, name it with -o".to_owned())
 }
 
-/// The hint for a missing input behind the value of an option, or behind an option whose value needs
-/// a `=`; none for the value itself.
+/// The hint for a missing input behind an option or its value: the value needs a `=`, is itself a
+/// file, or is one of several in a list.
 fn hint_of_option(missing: &Path, words: &[OsString], at: usize) -> Option<String> {
     let root = Cli::whole();
     let command = called(&root, words);

@@ -36,6 +36,31 @@ const PREFIX_BYTES: u64 = 64 << 10;
 
 /// The first bytes of an index of [`crate::index`].
 const INDEX_HEAD: &[u8] = b"{\n  \"outcore\": \"vector index\"";
+/// Fails for tables, and for an index of vectors.
+fn refuse_tables(prefix: &[u8]) -> Result<()> {
+    if TABLE_MAGICS.iter().any(|magic| prefix.starts_with(magic)) {
+        let cause = "it is a table; vectors must be taken from a column";
+        return Err(Error::usage("read vectors", cause).hint(TAKE_OUT));
+    }
+    if prefix.starts_with(INDEX_HEAD) {
+        let cause = "it is an index of vectors, not a file of vectors";
+        return Err(Error::usage("read vectors", cause)
+            .hint("search with it: outcore knn BASE QUERIES --index INDEX"));
+    }
+    Ok(())
+}
+
+/// Fails for text, whose numbers have no type.
+fn refuse_text(prefix: &[u8]) -> Result<()> {
+    match !prefix.is_empty() && prefix.iter().all(|byte| is_of_text(*byte)) {
+        true => {
+            let cause = "it is text, not a file of vectors";
+            Err(Error::usage("read vectors", cause).hint(TAKE_OUT))
+        }
+        false => Ok(()),
+    }
+}
+
 /// How the lists of a table become vectors.
 const TAKE_OUT: &str =
     "a column of lists becomes vectors: outcore vector convert TABLE --column NAME -o OUT.npy";
@@ -269,25 +294,13 @@ impl VectorFile {
                 (header_bytes, dimension.into(), Some(u64::from(rows)))
             }
             Container::Raw | Container::Lists => {
-                if TABLE_MAGICS.iter().any(|magic| prefix.starts_with(magic)) {
-                    let cause = "it is a table; vectors must be taken from a column";
-                    return Err(Error::usage("read vectors", cause).hint(TAKE_OUT));
-                }
-                if prefix.starts_with(INDEX_HEAD) {
-                    let cause = "it is an index of vectors, not a file of vectors";
-                    return Err(Error::usage("read vectors", cause)
-                        .hint("search with it: outcore knn BASE QUERIES --index INDEX"));
-                }
+                refuse_tables(prefix)?;
                 let Some(Layout {
                     element: kind,
                     dimension,
                 }) = given
                 else {
-                    let is_text = !prefix.is_empty() && prefix.iter().all(|byte| is_of_text(*byte));
-                    if is_text {
-                        let cause = "it is text, not a file of vectors";
-                        return Err(Error::usage("read vectors", cause).hint(TAKE_OUT));
-                    }
+                    refuse_text(prefix)?;
                     let cause = "its name and content do not identify the type of its vectors";
                     return Err(Error::usage("read vectors", cause)
                         .hint("pass it with --type, for example --type f32x768"));

@@ -144,8 +144,9 @@ pub(crate) fn parse_expression(text: &str) -> Result<String> {
     match is_flag {
         false => Ok(text.to_string()),
         true => Err(
-            Error::usage("read arguments", format!("unexpected argument '{text}'"))
-                .hint("the expression is the first operand, without an option: outcore filter 'price > 100' FILE"),
+            Error::usage("read arguments", format!("unexpected argument '{text}'")).hint(
+                "the expression is the first operand, without an option before it; see --help",
+            ),
         ),
     }
 }

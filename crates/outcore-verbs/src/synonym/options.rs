@@ -434,7 +434,11 @@ const OPTIONS: [Meaning; 49] = [
                 &["unique"],
                 "`outcore dedup --by COLUMN --keep last` keeps the last row of each key",
             ),
-            of(&["map", "convert", "filter"], "--columns keeps columns"),
+            Hint {
+                of: &["map", "convert", "filter"],
+                needs: "--columns",
+                text: "--columns keeps columns",
+            },
         ],
     },
     Meaning {

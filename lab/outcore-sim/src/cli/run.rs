@@ -61,8 +61,8 @@ pub struct RunArgs {
     )]
     pub fit: Fit,
     /// Change a value of the flows (repeatable): depth=32, size=4KiB, read=0.7, requests=1000,
-    /// pattern, hot, align, deviation, interval, stop, working_set, occupancy, caching, class, seed,
-    /// name, channels, chips, dies or planes.
+    /// pattern, hot, align, deviation, interval, stop, working_set, occupancy, caching, class,
+    /// seed, name, channels, chips, dies or planes.
     #[arg(long = "flow", value_name = "KEY=VALUE", conflicts_with = "trace")]
     pub flows: Vec<String>,
     /// Serve about this many requests before measuring: this gives sustained rates, on a drive in

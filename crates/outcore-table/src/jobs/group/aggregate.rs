@@ -134,27 +134,13 @@ impl Aggregate {
             }
             (_, of) => of,
         };
-        let kind = match word {
-            "count" => AggregateKind::Count,
-            "sum" => AggregateKind::Sum,
-            "mean" | "avg" => AggregateKind::Mean,
-            "min" => AggregateKind::Min,
-            "max" => AggregateKind::Max,
-            "first" => AggregateKind::First,
-            "last" => AggregateKind::Last,
-            "arg_min" | "min_by" => AggregateKind::ArgMin,
-            "arg_max" | "max_by" => AggregateKind::ArgMax,
-            "count_distinct" => AggregateKind::CountDistinct,
-            "median" | "quantile" => AggregateKind::Quantile(part),
-            "quantile_disc" => AggregateKind::QuantileDisc(part),
-            _ => {
-                let error = wrong(format!("there is no aggregate `{word}`"));
-                return Err(match equivalent(word) {
-                    Some(step) => error.hint(step),
-                    None => error,
-                });
+        let kind = kind_of(word, part).ok_or_else(|| {
+            let error = wrong(format!("there is no aggregate `{word}`"));
+            match equivalent(word) {
+                Some(step) => error.hint(step),
+                None => error,
             }
-        };
+        })?;
         let is_empty = |one: Option<&str>| one.is_some_and(|one| one.trim().is_empty());
         if of.is_none() && kind != AggregateKind::Count || is_empty(of) || is_empty(by) {
             return Err(wrong(format!("`{text}` names no column")));
@@ -266,6 +252,25 @@ pub(in crate::jobs) fn sum_type(of: &DataType) -> Option<DataType> {
         | DataType::Decimal128(_, scale) => DataType::Decimal128(38, *scale),
         DataType::Decimal256(_, scale) => DataType::Decimal256(76, *scale),
         DataType::Duration(unit) => DataType::Duration(*unit),
+        _ => return None,
+    })
+}
+
+/// The function of this name; `part` is that of a quantile.
+fn kind_of(word: &str, part: f64) -> Option<AggregateKind> {
+    Some(match word {
+        "count" => AggregateKind::Count,
+        "sum" => AggregateKind::Sum,
+        "mean" | "avg" => AggregateKind::Mean,
+        "min" => AggregateKind::Min,
+        "max" => AggregateKind::Max,
+        "first" => AggregateKind::First,
+        "last" => AggregateKind::Last,
+        "arg_min" | "min_by" => AggregateKind::ArgMin,
+        "arg_max" | "max_by" => AggregateKind::ArgMax,
+        "count_distinct" => AggregateKind::CountDistinct,
+        "median" | "quantile" => AggregateKind::Quantile(part),
+        "quantile_disc" => AggregateKind::QuantileDisc(part),
         _ => return None,
     })
 }

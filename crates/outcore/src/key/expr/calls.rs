@@ -120,5 +120,8 @@ fn unknown(name: &str) -> Error {
     if let Some(near) = units::nearest(name, &all) {
         return error.hint(format!("did you mean `{near}`?"));
     }
+    if let Some(step) = foreign::nearly(name) {
+        return error.hint(step);
+    }
     error.hint("the help of the verb map lists the functions and casts")
 }

@@ -3,6 +3,8 @@
 //! Contract: only next steps of errors. Nothing here is part of the language, and each name is
 //! unknown to it.
 
+use outcore_io::units;
+
 use super::functions::{Cast, Entry, FUNCTIONS as FUNCTIONS_HERE};
 
 /// The verbs that compute aggregates.
@@ -169,6 +171,13 @@ pub(super) fn function(name: &str) -> Option<&'static str> {
     let mut all = FUNCTIONS.iter();
     let found = all.find(|(names, _)| names.iter().any(is_it));
     found.map(|(_, step)| *step)
+}
+
+/// The next step for a function whose name is almost one of another language.
+pub(super) fn nearly(name: &str) -> Option<&'static str> {
+    let known = FUNCTIONS.iter().flat_map(|(names, _)| names.iter());
+    let known: Vec<&str> = known.copied().collect();
+    units::nearest(name, &known).and_then(function)
 }
 
 /// The next step where an operator is expected; `before` is what was read, `rest` what follows.
@@ -405,7 +414,7 @@ mod tests {
             ("s[0:2] = 'ab'", "substr(s, 1, 2)"),
             ("extract(year from t) = 2024", "year(t)"),
             ("x == null", "is null"),
-            ("isnul(x)", "is_null"),
+            ("isnul(x)", "x is null"),
         ] {
             let error = text.parse::<Expr>().unwrap_err();
             let given = error.next_step().unwrap_or_default();
