@@ -197,6 +197,27 @@ impl Tally {
     }
 }
 
+/// The tally if it sums the items that the job reads: it does if the output is read back and has
+/// all of them.
+pub(crate) fn of_read<'t>(
+    job: &Job,
+    tally: &'t Option<Tally>,
+    leaves_out: bool,
+) -> Option<&'t Tally> {
+    let is_of_read = job.options.verify_output && !leaves_out;
+    tally.as_ref().filter(|_| is_of_read)
+}
+
+/// The tally if it sums the items that the job writes.
+pub(crate) fn of_kept<'t>(
+    job: &Job,
+    tally: &'t Option<Tally>,
+    leaves_out: bool,
+) -> Option<&'t Tally> {
+    let is_of_read = job.options.verify_output && !leaves_out;
+    tally.as_ref().filter(|_| !is_of_read)
+}
+
 /// The error for an output that is not what was written.
 fn differs(path: &Path, cause: impl Into<String>) -> Error {
     Error::new(Kind::Corrupt, VERIFY_OUTPUT, cause.into())

@@ -102,6 +102,16 @@ pub struct SortSummary {
     pub totals: Option<PartTotals>,
 }
 
+impl SortSummary {
+    /// The same with the totals of a tally, if there is one.
+    fn with(self, tally: Option<&Tally>) -> Self {
+        SortSummary {
+            totals: tally.map(Tally::totals),
+            ..self
+        }
+    }
+}
+
 /// Sorts `inputs`, in the given order, into `output`.
 ///
 /// # Errors
@@ -242,7 +252,6 @@ where
         None => Vec::new(),
     };
     let tally = tally_of(job, format)?;
-    let sums_kept = options.unique || !job.options.verify_output;
     let resumed = Resumed::begin(job, output, identity)?;
     let whole_job = &resumed.job(job);
     let job = whole_job;
@@ -292,8 +301,8 @@ where
         elements,
         plan: &plan,
         consumed: consumed.map(|consumed| (consumed, staged.as_ref())),
-        read: tally.as_ref().filter(|_| !sums_kept),
-        kept: tally.as_ref().filter(|_| sums_kept),
+        read: read_back::of_read(job, &tally, options.unique),
+        kept: read_back::of_kept(job, &tally, options.unique),
     };
     job.control.begin_phase("sample", 0);
     let sample = source.sample(&shared, &ends)?;
@@ -318,20 +327,14 @@ where
     drop(shared);
     let unnamed = Unnamed {
         journal,
-        read_back: tally
-            .as_ref()
-            .filter(|_| whole_job.options.verify_output)
-            .map(|tally| read_back_of(tally, format, options)),
+        read_back: read_back_of(whole_job, tally.as_ref(), format, options),
         ..Unnamed::of(staged, written)
     };
     let (scratch, predicted) = (scratch.into_made(), &plan.phases);
     // Its memory is free for the check of the output.
     drop(planned);
     let served = ends.close(whole_job, phases, unnamed, scratch, is_consumed, predicted)?;
-    Ok(SortSummary {
-        totals: tally.as_ref().map(Tally::totals),
-        ..summary(served, written.items, splits, plan)
-    })
+    Ok(summary(served, written.items, splits, plan).with(tally.as_ref()))
 }
 
 /// The request for the output of a sort of this amount.
@@ -363,12 +366,14 @@ pub(crate) fn tally_of(job: &Job, format: &RecordFormat) -> Result<Option<Tally>
     Ok(is_summed.then(|| Tally::of_records(format)))
 }
 
-/// The check of the sorted output.
+/// The check of the sorted output, if the job reads it back.
 fn read_back_of<'a>(
-    tally: &'a Tally,
+    job: &Job,
+    tally: Option<&'a Tally>,
     format: &'a RecordFormat,
     options: SortOptions,
-) -> ReadBack<'a> {
+) -> Option<ReadBack<'a>> {
+    let tally = tally.filter(|_| job.options.verify_output)?;
     let options = CheckOptions {
         descending: options.descending,
         ties: !options.stable && !options.unique,
@@ -376,14 +381,14 @@ fn read_back_of<'a>(
         unordered: false,
         order_only: false,
     };
-    Box::new(move |job, volume, written| {
+    Some(Box::new(move |job, volume, written| {
         let expected = ExpectedRecords {
             tally,
             format,
             options,
         };
         read_back::records(job, volume, written, &expected)
-    })
+    }))
 }
 
 /// The result of a sort that followed `plan` and distributed data again `splits` times.

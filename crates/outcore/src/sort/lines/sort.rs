@@ -254,7 +254,6 @@ pub(super) fn sort_from<S: ItemSource>(
         None => Resumed::begin(job, output, identity_of(job, options))?,
     };
     let tally = tally_of(job, options, rows)?;
-    let sums_kept = options.is_thinned() || !job.options.verify_output;
     let longest = source.longest().or(resumed.longest());
     let whole_job = &resumed.job(job);
     let job = whole_job;
@@ -309,8 +308,8 @@ pub(super) fn sort_from<S: ItemSource>(
         rows,
         skipped: AtomicU64::new(0),
         sides: Default::default(),
-        read: tally.as_ref().filter(|_| !sums_kept),
-        kept: tally.as_ref().filter(|_| sums_kept),
+        read: read_back::of_read(job, &tally, options.is_thinned()),
+        kept: read_back::of_kept(job, &tally, options.is_thinned()),
     };
     let splitters = choose_splitters(&context, &sample);
     let kept = journal.as_ref().and(rows).and_then(RowSink::staged);
@@ -341,18 +340,13 @@ pub(super) fn sort_from<S: ItemSource>(
     let end = sorted.rows_end(&ends, record, scratch.into_made());
     let scratch_bytes = end.scratch.as_ref().map_or(0, Scratch::peak_bytes);
     let (record, scratch) = end.kept_by(journal);
-    let read_back = (tally.as_ref())
-        .filter(|_| whole_job.options.verify_output)
-        .map(|tally| read_back_of(tally, order, options));
+    let read_back = read_back_of(whole_job, tally.as_ref(), order, options);
     let unnamed = sorted.unnamed(staged, record, read_back);
     // Its memory is free for the check of the output.
     drop(planned);
     let mut served = ends.close(whole_job, phases, unnamed, scratch, false, &plan.phases)?;
     served.scratch_bytes = scratch_bytes;
-    Ok(LineSummary {
-        totals: tally.as_ref().map(Tally::totals),
-        ..sorted.summary(served, plan)
-    })
+    Ok(sorted.summary(served, plan, tally.as_ref()))
 }
 
 /// Where parts of rows may end in a job with a journal, in bytes of all rows. A part ends after a
@@ -397,24 +391,26 @@ fn tally_of(
     Err(Error::usage(VERIFY_OUTPUT, cause).hint("leave out the check of the output"))
 }
 
-/// The check of the sorted output.
+/// The check of the sorted output, if the job reads it back.
 fn read_back_of<'a>(
-    tally: &'a Tally,
+    job: &Job,
+    tally: Option<&'a Tally>,
     order: &'a dyn SortKey,
     options: LineSortOptions,
-) -> ReadBack<'a> {
+) -> Option<ReadBack<'a>> {
+    let tally = tally.filter(|_| job.options.verify_output)?;
     let order = LineOrder {
         order,
         unique: options.unique,
     };
-    Box::new(move |job, volume, written| {
+    Some(Box::new(move |job, volume, written| {
         let expected = ExpectedLines {
             tally,
             terminator: options.terminator,
             order: Some(order),
         };
         read_back::lines(job, volume, written, &expected)
-    })
+    }))
 }
 
 /// The result of a sort whose output a dead run had put in place.
@@ -472,7 +468,7 @@ impl Sorted {
     }
 
     /// The result of a sort that followed `plan`.
-    fn summary(self, served: Served, plan: LinePlan) -> LineSummary {
+    fn summary(self, served: Served, plan: LinePlan, tally: Option<&Tally>) -> LineSummary {
         LineSummary {
             lines_in: self.lines_in,
             lines_out: self.written.items,
@@ -487,7 +483,7 @@ impl Sorted {
             drives: served.drives,
             phases: served.phases,
             plan: Some(plan),
-            totals: None,
+            totals: tally.map(Tally::totals),
         }
     }
 }
