@@ -108,7 +108,7 @@ impl EdgeFormat {
             _ => Err(
                 Error::usage(READ, format!("edges are not pairs of `{name}`")).hint(
                     match NAMES.iter().any(|(known, _)| *known == name) {
-                        true => "that is a format, not a type".to_owned(),
+                        true => "this is a format, not a type: types are u32 and u64".to_owned(),
                         false => "use u32 or u64".to_owned(),
                     },
                 ),
@@ -146,7 +146,7 @@ impl EdgeFormat {
 /// options that do not apply to the format.
 pub(super) fn format_of(files: &[PathBuf], options: &ReadOptions) -> Result<EdgeFormat> {
     let Some(first) = files.first() else {
-        return Err(Error::usage(READ, "no file of edges is given").hint("name one or several"));
+        return Err(Error::usage(READ, "no file of edges is given").hint("name one or more files"));
     };
     let format = match options.format {
         Some(format) => {
@@ -175,7 +175,7 @@ fn check_numbers(format: EdgeFormat, files: &[PathBuf], options: &ReadOptions) -
         None => Ok(()),
         Some(name) => Err(Error::usage(
             READ,
-            "a type is for binary pairs of numbers, but the name of the file has another format",
+            "a type is for binary pairs of numbers, but the file has the ending of another format",
         )
         .path(name)
         .hint("leave the type out: ids of text need none")),
@@ -265,7 +265,7 @@ fn format_of_names(options: &ReadOptions, files: &[PathBuf]) -> Result<EdgeForma
         None => Ok(format),
         Some(other) => {
             let cause = format!(
-                "its name has another format than that of {}",
+                "it has the ending of another format than {}",
                 first.display()
             );
             Err(Error::usage(READ, cause).path(other).hint(
@@ -428,7 +428,9 @@ fn matrix_market(
             }
             is_symmetric = Some(symmetry != "general");
             if options.is_bipartite && is_symmetric == Some(true) {
-                let cause = format!("it is {symmetry}: it stores one of two entries");
+                let cause = format!(
+                    "it is {symmetry}: of the entries (i, j) and (j, i), it stores only one"
+                );
                 return Err(Error::usage(READ, cause)
                     .path(path)
                     .hint("write it as a general matrix, or leave --bipartite out"));
@@ -487,7 +489,7 @@ fn csv(path: &Path, head: &[u8], options: &ReadOptions, header: &mut Header) -> 
     let line = first.strip_suffix(&[line_end]).unwrap_or(first);
     let line = line.strip_suffix(b"\r").unwrap_or(line);
     let names = csv_names(line, delimiter).map_err(|fault| {
-        let cause = format!("the first line is not the names of columns: {}", fault.0);
+        let cause = format!("the first line does not name the columns: {}", fault.0);
         corrupt(path, cause).hint("correct the line, or name another format with --type")
     })?;
     let is_number = |name: &String| name.parse::<f64>().is_ok();
@@ -548,7 +550,7 @@ impl CsvColumns<'_> {
                 let cause = "a column has no name, like the index that pandas writes";
                 Err(Error::usage(READ, cause)
                     .path(self.path)
-                    .hint("name those of source and target with --columns SOURCE,TARGET"))
+                    .hint("name the columns of source and target with --columns SOURCE,TARGET"))
             }
             [] => Ok([0, 1]),
             [source, target] => Ok([self.find(source)?, self.find(target)?]),

@@ -302,7 +302,7 @@ fn check_entries(path: &Path, entries: Option<u64>, found: u64) -> Result<()> {
             );
             Err(Error::corrupt(READ, cause)
                 .path(path)
-                .hint("write the file again: it is cut short, or was added to"))
+                .hint("write the file again: it was cut short, or something was added to it"))
         }
         _ => Ok(()),
     }

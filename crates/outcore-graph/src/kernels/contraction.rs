@@ -12,8 +12,8 @@
 //! becomes the *link* of its set. If the set already has a link, the new edge is replaced by an
 //! edge between the ends of both below the bundle. That edge belongs to a bundle further down.
 //! After all bundles are removed, they are labelled from the smallest vertex up. A set without a
-//! link gets its smallest vertex as label. A set with a link gets the link's label, which it
-//! requested when its bundle was removed.
+//! link gets its smallest vertex as label. A set with a link gets the label of the link: the set
+//! requested this label when its bundle was removed.
 //!
 //! Bounds: eight bytes per vertex of a bundle. I/O is one read of the tiles, eight bytes per edge
 //! to scratch and back for each bundle to which the edge moves, and twice eight bytes per set. In
