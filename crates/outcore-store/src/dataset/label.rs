@@ -49,7 +49,7 @@ const FORM: Form = Form {
     len_bytes_max: 4 << 20,
     remedy: "`outcore volume scrub` restores the label if it can identify the drive; `outcore volume \
              replace` rebuilds a drive",
-    upgrade: "get its datasets with the outcore that made it, and put them into a new volume",
+    upgrade: "get its datasets with the version of outcore that made it, and put them into a new volume",
 };
 
 /// The drive that a directory belongs to.
@@ -557,7 +557,7 @@ fn count_replacements(labels: &mut [Result<Label>], drives: &[VolumeDrive]) -> A
             .as_ref()
             .is_ok_and(|label| label.replacements_of(&drive.name) < counts[index])
         {
-            let cause = "it was replaced, and this is what it was before";
+            let cause = "the drive was replaced, and this directory has its old contents";
             labels[index] = Err(Error::new(Kind::Io, OPEN, cause)
                 .drive(&drive.name)
                 .path(path_of(drive)));
@@ -598,7 +598,7 @@ fn old_label(drive: &VolumeDrive, replaced: &VolumeDrive) -> Error {
     Error::corrupt(CHECK, cause)
         .drive(&drive.name)
         .path(path_of(drive))
-        .hint("`outcore volume scrub` writes it anew")
+        .hint("`outcore volume scrub` writes a new label")
 }
 
 /// The error for drives that are not a volume.
@@ -622,8 +622,7 @@ pub(super) fn refusal(operation: &str, drive: &VolumeDrive, absence: &Error) -> 
         _ if absence.raw_errno() == Some(Errno::NOENT.raw_os_error()) => (
             format!("drive {name} is missing: {why}"),
             "mount it, or give its place to another directory with `outcore volume replace`; until \
-             then, datasets that do not need it can be read (`outcore volume ls` marks those that \
-             do)",
+             then, datasets that do not need it can be read (`outcore volume ls` marks the others)",
         ),
         _ => (
             format!("drive {name} cannot be read: {why}"),

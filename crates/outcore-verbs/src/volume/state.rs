@@ -169,7 +169,7 @@ impl Verb for Status {
         let single = report.risks.0.iter().filter(is_single).count() as u64;
         if single > 0 {
             words.lines(&format!(
-                "{} without redundancy: if a drive is lost, its part of them is lost",
+                "{} without redundancy: if a drive is lost, the parts on that drive are lost",
                 units::counted(single, "dataset")
             ));
         }
