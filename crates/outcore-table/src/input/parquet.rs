@@ -649,7 +649,7 @@ fn check_group(group: &RowGroupMetaData) -> Result<()> {
         if group.num_rows() == 0 && column.num_values() > 0 {
             let count = units::counted(column.num_values().unsigned_abs(), "value");
             let cause = format!(
-                "the footer gives a row group no rows, and its column {count}: {}",
+                "the footer says that a row group has no rows, but that a column of it has {count}: {}",
                 column.column_path()
             );
             return Err(

@@ -102,7 +102,7 @@ pub fn dedup_near(
     check_text(input.schema(), &near.column)?;
     let rows_count = u32::try_from(input.rows_count()).map_err(|_| {
         Error::usage(DEDUP, "the table has more than 2^32 rows")
-            .hint("remove near duplicates of its parts first")
+            .hint("remove near duplicates from parts of the table first")
     })?;
     let sets_bytes = Components::memory_bytes(u64::from(rows_count));
     let _sets = job.budget.reserve(SETS, sets_bytes)?;
