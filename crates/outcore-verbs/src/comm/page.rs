@@ -30,7 +30,7 @@ Examples:
 /// line of both and once as a line of LEFT alone.
 ///
 /// Records are compared by their key, and tables, CSV and JSON lines by row. In both
-/// cases one column of the three is kept, for example with -12. Null is equal to null.
+/// cases, keep one of the three columns, for example with -12. Null is equal to null.
 #[derive(Debug, Args)]
 #[command(
     after_long_help = COMM_EXAMPLES,
@@ -105,7 +105,7 @@ impl CommArgs {
                      --not-left, --not-right and --not-both"
                 );
                 Err(Error::usage("read arguments", cause)
-                    .hint("for those of LEFT alone pass --not-right and --not-both"))
+                    .hint("for the items that only LEFT has, pass --not-right and --not-both"))
             }
         }
     }

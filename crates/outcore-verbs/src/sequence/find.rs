@@ -57,7 +57,8 @@ impl Verb for Find {
             let cause = "find reports the position of a record in the input, and --where would \
                          change it";
             let error = Error::usage("read arguments", cause);
-            return Err(error.hint("leave --where out, and write both as one: find '(A) && (B)'"));
+            return Err(error
+                .hint("leave --where out, and write both conditions as one: find '(A) && (B)'"));
         }
         let prepared = open(host, &args.input, None);
         let mut prepared = prepared.map_err(|error| for_tables(Find::NAME, error))?;

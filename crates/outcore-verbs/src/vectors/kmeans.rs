@@ -58,8 +58,9 @@ pub(crate) struct KmeansArgs {
     /// .arrow) or text (.csv, .jsonl) with the columns row and cluster. Reads the base once more
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     labels: Option<PathBuf>,
-    /// Where centroids start: k-means++ or random, on a sample of 8 K vectors, or 4096 if that is
-    /// more; parallel (k-means||), which reads the base three times; or a file of K centroids
+    /// Where centroids start: k-means++ or random, on a sample of 8 times K vectors, or of 4096 if
+    /// that is more; parallel (k-means||), which reads the base three times; or a file of K
+    /// centroids
     #[arg(
         long,
         value_name = "HOW",

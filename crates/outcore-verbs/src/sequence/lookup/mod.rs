@@ -55,8 +55,8 @@ its runs that have the keys, with many reads in flight.";
     mut_arg("conditions", |arg| arg.hide(true))
 )]
 pub(crate) struct LookupArgs {
-    /// File of keys of the same type: whole records, of which only the keys count, or whole lines.
-    /// CSV may have its header
+    /// File of keys of the same type: whole records, of which only the keys are compared, or whole
+    /// lines. CSV may have its header
     #[arg(id = "wanted", long = "keys", value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub(crate) keys: PathBuf,
     /// For keys that exist: the rank of the first such record, or the rank after the last
