@@ -454,7 +454,7 @@ pub struct ReplayArgs {
     /// Divide the drives into N equal regions, which the devices of the trace take round-robin
     #[arg(long, value_name = "N", default_value_t = 1, help_heading = "Drives", value_parser = clap::value_parser!(u32).range(1..=65_536))]
     pub regions: u32,
-    /// Stripe over the drives
+    /// Size of a stripe over the drives
     #[arg(long = "stripe", value_name = "SIZE", default_value = "64KiB", value_parser = units::parse_bytes, help_heading = "Drives")]
     pub stripe_bytes: u64,
     /// Split requests into pieces of at most this size

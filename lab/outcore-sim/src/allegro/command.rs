@@ -36,7 +36,7 @@ pub struct AllegroArgs {
     /// Use only the paper's formula: do not correct for small clusters, and undo no split.
     #[arg(long)]
     pub paper: bool,
-    /// Write the launches of the seed as CSV.
+    /// Write the launches that `--seed` draws, as CSV.
     #[arg(long)]
     pub list: Option<PathBuf>,
     /// Overwrite the list.

@@ -353,7 +353,7 @@ impl Array {
                 request.file,
             ),
         )
-        .hint("--drive-size makes the drives larger, --drives takes more of them")
+        .hint("--drive-size makes the drives larger, --drives sets their number")
     }
 
     fn unplaced(&self, request: &ArrayRequest, why: Unplaced) -> Error {

@@ -60,7 +60,7 @@ pub struct GpuArgs {
     /// How blocks go to cores: round-robin, large-chunk or auto.
     #[arg(long, default_value = "auto")]
     pub scheduling: String,
-    /// Neighbouring blocks of a large chunk.
+    /// Number of neighbouring blocks that one core gets at a time (with `large-chunk` and `auto`).
     #[arg(long, default_value_t = 8)]
     pub stride: u32,
     /// The GPU: t4, v100, a100 or h100. A trace needs one with the limits of the recorded GPU.
