@@ -112,7 +112,7 @@ impl ParquetFile {
             }
             if file.len_bytes() < FILE_BYTES_MIN || tail.as_ref() != MAGIC {
                 let cause = format!(
-                    "a Parquet file that ends without a footer, after {}",
+                    "the Parquet file ends without a footer, after {}",
                     units::bytes(file.len_bytes())
                 );
                 return Err(Error::corrupt(READ, cause).hint(NO_FOOTER));
