@@ -131,7 +131,6 @@ pub(super) fn remove(consumed: &Consumed, inputs: &[ResolvedInput], target: &Tar
 }
 
 fn remove_file(path: &Path) -> Result<()> {
-    folder::remove_file(path).map_err(|error| {
-        error.hint("the output is complete; remove the inputs that are left yourself")
-    })
+    folder::remove_file(path)
+        .map_err(|error| error.hint("the output is complete; remove the remaining inputs yourself"))
 }

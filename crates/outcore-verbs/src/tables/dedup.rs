@@ -298,7 +298,8 @@ fn near_of(args: &DedupArgs, keep: &Keep) -> Result<Option<Near>> {
         return Ok(None);
     };
     if let Keep::Best(_) = keep {
-        let cause = "near duplicates can keep the first or the last row, not the best by a column";
+        let cause =
+            "of near duplicates, the first or the last row is kept, not the best by a column";
         return Err(Error::usage(READ, cause)
             .hint("give --keep first or --keep last; sort the table by that column first"));
     }
