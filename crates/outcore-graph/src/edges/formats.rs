@@ -324,7 +324,7 @@ pub(super) fn header_of(
     if matches!(format, EdgeFormat::Serial | EdgeFormat::WeightedSerial) {
         let is_stored = format == EdgeFormat::WeightedSerial;
         if options.is_weighted && !is_stored {
-            let cause = "weights were requested, but a graph of this kind has none";
+            let cause = "weights were requested, but files of this format have none";
             return Err(Error::usage(READ, cause)
                 .path(path)
                 .hint("convert a .wsg file, or leave --weights out"));
@@ -415,7 +415,7 @@ fn matrix_market(
                 let cause = "it is skew-symmetric: the weights of an edge differ by direction";
                 return Err(Error::usage(READ, cause)
                     .path(path)
-                    .hint("write both directions out, or leave --weights out"));
+                    .hint("write both directions to the file, or leave --weights out"));
             }
             if field == "integer" && options.weight_type.is_none() {
                 header.weights = header.weights.map(|_| WeightType::I64);

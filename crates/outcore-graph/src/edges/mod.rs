@@ -297,7 +297,7 @@ fn check_entries(path: &Path, entries: Option<u64>, found: u64) -> Result<()> {
     match entries {
         Some(wanted) if wanted != found => {
             let cause = format!(
-                "its header says {}, but it has {found}",
+                "its header says {}, but the file has {found}",
                 units::counted(wanted, "entry")
             );
             Err(Error::corrupt(READ, cause)

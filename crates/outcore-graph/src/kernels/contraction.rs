@@ -82,7 +82,7 @@ fn bundle_vertices(job: &Job, vertices: u64) -> Result<u64> {
             let least_bytes = (1..=BUNDLES_MAX).map(needed_bytes).min().unwrap_or(0);
             let least_bytes = least_bytes + READING_BYTES + threads * (1 << 20);
             let cause = format!(
-                "{} need at least {} in bundles, but only {} are left",
+                "{} need at least {} of memory for bundles, but only {} are left",
                 units::counted(vertices, "vertex"),
                 units::bytes(least_bytes),
                 units::bytes(free_bytes)

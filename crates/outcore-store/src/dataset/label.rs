@@ -528,7 +528,7 @@ pub(super) fn refuse_datasets(operation: &str, drive: &VolumeDrive) -> Result<()
             }
         };
         if !is_empty {
-            let cause = "it holds datasets of a volume, whose label is missing";
+            let cause = "it holds datasets of a volume, but the label of the volume is missing";
             return Err(Error::usage(operation, cause)
                 .drive(&drive.name)
                 .path(path)
@@ -641,7 +641,9 @@ fn check_label(drive: &VolumeDrive, label: &Label, known: &Label) -> Result<()> 
         Err(Error::corrupt(OPEN, cause)
             .drive(&drive.name)
             .path(path_of(drive))
-            .hint("has the drive been replaced, or mounted elsewhere? look at the drives file"))
+            .hint(
+                "check in the drives file whether the drive was replaced or is mounted elsewhere",
+            ))
     };
     if label.volume != known.volume {
         return wrong(format!(
@@ -652,7 +654,7 @@ fn check_label(drive: &VolumeDrive, label: &Label, known: &Label) -> Result<()> 
     let is_member = |name: &String| known.drives.contains(name);
     if label.drive != drive.name && (is_member(&drive.name) || is_member(&label.drive)) {
         return wrong(format!(
-            "the label is that of drive {} of the volume",
+            "the label belongs to drive {} of the volume",
             label.drive
         ));
     }
@@ -693,7 +695,7 @@ fn read_label_at(drive: &VolumeDrive, path: &Path) -> Result<Label> {
     match opened.place == opened.body.place() {
         true => Ok(opened.body),
         false => Err(named(
-            FORM.damage("the label is that of another drive").path(path),
+            FORM.damage("the label belongs to another drive").path(path),
         )),
     }
 }

@@ -257,7 +257,7 @@ pub(super) fn told(aside: &[PathBuf]) -> Option<Error> {
         "an earlier run ended while it put its output in place, and a file of that name has appeared \
          since; the output is kept next to it{more}"
     );
-    let hint = "move one of the two; then run this again";
+    let hint = "move one of the two files, then run the command again";
     Some(
         Error::new(Kind::Io, "publish output", cause)
             .path(first)
