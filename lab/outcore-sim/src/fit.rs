@@ -28,7 +28,7 @@ pub enum Fit {
     Refuse,
     /// Offsets beyond the end wrap around to the start
     Wrap,
-    /// All offsets in proportion
+    /// All offsets are scaled in proportion
     Scale,
 }
 

@@ -27,7 +27,7 @@ pub struct AllegroArgs {
     /// Seed of the draw.
     #[arg(long, default_value_t = 0)]
     pub seed: u64,
-    /// Seeds over which the true error is measured.
+    /// Number of seeds over which the true error is measured.
     #[arg(long, default_value_t = 1000, value_parser = clap::value_parser!(u64).range(1..))]
     pub seeds: u64,
     /// A cluster is homogeneous if its standard deviation, divided by its mean, is at most this.

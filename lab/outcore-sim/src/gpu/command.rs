@@ -34,7 +34,7 @@ pub struct GpuArgs {
     /// Kernels from a GPU trace (PyTorch profiler JSON or nsys CSV) as a workload of its own.
     #[arg(long)]
     pub trace: Option<PathBuf>,
-    /// Accesses of each block of the trace's kernels: op:pattern:bytes:count[:region].
+    /// Accesses that each block of the trace's kernels makes: op:pattern:bytes:count[:region].
     #[arg(long)]
     pub io: Vec<String>,
     /// Accesses of single blocks of the trace's kernels: JSON Lines of kernel, block, op, offset,

@@ -22,7 +22,7 @@ use crate::quantities::{NS, Ps, parse_time};
 /// A comparison.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum Which {
-    /// Figs. 4 to 6: networks, static and page against dynamic and fine.
+    /// Figs. 4 to 6: networks, static allocation and page mapping against dynamic and fine.
     Networks,
     /// Figs. 4 to 6 from a closed loop: each row adds one more condition of the paper.
     Conditions,
