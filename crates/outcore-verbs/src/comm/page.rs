@@ -55,7 +55,7 @@ pub(crate) struct CommArgs {
     /// Leave out the third column: items in both
     #[arg(short = '3', long, overrides_with = "not_both")]
     pub(crate) not_both: bool,
-    /// Write the number of lines in each of the three columns at the end
+    /// At the end, write the number of lines in each of the three columns
     #[arg(long)]
     pub(crate) total: bool,
     /// Key columns to match rows on, or fields of .npy files, separated by commas. Default: all

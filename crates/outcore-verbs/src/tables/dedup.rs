@@ -64,8 +64,8 @@ pub(crate) struct DedupArgs {
     /// Columns that make two rows duplicates, separated by commas. Default: all columns
     #[arg(long, value_name = "COLUMN")]
     pub(crate) by: Vec<String>,
-    /// Which row of each key to keep: first, last, or a column: the row with its smallest value, or
-    /// with COLUMN:desc its largest
+    /// Which row of each key to keep: first, last, or COLUMN for the row with the smallest value in
+    /// this column (COLUMN:desc for the largest)
     #[arg(long, value_name = "WHICH", default_value = "first")]
     pub(crate) keep: String,
     /// Remove rows whose texts in this column are nearly the same

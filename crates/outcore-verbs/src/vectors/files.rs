@@ -46,9 +46,9 @@ Examples:
 
 /// Convert vectors to another format or number type
 ///
-/// Numbers stay unchanged, or become the nearest number of the new kind; a number outside its range
-/// is an error. IN may be a Parquet or Arrow table: then the lists in a column are the vectors, and
-/// their numbers stay unchanged. OUT appears whole or not at all.
+/// Numbers stay unchanged, or become the nearest number of the new kind; a number outside the range
+/// of that kind is an error. IN may be a Parquet or Arrow table: then the lists in a column are the
+/// vectors, and their numbers stay unchanged. OUT appears whole or not at all.
 #[derive(Debug, Args)]
 #[command(after_long_help = CONVERT_EXAMPLES)]
 pub(crate) struct VectorConvertArgs {

@@ -92,8 +92,8 @@ pub(crate) struct KmeansArgs {
     #[arg(long)]
     spherical: bool,
     /// Keep the centroids of each iteration in FILE. If the run is stopped, the same command
-    /// continues from there, with the result of an uninterrupted run. FILE is removed when the run
-    /// is done. Cannot be used with --batch or --runs
+    /// continues from these centroids, with the result of an uninterrupted run. FILE is removed
+    /// when the run is done. Cannot be used with --batch or --runs
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, conflicts_with_all = ["batch", "runs"])]
     checkpoint: Option<PathBuf>,
     #[command(flatten)]

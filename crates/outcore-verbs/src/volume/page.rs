@@ -82,8 +82,8 @@ pub(crate) struct AddArgs {
 /// Datasets that use the drive are written anew without it: from the drive, or, if it is missing,
 /// from the other drives. Then the command removes its label, and its name from the drives file.
 /// From the start, new datasets do not use the drive. A missing drive then does not prevent writes,
-/// and its contents do not count if it comes back. A command that was killed continues when it is
-/// repeated; `volume add` cancels the removal of a drive that is present.
+/// and outcore ignores its contents if it comes back. A command that was killed continues when it
+/// is repeated; `volume add` cancels the removal of a drive that is present.
 #[derive(Debug, Args)]
 pub(crate) struct RemoveArgs {
     /// The drive to remove, by its name in the drives file
@@ -126,7 +126,7 @@ impl RateArgs {
 ///
 /// For each drive, it shows the directory, the bytes of datasets, the share by weight if that
 /// differs, and the free bytes. Datasets that cannot be read, or whose redundancy is incomplete,
-/// are listed with the drives that are missing or have lost them.
+/// are listed with the drives that are missing or have lost parts of them.
 #[derive(Debug, Args)]
 pub(crate) struct StatusArgs {}
 

@@ -193,8 +193,8 @@ const PHRASES: [(&str, &str); 82] = [
         "Field separator, one byte",
     ),
     (
-        "-R (whose order otherwise differs in each run)",
-        "the random order of `R` (which otherwise differs in each run)",
+        "-R. Without a seed, -R has a different order in each run. Only the output of -R depends on the seed",
+        "the random order of `R`. Without a seed, that order differs in each run. Only the output of `R` depends on the seed",
     ),
     (
         "Lines are merged by `outcore sort -m`",
