@@ -205,7 +205,7 @@ class Graph:
         force: bool = False,
         progress: Watcher | bool | None = None,
     ) -> npt.NDArray[np.uint32]:
-        """The smallest vertex of the component of each vertex, ignoring the directions of edges."""
+        """For each vertex, the smallest vertex in its component; the directions of edges do not matter."""
         return self._values("cc", dst=dst, resume=resume, force=force, progress=progress)
 
     def bfs(
@@ -283,7 +283,7 @@ class Graph:
         force: bool = False,
         progress: Watcher | bool | None = None,
     ) -> npt.NDArray[np.uint32]:
-        """The smallest vertex of the community of each vertex. Each vertex takes the label that
+        """For each vertex, the smallest vertex in its community. Each vertex takes the label that
         most of its neighbours have, until no label changes or `max_iter` rounds are over."""
         return self._values(
             "lp", rounds=max_iter, dst=dst, resume=resume, force=force, progress=progress
@@ -300,7 +300,7 @@ class Graph:
         force: bool = False,
         progress: Watcher | bool | None = None,
     ) -> npt.NDArray[np.uint32]:
-        """The smallest vertex of the community of each vertex, by Louvain's method, for undirected
+        """For each vertex, the smallest vertex in its community, by Louvain's method, for undirected
         graphs, with weights if there are any. A `resolution` above 1 makes smaller communities."""
         return self._values(
             "louvain",
@@ -353,7 +353,7 @@ class Graph:
         force: bool = False,
         progress: Watcher | bool | None = None,
     ) -> npt.NDArray[np.uint32]:
-        """The smallest vertex of the strongly connected component of each vertex."""
+        """For each vertex, the smallest vertex in its strongly connected component."""
         return self._values("scc", dst=dst, resume=resume, force=force, progress=progress)
 
     def triangles(
