@@ -96,7 +96,8 @@ impl MessageAt {
 
     fn of(block: &Block) -> Result<Self> {
         let place = MessageAt {
-            at_bytes: u64::try_from(block.offset()).map_err(|_| damaged("a negative place"))?,
+            at_bytes: u64::try_from(block.offset())
+                .map_err(|_| damaged("a message has a negative place"))?,
             metadata_bytes: u32::try_from(block.metaDataLength())
                 .map_err(|_| damaged("a message has a negative length"))?,
             body_bytes: u64::try_from(block.bodyLength())
