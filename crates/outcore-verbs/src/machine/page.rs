@@ -41,8 +41,8 @@ pub(crate) struct ProbeArgs {
 /// List scratch directories (.outcore-*) and say whether a running job owns them
 #[derive(Debug, Args)]
 pub(crate) struct ListArgs {
-    /// Directories to search, and the directories directly inside them, or places of a store such as
-    /// s3://bucket. Default: the configured drives, or the current directory
+    /// Directories to search, and the directories directly inside them, or places of a store such
+    /// as s3://bucket. Default: the configured drives, or the current directory
     #[arg(value_name = "DIR", value_hint = ValueHint::DirPath)]
     pub(crate) dirs: Vec<PathBuf>,
 }
@@ -57,8 +57,8 @@ pub(crate) struct CleanArgs {
     /// Also remove what jobs that can be resumed have left
     #[arg(long)]
     pub(crate) resumable: bool,
-    /// Directories to search, and the directories directly inside them, or places of a store such as
-    /// s3://bucket. Default: the configured drives, or the current directory
+    /// Directories to search, and the directories directly inside them, or places of a store such
+    /// as s3://bucket. Default: the configured drives, or the current directory
     #[arg(value_name = "DIR", value_hint = ValueHint::DirPath)]
     pub(crate) dirs: Vec<PathBuf>,
 }
