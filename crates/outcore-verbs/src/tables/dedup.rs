@@ -165,7 +165,7 @@ report! {
         cut_tokens: Option<u64>,
         /// The table of removed rows; none if no file was named.
         removed_output: Option<Place>,
-        /// Its length in bytes.
+        /// Length of this table in bytes.
         removed_bytes: Option<u64>,
     }
 }

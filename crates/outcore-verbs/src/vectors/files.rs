@@ -78,7 +78,7 @@ report! {
         r#type: String,
         /// Kind of number and dimension of the input.
         type_in: String,
-        /// The column of a table that had them; none if the input was not a table.
+        /// The column of the table that had the vectors; none if the input was not a table.
         column: Option<String>,
         /// Bytes of the vectors that were read, without headers.
         data_bytes: u64,

@@ -84,7 +84,7 @@ report! {
     /// Pairs that were found: `records` counts the vectors.
     pub(crate) struct PairsSummary {
         [used: JobSummary],
-        /// The file with them; none if no file was named.
+        /// The file with the pairs; none if no file was named.
         output: Option<Place>,
         /// Vectors of the base.
         base_rows: u64,

@@ -150,7 +150,7 @@ report! {
     /// Neighbours that were found: `records` counts the queries.
     pub(crate) struct KnnSummary {
         [used: JobSummary],
-        /// The file with their rows; none if no file was named.
+        /// The file with the rows of the neighbours; none if no file was named.
         output: Option<Place>,
         /// Vectors of the base.
         base_rows: u64,

@@ -282,9 +282,9 @@ report! {
     /// Datasets that were moved.
     pub(crate) struct RebalanceReport {
         [used: JobSummary],
-        /// Their number.
+        /// The number of datasets that were moved.
         moved: u64,
-        /// Their bytes of data.
+        /// Bytes of data of these datasets.
         moved_bytes: u64,
     }
 }
@@ -370,11 +370,11 @@ report! {
         dataset: String,
         /// The drive.
         drive: String,
-        /// The file on it.
+        /// The file on the drive.
         path: String,
-        /// The position in that file of the part that the checksum covers.
+        /// The position in the file where the damaged part begins; a checksum covers this part.
         offset_bytes: u64,
-        /// Bytes of that part.
+        /// Bytes of this part.
         len_bytes: u64,
         /// Whether it has been restored from other drives: labels and manifests, and the data of a
         /// volume with parity or a mirror.
@@ -387,7 +387,7 @@ report! {
     pub(crate) struct Orphan {
         /// The drive.
         drive: String,
-        /// The file on it.
+        /// The file on the drive.
         path: Place,
         /// Its length.
         len_bytes: u64,
@@ -456,9 +456,9 @@ report! {
         contents: String,
         /// Whether it is a packed directory, or an empty directory in one.
         is_directory: bool,
-        /// Drives that it is on and that are missing.
+        /// Missing drives that hold a part of it.
         missing_drives: Vec<String>,
-        /// Whether it can be read as a whole without them.
+        /// Whether it can be read as a whole without the missing drives.
         is_readable: bool,
     }
 }
@@ -467,7 +467,8 @@ report! {
     /// The datasets of a volume, or the files that are packed in one.
     pub(crate) struct VolumeListing {
         [used: JobSummary],
-        /// The datasets, by name, or what is packed in one; each is an event `dataset`.
+        /// The datasets in the order of their names, or the files packed in one dataset; each is an
+        /// event `dataset`.
         entries: Listed<DatasetEntry>,
     }
 }
