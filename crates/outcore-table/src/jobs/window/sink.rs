@@ -298,7 +298,7 @@ impl WindowPart<'_> {
     fn too_far(&self, kept_bytes: u64) -> Error {
         let (before, behind) = self.sink.plan.reach();
         let cause = format!(
-            "lag and lead reach rows up to {} away; the rows held for them already take {}, but \
+            "lag and lead reach up to {} away; the rows held for them already take {}, but \
              this memory has room for only {}",
             units::counted(before.max(behind) as u64, "row"),
             units::bytes(kept_bytes),
