@@ -374,7 +374,7 @@ def test_errors_name_the_object_and_the_next_step(
     for name, cause in [
         (f"s3://{bucket.name}/absent.txt", "no such object"),
         ("s3://no-such-bucket-here/x.txt", "no such bucket"),
-        (f"s3://{bucket.name}", "that of a folder"),
+        (f"s3://{bucket.name}", "the name of a folder"),
         ("ftp://host/x.txt", ""),
     ]:
         done = run("sort", name)

@@ -146,7 +146,7 @@ static RULES: [Rule; 59] = [
     rule(&["all_repeated"], TEXT, "lines").of(&["unique"]),
     rule(&["keep_order"], TEXT.and(TABLES), "lines and tables")
         .of(&["unique"])
-        .instead("unique writes records in ascending order"),
+        .instead("unique writes records in the order of their keys"),
     rule(
         &["skip_fields", "skip_chars", "check_chars"],
         LINES,

@@ -69,7 +69,8 @@ impl Found {
                 STATE => last = Some(record.value()?),
                 FINISHED => finished = Some(record.value()?),
                 kind if kind >= KINDS_FROM => {
-                    let difference = "the killed job divided its data into runs, and this job reads them in passes";
+                    let difference =
+                        "the killed job divided its data, and this job reads the data in passes";
                     return Err(another_job(dir.path().to_path_buf(), difference));
                 }
                 _ => {}

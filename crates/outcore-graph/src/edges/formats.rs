@@ -265,7 +265,7 @@ fn format_of_names(options: &ReadOptions, files: &[PathBuf]) -> Result<EdgeForma
         None => Ok(format),
         Some(other) => {
             let cause = format!(
-                "it has the ending of another format than {}",
+                "its ending belongs to another format than the ending of {}",
                 first.display()
             );
             Err(Error::usage(READ, cause).path(other).hint(

@@ -167,7 +167,7 @@ pub(super) fn radius(
             None
         }
         (None, false) if args.output.is_some() => {
-            let cause = "queries have different numbers of results, so a second file has to say where those of each begin";
+            let cause = "queries have different numbers of results, so a second file has to say where the results of each query begin";
             let error = Error::usage("read arguments", cause);
             return Err(error.hint(
                 "give the second file with --limits FILE, or end the output's name in \
